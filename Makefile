@@ -13,7 +13,9 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 SECONDS ?= 600
 PYTEST = $(BIN)/pytest -n 3 --dist loadfile $(if $(CI),--no-skips)
 STORES = $(addprefix tests/services/,deployment keys outputs runs users webhooks workflows)
-CODE := $(wildcard backend contract edge telemetry deploy workflow_api_agent generated examples scripts tests benchmarks)
+CODE := $(wildcard backend contract edge telemetry deploy workflow_api_agent workflow_api_testing generated examples scripts tests benchmarks)
+# The client runs on an older Python than the service.
+CLIENT := clients/python/workflow_api_client
 # The contract of the protos that every change is held to: the image of the newest release.
 BASELINE := protos/baseline.binpb
 
@@ -46,6 +48,7 @@ lint-python: $(DEV)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy $(CODE)
+	$(BIN)/mypy --python-version 3.10 $(CLIENT)
 	$(BIN)/lint-imports --no-cache
 
 lint-protos: $(DEV)
@@ -63,7 +66,7 @@ format: $(DEV) ## Format Python and protos
 	$(BIN)/ruff check --fix
 	$(BIN)/buf format --write --exclude-path protos/google
 
-generate: $(DEV) ## Write generated/ from protos/
+generate: $(DEV) ## Write generated/ and the Python client's records from protos/
 	$(BIN)/python scripts/generate.py
 
 baseline: $(DEV) ## Record the protos of the release that is about to be tagged
@@ -80,7 +83,7 @@ faults: $(DEV) ## Run the fault campaign at length: ARGS="--seed 7 --operations 
 
 lock: $(DEV) ## Pin dependencies after a change of pyproject.toml; ARGS=--upgrade updates them
 	$(COMPILE) $(ARGS) pyproject.toml --group build -o requirements/run.txt
-	$(COMPILE) $(ARGS) pyproject.toml --all-extras --group build -c requirements/run.txt -o requirements/image.txt
+	$(COMPILE) $(ARGS) pyproject.toml --extra llm --extra cluster --group build -c requirements/run.txt -o requirements/image.txt
 	$(COMPILE) $(ARGS) pyproject.toml --all-extras --group build --group dev -c requirements/image.txt -o requirements/dev.txt
 	$(COMPILE) $(ARGS) --group fuzz -o requirements/fuzz.txt
 	$(COMPILE) $(ARGS) --group generator -o requirements/generator.txt

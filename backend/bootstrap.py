@@ -31,6 +31,7 @@ from backend.redaction.process.redactor import Redactor
 from backend.reviews.service import Reviews
 from backend.reviews.servicer import ReviewsServicer
 from backend.rpc.interceptors import Handler, handlers_of
+from backend.run_changes import RunChanges
 from backend.runs import retention as runs_retention
 from backend.runs.servicer import RunsServicer
 from backend.runtime.bootstrap import (
@@ -165,6 +166,7 @@ class Worker:
 class Backend:
     """All domain services on one database, with the runtime that executes runs.
 
+    Before `start` it answers calls and executes nothing. `services` and `objects` are what its servicers share.
     `open_sandbox` gives a runtime in this process another sandbox than that of the settings.
     """
 
@@ -177,8 +179,10 @@ class Backend:
     ) -> None:
         self._parts = parts = _Parts(settings, clock)
         services, objects = parts.services, parts.objects
+        self.services, self.objects = services, objects
         self._database = parts.database
         self._changes = changes = KeyChanges()
+        self._run_changes = RunChanges(parts.database)
         self._runtime = _runtime(settings, parts, open_sandbox)
         self._logs = Logs(services, objects)
         self._reviews = Reviews(services, objects, parts.redactor, settings.data / "reviews")
@@ -192,10 +196,10 @@ class Backend:
             (caller_pb2.DESCRIPTOR, CallerServicer(services)),
             (keys_pb2.DESCRIPTOR, KeysServicer(services, changes)),
             (usage_pb2.DESCRIPTOR, UsageServicer(services)),
-            (edge_pb2.DESCRIPTOR, EdgeServicer(services, changes, settings.watch_poll_seconds)),
+            (edge_pb2.DESCRIPTOR, EdgeServicer(services, changes, settings.watch_poll_seconds, self._run_changes)),
             (workflows_pb2.DESCRIPTOR, WorkflowsServicer(services, parts.graphs, parts.packages)),
             (environments_pb2.DESCRIPTOR, EnvironmentsServicer(services)),
-            (runs_pb2.DESCRIPTOR, RunsServicer(services, self._runtime)),
+            (runs_pb2.DESCRIPTOR, RunsServicer(services, self._runtime, self._run_changes)),
             (reviews_pb2.DESCRIPTOR, ReviewsServicer(self._reviews)),
             (logs_pb2.DESCRIPTOR, LogsServicer(self._logs)),
             (outputs_pb2.DESCRIPTOR, OutputsServicer(services, objects)),
@@ -232,10 +236,13 @@ class Backend:
         """Returns its metrics; from any thread."""
         return [*self._parts.measured(), *self._runtime.measured()]
 
-    def stop(self) -> None:
-        """Stops calls, then the runtime, then the database, so that nothing acknowledged is lost."""
+    def stop(self, grace_seconds: float = GRACE_SECONDS) -> None:
+        """Stops calls, then the runtime, then the database, so that nothing acknowledged is lost.
+
+        Open calls have the grace to finish.
+        """
         if self._server is not None:
-            self._server.stop(GRACE_SECONDS, self._end_streams)
+            self._server.stop(grace_seconds, self._end_streams)
         self._reviews.close()
         self._runtime.stop()
         self._deliverer.stop()
@@ -243,6 +250,7 @@ class Backend:
 
     def _end_streams(self) -> None:
         self._changes.end()
+        self._run_changes.end()
         self._logs.end()
 
 

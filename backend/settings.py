@@ -130,6 +130,7 @@ class PackageSettings:
         resolve_seconds: Most seconds of resolving the packages of one environment.
         build_seconds: Most seconds of one build.
         unpacked_mb: Most megabytes of the packages of one environment, while they are built and after.
+        memory_mb: Most megabytes of memory of one process that resolves or builds.
         keep_days: How long packages that no environment names any more are kept after their last use.
         lock_seconds: How long the same requirements get the same lock again without a look at the index.
     """
@@ -141,6 +142,7 @@ class PackageSettings:
     resolve_seconds: float = 60.0
     build_seconds: float = 900.0
     unpacked_mb: int = 4_096
+    memory_mb: int = 2_048
     keep_days: float = 7.0
     lock_seconds: float = 0.0
 

@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from backend.errors import ApiError
-from contract.bounds import DurationBounds, ItemBounds, NumberBounds, TextBounds
+from contract.bounds import DurationBounds, ItemBounds, NumberBounds, SizeBounds, TextBounds
 from contract.fields import is_duration, is_timestamp, json_name, rules_of
 from workflow_api.v1.errors_pb2 import (
     ERROR_REASON_INVALID_CURSOR,
@@ -101,6 +101,8 @@ def _checks(field: FieldDescriptor, rules: FieldRules) -> Iterator[Check]:
     if rules.HasField("max_items"):
         items = ItemBounds(rules, "entries")
         yield _one(lambda value: items.violation(len(value)))
+    if rules.HasField("max_bytes"):
+        yield _one(SizeBounds(rules).violation)
     if rules.HasField("keys"):
         yield _each("key", TextBounds(rules.keys).violation)
     if rules.HasField("values"):

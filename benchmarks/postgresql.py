@@ -26,7 +26,6 @@ from backend.deployment import sql as deployment_sql
 from backend.key_changes import KeyChanges
 from backend.keys.service import KeyAdministration
 from backend.runs.start.service import Starts
-from backend.schemas.rules import schema_problem
 from backend.services import Services
 from backend.storage.factory import open_postgresql
 from backend.workflows.manifests.loader import load_manifests
@@ -111,11 +110,9 @@ class StartBench:
         deployment = self.database.write(lambda tx: deployment_sql.ensure(tx, "bench"))
         cursors = Cursors(bytes.fromhex(deployment.cursor_secret))
         services = Services(self.database, system_clock, deployment.deployment_id, cursors)
-        applied = self.database.write(
-            lambda tx: apply_manifests(
-                tx, load_manifests([("bench.yaml", MANIFEST)], schema_problem), now=system_clock(), actor="bench"
-            )
-        )
+        manifests = load_manifests([("bench.yaml", MANIFEST)], services.schemas.manifest_checks())
+        services.schemas.close()
+        applied = self.database.write(lambda tx: apply_manifests(tx, manifests, now=system_clock(), actor="bench"))
         self.workflow_id = next(one.id for one in applied if one.name == "Parked")
         self._keys = KeyAdministration(services, KeyChanges())
         self._starts = Starts(services, NoRuntime())

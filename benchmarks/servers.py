@@ -94,11 +94,11 @@ def service(*options: str) -> Iterator[Server]:
 
 
 @contextmanager
-def apart() -> Iterator[Server]:
+def apart(*options: str) -> Iterator[Server]:
     """Runs edge and backend as two processes in a new data folder; the backend shares a core with the load."""
     with tempfile.TemporaryDirectory() as data, ExitStack() as stack:
-        backend, record = part(stack, "backend", "--data", data, "--grpc", "127.0.0.1:0", core=LOAD_CORE)
-        edge, ready = part(stack, "edge", "--http", "127.0.0.1:0", "--grpc", record["grpc"], core=SERVER_CORE)
+        backend, record = part(stack, "backend", "--data", data, "--grpc", "127.0.0.1:0", *options, core=LOAD_CORE)
+        edge, ready = part(stack, "edge", "--http", "127.0.0.1:0", "--grpc", record["grpc"], *options, core=SERVER_CORE)
         yield Server(edge, port_of(ready), record["grpc"], (backend,))
 
 

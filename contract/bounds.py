@@ -1,13 +1,15 @@
 """The bounds that the protos state for a field, as checks, and the words in which a violation is reported."""
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
 
 from contract.durations import count_of, unit_name
-from contract.fields import INTEGERS, is_enum_list, is_map, is_timestamp
+from contract.fields import INTEGERS, is_duration, is_enum_list, is_map, is_timestamp
 from workflow_api.v1.errors_pb2 import ErrorReason
 from workflow_api.v1.options_pb2 import FieldRules
 
@@ -63,11 +65,11 @@ class _Counts:
 
 
 class NumberBounds(_Counts):
-    """Bounds of an integer; `allowed` completes "must be …"."""
+    """Bounds of an integer, or of a length of time in its unit; `allowed` completes "must be …"."""
 
     def __init__(self, field: FieldDescriptor, rules: FieldRules) -> None:
         super().__init__(rules)
-        self._range = _RANGES[field.cpp_type]
+        self._range = _RANGES[FieldDescriptor.CPPTYPE_INT64 if is_duration(field) else field.cpp_type]
         self.allowed = _number_in_words(rules, "an integer")
 
     def violation(self, number: int) -> str | None:
@@ -108,6 +110,18 @@ class ItemBounds:
         return None if count <= self._most else self._message
 
 
+class SizeBounds:
+    """The most bytes that the messages of a repeated field take together."""
+
+    def __init__(self, rules: FieldRules) -> None:
+        self.most = rules.max_bytes
+
+    def violation(self, messages: Iterable[Message]) -> str | None:
+        """Returns what is wrong with the size of messages, or None."""
+        size = sum(message.ByteSize() for message in messages)
+        return None if size <= self.most else f"must have at most {self.most:,} bytes together; these have {size:,}"
+
+
 def require_bounds(field: FieldDescriptor, rules: FieldRules) -> None:
     """Refuses a request field that a caller may fill without limit.
 
@@ -127,7 +141,9 @@ def require_bounds(field: FieldDescriptor, rules: FieldRules) -> None:
         is_cursor = rules.violation == ErrorReason.ERROR_REASON_INVALID_CURSOR
         bounded = rules.raw_json or is_cursor or rules.HasField("max_length")
     else:
-        bounded = field.cpp_type in INTEGERS and (rules.HasField("minimum") or rules.HasField("maximum"))
+        bounded = (field.cpp_type in INTEGERS or is_duration(field)) and (
+            rules.HasField("minimum") or rules.HasField("maximum")
+        )
     if not bounded:
         raise ValueError(f"{field.full_name}: a request field of a public route needs bounds")
 

@@ -21,6 +21,7 @@ DOWNLOADED: Final = Counter("http_download_bytes_total", "Bytes of outputs and b
 IN_FLIGHT: Final = Gauge("http_requests_in_flight", "Requests under way.")
 CONNECTIONS: Final = Gauge("http_connections", "Open connections of callers.")
 CONNECTIONS_LIMIT: Final = Gauge("http_connections_limit", "Most open connections of callers.")
+WAITING: Final = Gauge("http_waiting", "Calls held until something new is there, and streams of events.")
 HELD: Final = Gauge("http_held_bytes", "Bytes kept for requests and answers under way.")
 HELD_LIMIT: Final = Gauge("http_held_bytes_limit", "Most bytes kept for requests and answers under way.")
 SENT_AWAY: Final = Counter("http_callers_sent_away_total", "Connections evicted because a limit was reached.")

@@ -12,7 +12,7 @@ from edge.admission.call import AdmissionDeps, Call
 from edge.admission.checks import PreflightAnswered, admit
 from edge.admission.key_mirror import KeyMirrorFollower
 from edge.admission.keyring import Keyring
-from edge.admission.rate_limit import LocalRateLimiter, RateLimiter
+from edge.admission.rate_limit import LocalRateLimiter, RateLimiter, Window
 from edge.admission.source_address import address_reader
 from edge.channel import Channel
 from edge.dispatch import Dispatcher
@@ -27,6 +27,7 @@ from edge.openapi.pages import Pages
 from edge.routes import BASE, RouteTable
 from edge.settings import EdgeSettings
 from edge.usage import UsageRecorder
+from edge.waiting.follower import RunChangesFollower
 from telemetry import Family
 from workflow_api.v1.usage_pb2 import UsageRecord
 
@@ -56,7 +57,8 @@ class Edge:
         keyring = Keyring(settings.mirror_limit_seconds)
         self._follower = KeyMirrorFollower(channel, keyring, settings)
         self._usage = UsageRecorder(channel, settings)
-        self._dispatcher = Dispatcher(channel, keyring, settings)
+        self._changes = RunChangesFollower(channel, settings, clock)
+        self._dispatcher = Dispatcher(channel, keyring, settings, self._changes)
         self._deps = AdmissionDeps(
             routes=RouteTable(),
             keyring=keyring,
@@ -87,8 +89,11 @@ class Edge:
 
     async def stop(self) -> None:
         """Stops listening, lets calls under way end and sends the remaining usage records."""
+        # Whoever waits is answered with what there is, and goes on at another edge.
+        await self._changes.holds.end()
         if self._listener is not None and self._http is not None:
             await self._http.stop(self._listener, self._settings.drain_seconds)
+        await self._changes.stop()
         await self._follower.stop()
         await self._usage.stop()
 
@@ -97,6 +102,7 @@ class Edge:
         families = metrics.counted()
         families += [metrics.KEYS_AGE.with_value(self._deps.keyring.age), *self._usage.measured()]
         families += self._deps.limiter.measured()
+        families.append(metrics.WAITING.with_value(self._changes.holds.count))
         if self._http is not None:
             families += self._http.measured()
         return families
@@ -120,10 +126,18 @@ class Edge:
             _LOG.exception("Request %s failed", request.request_id)
             reason = "internal"
             answer = refused(Refusal(reason), request)
+        if call.key_id:
+            answer.lines = self._window_of(call).header_lines
         if reason or call.key_id:
             self._record(call, answer.status, reason)
-        metrics.count(request.method, call.template, answer.status, reason, perf_counter() - began)
+        metrics.count(request.method, call.template, answer.status, reason, perf_counter() - began - call.waited)
         return answer
+
+    def _window_of(self, call: Call) -> Window:
+        """Returns the usage of the calling key; a call that was refused before it counted changes nothing of it."""
+        if call.window is not None:
+            return call.window
+        return self._deps.limiter.usage(call.key_id, call.key.rate_limit, call.now_ms)
 
     def _record(self, call: Call, status: int, reason: str) -> None:
         """Records the usage of a call with a key, or of a refusal before that; liveness is not recorded."""

@@ -27,6 +27,7 @@ class EdgeSettings:
         body_seconds: Longest time for a whole request body.
         idle_seconds: How long an idle connection is kept.
         stall_seconds: Longest time in which the reader of an answer may take nothing.
+        held_per_key: Most calls of one key that wait or stream at once; one more is answered at once.
         drain_seconds: How long calls under way may go on once the edge was told to stop.
         mirror_first_seconds: How long the start waits for the first copy of the keys before it listens without one.
         mirror_poll_seconds: Pause between polls of the keys while their watch stream is broken.
@@ -52,6 +53,7 @@ class EdgeSettings:
     body_seconds: float = 60.0
     idle_seconds: float = 75.0
     stall_seconds: float = 60.0
+    held_per_key: int = 20
     drain_seconds: float = 20.0
     mirror_first_seconds: float = 5.0
     mirror_poll_seconds: float = 30.0

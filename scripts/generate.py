@@ -1,10 +1,13 @@
-"""Generates `generated/` from `protos/`; with `--check` fails where they differ."""
+"""Generates `generated/` and the client's records from `protos/`; with `--check` fails where they differ."""
 
 import argparse
 import filecmp
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from importlib import metadata, resources
 from pathlib import Path
 
@@ -13,6 +16,7 @@ from grpc_tools import protoc
 ROOT = Path(__file__).resolve().parent.parent
 PROTOS = ROOT / "protos"
 GENERATED = ROOT / "generated"
+CLIENT = ROOT / "clients" / "python" / "workflow_api_client" / "generated"
 PACKAGE = Path("workflow_api") / "v1"
 VENDORED = (Path("google") / "api", Path("google") / "rpc")
 
@@ -53,6 +57,22 @@ def generate(target: Path) -> None:
     (package.parent / "py.typed").touch()
 
 
+def generate_client(protos: Path, target: Path) -> None:
+    """Writes what the Python client takes from the protos that were compiled into `protos`.
+
+    Raises:
+        SystemExit: it failed; the messages are on standard error.
+    """
+    path = os.pathsep.join([str(protos), str(ROOT)])
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "client_code.py", target],
+        env={**os.environ, "PYTHONPATH": path},
+        check=False,
+    )
+    if done.returncode != 0:
+        sys.exit(done.returncode)
+
+
 def differences(expected: Path, actual: Path) -> list[str]:
     """Returns a line for every file that is missing, left over or different in `actual`."""
     wanted, present = _files(expected), _files(actual)
@@ -89,16 +109,19 @@ def _files(folder: Path) -> set[str]:
     }
 
 
-def _check(fresh: Path) -> None:
-    drift = differences(fresh, GENERATED)
-    if drift:
-        print("generated/ differs from protos/; run `make generate`:", *drift, sep="\n  ", file=sys.stderr)
+def _check(fresh: Mapping[Path, Path]) -> None:
+    drift = {target: differences(source, target) for target, source in fresh.items()}
+    for target, lines in drift.items():
+        if lines:
+            place = target.relative_to(ROOT)
+            print(f"{place}/ differs from protos/; run `make generate`:", *lines, sep="\n  ", file=sys.stderr)
     vendored = vendored_differences()
     if vendored:
         print("different from the installed googleapis-common-protos:", *vendored, sep="\n  ", file=sys.stderr)
-    if drift or vendored:
+    if any(drift.values()) or vendored:
         sys.exit(1)
-    print(f"generated/ matches protos/ ({len(_files(fresh))} files)")
+    for target, source in fresh.items():
+        print(f"{target.relative_to(ROOT)}/ matches protos/ ({len(_files(source))} files)")
 
 
 def main() -> None:
@@ -107,15 +130,17 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="change nothing, fail when something differs")
     check = parser.parse_args().check
     with tempfile.TemporaryDirectory() as folder:
-        fresh = Path(folder) / "generated"
-        generate(fresh)
+        fresh = {GENERATED: Path(folder) / "generated", CLIENT: Path(folder) / "client"}
+        generate(fresh[GENERATED])
+        generate_client(fresh[GENERATED], fresh[CLIENT])
         if check:
             _check(fresh)
             return
-        for name in _files(GENERATED) - _files(fresh):
-            (GENERATED / name).unlink()
-        shutil.copytree(fresh, GENERATED, dirs_exist_ok=True)
-    print(f"wrote {len(_files(GENERATED))} files to generated/")
+        for target, source in fresh.items():
+            for name in _files(target) - _files(source):
+                (target / name).unlink()
+            shutil.copytree(source, target, dirs_exist_ok=True)
+            print(f"wrote {len(_files(target))} files to {target.relative_to(ROOT)}/")
 
 
 if __name__ == "__main__":

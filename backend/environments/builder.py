@@ -3,6 +3,8 @@
 import logging
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Final
 
 from backend import metrics
@@ -19,6 +21,8 @@ ROUND_SECONDS: Final = 1.0
 RETRY_MS: Final = 5 * 60_000
 """Milliseconds after which a build that failed is tried again by itself."""
 _UPKEEP_MS: Final = 3_600_000
+_BUILDS_AT_ONCE: Final = 4
+"""Builds that steps wait for, beside the one of the builder's own thread."""
 _GONE_MS: Final = 2 * 86_400_000
 
 
@@ -39,6 +43,9 @@ class PackageBuilder:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._next_upkeep = 0
+        self._beginning = threading.Lock()
+        self._begun: dict[str, Future[Built]] = {}
+        self._threads = ThreadPoolExecutor(_BUILDS_AT_ONCE, thread_name_prefix="package-build")
 
     def start(self) -> None:
         """Starts the thread."""
@@ -51,10 +58,29 @@ class PackageBuilder:
         self._store.close()
         if self._thread is not None:
             self._thread.join()
+        self._threads.shutdown()
 
-    def ensure(self, digest: str) -> Built:
-        """Returns the packages of a lock, built now if this machine has not done so; raises PackagesError."""
-        return self._store.ensure(digest, lambda: self._lock(digest))
+    def find(self, digest: str) -> Built | None:
+        """Returns the packages of a lock, if they are built on this machine."""
+        return self._store.find(digest)
+
+    def begin(self, digest: str) -> "Future[Built]":
+        """Begins to build the packages of a lock, unless that is going on, and returns its outcome, or PackagesError.
+
+        It goes on when nobody waits for it any more: cancelling the future has no effect.
+        """
+        with self._beginning:
+            begun = self._begun.get(digest)
+            if begun is None:
+                begun = self._begun[digest] = Future()
+                # From now on it cannot be cancelled, for others may wait for it too.
+                begun.set_running_or_notify_cancel()
+                try:
+                    self._threads.submit(self._finish, digest, begun)
+                except RuntimeError:
+                    del self._begun[digest]
+                    begun.set_exception(PackagesError("the service is being stopped"))
+            return begun
 
     def round(self) -> None:
         """Builds what is to be built, and removes what is unused once an hour."""
@@ -78,6 +104,20 @@ class PackageBuilder:
                     _LOG.exception("Packages of environments could not be looked after; next try in a moment")
             self._store.wait(ROUND_SECONDS)
 
+    def _finish(self, digest: str, begun: "Future[Built]") -> None:
+        try:
+            built = self._ensure(digest)
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            outcome = partial(begun.set_exception, error)
+        else:
+            outcome = partial(begun.set_result, built)
+        with self._beginning:
+            del self._begun[digest]
+        outcome()
+
+    def _ensure(self, digest: str) -> Built:
+        return self._store.ensure(digest, lambda: self._lock(digest))
+
     def _is_due(self, row: sql.WantedRow) -> bool:
         if row.state == "failed" and row.updated_at is not None and row.updated_at >= row.requested_at:
             return self._clock() >= row.updated_at + RETRY_MS
@@ -87,7 +127,7 @@ class PackageBuilder:
         if self._store.find(digest) is None:
             self._record(digest, "building")
         try:
-            built = self.ensure(digest)
+            built = self._ensure(digest)
         except PackagesError as error:
             if self._stopping.is_set():
                 return

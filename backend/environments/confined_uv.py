@@ -28,7 +28,7 @@ def main(options: Mapping[str, Any], command: list[str]) -> NoReturn:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for limit, most in (
         (resource.RLIMIT_FSIZE, options["bytes"]),
-        (resource.RLIMIT_AS, options["memory_bytes"]),
+        (resource.RLIMIT_DATA, options["memory_bytes"]),
         (resource.RLIMIT_CPU, options["cpu_seconds"]),
         (resource.RLIMIT_NOFILE, _MOST_OPEN_FILES),
     ):

@@ -1,9 +1,10 @@
 """SQL of locks, and of what machines have made of them."""
 
 import json
+from collections.abc import Collection
 from typing import Literal, NamedTuple
 
-from sqlalchemy import and_, bindparam, delete, insert, select, update
+from sqlalchemy import and_, bindparam, delete, exists, insert, select, update
 
 from backend.environments.lock import Lock
 from backend.storage.database import Tx
@@ -20,6 +21,13 @@ class WantedRow(NamedTuple):
     requested_at: int
     state: State | None
     updated_at: int | None
+
+
+class UnwantedRow(NamedTuple):
+    """A lock that no environment's newest version has, and when a build of it was last asked for."""
+
+    digest: str
+    requested_at: int
 
 
 class LockRow(NamedTuple):
@@ -53,6 +61,7 @@ class PackageState(NamedTuple):
     failure: str | None = None
 
 
+_PACKAGED = exists().where(environment_packages.c.digest == environment_locks.c.digest)
 _TEXT = ScalarQuery[str](select(environment_locks.c.lock).where(environment_locks.c.digest == bindparam("digest")))
 _LOCK = Query(LockRow, select_row(LockRow, environment_locks).where(environment_locks.c.digest == bindparam("digest")))
 _ADD_LOCK = Command(insert(environment_locks), [column.name for column in environment_locks.columns])
@@ -65,6 +74,20 @@ _FIRST_BUILT = Command(
     update(environment_locks)
     .where(environment_locks.c.digest == bindparam("of_digest"), environment_locks.c.built_at.is_(None))
     .values(built_at=bindparam("at", required=True), modules=bindparam("of_modules", required=True))
+)
+_UNWANTED = Query(
+    UnwantedRow,
+    select(environment_locks.c.digest, environment_locks.c.requested_at)
+    .where(environment_locks.c.requested_at < bindparam("before"), ~_PACKAGED)
+    .order_by(environment_locks.c.digest),
+)
+_FORGET_BUILDS = Command(delete(environment_builds).where(environment_builds.c.digest == bindparam("digest")))
+_REMOVE_LOCK = Command(
+    delete(environment_locks).where(
+        environment_locks.c.digest == bindparam("of_digest"),
+        environment_locks.c.requested_at == bindparam("seen_requested_at"),
+        ~_PACKAGED,
+    )
 )
 _FORGET_PACKAGES = Command(
     delete(environment_packages).where(environment_packages.c.resource_id == bindparam("resource_id"))
@@ -110,8 +133,8 @@ _FORGET_GONE = Command(delete(environment_builds).where(environment_builds.c.see
 
 
 def add_lock(tx: Tx, lock: Lock, now: int) -> None:
-    """Writes a lock, unless it is there."""
-    if tx.scalar(_TEXT, digest=lock.digest) is None:
+    """Writes a lock; of one that is there a build is asked for, so that it is not removed as unneeded meanwhile."""
+    if not tx.run(_REQUEST, of_digest=lock.digest, at=now):
         row = {"digest": lock.digest, "lock": lock.text, "created_at": now, "requested_at": now}
         tx.enqueue(_ADD_LOCK, **row, built_at=None, modules=None)
 
@@ -137,6 +160,18 @@ def wanted(tx: Tx, machine: str) -> list[WantedRow]:
 def request_build(tx: Tx, digest: str, now: int) -> None:
     """Makes every machine that failed to build a lock try again."""
     tx.enqueue(_REQUEST, of_digest=digest, at=now)
+
+
+def remove_unneeded(tx: Tx, kept: Collection[str], before: int, limit: int) -> int:
+    """Removes locks, with the records of their builds, that are not kept, and returns how many.
+
+    Those stay that an environment's newest version has, and those of which a build was asked for since `before`.
+    """
+    unneeded = [row for row in tx.all(_UNWANTED, before=before) if row.digest not in kept][:limit]
+    for row in unneeded:
+        tx.enqueue(_FORGET_BUILDS, digest=row.digest)
+        tx.enqueue(_REMOVE_LOCK, of_digest=row.digest, seen_requested_at=row.requested_at)
+    return len(unneeded)
 
 
 def builds(tx: Tx, digest: str) -> list[BuildRow]:

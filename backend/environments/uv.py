@@ -26,12 +26,17 @@ from backend.settings import PackageSettings
 MEBIBYTE: Final = 2**20
 LONGEST_MESSAGE: Final = 1_500
 _POLL_SECONDS: Final = 0.2
-_MEMORY_BYTES: Final = 16 * 2**30
 _LARGEST_OUTPUT_BYTES: Final = 16 * MEBIBYTE
+_MOST_INSTALLERS: Final = 4
 _COMMON: Final = ("--no-config", "--no-progress", "--color", "never", "--no-python-downloads")
 _CREDENTIALS: Final = re.compile(r"(?<=://)[^/\s@]*@")
 _PATH_TOKEN: Final = re.compile(r"(?=[^/]*[0-9])(?=[^/]*[A-Za-z])[A-Za-z0-9_~.-]{16,}")
 """A part of an index's path as long as the tokens that some indexes have there."""
+_OUT_OF_MEMORY: Final = re.compile(
+    r"memory allocation of \d+ bytes failed|failed to spawn thread|Cannot allocate memory|MemoryError"
+)
+_ENDED_BY_MEMORY: Final = (-signal.SIGABRT, -signal.SIGSEGV)
+"""A process that cannot allocate ends itself by one of these."""
 _SHORTEST_SECRET: Final = 8
 _PROGRESS: Final = ("Using ", "Resolved ", "Prepared ", "Downloading ", "Downloaded ")
 _CAUSE: Final = re.compile(r"\s*\bcause:\s*")
@@ -86,7 +91,11 @@ class Uv:
             if bound is not None:
                 raise PackagesError(bound)
             if process.returncode != 0:
-                raise PackagesError(self._message(_tail(said), process.returncode, own))
+                told = _tail(said)
+                if process.returncode in _ENDED_BY_MEMORY or _OUT_OF_MEMORY.search(told):
+                    most = f"{self._settings.memory_mb:,} MB"
+                    raise PackagesError(f"it needed more than {most} of memory (packages.memory_mb)")
+                raise PackagesError(self._message(told, process.returncode, own))
             printed.seek(0)
             return printed.read(_LARGEST_OUTPUT_BYTES).decode(errors="replace")
 
@@ -109,7 +118,7 @@ class Uv:
             "parent": os.getpid(),
             "network": settings.network,
             "bytes": most_bytes,
-            "memory_bytes": _MEMORY_BYTES,
+            "memory_bytes": settings.memory_mb * MEBIBYTE,
             "cpu_seconds": int(seconds) * (os.cpu_count() or 1) + 1,
             "paths": self._paths(uv, own),
             "filter": system_calls,
@@ -139,6 +148,8 @@ class Uv:
             "PATH": "/usr/bin:/bin",
             "TMPDIR": str(own),
             "UV_CONCURRENT_DOWNLOADS": "4",
+            # So that the memory of one process and its number do not grow with the machine's processors.
+            "UV_CONCURRENT_INSTALLS": str(min(_MOST_INSTALLERS, os.cpu_count() or 1)),
             "UV_NO_ENV_FILE": "1",
             "UV_KEYRING_PROVIDER": "disabled",
         }

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from backend.confined.confinement import confine, confinement
+from backend.graphs.distinct_query import with_distinct_rows
 
 if TYPE_CHECKING:
     from pyoxigraph import QuerySolutions, QueryTriples, Store
@@ -48,7 +49,7 @@ def _write(part: dict[str, Any]) -> None:
 def _answer(store: "Store", text: str, rows: int, size_bytes: int) -> Iterator[dict[str, Any]]:
     from pyoxigraph import QueryBoolean, QuerySolutions
 
-    found = store.query(text, use_default_graph_as_union=True)
+    found = store.query(with_distinct_rows(text), use_default_graph_as_union=True)
     if isinstance(found, QueryBoolean):
         yield {"form": "ask", "boolean": bool(found)}
         return

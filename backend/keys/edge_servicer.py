@@ -1,6 +1,7 @@
 """EdgeService over gRPC."""
 
 from collections.abc import Iterator
+from time import monotonic, sleep
 from typing import Final
 
 import grpc
@@ -10,20 +11,24 @@ from backend.ids import new_id
 from backend.key_changes import KeyChanges
 from backend.keys import sql, usage_sql
 from backend.keys.messages import mirrored_key
+from backend.run_changes import RunChanges
 from backend.services import Services
 from backend.storage.database import Tx
 from contract.times import milliseconds_of
 from workflow_api.v1 import edge_pb2, edge_pb2_grpc
 
 _DEFAULT_HEARTBEAT_MS: Final = 5_000
+# A busy deployment commits thousands of times a second; a message for each would cost more than the changes.
+_LEAST_PAUSE_SECONDS: Final = 0.005
 
 
 class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
-    """Gives edges the mirror of keys, and stores the usage records that they send."""
+    """Gives edges the mirror of keys and the ids of runs that change, and stores the usage records that they send."""
 
-    def __init__(self, services: Services, changes: KeyChanges, poll_seconds: float) -> None:
+    def __init__(self, services: Services, changes: KeyChanges, poll_seconds: float, run_changes: RunChanges) -> None:
         self._services = services
         self._changes = changes
+        self._run_changes = run_changes
         self._poll_seconds = poll_seconds
 
     def GetKeyMirror(self, request: edge_pb2.GetKeyMirrorRequest, context: grpc.ServicerContext) -> edge_pb2.KeyMirror:
@@ -47,6 +52,25 @@ class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
                 sent_at = now
                 yield edge_pb2.KeyMirror(revision=revision, unchanged=True)
             self._changes.wait(count, self._poll_seconds)
+
+    def WatchRunChanges(
+        self, request: edge_pb2.WatchRunChangesRequest, context: grpc.ServicerContext
+    ) -> Iterator[edge_pb2.RunChanges]:
+        """Yields the ids of runs that change, those of changes close together in one message."""
+        heartbeat = (milliseconds_of(request.heartbeat) or _DEFAULT_HEARTBEAT_MS) / 1000
+        subscription = self._run_changes.subscribe()
+        try:
+            yield edge_pb2.RunChanges()
+            sent_at = monotonic()
+            while context.is_active() and not subscription.ended:
+                subscription.wait(min(heartbeat, self._poll_seconds))
+                run_ids, missed = subscription.take()
+                if run_ids or missed or monotonic() - sent_at >= heartbeat:
+                    sent_at = monotonic()
+                    yield edge_pb2.RunChanges(run_ids=run_ids, missed=missed)
+                    sleep(max(0.0, _LEAST_PAUSE_SECONDS - (monotonic() - sent_at)))
+        finally:
+            subscription.close()
 
     def RecordUsage(
         self, request: edge_pb2.RecordUsageRequest, context: grpc.ServicerContext

@@ -7,6 +7,7 @@ from typing import Final
 
 from backend.audit import sql as audit
 from backend.clock import utc_day
+from backend.close_names import no_such_id
 from backend.deployment import sql as deployment_sql
 from backend.errors import ApiError, invalid
 from backend.key_changes import KeyChanges
@@ -19,6 +20,7 @@ from contract.defaults import given_or_default, given_or_default_duration
 from contract.times import milliseconds_of
 from workflow_api.v1 import errors_pb2, keys_pb2
 
+_MOST_SUGGESTED: Final = 1_000
 _ALL_ACTIVE: Final = keys_pb2.WorkflowAccess(mode=keys_pb2.WorkflowAccess.MODE_ALL_ACTIVE)
 
 
@@ -166,7 +168,7 @@ class KeyAdministration:
     def _found(self, tx: Tx, key_id: str) -> sql.KeyRow:
         row = sql.get(tx, key_id, utc_day(self._services.clock()))
         if row is None:
-            raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, f"There is no key {key_id}.")
+            raise no_such_key(tx, key_id)
         return row
 
     def _audit(self, tx: Tx, actor: str, action: str, key_id: str, details: dict[str, object] | None = None) -> None:
@@ -218,3 +220,9 @@ def _access_columns(access: keys_pb2.WorkflowAccess) -> dict[str, object]:
 def _refuse_unknown_workflows(tx: Tx, access: keys_pb2.WorkflowAccess) -> None:
     unknown = [each for each in access.workflow_ids if not sql.workflow_known(tx, each)]
     rules.refuse(("workflow_access.workflow_ids", f"must name existing workflows; {each} is none") for each in unknown)
+
+
+def no_such_key(tx: Tx, key_id: str) -> ApiError:
+    """Returns the refusal for an id that no key has, with the keys whose name it may be."""
+    message = no_such_id("key", key_id, sql.names(tx, _MOST_SUGGESTED))
+    return ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, message)

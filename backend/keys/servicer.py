@@ -3,15 +3,15 @@
 import grpc
 
 from backend.clock import MAX_MS, utc_day
-from backend.errors import ApiError
 from backend.key_changes import KeyChanges
 from backend.keys import sql
 from backend.keys.messages import key_record
-from backend.keys.service import Issued, KeyAdministration
+from backend.keys.service import Issued, KeyAdministration, no_such_key
 from backend.paging import Paging
 from backend.rpc.interceptors import caller_of
 from backend.services import Services
-from workflow_api.v1 import errors_pb2, keys_pb2, keys_pb2_grpc
+from backend.storage.database import Tx
+from workflow_api.v1 import keys_pb2, keys_pb2_grpc
 
 
 class KeysServicer(keys_pb2_grpc.KeysServiceServicer):
@@ -27,10 +27,14 @@ class KeysServicer(keys_pb2_grpc.KeysServiceServicer):
 
     def GetKey(self, request: keys_pb2.GetKeyRequest, context: grpc.ServicerContext) -> keys_pb2.KeyRecord:
         """Returns one key as the administrator sees it."""
-        row = self._services.database.read(lambda tx: sql.get(tx, request.key_id, self._today()))
-        if row is None:
-            raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, f"There is no key {request.key_id}.")
-        return key_record(row, self._services.clock())
+
+        def work(tx: Tx) -> sql.KeyRow:
+            row = sql.get(tx, request.key_id, self._today())
+            if row is None:
+                raise no_such_key(tx, request.key_id)
+            return row
+
+        return key_record(self._services.database.snapshot(work), self._services.clock())
 
     def ListKeys(self, request: keys_pb2.ListKeysRequest, context: grpc.ServicerContext) -> keys_pb2.ListKeysResponse:
         """Returns keys, newest first."""

@@ -86,6 +86,13 @@ class MirroredKeyRow(NamedTuple):
     revoked_at: int | None
 
 
+class KeyNameRow(NamedTuple):
+    """What a key is called."""
+
+    key_id: str
+    name: str
+
+
 class AccessRow(NamedTuple):
     """Which workflows a key may run."""
 
@@ -131,6 +138,10 @@ _NEWEST = Query(
     KeyRow,
     select_row(KeyRow, _PAGE, **_counters(_PAGE)).order_by(_PAGE.c.created_at.desc(), _PAGE.c.key_id.desc()),
 )
+_NAMES = Query(
+    KeyNameRow,
+    select(api_keys.c.key_id, api_keys.c.name).order_by(api_keys.c.created_at.desc()).limit(bindparam("limit")),
+)
 _MIRROR = Query(MirroredKeyRow, select_row(MirroredKeyRow, api_keys))
 _INSERT = Command(insert(api_keys), _COLUMNS)
 _EDIT = Command(
@@ -158,6 +169,11 @@ def seen_by_caller(tx: Tx, key_id: str, day: int) -> CallerKeyRow | None:
 def newest(tx: Tx, day: int, *, before: int, before_id: str, limit: int) -> list[KeyRow]:
     """Returns keys with their counters, newest first, that come after the key `before_id`, created at `before`."""
     return tx.all(_NEWEST, day=day, before=before, before_id=before_id, limit=limit)
+
+
+def names(tx: Tx, limit: int) -> dict[str, str]:
+    """Returns the names of the newest keys by their ids."""
+    return {row.key_id: row.name for row in tx.all(_NAMES, limit=limit)}
 
 
 def mirror(tx: Tx) -> list[MirroredKeyRow]:

@@ -64,9 +64,11 @@ def make_material(
         for row in needed:
             of_step = [output for output in outputs if output.step == row.step]
             step = material.steps.add(step=row.step, name=row.name, files_total=len(of_step))
-            if row.value is not None:
-                step.value.CopyFrom(_text(row.value if sweep.values_are_swept else sweep.json(row.value)))
             step.files.extend(previews.files(of_step[:MOST_FILES]))
+            if row.value is not None:
+                value = row.value if sweep.values_are_swept else sweep.json(row.value)
+                if not any(_shows(file, value) for file in step.files):
+                    step.value.CopyFrom(_text(value))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return material
@@ -136,6 +138,19 @@ class _Previews:
         if isinstance(found, str):
             return _REASONS.get(found, _NOT_SWEPT if self._sweep.redacts else "It is malformed.")
         return found if whole else FilePreview(found.text, found.columns, found.rows, cut=True)
+
+
+def _shows(file: reviews_pb2.ReviewFile, value: str) -> bool:
+    """Returns whether a file shows all of a value, given as JSON, as that of a model's answer does."""
+    if not file.HasField("text") or file.text.cut or len(value) > json_text.LARGEST_SHARED:
+        return False
+    parsed = json_text.parse(value)
+    try:
+        return bool(parsed) and parsed == (
+            file.text.text if isinstance(parsed, str) else json_text.parse(file.text.text)
+        )
+    except (ValueError, RecursionError):
+        return False
 
 
 def _text(text: str) -> reviews_pb2.ReviewText:

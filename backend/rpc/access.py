@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import grpc
 from grpc_health.v1 import health
-from grpc_reflection.v1alpha import reflection
 
+from backend.rpc import reflection
 from backend.rpc.interceptors import caller_of
 from workflow_api.v1 import options_pb2
 
@@ -50,12 +50,14 @@ class Access:
 
     def __init__(self, rpcs: Mapping[str, options_pb2.MethodRules], identities: Mapping[str, Sequence[str]]) -> None:
         self._of_keys = frozenset(rpc for rpc, rules in rpcs.items() if rules.access in _ON_BEHALF_OF_KEYS)
-        services = {rpc.split("/")[1] for rpc in rpcs} | {health.SERVICE_NAME, reflection.SERVICE_NAME}
+        services = {rpc.split("/")[1] for rpc in rpcs} | {health.SERVICE_NAME}
         self._known: dict[str, Grant] = {
             **{_spelling(role): _role_grant(role, rpcs) for role in options_pb2.CallerRole.values() if role},
             ACT_FOR_KEYS: Grant(acts_for_keys=True),
             **{rpc: Grant(frozenset({rpc})) for rpc in rpcs},
             **{service: Grant(services=frozenset({service})) for service in services},
+            # Tools try one version after the other.
+            **dict.fromkeys(reflection.SERVICE_NAMES, Grant(services=frozenset(reflection.SERVICE_NAMES))),
         }
         self._grants = {
             identity: functools.reduce(Grant.__or__, (self._grant(identity, name) for name in given), Grant())

@@ -14,6 +14,8 @@ from google.protobuf.message_factory import GetMessageClass
 from backend import metrics
 from backend.caller import Caller
 from backend.errors import ApiError
+from backend.pauses import Pause, is_pausing
+from backend.rpc.paused_streams import PausedStreams
 from backend.schemas.judge import JudgeUnavailableError
 from backend.storage.database import DatabaseUnavailableError
 from backend.storage.objects.interface import ObjectStoreError
@@ -21,14 +23,22 @@ from backend.validation import validate
 from contract.metadata import ACTOR, KEY_ID, REQUEST_ID, STATUS_TRAILER
 from workflow_api.v1 import errors_pb2, options_pb2
 
+Steps = Callable[[Any, grpc.ServicerContext], Iterator[Message | Pause]]
+
 _OK: Final = grpc.StatusCode.OK.name
+
+# How soon a stream that waits on a thread notices that its caller has gone.
+_PAUSE_SECONDS: Final = 0.5
 
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """One RPC, wrapped: `call(request, context)` never raises and answers an error by status and trailer."""
+    """One RPC, wrapped: `call(request, context)` never raises and answers an error by status and trailer.
+
+    `steps` is `call` of a stream that pauses: its pauses are among its messages.
+    """
 
     call: Callable[[Any, grpc.ServicerContext], Any]
     rules: options_pb2.MethodRules
@@ -36,6 +46,7 @@ class Handler:
     point_read: bool
     request_class: type[Message]
     response_class: type[Message]
+    steps: Steps | None = None
 
 
 def caller_of(context: grpc.ServicerContext) -> Caller:
@@ -67,9 +78,12 @@ def _handler(servicer: object, method: MethodDescriptor) -> Handler:
         raise ValueError(f"{type(servicer).__name__} does not implement {method.full_name}")
     behaviour = getattr(servicer, method.name)
     response_class = GetMessageClass(method.output_type)
+    steps = _wrap_stream(behaviour, method.full_name) if is_pausing(behaviour) else None
     return Handler(
         call=(
-            _wrap_stream(behaviour, method.full_name)
+            _waited_out(steps)
+            if steps is not None
+            else _wrap_stream(behaviour, method.full_name)
             if method.server_streaming
             else _wrap_unary(behaviour, response_class, method.full_name)
         ),
@@ -78,6 +92,7 @@ def _handler(servicer: object, method: MethodDescriptor) -> Handler:
         point_read=rules.point_read,
         request_class=GetMessageClass(method.input_type),
         response_class=response_class,
+        steps=steps,
     )
 
 
@@ -101,11 +116,11 @@ def _wrap_unary(
 
 
 def _wrap_stream(
-    behaviour: Callable[[Any, grpc.ServicerContext], Iterator[Message]], name: str
-) -> Callable[[Any, grpc.ServicerContext], Iterator[Message]]:
+    behaviour: Callable[[Any, grpc.ServicerContext], Iterator[Message | Pause]], name: str
+) -> Callable[[Any, grpc.ServicerContext], Iterator[Any]]:
     method = _method_label(name)
 
-    def call(request: Message, context: grpc.ServicerContext) -> Iterator[Message]:
+    def call(request: Message, context: grpc.ServicerContext) -> Iterator[Message | Pause]:
         metrics.GRPC_STREAMS.add(method)
         code = _OK
         try:
@@ -116,6 +131,19 @@ def _wrap_stream(
         finally:
             metrics.GRPC_STREAMS.add_many(-1, method)
             metrics.GRPC_STREAMS_ENDED.add(method, code)
+
+    return call
+
+
+def _waited_out(steps: Steps) -> Callable[[Any, grpc.ServicerContext], Iterator[Message]]:
+    """Returns the stream without its pauses, for callers that give it a thread."""
+
+    def call(request: Message, context: grpc.ServicerContext) -> Iterator[Message]:
+        for step in steps(request, context):
+            if isinstance(step, Pause):
+                step.wait(_PAUSE_SECONDS)
+            else:
+                yield step
 
     return call
 
@@ -141,9 +169,11 @@ def _refuse(context: grpc.ServicerContext, error: Exception, name: str) -> str:
     return error.grpc_code.name
 
 
-def generic_handler(handlers: Mapping[str, Handler], stream_pool: object) -> grpc.GenericRpcHandler:
-    """Returns the handlers for a grpc server; streams run in a pool of their own and leave threads for other calls."""
-    table = {path: _method_handler(handler, stream_pool) for path, handler in handlers.items()}
+def generic_handler(
+    handlers: Mapping[str, Handler], stream_pool: object, paused: PausedStreams
+) -> grpc.GenericRpcHandler:
+    """Returns the handlers for a grpc server; streams run in pools of their own and leave threads for other calls."""
+    table = {path: _method_handler(handler, stream_pool, paused) for path, handler in handlers.items()}
 
     class _Handlers(grpc.GenericRpcHandler):
         def service(self, details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[Any, Any] | None":
@@ -152,10 +182,12 @@ def generic_handler(handlers: Mapping[str, Handler], stream_pool: object) -> grp
     return _Handlers()
 
 
-def _method_handler(handler: Handler, stream_pool: object) -> "grpc.RpcMethodHandler[Any, Any]":
+def _method_handler(handler: Handler, stream_pool: object, paused: PausedStreams) -> "grpc.RpcMethodHandler[Any, Any]":
     parse, serialize = handler.request_class.FromString, handler.response_class.SerializeToString
     if not handler.streaming:
         return grpc.unary_unary_rpc_method_handler(handler.call, parse, serialize)
+    if handler.steps is not None:
+        return grpc.unary_stream_rpc_method_handler(paused.behaviour(handler.steps), parse, serialize)
     # grpc looks for the pool on the behaviour itself.
     handler.call.experimental_thread_pool = stream_pool  # type: ignore[attr-defined]
     return grpc.unary_stream_rpc_method_handler(handler.call, parse, serialize)

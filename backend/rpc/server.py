@@ -9,10 +9,11 @@ from typing import Final
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
 from backend.rpc.access import Access, AccessInterceptor
 from backend.rpc.interceptors import Handler, generic_handler
+from backend.rpc.paused_streams import PausedStreams
+from backend.rpc.reflection import add_reflection
 from backend.rpc.unix_socket import claim_socket
 from backend.storage.database import Database
 
@@ -69,12 +70,11 @@ class GrpcServer:
             interceptors=[] if access is None else [AccessInterceptor(access)],
             options=_OPTIONS if credentials is None else (*_OPTIONS, *_RENEWED),
         )
-        self._server.add_generic_rpc_handlers((generic_handler(handlers, self._streams),))
+        self._paused = PausedStreams()
+        self._server.add_generic_rpc_handlers((generic_handler(handlers, self._streams, self._paused),))
         self._health = health.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        reflection.enable_server_reflection(
-            (*self._services, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server
-        )
+        add_reflection((*self._services, health.SERVICE_NAME), self._server)
         try:
             self.port = (
                 self._server.add_insecure_port(address)
@@ -108,6 +108,7 @@ class GrpcServer:
         # Not before: whoever watches would come back.
         end_watches()
         stopped.wait()
+        self._paused.stop()
         self._streams.shutdown(wait=False, cancel_futures=True)
 
     def _watch_health(self) -> None:

@@ -123,4 +123,5 @@ def finish_step(
         new_error_message=message,
         at_ms=at,
     )
+    tx.announce(run_id)
     tx.enqueue(_COUNT[status == StepStatus.COMPLETED], of_run_id=run_id)

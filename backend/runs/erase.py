@@ -56,6 +56,7 @@ def erase(
     if manifest is not None:
         # A stage that was pending will not run any more.
         manifest = redaction_manifest.ended(manifest, began=run.started_at is not None, opened=False)
+    tx.announce(run.run_id)
     erase_sql.clear(tx, run.run_id, warnings=warnings, pii_redaction=manifest, at=at)
     add_messages(tx, Event.RUN_ERASED, run.run_id, at)
     audit.record(tx, at=at, actor=actor, action="run.erased", target=run.run_id, details=details)

@@ -74,10 +74,10 @@ def append_event(
 
 def append_events(tx: Tx, segment_id: str, at: int, new: Sequence[NewEvent]) -> int:
     """Writes events of a running segment in this order and returns the last seq; raises as `append_event`."""
-    last_seq = lifecycle_sql.raise_last_seq(tx, segment_id, len(new))
-    if last_seq is None:
+    raised = lifecycle_sql.raise_last_seq(tx, segment_id, len(new))
+    if raised is None:
         raise SegmentEndedError(segment_id)
-    first = last_seq - len(new) + 1
+    first = raised.last_seq - len(new) + 1
     lifecycle_sql.add_events(
         tx,
         [
@@ -92,7 +92,8 @@ def append_events(tx: Tx, segment_id: str, at: int, new: Sequence[NewEvent]) -> 
             for index, event in enumerate(new)
         ],
     )
-    return last_seq
+    tx.announce(raised.run_id)
+    return raised.last_seq
 
 
 def begin_segment(tx: Tx, segment_id: str, owner: str, at: int) -> bool:
@@ -231,6 +232,7 @@ def close_run(
     )
     if has_webhooks is None:
         return False
+    tx.announce(run_id)
     lifecycle_sql.withdraw_approvals(tx, run_id, at)
     lifecycle_sql.cancel_steps(tx, run_id, at)
     closing = _closing_segment(tx, run_id, at)

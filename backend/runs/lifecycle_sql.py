@@ -35,6 +35,13 @@ class OpenSegmentRow(NamedTuple):
     state: str
 
 
+class RaisedSegmentRow(NamedTuple):
+    """A segment that takes events: its last seq with the new ones, and its run."""
+
+    last_seq: int
+    run_id: str
+
+
 class RunOfSegmentRow(NamedTuple):
     """The run of a segment, and when its cancellation was requested."""
 
@@ -53,11 +60,12 @@ _AT: BindParameter[int] = bindparam("at_ms")
 _ONE: ColumnElement[int] = literal_column("1")
 _ZERO: ColumnElement[int] = literal_column("0")
 
-_RAISE_LAST_SEQ = ScalarQuery[int](
+_RAISE_LAST_SEQ = Query(
+    RaisedSegmentRow,
     update(segments)
     .where(segments.c.segment_id == _SEGMENT, segments.c.state == SegmentState.RUNNING)
     .values(last_seq=segments.c.last_seq + bindparam("count"))
-    .returning(segments.c.last_seq)
+    .returning(segments.c.last_seq, segments.c.run_id),
 )
 _ADD_EVENT = Command(insert(events), [column.name for column in events.columns])
 _SEGMENT_ROW = Query(SegmentRow, select_row(SegmentRow, segments).where(segments.c.segment_id == _SEGMENT))
@@ -202,9 +210,9 @@ _WARNINGS = ScalarQuery[str](select(runs.c.warnings).where(runs.c.run_id == _RUN
 _UNSWEPT = ScalarQuery[str](select(runs.c.run_id).where(runs.c.run_id == _RUN, runs.c.redaction_state == "pending"))
 
 
-def raise_last_seq(tx: Tx, segment_id: str, count: int) -> int | None:
+def raise_last_seq(tx: Tx, segment_id: str, count: int) -> RaisedSegmentRow | None:
     """Raises a running segment's last seq and returns it; None when the segment does not run."""
-    return tx.scalar(_RAISE_LAST_SEQ, of_segment_id=segment_id, count=count)
+    return tx.first(_RAISE_LAST_SEQ, of_segment_id=segment_id, count=count)
 
 
 def add_events(tx: Tx, rows: Iterable[Mapping[str, object]]) -> None:

@@ -7,6 +7,7 @@ import orjson
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from backend import json_text
+from backend.entity_tags import entity_tag
 from backend.run_status import RunStatus
 from backend.runs.approvals_sql import PendingApprovalRow
 from backend.runs.list_sql import RunSummaryRow
@@ -65,8 +66,8 @@ def summary(row: RunRow | RunSummaryRow) -> runs_pb2.RunSummary:
     return message
 
 
-def detail(row: RunRow) -> runs_pb2.Run:
-    """A run in full. Nothing that holds content of unswept outputs leaves while the final sweep is pending."""
+def detail(row: RunRow, tag: str | None = None) -> runs_pb2.Run:
+    """A run in full, with the tag of its row. Nothing that holds content of unswept outputs leaves before the sweep."""
     message = runs_pb2.Run(
         summary=summary(row),
         parameters=row.parameters,
@@ -77,6 +78,7 @@ def detail(row: RunRow) -> runs_pb2.Run:
         key_id=row.key_id or None,
         result_schema_version=row.result_schema_version,
         pii_redaction=row.pii_redaction,
+        etag=tag or entity_tag(row),
     )
     message.pii_policy.CopyFrom(stored_policy_message(row.pii_policy))
     if row.data_purged_at is not None:

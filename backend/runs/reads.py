@@ -1,5 +1,6 @@
 """Reads runs: the list, the detail, steps, approvals and events."""
 
+from backend.entity_tags import entity_tag, matches
 from backend.errors import ApiError
 from backend.paging import Paging
 from backend.runs import list_sql, messages, sql
@@ -17,9 +18,13 @@ class RunReads:
         self._database = services.database
         self._cursors = services.cursors
 
-    def run(self, run_id: str, key_id: str | None) -> runs_pb2.Run:
-        """Returns one run in full; raises ApiError `run_not_found`."""
-        return messages.detail(self._database.read(lambda tx: find_run(tx, run_id, key_id)))
+    def run(self, request: runs_pb2.GetRunRequest, key_id: str | None) -> runs_pb2.Run:
+        """Returns one run in full, or its tag alone if the caller has that state; raises ApiError `run_not_found`."""
+        row = self._database.read(lambda tx: find_run(tx, request.run_id, key_id))
+        tag = entity_tag(row)
+        if matches(tag, request.if_none_match):
+            return runs_pb2.Run(etag=tag, not_modified=True)
+        return messages.detail(row, tag)
 
     def runs(self, request: runs_pb2.ListRunsRequest, key_id: str | None) -> runs_pb2.ListRunsResponse:
         """Returns a page of runs, newest first; raises ApiError `invalid_filter`, then `invalid_cursor`."""
@@ -69,7 +74,7 @@ class RunReads:
             asked, after_seq = str(paging.after[0]), int(paging.after[1])
 
         def work(tx: Tx) -> runs_pb2.ListRunEventsResponse:
-            find_logged(tx, request.run_id, key_id)
+            state = find_logged(tx, request.run_id, key_id)
             begun = sql.begun_segments(tx, request.run_id)
             segment_id = asked or (begun[-1].segment_id if begun else None)
             if asked and asked not in {segment.segment_id for segment in begun}:
@@ -86,6 +91,7 @@ class RunReads:
                 next_after_seq=shown[-1].seq if shown else after_seq,
                 segments=[messages.segment(segment) for segment in begun],
                 next_page_token=token,
+                run_status=messages.run_status(state.status),
             )
 
         return self._database.snapshot(work)

@@ -1,8 +1,14 @@
 """RunsService over gRPC."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import grpc
 
+from backend.errors import invalid
+from backend.pauses import pausing
 from backend.rpc.interceptors import caller_of
+from backend.run_changes import RunChanges
 from backend.runs import messages
 from backend.runs.approvals import Approvals
 from backend.runs.cancel import cancel_run
@@ -10,6 +16,7 @@ from backend.runs.erase import erase_run
 from backend.runs.reads import RunReads
 from backend.runs.runtime_port import Runtime
 from backend.runs.start.service import Starts
+from backend.runs.watches import RunWatches
 from backend.services import Services
 from contract.times import to_timestamp
 from workflow_api.v1 import runs_pb2, runs_pb2_grpc
@@ -18,11 +25,12 @@ from workflow_api.v1 import runs_pb2, runs_pb2_grpc
 class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
     """Starts, shows, cancels and erases runs, and records decisions on approvals."""
 
-    def __init__(self, services: Services, runtime: Runtime) -> None:
+    def __init__(self, services: Services, runtime: Runtime, changes: RunChanges) -> None:
         self._services = services
         self._runtime = runtime
         self._starts = Starts(services, runtime)
         self._reads = RunReads(services)
+        self._watches = RunWatches(self._reads, changes)
         self._approvals = Approvals(services, runtime)
 
     def StartRun(self, request: runs_pb2.StartRunRequest, context: grpc.ServicerContext) -> runs_pb2.StartRunResponse:
@@ -34,8 +42,19 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
         return self._reads.runs(request, caller_of(context).key_id)
 
     def GetRun(self, request: runs_pb2.GetRunRequest, context: grpc.ServicerContext) -> runs_pb2.Run:
-        """Returns one run in full."""
-        return self._reads.run(request.run_id, caller_of(context).key_id)
+        """Returns one run in full, or its tag alone."""
+        _refuse_to_wait(request, "WatchRun")
+        return self._reads.run(request, caller_of(context).key_id)
+
+    @pausing
+    def WatchRun(self, request: runs_pb2.WatchRunRequest, context: grpc.ServicerContext) -> Iterator[Any]:
+        """Yields one run in full, now and after each change of its status or its counts."""
+        yield from self._watches.run(request, caller_of(context).key_id, context.is_active)
+
+    @pausing
+    def WatchRunEvents(self, request: runs_pb2.WatchRunEventsRequest, context: grpc.ServicerContext) -> Iterator[Any]:
+        """Yields the events of a run over all of its segments."""
+        yield from self._watches.events(request, caller_of(context).key_id, context.is_active)
 
     def ListRunSteps(
         self, request: runs_pb2.ListRunStepsRequest, context: grpc.ServicerContext
@@ -47,6 +66,7 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
         self, request: runs_pb2.ListRunEventsRequest, context: grpc.ServicerContext
     ) -> runs_pb2.ListRunEventsResponse:
         """Returns events of one segment."""
+        _refuse_to_wait(request, "WatchRunEvents")
         return self._reads.events(request, caller_of(context).key_id)
 
     def ListRunApprovals(
@@ -94,3 +114,9 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
         done = dict(self._runtime.upkeep())
         more = bool(done.pop("more"))
         return runs_pb2.RunUpkeepResponse(**done, more=more)
+
+
+def _refuse_to_wait(request: runs_pb2.GetRunRequest | runs_pb2.ListRunEventsRequest, instead: str) -> None:
+    """A method that waited would hold a thread; edges do it for their callers."""
+    if request.wait.seconds:
+        raise invalid("wait_seconds", f"must be 0 over gRPC, where {instead} waits")

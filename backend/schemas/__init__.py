@@ -1,1 +1,1 @@
-"""JSON Schemas of manifests: their validation, and that of values by them, in processes that can be killed."""
+"""Validation of JSON Schemas, of values by them, and of the Python of agents, in processes that can be killed."""

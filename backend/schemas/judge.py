@@ -1,18 +1,18 @@
-"""Validates values by schemas, and schemas by the rules for them, each within limits of time and memory."""
+"""Validates values by schemas, and schemas and code of manifests, each within limits of time and memory."""
 
 import threading
-from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final
 
 from backend.confined import ConfinedError, ConfinedPool, FailureKind
 from backend.json_text import JsonText
-from backend.schemas.bounds import SchemaBounds
+from backend.schemas.bounds import CODE_BOUNDS, SchemaBounds
+from backend.schemas.source_code import BEYOND_BOUNDS, CodeProblem
 from backend.strict_json import NotJsonError
 
 _ADMINISTRATORS: Final = "administrators"
-# The time for all schemas of one call, as a multiple of the time for one.
+# The time for all schemas of one call, and for all its code, as a multiple of the time for one.
 _CHECKS_TOGETHER: Final = 4
 # Failures that a value or schema causes; without a process there is no verdict.
 _VERDICTS: Final = frozenset(
@@ -54,9 +54,13 @@ class SchemaJudge:
             return f"The {what} could not be judged by its schema within {self._bounds}."
         return None if problem is None else str(problem)
 
-    def schema_check(self) -> Callable[..., str | None]:
-        """Returns `schema_problem` with a deadline for all schemas of a call: four times the time for one, from now."""
-        return partial(self.schema_problem, deadline=monotonic() + _CHECKS_TOGETHER * self._bounds.cpu_seconds)
+    def manifest_checks(self) -> "ManifestChecks":
+        """Returns the checks of one call, with deadlines from now."""
+        return ManifestChecks(
+            self,
+            schemas_until=monotonic() + _CHECKS_TOGETHER * self._bounds.cpu_seconds,
+            code_until=monotonic() + _CHECKS_TOGETHER * CODE_BOUNDS.cpu_seconds,
+        )
 
     def schema_problem(self, schema: Any, *, answer: bool, deadline: float | None = None) -> str | None:
         """Returns the problem of a schema of a manifest, None if it has none; see `rules.schema_problem`.
@@ -68,8 +72,7 @@ class SchemaJudge:
             JudgeUnavailableError: no process could be started.
         """
         if deadline is not None and monotonic() >= deadline:
-            together = f"{_CHECKS_TOGETHER * self._bounds.cpu_seconds:g} seconds"
-            return f"was not checked: the schemas before it took longer than the {together} that all may take together"
+            return _unchecked("schemas", self._bounds)
         try:
             problem = self._run("check", {"schema": schema, "answer": answer}, _ADMINISTRATORS, None)
         except (RecursionError, ValueError):
@@ -79,6 +82,24 @@ class SchemaJudge:
                 raise
             return f"must be a JSON Schema that can be checked within {self._bounds}"
         return None if problem is None else str(problem)
+
+    def code_problem(
+        self, text: str | bytes, *, defines: str | None = None, deadline: float | None = None
+    ) -> CodeProblem | None:
+        """Returns the problem of Python source text, None if it has none; see `source_code.code_problem`.
+
+        Has a deadline, and raises, as `schema_problem`.
+        """
+        if deadline is not None and monotonic() >= deadline:
+            return CodeProblem(None, _unchecked("Python files", CODE_BOUNDS))
+        content = {"text": text} if isinstance(text, str) else {"text": None, "bytes": text.decode("latin-1")}
+        try:
+            found = self._run("compile", {**content, "defines": defines}, _ADMINISTRATORS, None, CODE_BOUNDS)
+        except ConfinedError as error:
+            if error.kind not in _VERDICTS:
+                raise
+            return BEYOND_BOUNDS
+        return None if found is None else CodeProblem(*found)
 
     def normalised(self, value: str, *, owner: str, halt: threading.Event | None = None) -> JsonText:
         """Returns JSON text of a step as compact JSON text.
@@ -120,17 +141,47 @@ class SchemaJudge:
         """Ends every process; running and later validations fail."""
         self._pool.close()
 
-    def _run(self, operation: str, arguments: Any, owner: str, halt: threading.Event | None) -> Any:
+    def _run(
+        self,
+        operation: str,
+        arguments: Any,
+        owner: str,
+        halt: threading.Event | None,
+        bounds: SchemaBounds | None = None,
+    ) -> Any:
+        bounds = bounds or self._bounds
         try:
             return self._pool.run(
                 operation,
                 arguments,
                 owner=owner,
-                cpu_seconds=self._bounds.cpu_seconds,
-                memory_bytes=self._bounds.memory_mb * 2**20,
+                cpu_seconds=bounds.cpu_seconds,
+                memory_bytes=bounds.memory_mb * 2**20,
                 halt=halt,
             )
         except ConfinedError as error:
             if error.kind is not FailureKind.UNAVAILABLE:
                 raise
             raise JudgeUnavailableError(str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestChecks:
+    """Checks of the schemas and the code of one call, which have until a time of `monotonic` together."""
+
+    judge: SchemaJudge
+    schemas_until: float
+    code_until: float
+
+    def schema_problem(self, schema: Any, *, answer: bool) -> str | None:
+        """Returns as `SchemaJudge.schema_problem`."""
+        return self.judge.schema_problem(schema, answer=answer, deadline=self.schemas_until)
+
+    def code_problem(self, text: str | bytes, *, defines: str | None = None) -> CodeProblem | None:
+        """Returns as `SchemaJudge.code_problem`."""
+        return self.judge.code_problem(text, defines=defines, deadline=self.code_until)
+
+
+def _unchecked(what: str, bounds: SchemaBounds) -> str:
+    together = f"{_CHECKS_TOGETHER * bounds.cpu_seconds:g} seconds"
+    return f"was not checked: the {what} before it took longer than the {together} that all may take together"

@@ -1,10 +1,11 @@
-"""The program of the confined processes that validate values and schemas; see `backend.confined`."""
+"""The program of the confined processes that validate values, schemas and code; see `backend.confined`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from backend import json_text
 from backend.schemas.rules import schema_problem
+from backend.schemas.source_code import CodeProblem, code_problem
 from backend.schemas.validation import mismatch
 from backend.strict_json import NotJsonError, parse
 
@@ -34,9 +35,16 @@ def member(arguments: Mapping[str, Any], _: list[int]) -> str | None:
     return found if isinstance(found, str) else None
 
 
+def compile_code(arguments: Mapping[str, Any], _: list[int]) -> CodeProblem | None:
+    """Returns the problem of Python source `text`, or of `bytes` given as Latin-1; None if it has none."""
+    text = arguments["text"]
+    return code_problem(arguments["bytes"].encode("latin-1") if text is None else text, defines=arguments["defines"])
+
+
 OPERATIONS: Final[Mapping[str, Callable[[Mapping[str, Any], list[int]], Any]]] = {
     "judge": judge,
     "check": check,
     "normalise": normalise,
     "member": member,
+    "compile": compile_code,
 }

@@ -6,6 +6,7 @@ from typing import Protocol, TypeVar, cast
 
 from sqlalchemy import Dialect
 
+from backend.storage.announcements import Listener
 from backend.storage.guarded_insert import SingleRoundTrip
 from backend.storage.statements import Arguments, Command, Params, Query, RowT, ScalarQuery
 from telemetry import Family
@@ -68,12 +69,14 @@ class Tx:
     A change whose number of rows does not matter is best given to `enqueue` or `many`: it costs no round trip.
     """
 
-    __slots__ = ("_after_commit", "_connection", "_dialect", "leaves_no_trace")
+    __slots__ = ("_after_commit", "_connection", "_dialect", "announced", "leaves_no_trace")
 
     def __init__(self, connection: DriverConnection, dialect: Dialect) -> None:
         self._connection = connection
         self._dialect = dialect
         self._after_commit: list[Callable[[], None]] = []
+        self.announced: set[str] = set()
+        """Names that listeners in all processes are told once this change is durable."""
         # Set by work whose deleted content must not stay readable in the database's files.
         self.leaves_no_trace = False
 
@@ -157,6 +160,10 @@ class Tx:
         """Registers an action to call once this change is durable; it must be quick and must not raise."""
         self._after_commit.append(action)
 
+    def announce(self, name: str) -> None:
+        """Tells those who listen to the database, in any process, of this change once it is durable."""
+        self.announced.add(name)
+
     def _execute(self, text: str, arguments: Arguments) -> DriverCursor:
         return self._connection.execute(text, arguments)
 
@@ -198,6 +205,13 @@ class Database(Protocol):
             ClaimedError: another transaction has the claim.
             OutcomeUnknownError: the connection was lost before it was known whether the changes hold.
             DatabaseUnavailableError: the database cannot be reached, and nothing was changed.
+        """
+
+    def listen(self, listener: Listener) -> None:
+        """Calls the listener with what changes announce from now on, in this process and in others.
+
+        A process that ends at the wrong moment takes its last announcements with it, so that a listener reads now and
+        then without any.
         """
 
     def hold(self, name: str) -> AbstractContextManager[bool]:

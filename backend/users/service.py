@@ -1,8 +1,10 @@
 """Administration of people: each change is one audited transaction."""
 
 from collections.abc import Callable
+from typing import Final
 
 from backend.audit import sql as audit
+from backend.close_names import no_such
 from backend.errors import ApiError, invalid
 from backend.services import Services
 from backend.storage.database import Tx
@@ -11,6 +13,8 @@ from backend.users import sql
 from backend.users.messages import ROLE_NAMES
 from backend.users.passwords import Passwords, new_password
 from workflow_api.v1 import errors_pb2
+
+_MOST_SUGGESTED: Final = 1_000
 
 
 class UserAdministration:
@@ -95,7 +99,8 @@ class UserAdministration:
 def _found(tx: Tx, name: str) -> UserRow:
     row = sql.get(tx, name)
     if row is None:
-        raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, f"There is no user {name}.")
+        known = sql.by_name(tx, after="", limit=_MOST_SUGGESTED)
+        raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, no_such("user", name, (user.name for user in known)))
     return row
 
 

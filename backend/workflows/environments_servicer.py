@@ -7,18 +7,17 @@ import grpc
 
 from backend.audit import sql as audit
 from backend.environments import sql as builds_sql
-from backend.errors import ApiError
 from backend.paging import Paging
 from backend.rpc.interceptors import caller_of
 from backend.services import Services
 from backend.storage.database import Tx
-from backend.workflows import resources_sql
 from backend.workflows.environments_sql import EnvironmentRow, environments
 from backend.workflows.locking import lock_digest
 from backend.workflows.readiness import package_reasons
+from backend.workflows.resource_reads import named_resource
 from backend.workflows.revision_sql import touch
 from contract.times import to_timestamp
-from workflow_api.v1 import environments_pb2, environments_pb2_grpc, errors_pb2
+from workflow_api.v1 import environments_pb2, environments_pb2_grpc
 
 _STATES: Final = {
     "building": environments_pb2.ENVIRONMENT_BUILD_STATE_BUILDING,
@@ -82,9 +81,7 @@ class EnvironmentsServicer(environments_pb2_grpc.EnvironmentsServiceServicer):
 
 
 def _found(tx: Tx, name: str) -> EnvironmentRow:
-    row = resources_sql.resource(tx, "environment", name)
-    if row is None:
-        raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, f"There is no environment named {name}.")
+    row = named_resource(tx, "environment", name)
     return EnvironmentRow(row.resource_id, row.name, row.version, row.definition)
 
 

@@ -4,13 +4,15 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from backend.close_names import no_such
 from backend.errors import ApiError
 from backend.paging import Paging
 from backend.services import Services
 from backend.storage.database import Tx
 from backend.workflows import resources_sql, sql, versions_sql
+from backend.workflows.manifests.kinds import MOST_OF_A_KIND
 from backend.workflows.readiness import referred_resources
-from backend.workflows.resources_sql import ResourceRow
+from backend.workflows.resources_sql import ListedRow, ResourceRow
 from contract.times import to_timestamp
 from workflow_api.v1 import errors_pb2, workflows_pb2
 
@@ -40,7 +42,7 @@ def resource_page(
         lambda tx: resources_sql.resources_of_kind(tx, kind, after=str(name), limit=paging.rows_to_read)
     )
     shown, token = paging.cut(rows, lambda row: (row.name,))
-    return workflows_pb2.ListResourcesResponse(items=[_resource(row) for row in shown], next_page_token=token)
+    return workflows_pb2.ListResourcesResponse(items=[_listed(row) for row in shown], next_page_token=token)
 
 
 def resource_definition(
@@ -56,8 +58,7 @@ def resource_definition(
     def work(tx: Tx) -> workflows_pb2.ResourceDefinition:
         row = resources_sql.named_or_identified(tx, kind, request.resource)
         if row is None:
-            message = f"There is no {kind.replace('_', ' ')} named {request.resource}."
-            raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, message)
+            raise _no_such(tx, kind, request.resource)
         version = request.version if request.HasField("version") else row.version
         definition = resources_sql.definition_of(tx, row.resource_id, version)
         if definition is None:
@@ -74,16 +75,45 @@ def resource_definition(
     return services.database.snapshot(work)
 
 
+def named_resource(tx: Tx, kind: str, name: str) -> ResourceRow:
+    """Returns a resource by its name; raises ApiError `not_found` with the names that come close."""
+    row = resources_sql.resource(tx, kind, name)
+    if row is None:
+        raise _no_such(tx, kind, name)
+    return row
+
+
+def _no_such(tx: Tx, kind: str, name: str) -> ApiError:
+    known = resources_sql.resources_of_kind(tx, kind, after="", limit=MOST_OF_A_KIND)
+    message = no_such(kind.replace("_", " "), name, (row.name for row in known))
+    return ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, message)
+
+
 def _resource(row: ResourceRow) -> workflows_pb2.Resource:
     definition = json.loads(row.definition)
-    kind = next(kind for kind, name in KINDS.items() if name == row.kind)
+    said = {name: definition.get(name) for name in ("type", "store", "status")}
+    return _listed(
+        ListedRow(
+            resource_id=row.resource_id,
+            kind=row.kind,
+            name=row.name,
+            version=row.version,
+            created_at=row.created_at,
+            updated_at=row.updated_at,
+            newest_passed=row.newest_passed,
+            **said,
+        )
+    )
+
+
+def _listed(row: ListedRow) -> workflows_pb2.Resource:
     return workflows_pb2.Resource(
-        kind=kind,
+        kind=next(kind for kind, name in KINDS.items() if name == row.kind),
         resource_id=row.resource_id,
         name=row.name,
         version=row.version,
-        type=definition.get("store" if row.kind == "knowledge_graph" else "type"),
-        status=_TEST_OUTCOMES[row.newest_passed] if row.kind == "connector" else definition.get("status"),
+        type=row.store if row.kind == "knowledge_graph" else row.type,
+        status=_TEST_OUTCOMES[row.newest_passed] if row.kind == "connector" else row.status,
         created_at=to_timestamp(row.created_at),
         updated_at=to_timestamp(row.updated_at),
     )

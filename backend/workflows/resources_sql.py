@@ -8,6 +8,7 @@ from sqlalchemy import BigInteger, ScalarSelect, bindparam, func, insert, litera
 
 from backend.ids import new_id
 from backend.storage.database import Tx
+from backend.storage.json_member import json_member
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.publishing import publications
 from backend.storage.tables.workflows import connector_tests, resource_versions, resources
@@ -29,6 +30,21 @@ class ResourceRow(NamedTuple):
     updated_at: int
     newest_passed: int | None
     ever_passed: int | None
+
+
+class ListedRow(NamedTuple):
+    """A resource as lists show it, without its definition, which may have 8 MiB."""
+
+    resource_id: str
+    kind: str
+    name: str
+    version: int
+    created_at: int
+    updated_at: int
+    type: str | None
+    store: str | None
+    status: str | None
+    newest_passed: int | None
 
 
 class KnowledgeGraphRow(NamedTuple):
@@ -99,8 +115,15 @@ _BY_ID = Query(
     ),
 )
 _OF_KIND = Query(
-    ResourceRow,
-    select_row(ResourceRow, resources, newest_passed=_TEST_OF_VERSION, ever_passed=_BEST_TEST)
+    ListedRow,
+    select_row(
+        ListedRow,
+        resources,
+        type=json_member(resources.c.definition, "type"),
+        store=json_member(resources.c.definition, "store"),
+        status=json_member(resources.c.definition, "status"),
+        newest_passed=_TEST_OF_VERSION,
+    )
     .where(resources.c.kind == bindparam("kind"), resources.c.name > bindparam("after"))
     .order_by(resources.c.name)
     .limit(bindparam("limit")),
@@ -159,7 +182,7 @@ def named_or_identified(tx: Tx, kind: str, text: str) -> ResourceRow | None:
     return resource(tx, kind, text) or tx.first(_BY_ID, kind=kind, resource_id=text)
 
 
-def resources_of_kind(tx: Tx, kind: str, *, after: str, limit: int) -> list[ResourceRow]:
+def resources_of_kind(tx: Tx, kind: str, *, after: str, limit: int) -> list[ListedRow]:
     """Returns resources of a kind by name, that come after a name."""
     return tx.all(_OF_KIND, kind=kind, after=after, limit=limit)
 

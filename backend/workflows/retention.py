@@ -1,12 +1,13 @@
-"""How long the code of agents is kept that no version needs."""
+"""How long the code of agents and the locks of environments are kept that no version needs."""
 
 from dataclasses import dataclass
 from typing import Final
 
 from backend.clock import DAY_MS
+from backend.environments import sql as environments
 from backend.retention import RetentionRule
 from backend.storage.database import Tx
-from backend.workflows import sources_sql
+from backend.workflows import environments_sql, sources_sql
 
 _BATCH: Final = 300
 
@@ -22,4 +23,15 @@ class AgentSourceRetention:
         return sources_sql.delete_unneeded(tx, now - DAY_MS, _BATCH)
 
 
-RULES: Final[tuple[RetentionRule, ...]] = (AgentSourceRetention(),)
+@dataclass(frozen=True, slots=True)
+class LockRetention:
+    """Locks that neither the newest version of an environment nor a version of a workflow uses, after a day."""
+
+    name: str = "environment_locks"
+
+    def delete_batch(self, tx: Tx, now: int) -> int:
+        """Deletes some locks; see `RetentionRule.delete_batch`."""
+        return environments.remove_unneeded(tx, environments_sql.kept_locks(tx), now - DAY_MS, _BATCH)
+
+
+RULES: Final[tuple[RetentionRule, ...]] = (AgentSourceRetention(), LockRetention())

@@ -7,6 +7,7 @@ from typing import Final
 import grpc
 
 from backend.audit import sql as audit
+from backend.close_names import no_such
 from backend.connectors.object_storage import try_connection
 from backend.environments.store import PackageStore
 from backend.errors import ApiError, invalid
@@ -30,7 +31,7 @@ from backend.workflows.messages import (
     version_resource_message,
     workflow_message,
 )
-from backend.workflows.resource_reads import resource_definition, resource_page
+from backend.workflows.resource_reads import named_resource, resource_definition, resource_page
 from backend.workflows.service import apply_manifests
 from backend.workflows.terms import WorkflowTerms
 from backend.workflows.terms_cache import load_terms
@@ -115,7 +116,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
             )
             for file in request.files
         ]
-        manifests = load_manifests(files, self._services.schemas.schema_check())
+        manifests = load_manifests(files, self._services.schemas.manifest_checks())
         manifests = lock_packages(
             self._services.database, self._packages, manifests, files, upgrade=request.upgrade_packages
         )
@@ -150,7 +151,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         actor = caller_of(context).audit_name
 
         def work(tx: Tx) -> workflows_pb2.Workflow:
-            row = _found(sql.find(tx, request.workflow))
+            row = _named(tx, request.workflow)
             if row.status != status:
                 now = self._services.clock()
                 sql.change_workflow(tx, row, now, status=status)
@@ -169,7 +170,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         """The definition of the version asked for, else of the active one."""
 
         def work(tx: Tx) -> workflows_pb2.WorkflowDefinition:
-            row = _found(sql.find(tx, request.workflow))
+            row = _named(tx, request.workflow)
             message = workflow_message(row, self._terms(tx, row))
             version = request.version if request.HasField("version") else message.version
             definition = versions_sql.definition_text(tx, row.workflow_id, version)
@@ -201,9 +202,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         self, request: workflows_pb2.TestConnectorRequest, context: grpc.ServicerContext
     ) -> workflows_pb2.ConnectorTest:
         """Lists with the connector's credentials, outside of any transaction, and records the outcome."""
-        row = self._services.database.read(lambda tx: resources_sql.resource(tx, "connector", request.name))
-        if row is None:
-            raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, f"There is no connector named {request.name}.")
+        row = self._services.database.snapshot(lambda tx: named_resource(tx, "connector", request.name))
         passed, message = try_connection(json.loads(row.definition), self._services.secrets)
         now = self._services.clock()
         actor = caller_of(context).audit_name
@@ -243,9 +242,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         self, request: workflows_pb2.QueryKnowledgeGraphRequest, context: grpc.ServicerContext
     ) -> Iterator[workflows_pb2.KnowledgeGraphAnswer]:
         """The answer to a query, part by part."""
-        row = self._services.database.read(lambda tx: resources_sql.resource(tx, "knowledge_graph", request.name))
-        if row is None:
-            raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, f"There is no knowledge graph named {request.name}.")
+        row = self._services.database.snapshot(lambda tx: named_resource(tx, "knowledge_graph", request.name))
         graph = self._graphs.get(row.resource_id, row.version, json.loads(row.definition))
         yield from answer(graph, request)
 
@@ -266,6 +263,15 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         terms = load_terms(self._services.cache, tx, self._services.capabilities, row.workflow_id)
         assert terms is not None, "the row was read in the same transaction"
         return terms
+
+
+def _named(tx: Tx, text: str) -> WorkflowRow:
+    """Returns the workflow that a person names by id or name."""
+    row = sql.find(tx, text)
+    if row is None:
+        message = no_such("workflow", text, (each.name for each in sql.all_workflows(tx)))
+        raise ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_FOUND, message)
+    return row
 
 
 def _found(row: WorkflowRow | None) -> WorkflowRow:

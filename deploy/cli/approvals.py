@@ -7,7 +7,8 @@ from typing import Annotated, Final
 import typer
 
 from deploy.cli.following import status_after_decision
-from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
+from deploy.cli.option_names import APPROVAL_OPTIONS, option_names
+from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc
 from deploy.cli.printing import Column, Form, Record, print_details, print_json, print_line, print_lines, print_table
 from deploy.cli.records import PAGE, items_of, record_of
 from deploy.client.backend import connected
@@ -25,7 +26,7 @@ Comment = Annotated[str | None, typer.Option("--comment", help="Why, at most 200
 @command.command("list")
 def list_approvals(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
     """List pending approvals, oldest first."""
-    with connected(grpc) as backend:
+    with option_names(APPROVAL_OPTIONS), connected(grpc) as backend:
         request = runs_pb2.ListPendingApprovalsRequest(page_size=PAGE)
         pages = backend.pages(backend.runs.ListPendingApprovals, request)
         items = items_of(pages)
@@ -36,9 +37,9 @@ def list_approvals(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
 
 
 @command.command("show")
-def show(approval_id: ApprovalId, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
+def show(approval_id: ApprovalId, utc: Utc = False, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
     """Show an approval and what it is about; of one that is decided, who decided it."""
-    with connected(grpc) as backend:
+    with option_names(APPROVAL_OPTIONS), connected(grpc) as backend:
         request = reviews_pb2.GetReviewRequest(approval_id=approval_id)
         # What is large takes longer to sweep for personal data than a call may take.
         while (review := backend.call(backend.reviews.GetReview, request)).preparing:
@@ -47,7 +48,7 @@ def show(approval_id: ApprovalId, grpc: Grpc = DEFAULT_GRPC, as_json: Json = Fal
     if as_json:
         print_json(record)
         return
-    print_details(record, APPROVAL_DETAILS)
+    print_details(record, APPROVAL_DETAILS, utc=utc)
     if record["problem"]:
         print_line(f"\n{record['problem']}")
     if record["material"]:
@@ -68,7 +69,7 @@ def reject(approval_id: ApprovalId, comment: Comment = None, grpc: Grpc = DEFAUL
 
 def decide(approval_id: str, *, approve: bool, comment: str | None, grpc: str, as_json: bool) -> None:
     """Records a decision and prints the status of the run."""
-    with connected(grpc) as backend:
+    with option_names(APPROVAL_OPTIONS), connected(grpc) as backend:
         request = runs_pb2.DecideApprovalRequest(approval_id=approval_id, approve=approve, comment=comment)
         record = record_of(backend.call(backend.runs.DecideApproval, request))
         record["status"] = status_after_decision(backend, record["run_id"], approved=approve)
@@ -140,7 +141,7 @@ APPROVAL_DETAILS: Final = (
     Column("approval_id", "approval_id"),
     Column("state", "state"),
     Column("decided_by", "decided_by"),
-    Column("decided_at", "decided_at"),
+    Column("decided_at", "decided_at", Form.TIME),
     Column("title", "title"),
     Column("instructions", "instructions"),
     Column("step", "step"),
@@ -151,6 +152,6 @@ APPROVAL_DETAILS: Final = (
     Column("labels", "labels"),
     Column("triggered_by", "triggered_by"),
     Column("key", lambda record: record["key_id"] and f"{record['key_name'] or 'deleted'} ({record['key_id']})"),
-    Column("requested_at", "requested_at"),
+    Column("requested_at", "requested_at", Form.TIME),
     Column("waiting", lambda record: duration(record["waiting_ms"]) if record["state"] == "pending" else None),
 )

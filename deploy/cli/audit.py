@@ -1,5 +1,6 @@
 """`workflow-api audit`: who changed what, and when."""
 
+from collections.abc import Iterator
 from typing import Annotated, Final
 
 import typer
@@ -7,10 +8,12 @@ import typer
 from deploy.cli.option_names import LIST_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc, read_option
 from deploy.cli.printing import Column, Form, print_json, print_table
-from deploy.cli.records import record_of
-from deploy.client.backend import connected
+from deploy.cli.records import PAGE, record_of
+from deploy.cli.run_start import workflow_definition
+from deploy.client.backend import Backend, connected
+from deploy.failures import CommandFailed
 from edge.codec.date_times import parse_date_time
-from workflow_api.v1 import audit_pb2
+from workflow_api.v1 import audit_pb2, deployment_pb2, keys_pb2, runs_pb2, users_pb2, workflows_pb2
 
 
 def command(
@@ -35,6 +38,8 @@ def command(
     )
     with option_names(LIST_OPTIONS), connected(grpc) as backend:
         page = record_of(backend.call(backend.audit.ListAuditRecords, request))
+        if target is not None and not page["items"]:
+            refuse_unknown(backend, target)
     if as_json:
         print_json(page)
         return
@@ -42,6 +47,39 @@ def command(
     if page["next_page_token"]:
         print(f"\nMore with --cursor {page['next_page_token']}")
 
+
+def refuse_unknown(backend: Backend, target: str) -> None:
+    """Raises CommandFailed if nothing has this id; what is deleted has changes, and needs no such check."""
+    prefix = target.partition("_")[0]
+    if prefix == "ak":
+        backend.call(backend.keys.GetKey, keys_pb2.GetKeyRequest(key_id=target))
+    elif prefix == "wf":
+        workflow_definition(backend, target, None)
+    elif prefix == "run":
+        backend.call(backend.runs.GetRun, runs_pb2.GetRunRequest(run_id=target))
+    elif prefix in _RESOURCES:
+        request = workflows_pb2.GetResourceRequest(kind=_RESOURCES[prefix], resource=target)
+        backend.call(backend.workflows.GetResource, request)
+    elif prefix != "apr" and target not in _other_targets(backend):
+        raise CommandFailed(
+            f"There is no change of {target}: --target takes the id of a key, a run, a workflow or another resource, "
+            "an approval or the deployment, or the name of a user.",
+            code="not_found",
+        )
+
+
+def _other_targets(backend: Backend) -> Iterator[str]:
+    yield backend.call(backend.deployment.GetDeployment, deployment_pb2.GetDeploymentRequest()).deployment_id
+    for page in backend.pages(backend.users.ListUsers, users_pb2.ListUsersRequest(page_size=PAGE)):
+        yield from (user.name for user in page.items)
+
+
+_RESOURCES: Final = {
+    "env": workflows_pb2.RESOURCE_KIND_ENVIRONMENT,
+    "con": workflows_pb2.RESOURCE_KIND_CONNECTOR,
+    "agt": workflows_pb2.RESOURCE_KIND_AGENT,
+    "kg": workflows_pb2.RESOURCE_KIND_KNOWLEDGE_GRAPH,
+}
 
 AUDIT_COLUMNS: Final = (
     Column("AT", "at", Form.TIME, rank=0),

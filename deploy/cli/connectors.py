@@ -4,6 +4,7 @@ from typing import Annotated, Final
 
 import typer
 
+from deploy.cli.option_names import NAMED_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
 from deploy.cli.printing import Column, Form, print_details, print_json
 from deploy.cli.records import record_of
@@ -25,7 +26,7 @@ def check(
 
     Exits with 1 when the test did not pass.
     """
-    with connected(grpc) as backend:
+    with option_names(NAMED_OPTIONS), connected(grpc) as backend:
         outcome = backend.call(backend.workflows.TestConnector, workflows_pb2.TestConnectorRequest(name=name))
     record = record_of(outcome)
     if as_json:

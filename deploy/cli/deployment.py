@@ -7,6 +7,7 @@ import typer
 from google.protobuf.duration_pb2 import Duration
 
 from contract.durations import duration_of
+from deploy.cli.option_names import option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
 from deploy.cli.printing import Column, print_details, print_json
 from deploy.cli.records import record_of
@@ -20,7 +21,7 @@ command = typer.Typer()
 @command.command("show")
 def show(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
     """Show the deployment record."""
-    with connected(grpc) as backend:
+    with option_names(ASSIGNED_NAMES), connected(grpc) as backend:
         request = deployment_pb2.GetDeploymentRequest()
         show_deployment(backend.call(backend.deployment.GetDeployment, request), as_json=as_json)
 
@@ -35,14 +36,14 @@ def set_fields(
 ) -> None:
     """Change the fields that are given."""
     request = deployment_pb2.UpdateDeploymentRequest(**read_assignments(assignments))
-    with connected(grpc) as backend:
+    with option_names(ASSIGNED_NAMES), connected(grpc) as backend:
         show_deployment(backend.call(backend.deployment.UpdateDeployment, request), as_json=as_json)
 
 
 @command.command("upkeep")
 def upkeep(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
     """Erase and delete expired data now, as happens every hour."""
-    with connected(grpc) as backend:
+    with option_names(ASSIGNED_NAMES), connected(grpc) as backend:
         record = record_of(backend.call(backend.runs.RunUpkeep, runs_pb2.RunUpkeepRequest()))
     if as_json:
         print_json(record)
@@ -110,6 +111,9 @@ SETTABLE: Final[Mapping[str, tuple[str, Callable[[str, str], object]]]] = {
     "retention_days": ("retention", _days),
 }
 
+ASSIGNED_NAMES: Final = {field: name for name, (field, _) in SETTABLE.items()}
+"""Names of assignments by the fields of the request."""
+
 DEPLOYMENT_DETAILS: Final = (
     Column("deployment_id", "deployment_id"),
     Column("release", "release"),
@@ -132,5 +136,6 @@ UPKEEP_DETAILS: Final = (
     Column("counts of failed sign-ins deleted", "sign_in_tries"),
     Column("parts of step logs deleted", "step_log_parts"),
     Column("code folders of agents deleted", "agent_sources"),
+    Column("locks of environments deleted", "environment_locks"),
     Column("more to do", "more"),
 )

@@ -5,7 +5,8 @@ from typing import Annotated, Final
 
 import typer
 
-from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
+from deploy.cli.option_names import NAMED_OPTIONS, option_names
+from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc
 from deploy.cli.printing import Column, Form, Record, print_details, print_json, print_table
 from deploy.cli.records import PAGE, items_of, record_of
 from deploy.cli.resources import print_definition
@@ -24,7 +25,7 @@ command = typer.Typer()
 @command.command("list")
 def list_environments(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
     """List all environments by name, with the state of their packages."""
-    with connected(grpc) as backend:
+    with option_names(NAMED_OPTIONS), connected(grpc) as backend:
         request = environments_pb2.ListEnvironmentBuildsRequest(page_size=PAGE)
         pages = backend.pages(backend.environments.ListEnvironmentBuilds, request)
         items = items_of(pages)
@@ -35,14 +36,14 @@ def list_environments(grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
 
 
 @command.command("show")
-def show(name: Name, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
+def show(name: Name, utc: Utc = False, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
     """Show an environment's definition and packages, and what each machine has made of them."""
-    with connected(grpc) as backend:
+    with option_names(NAMED_OPTIONS), connected(grpc) as backend:
         request = environments_pb2.GetEnvironmentBuildRequest(name=name)
         build = backend.call(backend.environments.GetEnvironmentBuild, request)
         if not as_json:
             print_definition(backend, workflows_pb2.RESOURCE_KIND_ENVIRONMENT, name)
-    _print(build, as_json=as_json)
+    _print(build, as_json=as_json, utc=utc)
 
 
 @command.command("build")
@@ -56,7 +57,7 @@ def build(
 
     Exits with 1 when they could not be built.
     """
-    with connected(grpc) as backend:
+    with option_names(NAMED_OPTIONS), connected(grpc) as backend:
         request = environments_pb2.BuildEnvironmentRequest(name=name)
         made = backend.call(backend.environments.BuildEnvironment, request)
         if not no_wait and made.state == _BUILDING:
@@ -76,7 +77,7 @@ def _until_built(backend: Backend, name: str) -> environments_pb2.EnvironmentBui
         time.sleep(_POLL_SECONDS)
 
 
-def _print(made: environments_pb2.EnvironmentBuild, *, as_json: bool) -> None:
+def _print(made: environments_pb2.EnvironmentBuild, *, as_json: bool, utc: bool = False) -> None:
     record = record_of(made)
     if as_json:
         print_json(record)
@@ -84,7 +85,7 @@ def _print(made: environments_pb2.EnvironmentBuild, *, as_json: bool) -> None:
     print_details(record, DETAILS)
     if record["machines"]:
         print()
-        print_table(record["machines"], MACHINE_COLUMNS, none="")
+        print_table(record["machines"], MACHINE_COLUMNS, none="", utc=utc)
 
 
 def _state(record: Record) -> str:

@@ -80,13 +80,13 @@ HOUR_COLUMNS: Final = (
 )
 
 
-def show_key(key: keys_pb2.KeyRecord, *, as_json: bool) -> None:
+def show_key(key: keys_pb2.KeyRecord, *, as_json: bool, utc: bool = False) -> None:
     """Prints one key."""
     record = record_of(key)
     if as_json:
         print_json(record)
     else:
-        print_details(record, KEY_DETAILS)
+        print_details(record, KEY_DETAILS, utc=utc)
 
 
 def show_credentials(credentials: keys_pb2.KeyCredentials, *, as_json: bool) -> None:

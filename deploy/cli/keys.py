@@ -106,10 +106,10 @@ def list_keys(utc: Utc = False, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False
 
 
 @command.command("show")
-def show(key_id: KeyId, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
+def show(key_id: KeyId, utc: Utc = False, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
     """Show one key; never its secret."""
     with option_names(KEY_OPTIONS), connected(grpc) as backend:
-        show_key(backend.call(backend.keys.GetKey, keys_pb2.GetKeyRequest(key_id=key_id)), as_json=as_json)
+        show_key(backend.call(backend.keys.GetKey, keys_pb2.GetKeyRequest(key_id=key_id)), as_json=as_json, utc=utc)
 
 
 @command.command("edit")
@@ -193,8 +193,6 @@ def usage(
     as_json: Json = False,
 ) -> None:
     """List the latest calls with their outcome, below a chart of the last 24 hours."""
-    if not as_json:
-        print_usage_chart(grpc, key_id)
     with option_names(KEY_OPTIONS), connected(grpc) as backend:
         if by_hour:
             hours = usage_pb2.ListUsageHoursRequest(key_id=key_id, page_size=limit)
@@ -202,10 +200,14 @@ def usage(
         else:
             records = usage_pb2.ListUsageRecordsRequest(key_id=key_id, page_size=limit)
             items = record_of(backend.call(backend.usage.ListUsageRecords, records))["items"]
+        if key_id is not None and not items:
+            # A deleted key has calls, and one that nobody has used exists; any other is refused here.
+            backend.call(backend.keys.GetKey, keys_pb2.GetKeyRequest(key_id=key_id))
     items = [with_nulls(item) for item in items]
     if as_json:
         print_json({"items": items})
     else:
+        print_usage_chart(grpc, key_id)
         print_table(items, HOUR_COLUMNS if by_hour else USAGE_COLUMNS, none="No call yet.", utc=utc)
 
 

@@ -44,7 +44,12 @@ WEBHOOK_OPTIONS: Final = {
     "message_id": "MESSAGE_ID",
     "page_size": "--limit",
 }
+USER_OPTIONS: Final = {"name": "NAME", "role": "--role"}
+APPROVAL_OPTIONS: Final = {"approval_id": "APPROVAL_ID", "comment": "--comment"}
+NAMED_OPTIONS: Final = {"workflow": "WORKFLOW", "name": "NAME", "resource": "NAME", "version": "--version", "q": "--q"}
+"""Of commands whose argument names what they show or change."""
 LIST_OPTIONS: Final = {
+    "key_id": "KEY_ID",
     "page_size": "--limit",
     "limit": "--limit",
     "page_token": "--cursor",

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from deploy.cli.option_names import NAMED_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc
 from deploy.cli.printing import Column, Form, Record, print_details, print_json, print_table
 from deploy.cli.raw_json import RawJson
@@ -27,7 +28,7 @@ def add_list(command: typer.Typer, kind: "workflows_pb2.ResourceKind.ValueType",
 
     @command.command("list", help=f"List all {singular}s by name.")
     def list_resources(utc: Utc = False, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
-        with connected(grpc) as backend:
+        with option_names(NAMED_OPTIONS), connected(grpc) as backend:
             request = workflows_pb2.ListResourcesRequest(kind=kind, page_size=PAGE)
             pages = backend.pages(backend.workflows.ListResources, request)
             items = items_of(pages)
@@ -47,7 +48,7 @@ def add_show(command: typer.Typer, kind: "workflows_pb2.ResourceKind.ValueType",
     def show(
         name: Resource, version: Version = None, utc: Utc = False, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False
     ) -> None:
-        with connected(grpc) as backend:
+        with option_names(NAMED_OPTIONS), connected(grpc) as backend:
             request = workflows_pb2.GetResourceRequest(kind=kind, resource=name, version=version)
             record = record_of(backend.call(backend.workflows.GetResource, request))
         if as_json:

@@ -61,6 +61,9 @@ def list_runs(
         if workflow and not workflow.startswith(_WORKFLOW_ID):
             request.workflow_id = workflow_definition(backend, workflow, None).workflow.workflow_id
         page = record_of(backend.call(backend.runs.ListRuns, request))
+        if workflow and not page["items"]:
+            # Nothing found may mean that there is no such workflow, which is refused here.
+            workflow_definition(backend, workflow, None)
     if as_json:
         print_json(page)
         return

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from deploy.cli.option_names import USER_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc
 from deploy.cli.printing import Column, Form, print_details, print_json, print_table
 from deploy.cli.records import PAGE, items_of, record_of, with_nulls
@@ -37,14 +38,14 @@ def add(
     if role not in ROLES:
         raise typer.BadParameter(f"{role!r} is not a role; allowed are {', '.join(ROLES)}", param_hint="--role")
     request = users_pb2.CreateUserRequest(name=name, role=ROLES[role])
-    with connected(grpc) as backend:
+    with option_names(USER_OPTIONS), connected(grpc) as backend:
         show_password(backend.call(backend.users.CreateUser, request), as_json=as_json)
 
 
 @command.command("list")
 def list_users(utc: Utc = False, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
     """List all users by name, disabled ones included."""
-    with connected(grpc) as backend:
+    with option_names(USER_OPTIONS), connected(grpc) as backend:
         pages = backend.pages(backend.users.ListUsers, users_pb2.ListUsersRequest(page_size=PAGE))
         items = [with_nulls(item) for item in items_of(pages)]
     if as_json:
@@ -56,7 +57,7 @@ def list_users(utc: Utc = False, grpc: Grpc = DEFAULT_GRPC, as_json: Json = Fals
 @command.command("disable")
 def disable(name: Name, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
     """Disable a user and end their sessions."""
-    with connected(grpc) as backend:
+    with option_names(USER_OPTIONS), connected(grpc) as backend:
         user = backend.call(backend.users.DisableUser, users_pb2.DisableUserRequest(name=name))
     if as_json:
         print_json(user_record(user))
@@ -67,7 +68,7 @@ def disable(name: Name, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> Non
 @command.command("reset-password")
 def reset_password(name: Name, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
     """Create a new password, show it once, and end the user's sessions."""
-    with connected(grpc) as backend:
+    with option_names(USER_OPTIONS), connected(grpc) as backend:
         request = users_pb2.ResetUserPasswordRequest(name=name)
         show_password(backend.call(backend.users.ResetUserPassword, request), as_json=as_json)
 

@@ -14,13 +14,14 @@ def command(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="YAML files; `-` reads standard input.")],
     allow_missing: Annotated[
         bool,
-        typer.Option("--allow-missing", help="Accept references to what no file has, for it may be applied already."),
+        typer.Option("--allow-missing", help="Accept what the files lack: it may be applied already or come later."),
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Check manifests without a server, by the rules of `apply`, and print every problem.
 
-    Every agent, environment, connector and knowledge graph that a workflow names must be in one of the files.
+    Every agent, environment, connector and knowledge graph that a workflow names must be in one of the files, and every
+    step must have an agent or be an approval.
     """
     texts, unreadable = read_readable(files)
     if unreadable:
@@ -38,7 +39,7 @@ def command(
         print_json({"items": documents, "missing": missing})
         return
     if loaded.missing:
-        print_line("Accepted, for it may be applied already:")
+        print_line("Accepted, for it may be applied already or come later:")
     for place, reason in loaded.missing:
         print_line(f"  {place}: {reason}")
     count = len(loaded.manifests)

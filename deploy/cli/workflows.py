@@ -4,6 +4,7 @@ from typing import Annotated, Final
 
 import typer
 
+from deploy.cli.option_names import NAMED_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc, Workflow
 from deploy.cli.printing import Column, Form, Record, print_details, print_json, print_table
 from deploy.cli.records import PAGE, items_of, record_of
@@ -24,7 +25,7 @@ def list_workflows(
 ) -> None:
     """List all workflows by name, drafts and inactive ones too."""
     request = workflows_pb2.ListWorkflowsRequest(q=q, page_size=PAGE, include_inactive=True)
-    with connected(grpc) as backend:
+    with option_names(NAMED_OPTIONS), connected(grpc) as backend:
         pages = backend.pages(backend.workflows.ListWorkflows, request)
         items = items_of(pages)
     if as_json:
@@ -44,7 +45,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show one version of a workflow with its definition."""
-    with connected(grpc) as backend:
+    with option_names(NAMED_OPTIONS), connected(grpc) as backend:
         request = workflows_pb2.GetWorkflowDefinitionRequest(workflow=workflow, version=version)
         record = record_of(backend.call(backend.workflows.GetWorkflowDefinition, request))
     if as_json:
@@ -70,7 +71,7 @@ def deactivate(workflow: Workflow, grpc: Grpc = DEFAULT_GRPC, as_json: Json = Fa
 
 def set_status(workflow: str, status: workflows_pb2.WorkflowStatus.ValueType, grpc: str, *, as_json: bool) -> None:
     """Changes a workflow's status and prints the workflow."""
-    with connected(grpc) as backend:
+    with option_names(NAMED_OPTIONS), connected(grpc) as backend:
         request = workflows_pb2.UpdateWorkflowStatusRequest(workflow=workflow, status=status)
         record = record_of(backend.call(backend.workflows.UpdateWorkflowStatus, request))
     if as_json:

@@ -3,16 +3,18 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from backend.workflows.manifests.attachments import Attachments
 from backend.workflows.manifests.loader import ManifestText
+from contract.bounds import SizeBounds
+from contract.fields import rules_of
 from deploy.client.packing import pack
 from deploy.failures import CommandFailed
 from workflow_api.v1 import workflows_pb2
 
 STANDARD_INPUT: Final = "-"
-MOST_ATTACHED_BYTES: Final = 48 * 2**20
+_BOUNDS: Final = SizeBounds(rules_of(workflows_pb2.ApplyManifestsRequest.DESCRIPTOR.fields_by_name["files"]))
 
 
 def read_manifests(names: list[str]) -> list[workflows_pb2.ManifestFile]:
@@ -28,17 +30,23 @@ def manifest_messages(texts: Sequence[ManifestText]) -> list[workflows_pb2.Manif
     """Returns texts of manifests as they are sent, with the code that was packed for them.
 
     Raises:
-        CommandFailed: code could not be packed, or is too large for one call; the details name every problem.
+        CommandFailed: code could not be packed, or all of it is too large for one call; the details name every problem.
     """
     if any(text.attachments.unreadable for text in texts):
         from deploy.client.validation import check_texts, refused
 
         raise refused(check_texts(texts, complete=False).problems)
-    attached = sum(len(content) for text in texts for content in text.attachments.files.values())
-    if attached > MOST_ATTACHED_BYTES:
-        reason = f"The files of one apply must have at most {MOST_ATTACHED_BYTES:,} bytes; this has {attached:,}."
-        raise CommandFailed(f"{reason} Apply the manifests one by one.", code="invalid_request")
-    return [_message(text) for text in texts]
+    messages = [_message(text) for text in texts]
+    problem = _BOUNDS.violation(messages)
+    if problem is not None:
+        sizes = [(len(content), path) for text in texts for path, content in text.attachments.files.items()]
+        sizes += [(len(text.text.encode()), text.name) for text in texts]
+        size, largest = max(sizes)
+        raise CommandFailed(
+            f"The files of one apply {problem}; the largest, {largest}, has {size:,}. Apply them one by one.",
+            code="invalid_request",
+        )
+    return messages
 
 
 def read_texts(names: list[str]) -> list[ManifestText]:
@@ -65,15 +73,29 @@ def read_readable(names: list[str]) -> tuple[list[ManifestText], list[tuple[str,
             problems.append((name, f"cannot be read: {error.strerror}"))
         except UnicodeDecodeError as error:
             problems.append((name, f"is not UTF-8 at byte {error.start}"))
+        except _TooLargeError:
+            problems.append((name, f"must have at most {_BOUNDS.most:,} bytes, with the files that it names"))
     return texts, problems
+
+
+class _TooLargeError(Exception):
+    """A manifest file is larger than one call may be."""
 
 
 def _read_text(name: str) -> ManifestText:
     if name == STANDARD_INPUT:
-        text = sys.stdin.buffer.read().decode()
+        text = _bounded(sys.stdin.buffer)
         return ManifestText("standard input", text, pack(Path(), text))
-    text = Path(name).read_bytes().decode()
+    with Path(name).open("rb") as file:
+        text = _bounded(file)
     return ManifestText(name, text, pack(Path(name).parent, text))
+
+
+def _bounded(file: BinaryIO) -> str:
+    content = file.read(_BOUNDS.most + 1)
+    if len(content) > _BOUNDS.most:
+        raise _TooLargeError
+    return content.decode()
 
 
 def _message(text: ManifestText) -> workflows_pb2.ManifestFile:

@@ -24,6 +24,12 @@ def failure_of(error: grpc.RpcError, address: str, request_id: str, *, secure: b
         )
     if status is None and error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
         return CommandFailed(f"The backend at {address} did not answer in time.", code="runtime_unreachable")
+    if status is None and "message larger than max" in (error.details() or ""):
+        return CommandFailed(
+            f"The call of {address}, or its answer, is larger than one message may be: {error.details()}",
+            code="invalid_request",
+            request_id=request_id,
+        )
     if status is None:
         return CommandFailed(
             f"The backend answered {error.code().name}: {error.details()}", code="runtime_error", request_id=request_id

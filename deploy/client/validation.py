@@ -11,7 +11,7 @@ from deploy.failures import CommandFailed
 def check_texts(texts: Iterable[ManifestText], *, complete: bool) -> Loaded:
     """Returns the documents of manifest files, and all their problems; see `check_manifests`."""
     with closing(SchemaJudge()) as judge:
-        return check_manifests(texts, judge.schema_check(), complete=complete)
+        return check_manifests(texts, judge.manifest_checks(), complete=complete)
 
 
 def refused(problems: Iterable[tuple[str, str]]) -> CommandFailed:

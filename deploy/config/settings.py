@@ -109,6 +109,7 @@ class Edge:
     body_seconds: float = field(default=_EDGE.body_seconds, metadata={CHECK: between(0.1, 3600)})
     idle_seconds: float = field(default=_EDGE.idle_seconds, metadata={CHECK: between(0.1, 3600)})
     stall_seconds: float = field(default=_EDGE.stall_seconds, metadata={CHECK: between(0.1, 3600)})
+    held_per_key: int = field(default=_EDGE.held_per_key, metadata={CHECK: between(1, 100_000)})
     drain_seconds: float = field(default=_EDGE.drain_seconds, metadata={CHECK: between(0, 3600)})
 
 
@@ -202,6 +203,7 @@ class Packages:
     resolve_seconds: float = field(default=_PACKAGES.resolve_seconds, metadata={CHECK: between(1, 600)})
     build_seconds: float = field(default=_PACKAGES.build_seconds, metadata={CHECK: between(1, 86400)})
     unpacked_mb: int = field(default=_PACKAGES.unpacked_mb, metadata={CHECK: between(16, 1_048_576)})
+    memory_mb: int = field(default=_PACKAGES.memory_mb, metadata={CHECK: between(256, 65_536)})
     keep_days: float = field(default=_PACKAGES.keep_days, metadata={CHECK: between(1, 3650)})
 
 

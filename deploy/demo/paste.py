@@ -24,6 +24,7 @@ _CREDENTIALS: Final = '-H "Authorization: Bearer $KEY" -H "X-Service-Key-Externa
 _CURL: Final = "curl -sS --fail-with-body"
 # Callers poll a run at most every 5 seconds. (contract 14.2)
 _POLL_SECONDS: Final = 5
+_MOST_POLLS: Final = 120
 _TERMINAL: Final = "completed|failed|cancelled"
 
 
@@ -132,8 +133,12 @@ def _get(path: str, end: str = " -w '\\n'") -> str:
 
 
 def _wait_for(statuses: str) -> str:
+    """Returns a line that fails after a time; in a script that ends it, in a shell that it is pasted to it does not."""
     call = _get("/runs/$RUN", end="")
-    return f"""until {call} | grep -E '"status":"({statuses})"'; do sleep {_POLL_SECONDS}; done"""
+    told = f'echo "$RUN takes longer than {_MOST_POLLS * _POLL_SECONDS // 60} minutes" >&2'
+    late = f"{{ {told}; unset LEFT; false; break; }}"
+    polls = f"[ $((LEFT=${{LEFT:-{_MOST_POLLS}}}-1)) -gt 0 ] || {late}; sleep {_POLL_SECONDS}"
+    return f"""until {call} | grep -E '"status":"({statuses})"'; do {polls}; done; unset LEFT"""
 
 
 def _pick(*path: str | int) -> str:

@@ -24,7 +24,7 @@ class AdmissionDeps(NamedTuple):
 class Call:
     """A request and what the checks have found out about it so far."""
 
-    __slots__ = ("_key", "_match", "address", "body", "deps", "now_ms", "raw_body", "request", "window")
+    __slots__ = ("_key", "_match", "address", "body", "deps", "now_ms", "raw_body", "request", "waited", "window")
 
     def __init__(self, request: HttpRequest, deps: AdmissionDeps, now_ms: int) -> None:
         self.request = request
@@ -34,6 +34,8 @@ class Call:
         self.raw_body: bytes | None = None
         self.body: Any = None
         self.window: Window | None = None
+        self.waited = 0.0
+        """Seconds for which the answer was held."""
         self._match: Match | None = None
         self._key: Key | None = None
 
@@ -61,6 +63,17 @@ class Call:
     def key_id(self) -> str:
         """The calling key's id; empty when no key was identified."""
         return self._key.key_id if self._key else ""
+
+    def key_unchanged(self, now_ms: int) -> bool:
+        """Returns whether the key is the one that was admitted, and nothing of it has ended since."""
+        keyring, key = self.deps.keyring, self.key
+        return (
+            keyring.has(key)
+            and keyring.closed_because() is None
+            and now_ms < key.expires_ms
+            and not self.now_ms < key.previous_until_ms <= now_ms
+            and key.outside_hours(now_ms) is None
+        )
 
     @property
     def template(self) -> str:

@@ -131,6 +131,8 @@ CHECKS: Final = (
 
 _WITHOUT_KEY: Final = tuple(check.passes for check in CHECKS if check.order == 0)
 _WITH_KEY: Final = tuple(check.passes for check in CHECKS if check.order > 0)
+# A call counts once against the rate limit, however long it lasts.
+_LASTING: Final = tuple(passes for passes in _WITH_KEY if passes is not rate_limit_is_kept)
 
 
 async def admit(call: Call) -> None:
@@ -150,6 +152,19 @@ async def admit(call: Call) -> None:
         pending = passes(call)
         if pending is not None:
             await pending
+
+
+def check_again(call: Call, now_ms: int) -> None:
+    """Runs the checks of keys again for a call that lasts, at a later time; takes the key as it is by then.
+
+    Raises:
+        Refusal: the first check that fails.
+    """
+    later = Call(call.request, call.deps, now_ms)
+    later.match = call.match
+    for passes in _LASTING:
+        passes(later)
+    call.key = later.key
 
 
 async def _read_body(call: Call) -> None:

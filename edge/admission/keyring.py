@@ -127,6 +127,10 @@ class Keyring:
             return "not_enabled"
         return None
 
+    def has(self, key: Key) -> bool:
+        """Returns whether the copy still has this key, with nothing of it changed."""
+        return self._keys.get(key.key_id) is key
+
     def identify(self, authorization: Sequence[str], external_id: Sequence[str], now_ms: int) -> Key | None:
         """Returns the key that both credentials belong to; None for anything else, in the same time."""
         if len(authorization) != 1 or len(external_id) != 1:

@@ -21,12 +21,26 @@ class Window(NamedTuple):
         """Returns whether the current call exceeds the limit."""
         return self.used > self.limit
 
+    @property
+    def header_lines(self) -> str:
+        """Returns the lines that tell the caller (contract 6.7)."""
+        limit, used, reset = self
+        return (
+            f"RateLimit-Limit: {limit}\r\n"
+            f"RateLimit-Remaining: {limit - used if used < limit else 0}\r\n"
+            f"RateLimit-Reset: {reset}\r\n"
+        )
+
 
 class RateLimiter(Protocol):
     """Counts the calls of keys."""
 
     async def count(self, key_id: str, limit: int, now_ms: int) -> Window:
         """Counts one call of a key and returns its usage."""
+        ...
+
+    def usage(self, key_id: str, limit: int, now_ms: int) -> Window:
+        """Returns the usage of a key as far as this process has counted it, without a call more."""
         ...
 
     def measured(self) -> list[Family]:
@@ -49,6 +63,10 @@ class MinuteCounts:
         used = self._used[key_id] = self._used.get(key_id, 0) + 1
         return used
 
+    def of(self, key_id: str, minute: int) -> int:
+        """Returns the count of a minute."""
+        return self._used.get(key_id, 0) if minute == self._minute else 0
+
 
 class LocalRateLimiter:
     """Counts in the memory of this process: exact where there is one edge."""
@@ -60,6 +78,11 @@ class LocalRateLimiter:
         """Counts one call of a key and returns its usage."""
         minute, elapsed = divmod(now_ms, _MINUTE_MS)
         return Window(limit, self._counts.add(key_id, minute), -(-(_MINUTE_MS - elapsed) // 1000))
+
+    def usage(self, key_id: str, limit: int, now_ms: int) -> Window:
+        """Returns the usage of a key without a call more."""
+        minute, elapsed = divmod(now_ms, _MINUTE_MS)
+        return Window(limit, self._counts.of(key_id, minute), -(-(_MINUTE_MS - elapsed) // 1000))
 
     def measured(self) -> list[Family]:
         """Returns an empty gauge: the limit is not shared."""

@@ -86,6 +86,10 @@ class RedisRateLimiter:
         used = max(counted.used, self._counts.add(key_id, counted.minute))
         return Window(limit, used, counted.reset_seconds)
 
+    def usage(self, key_id: str, limit: int, now_ms: int) -> Window:
+        """Returns the usage of a key at this edge alone: Redis is not asked without a call to count."""
+        return self._local.usage(key_id, limit, now_ms)
+
     def measured(self) -> list[Family]:
         """Returns its metrics."""
         return [metrics.RATE_LIMIT_SHARED.with_value(int(self._available))]

@@ -10,9 +10,11 @@ from functools import partial
 from typing import Any, Final
 
 from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.duration_pb2 import Duration
 
 from contract.bounds import NO_NUL, NumberBounds, TextBounds
-from contract.fields import INTEGERS, enum_of, is_enum_list, is_timestamp, json_name
+from contract.durations import duration_of
+from contract.fields import INTEGERS, enum_of, is_duration, is_enum_list, is_timestamp, json_name
 from contract.reasons import code_of
 from edge.codec.date_times import parse_date_time
 from edge.codec.enum_lists import parse_enum_list
@@ -20,7 +22,7 @@ from edge.codec.findings import Findings
 from edge.codec.query import decoded
 from workflow_api.v1.options_pb2 import FieldRules
 
-Value = str | int | None
+Value = str | int | Duration | None
 PathReader = Callable[[str, Findings], Value]
 QueryReader = Callable[[Sequence[str | None], Findings], Value]
 HeaderReader = Callable[[Sequence[str], Findings], Value]
@@ -74,11 +76,12 @@ def query_reader(field: FieldDescriptor, rules: FieldRules, *, is_id: bool) -> Q
     Raises:
         ValueError: a query cannot carry the field's type.
     """
-    if field.cpp_type in INTEGERS:
+    if field.cpp_type in INTEGERS or is_duration(field):
         return _once(field, rules, _number_reader(field, rules))
     if field.type != FieldDescriptor.TYPE_STRING and query_parser(field) is None:
         raise ValueError(
-            f"{field.full_name}: a query parameter is a string, an integer, a time or a list of enum values"
+            f"{field.full_name}: a query parameter is a string, an integer, a time, a length of time or a list of enum "
+            "values"
         )
     return _once(field, rules, _id_reader(field, rules) if is_id else _text_reader(field, rules))
 
@@ -108,10 +111,12 @@ def _once(field: FieldDescriptor, rules: FieldRules, read_one: Callable[[str | N
 def _number_reader(field: FieldDescriptor, rules: FieldRules) -> Callable[[str | None, Findings], Value]:
     bounds = NumberBounds(field, rules)
     name, code = json_name(field, rules), violation_of(rules)
+    length_of_time = is_duration(field)
 
     def read(text: str | None, findings: Findings) -> Value:
         if text is not None and _INTEGER.fullmatch(text) and bounds.hold(int(text)):
-            return bounds.carried(int(text))
+            count = bounds.carried(int(text))
+            return duration_of(count, rules.unit) if length_of_time else count
         findings.add(code, name, f"must be {bounds.allowed}")
         return None
 

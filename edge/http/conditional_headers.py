@@ -1,4 +1,4 @@
-"""Range and conditional headers of a download, as fields of its gRPC request (contract 18.11, 18.13)."""
+"""Range and conditional headers, as fields of the gRPC request (contract 14.15, 18.11, 18.13)."""
 
 import re
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from typing import Final
 
 from edge.http.request import HttpRequest
 from workflow_api.v1.outputs_pb2 import ByteRange, GetOutputContentRequest
+from workflow_api.v1.runs_pb2 import GetRunRequest
 
 _RANGE: Final = re.compile(r"(?i:bytes)=[ \t]*(?:([0-9]+)-([0-9]*)|-([0-9]+))[ \t]*", re.ASCII)
 _STRONG_TAG: Final = re.compile(r'"([!#-~]*)"')
@@ -24,7 +25,14 @@ def take_conditions(request: HttpRequest, message: GetOutputContentRequest) -> N
             message.range.CopyFrom(byte_range)
             if condition:
                 message.if_range = condition
-    message.if_none_match.extend(_parse_if_none_match(request.header_values("If-None-Match")))
+    take_tags(request, message)
+
+
+def take_tags(request: HttpRequest, message: GetOutputContentRequest | GetRunRequest) -> None:
+    """Fills `if_none_match` from the header; a malformed value counts as absent."""
+    values = request.header_values("If-None-Match")
+    if values:
+        message.if_none_match.extend(_parse_if_none_match(values))
 
 
 def _parse_range(values: Sequence[str]) -> ByteRange | None:

@@ -20,6 +20,7 @@ _STATUS_LINES: Final = MappingProxyType(
         for status in HTTPStatus
     }
 )
+_CHUNKED: Final = "Transfer-Encoding: chunked\r\n"
 _SMALL_BYTES: Final = 65_536
 _BODILESS: Final = frozenset({204, 304})
 
@@ -48,7 +49,7 @@ class Answer:
     `headers` come in addition to those that every answer carries (contract 6.1).
     """
 
-    __slots__ = ("body", "headers", "keep_alive", "media_type", "status")
+    __slots__ = ("body", "headers", "keep_alive", "lines", "media_type", "status")
 
     def __init__(
         self, status: int, body: bytes = b"", *, media_type: str = JSON, headers: Iterable[tuple[str, str]] = ()
@@ -57,17 +58,26 @@ class Answer:
         self.body = body
         self.media_type = media_type
         self.headers = headers
+        self.lines = ""
+        """Further header lines as they are sent, each with its end."""
         self.keep_alive = True
 
-    def head(self, request: HttpRequest, length: int) -> bytes:
-        """Returns the status line and every header, and decides whether the connection is kept."""
+    def head(self, request: HttpRequest, length: int | None) -> bytes:
+        """Returns the status line and every header, and decides whether the connection is kept.
+
+        A body without a length is chunked, or to a caller that does not know that, ends with the connection.
+        """
         self.keep_alive = self.keep_alive and request.keep_alive
-        body_lines = (
-            "" if self.status in _BODILESS else f"Content-Type: {self.media_type}\r\nContent-Length: {length}\r\n"
-        )
+        if length is None:
+            body_lines = f"Content-Type: {self.media_type}\r\n{_CHUNKED if not request.before_http_1_1 else ''}"
+            self.keep_alive = self.keep_alive and not request.before_http_1_1
+        else:
+            body_lines = (
+                "" if self.status in _BODILESS else f"Content-Type: {self.media_type}\r\nContent-Length: {length}\r\n"
+            )
         own = "".join([f"{name}: {value}\r\n" for name, value in self.headers]) if self.headers else ""
         text = (
-            f"{_STATUS_LINES[self.status]}{request.request_id}\r\n{_date_line()}{body_lines}{own}"
+            f"{_STATUS_LINES[self.status]}{request.request_id}\r\n{_date_line()}{body_lines}{own}{self.lines}"
             f"{cors_lines(request.origin)}{self._connection_line(request)}\r\n"
         )
         # Only an Origin or requested headers can hold other bytes than ASCII; they are echoed unchanged.

@@ -27,7 +27,8 @@ not exist answers 404 `not_found`, a wrong method 405 `method_not_allowed` with 
 - On 429 and 503 wait `Retry-After` seconds and send the same request again; a start of a run with the same \
 `Idempotency-Key`.
 - Bounds of what a step returns, writes and leaves are the defaults; a deployment may set others.
-- Poll `GET /runs/{run_id}` no more often than once every 5 seconds per run."""
+- Poll `GET /runs/{run_id}` no more often than once every 5 seconds per run, or wait with `wait_seconds`: such a call \
+is answered as soon as the run changes."""
 
 # In the order of a caller's work.
 _TAGS: Final = {
@@ -47,7 +48,10 @@ _HEADERS: Final = {
     "Content-Disposition": ("`attachment` with the file name.", {"type": "string"}),
     "Content-Length": ("Bytes of the body.", {"type": "integer", "minimum": 0}),
     "Content-Range": ("The bytes that follow, or `bytes */<size>` of a range that does not fit.", {"type": "string"}),
-    "ETag": ("Strong entity tag: the SHA-256 of the output.", {"type": "string"}),
+    "ETag": ("Strong entity tag of a run's state; of an output, its SHA-256.", {"type": "string"}),
+    "RateLimit-Limit": ("Requests a minute of the key.", {"type": "integer", "minimum": 1}),
+    "RateLimit-Remaining": ("How many of them are left in this minute.", {"type": "integer", "minimum": 0}),
+    "RateLimit-Reset": ("Seconds to the next minute.", {"type": "integer", "minimum": 1, "maximum": 60}),
     "Accept-Ranges": ("Always `bytes`.", {"type": "string", "const": "bytes"}),
 }
 

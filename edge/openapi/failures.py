@@ -27,6 +27,11 @@ _WITH_KEY: Final = (
     "runtime_unreachable",
     "deployment_updating",
 )
+RATE_LIMIT_HEADERS: Final = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
+"""On every answer to a call with a valid key."""
+
+# Answers that are also given before the key is known.
+_WITHOUT_KEY: Final = frozenset({400, 401, 413, 500, 502, 503})
 # Codes that say when to try again, beside those whose rule names the seconds.
 _RETRIED: Final = frozenset({"idempotency_conflict", "rate_limited", "quota_exceeded"})
 _EXAMPLE: Final = re.compile(r"\s*Example: (?P<text>.*)\.?$")
@@ -39,7 +44,16 @@ def refusals(route: Route) -> dict[str, Any]:
     by_status: dict[int, list[ErrorRule]] = {}
     for code in dict.fromkeys(codes):
         by_status.setdefault(BY_CODE[code].http_status, []).append(BY_CODE[code])
-    return {str(status): _response(status, rules) for status, rules in sorted(by_status.items())}
+    public = route.access == ACCESS_PUBLIC
+    return {
+        str(status): _response(status, rules, keyed=not public and status not in _WITHOUT_KEY)
+        for status, rules in sorted(by_status.items())
+    }
+
+
+def references(*names: str) -> dict[str, Schema]:
+    """Returns headers of an answer by their names, as references to the components."""
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
 
 
 def meaning(code: str) -> str:
@@ -88,7 +102,7 @@ def envelope_schemas() -> dict[str, Schema]:
     return {"Problem": problem, "Error": envelope}
 
 
-def _response(status: int, rules: Sequence[ErrorRule]) -> dict[str, Any]:
+def _response(status: int, rules: Sequence[ErrorRule], *, keyed: bool) -> dict[str, Any]:
     codes = [rule.code for rule in rules]
     headers = ["X-Request-Id"]
     if _RETRIED & set(codes) or any(rule.retry_after for rule in rules):
@@ -96,7 +110,7 @@ def _response(status: int, rules: Sequence[ErrorRule]) -> dict[str, Any]:
     headers += {401: ["WWW-Authenticate"], 416: ["Content-Range"]}.get(status, [])
     return {
         "description": "\n".join(f"- `{code}`: {meaning(code)}" for code in codes),
-        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in headers},
+        "headers": references(*headers, *(RATE_LIMIT_HEADERS if keyed else ())),
         "content": {
             "application/json": {
                 "schema": {"$ref": "#/components/schemas/Error"},

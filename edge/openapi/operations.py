@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from google.protobuf.descriptor import FieldDescriptor, ServiceDescriptor
 
-from contract.fields import INTEGERS, is_timestamp, json_name, public_fields
+from contract.fields import INTEGERS, is_duration, is_timestamp, json_name, public_fields
 from contract.spellings import spellings
 from edge.codec.text_fields import EMPTY_IS_ABSENT, query_parser
 from edge.openapi.comments import comments
-from edge.openapi.failures import refusals
+from edge.openapi.failures import RATE_LIMIT_HEADERS, references, refusals
 from edge.openapi.links import links, operation_id
 from edge.openapi.request_schemas import RequestSchemas, bounded, text
 from edge.openapi.samples import BODIES, sample
@@ -23,11 +23,32 @@ _SCOPES: Final = spellings(Scope.DESCRIPTOR)
 _SENTENCE: Final = re.compile(r"[.;] ")
 _MAX_DIGITS: Final = 10**18 - 1  # a query integer has up to 18 digits
 
-_CONDITIONS: Final[Mapping[str, str]] = MappingProxyType(
+_TAGS: Final = {"If-None-Match": "Entity tags that the caller has already."}
+_CONDITIONS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
-        "Range": "One range of bytes, as `bytes=0-1023`. Several ranges, or a malformed header, give the whole output.",
-        "If-Range": "Strong entity tag: the range holds only for these bytes.",
-        "If-None-Match": "Entity tags that the caller has already.",
+        "GetOutputContent": {
+            "Range": "One range of bytes, as `bytes=0-1023`. Several ranges, or a malformed header, give the whole "
+            "output.",
+            "If-Range": "Strong entity tag: the range holds only for these bytes.",
+            **_TAGS,
+        },
+        "GetRun": _TAGS,
+        "ListRunEvents": {
+            "Last-Event-ID": "Of a stream: the `id` of the last event received, as `<segment_id>:<seq>`. The stream "
+            "begins after that event."
+        },
+    }
+)
+# Beside the page, for `Accept: text/event-stream`.
+_STREAMS: Final = MappingProxyType(
+    {
+        "ListRunEvents": {
+            "schema": {
+                "type": "string",
+                "description": "Server-sent events over all segments to the run's end: `id` is `<segment_id>:<seq>`, "
+                "`data` an event as in the page. The last message has `event: end`.",
+            },
+        }
     }
 )
 # Generators know it as bytes; the answer itself has the type of the zip, or of the output.
@@ -61,9 +82,13 @@ def operation(
                 }
             },
         }
-    operation["responses"] = {**_successes(route, responses, links(route, routes)), **refusals(route)}
+    successes = _successes(route, responses, links(route, routes))
+    operation["responses"] = {**successes, **refusals(route)}
     if route.access == ACCESS_PUBLIC:
         operation["security"] = []
+    else:
+        for success in successes.values():
+            success["headers"] |= references(*RATE_LIMIT_HEADERS)
     return operation
 
 
@@ -94,11 +119,10 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
         for field, rules in public_fields(route.descriptor.input_type)
         if not route.takes_body or rules.header or field.name in route.path_names
     ]
-    if route.descriptor.name == "GetOutputContent":
-        parameters += [
-            {"name": name, "in": "header", "required": False, "description": text, "schema": {"type": "string"}}
-            for name, text in _CONDITIONS.items()
-        ]
+    parameters += [
+        {"name": name, "in": "header", "required": False, "description": text, "schema": {"type": "string"}}
+        for name, text in _CONDITIONS.get(route.descriptor.name, {}).items()
+    ]
     return [*parameters, {"$ref": "#/components/parameters/X-Request-Id"}]
 
 
@@ -111,7 +135,7 @@ def _parameter(route: Route, field: FieldDescriptor, rules: FieldRules) -> dict[
         place = "header"
     else:
         place = "query"
-        if field.cpp_type in INTEGERS:
+        if field.cpp_type in INTEGERS or is_duration(field):
             schema.setdefault("maximum", _MAX_DIGITS)
         elif json_name(field, rules) not in EMPTY_IS_ABSENT:
             schema["minLength"] = 1
@@ -136,11 +160,18 @@ def _successes(route: Route, schemas: ResponseSchemas, linked: dict[str, Any]) -
     assert route.response_codec is not None
     media["example"] = sample(message, route.response_codec)
     content = {"application/json": media}
+    if route.descriptor.name in _STREAMS:
+        content["text/event-stream"] = dict(_STREAMS[route.descriptor.name])
     text = comments()[message.full_name]
     if route.descriptor.name == "StartRun":
         return {
             "200": _success("A replay: the run exists already.", content, ("Idempotency-Replayed",), linked),
             "201": _success("A new run.", content, ("Location",), linked),
+        }
+    if route.descriptor.name == "GetRun":
+        return {
+            "200": _success(text, content, ("ETag",), linked),
+            "304": _success("The caller has this state already.", None, ("ETag",)),
         }
     return {str(route.success_status): _success(text, content, linked=linked)}
 
@@ -163,7 +194,7 @@ def _success(
 ) -> dict[str, Any]:
     return {
         "description": text,
-        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in ("X-Request-Id", *headers)},
+        "headers": references("X-Request-Id", *headers),
         **({"content": content} if content else {}),
         **({"links": linked} if linked else {}),
     }

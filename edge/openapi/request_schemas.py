@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from contract.fields import INTEGERS, is_map, json_name, public_fields
+from contract.fields import INTEGERS, is_duration, is_map, json_name, public_fields
 from edge.openapi.comments import comments
 from edge.openapi.schemas import PLAIN, Schema, any_json, array, described, json_type, one_of, or_null
 from workflow_api.v1.options_pb2 import FieldRules
@@ -62,7 +62,7 @@ def bounded(field: FieldDescriptor, rules: FieldRules) -> Schema:
         schema = one_of(field)
     elif field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
         schema = text(rules)
-    elif field.cpp_type in INTEGERS:
+    elif field.cpp_type in INTEGERS or is_duration(field):
         schema = _number(field, rules)
     else:
         schema = PLAIN[field.cpp_type]
@@ -82,7 +82,7 @@ def text(rules: FieldRules) -> Schema:
 
 
 def _number(field: FieldDescriptor, rules: FieldRules) -> Schema:
-    schema = dict(PLAIN[field.cpp_type])
+    schema = dict(PLAIN[FieldDescriptor.CPPTYPE_INT32 if is_duration(field) else field.cpp_type])
     if rules.HasField("minimum"):
         schema["minimum"] = rules.minimum
     if rules.HasField("maximum"):

@@ -81,3 +81,14 @@ def test_a_trial_of_growth_prints_a_ratio_of_every_combination_of_filters_and_of
     assert head.count("|") == rule.count("|") == 5
     assert all(re.fullmatch(r"\| (GET /runs[a-z_ ]*|POST start) \| [\d.]+ \| [\d.]+ \| [\d.]+ \|", row) for row in rows)
     assert len(rows) == 2**5 + 2
+
+
+@two_cores
+def test_a_trial_of_waiting_prints_what_callers_cost_and_how_soon_they_have_a_change(
+    postgresql_server: Postgresql,
+) -> None:
+    one, _, _, apart, *changes = trial("benchmarks.waiting", "--server", postgresql_server.shared)
+    for line in (one, apart):
+        assert re.fullmatch(r"20 callers wait, [a-z ]+: \d+ MB \(idle \d+\), [\d.]+% of a core", line)
+    assert len(changes) == 3
+    assert all(re.fullmatch(r"a change[^;]*, ms;( [a-z ]+: p50 [\d.-]+, p99 [\d.-]+;?){2}", line) for line in changes)

@@ -100,3 +100,38 @@ def test_each_key_has_its_own_limit(new_caller: NewCaller) -> None:
 def test_polling_is_bounded_by_the_rate_limit_alone(resident: Caller, echo_run: dict[str, str]) -> None:
     """At most one read every five seconds is advice to callers and never enforced."""
     assert {resident.get(f"/runs/{echo_run['run_id']}").status for _ in range(5)} == {200}
+
+
+def test_every_answer_to_a_valid_key_tells_what_is_left_of_the_minute(new_caller: NewCaller) -> None:
+    def attempt() -> list[tuple[int, str, str]]:
+        caller = new_caller(rate_limit_rpm=5, scopes=[scope for scope in SCOPES if scope != "runs:read"])
+        answers = [caller.get(path) for path in ("/me", "/workflows?limit=0", "/runs", "/workflows/none", "/me")]
+        assert all(1 <= int(answer.headers["RateLimit-Reset"]) <= 60 for answer in answers)
+        return [
+            (answer.status, answer.headers["RateLimit-Limit"], answer.headers["RateLimit-Remaining"])
+            for answer in answers
+        ]
+
+    # Becoming known to the edge took the first call.
+    assert within_one_minute(attempt) == [
+        (200, "5", "3"),
+        (400, "5", "2"),
+        (403, "5", "1"),
+        (404, "5", "0"),
+        (429, "5", "0"),
+    ]
+
+
+def test_a_call_refused_for_its_address_tells_the_limit_and_does_not_count(new_caller: NewCaller) -> None:
+    def attempt() -> list[tuple[int, str]]:
+        caller = new_caller(rate_limit_rpm=5, source_allow_list=["192.0.2.0/24"])
+        return [
+            (answer.status, answer.headers["RateLimit-Remaining"]) for answer in (caller.get("/me"), caller.get("/me"))
+        ]
+
+    assert within_one_minute(attempt) == [(403, "5"), (403, "5")]
+
+
+def test_answers_without_a_valid_key_tell_of_no_limit(service: Service) -> None:
+    for answer in (service.call("GET", "/health"), service.call("GET", "/me", {"Authorization": "Bearer x"})):
+        assert "RateLimit-Limit" not in answer.headers

@@ -200,3 +200,25 @@ def test_own_runs_stay_readable_when_the_workflow_list_changes(
     assert caller.run(run["run_id"]) == run
     assert [item["run_id"] for item in caller.get("/runs").json()["items"]] == [run["run_id"]]
     assert "echo/echo.txt" in caller.outputs(run["run_id"])
+
+
+def test_a_run_has_an_entity_tag_and_is_304_to_a_caller_that_has_it(resident: Caller, echo_run: dict[str, Any]) -> None:
+    path = f"/runs/{echo_run['run_id']}"
+    whole = resident.get(path)
+    tag = whole.headers["ETag"]
+    assert tag.startswith('"')
+    for given in (tag, f'"other", W/{tag}', "*"):
+        unchanged = resident.get(path, headers={"If-None-Match": given})
+        assert (unchanged.status, unchanged.body, unchanged.headers["ETag"]) == (304, b"", tag)
+    for given in ('"other"', "malformed"):
+        assert resident.get(path, headers={"If-None-Match": given}).body == whole.body
+
+
+def test_the_entity_tag_of_a_run_changes_with_the_run(caller: Caller, flows: dict[str, str]) -> None:
+    run_id = caller.started(flows["Gate"])
+    until(lambda: caller.run(run_id)["status"] == "waiting_for_approval", "the approval")
+    parked = caller.get(f"/runs/{run_id}")
+    assert caller.post(f"/runs/{run_id}/cancel").status == 202
+    changed = caller.get(f"/runs/{run_id}", headers={"If-None-Match": parked.headers["ETag"]})
+    assert (changed.status, changed.json()["status"]) == (200, "cancelled")
+    assert changed.headers["ETag"] != parked.headers["ETag"]

@@ -14,6 +14,8 @@ from google.rpc import error_details_pb2, status_pb2
 from backend.rpc.interceptors import handlers_of
 from contract.metadata import ACTOR, KEY_ID, STATUS_TRAILER
 from workflow_api.v1 import errors_pb2, options_pb2
+from workflow_api_testing import TestBackend, responses_of
+from workflow_api_testing.descriptors import services
 
 _DETAILS: tuple[type[Message], ...] = (
     error_details_pb2.ErrorInfo,
@@ -52,6 +54,14 @@ class Caller:
         self._server = grpc_testing.server_from_dictionary(
             {each: _wrapped(its_servicer, each) for its_servicer, each in services}, grpc_testing.strict_real_time()
         )
+
+    @classmethod
+    def of_backend(cls, backend: TestBackend) -> "Caller":
+        """Returns what calls every service of a backend."""
+        caller = cls.__new__(cls)
+        caller._methods = {method.name: method for service in services() for method in service.methods}
+        caller._server = backend.server
+        return caller
 
     def __call__(self, method: str, request: Message, key_id: str | None = None, actor: str = "tester") -> Any:
         metadata = [(ACTOR, actor)] + ([(KEY_ID, key_id)] if key_id else [])
@@ -93,8 +103,7 @@ class Stream:
         trailers, code, details = self._rpc.termination()
         if code not in {None, grpc.StatusCode.OK}:
             raise _refused(self._descriptor, dict(trailers), code, details)
-        # grpcio-testing has no public way to drain what was sent before the end.
-        return list(self._rpc._handler._responses)
+        return responses_of(self._rpc)
 
 
 def _refused(

@@ -4,45 +4,23 @@ import itertools
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import pytest
-from argon2 import PasswordHasher
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from backend.audit.servicer import AuditServicer
 from backend.clock import HOUR_MS
-from backend.key_changes import KeyChanges
-from backend.keys.edge_servicer import EdgeServicer
-from backend.keys.servicer import KeysServicer
-from backend.keys.usage_servicer import UsageServicer
 from backend.logs import sql as logs_sql
-from backend.logs.service import Logs
-from backend.logs.servicer import LogsServicer
-from backend.outputs.servicer import OutputsServicer
-from backend.redaction.process.redactor import Redactor
-from backend.reviews.service import Reviews
-from backend.reviews.servicer import ReviewsServicer
-from backend.runs.servicer import RunsServicer
-from backend.services import Services
-from backend.settings import WebhookSettings
 from backend.users import sql as users_sql
-from backend.users.passwords import Passwords
-from backend.users.servicer import UsersServicer
-from backend.webhooks.servicer import WebhooksServicer
-from backend.workflows.environments_servicer import EnvironmentsServicer
-from backend.workflows.servicer import WorkflowsServicer
 from contract.times import to_timestamp
 from edge.services import FILES
 from tests.services.calls import Caller, RefusedError
-from tests.services.conftest import TestClock
 from tests.services.runs.world import World
-from tests.support.wheels import package_store
 from workflow_api.v1 import edge_pb2, runs_pb2, usage_pb2, webhooks_pb2, workflows_pb2
+from workflow_api_testing import TestBackend
 
 METHODS = {
     method.name: method
@@ -218,28 +196,8 @@ INTERNAL = {
 
 
 @pytest.fixture
-def lists(services: Services, clock: TestClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lists:
-    monkeypatch.setattr("argon2.PasswordHasher", partial(PasswordHasher, time_cost=1, memory_cost=32))
-    world = World(services, clock, tmp_path)
-    changes = KeyChanges()
-    servicers: dict[str, object] = {
-        "AuditService": AuditServicer(services),
-        "EdgeService": EdgeServicer(services, changes, poll_seconds=0.01),
-        "EnvironmentsService": EnvironmentsServicer(services),
-        "KeysService": KeysServicer(services, changes),
-        "LogsService": LogsServicer(Logs(services, world.objects)),
-        "OutputsService": OutputsServicer(services, world.objects),
-        # A list of decisions sweeps nothing.
-        "ReviewsService": ReviewsServicer(Reviews(services, world.objects, cast(Redactor, None), tmp_path / "reviews")),
-        "RunsService": RunsServicer(services, world.runtime),
-        "UsageService": UsageServicer(services),
-        "UsersService": UsersServicer(services, Passwords(), 3),
-        "WebhooksService": WebhooksServicer(services, WebhookSettings()),
-        "WorkflowsService": WorkflowsServicer(services, world.graphs, package_store(tmp_path)),
-    }
-    described = {name: service for file in FILES for name, service in file.services_by_name.items()}
-    first, *others = [(servicer, described[name]) for name, servicer in servicers.items()]
-    return Lists(world, Caller(*first, *others))
+def lists(backend: TestBackend, tmp_path: Path) -> Lists:
+    return Lists(World(backend.composition.services, backend.clock, tmp_path), Caller.of_backend(backend))
 
 
 def items_of(page: Any) -> list[Message]:

@@ -31,6 +31,7 @@ MOST_TOOL_CALLS: Final = 200
 MORE_TRIES: Final = 2
 """How often the model may correct an answer that does not fit its schema, or the arguments of a tool."""
 SECONDS_BETWEEN_EVENTS: Final = 2.0
+SECONDS_BETWEEN_LINES: Final = 0.5
 
 
 async def run_llm_step(
@@ -55,11 +56,14 @@ async def run_llm_step(
         value = await conversation.run()
     except StepFailed as failed:
         failed.log = bounded(request.data_limits.log_bytes, conversation.log(), failed.log)
+        conversation.tell(failed.log)
         raise
     finally:
         await conversation.report_usage()
     await asyncio.to_thread(_write_answer, request, value)
-    return StepResult(value, bounded(request.data_limits.log_bytes, conversation.log()))
+    log = bounded(request.data_limits.log_bytes, conversation.log())
+    conversation.tell(log)
+    return StepResult(value, log)
 
 
 class _Conversation:
@@ -85,6 +89,7 @@ class _Conversation:
         self._progress_error: Exception | None = None
         self._usage: RunUsage = RunUsage()
         self._messages: list[ModelMessage] = []
+        self._told = b""
 
     async def run(self) -> Any:
         """Returns the model's answer, as text or as the schema says."""
@@ -94,8 +99,12 @@ class _Conversation:
         try:
             agent = await asyncio.to_thread(self._agent)
             with capture_run_messages() as self._messages:
-                async with clock, self._configured.model:
-                    answer = await self._ask(agent)
+                telling = asyncio.create_task(self._keep_telling())
+                try:
+                    async with clock, self._configured.model:
+                        answer = await self._ask(agent)
+                finally:
+                    telling.cancel()
         except Exception as error:
             if self._progress_error is not None:
                 raise self._progress_error from error
@@ -138,6 +147,17 @@ class _Conversation:
                     f"{message.usage.output_tokens} out, {message.finish_reason}{f', calls {calls}' if calls else ''}\n"
                 )
         return self._configured.without_key(failures.plain("".join(lines), 1024 * 1024)).encode()
+
+    def tell(self, log: bytes) -> None:
+        """Hands on what of the log was not yet, so that it can be read while the step runs."""
+        if self._request.on_text is not None and log.startswith(self._told):
+            self._request.on_text(log[len(self._told) :])
+            self._told = log
+
+    async def _keep_telling(self) -> None:
+        while True:
+            await asyncio.sleep(SECONDS_BETWEEN_LINES)
+            self.tell(self.log())
 
     async def _ask(self, agent: "Agent[object, Any]") -> Any:
         from pydantic_ai.exceptions import OutputTokenLimitExceeded

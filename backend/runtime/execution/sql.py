@@ -103,6 +103,7 @@ def add_approvals(tx: Tx, rows: Iterable[Mapping[str, object]]) -> None:
 
 def count(tx: Tx, run_id: str, more: Mapping[str, int]) -> None:
     """Adds to the run's counters."""
+    tx.announce(run_id)
     tx.enqueue(_COUNT, of_run_id=run_id, **{f"more_{name}": more.get(name, 0) for name in _COUNTED})
 
 

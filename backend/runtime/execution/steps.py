@@ -1,5 +1,6 @@
 """Runs one attempt of an agent step, and stores what it returns and leaves."""
 
+import asyncio
 import logging
 import shutil
 import threading
@@ -183,8 +184,12 @@ class StepWork:
         python = self.step.environment.get("python")
         if not python:
             return None
+        packages, digest = self.context.packages, python["lock"]
         try:
-            built = await self.context.in_slow_thread(lambda: self.context.packages.ensure(python["lock"]))
+            built = await self.context.in_slow_thread(lambda: packages.find(digest))
+            if built is None:
+                # A step that is cancelled waits no longer, and the build goes on.
+                built = await asyncio.wrap_future(packages.begin(digest))
         except PackagesError as error:
             reason = f"the packages of its environment could not be built: {error}"
             raise StepFailed("PackagesUnavailable", reason) from error

@@ -131,6 +131,7 @@ def finish(
     values = row._asdict() | columns
     if tx.run(_FINISH, of_run_id=row.run_id, **{f"new_{name}": values[name] for name in _COLUMNS}) != 1:
         return False
+    tx.announce(row.run_id)
     tx.many(_DELETED, [{"of_object_key": output["object_key"]} for output in changed])
     tx.many(_ADD_DELETION, [{"object_key": key} for key in originals])
     return True

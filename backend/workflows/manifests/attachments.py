@@ -12,13 +12,24 @@ LARGEST_CODE_BYTES: Final = 10 * 2**20
 MOST_CODE_FILES: Final = 1_000
 LONGEST_PATH: Final = 1_024
 
+_BELOW: Final = r"^(?!/)(?!(?:.*/)?\.\.(?:/|$))[^\x00-\x1f\x7f\\]+$"
+
 PATH_SCHEMA: Final[Mapping[str, Any]] = {
     "type": "string",
     "minLength": 1,
     "maxLength": LONGEST_PATH,
+    "pattern": _BELOW,
     "patternErrorMessage": "must be a path as agents/digest",
 }
 """JSON Schema of a path."""
+
+PYTHON_PATH_SCHEMA: Final[Mapping[str, Any]] = {
+    **PATH_SCHEMA,
+    # A path is taken in its normal form, which has no slash at its end.
+    "pattern": rf"^(?=.*\.py(?:/\.?)*$){_BELOW.removeprefix('^')}",
+    "patternErrorMessage": "must be a path as digest.py",
+}
+"""JSON Schema of the path of a Python file."""
 
 _MUST_BE: Final = "must be a path below the manifest's own folder, with /, and without .. in it"
 _FORBIDDEN: Final = re.compile(r"[\x00-\x1f\x7f\\]")

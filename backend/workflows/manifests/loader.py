@@ -8,13 +8,14 @@ from backend.environments.lock import Lock
 from backend.errors import ApiError
 from backend.json_text import canonical
 from backend.workflows.manifests.attachments import Attachments
+from backend.workflows.manifests.content_checks import ContentChecks
 from backend.workflows.manifests.kinds import DOCUMENT, LARGEST_DEFINITION_BYTES
 from backend.workflows.manifests.nodes import Node, Problem, read_documents
 from backend.workflows.manifests.packages import package_problems
 from backend.workflows.manifests.python_agent import Code, add_code, code_of
 from backend.workflows.manifests.references import Reference, references
-from backend.workflows.manifests.result_schema import SchemaCheck, schema_problems
-from backend.workflows.manifests.rules import workflow_problems
+from backend.workflows.manifests.result_schema import schema_problems
+from backend.workflows.manifests.rules import workflow_gaps, workflow_problems
 from workflow_api.v1 import errors_pb2
 
 _MOST_PROBLEMS = 200
@@ -53,7 +54,8 @@ ManifestTexts = Iterable[ManifestText | tuple[str, str]]
 class Loaded(NamedTuple):
     """What files hold: the valid documents, and the problems of all, each as `file:line: field` and reason.
 
-    `missing` are the references to what no document of the files bears, which may exist in a deployment.
+    `missing` are the references to what no document of the files bears, which may exist in a deployment, and steps that
+    nobody does yet.
     """
 
     manifests: list[Manifest]
@@ -61,28 +63,29 @@ class Loaded(NamedTuple):
     missing: list[tuple[str, str]]
 
 
-def load_manifests(files: ManifestTexts, check: SchemaCheck) -> list[Manifest]:
-    """Loads files, whose attachments may be left out; `check` checks the schemas in them.
+def load_manifests(files: ManifestTexts, checks: ContentChecks) -> list[Manifest]:
+    """Loads files, whose attachments may be left out; `checks` check the schemas and the code in them.
 
     Raises:
         ApiError: `invalid_request` with every problem of all files, each named `file:line: field`.
     """
-    loaded = check_manifests(files, check)
+    loaded = check_manifests(files, checks)
     if loaded.problems:
         raise refused(loaded.problems)
     return loaded.manifests
 
 
-def check_manifests(files: ManifestTexts, check: SchemaCheck, *, complete: bool = False) -> Loaded:
+def check_manifests(files: ManifestTexts, checks: ContentChecks, *, complete: bool = False) -> Loaded:
     """Loads files as `load_manifests`, and returns all problems instead of raising.
 
-    `complete` says that the files must hold whatever they name: each missing reference then is a problem too.
+    `complete` says that the files must hold whatever they name, and workflows all that they need to be ready: what is
+    missing then is a problem too.
     """
     read: list[tuple[str, int, list[Problem], list[_Document]]] = []
     for file in files:
         given = ManifestText(*file)
         found: list[Problem] = []
-        documents = [_read(given, node, check) for node in read_documents(given.text, found)]
+        documents = [_read(given, node, checks) for node in read_documents(given.text, found)]
         found += (problem for document in documents for problem in document.problems)
         # Parsers may report the end of a file as one line beyond the last.
         read.append((given.name, max(1, len(given.text.splitlines())), found, documents))
@@ -97,6 +100,7 @@ def check_manifests(files: ManifestTexts, check: SchemaCheck, *, complete: bool 
             for each in document.references
             if (each.kind, each.name) not in present
         ]
+        absent += (gap for document in documents for gap in document.gaps)
         problems += _placed(name, last, [*found, *absent] if complete else found)
         missing += _placed(name, last, absent)
     problems += _repeated(every)
@@ -121,13 +125,17 @@ def refused(problems: list[tuple[str, str]]) -> ApiError:
 
 @dataclass(frozen=True, slots=True)
 class _Document:
-    """A document as far as it could be read; `manifest` is None if it has problems."""
+    """A document as far as it could be read; `manifest` is None if it has problems.
+
+    `gaps` are what a workflow may lack when it is applied, but not when it is run.
+    """
 
     file: str
     node: Node
     problems: list[Problem]
     references: list[Reference]
     manifest: Manifest | None
+    gaps: tuple[Problem, ...] = ()
 
     @property
     def key(self) -> tuple[str, str] | None:
@@ -138,28 +146,30 @@ class _Document:
         return None
 
 
-def _read(given: ManifestText, node: Node, check: SchemaCheck) -> _Document:
+def _read(given: ManifestText, node: Node, checks: ContentChecks) -> _Document:
     file = given.name
     problems: list[Problem] = []
     value = DOCUMENT.read(node, "", problems)
     if value is None:
         return _Document(file, node, problems, [], None)
     named: list[Reference] = []
+    gaps: tuple[Problem, ...] = ()
     if value["kind"] == "Workflow":
+        gaps = tuple(workflow_gaps(value, node))
         problems += workflow_problems(value, node)
         named += references(value, node)
     code = None
     if value["kind"] == "Agent":
-        problems += add_code(value, node, given.attachments)
+        problems += add_code(value, node, given.attachments, checks)
         code = code_of(value, given.attachments)
     if value["kind"] == "Environment" and value.get("python"):
         problems += (
             Problem(node.line_of("python", place), f"python.{place}", reason)
             for place, reason in package_problems(value["python"], given.attachments)
         )
-    problems += schema_problems(value, node, check)
+    problems += schema_problems(value, node, checks)
     if problems:
-        return _Document(file, node, problems, named, None)
+        return _Document(file, node, problems, named, None, gaps)
     kind = value.pop("kind")
     status = value.pop("status") if kind == "Workflow" else None
     if kind == "Environment" and value["python"] is None:
@@ -170,7 +180,7 @@ def _read(given: ManifestText, node: Node, check: SchemaCheck) -> _Document:
         problems.append(Problem(node.line, "document", f"must have at most {LARGEST_DEFINITION_BYTES:,} bytes"))
         return _Document(file, node, problems, named, None)
     manifest = Manifest(kind, value["name"], definition, status, file, node.line, code)
-    return _Document(file, node, problems, named, manifest)
+    return _Document(file, node, problems, named, manifest, gaps)
 
 
 def _repeated(documents: Iterable[_Document]) -> Iterator[tuple[str, str]]:

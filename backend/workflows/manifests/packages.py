@@ -40,9 +40,11 @@ class _Python(Record):
     def read(self, node: Node, name: str, problems: list[Problem]) -> Any:
         """Reads an object."""
         values = super().read(node, name, problems)
-        if isinstance(values, dict) and values.get("packages") == [] and not _names_a_file(node):
-            reason = "is required, unless requirements names a file"
-            problems.append(Problem(node.line, member(name, "packages"), reason))
+        if isinstance(values, dict) and not _given(node, "packages"):
+            values["packages"] = []
+            if not _given(node, "requirements"):
+                reason = "is required, unless requirements names a file"
+                problems.append(Problem(node.line, member(name, "packages"), reason))
         return values
 
     def json_schema(self) -> JsonSchema:
@@ -52,18 +54,17 @@ class _Python(Record):
         return {**super().json_schema(), "anyOf": [packages, requirements]}
 
 
-def _names_a_file(python: Node) -> bool:
-    """Returns whether there is a field `requirements`, valid or not."""
-    path = python.value.get("requirements")
-    return path is not None and path.value is not None
+def _given(python: Node, name: str) -> bool:
+    """Returns whether there is something in a field, valid or not."""
+    field = python.value.get(name)
+    return field is not None and field.value not in (None, [])
 
 
 PYTHON: Final = _Python(
     {
         "packages": Field(
             ListOf(Checked(_requirement, _REQUIREMENT), most=MOST_REQUIREMENTS, unique=True),
-            default=[],
-            about="Requirements, each a package with its versions as pip takes them.",
+            about="Requirements, each a package with its versions as pip takes them; these, `requirements` or both.",
             example=["pandas==2.3.*", "openpyxl"],
         ),
         "requirements": Field(

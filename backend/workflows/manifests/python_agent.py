@@ -13,17 +13,20 @@ from backend.workflows.manifests.attachments import (
     LARGEST_CODE_BYTES,
     MOST_CODE_FILES,
     PATH_SCHEMA,
+    PYTHON_PATH_SCHEMA,
     Attachments,
     below,
     check_path,
     check_python_path,
 )
+from backend.workflows.manifests.content_checks import ContentChecks
 from backend.workflows.manifests.nodes import Node, Problem
-from backend.workflows.manifests.python_code import ENTRY, PythonCode, code_problem, module_file
 from backend.workflows.manifests.records import Field, ListOf, Record
 from backend.workflows.manifests.shapes import INVALID, SECRET_NAME, Checked, JsonSchema, Text
 from backend.workflows.manifests.texts import name_field
 
+LARGEST_MODULE_BYTES: Final = 2**20
+_ENTRY: Final = "run"
 _WAYS: Final = ("code", "code_file", "source")
 _MOST_SECRETS: Final = 10
 _LONGEST_NAME_BYTES: Final = 255
@@ -36,6 +39,22 @@ class Code(NamedTuple):
 
     digest: str
     files: Mapping[str, bytes]
+
+
+@dataclass(frozen=True)
+class _SourceText:
+    """Python source text of any length, which `add_code` checks."""
+
+    def read(self, node: Node, name: str, problems: list[Problem]) -> Any:
+        """Reads text."""
+        if isinstance(node.value, str):
+            return node.value
+        problems.append(Problem(node.line, name, "must be text"))
+        return INVALID
+
+    def json_schema(self) -> JsonSchema:
+        """Returns the type."""
+        return {"type": "string"}
 
 
 @dataclass(frozen=True)
@@ -74,15 +93,12 @@ PYTHON_AGENT: Final = _PythonAgent(
     {
         "name": name_field("word-counter"),
         "code": Field(
-            PythonCode(),
+            _SourceText(),
             about="Python source text that defines `run(context)`; either this, `code_file` or `source`.",
             example="def run(context):\n    return {'words': 1}\n",
         ),
         "code_file": Field(
-            Checked(
-                check_python_path,
-                {**PATH_SCHEMA, "pattern": r"\.py$", "patternErrorMessage": "must be a path as digest.py"},
-            ),
+            Checked(check_python_path, PYTHON_PATH_SCHEMA),
             about="Path of a Python file that defines `run(context)`, from the folder of the manifest.",
             example="digest.py",
         ),
@@ -110,18 +126,22 @@ PYTHON_AGENT: Final = _PythonAgent(
 )
 
 
-def add_code(value: dict[str, Any], node: Node, attachments: Attachments) -> Iterator[Problem]:
-    """Adds the code in files to an agent's definition: the text of a file, or the digests of a folder's files.
+def add_code(value: dict[str, Any], node: Node, attachments: Attachments, checks: ContentChecks) -> Iterator[Problem]:
+    """Checks the code of an agent, and adds that in files to its definition: a file's text, or the digests of a folder.
 
-    Yields the problems of these files, each with the line and the field that name them.
+    Yields the problems of the code, each with the line and the field that have it or name its file.
     """
+    if isinstance(value.get("code"), str):
+        yield from _text_problems(value["code"], node, checks)
     for way in ("code_file", "source"):
         path = value.get(way)
         if path is None:
             continue
         line = node.line_of(way)
         reasons = attachments.unreadable.get(path) or (
-            _add_file(value, path, attachments) if way == "code_file" else _add_folder(value, path, attachments)
+            _add_file(value, path, attachments, checks)
+            if way == "code_file"
+            else _add_folder(value, path, attachments, checks)
         )
         yield from (Problem(line, way, reason) for reason in reasons)
 
@@ -131,27 +151,34 @@ def code_of(value: Mapping[str, Any], attachments: Attachments) -> Code | None:
     return Code(value["digest"], below(attachments.files, value["source"])) if "digest" in value else None
 
 
-def _add_file(value: dict[str, Any], path: str, attachments: Attachments) -> Iterator[str]:
+def _text_problems(text: str, node: Node, checks: ContentChecks) -> Iterator[Problem]:
+    found = checks.code_problem(text, defines=_ENTRY)
+    if found is not None:
+        # In a `|` block the line of a syntax error is that in the file.
+        literal = node.value["code"].literal
+        yield Problem(node.line_of("code") + (found.line or 0 if literal else 0), "code", found.reason)
+
+
+def _add_file(value: dict[str, Any], path: str, attachments: Attachments, checks: ContentChecks) -> Iterator[str]:
     content = attachments.files.get(path)
     if content is None:
         yield f"must name a file that comes with the manifest; {path} did not"
-        return
-    if (found := code_problem(content, defines=ENTRY)) is not None:
-        place = path if found.line is None else f"{path}:{found.line}"
-        yield f"{place}: {found.reason}"
-        return
-    try:
-        value["code"] = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        yield f"{path}: must be UTF-8; byte {error.start} is not"
+    elif (problem := _module_problem(path, content, checks, defines=_ENTRY)) is not None:
+        yield problem
+    else:
+        try:
+            value["code"] = content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            yield f"{path}: must be UTF-8; byte {error.start} is not"
 
 
-def _add_folder(value: dict[str, Any], path: str, attachments: Attachments) -> Iterator[str]:
+def _add_folder(value: dict[str, Any], path: str, attachments: Attachments, checks: ContentChecks) -> Iterator[str]:
     files = below(attachments.files, path)
+    entry = _Entry.of(files, value.get("entrypoint"))
     # What is too much is not compiled.
-    problems = [*_size_problems(files, path)] or [*_file_problems(files, path)]
-    if files and value.get("entrypoint"):
-        problems += _entry_problems(files, path, value["entrypoint"])
+    problems = [*_size_problems(files, path)] or [*_file_problems(files, path, entry, checks)]
+    if files and entry is not None and entry.file is None:
+        problems.append(f"{path} must have the module {entry.module} of the entrypoint, as {entry.expected}")
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
     value["files"] = digests
     value["digest"] = hashlib.sha256(canonical(digests).encode()).hexdigest()
@@ -168,7 +195,9 @@ def _size_problems(files: Mapping[str, bytes], path: str) -> Iterator[str]:
         yield f"{path} must have at most {LARGEST_CODE_BYTES:,} bytes; it has {size:,}"
 
 
-def _file_problems(files: Mapping[str, bytes], path: str) -> Iterator[str]:
+def _file_problems(
+    files: Mapping[str, bytes], path: str, entry: "_Entry | None", checks: ContentChecks
+) -> Iterator[str]:
     for name, content in sorted(files.items()):
         if not _is_normal(name):
             yield f"{path}/{name}: must be a path in its normal form, with / and without .. in it"
@@ -179,19 +208,43 @@ def _file_problems(files: Mapping[str, bytes], path: str) -> Iterator[str]:
         first = name.partition("/")[0].removesuffix(".py")
         if name.endswith(".py") and first in _TAKEN:
             yield f"{path}/{name}: must not be named as the module {first}, which the interpreter has"
-        elif name.endswith(".py") and (found := code_problem(content)) is not None:
-            place = f"{path}/{name}" if found.line is None else f"{path}/{name}:{found.line}"
-            yield f"{place}: {found.reason}"
+        elif name.endswith(".py"):
+            defines = entry.function if entry is not None and entry.file == name else None
+            if (problem := _module_problem(f"{path}/{name}", content, checks, defines=defines)) is not None:
+                yield problem
 
 
-def _entry_problems(files: Mapping[str, bytes], path: str, entrypoint: str) -> Iterator[str]:
-    module, _, function = entrypoint.partition(":")
-    file = module_file(files, module)
-    if file is None:
+def _module_problem(path: str, content: bytes, checks: ContentChecks, *, defines: str | None) -> str | None:
+    if len(content) > LARGEST_MODULE_BYTES:
+        return f"{path}: must have at most {LARGEST_MODULE_BYTES:,} bytes of Python"
+    found = checks.code_problem(content, defines=defines)
+    if found is None:
+        return None
+    return f"{path if found.line is None else f'{path}:{found.line}'}: {found.reason}"
+
+
+class _Entry(NamedTuple):
+    """An entry point of a folder: its module and function, and the module's file if the folder has it."""
+
+    module: str
+    function: str
+    file: str | None
+
+    @classmethod
+    def of(cls, files: Mapping[str, bytes], entrypoint: str | None) -> "_Entry | None":
+        """Returns the entry point of this name; None without a name."""
+        if not entrypoint:
+            return None
+        module, _, function = entrypoint.partition(":")
         place = module.replace(".", "/")
-        yield f"{path} must have the module {module} of the entrypoint, as {place}.py or {place}/__init__.py"
-    elif code_problem(files[file]) is None and (found := code_problem(files[file], defines=function)) is not None:
-        yield f"{path}/{file}: {found.reason}"
+        file = next((path for path in (f"{place}/__init__.py", f"{place}.py") if path in files), None)
+        return cls(module, function, file)
+
+    @property
+    def expected(self) -> str:
+        """The paths that the module may have."""
+        place = self.module.replace(".", "/")
+        return f"{place}.py or {place}/__init__.py"
 
 
 def _is_normal(name: str) -> bool:

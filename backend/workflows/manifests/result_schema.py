@@ -2,19 +2,13 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
+from backend.workflows.manifests.content_checks import ContentChecks
 from backend.workflows.manifests.nodes import Node, Problem
 from backend.workflows.manifests.shapes import Checked
 
 _LARGEST_BYTES: Final = 32_768
-
-
-class SchemaCheck(Protocol):
-    """Function that checks a schema within limits of time and memory; see `SchemaJudge.schema_problem`."""
-
-    def __call__(self, schema: Any, *, answer: bool) -> str | None:
-        """Returns the problem of a schema, or None; `answer` marks the schema of a model's answer."""
 
 
 def check_size(schema: Any) -> Any:
@@ -38,14 +32,14 @@ JSON_SCHEMA: Final = Checked(check_size, {"type": "object"})
 """A JSON Schema, which `schema_problems` checks further."""
 
 
-def schema_problems(value: Any, node: Node, check: SchemaCheck) -> Iterator[Problem]:
+def schema_problems(value: Any, node: Node, checks: ContentChecks) -> Iterator[Problem]:
     """Yields the problem of the schema in a document that is valid otherwise."""
     match value:
         case {"kind": "Workflow", "result": {"schema": dict(schema)}}:
-            found = check(schema, answer=False)
+            found = checks.schema_problem(schema, answer=False)
             line, field = node.line_of("result", "schema"), "result.schema"
         case {"kind": "Agent", "output_schema": dict(schema)}:
-            found = check(schema, answer=True)
+            found = checks.schema_problem(schema, answer=True)
             line, field = node.line_of("output_schema"), "output_schema"
         case _:
             return

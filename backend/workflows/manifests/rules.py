@@ -12,6 +12,7 @@ from backend.workflows.manifests.publishing import publication_problems
 from backend.workflows.manifests.references import field_of
 from backend.workflows.parameters import value_problems
 
+_DOERS: Final = ("agent", "approval")
 _UNIQUE: Final = (("steps", "step"), ("parameters", "name"), ("publish", "knowledge_graph"))
 
 
@@ -27,6 +28,17 @@ def workflow_problems(definition: dict[str, Any], node: Node) -> list[Problem]:
     rules = (_steps, _graph, _result, _publish, _parameters)
     violations = [*_repetitions(node), *(one for rule in rules for one in rule(definition))]
     return [Problem(node.line_of(*one.path), field_of(*one.path), one.reason) for one in violations]
+
+
+def workflow_gaps(definition: dict[str, Any], node: Node) -> Iterator[Problem]:
+    """Yields what a workflow may lack when it is applied, but needs to be ready (contract 24.10)."""
+    if definition.get("steps") == []:
+        yield Problem(node.line_of("steps"), "steps", "must have at least one step")
+    for index, _ in _members(definition, "steps"):
+        entry = node.value["steps"].value[index]
+        if not any((one := entry.value.get(name)) is not None and one.value is not None for name in _DOERS):
+            path = ("steps", index, "agent")
+            yield Problem(node.line_of(*path), field_of(*path), "must name an agent, unless the step is an approval")
 
 
 def _members(definition: dict[str, Any], name: str) -> list[tuple[int, dict[str, Any]]]:

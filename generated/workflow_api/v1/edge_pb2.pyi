@@ -67,6 +67,60 @@ class WatchKeyMirrorRequest(_message.Message):
 Global___WatchKeyMirrorRequest: _TypeAlias = WatchKeyMirrorRequest  # noqa: Y015
 
 @_typing.final
+class WatchRunChangesRequest(_message.Message):
+    """Asks for the ids of runs that change."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HEARTBEAT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def heartbeat(self) -> _duration_pb2.Duration:
+        """Longest time between two messages; absent means 5 seconds."""
+
+    def __init__(
+        self,
+        *,
+        heartbeat: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_heartbeat", b"_heartbeat", "heartbeat", b"heartbeat"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_heartbeat", b"_heartbeat", "heartbeat", b"heartbeat"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__heartbeat: _TypeAlias = _typing.Literal["heartbeat"]  # noqa: Y015
+    _WhichOneofArgType__heartbeat: _TypeAlias = _typing.Literal["_heartbeat", b"_heartbeat"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__heartbeat) -> _WhichOneofReturnType__heartbeat | None: ...
+
+Global___WatchRunChangesRequest: _TypeAlias = WatchRunChangesRequest  # noqa: Y015
+
+@_typing.final
+class RunChanges(_message.Message):
+    """Runs of which the status, a count, an event or a value changed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_IDS_FIELD_NUMBER: _builtins.int
+    MISSED_FIELD_NUMBER: _builtins.int
+    missed: _builtins.bool
+    """True when changes may have been missed: any run may have changed."""
+    @_builtins.property
+    def run_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Their ids, each once."""
+
+    def __init__(
+        self,
+        *,
+        run_ids: _abc.Iterable[_builtins.str] | None = ...,
+        missed: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["missed", b"missed", "run_ids", b"run_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunChanges: _TypeAlias = RunChanges  # noqa: Y015
+
+@_typing.final
 class MirroredKey(_message.Message):
     """One key as an edge needs it: hashes and rules, never a secret."""
 

@@ -45,6 +45,11 @@ class EdgeServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_edge__pb2.WatchKeyMirrorRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_edge__pb2.KeyMirror.FromString,
                 _registered_method=True)
+        self.WatchRunChanges = channel.unary_stream(
+                '/workflow_api.v1.EdgeService/WatchRunChanges',
+                request_serializer=workflow__api_dot_v1_dot_edge__pb2.WatchRunChangesRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_edge__pb2.RunChanges.FromString,
+                _registered_method=True)
         self.RecordUsage = channel.unary_unary(
                 '/workflow_api.v1.EdgeService/RecordUsage',
                 request_serializer=workflow__api_dot_v1_dot_edge__pb2.RecordUsageRequest.SerializeToString,
@@ -70,6 +75,14 @@ class EdgeServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def WatchRunChanges(self, request, context):
+        """The ids of runs that changed since the call came: an empty message at once, then one after each commit, and at least
+        one every `heartbeat`. One stream serves every caller that an edge holds.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def RecordUsage(self, request, context):
         """Writes a batch of usage records. Sending a batch again with the same `batch_id` writes nothing.
         """
@@ -89,6 +102,11 @@ def add_EdgeServiceServicer_to_server(servicer, server):
                     servicer.WatchKeyMirror,
                     request_deserializer=workflow__api_dot_v1_dot_edge__pb2.WatchKeyMirrorRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_edge__pb2.KeyMirror.SerializeToString,
+            ),
+            'WatchRunChanges': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchRunChanges,
+                    request_deserializer=workflow__api_dot_v1_dot_edge__pb2.WatchRunChangesRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_edge__pb2.RunChanges.SerializeToString,
             ),
             'RecordUsage': grpc.unary_unary_rpc_method_handler(
                     servicer.RecordUsage,
@@ -151,6 +169,33 @@ class EdgeService:
             '/workflow_api.v1.EdgeService/WatchKeyMirror',
             workflow__api_dot_v1_dot_edge__pb2.WatchKeyMirrorRequest.SerializeToString,
             workflow__api_dot_v1_dot_edge__pb2.KeyMirror.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchRunChanges(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/workflow_api.v1.EdgeService/WatchRunChanges',
+            workflow__api_dot_v1_dot_edge__pb2.WatchRunChangesRequest.SerializeToString,
+            workflow__api_dot_v1_dot_edge__pb2.RunChanges.FromString,
             options,
             channel_credentials,
             insecure,

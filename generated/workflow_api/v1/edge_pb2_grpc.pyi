@@ -37,6 +37,10 @@ class EdgeServiceStub:
     """Everything an edge needs to admit calls, once."""
     WatchKeyMirror: _grpc.UnaryStreamMultiCallable[_edge_pb2.WatchKeyMirrorRequest, _edge_pb2.KeyMirror]
     """The same as a stream: a whole mirror first and after each change, and at least every `heartbeat`."""
+    WatchRunChanges: _grpc.UnaryStreamMultiCallable[_edge_pb2.WatchRunChangesRequest, _edge_pb2.RunChanges]
+    """The ids of runs that changed since the call came: an empty message at once, then one after each commit, and at least
+    one every `heartbeat`. One stream serves every caller that an edge holds.
+    """
     RecordUsage: _grpc.UnaryUnaryMultiCallable[_edge_pb2.RecordUsageRequest, _edge_pb2.RecordUsageResponse]
     """Writes a batch of usage records. Sending a batch again with the same `batch_id` writes nothing."""
 
@@ -49,6 +53,10 @@ class EdgeServiceAsyncStub(EdgeServiceStub):
     """Everything an edge needs to admit calls, once."""
     WatchKeyMirror: _aio.UnaryStreamMultiCallable[_edge_pb2.WatchKeyMirrorRequest, _edge_pb2.KeyMirror]  # type: ignore[assignment]
     """The same as a stream: a whole mirror first and after each change, and at least every `heartbeat`."""
+    WatchRunChanges: _aio.UnaryStreamMultiCallable[_edge_pb2.WatchRunChangesRequest, _edge_pb2.RunChanges]  # type: ignore[assignment]
+    """The ids of runs that changed since the call came: an empty message at once, then one after each commit, and at least
+    one every `heartbeat`. One stream serves every caller that an edge holds.
+    """
     RecordUsage: _aio.UnaryUnaryMultiCallable[_edge_pb2.RecordUsageRequest, _edge_pb2.RecordUsageResponse]  # type: ignore[assignment]
     """Writes a batch of usage records. Sending a batch again with the same `batch_id` writes nothing."""
 
@@ -70,6 +78,16 @@ class EdgeServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_edge_pb2.KeyMirror], _abc.AsyncIterator[_edge_pb2.KeyMirror]]:
         """The same as a stream: a whole mirror first and after each change, and at least every `heartbeat`."""
+
+    @_abc_1.abstractmethod
+    def WatchRunChanges(
+        self,
+        request: _edge_pb2.WatchRunChangesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_edge_pb2.RunChanges], _abc.AsyncIterator[_edge_pb2.RunChanges]]:
+        """The ids of runs that changed since the call came: an empty message at once, then one after each commit, and at least
+        one every `heartbeat`. One stream serves every caller that an edge holds.
+        """
 
     @_abc_1.abstractmethod
     def RecordUsage(

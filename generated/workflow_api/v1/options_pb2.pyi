@@ -247,6 +247,7 @@ class FieldRules(_message.Message):
     JSON_NAME_FIELD_NUMBER: _builtins.int
     REMEMBERED_FIELD_NUMBER: _builtins.int
     UNIT_FIELD_NUMBER: _builtins.int
+    MAX_BYTES_FIELD_NUMBER: _builtins.int
     required: _builtins.bool
     """The field must be given."""
     min_length: _builtins.int
@@ -299,6 +300,8 @@ class FieldRules(_message.Message):
     """Few values of the message are in use: an edge may remember the JSON that it wrote of each."""
     unit: Global___TimeUnit.ValueType
     """Unit of a Duration. A request has it in whole ones."""
+    max_bytes: _builtins.int
+    """Most bytes that the messages of a repeated field take together, as they are sent."""
     @_builtins.property
     def keys(self) -> Global___FieldRules:
         """Bounds of a map's keys."""
@@ -343,13 +346,16 @@ class FieldRules(_message.Message):
         json_name: _builtins.str = ...,
         remembered: _builtins.bool = ...,
         unit: Global___TimeUnit.ValueType = ...,
+        max_bytes: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_default_value", b"_default_value", "_max_items", b"_max_items", "_max_length", b"_max_length", "_maximum", b"_maximum", "_min_length", b"_min_length", "_minimum", b"_minimum", "default_value", b"default_value", "keys", b"keys", "max_items", b"max_items", "max_length", b"max_length", "maximum", b"maximum", "min_length", b"min_length", "minimum", b"minimum", "values", b"values"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_default_value", b"_default_value", "_max_bytes", b"_max_bytes", "_max_items", b"_max_items", "_max_length", b"_max_length", "_maximum", b"_maximum", "_min_length", b"_min_length", "_minimum", b"_minimum", "default_value", b"default_value", "keys", b"keys", "max_bytes", b"max_bytes", "max_items", b"max_items", "max_length", b"max_length", "maximum", b"maximum", "min_length", b"min_length", "minimum", b"minimum", "values", b"values"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_default_value", b"_default_value", "_max_items", b"_max_items", "_max_length", b"_max_length", "_maximum", b"_maximum", "_min_length", b"_min_length", "_minimum", b"_minimum", "choices", b"choices", "default_value", b"default_value", "header", b"header", "inline", b"inline", "internal", b"internal", "json_list", b"json_list", "json_name", b"json_name", "json_type", b"json_type", "keys", b"keys", "link", b"link", "max_items", b"max_items", "max_length", b"max_length", "maximum", b"maximum", "may_be_absent", b"may_be_absent", "min_length", b"min_length", "minimum", b"minimum", "omit_when_unset", b"omit_when_unset", "or_text", b"or_text", "pattern", b"pattern", "pattern_text", b"pattern_text", "raw_json", b"raw_json", "raw_json_kind", b"raw_json_kind", "remembered", b"remembered", "required", b"required", "tag", b"tag", "tagged_by", b"tagged_by", "unit", b"unit", "values", b"values", "violation", b"violation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_default_value", b"_default_value", "_max_bytes", b"_max_bytes", "_max_items", b"_max_items", "_max_length", b"_max_length", "_maximum", b"_maximum", "_min_length", b"_min_length", "_minimum", b"_minimum", "choices", b"choices", "default_value", b"default_value", "header", b"header", "inline", b"inline", "internal", b"internal", "json_list", b"json_list", "json_name", b"json_name", "json_type", b"json_type", "keys", b"keys", "link", b"link", "max_bytes", b"max_bytes", "max_items", b"max_items", "max_length", b"max_length", "maximum", b"maximum", "may_be_absent", b"may_be_absent", "min_length", b"min_length", "minimum", b"minimum", "omit_when_unset", b"omit_when_unset", "or_text", b"or_text", "pattern", b"pattern", "pattern_text", b"pattern_text", "raw_json", b"raw_json", "raw_json_kind", b"raw_json_kind", "remembered", b"remembered", "required", b"required", "tag", b"tag", "tagged_by", b"tagged_by", "unit", b"unit", "values", b"values", "violation", b"violation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__default_value: _TypeAlias = _typing.Literal["default_value"]  # noqa: Y015
     _WhichOneofArgType__default_value: _TypeAlias = _typing.Literal["_default_value", b"_default_value"]  # noqa: Y015
+    _WhichOneofReturnType__max_bytes: _TypeAlias = _typing.Literal["max_bytes"]  # noqa: Y015
+    _WhichOneofArgType__max_bytes: _TypeAlias = _typing.Literal["_max_bytes", b"_max_bytes"]  # noqa: Y015
     _WhichOneofReturnType__max_items: _TypeAlias = _typing.Literal["max_items"]  # noqa: Y015
     _WhichOneofArgType__max_items: _TypeAlias = _typing.Literal["_max_items", b"_max_items"]  # noqa: Y015
     _WhichOneofReturnType__max_length: _TypeAlias = _typing.Literal["max_length"]  # noqa: Y015
@@ -362,6 +368,8 @@ class FieldRules(_message.Message):
     _WhichOneofArgType__minimum: _TypeAlias = _typing.Literal["_minimum", b"_minimum"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__default_value) -> _WhichOneofReturnType__default_value | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_bytes) -> _WhichOneofReturnType__max_bytes | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_items) -> _WhichOneofReturnType__max_items | None: ...
     @_typing.overload

@@ -240,7 +240,7 @@ class ReviewStep(_message.Message):
     """How many files it left."""
     @_builtins.property
     def value(self) -> Global___ReviewText:
-        """Its return value, JSON; of an approval, the decision."""
+        """Its return value, JSON; of an approval, the decision. Absent where one of the files shows the same."""
 
     @_builtins.property
     def files(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReviewFile]:

@@ -575,6 +575,8 @@ class Run(_message.Message):
     DATA_PURGED_AT_FIELD_NUMBER: _builtins.int
     PII_REDACTION_FIELD_NUMBER: _builtins.int
     PII_POLICY_FIELD_NUMBER: _builtins.int
+    ETAG_FIELD_NUMBER: _builtins.int
+    NOT_MODIFIED_FIELD_NUMBER: _builtins.int
     parameters: _builtins.str
     """Effective parameter values by name, defaults included."""
     input_text: _builtins.str
@@ -598,6 +600,10 @@ class Run(_message.Message):
     """Version label of the result schema."""
     pii_redaction: _builtins.str
     """The redaction manifest, as `GET /runs/{run_id}/pii-redaction` gives it; null when the policy was off."""
+    etag: _builtins.str
+    """Strong entity tag without quotes: it changes whenever anything of the run does."""
+    not_modified: _builtins.bool
+    """The caller has this state already, by its tag; nothing but the tag is set."""
     @_builtins.property
     def summary(self) -> Global___RunSummary:
         """The summary's fields."""
@@ -648,10 +654,12 @@ class Run(_message.Message):
         data_purged_at: _timestamp_pb2.Timestamp | None = ...,
         pii_redaction: _builtins.str | None = ...,
         pii_policy: _pii_policy_pb2.PiiPolicy | None = ...,
+        etag: _builtins.str = ...,
+        not_modified: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at", "_error", b"_error", "_input_text", b"_input_text", "_inputs_manifest", b"_inputs_manifest", "_key_id", b"_key_id", "_max_run_time", b"_max_run_time", "_parameters", b"_parameters", "_pii_redaction", b"_pii_redaction", "_result", b"_result", "_result_error", b"_result_error", "_result_json", b"_result_json", "_result_schema_version", b"_result_schema_version", "_summary_markdown", b"_summary_markdown", "data_purged_at", b"data_purged_at", "error", b"error", "input_text", b"input_text", "inputs_manifest", b"inputs_manifest", "key_id", b"key_id", "max_run_time", b"max_run_time", "parameters", b"parameters", "pii_policy", b"pii_policy", "pii_redaction", b"pii_redaction", "result", b"result", "result_error", b"result_error", "result_json", b"result_json", "result_schema_version", b"result_schema_version", "summary", b"summary", "summary_markdown", b"summary_markdown"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at", "_error", b"_error", "_input_text", b"_input_text", "_inputs_manifest", b"_inputs_manifest", "_key_id", b"_key_id", "_max_run_time", b"_max_run_time", "_parameters", b"_parameters", "_pii_redaction", b"_pii_redaction", "_result", b"_result", "_result_error", b"_result_error", "_result_json", b"_result_json", "_result_schema_version", b"_result_schema_version", "_summary_markdown", b"_summary_markdown", "data_purged_at", b"data_purged_at", "error", b"error", "input_text", b"input_text", "inputs_manifest", b"inputs_manifest", "key_id", b"key_id", "max_run_time", b"max_run_time", "parameters", b"parameters", "pii_policy", b"pii_policy", "pii_redaction", b"pii_redaction", "result", b"result", "result_error", b"result_error", "result_json", b"result_json", "result_schema_version", b"result_schema_version", "summary", b"summary", "summary_markdown", b"summary_markdown", "triggered_by", b"triggered_by"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at", "_error", b"_error", "_input_text", b"_input_text", "_inputs_manifest", b"_inputs_manifest", "_key_id", b"_key_id", "_max_run_time", b"_max_run_time", "_parameters", b"_parameters", "_pii_redaction", b"_pii_redaction", "_result", b"_result", "_result_error", b"_result_error", "_result_json", b"_result_json", "_result_schema_version", b"_result_schema_version", "_summary_markdown", b"_summary_markdown", "data_purged_at", b"data_purged_at", "error", b"error", "etag", b"etag", "input_text", b"input_text", "inputs_manifest", b"inputs_manifest", "key_id", b"key_id", "max_run_time", b"max_run_time", "not_modified", b"not_modified", "parameters", b"parameters", "pii_policy", b"pii_policy", "pii_redaction", b"pii_redaction", "result", b"result", "result_error", b"result_error", "result_json", b"result_json", "result_schema_version", b"result_schema_version", "summary", b"summary", "summary_markdown", b"summary_markdown", "triggered_by", b"triggered_by"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__data_purged_at: _TypeAlias = _typing.Literal["data_purged_at"]  # noqa: Y015
     _WhichOneofArgType__data_purged_at: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at"]  # noqa: Y015
@@ -947,6 +955,46 @@ class GetRunRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     RUN_ID_FIELD_NUMBER: _builtins.int
+    WAIT_FIELD_NUMBER: _builtins.int
+    IF_NONE_MATCH_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    """The run."""
+    @_builtins.property
+    def wait(self) -> _duration_pb2.Duration:
+        """For maintainers: edges wait, the services never do; over gRPC there is WatchRun instead.
+
+        Holds the answer of a run that has not finished until its status or its counts change, for so many seconds at most;
+        with `If-None-Match`, also until the tag no longer matches.
+        """
+
+    @_builtins.property
+    def if_none_match(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Entity tags of `If-None-Match`; `*` means any."""
+
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+        wait: _duration_pb2.Duration | None = ...,
+        if_none_match: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_wait", b"_wait", "wait", b"wait"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_wait", b"_wait", "if_none_match", b"if_none_match", "run_id", b"run_id", "wait", b"wait"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__wait: _TypeAlias = _typing.Literal["wait"]  # noqa: Y015
+    _WhichOneofArgType__wait: _TypeAlias = _typing.Literal["_wait", b"_wait"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__wait) -> _WhichOneofReturnType__wait | None: ...
+
+Global___GetRunRequest: _TypeAlias = GetRunRequest  # noqa: Y015
+
+@_typing.final
+class WatchRunRequest(_message.Message):
+    """Asks for a run as a stream."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
     def __init__(
@@ -960,7 +1008,67 @@ class GetRunRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GetRunRequest: _TypeAlias = GetRunRequest  # noqa: Y015
+Global___WatchRunRequest: _TypeAlias = WatchRunRequest  # noqa: Y015
+
+@_typing.final
+class WatchRunEventsRequest(_message.Message):
+    """Asks for the events of a run as a stream."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    SEGMENT_FIELD_NUMBER: _builtins.int
+    AFTER_SEQ_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    """The run."""
+    segment: _builtins.str
+    """The segment to begin in; absent means the first."""
+    after_seq: _builtins.int
+    """Events after this seq of that segment."""
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+        segment: _builtins.str = ...,
+        after_seq: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "after_seq", b"after_seq"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "after_seq", b"after_seq", "run_id", b"run_id", "segment", b"segment"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__after_seq: _TypeAlias = _typing.Literal["after_seq"]  # noqa: Y015
+    _WhichOneofArgType__after_seq: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__after_seq) -> _WhichOneofReturnType__after_seq | None: ...
+
+Global___WatchRunEventsRequest: _TypeAlias = WatchRunEventsRequest  # noqa: Y015
+
+@_typing.final
+class WatchRunEventsResponse(_message.Message):
+    """One event of a run, and where to go on after it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEGMENT_ID_FIELD_NUMBER: _builtins.int
+    EVENT_FIELD_NUMBER: _builtins.int
+    segment_id: _builtins.str
+    """The segment of the event."""
+    @_builtins.property
+    def event(self) -> Global___Event:
+        """The event."""
+
+    def __init__(
+        self,
+        *,
+        segment_id: _builtins.str = ...,
+        event: Global___Event | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "segment_id", b"segment_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchRunEventsResponse: _TypeAlias = WatchRunEventsResponse  # noqa: Y015
 
 @_typing.final
 class ListRunApprovalsRequest(_message.Message):
@@ -1196,6 +1304,7 @@ class ListRunEventsRequest(_message.Message):
     AFTER_SEQ_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     SEGMENT_FIELD_NUMBER: _builtins.int
+    WAIT_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
@@ -1207,6 +1316,14 @@ class ListRunEventsRequest(_message.Message):
     """Runtime segment, one of `segments`; absent means the latest."""
     page_token: _builtins.str
     """`next_page_token` of the page before, which says segment and seq: neither is given beside it."""
+    @_builtins.property
+    def wait(self) -> _duration_pb2.Duration:
+        """For maintainers: as of GetRunRequest; over gRPC there is WatchRunEvents instead.
+
+        Holds an answer without events until an event after `after_seq` is there, the segment ends, or the run finishes, for
+        so many seconds at most. Without `segment` it waits across segments.
+        """
+
     def __init__(
         self,
         *,
@@ -1214,20 +1331,25 @@ class ListRunEventsRequest(_message.Message):
         after_seq: _builtins.int | None = ...,
         page_size: _builtins.int | None = ...,
         segment: _builtins.str = ...,
+        wait: _duration_pb2.Duration | None = ...,
         page_token: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "_page_size", b"_page_size", "after_seq", b"after_seq", "page_size", b"page_size"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "_page_size", b"_page_size", "_wait", b"_wait", "after_seq", b"after_seq", "page_size", b"page_size", "wait", b"wait"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "_page_size", b"_page_size", "after_seq", b"after_seq", "page_size", b"page_size", "page_token", b"page_token", "run_id", b"run_id", "segment", b"segment"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "_page_size", b"_page_size", "_wait", b"_wait", "after_seq", b"after_seq", "page_size", b"page_size", "page_token", b"page_token", "run_id", b"run_id", "segment", b"segment", "wait", b"wait"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__after_seq: _TypeAlias = _typing.Literal["after_seq"]  # noqa: Y015
     _WhichOneofArgType__after_seq: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq"]  # noqa: Y015
     _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
     _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
+    _WhichOneofReturnType__wait: _TypeAlias = _typing.Literal["wait"]  # noqa: Y015
+    _WhichOneofArgType__wait: _TypeAlias = _typing.Literal["_wait", b"_wait"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__after_seq) -> _WhichOneofReturnType__after_seq | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__wait) -> _WhichOneofReturnType__wait | None: ...
 
 Global___ListRunEventsRequest: _TypeAlias = ListRunEventsRequest  # noqa: Y015
 
@@ -1338,6 +1460,7 @@ class ListRunEventsResponse(_message.Message):
     NEXT_AFTER_SEQ_FIELD_NUMBER: _builtins.int
     SEGMENTS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    RUN_STATUS_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
     segment_id: _builtins.str
@@ -1346,6 +1469,8 @@ class ListRunEventsResponse(_message.Message):
     """The last seq returned, or `after_seq` when there was none: where to go on."""
     next_page_token: _builtins.str
     """Where the next page begins; absent where the segment had no more events."""
+    run_status: Global___RunStatus.ValueType
+    """Where the run stood when these events were read."""
     @_builtins.property
     def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___Event]:
         """The events."""
@@ -1363,10 +1488,11 @@ class ListRunEventsResponse(_message.Message):
         next_after_seq: _builtins.int = ...,
         segments: _abc.Iterable[Global___Segment] | None = ...,
         next_page_token: _builtins.str | None = ...,
+        run_status: Global___RunStatus.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "_segment_id", b"_segment_id", "next_page_token", b"next_page_token", "segment_id", b"segment_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "_segment_id", b"_segment_id", "events", b"events", "next_after_seq", b"next_after_seq", "next_page_token", b"next_page_token", "run_id", b"run_id", "segment_id", b"segment_id", "segments", b"segments"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "_segment_id", b"_segment_id", "events", b"events", "next_after_seq", b"next_after_seq", "next_page_token", b"next_page_token", "run_id", b"run_id", "run_status", b"run_status", "segment_id", b"segment_id", "segments", b"segments"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__next_page_token: _TypeAlias = _typing.Literal["next_page_token"]  # noqa: Y015
     _WhichOneofArgType__next_page_token: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token"]  # noqa: Y015
@@ -1577,6 +1703,7 @@ class RunUpkeepResponse(_message.Message):
     SIGN_IN_TRIES_FIELD_NUMBER: _builtins.int
     STEP_LOG_PARTS_FIELD_NUMBER: _builtins.int
     AGENT_SOURCES_FIELD_NUMBER: _builtins.int
+    ENVIRONMENT_LOCKS_FIELD_NUMBER: _builtins.int
     WEBHOOK_DELIVERIES_FIELD_NUMBER: _builtins.int
     runs_erased: _builtins.int
     """Runs whose data was erased."""
@@ -1598,6 +1725,8 @@ class RunUpkeepResponse(_message.Message):
     """Parts of logs deleted in whose place there is a stored log."""
     agent_sources: _builtins.int
     """Folders with the code of agents deleted that no version needs."""
+    environment_locks: _builtins.int
+    """Locks of environments deleted that no version needs."""
     webhook_deliveries: _builtins.int
     """Deliveries of webhooks deleted."""
     def __init__(
@@ -1613,11 +1742,12 @@ class RunUpkeepResponse(_message.Message):
         sign_in_tries: _builtins.int = ...,
         step_log_parts: _builtins.int = ...,
         agent_sources: _builtins.int = ...,
+        environment_locks: _builtins.int = ...,
         webhook_deliveries: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_sources", b"agent_sources", "audit_records", b"audit_records", "idempotency_records", b"idempotency_records", "more", b"more", "runs_erased", b"runs_erased", "sessions", b"sessions", "sign_in_tries", b"sign_in_tries", "step_log_parts", b"step_log_parts", "usage_hours", b"usage_hours", "usage_records", b"usage_records", "webhook_deliveries", b"webhook_deliveries"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_sources", b"agent_sources", "audit_records", b"audit_records", "environment_locks", b"environment_locks", "idempotency_records", b"idempotency_records", "more", b"more", "runs_erased", b"runs_erased", "sessions", b"sessions", "sign_in_tries", b"sign_in_tries", "step_log_parts", b"step_log_parts", "usage_hours", b"usage_hours", "usage_records", b"usage_records", "webhook_deliveries", b"webhook_deliveries"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

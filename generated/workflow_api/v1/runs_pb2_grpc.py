@@ -75,6 +75,16 @@ class RunsServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_runs__pb2.ListRunStepsRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_runs__pb2.ListRunStepsResponse.FromString,
                 _registered_method=True)
+        self.WatchRun = channel.unary_stream(
+                '/workflow_api.v1.RunsService/WatchRun',
+                request_serializer=workflow__api_dot_v1_dot_runs__pb2.WatchRunRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_runs__pb2.Run.FromString,
+                _registered_method=True)
+        self.WatchRunEvents = channel.unary_stream(
+                '/workflow_api.v1.RunsService/WatchRunEvents',
+                request_serializer=workflow__api_dot_v1_dot_runs__pb2.WatchRunEventsRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_runs__pb2.WatchRunEventsResponse.FromString,
+                _registered_method=True)
         self.ListPendingApprovals = channel.unary_unary(
                 '/workflow_api.v1.RunsService/ListPendingApprovals',
                 request_serializer=workflow__api_dot_v1_dot_runs__pb2.ListPendingApprovalsRequest.SerializeToString,
@@ -156,6 +166,22 @@ class RunsServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def WatchRun(self, request, context):
+        """One run in full: now, and after each change of its status or its counts until it has finished. Changes that come
+        close together are one message. A backend that stops ends it as unavailable: call again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WatchRunEvents(self, request, context):
+        """The events of a run over all of its segments, each as soon as it is there, until the run has finished. A backend that
+        stops ends it as unavailable: go on after the last event received.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListPendingApprovals(self, request, context):
         """Every approval that waits for a person, oldest first.
         """
@@ -220,6 +246,16 @@ def add_RunsServiceServicer_to_server(servicer, server):
                     servicer.ListRunSteps,
                     request_deserializer=workflow__api_dot_v1_dot_runs__pb2.ListRunStepsRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_runs__pb2.ListRunStepsResponse.SerializeToString,
+            ),
+            'WatchRun': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchRun,
+                    request_deserializer=workflow__api_dot_v1_dot_runs__pb2.WatchRunRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_runs__pb2.Run.SerializeToString,
+            ),
+            'WatchRunEvents': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchRunEvents,
+                    request_deserializer=workflow__api_dot_v1_dot_runs__pb2.WatchRunEventsRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_runs__pb2.WatchRunEventsResponse.SerializeToString,
             ),
             'ListPendingApprovals': grpc.unary_unary_rpc_method_handler(
                     servicer.ListPendingApprovals,
@@ -454,6 +490,60 @@ class RunsService:
             '/workflow_api.v1.RunsService/ListRunSteps',
             workflow__api_dot_v1_dot_runs__pb2.ListRunStepsRequest.SerializeToString,
             workflow__api_dot_v1_dot_runs__pb2.ListRunStepsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/workflow_api.v1.RunsService/WatchRun',
+            workflow__api_dot_v1_dot_runs__pb2.WatchRunRequest.SerializeToString,
+            workflow__api_dot_v1_dot_runs__pb2.Run.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchRunEvents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/workflow_api.v1.RunsService/WatchRunEvents',
+            workflow__api_dot_v1_dot_runs__pb2.WatchRunEventsRequest.SerializeToString,
+            workflow__api_dot_v1_dot_runs__pb2.WatchRunEventsResponse.FromString,
             options,
             channel_credentials,
             insecure,

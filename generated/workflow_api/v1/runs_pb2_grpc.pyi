@@ -57,6 +57,14 @@ class RunsServiceStub:
     """
     ListRunSteps: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListRunStepsRequest, _runs_pb2.ListRunStepsResponse]
     """The state of every step, read from the run's board."""
+    WatchRun: _grpc.UnaryStreamMultiCallable[_runs_pb2.WatchRunRequest, _runs_pb2.Run]
+    """One run in full: now, and after each change of its status or its counts until it has finished. Changes that come
+    close together are one message. A backend that stops ends it as unavailable: call again.
+    """
+    WatchRunEvents: _grpc.UnaryStreamMultiCallable[_runs_pb2.WatchRunEventsRequest, _runs_pb2.WatchRunEventsResponse]
+    """The events of a run over all of its segments, each as soon as it is there, until the run has finished. A backend that
+    stops ends it as unavailable: go on after the last event received.
+    """
     ListPendingApprovals: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListPendingApprovalsRequest, _runs_pb2.ListPendingApprovalsResponse]
     """Every approval that waits for a person, oldest first."""
     DecideApproval: _grpc.UnaryUnaryMultiCallable[_runs_pb2.DecideApprovalRequest, _runs_pb2.DecideApprovalResponse]
@@ -95,6 +103,14 @@ class RunsServiceAsyncStub(RunsServiceStub):
     """
     ListRunSteps: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListRunStepsRequest, _runs_pb2.ListRunStepsResponse]  # type: ignore[assignment]
     """The state of every step, read from the run's board."""
+    WatchRun: _aio.UnaryStreamMultiCallable[_runs_pb2.WatchRunRequest, _runs_pb2.Run]  # type: ignore[assignment]
+    """One run in full: now, and after each change of its status or its counts until it has finished. Changes that come
+    close together are one message. A backend that stops ends it as unavailable: call again.
+    """
+    WatchRunEvents: _aio.UnaryStreamMultiCallable[_runs_pb2.WatchRunEventsRequest, _runs_pb2.WatchRunEventsResponse]  # type: ignore[assignment]
+    """The events of a run over all of its segments, each as soon as it is there, until the run has finished. A backend that
+    stops ends it as unavailable: go on after the last event received.
+    """
     ListPendingApprovals: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListPendingApprovalsRequest, _runs_pb2.ListPendingApprovalsResponse]  # type: ignore[assignment]
     """Every approval that waits for a person, oldest first."""
     DecideApproval: _aio.UnaryUnaryMultiCallable[_runs_pb2.DecideApprovalRequest, _runs_pb2.DecideApprovalResponse]  # type: ignore[assignment]
@@ -178,6 +194,26 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.ListRunStepsResponse, _abc.Awaitable[_runs_pb2.ListRunStepsResponse]]:
         """The state of every step, read from the run's board."""
+
+    @_abc_1.abstractmethod
+    def WatchRun(
+        self,
+        request: _runs_pb2.WatchRunRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_runs_pb2.Run], _abc.AsyncIterator[_runs_pb2.Run]]:
+        """One run in full: now, and after each change of its status or its counts until it has finished. Changes that come
+        close together are one message. A backend that stops ends it as unavailable: call again.
+        """
+
+    @_abc_1.abstractmethod
+    def WatchRunEvents(
+        self,
+        request: _runs_pb2.WatchRunEventsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_runs_pb2.WatchRunEventsResponse], _abc.AsyncIterator[_runs_pb2.WatchRunEventsResponse]]:
+        """The events of a run over all of its segments, each as soon as it is there, until the run has finished. A backend that
+        stops ends it as unavailable: go on after the last event received.
+        """
 
     @_abc_1.abstractmethod
     def ListPendingApprovals(

@@ -577,7 +577,7 @@ class ApplyManifestsRequest(_message.Message):
     """Takes the newest releases that satisfy the packages of the environments, instead of those locked before."""
     @_builtins.property
     def files(self) -> _containers.RepeatedCompositeFieldContainer[Global___ManifestFile]:
-        """The files, in order."""
+        """The files, in order, with the files that their documents name."""
 
     def __init__(
         self,

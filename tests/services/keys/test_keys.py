@@ -17,6 +17,7 @@ from backend.keys.caller_servicer import CallerServicer
 from backend.keys.edge_servicer import EdgeServicer
 from backend.keys.servicer import KeysServicer
 from backend.keys.usage_servicer import UsageServicer
+from backend.run_changes import RunChanges
 from backend.runs.start import sql as start_sql
 from backend.services import Services
 from contract.times import milliseconds_of, to_timestamp
@@ -52,7 +53,7 @@ def keys(services: Services, changes: KeyChanges) -> Caller:
         (CallerServicer(services), caller_pb2.DESCRIPTOR.services_by_name["CallerService"]),
         (UsageServicer(services), usage_pb2.DESCRIPTOR.services_by_name["UsageService"]),
         (
-            EdgeServicer(services, changes, poll_seconds=0.01),
+            EdgeServicer(services, changes, 0.01, RunChanges(services.database)),
             edge_pb2.DESCRIPTOR.services_by_name["EdgeService"],
         ),
     )

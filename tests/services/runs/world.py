@@ -18,6 +18,7 @@ from backend.key_changes import KeyChanges
 from backend.keys.servicer import KeysServicer
 from backend.outputs.servicer import OutputsServicer
 from backend.outputs.sql import NewOutput, add_outputs
+from backend.run_changes import RunChanges
 from backend.runs import lifecycle
 from backend.runs.removals import Removals
 from backend.runs.servicer import RunsServicer
@@ -141,13 +142,14 @@ class World:
         self.services = services
         self.clock = clock
         self.runtime = IdleRuntime()
+        self.changes = RunChanges(services.database)
         self.folder = folder
         self.objects = FolderObjects(folder / "objects")
         self.graphs = Graphs(folder / "graphs", Secrets())
         changes = KeyChanges()
         # Carried out by hand.
         self.removals = Removals(services.database, self.objects, self.runtime.remove_left)
-        self.servicer = RunsServicer(services, self.runtime)
+        self.servicer = RunsServicer(services, self.runtime, self.changes)
         self.runs = Caller(self.servicer, runs_pb2.DESCRIPTOR.services_by_name["RunsService"])
         self.outputs = Caller(
             OutputsServicer(services, self.objects), outputs_pb2.DESCRIPTOR.services_by_name["OutputsService"]

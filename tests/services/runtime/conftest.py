@@ -13,6 +13,7 @@ import pytest
 from backend.graphs.graphs import Graphs
 from backend.models.catalog import Models
 from backend.redaction.process.redactor import Redactor
+from backend.run_changes import RunChanges
 from backend.runs.servicer import RunsServicer
 from backend.runtime.bootstrap import new_local_runtime, new_package_store, new_publisher
 from backend.runtime.engines.local import LocalEngine
@@ -142,7 +143,7 @@ class RuntimeWorld(World):
         runtime = new_local_runtime(
             given, services, self.objects, publisher, redactor, new_package_store(given), upkeep
         )
-        self.servicer = RunsServicer(self.services, runtime)
+        self.servicer = RunsServicer(self.services, runtime, RunChanges(self.services.database))
         self.runs = Caller(self.servicer, runs_pb2.DESCRIPTOR.services_by_name["RunsService"])
         return runtime
 

@@ -112,6 +112,17 @@ def test_a_secret_that_this_deployment_does_not_know_fails_the_step(asking: Runt
     )
 
 
+def test_the_log_of_a_model_grows_while_it_thinks(asking: RuntimeWorld, server: OpenAIServer) -> None:
+    server.will(Reply(calls=(ToolCall("read_file", {"path": "write/notes/a.txt"}),)), Reply("late", delay=20))
+    agent(asking, tools=["files"])
+    steps = [agent_step("write", "writer"), agent_step("ask", "asker", "write")]
+    run_id = asking.run("Thinks twice", steps, input_text="one")
+    until(lambda: asking.count("step_log_parts", "text LIKE '%calls read_file%'") == 1, "the line of the first answer")
+    assert asking.board(run_id)["ask"] == "running"
+    asking.cancel(run_id)
+    assert asking.until_ended(run_id).status == "cancelled"
+
+
 def test_a_run_is_cancelled_while_the_model_thinks(asking: RuntimeWorld, server: OpenAIServer) -> None:
     server.will(Reply("late", delay=20))
     agent(asking)

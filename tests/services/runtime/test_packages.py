@@ -1,15 +1,21 @@
 """Packages of environments, from the manifest to the step that imports them."""
 
+import fcntl
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import func, select
 
+from backend.environments.interpreter_tag import interpreter_tag
 from backend.storage.statements import ScalarQuery
 from backend.storage.tables.environments import environment_locks
 from backend.workflows import resources_sql
 from backend.workflows.environments_servicer import EnvironmentsServicer
+from backend.workflows.retention import LockRetention
 from backend.workflows.terms_cache import load_terms
 from tests.services.calls import Caller, RefusedError
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, manifest
@@ -71,6 +77,16 @@ class Packages:
         return str(json.loads(row.result)["version"])
 
 
+@contextmanager
+def another_process_builds(folder: Path, digest: str) -> Iterator[None]:
+    """Holds the lock by which processes exclude one another from building the same packages."""
+    file = folder / interpreter_tag() / f"{digest}.lock"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
 @pytest.fixture
 def packages(idle_world: RuntimeWorld) -> Packages:
     return Packages(idle_world)
@@ -113,6 +129,29 @@ def test_a_version_keeps_its_lock_until_its_packages_change(packages: Packages) 
     packages.until_ready()
     assert packages.used_version() == "2.0"
     assert packages.used_version(version=1) == "1.0"
+
+
+def test_a_lock_that_no_version_uses_is_removed_after_a_day(packages: Packages) -> None:
+    def locks_after_a_day() -> int:
+        packages.world.clock.advance(days=1, seconds=1)
+        database = packages.world.services.database
+        rule, now = LockRetention(), packages.world.clock()
+        while database.write(lambda tx: rule.delete_batch(tx, now)):
+            pass
+        return database.read(lambda tx: tx.scalar(LOCKS)) or 0
+
+    make_wheel(packages.wheels, "alpha")
+    make_wheel(packages.wheels, "beta")
+    environment = "kind: Environment\nname: tables\npython: {packages: [%s]}\n"
+    packages.world.apply(environment % "beta")
+    assert locks_after_a_day() == 1, "the newest version of an environment has it"
+    packages.apply("alpha")
+    assert locks_after_a_day() == 1
+    packages.world.apply(environment % "'beta>=1'")
+    assert locks_after_a_day() == 2, "a version of a workflow uses the former one"
+    packages.world.apply(environment % "'beta>=0'")
+    assert packages.stored()["versions"] == ["beta==1.0"]
+    assert locks_after_a_day() == 2, "the same lock again"
 
 
 def test_newer_releases_are_taken_when_an_administrator_asks(packages: Packages) -> None:
@@ -205,6 +244,28 @@ def test_a_worker_without_the_packages_builds_them_before_the_step(packages: Pac
     finally:
         other.stop()
     assert list(elsewhere.glob("packages/*/*/built.json"))
+
+
+def test_a_step_that_waits_for_its_packages_ends_with_its_run_and_the_build_goes_on(packages: Packages) -> None:
+    make_wheel(packages.wheels, "alpha")
+    packages.apply("alpha")
+    packages.world.local_runtime.start()
+    packages.until_ready()
+    packages.world.local_runtime.stop()
+    elsewhere = packages.world.folder / "elsewhere"
+    make_wheel(elsewhere / "wheels", "alpha")
+    other = packages.world.new_runtime(elsewhere, packages=package_settings(elsewhere))
+    try:
+        with another_process_builds(elsewhere / "packages", packages.stored()["lock"]):
+            other.start()
+            waits, ends = packages.world.started("Uses"), packages.world.started("Uses")
+            packages.world.until_event(ends, "step.started")
+            packages.world.cancel(ends)
+            assert packages.world.until_ended(ends).status == "cancelled"
+            assert packages.world.status(waits) == "running"
+        assert packages.world.until_ended(waits).status == "completed"
+    finally:
+        other.stop()
 
 
 def test_a_step_whose_packages_cannot_be_built_any_more_fails_with_the_reason(packages: Packages) -> None:

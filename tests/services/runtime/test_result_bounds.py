@@ -13,6 +13,7 @@ from backend.retry import Backoff
 from backend.runtime.execution import retries
 from backend.schemas.bounds import SchemaBounds
 from backend.schemas.judge import JudgeUnavailableError, SchemaJudge
+from backend.schemas.source_code import BEYOND_BOUNDS
 from backend.services import Services
 from tests.services.calls import RefusedError
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, manifest
@@ -153,3 +154,10 @@ def test_a_schema_that_takes_too_long_to_check_is_refused_with_file_line_and_fie
         "test.yaml:5: result.schema": "must be a JSON Schema that can be checked within 0.5 seconds of processor time "
         "and 256 MB of memory"
     }
+
+
+def test_code_that_takes_too_much_to_compile_is_refused_with_file_line_and_field(world: RuntimeWorld) -> None:
+    lines = "  x=1\n" * 2**20
+    with pytest.raises(RefusedError) as refused:
+        world.apply(f"kind: Agent\nname: large\ntype: python\ncode: |\n{lines}")
+    assert refused.value.problems == {"test.yaml:4: code": BEYOND_BOUNDS.reason}

@@ -116,6 +116,20 @@ def test_a_review_shows_inputs_and_values_and_files_of_the_steps_that_it_needs(w
     assert not shown.material.redacted
 
 
+def test_an_answer_that_is_a_file_too_is_shown_once(world: RuntimeWorld, desk: Desk) -> None:
+    code = """
+        def run(context):
+            (context.outputs / "answer.json").write_text('{"words": 2}')
+            (context.outputs / "other.txt").write_text('{"words": 3}')
+            return {"words": 2}
+    """
+    world.apply(json.dumps({"kind": "Agent", "name": "twice", "type": "python", "code": textwrap.dedent(code)}))
+    shown = desk.look(parked(world, agent="twice")[1])
+    (step,) = shown.material.steps
+    assert not step.HasField("value")
+    assert json.loads(files(shown)["count/answer.json"].text.text) == {"words": 2}
+
+
 @pytest.mark.parametrize("stages", [["inputs"], ["steps"], ["outputs"], ["inputs", "steps", "outputs"]])
 def test_where_the_policy_redacts_nothing_unswept_is_shown_whatever_its_stages(
     world: RuntimeWorld, desk: Desk, stages: list[str]

@@ -29,6 +29,7 @@ from backend.storage.tables.segments import segments
 from tests.services.conftest import TestClock
 from tests.services.runs.world import World
 from workflow_api.v1 import audit_pb2, deployment_pb2
+from workflow_api_testing import TestBackend
 
 
 @dataclass
@@ -386,7 +387,7 @@ def test_rounds_with_nothing_to_do_read_by_index(world: World, statement: Statem
 
 
 def test_the_database_file_shrinks_after_the_erasure_of_a_run_with_many_events(
-    world: World, rounds: Rounds, tmp_path: Path, database_url: str | None
+    world: World, rounds: Rounds, backend: TestBackend, database_url: str | None
 ) -> None:
     if database_url is not None:
         pytest.skip("a server's own vacuum does it")
@@ -397,11 +398,11 @@ def test_the_database_file_shrinks_after_the_erasure_of_a_run_with_many_events(
         world.services.database.write(partial(append_events, segment_id=segment_id, at=1, new=events))
     world.close(run_id, "completed")
     rounds.upkeep.round()
-    assert size_of_database(tmp_path) > 34_000_000
+    assert size_of_database(backend.data) > 34_000_000
     world.erase(run_id)
     rounds.upkeep.round()
-    assert size_of_database(tmp_path) < 3_000_000
+    assert size_of_database(backend.data) < 3_000_000
 
 
 def size_of_database(folder: Path) -> int:
-    return sum(file.stat().st_size for file in (folder / "data").glob("workflow-api.sqlite3*"))
+    return sum(file.stat().st_size for file in folder.glob("workflow-api.sqlite3*"))

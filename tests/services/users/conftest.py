@@ -81,7 +81,7 @@ class People:
 @pytest.fixture
 def people(services: Services, monkeypatch: pytest.MonkeyPatch) -> People:
     """Their passwords are hashed the cheapest way; the cost in production is a rule of `tests/unit`."""
-    monkeypatch.setattr("backend.users.passwords.PasswordHasher", partial(PasswordHasher, time_cost=1, memory_cost=32))
+    monkeypatch.setattr("argon2.PasswordHasher", partial(PasswordHasher, time_cost=1, memory_cost=32))
     return people_of(services)
 
 

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from backend.workflows.resources_sql import ListedRow
 from tests.services.calls import RefusedError
 from tests.services.workflows.conftest import READY, RESOURCES, Workflows
 from workflow_api.v1 import workflows_pb2
@@ -41,6 +42,16 @@ def test_resources_of_one_kind_are_listed_by_name_in_pages(workflows: Workflows)
     with pytest.raises(RefusedError) as refused:
         page(workflows, kind=AGENT, page_token=first.next_page_token)
     assert list(refused.value.problems) == ["page_token"]
+
+
+def test_a_list_shows_what_the_definitions_say_without_reading_them(workflows: Workflows) -> None:
+    workflows.apply(RESOURCES, READY, "kind: KnowledgeGraph\nname: facts\n")
+    graphs = workflows_pb2.RESOURCE_KIND_KNOWLEDGE_GRAPH
+    for kind in (AGENT, CONNECTOR, ENVIRONMENT, graphs):
+        items = page(workflows, kind=kind).items
+        assert items
+        assert list(items) == [get(workflows, kind=kind, resource=item.name).resource for item in items]
+    assert "definition" not in ListedRow._fields
 
 
 def test_a_kind_must_be_given(workflows: Workflows) -> None:
@@ -81,3 +92,14 @@ def test_a_name_of_another_kind_is_not_found(workflows: Workflows) -> None:
     with pytest.raises(RefusedError) as refused:
         get(workflows, kind=AGENT, resource="standard")
     assert (refused.value.reason, refused.value.message) == ("not_found", "There is no agent named standard.")
+
+
+def test_a_name_that_nothing_has_is_told_with_those_that_come_close(workflows: Workflows) -> None:
+    workflows.apply(RESOURCES, READY)
+    with pytest.raises(RefusedError) as refused:
+        get(workflows, kind=AGENT, resource="Countr")
+    assert refused.value.message == "There is no agent named Countr. Did you mean counter?"
+    with pytest.raises(RefusedError) as refused:
+        workflows.call("GetWorkflowDefinition", workflows_pb2.GetWorkflowDefinitionRequest(workflow="ready"))
+    assert refused.value.reason == "workflow_not_found"
+    assert refused.value.message == "There is no workflow named ready. Did you mean Ready?"

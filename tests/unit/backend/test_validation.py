@@ -74,6 +74,13 @@ def test_a_field_out_of_bounds_is_named(request_message: Message, field: str) ->
     assert list(problems_of(request_message)) == [field]
 
 
+def test_messages_that_are_too_large_together_are_told_with_the_bound() -> None:
+    files = [workflows_pb2.ManifestFile(name=name, content="x" * (24 * 2**20)) for name in ("a", "b")]
+    assert problems_of(workflows_pb2.ApplyManifestsRequest(files=files)) == {
+        "files": "must have at most 50,331,648 bytes together; these have 50,331,664"
+    }
+
+
 def test_every_problem_is_told_at_once() -> None:
     assert set(problems_of(start(idempotency_key="", input_text="x" * 20_001, version=0))) == {
         "Idempotency-Key",

@@ -187,6 +187,8 @@ def test_every_answer_declares_its_headers(route: Route) -> None:
         )
         assert ("Retry-After" in response["headers"]) == bool(retry)
         assert ("WWW-Authenticate" in response["headers"]) == (status == "401")
+        keyed = route.access != ACCESS_PUBLIC and status not in {"400", "401", "413", "500", "502", "503"}
+        assert ("RateLimit-Remaining" in response["headers"]) == keyed
         assert ("Content-Range" in response["headers"]) == (status in {"206", "416"})
 
 

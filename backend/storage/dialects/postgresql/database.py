@@ -11,8 +11,10 @@ from sqlalchemy import Dialect
 from sqlalchemy.dialects.postgresql.psycopg import dialect as psycopg_dialect
 
 from backend import metrics
+from backend.storage.announcements import Listener
 from backend.storage.database import ClaimedError, DatabaseUnavailableError, Tx
-from backend.storage.dialects.postgresql.connection import Connection, Timeouts
+from backend.storage.dialects.postgresql.announcements import Announcements
+from backend.storage.dialects.postgresql.connection import Connection, Timeouts, connect
 from backend.storage.dialects.postgresql.guarded_insert import guarded_params, guarded_statement
 from backend.storage.dialects.postgresql.locks import lock_number, take_locks, take_locks_for_next
 from backend.storage.dialects.postgresql.pool import ConnectionPool
@@ -38,7 +40,9 @@ class PostgresqlDatabase:
     def __init__(self, url: str, connections: int, timeouts: Timeouts | None = None) -> None:
         self._dialect: Dialect = psycopg_dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
         self._connections = connections
-        self._pool = ConnectionPool(url, connections, timeouts or Timeouts())
+        times = timeouts or Timeouts()
+        self._pool = ConnectionPool(url, connections, times)
+        self._announcements = Announcements(lambda: connect(url, times, self._pool.deadlines))
 
     def read(self, work: Callable[[Tx], T]) -> T:
         """Runs reads on a pooled connection, each statement by itself; again if the connection was lost."""
@@ -59,7 +63,7 @@ class PostgresqlDatabase:
         """Runs changes in a transaction of their own and returns after it; see `Database.write`."""
         opening = (("BEGIN", None), take_locks(lock_key, claim))
 
-        def change(connection: Connection) -> tuple[T, list[Callable[[], None]]]:
+        def change(connection: Connection) -> tuple[T, PipelinedTx]:
             tx = PipelinedTx(connection, self._dialect, opening)
             try:
                 result = work(tx)
@@ -67,14 +71,16 @@ class PostgresqlDatabase:
             except BaseException:
                 end_transaction(connection, "ROLLBACK")
                 raise
-            return result, tx.take_after_commit()
+            return result, tx
 
         began = perf_counter()
         try:
-            result, actions = self._pool.run(change)
+            result, made = self._pool.run(change)
         finally:
             metrics.DATABASE_WRITE.observe(perf_counter() - began)
-        for action in actions:
+        if made.announced:
+            self._announcements.send(made.announced)
+        for action in made.take_after_commit():
             try:
                 action()
             except Exception:  # noqa: BLE001 - the change holds all the same
@@ -114,6 +120,10 @@ class PostgresqlDatabase:
             return self._pool.run(change)
         finally:
             metrics.DATABASE_WRITE.observe(perf_counter() - began)
+
+    def listen(self, listener: Listener) -> None:
+        """Calls the listener from now on, over a connection of its own."""
+        self._announcements.listen(listener)
 
     @contextmanager
     def hold(self, name: str) -> Iterator[bool]:
@@ -156,4 +166,5 @@ class PostgresqlDatabase:
 
     def close(self) -> None:
         """Ends every connection: those in use once they are not."""
+        self._announcements.close()
         self._pool.close()

@@ -53,9 +53,10 @@ class Deadlines:
                 for number, (until, connection) in list(self._watched.items()):
                     if until < now:
                         del self._watched[number]
-                        _break(connection)
+                        break_connection(connection)
 
 
-def _break(connection: _Socket) -> None:
+def break_connection(connection: _Socket) -> None:
+    """Ends the connection of a thread that waits for its server, which gets an error."""
     with suppress(Exception), socket.socket(fileno=os.dup(connection.fileno())) as end:
         end.shutdown(socket.SHUT_RDWR)

@@ -32,7 +32,7 @@ class ConnectionPool:
     def __init__(self, url: str, connections: int, timeouts: Timeouts) -> None:
         self._timeouts = timeouts
         self._closed = False
-        self._deadlines = deadlines = Deadlines()
+        self.deadlines = deadlines = Deadlines()
         self._pool = QueuePool(
             lambda: connect(url, timeouts, deadlines),  # type: ignore[arg-type]  # the pool only closes it
             pool_size=connections,
@@ -62,7 +62,7 @@ class ConnectionPool:
         for left in reversed(range(_ATTEMPTS)):
             with self._connection() as connection:
                 try:
-                    with self._deadlines.watched(connection, until):
+                    with self.deadlines.watched(connection, until):
                         return work(connection)
                 except psycopg.Error as error:
                     lost = connection.closed
@@ -110,11 +110,11 @@ class ConnectionPool:
         """Ends every connection: those in use once they are not."""
         self._closed = True
         self._pool.dispose()
-        self._deadlines.stop()
+        self.deadlines.stop()
 
     @contextmanager
     def _watched(self, connection: Connection) -> Iterator[None]:
-        with self._deadlines.watched(connection, time.monotonic() + self._timeouts.attempts_seconds):
+        with self.deadlines.watched(connection, time.monotonic() + self._timeouts.attempts_seconds):
             yield
 
     @contextmanager

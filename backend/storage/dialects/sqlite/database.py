@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 
 from backend import metrics
 from backend.clock import system_clock
+from backend.storage.announcements import Listener, Listeners
 from backend.storage.database import ClaimedError, Tx
 from backend.storage.dialects.sqlite import space
 from backend.storage.dialects.sqlite.connection import connect
@@ -43,7 +44,8 @@ class SqliteDatabase:
         self._connections_lock = threading.Lock()
         self._claims: set[str] = set()
         self._claims_lock = threading.Lock()
-        self._writer = Writer(self._connect, self._dialect)
+        self._listeners = Listeners()
+        self._writer = Writer(self._connect, self._dialect, self._listeners.tell)
 
     @property
     def commits(self) -> int:
@@ -79,6 +81,10 @@ class SqliteDatabase:
                 return done.result()
             finally:
                 metrics.DATABASE_WRITE.observe(perf_counter() - began)
+
+    def listen(self, listener: Listener) -> None:
+        """Calls the listener from now on; this process alone has the database, so nothing is ever missed."""
+        self._listeners.add(listener)
 
     @contextlib.contextmanager
     def hold(self, name: str) -> Iterator[bool]:

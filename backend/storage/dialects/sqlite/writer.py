@@ -33,10 +33,16 @@ class _TransactionLostError(Exception):
 
 
 class Writer:
-    """Group commit with full durability; `connect` opens the connection of the thread."""
+    """Group commit with full durability; `connect` opens the connection of the thread.
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection], dialect: Dialect) -> None:
+    `announce` gets the names that the changes of a commit announce.
+    """
+
+    def __init__(
+        self, connect: Callable[[], sqlite3.Connection], dialect: Dialect, announce: Callable[[set[str]], None]
+    ) -> None:
         self._connect = connect
+        self._announce = announce
         self._dialect = dialect
         self._queue: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         # No change may queue behind the end of the thread, where nothing would take it.
@@ -106,6 +112,7 @@ class Writer:
         """Runs the jobs in one transaction and sets no result before the commit."""
         outcomes: list[tuple[_Job, object, Exception | None]] = []
         actions: list[Callable[[], None]] = []
+        announced: set[str] = set()
         try:
             connection.execute("BEGIN IMMEDIATE")
             for job in batch:
@@ -114,6 +121,7 @@ class Writer:
                 outcomes.append((job, result, error))
                 if error is None:
                     actions += tx.take_after_commit()
+                    announced |= tx.announced
                     self._log_holds_deleted |= tx.leaves_no_trace
             connection.execute("COMMIT")
             self.commits += 1
@@ -128,6 +136,8 @@ class Writer:
             return
         if self._log_holds_deleted:
             self._log_holds_deleted = not empty_log(connection)
+        if announced:
+            self._announce(announced)
         for action in actions:
             try:
                 action()

@@ -216,3 +216,14 @@ def test_what_others_keep_in_the_folder_of_packages_stays(store: PackageStore, t
         os.utime(other, (0, 0))
     assert store.remove_unused(()) == []
     assert all(other.exists() for other in others)
+
+
+@pytest.mark.parametrize("memory_mb", [8, 32])
+def test_a_resolver_that_needs_too_much_memory_is_told_with_the_bound(
+    settings: PackageSettings, wheels: Path, tmp_path: Path, memory_mb: int
+) -> None:
+    make_wheel(wheels, "alpha")
+    store = PackageStore(replace(settings, memory_mb=memory_mb), tmp_path / "packages", interpreter.executable)
+    with pytest.raises(PackagesError) as refused:
+        store.resolve(["alpha"])
+    assert str(refused.value) == f"it needed more than {memory_mb} MB of memory (packages.memory_mb)"

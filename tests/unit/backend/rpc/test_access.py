@@ -4,9 +4,11 @@ from pathlib import Path
 import pytest
 
 from backend.rpc.access import Access
+from backend.rpc.reflection import SERVICE_NAMES
 from edge import usage
 from edge.admission import key_mirror
 from edge.services import METHODS
+from edge.waiting import follower
 from workflow_api.v1 import options_pb2
 
 ROOT = Path(__file__).parents[4]
@@ -24,14 +26,14 @@ def given(*names: str) -> set[str]:
 
 
 def test_an_edge_may_call_what_its_routes_and_its_mirror_need() -> None:
-    own = {key_mirror._GET, key_mirror._WATCH, usage._RPC}
+    own = {key_mirror._GET, key_mirror._WATCH, follower._WATCH, usage._RPC}
     assert given("edge") == (set(METHODS) - INTERNAL) | own
 
 
 def test_an_edge_names_a_key_wherever_the_rpc_is_a_keys() -> None:
     access = Access(RULES, {"dns:a": ["edge"]})
     without = {rpc for rpc in METHODS if access.refusal(["dns:a"], rpc, names_a_key=False) is None}
-    assert without == PUBLIC | {key_mirror._GET, key_mirror._WATCH, usage._RPC}
+    assert without == PUBLIC | {key_mirror._GET, key_mirror._WATCH, follower._WATCH, usage._RPC}
 
 
 def test_administration_and_runs_are_what_the_commands_call_and_nothing_of_an_edge() -> None:
@@ -43,14 +45,14 @@ def test_administration_and_runs_are_what_the_commands_call_and_nothing_of_an_ed
     assert len(needed) > 20
     assert needed <= given("administration", "runs")
     assert given("administration", "runs") - needed <= INTERNAL
-    assert not given("administration", "runs") & {key_mirror._GET, key_mirror._WATCH, usage._RPC}
+    assert not given("administration", "runs") & {key_mirror._GET, key_mirror._WATCH, follower._WATCH, usage._RPC}
 
 
 def test_only_runs_lets_a_person_start_and_erase_runs_and_fetch_what_they_left() -> None:
     own = {"StartRun", "CancelRun", "EraseRunData", "ListOutputs", "GetOutputContent", "GetOutputsZip"}
     assert own <= {rpc.rpartition("/")[2] for rpc in given("runs")}
     assert not own & {rpc.rpartition("/")[2] for rpc in given("administration")}
-    assert all(re.search("/(Get|List|Stream)", rpc) for rpc in given("runs") & INTERNAL)
+    assert all(re.search("/(Get|List|Stream|Watch)", rpc) for rpc in given("runs") & INTERNAL)
 
 
 def test_the_console_may_call_what_its_pages_call() -> None:
@@ -67,7 +69,7 @@ def test_the_console_may_read_what_its_pages_show_and_alone_hears_of_passwords()
     assert own | administration <= console
     assert all(re.search("/(Get|List|CancelRun$)", rpc) for rpc in console - administration - own)
     assert not {rpc for rpc in console if re.search("/GetOutput", rpc)}
-    assert not console & {key_mirror._GET, key_mirror._WATCH, usage._RPC}
+    assert not console & {key_mirror._GET, key_mirror._WATCH, follower._WATCH, usage._RPC}
 
 
 def test_an_identity_has_what_any_of_its_names_was_given() -> None:
@@ -90,3 +92,10 @@ def test_every_internal_rpc_names_the_roles_that_may_call_it() -> None:
 def test_an_identity_cannot_be_given_an_unknown_rpc(name: str) -> None:
     with pytest.raises(ValueError, match="which is no service, RPC or role"):
         Access(RULES, {"dns:a": [name]})
+
+
+@pytest.mark.parametrize("version", ["v1", "v1alpha"])
+def test_reflection_is_given_in_both_versions(version: str) -> None:
+    access = Access(RULES, {"dns:a": [f"grpc.reflection.{version}.ServerReflection"]})
+    asked = [f"/{service}/ServerReflectionInfo" for service in SERVICE_NAMES]
+    assert [access.refusal(["dns:a"], rpc, names_a_key=False) for rpc in asked] == [None, None]

@@ -11,6 +11,7 @@ import pytest
 from backend.confined import ConfinedError, FailureKind
 from backend.schemas.bounds import SchemaBounds
 from backend.schemas.judge import JudgeUnavailableError, SchemaJudge
+from backend.schemas.source_code import BEYOND_BOUNDS, CodeProblem, code_problem
 from tests.support.poll import until
 from tests.support.slow_schemas import SLOW_SCHEMA, SLOW_VALUE
 
@@ -124,9 +125,9 @@ def test_the_schemas_of_one_call_are_bounded_together() -> None:
     judge = SchemaJudge(SchemaBounds(cpu_seconds=0.25, memory_mb=192))
     slow = {"allOf": [{"pattern": f"(a{{500}}){{{400 + number}}}"} for number in range(800)]}
     try:
-        check = judge.schema_check()
-        problems = [check(slow, answer=False) for _ in range(20)]
-        fresh = judge.schema_check()({"type": "object"}, answer=False)
+        checks = judge.manifest_checks()
+        problems = [checks.schema_problem(slow, answer=False) for _ in range(20)]
+        fresh = judge.manifest_checks().schema_problem({"type": "object"}, answer=False)
     finally:
         judge.close()
     beyond = sum("that can be checked within" in str(problem) for problem in problems)
@@ -134,6 +135,37 @@ def test_the_schemas_of_one_call_are_bounded_together() -> None:
     unchecked = "was not checked: the schemas before it took longer than the 1 seconds that all may take together"
     assert problems[beyond:] == [unchecked] * (20 - beyond)
     assert fresh is None
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("x = 1\n", None),
+        (b"# coding: latin-1\nrun = '\xfc'\n", None),
+        ("x = 1\ny = (\n", CodeProblem(2, "must be Python: '(' was never closed")),
+        (b"x =", CodeProblem(1, "must be Python: invalid syntax")),
+        ("-" * 100_000 + "1", BEYOND_BOUNDS),
+        ("+".join("1" * 5_000), BEYOND_BOUNDS),
+        ("\ud800", CodeProblem(None, "must be Python that compiles")),
+    ],
+)
+def test_the_problem_of_code_is_told_as_without_a_process(
+    judge: SchemaJudge, text: str | bytes, problem: CodeProblem | None
+) -> None:
+    assert judge.code_problem(text) == code_problem(text) == problem
+
+
+def test_code_that_cannot_be_compiled_within_the_bounds_is_refused_and_the_next_is_judged() -> None:
+    judge = SchemaJudge()
+    try:
+        within = judge.code_problem("x=1\n" * 2**18)
+        beyond = judge.code_problem("x=1\n" * 2**20)
+        assert judge.code_problem("run = 1", defines="run") is None
+    finally:
+        judge.close()
+    assert within is None
+    assert beyond == BEYOND_BOUNDS
+    assert "within 5 seconds of processor time and 512 MB of memory" in beyond.reason
 
 
 def test_a_judgement_ends_with_its_halt_and_with_the_judge() -> None:

@@ -5,13 +5,13 @@ import textwrap
 import pytest
 
 from backend.errors import ApiError
-from backend.schemas.rules import schema_problem
 from backend.workflows.manifests.loader import Manifest, check_manifests, load_manifests
+from tests.support.content_checks import UNBOUNDED
 from workflow_api.v1 import errors_pb2
 
 
 def load(text: str, name: str = "a.yaml") -> list[Manifest]:
-    return load_manifests([(name, textwrap.dedent(text))], schema_problem)
+    return load_manifests([(name, textwrap.dedent(text))], UNBOUNDED)
 
 
 def problems(text: str) -> dict[str, str]:
@@ -24,7 +24,7 @@ def problems(text: str) -> dict[str, str]:
 def test_problems_of_all_files_are_told_at_once() -> None:
     first = "kind: Environment\nname: a\nmemory_mb: 1\n---\nkind: Environment\nname: b\ntimeout_seconds: 901\n"
     with pytest.raises(ApiError) as refused:
-        load_manifests([("one.yaml", first), ("two.yaml", "\n\nkind: Agent\nname: x\ntype: java\n")], schema_problem)
+        load_manifests([("one.yaml", first), ("two.yaml", "\n\nkind: Agent\nname: x\ntype: java\n")], UNBOUNDED)
     assert refused.value.problems == (
         ("one.yaml:3: memory_mb", "must be an integer from 1,769 to 3,008"),
         ("one.yaml:7: timeout_seconds", "must be an integer from 1 to 900"),
@@ -165,7 +165,7 @@ def test_what_does_not_depend_on_an_unknown_type_is_told_with_it() -> None:
         parameters: [{name: Not-A-Name, type: nope}]
         steps: [{step: a, needs: [b]}]
         """
-    loaded = check_manifests([("f", textwrap.dedent(text).strip())], schema_problem)
+    loaded = check_manifests([("f", textwrap.dedent(text).strip())], UNBOUNDED)
     assert [name for name, _ in loaded.problems] == [
         "f:3: parameters[0].name",
         "f:3: parameters[0].type",
@@ -184,7 +184,7 @@ def test_names_that_no_file_has_are_told_in_the_same_pass() -> None:
     # A document with a problem of its own is there all the same.
     agent = "kind: Agent\nname: counter\ntype: python\n"
     files = [("f", textwrap.dedent(workflow).strip()), ("g", agent)]
-    loaded = check_manifests(files, schema_problem, complete=True)
+    loaded = check_manifests(files, UNBOUNDED, complete=True)
     assert loaded.problems == [
         ("f:3: parameters[0].name", "must be of the form ^[a-z][a-z0-9_]{0,63}$"),
         ("f:3: parameters[1].connector", "must name a document of kind Connector; no file has 'inbox'"),
@@ -193,7 +193,7 @@ def test_names_that_no_file_has_are_told_in_the_same_pass() -> None:
         ("f:5: publish[0].knowledge_graph", "must name a document of kind KnowledgeGraph; no file has 'facts'"),
         ("g:1: code", "is required, or code_file, or source with entrypoint"),
     ]
-    assert [name for name, _ in check_manifests(files, schema_problem).problems] == [
+    assert [name for name, _ in check_manifests(files, UNBOUNDED).problems] == [
         "f:3: parameters[0].name",
         "g:1: code",
     ]
@@ -202,5 +202,5 @@ def test_names_that_no_file_has_are_told_in_the_same_pass() -> None:
 def test_entries_beyond_the_most_are_read_too() -> None:
     steps = "".join(f"- {{step: s{number}}}\n" for number in range(20)) + "- {step: Wrong}\n"
     text = f"kind: Workflow\nname: w\nresult: {{step: s0}}\nsteps:\n{steps}"
-    problems = check_manifests([("f", text)], schema_problem).problems
+    problems = check_manifests([("f", text)], UNBOUNDED).problems
     assert [name for name, _ in problems] == ["f:5: steps", "f:25: steps[20].step"]

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from backend.capabilities import Capabilities
-from backend.schemas.rules import schema_problem
 from backend.workflows.manifests.loader import load_manifests
 from backend.workflows.readiness import Resource, readiness
 from backend.workflows.terms import resolve
+from tests.support.content_checks import UNBOUNDED
 
 NO_KEY = "this deployment names no api_key for models of 'absent'."
 RESOURCES = {
@@ -22,7 +22,7 @@ RESOURCES = {
 def definition(**fields: Any) -> dict[str, Any]:
     step = {"step": "count", "agent": "counter", "environment": "standard", "connectors": ["inbox"]}
     document = {"kind": "Workflow", "name": "w", "steps": [step]} | fields
-    (manifest,) = load_manifests([("f", json.dumps(document))], schema_problem)
+    (manifest,) = load_manifests([("f", json.dumps(document))], UNBOUNDED)
     found: dict[str, Any] = json.loads(manifest.definition)
     return found
 

@@ -4,10 +4,20 @@ from typing import Any
 
 import pytest
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
 
 from backend.errors import ApiError
 from tests.unit.deploy.fake_backend import FakeBackend, command
-from workflow_api.v1 import deployment_pb2, errors_pb2, keys_pb2, runs_pb2, users_pb2, workflows_pb2
+from workflow_api.v1 import (
+    audit_pb2,
+    deployment_pb2,
+    errors_pb2,
+    keys_pb2,
+    runs_pb2,
+    usage_pb2,
+    users_pb2,
+    workflows_pb2,
+)
 
 WORKFLOW = workflows_pb2.Workflow(
     workflow_id="wf_1",
@@ -53,6 +63,70 @@ def test_set_refuses_what_it_cannot_read(assignment: str, message: str) -> None:
 
     assert refused.code == 2
     assert message in refused.err
+
+
+@pytest.mark.parametrize(
+    ("rpc", "field", "arguments", "told"),
+    [
+        ("CreateUser", "name", ("users", "add", "A B", "--role", "approver"), "NAME: must be short"),
+        ("DecideApproval", "comment", ("approvals", "approve", "apr_1", "--comment", "x"), "--comment: must be short"),
+        ("UpdateDeployment", "retention", ("deployment", "set", "retention_days=1"), "retention_days: must be short"),
+        ("GetResource", "version", ("agents", "show", "a", "--version", "0"), "--version: must be short"),
+        ("UpdateWorkflowStatus", "workflow", ("workflows", "activate", "x"), "WORKFLOW: must be short"),
+    ],
+)
+def test_a_refusal_names_what_was_given_and_with_json_the_field(
+    backend: FakeBackend, rpc: str, field: str, arguments: tuple[str, ...], told: str
+) -> None:
+    backend.answers[rpc] = ApiError(errors_pb2.ERROR_REASON_INVALID_REQUEST, problems=[(field, "must be short")])
+
+    assert command(*arguments, "--grpc", backend.address).err == f"{told}\n"
+    as_json = command(*arguments, "--grpc", backend.address, "--json")
+    assert as_json.error["details"] == [{"name": field, "reason": "must be short"}]
+
+
+@pytest.mark.parametrize(
+    ("rpc", "empty", "asked", "arguments"),
+    [
+        ("ListUsageRecords", usage_pb2.ListUsageRecordsResponse(), "GetKey", ("keys", "usage", "ak_1")),
+        ("ListAuditRecords", audit_pb2.ListAuditRecordsResponse(), "GetKey", ("audit", "--target", "ak_1")),
+        ("ListAuditRecords", audit_pb2.ListAuditRecordsResponse(), "GetRun", ("audit", "--target", "run_1")),
+        ("ListRuns", runs_pb2.ListRunsResponse(), "GetWorkflowDefinition", ("runs", "list", "--workflow", "wf_1")),
+    ],
+)
+def test_a_filter_by_what_does_not_exist_fails_instead_of_listing_nothing(
+    backend: FakeBackend, rpc: str, empty: Message, asked: str, arguments: tuple[str, ...]
+) -> None:
+    backend.answers |= {rpc: empty, asked: ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, "There is none.")}
+
+    refused = command(*arguments, "--grpc", backend.address)
+
+    assert (refused.code, refused.out, refused.err) == (1, "", "There is none.\n")
+
+
+def test_an_audit_of_what_is_no_id_is_refused_with_what_is_allowed(backend: FakeBackend) -> None:
+    backend.answers |= {
+        "ListAuditRecords": audit_pb2.ListAuditRecordsResponse(),
+        "GetDeployment": [deployment_pb2.Deployment(deployment_id="plant") for _ in range(2)],
+        "ListUsers": [users_pb2.ListUsersResponse(items=[users_pb2.User(name="ann")]) for _ in range(2)],
+    }
+
+    refused = command("audit", "--target", "Digest", "--grpc", backend.address)
+
+    assert refused.code == 1
+    assert "There is no change of Digest: --target takes the id of a key" in refused.err
+    backend.answers["ListAuditRecords"] = audit_pb2.ListAuditRecordsResponse()
+    assert command("audit", "--target", "ann", "--grpc", backend.address).code == 0
+
+
+def test_a_call_beyond_one_message_of_grpc_is_told_as_such(backend: FakeBackend, tmp_path: Path) -> None:
+    manifest = tmp_path / "large.yaml"
+    manifest.write_text("#" * 5 * 2**20)
+
+    refused = command("apply", str(manifest), "--grpc", backend.address, "--json")
+
+    assert refused.error["code"] == "invalid_request"
+    assert "is larger than one message may be" in refused.error["message"]
 
 
 def test_set_refuses_a_name_given_twice() -> None:

@@ -190,7 +190,7 @@ def test_usage_shows_the_newest_calls_of_the_key(backend: FakeBackend) -> None:
     shown = command("keys", "usage", KEY_ID, "--limit", "5", "--utc", "--grpc", backend.address)
     as_json = command("keys", "usage", KEY_ID, "--limit", "5", "--grpc", backend.address, "--json")
 
-    assert backend.requests[1][1] == usage_pb2.ListUsageRecordsRequest(key_id=KEY_ID, page_size=5)
+    assert backend.requests[0][1] == usage_pb2.ListUsageRecordsRequest(key_id=KEY_ID, page_size=5)
     assert "2026-09-21T14:13:20.000+00:00" in shown.out
     assert as_json.json["items"][0]["at"] == "2026-09-21T14:13:20.000+00:00"
     assert as_json.json["items"][0]["reason"] is None
@@ -205,6 +205,6 @@ def test_usage_by_hour_shows_the_number_of_calls(backend: FakeBackend) -> None:
     shown = command("keys", "usage", KEY_ID, "--by-hour", "--limit", "5", "--utc", "--grpc", backend.address)
     as_json = command("keys", "usage", KEY_ID, "--by-hour", "--grpc", backend.address, "--json")
 
-    assert backend.requests[1][1] == usage_pb2.ListUsageHoursRequest(key_id=KEY_ID, page_size=5)
+    assert backend.requests[0][1] == usage_pb2.ListUsageHoursRequest(key_id=KEY_ID, page_size=5)
     assert "2026-09-21T14:13:20.000+00:00" in shown.out
     assert as_json.json["items"][0]["calls"] == 7

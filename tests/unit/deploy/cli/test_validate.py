@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.deploy.fake_backend import command
 
-WORKFLOW = "kind: Workflow\nname: w\nsteps: [{step: a, environment: large}]\n"
+WORKFLOW = "kind: Workflow\nname: w\nsteps: [{step: a, approval: {title: t}, environment: large}]\n"
 EXAMPLES = Path(__file__).parents[4] / "examples"
 
 
@@ -38,7 +38,7 @@ def test_a_file_that_cannot_be_read_hides_no_problem_of_the_others(tmp_path: Pat
 
 
 def test_problems_are_json_for_machines(tmp_path: Path) -> None:
-    refused = command("validate", write(tmp_path, "flow.yaml", "kind: Workflow\n"), "--json")
+    refused = command("validate", write(tmp_path, "flow.yaml", "kind: Agent\ntype: python\ncode: run = 1\n"), "--json")
     assert refused.code == 1
     assert refused.error["details"] == [{"name": f"{tmp_path}/flow.yaml:1: name", "reason": "is required"}]
 
@@ -51,6 +51,18 @@ def test_names_that_no_file_has_may_be_allowed(tmp_path: Path) -> None:
     listed = command("validate", flow, "--allow-missing", "--json").json
     assert listed["items"] == [{"kind": "Workflow", "name": "w", "file": flow, "line": 1}]
     assert [each["name"] for each in listed["missing"]] == [f"{flow}:3: steps[0].environment"]
+
+
+def test_a_step_that_nobody_does_is_told_unless_it_may_come_later(tmp_path: Path) -> None:
+    flow = write(
+        tmp_path, "flow.yaml", "kind: Workflow\nname: w\nsteps:\n- {step: a}\n- {step: b, approval: {title: t}}\n"
+    )
+    assert command("validate", flow).err == (
+        f"{flow}:4: steps[0].agent: must name an agent, unless the step is an approval\n"
+    )
+    assert command("validate", flow, "--allow-missing").code == 0
+    empty = write(tmp_path, "empty.yaml", "kind: Workflow\nname: w\n")
+    assert command("validate", empty).err == f"{empty}:1: steps: must have at least one step\n"
 
 
 def test_the_examples_are_valid() -> None:

@@ -54,6 +54,20 @@ def test_every_curl_fails_on_an_http_error() -> None:
     assert all(call.startswith("curl -sS --fail-with-body ") for call in calls)
 
 
+def test_a_wait_for_a_run_ends_and_fails() -> None:
+    waits = [line for line in script(CREDENTIALS) if line.startswith("until curl ")]
+    assert len(waits) == 4
+    commands = """
+        sleep() { :; }
+        curl() { echo '{"status":"running"}'; }
+        RUN=run_1
+    """
+    tried = subprocess.run(
+        ["bash", "-e"], input=f"{commands}\n{waits[0]}\necho on", text=True, capture_output=True, check=False
+    )
+    assert (tried.returncode, tried.stdout, tried.stderr) == (1, "", "run_1 takes longer than 10 minutes\n")
+
+
 def test_a_later_start_prints_the_creation_of_another_key() -> None:
     lines = script(None)
     assert not any(line.startswith("export KEY=") for line in lines)

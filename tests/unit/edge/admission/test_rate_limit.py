@@ -29,3 +29,20 @@ def test_the_wait_reaches_into_the_next_minute_and_is_never_zero() -> None:
     limiter = LocalRateLimiter()
     waits = {0: 60, 1: 60, 1000: 59, 58_999: 2, 59_000: 1, 59_999: 1}
     assert {at: count(limiter, MINUTE + at).reset_seconds for at in waits} == waits
+
+
+def test_usage_tells_what_was_counted_and_counts_nothing() -> None:
+    limiter = LocalRateLimiter()
+    count(limiter, MINUTE)
+    assert limiter.usage("ak_a", 2, MINUTE) == limiter.usage("ak_a", 2, MINUTE) == Window(2, 1, 60)
+    assert limiter.usage("ak_a", 2, MINUTE + 60_000) == Window(2, 0, 60)
+    assert limiter.usage("ak_b", 2, MINUTE) == Window(2, 0, 60)
+
+
+def test_header_lines_never_tell_of_less_than_none_left() -> None:
+    lines = [Window(2, used, 7).header_lines for used in (1, 2, 3)]
+    assert [line.split("\r\n")[1] for line in lines] == [
+        "RateLimit-Remaining: 1",
+        "RateLimit-Remaining: 0",
+        "RateLimit-Remaining: 0",
+    ]

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from backend.errors import ApiError
-from backend.schemas.rules import schema_problem
 from backend.workflows.manifests.loader import load_manifests
+from tests.support.content_checks import UNBOUNDED
 
 GIB = 2**30
 RUN = "def run(context):\n    return 1\n"
@@ -16,7 +16,7 @@ RUN = "def run(context):\n    return 1\n"
 def problems(document: dict[str, Any]) -> dict[str, str]:
     """Returns the problem of each field; JSON is YAML."""
     try:
-        load_manifests([("f", json.dumps(document))], schema_problem)
+        load_manifests([("f", json.dumps(document))], UNBOUNDED)
     except ApiError as error:
         return {name.removeprefix("f:1: "): reason for name, reason in error.problems}
     return {}
@@ -328,9 +328,7 @@ def test_any_other_time_limit_is_refused(hours: object) -> None:
 
 
 def test_defaults_are_the_contracts() -> None:
-    environments, workflows = (
-        load_manifests([("f", json.dumps(one))], schema_problem) for one in (environment(), s3())
-    )
+    environments, workflows = (load_manifests([("f", json.dumps(one))], UNBOUNDED) for one in (environment(), s3()))
     standard, defined = json.loads(environments[0].definition), json.loads(workflows[0].definition)
     (prefix,) = defined["parameters"]
     assert (standard["memory_mb"], standard["timeout_seconds"], standard["workspace_mb"]) == (2048, 900, 512)
@@ -388,7 +386,7 @@ def test_a_result_schema_may_refer_to_itself() -> None:
 
 
 def test_a_definition_has_at_most_8_mib() -> None:
-    (bare,) = load_manifests([("f", json.dumps(agent(code=RUN)))], schema_problem)
+    (bare,) = load_manifests([("f", json.dumps(agent(code=RUN)))], UNBOUNDED)
     room = 8 * 2**20 - len(bare.definition.encode())
     assert problem_fields(agent(code=RUN + "#" * room)) == []
     assert problem_fields(agent(code=RUN + "#" * (room + 1))) == ["document"]
@@ -415,7 +413,7 @@ def test_an_agent_without_run_at_the_top_is_refused(code: str) -> None:
 def test_a_syntax_error_of_an_agent_is_told_with_its_line_in_the_file() -> None:
     text = "kind: Agent\nname: a\ntype: python\ncode: |\n\n  # comment\n  def run(context)\n      pass\n"
     with pytest.raises(ApiError) as refused:
-        load_manifests([("f", text)], schema_problem)
+        load_manifests([("f", text)], UNBOUNDED)
     assert refused.value.problems == (("f:7: code", "must be Python: expected ':'"),)
 
 
@@ -489,6 +487,6 @@ def test_what_is_published_is_chosen_and_mapped(fields: dict[str, Any], wrong: d
 
 
 def test_a_column_in_short_is_its_predicate() -> None:
-    [manifest] = load_manifests([("f", json.dumps(publish(mapping=MAPPED | {"columns": {"a": IRI}})))], schema_problem)
+    [manifest] = load_manifests([("f", json.dumps(publish(mapping=MAPPED | {"columns": {"a": IRI}})))], UNBOUNDED)
     [entry] = json.loads(manifest.definition)["publish"]
     assert entry["mapping"]["columns"] == {"a": {"predicate": IRI, "datatype": None, "iri": None}}

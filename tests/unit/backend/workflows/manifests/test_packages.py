@@ -5,15 +5,15 @@ import pytest
 
 from backend.environments.requirements import LARGEST_FILE_BYTES
 from backend.errors import ApiError
-from backend.schemas.rules import schema_problem
 from backend.workflows.manifests.attachments import Attachments, attached_paths
 from backend.workflows.manifests.loader import Manifest, ManifestText, check_manifests, load_manifests
 from backend.workflows.manifests.packages import all_packages
+from tests.support.content_checks import UNBOUNDED
 
 
 def environment(**python: Any) -> Manifest:
     document = {"kind": "Environment", "name": "tables", "python": python}
-    (manifest,) = load_manifests([("f", json.dumps(document))], schema_problem)
+    (manifest,) = load_manifests([("f", json.dumps(document))], UNBOUNDED)
     return manifest
 
 
@@ -23,7 +23,7 @@ def test_packages_are_kept_in_their_standard_spelling() -> None:
 
 
 def test_an_environment_without_packages_has_no_such_field() -> None:
-    (manifest,) = load_manifests([("f", "{kind: Environment, name: plain}")], schema_problem)
+    (manifest,) = load_manifests([("f", "{kind: Environment, name: plain}")], UNBOUNDED)
     assert "python" not in json.loads(manifest.definition)
 
 
@@ -102,5 +102,5 @@ def test_the_files_that_a_manifest_names_are_found() -> None:
 )
 def test_a_requirements_file_is_checked_with_the_manifest(attachments: Attachments, reason: str | None) -> None:
     text = "kind: Environment\nname: e\npython:\n  requirements: ./r.txt\n"
-    problems = check_manifests([ManifestText("f", text, attachments)], schema_problem).problems
+    problems = check_manifests([ManifestText("f", text, attachments)], UNBOUNDED).problems
     assert problems == ([] if reason is None else [("f:4: python.requirements", reason)])

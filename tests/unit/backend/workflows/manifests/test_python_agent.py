@@ -6,11 +6,11 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from backend.schemas.rules import schema_problem
 from backend.workflows.manifests.attachments import LARGEST_CODE_BYTES, MOST_CODE_FILES, Attachments, attached_paths
 from backend.workflows.manifests.json_schema import manifest_schema
 from backend.workflows.manifests.loader import Loaded, ManifestText, check_manifests
-from backend.workflows.manifests.python_code import LARGEST_MODULE_BYTES
+from backend.workflows.manifests.python_agent import LARGEST_MODULE_BYTES
+from tests.support.content_checks import UNBOUNDED
 
 RUN = b"def run(context):\n    return 1\n"
 LONG = RUN + b"#" * LARGEST_MODULE_BYTES
@@ -23,7 +23,7 @@ def check(
 ) -> Loaded:
     document = json.dumps({"kind": "Agent", "name": "a", "type": "python", **fields})
     attachments = Attachments(files or {}, unreadable or {})
-    return check_manifests([ManifestText("f", document, attachments)], schema_problem)
+    return check_manifests([ManifestText("f", document, attachments)], UNBOUNDED)
 
 
 def problems(files: dict[str, bytes] | None = None, **fields: Any) -> list[tuple[str, str]]:
@@ -205,8 +205,17 @@ def test_what_could_not_be_read_is_told_where_it_is_named() -> None:
         ({}, False),
         ({"code": "x", "code_file": "a.py"}, False),
         ({"code_file": "a.txt"}, False),
+        ({"code_file": "sub/./a.py/"}, True),
+        ({"code_file": "../a.py"}, False),
+        ({"code_file": "a/../b.py"}, False),
+        ({"code_file": "/a.py"}, False),
+        ({"code_file": "a\\b.py"}, False),
+        ({**FOLDER, "source": "./agents/..more/"}, True),
+        ({**FOLDER, "source": "agents/.."}, False),
     ],
 )
 def test_the_json_schema_knows_the_three_ways(fields: dict[str, Any], *, valid: bool) -> None:
     validator = jsonschema_rs.Draft202012Validator(manifest_schema())
     assert validator.is_valid({"kind": "Agent", "name": "a", "type": "python", **fields}) is valid
+    refused = {name for name, _ in problems({"sub/a.py": RUN, "agents/..more/main.py": RUN, "a.py": RUN}, **fields)}
+    assert valid or refused

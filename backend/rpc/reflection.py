@@ -1,0 +1,53 @@
+"""Server reflection in both of its versions, v1 and v1alpha, whose messages are the same on the wire."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import grpc
+from google.protobuf import descriptor_pool
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_grpc
+
+_FILE: Final = "grpc/reflection/v1/reflection.proto"
+_PACKAGE: Final = "grpc.reflection.v1"
+_ALPHA: Final = "grpc.reflection.v1alpha"
+
+SERVICE_NAMES: Final = (f"{_PACKAGE}.ServerReflection", reflection.SERVICE_NAME)
+"""The services by which tools ask for the protos: the version that they try first, and the former one."""
+
+
+def add_reflection(service_names: Iterable[str], server: grpc.Server) -> None:
+    """Lets tools ask a server for these services and for reflection itself."""
+    _describe_v1()
+    servicer = reflection.ReflectionServicer((*service_names, *SERVICE_NAMES))
+    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(servicer, server)
+    handler: grpc.RpcMethodHandler[Any, Any] = grpc.stream_stream_rpc_method_handler(
+        servicer.ServerReflectionInfo,
+        reflection_pb2.ServerReflectionRequest.FromString,
+        reflection_pb2.ServerReflectionResponse.SerializeToString,
+    )
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler(SERVICE_NAMES[0], {"ServerReflectionInfo": handler}),)
+    )
+
+
+def _describe_v1() -> None:
+    """Makes the descriptor of v1, which grpcio-reflection lacks, out of that of v1alpha, once in a process."""
+    pool: Any = descriptor_pool.Default()
+    try:
+        pool.FindFileByName(_FILE)
+    except KeyError:
+        pool.AddSerializedFile(_descriptor_of_v1().SerializeToString())
+
+
+def _descriptor_of_v1() -> FileDescriptorProto:
+    made = FileDescriptorProto()
+    reflection_pb2.DESCRIPTOR.CopyToProto(made)
+    made.name, made.package = _FILE, _PACKAGE
+    for message in made.message_type:
+        for field in (each for each in message.field if each.type_name):
+            field.type_name = field.type_name.replace(_ALPHA, _PACKAGE)
+    for method in made.service[0].method:
+        method.input_type = method.input_type.replace(_ALPHA, _PACKAGE)
+        method.output_type = method.output_type.replace(_ALPHA, _PACKAGE)
+    return made

@@ -1,0 +1,137 @@
+"""Announcements between the processes of one server, by NOTIFY and LISTEN.
+
+They are sent after the commit of what they announce, by one thread a process, and those of many changes together: a
+NOTIFY within each change would make all of them commit one after the other.
+"""
+
+import logging
+import secrets
+import threading
+from collections.abc import Callable, Collection, Iterator
+from typing import Final
+
+import psycopg
+
+from backend.storage.announcements import Listeners
+from backend.storage.dialects.postgresql.connection import Connection
+from backend.storage.dialects.postgresql.deadlines import break_connection
+
+_CHANNEL: Final = "workflow_api_changes"
+# PostgreSQL takes payloads of less than 8,000 bytes.
+_PAYLOAD_BYTES: Final = 7_900
+# What is kept while the server cannot be reached; listeners read everything anew after that, too.
+_MOST_KEPT: Final = 10_000
+_RETRY_SECONDS: Final = 1.0
+
+_LOG = logging.getLogger(__name__)
+
+
+class Announcements:
+    """Sends the names that this process announces, and tells its listeners those of all processes.
+
+    `connect` opens a connection that is not of a pool. Nothing is connected before it is needed.
+    """
+
+    def __init__(self, connect: Callable[[], Connection]) -> None:
+        self._connect = connect
+        self._listeners = Listeners()
+        # Which announcements are this process's own: its listeners were told of them directly.
+        self._sender = secrets.token_hex(4)
+        self._wanted = threading.Condition()
+        self._names: set[str] = set()
+        self._ended = threading.Event()
+        self._listening: Connection | None = None
+        self._sending_thread: threading.Thread | None = None
+        self._listening_thread: threading.Thread | None = None
+
+    def listen(self, listener: Callable[[Collection[str] | None], None]) -> None:
+        """Calls the listener from now on; with None after each time that the connection was lost."""
+        if self._listeners.add(listener):
+            self._listening_thread = self._started(self._listen, "announcements-in")
+
+    def send(self, names: set[str]) -> None:
+        """Tells the listeners of this process now, and those of others soon."""
+        self._listeners.tell(names)
+        with self._wanted:
+            if self._ended.is_set() or len(self._names) > _MOST_KEPT:
+                return
+            self._names |= names
+            if self._sending_thread is None:
+                self._sending_thread = self._started(self._send, "announcements-out")
+            self._wanted.notify()
+
+    def close(self) -> None:
+        """Sends what is left, and ends both connections."""
+        self._ended.set()
+        with self._wanted:
+            self._wanted.notify()
+        listening = self._listening
+        if listening is not None:
+            break_connection(listening)
+        for thread in (self._sending_thread, self._listening_thread):
+            if thread is not None:
+                thread.join()
+
+    @staticmethod
+    def _started(target: Callable[[], None], name: str) -> threading.Thread:
+        thread = threading.Thread(target=target, name=name, daemon=True)
+        thread.start()
+        return thread
+
+    def _send(self) -> None:
+        while names := self._next_names():
+            try:
+                with self._connect() as connection:
+                    # An announcement that a crash of the server loses is none of a change that is lost.
+                    connection.execute("SET synchronous_commit = off")
+                    while names:
+                        for payload in _payloads(self._sender, names):
+                            connection.execute("SELECT pg_notify($1, $2)", (_CHANNEL, payload))
+                        names = self._next_names()
+            except psycopg.Error:
+                if self._ended.is_set():
+                    return
+                with self._wanted:
+                    self._names |= names
+                _LOG.info("Changes cannot be announced to other processes now", exc_info=True)
+                self._ended.wait(_RETRY_SECONDS)
+
+    def _next_names(self) -> set[str]:
+        """Waits for names; returns none of them once all were sent and no more will come."""
+        with self._wanted:
+            self._wanted.wait_for(lambda: self._names or self._ended.is_set())
+            names, self._names = self._names, set()
+        return names
+
+    def _listen(self) -> None:
+        while not self._ended.is_set():
+            try:
+                with self._connect() as connection:
+                    connection.execute(f"LISTEN {_CHANNEL}")
+                    self._listening = connection
+                    # What was announced before this connection was there.
+                    self._listeners.tell(None)
+                    self._receive(connection)
+            except psycopg.Error:
+                if not self._ended.is_set():
+                    _LOG.info("Announcements of other processes are not received now", exc_info=True)
+            self._listening = None
+            self._ended.wait(_RETRY_SECONDS)
+
+    def _receive(self, connection: Connection) -> None:
+        while not self._ended.is_set():
+            for notify in connection.notifies(timeout=_RETRY_SECONDS):
+                sender, _, names = notify.payload.partition(" ")
+                if sender != self._sender:
+                    self._listeners.tell(names.split(" "))
+
+
+def _payloads(sender: str, names: Collection[str]) -> Iterator[str]:
+    """Yields texts that together hold all names, each within PostgreSQL's bound."""
+    text = sender
+    for name in names:
+        if len(text) + 1 + len(name) > _PAYLOAD_BYTES:
+            yield text
+            text = sender
+        text += f" {name}"
+    yield text

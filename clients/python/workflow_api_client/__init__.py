@@ -1,0 +1,45 @@
+"""Client of the Programmatic Workflow API: starts runs, follows them, and fetches what they made.
+
+`Client` works in threads, `AsyncClient` in tasks of asyncio, with the same names. `records` has the dataclasses that
+they return, `errors` what they raise, `testing` a service to test against.
+"""
+
+from workflow_api_client import errors
+from workflow_api_client.async_client import AsyncClient
+from workflow_api_client.async_run import AsyncOutputs, AsyncRun
+from workflow_api_client.client import Client
+from workflow_api_client.failures import (
+    ApiError,
+    ConfigurationError,
+    ConnectionFailedError,
+    CorruptDownloadError,
+    RunFailedError,
+    RunNotFinishedError,
+    TimedOutError,
+    UnexpectedAnswerError,
+    WorkflowApiError,
+)
+from workflow_api_client.generated import records
+from workflow_api_client.operations.outputs import Progress
+from workflow_api_client.run import Outputs, Run
+
+__all__ = [
+    "ApiError",
+    "AsyncClient",
+    "AsyncOutputs",
+    "AsyncRun",
+    "Client",
+    "ConfigurationError",
+    "ConnectionFailedError",
+    "CorruptDownloadError",
+    "Outputs",
+    "Progress",
+    "Run",
+    "RunFailedError",
+    "RunNotFinishedError",
+    "TimedOutError",
+    "UnexpectedAnswerError",
+    "WorkflowApiError",
+    "errors",
+    "records",
+]

@@ -1,0 +1,183 @@
+"""The client."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from ssl import SSLContext
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+from workflow_api_client.clock import Clock, SystemClock
+from workflow_api_client.core import Core
+from workflow_api_client.drivers import SyncDriver
+from workflow_api_client.generated import records, routes
+from workflow_api_client.operations.reading import get, items
+from workflow_api_client.operations.starting import find, start
+from workflow_api_client.run import Run
+from workflow_api_client.settings import checked, from_environment
+
+Parameters = list[records.Parameter]
+
+
+class Client:
+    """Calls the service with one key.
+
+    `url` is its address, with or without `/api/v1`. `timeout` is how many seconds one request may take;
+    `retry_seconds` for how long a call is sent again that was refused for now, such as one beyond the rate limit.
+
+    Raises:
+        ConfigurationError: a value does not fit.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        key: str,
+        external_id: str,
+        timeout: float = 30.0,
+        retry_seconds: float = 90.0,
+        verify: SSLContext | bool = True,
+        transport: httpx.BaseTransport | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        settings = checked(url, key, external_id, timeout=timeout, retry_seconds=retry_seconds)
+        clock = clock or SystemClock()
+        self._address = settings.url
+        self._http = httpx.Client(verify=verify, transport=transport, follow_redirects=False)
+        self._core = Core(settings, clock)
+        self._driver = SyncDriver(self._http, clock)
+        self.workflows = Workflows(self._core, self._driver)
+        self.runs = Runs(self._core, self._driver)
+
+    @classmethod
+    def from_env(cls, **options: Any) -> "Client":
+        """Returns a client for WORKFLOW_API_URL, WORKFLOW_API_KEY and WORKFLOW_API_EXTERNAL_ID of the environment.
+
+        Raises:
+            ConfigurationError: one of them is missing or does not fit.
+        """
+        url, key, external_id = from_environment()
+        return cls(url, key=key, external_id=external_id, **options)
+
+    def me(self) -> records.ApiKey:
+        """Returns the calling key and its limits."""
+        return self._driver.run(get(self._core, records.ApiKey, routes.GET_ME))
+
+    def health(self) -> records.Health:
+        """Returns whether the API accepts keys."""
+        return self._driver.run(get(self._core, records.Health, routes.GET_HEALTH))
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._http.close()
+
+    def __enter__(self) -> "Client":  # noqa: PYI034 # `Self` is newer than Python 3.10
+        """Returns the client, which is closed at the end."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Closes the connections."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Returns the address, and no credential."""
+        return f"<Client of {self._address}>"
+
+
+class Workflows:
+    """The workflows within the key's reach."""
+
+    def __init__(self, core: Core, driver: SyncDriver) -> None:
+        self._core = core
+        self._driver = driver
+
+    def list(self, q: str | None = None) -> Iterator[records.Workflow]:
+        """Yields the active workflows by name, those whose name begins with `q`."""
+        listing = items(self._core, records.ListWorkflowsResponse, routes.LIST_WORKFLOWS, {"q": q})
+        return self._driver.iterate(listing)
+
+    def get(self, workflow: str) -> records.Workflow:
+        """Returns a workflow by name or id.
+
+        Raises:
+            WorkflowNotFoundError: there is none within the key's reach.
+        """
+        return self._driver.run(find(self._core, workflow))
+
+    def parameters(self, workflow: str) -> Parameters:
+        """Returns what a run of a workflow, by name or id, takes."""
+        found = self.get(workflow)
+        path = {"workflow_id": found.workflow_id}
+        operation = get(self._core, records.ListParametersResponse, routes.LIST_PARAMETERS, path)
+        return (self._driver.run(operation)).parameters
+
+
+class Runs:
+    """The key's runs."""
+
+    def __init__(self, core: Core, driver: SyncDriver) -> None:
+        self._core = core
+        self._driver = driver
+
+    def start(
+        self,
+        workflow: str,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        input_text: str | None = None,
+        client_reference: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        pii_policy_override: Mapping[str, Any] | None = None,
+        version: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> Run:
+        """Starts a run of a workflow by name or id.
+
+        An `idempotency_key` makes starts one: give the same for the same order, and there is one run of it, however
+        often the program is started again within 24 hours. Without one the call alone is safe to be sent again.
+
+        Raises:
+            ApiError: the service refused it; the classes of `errors` tell why.
+        """
+        fields = {
+            "parameters": None if parameters is None else dict(parameters),
+            "input_text": input_text,
+            "client_reference": client_reference,
+            "labels": None if labels is None else dict(labels),
+            "pii_policy_override": None if pii_policy_override is None else dict(pii_policy_override),
+            "version": version,
+        }
+        operation = start(self._core, workflow, fields, idempotency_key=idempotency_key)
+        return Run(self._core, self._driver, self._driver.run(operation))
+
+    def get(self, run_id: str) -> Run:
+        """Returns a run of this key.
+
+        Raises:
+            RunNotFoundError: there is none.
+        """
+        operation = get(self._core, records.Run, routes.GET_RUN, {"run_id": run_id})
+        return Run(self._core, self._driver, self._driver.run(operation))
+
+    def list(
+        self,
+        *,
+        status: str | Iterable[str] | None = None,
+        workflow_id: str | None = None,
+        client_reference: str | None = None,
+        created_after: datetime | None = None,
+        created_before: datetime | None = None,
+    ) -> Iterator[records.RunSummary]:
+        """Yields the key's runs, newest first, those that fit all filters. Times without a zone are UTC."""
+        query = {
+            "status": status if status is None or isinstance(status, str) else ",".join(status),
+            "workflow_id": workflow_id,
+            "client_reference": client_reference,
+            "created_after": created_after and created_after.isoformat(),
+            "created_before": created_before and created_before.isoformat(),
+        }
+        return self._driver.iterate(items(self._core, records.ListRunsResponse, routes.LIST_RUNS, query))

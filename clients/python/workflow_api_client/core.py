@@ -1,0 +1,196 @@
+"""Calls of routes: requests, refusals, and what is sent again when."""
+
+import json
+import logging
+import random
+import re
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from workflow_api_client.clock import Clock
+from workflow_api_client.exchange import Answer, Open, Pause, Request, Send, Steps, TransportError
+from workflow_api_client.failures import (
+    ApiError,
+    ConnectionFailedError,
+    TimedOutError,
+    UnexpectedAnswerError,
+    WorkflowApiError,
+)
+from workflow_api_client.generated.errors import BY_CODE
+from workflow_api_client.route import Route
+from workflow_api_client.settings import Settings
+
+USER_AGENT: Final = "workflow-api-client"
+MAX_BACK_OFF_SECONDS: Final = 8.0
+MAX_RETRY_AFTER_DIGITS: Final = 9
+
+_LOG: Final = logging.getLogger("workflow_api_client")
+_SECONDS: Final = re.compile(rf"[0-9]{{1,{MAX_RETRY_AFTER_DIGITS}}}")
+# Refused before anything was done, so that every call may be sent again.
+_NOT_BEGUN: Final = frozenset({"rate_limited", "quota_exceeded", "too_many_active_runs", "deployment_updating"})
+# These pass by themselves if the service says when.
+_PASSING: Final = frozenset({"idempotency_conflict", "redaction_pending"})
+_NOT_MODIFIED: Final = 304
+_REDIRECT: Final = 300
+_TOO_MANY: Final = 429
+_GATEWAY: Final = frozenset({502, 503, 504})
+
+
+class Core:
+    """Makes calls with one key.
+
+    Attributes:
+        clock: The time.
+        streams: Whether the service streams events, as far as it is known.
+    """
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self._settings = settings
+        self.clock = clock
+        self.streams = True
+
+    @property
+    def retry_seconds(self) -> float:
+        """For how long a call is sent again that was refused for now."""
+        return self._settings.retry_seconds
+
+    def call(
+        self,
+        route: Route,
+        path: Mapping[str, str] | None = None,
+        *,
+        query: Mapping[str, object] | None = None,
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        deadline: float | None = None,
+        held: float = 0.0,
+        idle: float | None = None,
+    ) -> Steps[Answer]:
+        """Returns the answer of a call, which is sent again while that is allowed and helps.
+
+        `deadline` is a time of the clock, `held` how many seconds the service may hold the answer. With `idle` the body
+        is left to be read; it may be silent for so many seconds.
+
+        Raises:
+            ApiError: the service refused it.
+            ConnectionFailedError: no answer came.
+            TimedOutError: the deadline passed.
+            UnexpectedAnswerError: the answer is not the API's.
+        """
+        settings, clock = self._settings, self.clock
+        last_try: float | None = None
+        tries = 0
+        while True:
+            begun, request_id = clock.now(), uuid.uuid4().hex
+            within = settings.timeout + held
+            if deadline is not None:
+                if begun >= deadline:
+                    raise TimedOutError("The time given has passed.")
+                within = min(within, deadline - begun)
+            request = self._request(
+                route, path or {}, query or {}, body, {**(headers or {}), "X-Request-Id": request_id}
+            )
+            request = Request(**{**request.__dict__, "within": within, "idle": idle or within})
+            tries += 1
+            try:
+                answer: Answer = yield Send(request) if idle is None else Open(request)
+            except TransportError as error:
+                failure: WorkflowApiError = ConnectionFailedError(
+                    f"{settings.url}: {error}", sent=error.sent, request_id=request_id
+                )
+                pause = _back_off(tries) if route.repeatable or not error.sent else None
+                _LOG.debug("%s %s: %s, request %s", route.method, route.path, error, request_id)
+            else:
+                spent = (clock.now() - begun) * 1000
+                _LOG.debug(
+                    "%s %s: %d in %.0f ms, request %s", route.method, route.path, answer.status, spent, request_id
+                )
+                # Redirects are not followed, so that credentials go nowhere else.
+                if answer.status < _REDIRECT or answer.status == _NOT_MODIFIED:
+                    return answer
+                failure = refusal(answer, request_id)
+                pause = _pause_after(failure, answer, route, tries)
+            if pause is None:
+                raise failure
+            now = clock.now()
+            last_try = now + settings.retry_seconds if last_try is None else last_try
+            if deadline is not None and now + pause >= deadline and deadline <= last_try:
+                yield Pause(max(0.0, deadline - now))
+                raise TimedOutError("The time given has passed.") from failure
+            if now + pause > last_try:
+                raise failure
+            _LOG.info("%s %s: again in %.1f s, for %s", route.method, route.path, pause, _short(failure))
+            yield Pause(pause)
+
+    def _request(
+        self,
+        route: Route,
+        path: Mapping[str, str],
+        query: Mapping[str, object],
+        body: Mapping[str, Any] | None,
+        headers: Mapping[str, str],
+    ) -> Request:
+        filled = route.path.format(**{name: quote(value, safe="") for name, value in path.items()})
+        asked = urlencode({name: value for name, value in query.items() if value is not None})
+        content = json.dumps(dict(body or {})).encode() if route.takes_body else None
+        credentials = {
+            "Authorization": f"Bearer {self._settings.key}",
+            "X-Service-Key-External-Id": self._settings.external_id,
+            "User-Agent": USER_AGENT,
+            # Ranges and digests count the bytes as they are stored.
+            "Accept-Encoding": "identity",
+            **({"Content-Type": "application/json"} if content is not None else {}),
+        }
+        url = f"{self._settings.url}{filled}{'?' if asked else ''}{asked}"
+        return Request(route.method, url, {**credentials, **headers}, content)
+
+
+def refusal(answer: Answer, sent_id: str) -> WorkflowApiError:
+    """Returns the exception for an answer that refuses a call."""
+    request_id = answer.headers.get("x-request-id", sent_id)
+    try:
+        error = answer.json()["error"]
+        code, message = str(error["code"]), str(error["message"])
+        details = error.get("details")
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return UnexpectedAnswerError(
+            f"Status {answer.status} without the API's envelope: is this the service's address? (request {request_id})"
+        )
+    return BY_CODE.get(code, ApiError)(
+        message,
+        code=code,
+        status=answer.status,
+        request_id=str(error.get("request_id") or request_id),
+        details=details,
+        retry_after=retry_after(answer),
+    )
+
+
+def retry_after(answer: Answer) -> float | None:
+    """Returns the seconds of `Retry-After`; None where the answer has none in seconds."""
+    value = answer.headers.get("retry-after", "").strip()
+    return float(value) if _SECONDS.fullmatch(value) else None
+
+
+def _pause_after(failure: WorkflowApiError, answer: Answer, route: Route, tries: int) -> float | None:
+    """Returns the seconds after which a refused call is sent again; None where it is not."""
+    told = retry_after(answer)
+    code = failure.code if isinstance(failure, ApiError) else ""
+    if code in _NOT_BEGUN or answer.status == _TOO_MANY:
+        return _back_off(tries) if told is None else told
+    if code in _PASSING:
+        return told
+    if answer.status in _GATEWAY and route.repeatable:
+        return _back_off(tries) if told is None else told
+    return None
+
+
+def _back_off(tries: int) -> float:
+    longest = min(MAX_BACK_OFF_SECONDS, 0.5 * 2.0 ** min(tries - 1, 10))
+    return longest * random.uniform(0.5, 1.0)  # noqa: S311 # spreads callers, no secret
+
+
+def _short(failure: WorkflowApiError) -> str:
+    return failure.code if isinstance(failure, ApiError) else type(failure).__name__

@@ -1,0 +1,76 @@
+"""JSON of the API to its records."""
+
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from functools import cache
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from workflow_api_client.failures import UnexpectedAnswerError
+from workflow_api_client.generated import records
+
+T = TypeVar("T")
+_Converter = Callable[[Any], Any]
+
+
+def decode(kind: type[T], value: Any) -> T:
+    """Returns the record that JSON holds. Members that it does not know are ignored, absent ones are None.
+
+    Raises:
+        UnexpectedAnswerError: the JSON has another form.
+    """
+    try:
+        record: T = _converter(cast("Any", kind))(value)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UnexpectedAnswerError(f"This is no {kind.__name__} that this release knows: {error!r}.") from error
+    return record
+
+
+def decode_event(value: Any, segment_id: str) -> records.AnyEvent:
+    """Returns an event of a segment as the class of its type; of a type that is not known as `Event`.
+
+    Raises:
+        UnexpectedAnswerError: the JSON is no event.
+    """
+    if not isinstance(value, dict):
+        raise UnexpectedAnswerError("This is no event.")
+    kind = records.EVENT_TYPES.get(str(value.get("type")), records.Event)
+    return decode(kind, {**value, "id": f"{segment_id}:{value.get('seq')}"})  # type: ignore[return-value] # or Event
+
+
+@cache
+def _converter(kind: Any) -> _Converter:
+    if kind is datetime:
+        return datetime.fromisoformat
+    if is_dataclass(kind):
+        return _of_record(kind)
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in {Union, UnionType}:
+        return _of_union(tuple(one for one in arguments if one is not type(None)))
+    if origin is list and arguments[0] is not Any:
+        return _of_list(arguments[0])
+    return lambda value: value
+
+
+def _of_record(kind: Any) -> _Converter:
+    hints = get_type_hints(kind)
+    members = [(one.name, _converter(hints[one.name])) for one in fields(kind)]
+
+    def convert(value: Any) -> Any:
+        given = {name: converter(value[name]) for name, converter in members if value.get(name) is not None}
+        return kind(**{name: given.get(name) for name, _ in members})
+
+    return convert
+
+
+def _of_union(kinds: tuple[Any, ...]) -> _Converter:
+    # Beside null there is one kind, or a list and one word that stands for all.
+    kind = next(one for one in kinds if get_origin(one) is not Literal or len(kinds) == 1)
+    converter = _converter(kind)
+    return lambda value: value if value is None or (len(kinds) > 1 and isinstance(value, str)) else converter(value)
+
+
+def _of_list(kind: Any) -> _Converter:
+    converter = _converter(kind)
+    return lambda value: [converter(one) for one in value]

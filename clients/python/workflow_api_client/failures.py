@@ -1,0 +1,103 @@
+"""What the client raises; the exceptions of single error codes are in `generated/errors.py`."""
+
+from typing import Any
+
+
+class WorkflowApiError(Exception):
+    """Base of everything that the client raises."""
+
+
+class ConfigurationError(WorkflowApiError, ValueError):
+    """An address or a credential is missing or malformed. Never shows a credential."""
+
+
+class ApiError(WorkflowApiError):
+    """The service refused a call.
+
+    Attributes:
+        code: Stable and for programs, as `run_not_found`.
+        message: For a person.
+        status: HTTP status.
+        request_id: To quote in a report; None where the client itself found out.
+        details: A list of problems or an object, as the code has it; null where there is none.
+        retry_after: Seconds to wait before the next try, where the service gave them.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str,
+        status: int,
+        request_id: str | None,
+        details: Any = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.status = status
+        self.request_id = request_id
+        self.details = details
+        self.retry_after = retry_after
+
+    def __str__(self) -> str:
+        """Returns code, message and details on one line."""
+        told = f"{self.code}: {self.message}"
+        if isinstance(self.details, list):
+            told += "".join(f" {each.get('name')}: {each.get('reason')}." for each in self.details)
+        elif self.details is not None:
+            told += f" {self.details}"
+        return told if self.request_id is None else f"{told} (status {self.status}, request {self.request_id})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Makes the exception fit for other processes, as pools of workers need it."""
+        return (_rebuilt, (type(self), self.__dict__.copy()))
+
+
+class UnexpectedAnswerError(WorkflowApiError):
+    """An answer that is not the API's: of a proxy or a sign-in page before it, or of a release that does not fit."""
+
+
+class ConnectionFailedError(WorkflowApiError):
+    """No answer came: the service cannot be reached, or the connection broke.
+
+    `sent` tells whether the service may have received the call.
+    """
+
+    def __init__(self, message: str, *, sent: bool, request_id: str | None = None) -> None:
+        super().__init__(message)
+        self.sent = sent
+        self.request_id = request_id
+
+
+class TimedOutError(WorkflowApiError, TimeoutError):
+    """The time given has passed. The run itself goes on."""
+
+
+class CorruptDownloadError(WorkflowApiError):
+    """What was downloaded is not what the service listed."""
+
+
+class RunNotFinishedError(WorkflowApiError):
+    """The run has not ended as far as this process knows: `wait()` for it, or `refresh()`."""
+
+
+class RunFailedError(WorkflowApiError):
+    """The run has no result, because it failed or was cancelled.
+
+    `code` is the run's failure code, as `node_failed`; `cancelled` for a cancelled run.
+    """
+
+    def __init__(self, code: str, message: str | None) -> None:
+        super().__init__(f"{code}: {message}" if message else code)
+        self.code = code
+        self.message = message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Makes the exception fit for other processes."""
+        return (type(self), (self.code, self.message))
+
+
+def _rebuilt(kind: type[ApiError], values: dict[str, Any]) -> ApiError:
+    return kind(**values)

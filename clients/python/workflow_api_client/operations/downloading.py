@@ -1,0 +1,119 @@
+"""Downloads that go on where they broke off, and are checked against the digests that the service lists."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from workflow_api_client.core import Core
+from workflow_api_client.exchange import Answer, Close, Pause, Read, Steps, TransportError, Work
+from workflow_api_client.failures import ConnectionFailedError, CorruptDownloadError
+from workflow_api_client.route import Route
+
+IDLE_SECONDS: Final = 60.0
+
+_PARTIAL: Final = 206
+_BLOCK: Final = 2**20
+_TRIES_WITHOUT_PROGRESS: Final = 5
+
+Arrived = Callable[[int], None]
+"""Called with the number of bytes of the file that are there."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where bytes come from; `tag` is the strong entity tag that they must have, where it is known."""
+
+    route: Route
+    path: dict[str, str]
+    tag: str | None = None
+
+
+def fetch(core: Core, source: Source, part: Path, arrived: Arrived) -> Steps[None]:
+    """Completes the file `part`, from where it ends if the service can.
+
+    Raises:
+        ConnectionFailedError: the download broke off again and again.
+    """
+    tag = source.tag
+    failures = 0
+    while True:
+        offset: int = yield Work(lambda: part.stat().st_size if part.exists() else 0)
+        headers = {"Range": f"bytes={offset}-", **({"If-Range": tag} if tag else {})} if offset else {}
+        answer = yield from core.call(source.route, source.path, headers=headers, idle=IDLE_SECONDS)
+        tag = tag or answer.headers.get("etag")
+        begin = offset if _continues(answer, offset) else 0
+        try:
+            end = yield from _write(part, begin, arrived)
+            missing = int(answer.headers.get("content-length", end - begin)) - (end - begin)
+            failure: Exception | None = TransportError(f"{missing} bytes are missing", sent=True) if missing else None
+        except TransportError as error:
+            failure = error
+        yield Close()
+        if failure is None:
+            return
+        size: int = yield Work(lambda: part.stat().st_size)
+        failures = 1 if size > offset else failures + 1
+        if failures > _TRIES_WITHOUT_PROGRESS:
+            raise ConnectionFailedError(f"The download broke off: {failure}", sent=True) from failure
+        yield Pause(0.5 * 2.0 ** (failures - 1))
+
+
+def _continues(answer: Answer, offset: int) -> bool:
+    return answer.status == _PARTIAL and answer.headers.get("content-range", "").startswith(f"bytes {offset}-")
+
+
+def _write(part: Path, begin: int, arrived: Arrived) -> Steps[int]:
+    """Writes the opened answer at an offset, and cuts off what was behind it; returns where it ended."""
+
+    def opened() -> Any:
+        file = part.open("r+b" if part.exists() else "wb")
+        file.truncate(begin)
+        file.seek(begin)
+        return file
+
+    file = yield Work(opened)
+    place = begin
+    try:
+        while True:
+            piece: bytes = yield Read()
+            if not piece:
+                return place
+            yield Work(lambda piece=piece: file.write(piece))  # type: ignore[misc] # bound now, called at once
+            place += len(piece)
+            arrived(place)
+    finally:
+        file.close()
+
+
+def digest_of(file: Path) -> str:
+    """Returns the SHA-256 of a file in hexadecimal."""
+    digest = hashlib.sha256()
+    with file.open("rb") as opened:
+        while block := opened.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def checked_file(core: Core, source: Source, target: Path, sha256: str, size: int, arrived: Arrived) -> Steps[None]:
+    """Writes a file whose digest is known; one that is there already is kept.
+
+    Raises:
+        CorruptDownloadError: the bytes have another digest; nothing is left of them.
+    """
+    if (yield Work(lambda: target.is_file() and digest_of(target) == sha256)):
+        arrived(size)
+        return
+    part = target.with_name(f".{target.name[:100]}.{sha256[:16]}.part")
+    yield Work(lambda: target.parent.mkdir(parents=True, exist_ok=True))
+    present: int = yield Work(lambda: part.stat().st_size if part.exists() else -1)
+    if present > size:
+        yield Work(part.unlink)
+    # A part that is whole already is not asked for: the range behind its end would not fit.
+    if present != size:
+        yield from fetch(core, source, part, arrived)
+    if (yield Work(lambda: digest_of(part))) != sha256:
+        yield Work(part.unlink)
+        raise CorruptDownloadError(f"{target.name} arrived with another digest than the service lists.")
+    yield Work(lambda: part.replace(target))

@@ -1,0 +1,156 @@
+"""The outputs of a run: the list, single files, folders and the zip."""
+
+import hashlib
+import shutil
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from workflow_api_client.core import Core
+from workflow_api_client.exchange import Steps, Work
+from workflow_api_client.failures import CorruptDownloadError, UnexpectedAnswerError
+from workflow_api_client.generated import records, routes
+from workflow_api_client.generated.errors import OutputNotFoundError, UseBundleError
+from workflow_api_client.operations.downloading import Source, checked_file, fetch
+from workflow_api_client.operations.reading import get
+
+_BLOCK: Final = 2**20
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a download is: bytes of all files together, and the file that is being fetched."""
+
+    path: str
+    done_bytes: int
+    total_bytes: int
+
+
+Report = Callable[[Progress], None]
+
+
+def list_outputs(core: Core, run_id: str) -> Steps[list[records.Output]]:
+    """Returns the outputs by path."""
+    return (yield from get(core, records.ListOutputsResponse, routes.LIST_OUTPUTS, {"run_id": run_id})).items
+
+
+def read(core: Core, run_id: str, path: str) -> Steps[bytes]:
+    """Returns the bytes of the output with this path, or this id."""
+    found = yield from list_outputs(core, run_id)
+    output = next((one for one in found if path in {one.path, one.output_id}), None)
+    if output is None:
+        raise OutputNotFoundError(
+            f"The run has no output {path!r}.", code="output_not_found", status=404, request_id=None
+        )
+    answer = yield from core.call(routes.GET_OUTPUT_CONTENT, _place(run_id, output))
+    if hashlib.sha256(answer.content).hexdigest() != output.sha256:
+        raise CorruptDownloadError(f"{output.path} arrived with another digest than the service lists.")
+    return answer.content
+
+
+def download(core: Core, run_id: str, folder: Path, report: Report) -> Steps[list[Path]]:
+    """Writes every output below a folder, under its path; returns the files.
+
+    Files that are too large for a download of their own are taken from the zip.
+    """
+    outputs = yield from list_outputs(core, run_id)
+    targets = [target_in(folder, one.path) for one in outputs]
+    total, done = sum(one.size_bytes for one in outputs), 0
+    large: list[tuple[records.Output, Path]] = []
+    for output, target in zip(outputs, targets, strict=True):
+        source = Source(routes.GET_OUTPUT_CONTENT, _place(run_id, output), f'"{output.sha256}"')
+        arrived = _reporter(report, output.path, done, total)
+        try:
+            yield from checked_file(core, source, target, output.sha256, output.size_bytes, arrived)
+        except UseBundleError:
+            large.append((output, target))
+            continue
+        done += output.size_bytes
+    if large:
+        bundle = folder / f".{run_id}.zip"
+        yield from download_zip(core, run_id, bundle, lambda _: None, outputs)
+        for output, target in large:
+            yield Work(lambda output=output, target=target: _extract(bundle, output, target))  # type: ignore[misc] # as above
+            done += output.size_bytes
+            report(Progress(output.path, done, total))
+        yield Work(bundle.unlink)
+    return targets
+
+
+def download_zip(
+    core: Core, run_id: str, path: Path, report: Report, listed: Sequence[records.Output] | None = None
+) -> Steps[Path]:
+    """Writes the zip of all outputs, once every file in it has the digest that the service lists.
+
+    Raises:
+        CorruptDownloadError: it has not, also when fetched anew; nothing is left of it.
+    """
+    outputs = listed if listed is not None else (yield from list_outputs(core, run_id))
+    total = sum(one.size_bytes for one in outputs)
+    part = path.with_name(f".{path.name}.{run_id}.part")
+    yield Work(lambda: path.parent.mkdir(parents=True, exist_ok=True))
+    resumed: bool = yield Work(part.exists)
+    while True:
+        if not (resumed and (yield Work(lambda: _problem(part, outputs))) is None):
+            source = Source(routes.GET_OUTPUTS_ZIP, {"run_id": run_id})
+            yield from fetch(core, source, part, _reporter(report, path.name, 0, total))
+        problem: str | None = yield Work(lambda: _problem(part, outputs))
+        if problem is None:
+            yield Work(lambda: part.replace(path))
+            return path
+        yield Work(part.unlink)
+        if not resumed:
+            raise CorruptDownloadError(f"{path.name}: {problem}")
+        # What was left of an earlier download may have been of other bytes.
+        resumed = False
+
+
+def target_in(folder: Path, path: str) -> Path:
+    """Returns where an output lies below a folder.
+
+    Raises:
+        UnexpectedAnswerError: its path leads out of the folder.
+    """
+    parts = PurePosixPath(path).parts
+    target = folder.joinpath(*parts)
+    unsafe = not parts or any(part in {"..", "/"} or "\\" in part or "\0" in part for part in parts)
+    if unsafe or not target.resolve().is_relative_to(folder.resolve()):
+        raise UnexpectedAnswerError(f"The output {path!r} would lie outside the folder.")
+    return target
+
+
+def _place(run_id: str, output: records.Output) -> dict[str, str]:
+    return {"run_id": run_id, "output_id": output.output_id}
+
+
+def _reporter(report: Report, path: str, done: int, total: int) -> Callable[[int], None]:
+    return lambda size: report(Progress(path, min(done + size, total), total))
+
+
+def _extract(bundle: Path, output: records.Output, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f".{target.name[:100]}.{output.sha256[:16]}.part")
+    with zipfile.ZipFile(bundle) as archive, archive.open(output.path) as source, part.open("wb") as file:
+        shutil.copyfileobj(source, file, _BLOCK)
+    part.replace(target)
+
+
+def _problem(bundle: Path, outputs: Sequence[records.Output]) -> str | None:
+    """Returns what is wrong with a zip of these outputs; None for nothing."""
+    try:
+        with zipfile.ZipFile(bundle) as archive:
+            if sorted(archive.namelist()) != sorted(one.path for one in outputs):
+                return "it holds other files than the service lists"
+            return next((f"{one.path} has another digest" for one in outputs if not _matches(archive, one)), None)
+    except (zipfile.BadZipFile, EOFError, OSError) as error:
+        return f"it is no whole zip: {error}"
+
+
+def _matches(archive: zipfile.ZipFile, output: records.Output) -> bool:
+    digest = hashlib.sha256()
+    with archive.open(output.path) as member:
+        while block := member.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest() == output.sha256

@@ -1,0 +1,65 @@
+"""The start of a run, of a workflow by name or id."""
+
+import re
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+
+from workflow_api_client.core import Core
+from workflow_api_client.decoding import decode
+from workflow_api_client.exchange import Steps
+from workflow_api_client.generated import records, routes
+from workflow_api_client.generated.errors import WorkflowNotFoundError
+from workflow_api_client.operations.reading import body_of, get, page_of
+
+_ID: Final = re.compile(r"wf_[0-9a-z]{26}")
+_IDEMPOTENCY_KEY: Final = re.compile(r"[ -~]{1,128}")
+_LONGEST_PREFIX: Final = 200
+
+
+def find(core: Core, name_or_id: str) -> Steps[records.Workflow]:
+    """Returns the workflow with an id, or the active one with exactly this name.
+
+    Raises:
+        WorkflowNotFoundError: there is none within the key's reach.
+    """
+    if _ID.fullmatch(name_or_id):
+        return (yield from get(core, records.Workflow, routes.GET_WORKFLOW, {"workflow_id": name_or_id}))
+    query, cursor = {"q": name_or_id[:_LONGEST_PREFIX]}, None
+    while True:
+        page = yield from page_of(core, records.ListWorkflowsResponse, routes.LIST_WORKFLOWS, query, cursor)
+        found = next((item for item in page.items if item.name == name_or_id), None)
+        if found is not None:
+            return found
+        cursor = page.next_cursor
+        if not cursor:
+            break
+    raise WorkflowNotFoundError(
+        f"No active workflow within the key's reach has the name {name_or_id!r}.",
+        code="workflow_not_found",
+        status=404,
+        request_id=None,
+    )
+
+
+def start(
+    core: Core, workflow: str, fields: Mapping[str, Any], *, idempotency_key: str | None = None
+) -> Steps[records.Run]:
+    """Returns the run that was started. The idempotency key is made once, and kept when the call is sent again.
+
+    Raises:
+        ValueError: the idempotency key cannot be sent.
+    """
+    idempotency_key = uuid.uuid4().hex if idempotency_key is None else idempotency_key
+    if not _IDEMPOTENCY_KEY.fullmatch(idempotency_key):
+        raise ValueError("`idempotency_key` must be 1 to 128 printable ASCII characters.")
+    workflow_id = workflow
+    if not _ID.fullmatch(workflow):
+        workflow_id = (yield from find(core, workflow)).workflow_id
+    answer = yield from core.call(
+        routes.START_RUN,
+        {"workflow_id": workflow_id},
+        body={name: value for name, value in fields.items() if value is not None},
+        headers={"Idempotency-Key": idempotency_key},
+    )
+    return decode(records.Run, body_of(answer))

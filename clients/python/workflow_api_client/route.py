@@ -1,0 +1,16 @@
+"""A route of the API."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Route:
+    """One method on one path below the base address.
+
+    `repeatable` tells whether a call whose answer was lost may be sent again: it changes nothing, or is recognized.
+    """
+
+    method: str
+    path: str
+    repeatable: bool
+    takes_body: bool

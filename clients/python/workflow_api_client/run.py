@@ -1,0 +1,138 @@
+"""A run, its events and its outputs."""
+
+import json
+from collections.abc import Generator
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from workflow_api_client.core import Core
+from workflow_api_client.drivers import SyncDriver
+from workflow_api_client.generated import records, routes
+from workflow_api_client.operations import outputs as operations
+from workflow_api_client.operations.following import events
+from workflow_api_client.operations.outputs import Report
+from workflow_api_client.operations.reading import change, get
+from workflow_api_client.operations.waiting import wait
+from workflow_api_client.progress import reporter
+from workflow_api_client.run_record import RunRecord
+
+Files = list[Path]
+
+
+class Run(RunRecord):
+    """A run: what is known of it, and what can be done with it."""
+
+    def __init__(self, core: Core, driver: SyncDriver, record: records.Run) -> None:
+        self._core = core
+        self._driver = driver
+        self.record = record
+        self.outputs = Outputs(core, driver, record.run_id)
+
+    def refresh(self) -> "Run":
+        """Reads the run anew; returns it."""
+        self.record = self._driver.run(get(self._core, records.Run, routes.GET_RUN, self._path))
+        return self
+
+    def wait(self, timeout: float | None = None, *, or_approval: bool = False) -> "Run":
+        """Waits until the run has ended and what it made is there; returns it, whether it completed or not.
+
+        With `or_approval` it also returns while the run waits for a person.
+
+        Raises:
+            TimedOutError: `timeout` seconds passed; the run goes on.
+        """
+        self.record = self._driver.run(wait(self._core, self.id, timeout, or_approval=or_approval))
+        return self
+
+    def events(self, *, live: bool = False, after: str | None = None) -> Generator[records.AnyEvent, None, None]:
+        """Yields the run's events in order, each once; with `live` to the end of the run, as they happen.
+
+        `after` is the `id` of the last event that is known already.
+        """
+        return self._driver.iterate(events(self._core, self.id, live=live, after=after))
+
+    def steps(self) -> list[records.Step]:
+        """Returns the run's steps in the order of the workflow."""
+        answer = self._driver.run(get(self._core, records.ListRunStepsResponse, routes.LIST_RUN_STEPS, self._path))
+        return answer.items
+
+    def approvals(self) -> list[records.Approval]:
+        """Returns the approvals that the run waits for; people decide them, not callers."""
+        route = routes.LIST_RUN_APPROVALS
+        answer = self._driver.run(get(self._core, records.ListRunApprovalsResponse, route, self._path))
+        return answer.items
+
+    def pii_redaction(self) -> records.PiiRedaction:
+        """Returns what redaction found and did, in counts."""
+        return self._driver.run(get(self._core, records.PiiRedaction, routes.GET_PII_REDACTION, self._path))
+
+    def fetch_result(self) -> Any:
+        """Returns the result of a completed run, downloaded where it is too large to be part of the run.
+
+        Raises:
+            RunNotFinishedError: the run has not ended.
+            RunFailedError: it failed or was cancelled.
+        """
+        if self.result is not None or self.record.result_json is None:
+            return self.result
+        return json.loads(self.outputs.read("result.json"))
+
+    def download_zip(self, path: str | PathLike[str], *, progress: bool | Report = False) -> Path:
+        """Writes all outputs as one zip, checked against the digests of the files; returns its path."""
+        operation = operations.download_zip(self._core, self.id, Path(path), reporter(progress))
+        return self._driver.run(operation)
+
+    def cancel(self, reason: str | None = None) -> records.CancelRunResponse:
+        """Asks for the end of the run.
+
+        Raises:
+            AlreadyTerminalError: it has ended.
+        """
+        kind, route = records.CancelRunResponse, routes.CANCEL_RUN
+        return self._driver.run(change(self._core, kind, route, self._path, {"reason": reason}))
+
+    def erase(self, reason: str | None = None) -> records.EraseRunDataResponse:
+        """Erases what the ended run was given and made, for good.
+
+        Raises:
+            RunNotTerminalError: it has not ended.
+            AlreadyPurgedError: it was erased before.
+        """
+        kind, route = records.EraseRunDataResponse, routes.ERASE_RUN_DATA
+        return self._driver.run(change(self._core, kind, route, self._path, {"reason": reason}))
+
+    @property
+    def _path(self) -> dict[str, str]:
+        return {"run_id": self.id}
+
+
+class Outputs:
+    """The files that a finished run made."""
+
+    def __init__(self, core: Core, driver: SyncDriver, run_id: str) -> None:
+        self._core = core
+        self._driver = driver
+        self._run_id = run_id
+
+    def list(self) -> list[records.Output]:
+        """Returns the outputs by path."""
+        return self._driver.run(operations.list_outputs(self._core, self._run_id))
+
+    def read(self, path: str) -> bytes:
+        """Returns the bytes of one output, by its path.
+
+        Raises:
+            OutputNotFoundError: there is none.
+            UseBundleError: it is too large for this; `download` takes it from the zip.
+        """
+        return self._driver.run(operations.read(self._core, self._run_id, path))
+
+    def download(self, folder: str | PathLike[str], *, progress: bool | Report = False) -> Files:
+        """Writes every output below a folder; returns the files.
+
+        What is there already is kept, what broke off goes on, and every file has the digest that the service lists.
+        `progress` shows a line on standard error, or is called with a `Progress`.
+        """
+        operation = operations.download(self._core, self._run_id, Path(folder), reporter(progress))
+        return self._driver.run(operation)

@@ -1,0 +1,79 @@
+"""Where the service is and whom it is called as."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlsplit
+
+from workflow_api_client.failures import ConfigurationError
+
+BASE: Final = "/api/v1"
+URL: Final = "WORKFLOW_API_URL"
+KEY: Final = "WORKFLOW_API_KEY"
+EXTERNAL_ID: Final = "WORKFLOW_API_EXTERNAL_ID"
+
+_CREDENTIAL: Final = re.compile(r"[!-~]{1,1000}")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Address and credentials, and how long calls may take.
+
+    `url` ends with `/api/v1`. `timeout` is how many seconds one request may take, `retry_seconds` for how long a call
+    is sent again that was refused for now.
+    """
+
+    url: str
+    key: str = field(repr=False)
+    external_id: str = field(repr=False)
+    timeout: float = 30.0
+    retry_seconds: float = 90.0
+
+
+def checked(url: str, key: str, external_id: str, *, timeout: float, retry_seconds: float) -> Settings:
+    """Returns settings of checked values.
+
+    Raises:
+        ConfigurationError: a value does not fit; its text is not part of the message.
+    """
+    for name, value in (("key", key), ("external_id", external_id)):
+        if not _CREDENTIAL.fullmatch(value):
+            raise ConfigurationError(f"`{name}` must be the text that was shown when the key was made.")
+    for name, number in (("timeout", timeout), ("retry_seconds", retry_seconds)):
+        if not 0 <= number < float("inf"):
+            raise ConfigurationError(f"`{name}` must be a number of seconds.")
+    return Settings(base_address(url), key, external_id, timeout, retry_seconds)
+
+
+def from_environment(environment: Mapping[str, str] | None = None) -> tuple[str, str, str]:
+    """Returns address, key and external id as the environment gives them.
+
+    Raises:
+        ConfigurationError: one of them is missing.
+    """
+    given = os.environ if environment is None else environment
+    missing = [name for name in (URL, KEY, EXTERNAL_ID) if not given.get(name)]
+    if missing:
+        raise ConfigurationError(f"Set {', '.join(missing)} in the environment.")
+    return given[URL], given[KEY], given[EXTERNAL_ID]
+
+
+def base_address(url: str) -> str:
+    """Returns the base address of the API, of an address with or without `/api/v1`.
+
+    Raises:
+        ConfigurationError: it is no address of a service.
+    """
+    try:
+        parts = urlsplit(url.strip())
+        fits = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ConfigurationError("The address must be of the form https://host or https://host/api/v1.")
+    if parts.username is not None or parts.query or parts.fragment:
+        raise ConfigurationError("The address must have no user, no query and no fragment.")
+    path = parts.path.rstrip("/").removesuffix(BASE)
+    return f"{parts.scheme}://{parts.netloc}{path}{BASE}"

@@ -1,0 +1,25 @@
+"""A service for the tests of callers: it runs scripts in a time of its own, so that no test waits.
+
+api = FakeApi()
+api.workflow("Contract digest", script=[progress("page 1"), complete({"pages": 1})])
+run = api.client().runs.start("Contract digest").wait()
+assert run.result == {"pages": 1}
+"""
+
+from workflow_api_client.testing.calls import FakeRequest
+from workflow_api_client.testing.fake_api import FakeApi
+from workflow_api_client.testing.fake_clock import FakeClock
+from workflow_api_client.testing.fake_run import FakeRun
+from workflow_api_client.testing.script import Moment, approval, complete, fail, progress
+
+__all__ = [
+    "FakeApi",
+    "FakeClock",
+    "FakeRequest",
+    "FakeRun",
+    "Moment",
+    "approval",
+    "complete",
+    "fail",
+    "progress",
+]

@@ -1,0 +1,156 @@
+"""The fake service: workflows with scripts, and a transport for httpx that answers as the service does."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import httpx
+
+from workflow_api_client.async_client import AsyncClient
+from workflow_api_client.client import Client
+from workflow_api_client.settings import BASE
+from workflow_api_client.testing.answers import Refused
+from workflow_api_client.testing.calls import EXTERNAL_ID, KEY, Call, FakeRequest, State
+from workflow_api_client.testing.fake_clock import FakeClock
+from workflow_api_client.testing.fake_run import FakeRun
+from workflow_api_client.testing.script import Moment, complete
+
+URL: Final = "http://fake.invalid"
+
+
+class FakeApi:
+    """A service with scripted runs.
+
+    With `waits` it holds answers as `wait_seconds` asks, and with `streams` it sends events as they happen; an older
+    service does neither.
+
+    Attributes:
+        requests: What was received, in order.
+    """
+
+    def __init__(self, *, waits: bool = True, streams: bool = True) -> None:
+        self.requests: list[FakeRequest] = []
+        self._state = State(waits, streams)
+        self._faults: list[Callable[[], None]] = []
+
+    @property
+    def clock(self) -> FakeClock:
+        """The time of the service, and of the clients that it makes."""
+        return self._state.clock
+
+    @property
+    def runs(self) -> Mapping[str, FakeRun]:
+        """The runs by id."""
+        return self._state.runs
+
+    def workflow(
+        self,
+        name: str,
+        *,
+        script: Sequence[Moment] = (),
+        parameters: Sequence[Mapping[str, Any]] = (),
+        description: str = "",
+    ) -> str:
+        """Adds a workflow whose runs follow a script, by default one that completes at once; returns its id.
+
+        `parameters` are declarations as the API shows them; a `name` is enough.
+        """
+        workflow_id = f"wf_{next(self._state.numbers):026}"
+        now = self.clock.text()
+        self._state.workflows[workflow_id] = {
+            "workflow_id": workflow_id,
+            "name": name,
+            "description": description,
+            "status": "active",
+            "version": 1,
+            "readiness": {"ready": True, "reasons": []},
+            "max_run_hours": None,
+            "parallel_steps": 1,
+            "pii_policy": FakeRun("", ("", ""), {}, self.clock).detail()["pii_policy"],
+            "result_schema_version": None,
+            "created_at": now,
+            "updated_at": now,
+            "links": {
+                "self": f"{BASE}/workflows/{workflow_id}",
+                "parameters": f"{BASE}/workflows/{workflow_id}/parameters",
+                "runs": f"{BASE}/workflows/{workflow_id}/runs",
+            },
+        }
+        self._state.scripts[workflow_id] = tuple(script) or (complete(),)
+        blank = {"type": "string", "description": None, "required": False, "default": None}
+        self._state.parameters[workflow_id] = [{**blank, **declared} for declared in parameters]
+        return workflow_id
+
+    def client(self, **options: Any) -> Client:
+        """Returns a client of this service, in its time."""
+        given: dict[str, Any] = {"key": KEY, "external_id": EXTERNAL_ID, "clock": self.clock, **options}
+        return Client(URL, transport=self.transport(), **given)
+
+    def async_client(self, **options: Any) -> AsyncClient:
+        """Returns a client for tasks of this service, in its time."""
+        given: dict[str, Any] = {"key": KEY, "external_id": EXTERNAL_ID, "clock": self.clock, **options}
+        return AsyncClient(URL, transport=self.transport(), **given)
+
+    def transport(self) -> "FakeTransport":
+        """Returns what httpx sends requests through."""
+        return FakeTransport(self)
+
+    def refuse(
+        self, code: str, *, message: str = "", details: Any = None, retry_after: int | None = None, times: int = 1
+    ) -> None:
+        """Makes the next requests be refused, before anything is done."""
+
+        def fault() -> None:
+            raise Refused(code, message, details, retry_after)
+
+        self._faults += [fault] * times
+
+    def break_connection(self, *, sent: bool = True, times: int = 1) -> None:
+        """Makes the next requests end without an answer; those that were sent may have been received."""
+
+        def fault() -> None:
+            raise httpx.ReadError("broken by the script") if sent else httpx.ConnectError("refused by the script")
+
+        self._faults += [fault] * times
+
+    def cut(self, after_bytes: int, *, cleanly: bool = False) -> None:
+        """Makes the next download or stream of events break off after so many bytes, or end there as if whole."""
+        self._state.cuts.append((after_bytes, cleanly))
+
+    def handle(self, request: httpx.Request, content: bytes) -> httpx.Response:
+        """Answers a request."""
+        request_id = request.headers.get("X-Request-Id", "fake")
+        path = request.url.raw_path.decode().partition("?")[0].removeprefix(BASE)
+        received = FakeRequest(
+            request.method,
+            path,
+            dict(request.url.params),
+            dict(request.headers),
+            json.loads(content) if content else None,
+            self.clock.now(),
+        )
+        self.requests.append(received)
+        try:
+            if self._faults:
+                self._faults.pop(0)()
+            self._state.catch_up()
+            answer = Call(self._state, received).answer()
+        except Refused as refused:
+            answer = refused.answer(request_id)
+        answer.headers["X-Request-Id"] = request_id
+        return answer
+
+
+class FakeTransport(httpx.BaseTransport, httpx.AsyncBaseTransport):
+    """Sends requests of both kinds of clients to a fake service."""
+
+    def __init__(self, api: FakeApi) -> None:
+        self._api = api
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Returns the answer."""
+        return self._api.handle(request, request.read())
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Returns the answer."""
+        return self._api.handle(request, await request.aread())

@@ -1,0 +1,89 @@
+"""What happens in a run of the fake service."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Something that happens `after` seconds behind what happened before."""
+
+    after: float
+
+
+@dataclass(frozen=True)
+class Said(Moment):
+    """A step reports progress."""
+
+    message: str
+    data: Mapping[str, Any]
+    step: str
+
+
+@dataclass(frozen=True)
+class Asked(Moment):
+    """The run waits for a person, who decides after so many seconds, or never."""
+
+    title: str
+    decision: Literal["approved", "rejected"] | None
+    decided_after: float
+
+
+@dataclass(frozen=True)
+class Completed(Moment):
+    """The run completes."""
+
+    result: Any
+    outputs: Mapping[str, bytes]
+    summary: str | None
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Failed(Moment):
+    """The run fails."""
+
+    code: str
+    message: str
+    outputs: Mapping[str, bytes] = field(default_factory=dict)
+
+
+def progress(message: str, *, step: str = "work", after: float = 1.0, **data: Any) -> Moment:
+    """Returns that a step reports progress."""
+    return Said(after, message, data, step)
+
+
+def approval(
+    title: str,
+    *,
+    decision: Literal["approved", "rejected"] | None = "approved",
+    decided_after: float = 60.0,
+    after: float = 1.0,
+) -> Moment:
+    """Returns that the run waits for a person; without a `decision` for as long as the test lasts."""
+    return Asked(after, title, decision, decided_after)
+
+
+def complete(
+    result: Any = None,
+    *,
+    outputs: Mapping[str, bytes | str] | None = None,
+    summary: str | None = None,
+    warnings: tuple[str, ...] = (),
+    after: float = 1.0,
+) -> Moment:
+    """Returns that the run completes with a result, and with files by their path as `step/name`."""
+    files = {
+        path: content.encode() if isinstance(content, str) else content for path, content in (outputs or {}).items()
+    }
+    return Completed(after, result, files, summary, warnings)
+
+
+def fail(message: str, *, code: str = "node_failed", after: float = 1.0) -> Moment:
+    """Returns that the run fails."""
+    return Failed(after, code, message)
+
+
+def _bytes_of(content: bytes | str) -> bytes:
+    return content.encode() if isinstance(content, str) else content

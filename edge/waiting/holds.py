@@ -1,0 +1,189 @@
+"""The calls that this edge holds: by run, so that a change wakes them, and by key, so that a key's end ends them."""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
+from typing import Final, Self
+
+from edge.admission.call import Call
+from edge.admission.checks import check_again
+from edge.admission.keyring import Key
+from edge.errors import Refusal
+from edge.settings import EdgeSettings
+
+_CHECK_SECONDS: Final = 1.0
+# The rest is left to callers that are not held.
+_SHARE_OF_CONNECTIONS: Final = 0.8
+
+_LOG = logging.getLogger(__name__)
+
+
+class Hold:
+    """One held call, from before its first read on, so that no change after it is missed."""
+
+    __slots__ = ("_holds", "_waiter", "_woken", "call", "ended", "lost", "on_refused", "refusal", "run_id")
+
+    def __init__(self, holds: "Holds", call: Call, run_id: str) -> None:
+        self.call = call
+        self.run_id = run_id
+        self.ended = False
+        """Whether the edge is about to stop."""
+        self.lost = False
+        """Whether the caller has gone."""
+        self.refusal: Refusal | None = None
+        """Why the key may not call any more."""
+        self.on_refused: Callable[[], None] | None = None
+        self._holds = holds
+        self._woken = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def over(self) -> bool:
+        """Returns whether there is nothing to wait for any more, whatever comes."""
+        return self.ended or self.lost or self.refusal is not None
+
+    def wake(self) -> None:
+        """Ends the wait, or the next one."""
+        self._woken = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def wait(self, seconds: float) -> bool:
+        """Returns True once woken, and False after so many seconds."""
+        if not self._woken and seconds > 0:
+            loop = asyncio.get_running_loop()
+            waiter = self._waiter = loop.create_future()
+            began = loop.time()
+            timer = loop.call_later(seconds, _settle, waiter)
+            try:
+                await waiter
+            finally:
+                timer.cancel()
+                self._waiter = None
+                self.call.waited += loop.time() - began
+        woken, self._woken = self._woken, False
+        return woken
+
+    def lose(self) -> None:
+        """Ends the wait of a caller that has gone."""
+        self.lost = True
+        self.wake()
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Ends the wait of a caller that may not call any more."""
+        self.refusal = refusal
+        self.wake()
+        if self.on_refused is not None:
+            self.on_refused()
+
+    def close(self) -> None:
+        """Ends the hold."""
+        self.call.request.connection.on_lost = None
+        self._holds.remove(self)
+
+
+class Holds:
+    """All held calls of one edge."""
+
+    def __init__(self, settings: EdgeSettings, clock: Callable[[], int], wanted: Callable[[], None]) -> None:
+        """Takes what is to be called when the first call is held."""
+        self._most_of_key = settings.held_per_key
+        self._most = int(settings.connections * _SHARE_OF_CONNECTIONS)
+        self._clock = clock
+        self._wanted = wanted
+        self._of_run: dict[str, set[Hold]] = defaultdict(set)
+        self._of_key: dict[str, set[Hold]] = defaultdict(set)
+        self._task: asyncio.Task[None] | None = None
+        self.count = 0
+        """How many calls are held."""
+        self.ended = False
+
+    def open(self, call: Call, run_id: str) -> Hold | None:
+        """Holds a call; None where it must be answered at once."""
+        of_key = self._of_key.get(call.key_id, ())
+        if self.ended or len(of_key) >= self._most_of_key or self.count >= self._most:
+            return None
+        hold = Hold(self, call, run_id)
+        self._of_run[run_id].add(hold)
+        self._of_key[call.key_id].add(hold)
+        self.count += 1
+        call.request.connection.on_lost = hold.lose
+        if self.count == 1:
+            self._wanted()
+        if self._task is None:
+            self._task = asyncio.create_task(self._check_keys())
+        return hold
+
+    def remove(self, hold: Hold) -> None:
+        """Forgets a call that is not held any more."""
+        of_run = self._of_run.get(hold.run_id, set())
+        if hold not in of_run:
+            return
+        self.count -= 1
+        for held, name in ((self._of_run, hold.run_id), (self._of_key, hold.call.key_id)):
+            held[name].discard(hold)
+            if not held[name]:
+                del held[name]
+
+    def changed(self, run_ids: Iterable[str]) -> None:
+        """Wakes the calls that wait for these runs."""
+        for run_id in run_ids:
+            for hold in self._of_run.get(run_id, ()):
+                hold.wake()
+
+    def any_changed(self) -> None:
+        """Wakes all calls."""
+        for hold in self._all():
+            hold.wake()
+
+    async def end(self) -> None:
+        """Answers all held calls now, and holds none any more."""
+        self.ended = True
+        for hold in self._all():
+            hold.ended = True
+            hold.wake()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def _all(self) -> Collection[Hold]:
+        return [hold for of_run in self._of_run.values() for hold in of_run]
+
+    async def _check_keys(self) -> None:
+        while True:
+            await asyncio.sleep(_CHECK_SECONDS)
+            try:
+                now_ms = self._clock()
+                for of_key in tuple(self._of_key.values()):
+                    _end_refused(tuple(of_key), now_ms)
+            except Exception:  # noqa: BLE001 - one failure does not end the checks
+                _LOG.exception("The keys of held calls could not be checked")
+
+
+def _end_refused(of_key: Collection[Hold], now_ms: int) -> None:
+    """Ends the holds of one key that may not call any more; where nothing changed, that is asked once for all."""
+    unchanged: Key | None = None
+    for hold in of_key:
+        key = hold.call.key
+        if key is unchanged or hold.refusal is not None:
+            continue
+        if hold.call.key_unchanged(now_ms):
+            # While two secrets work, it depends on the call which of them ends.
+            unchanged = None if key.previous_until_ms else key
+            continue
+        try:
+            check_again(hold.call, now_ms)
+        except Refusal as refusal:
+            hold.refuse(refusal)
+
+
+def _settle(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_result(None)

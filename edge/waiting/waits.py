@@ -1,0 +1,129 @@
+"""Answers of GET run and GET events that wait (contract 14.16, 14.17, 17.14)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from edge.admission.call import Call
+from edge.errors import Refusal
+from edge.waiting.follower import RunChangesFollower
+from edge.waiting.holds import Hold
+from workflow_api.v1.runs_pb2 import (
+    RUN_STATUS_CANCELLED,
+    RUN_STATUS_COMPLETED,
+    RUN_STATUS_FAILED,
+    GetRunRequest,
+    ListRunEventsRequest,
+    ListRunEventsResponse,
+    Run,
+    RunSummary,
+)
+
+T = TypeVar("T")
+
+Read = Callable[[], Awaitable[T]]
+
+FINISHED: Final = frozenset({RUN_STATUS_COMPLETED, RUN_STATUS_FAILED, RUN_STATUS_CANCELLED})
+
+POLL_SECONDS: Final = 2.0
+"""How often a held call reads while nothing tells the edge of changes."""
+
+
+# How long a call may outlast its time because a read is under way.
+_LAST_READ_SECONDS: Final = 1.0
+
+
+class Waits:
+    """Holds calls until their answer is new, or their time is over."""
+
+    def __init__(self, follower: RunChangesFollower) -> None:
+        self._follower = follower
+
+    async def run(self, call: Call, request: GetRunRequest, read: Callable[[GetRunRequest], Awaitable[Run]]) -> Run:
+        """Returns the run once its status or counts change, or the caller's tags match no more; raises as `read`."""
+        seconds, tags = request.wait.seconds, tuple(request.if_none_match)
+        again = GetRunRequest(run_id=request.run_id)
+        came: list[RunSummary] = []
+
+        def new(run: Run) -> bool:
+            if not came:
+                came.append(RunSummary(status=run.summary.status, counts=run.summary.counts))
+            return (
+                run.summary.status in FINISHED
+                or (run.summary.status, run.summary.counts) != (came[0].status, came[0].counts)
+                or (bool(tags) and not _has(tags, run))
+            )
+
+        run = await self._wait(call, request.run_id, seconds, lambda: read(again), new)
+        return Run(etag=run.etag, not_modified=True) if run.etag and _has(tags, run) else run
+
+    async def events(
+        self,
+        call: Call,
+        request: ListRunEventsRequest,
+        read: Callable[[ListRunEventsRequest], Awaitable[ListRunEventsResponse]],
+    ) -> ListRunEventsResponse:
+        """Returns events once there is one, or there will be none in this segment; raises as `read`."""
+        again = ListRunEventsRequest()
+        again.CopyFrom(request)
+        again.ClearField("wait")
+        came: list[str] = []
+
+        def new(page: ListRunEventsResponse) -> bool:
+            if not came:
+                came.append(page.segment_id)
+            return (
+                bool(page.events)
+                or page.run_status in FINISHED
+                or page.segment_id != came[0]
+                or (bool(request.segment) and _ended(page))
+            )
+
+        return await self._wait(call, request.run_id, request.wait.seconds, lambda: read(again), new)
+
+    async def _wait(self, call: Call, run_id: str, seconds: int, read: Read[T], new: Callable[[T], bool]) -> T:
+        hold = self._follower.holds.open(call, run_id)
+        if hold is None:
+            return await read()
+        with hold:
+            return await self._read_until_new(hold, asyncio.get_running_loop().time() + seconds, read, new)
+
+    async def _read_until_new(self, hold: Hold, until: float, read: Read[T], new: Callable[[T], bool]) -> T:
+        """Returns the newest answer; one that was read since the call came is true at its end, too, if none is newer.
+
+        So a backend that goes away meanwhile does not turn a call that waits into an error.
+        """
+        loop = asyncio.get_running_loop()
+        latest = await read()
+        behind = False
+        while not new(latest):
+            left = until - loop.time()
+            if left <= 0 or hold.over:
+                break
+            woken = await hold.wait(left if self._follower.following and not behind else min(left, POLL_SECONDS))
+            if not woken and self._follower.following and not behind:
+                break
+            if hold.lost or hold.refusal is not None:
+                break
+            try:
+                async with asyncio.timeout(max(_LAST_READ_SECONDS, until - loop.time())):
+                    latest = await read()
+                behind = False
+            except Refusal as refusal:
+                if refusal.status < 500:
+                    raise
+                behind = True
+            except TimeoutError:
+                behind = True
+        if hold.refusal is not None:
+            raise hold.refusal
+        return latest
+
+
+def _has(tags: tuple[str, ...], run: Run) -> bool:
+    return any(tag in {"*", run.etag} for tag in tags)
+
+
+def _ended(page: ListRunEventsResponse) -> bool:
+    """Returns whether the segment that was read takes no more events."""
+    return any(one.segment_id == page.segment_id and one.HasField("ended_at") for one in page.segments)

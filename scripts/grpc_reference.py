@@ -1,0 +1,95 @@
+"""Writes the tables of docs/grpc.md from the options of the protos; with `--check` fails where they differ."""
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import Final
+
+import grpc
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.descriptor_pb2 import MethodOptions
+
+from contract.reasons import BY_REASON, ErrorRule
+from contract.spellings import SCOPE_SPELLINGS
+from edge.services import FILES
+from workflow_api.v1 import options_pb2
+
+PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "grpc.md"
+_TABLE: Final = re.compile(r"<!-- (?P<name>rpcs|errors) -->\n(?:\|[^\n]*\n)*")
+_CODES: Final = {code.value[0]: code.name for code in grpc.StatusCode}
+
+
+def with_tables(page: str) -> str:
+    """Returns the page with both tables as the protos have them.
+
+    Raises:
+        ValueError: the page lacks a table.
+    """
+    wanted = {"rpcs": _rpcs(), "errors": _errors()}
+    if missing := wanted.keys() - {found["name"] for found in _TABLE.finditer(page)}:
+        raise ValueError(f"docs/grpc.md needs one line `<!-- NAME -->` each for: {sorted(missing)}")
+    return _TABLE.sub(lambda found: f"<!-- {found['name']} -->\n{wanted[found['name']]}", page)
+
+
+def _rpcs() -> str:
+    services = sorted(
+        (service for file in FILES for service in file.services_by_name.values()), key=lambda service: service.name
+    )
+    head = "| RPC | Roles that may call it | In the name of a key | Repeatable |\n|---|---|---|---|\n"
+    return head + "".join(_row(service, method) for service in services for method in service.methods)
+
+
+def _row(service: ServiceDescriptor, method: MethodDescriptor) -> str:
+    rules = method.GetOptions().Extensions[options_pb2.method_rules]
+    name = f"`{service.name}/{method.name}`{', a stream' if method.server_streaming else ''}"
+    roles = ", ".join(sorted(f"`{_role(role)}`" for role in rules.callers))
+    repeatable = method.GetOptions().idempotency_level != MethodOptions.IDEMPOTENCY_UNKNOWN
+    return _line(name, roles, _for_a_key(rules), "yes" if repeatable else "")
+
+
+def _role(role: int) -> str:
+    return options_pb2.CallerRole.Name(options_pb2.CallerRole.ValueType(role)).removeprefix("CALLER_ROLE_").lower()
+
+
+def _for_a_key(rules: options_pb2.MethodRules) -> str:
+    if rules.access == options_pb2.ACCESS_SCOPE:
+        return f"scope `{SCOPE_SPELLINGS[rules.scope]}`"
+    return {options_pb2.ACCESS_ANY_KEY: "any key", options_pb2.ACCESS_PUBLIC: "without one"}.get(rules.access, "")
+
+
+def _errors() -> str:
+    head = "| `reason` | Status | HTTP | Message | Beside it |\n|---|---|---|---|---|\n"
+    return head + "".join(_error(rule) for rule in sorted(BY_REASON.values(), key=lambda rule: rule.code))
+
+
+def _error(rule: ErrorRule) -> str:
+    details = ["`BadRequest`"] if rule.problem_list else []
+    details += ["`PreconditionFailure`" for detail in rule.details if detail.list]
+    details += [f"metadata `{detail.name}`" for detail in rule.details if not detail.list and not detail.link]
+    details += [f"`RetryInfo`, {rule.retry_after} s"] if rule.retry_after else []
+    return _line(
+        f"`{rule.code.upper()}`", f"`{_CODES[rule.grpc_code]}`", str(rule.http_status), rule.message, ", ".join(details)
+    )
+
+
+def _line(*cells: str) -> str:
+    return "|" + "".join(f" {cell} |" if cell else " |" for cell in cells) + "\n"
+
+
+def main() -> int:
+    """Rewrites the page, or with `--check` compares it; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="change nothing; exit with 1 if something would change")
+    check = parser.parse_args().check
+    page = PAGE.read_text(encoding="utf-8")
+    wanted = with_tables(page)
+    if page != wanted and check:
+        print("docs/grpc.md differs from the protos: run scripts/grpc_reference.py", file=sys.stderr)
+        return 1
+    PAGE.write_text(wanted, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""The steps of docs/clients.md run as they are written, against the real service."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.client import Caller
+from tests.support.service import Service
+
+pytestmark = pytest.mark.long
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
+FILES = {"digest/digest.md", "top-words/top-words.csv", "result.json"}
+NPM_PACKAGES = ("openapi-fetch", "openapi-typescript", "typescript", "@types/node")
+
+
+def snippet(language: str) -> str:
+    [found] = re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    return str(found)
+
+
+@pytest.fixture(scope="module")
+def digesting(service: Service, caller: Caller) -> dict[str, str]:
+    """The environment of a caller of a service that has the example."""
+    service.admin.apply((ROOT / "examples" / "text-digest.yaml").read_text(encoding="utf-8"))
+    host, port = caller.address
+    return {
+        **os.environ,
+        "PYTHONPATH": str(ROOT / "clients" / "python"),
+        "WORKFLOW_API_URL": f"http://{host}:{port}",
+        "WORKFLOW_API_KEY": caller.key,
+        "WORKFLOW_API_EXTERNAL_ID": caller.external_id,
+    }
+
+
+def run(folder: Path, environment: dict[str, str], *command: str) -> str:
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def erased(caller: Caller) -> dict[str, Any]:
+    """The newest run, which the steps erased at their end."""
+    newest = caller.get("/runs", limit=1).json()["items"][0]
+    record = caller.run(newest["run_id"])
+    assert record["status"] == "completed"
+    assert record["data_purged_at"] is not None
+    return record
+
+
+def files_of(path: Path) -> set[str]:
+    with zipfile.ZipFile(path) as archive:
+        return set(archive.namelist())
+
+
+def test_the_steps_in_curl(digesting: dict[str, str], caller: Caller, tmp_path: Path) -> None:
+    for program in ("curl", "jq"):
+        if shutil.which(program) is None:
+            pytest.skip(f"needs {program}")
+    told = run(tmp_path, digesting, "bash", "-c", snippet("bash"))
+    assert json.loads(told[: told.rindex("}") + 1])["result"]["words"] == 6
+    assert told.strip().endswith(erased(caller)["data_purged_at"])
+    assert files_of(tmp_path / "run.zip") == FILES
+
+
+def test_the_steps_in_python(digesting: dict[str, str], caller: Caller, tmp_path: Path) -> None:
+    told = run(tmp_path, digesting, sys.executable, "-c", snippet("python"))
+    assert "run.completed" in told
+    assert "'words': 6" in told
+    assert (tmp_path / "made" / "digest" / "digest.md").is_file()
+    erased(caller)
+
+
+@pytest.mark.optional
+def test_the_steps_in_typescript(digesting: dict[str, str], caller: Caller, tmp_path: Path) -> None:
+    if shutil.which("npm") is None:
+        pytest.skip("needs npm")
+    (tmp_path / "package.json").write_text('{"type": "module", "private": true}')
+    (tmp_path / "steps.ts").write_text(snippet("typescript"))
+    installed = subprocess.run(
+        ["npm", "install", "--silent", "--no-audit", "--no-fund", *NPM_PACKAGES],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    if installed.returncode:
+        pytest.skip("needs a registry of npm packages")
+    run(
+        tmp_path,
+        digesting,
+        "npx",
+        "openapi-typescript",
+        f"{digesting['WORKFLOW_API_URL']}/openapi.json",
+        "-o",
+        "api.ts",
+    )
+    options = ("--strict", "--target", "es2022", "--module", "nodenext", "--types", "node", "--skipLibCheck")
+    run(tmp_path, digesting, "npx", "tsc", *options, "steps.ts")
+    told = run(tmp_path, digesting, "node", "steps.js")
+    assert told.startswith("completed ")
+    assert '"words":6' in told
+    assert files_of(tmp_path / "run.zip") == FILES
+    erased(caller)

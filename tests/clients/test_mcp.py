@@ -1,0 +1,232 @@
+"""Workflows as tools of the Model Context Protocol, called with that protocol's own client."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.shared.exceptions import MCPError
+
+from tests.support.client import Caller
+from tests.support.poll import until
+from tests.support.ports import answers, reserved_port
+from workflow_api_client.mcp.command import main
+from workflow_api_client.mcp.server import WorkflowTools
+from workflow_api_client.testing import FakeApi, approval, complete, fail, progress
+
+SOURCE = Path(__file__).parents[2] / "clients" / "python"
+DECLARED: list[dict[str, Any]] = [
+    {"name": "pages", "type": "integer", "required": True, "minimum": 1, "description": "How many."},
+    {"name": "tone", "type": "string", "enum": ["dry", "warm"], "default": "dry"},
+]
+
+
+@asynccontextmanager
+async def connected(api: FakeApi) -> AsyncIterator[Client]:
+    async with api.async_client() as client, Client(WorkflowTools(client).server()) as tools:
+        yield tools
+
+
+async def called(api: FakeApi, name: str, arguments: dict[str, Any] | None = None) -> Any:
+    async with connected(api) as tools:
+        return await tools.call_tool(name, arguments or {})
+
+
+def test_every_workflow_is_a_tool_with_the_declared_parameters(api: FakeApi) -> None:
+    api.workflow("Contract digest", parameters=DECLARED, description="Digests a contract.")
+    api.workflow("Contract: digest!")
+
+    async def listed() -> dict[str, Any]:
+        async with connected(api) as tools:
+            return {tool.name: tool for tool in (await tools.list_tools()).tools}
+
+    tools = asyncio.run(listed())
+    assert len(tools) == 4
+    assert {"contract_digest", "run_status", "cancel_run"} < tools.keys()
+    digest = tools["contract_digest"]
+    assert digest.title == "Contract digest"
+    assert digest.description.startswith("Digests a contract.")
+    assert digest.input_schema["required"] == ["pages"]
+    assert digest.input_schema["properties"]["pages"] == {"type": "integer", "minimum": 1, "description": "How many."}
+    assert digest.input_schema["properties"]["tone"] == {"type": "string", "enum": ["dry", "warm"], "default": "dry"}
+    assert digest.input_schema["properties"]["input_text"]["type"] == "string"
+
+
+def test_a_call_gives_progress_the_result_and_links_to_outputs(api: FakeApi) -> None:
+    script = [progress("page 1"), complete({"pages": 1}, outputs={"work/a b.txt": "hello", "work/b.bin": b"\xff"})]
+    api.workflow("Digest", parameters=DECLARED, script=script)
+
+    async def work() -> tuple[list[str | None], Any, Any, Any]:
+        seen: list[str | None] = []
+
+        async def note(progress: float, total: float | None, message: str | None) -> None:
+            seen.append(message)
+
+        async with connected(api) as tools:
+            arguments = {"pages": 3, "input_text": "hi"}
+            result = await tools.call_tool("digest", arguments, progress_callback=note)
+            links = {link.name: link.uri for link in result.content if link.type == "resource_link"}
+            text = await tools.read_resource(links["work/a b.txt"])
+            return seen, result, text.contents[0], (await tools.read_resource(links["work/b.bin"])).contents[0]
+
+    seen, result, text, blob = asyncio.run(work())
+    assert "step.progress work page 1" in seen
+    [run] = api.runs.values()
+    assert run.given == {"parameters": {"pages": 3}, "input_text": "hi"}
+    assert not result.is_error
+    assert result.structured_content["result"] == {"pages": 1}
+    assert [each["path"] for each in result.structured_content["outputs"]] == [
+        "result.json",
+        "work/a b.txt",
+        "work/b.bin",
+    ]
+    assert (text.text, blob.blob) == ("hello", "/w==")
+
+
+def test_a_failure_and_a_refusal_are_told_as_errors(api: FakeApi) -> None:
+    api.workflow("Digest", parameters=DECLARED, script=[fail("the sky fell")])
+    failed = asyncio.run(called(api, "digest", {"pages": 1}))
+    assert failed.is_error
+    assert failed.structured_content["error"] == {"code": "node_failed", "message": "the sky fell"}
+    refused = asyncio.run(called(api, "digest"))
+    assert refused.is_error
+    assert refused.structured_content["code"] == "invalid_parameters"
+    assert refused.structured_content["details"][0]["name"] == "pages"
+
+
+def test_an_approval_is_told_as_such_and_the_run_can_be_asked_for_later(api: FakeApi) -> None:
+    api.workflow("Digest", script=[approval("Plausible?", decided_after=500), complete({"pages": 1})])
+
+    async def work() -> tuple[Any, Any, Any]:
+        async with connected(api) as tools:
+            parked = await tools.call_tool("digest", {})
+            run_id = parked.structured_content["run_id"]
+            still = await tools.call_tool("run_status", {"run_id": run_id})
+            api.clock.sleep(1000)
+            return parked, still, await tools.call_tool("run_status", {"run_id": run_id, "wait_seconds": 60})
+
+    parked, still, done = asyncio.run(work())
+    for result in (parked, still):
+        assert not result.is_error
+        assert result.structured_content["status"] == "waiting_for_approval"
+        assert result.structured_content["waits_for"] == [{"title": "Plausible?", "instructions": None}]
+        assert "waits for a person to decide: Plausible?" in result.content[0].text
+    assert done.structured_content["result"] == {"pages": 1}
+
+
+def test_a_run_is_cancelled_by_tool(api: FakeApi) -> None:
+    api.workflow("Digest", script=[approval("?", decision=None)])
+
+    async def work() -> Any:
+        async with connected(api) as tools:
+            run_id = (await tools.call_tool("digest", {})).structured_content["run_id"]
+            return await tools.call_tool("cancel_run", {"run_id": run_id, "reason": "enough"})
+
+    assert asyncio.run(work()).structured_content["status"] == "cancelled"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("no_such_tool", {}),
+        ("run_status", {}),
+        ("run_status", {"run_id": 7}),
+        ("run_status", {"run_id": "run_1", "wait_seconds": 601}),
+    ],
+)
+def test_a_call_that_does_not_fit_is_refused(api: FakeApi, name: str, arguments: dict[str, Any]) -> None:
+    async def work() -> None:
+        async with connected(api) as tools:
+            with pytest.raises(MCPError):
+                await tools.call_tool(name, arguments)
+
+    asyncio.run(work())
+
+
+def test_no_other_resource_is_served(api: FakeApi) -> None:
+    async def work() -> None:
+        async with connected(api) as tools:
+            for uri in ("file:///etc/passwd", "workflow-output://", "workflow-output://run_unknown/a.txt"):
+                with pytest.raises(MCPError):
+                    await tools.read_resource(uri)
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:8900", "[::]:8900", "127.0.0.2:1", "127.0.0.1", "example.org:1"])
+def test_over_http_it_listens_on_this_machine_alone(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--http", address])
+    assert "--http: must be" in capsys.readouterr().err
+
+
+def environment(caller: Caller) -> dict[str, str]:
+    host, port = caller.address
+    return {
+        "PYTHONPATH": str(SOURCE),
+        "WORKFLOW_API_URL": f"http://{host}:{port}",
+        "WORKFLOW_API_KEY": caller.key,
+        "WORKFLOW_API_EXTERNAL_ID": caller.external_id,
+    }
+
+
+async def exercised(tools: Client, caller: Caller) -> None:
+    """Runs a workflow of the real service, and cancels a call."""
+    names = [tool.name for tool in (await tools.list_tools()).tools]
+    assert {"echo", "sleep", "park"} <= set(names)
+    echoed = await tools.call_tool("echo", {"input_text": "hello"})
+    assert echoed.structured_content["result"]["text"] == "hello"
+    parked = await tools.call_tool("park", {})
+    assert parked.structured_content["waits_for"][0]["title"] == "May it go on?"
+    begun = asyncio.Event()
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        begun.set()
+
+    call = asyncio.create_task(tools.call_tool("sleep", {"seconds": 120}, progress_callback=note))
+    await begun.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+
+    def cancelled() -> bool:
+        items = caller.get("/runs", status="cancelled").json()["items"]
+        return any(item["workflow_name"] == "Sleep" for item in items)
+
+    await asyncio.to_thread(until, cancelled, "the cancel of a call to cancel its run")
+
+
+def test_it_serves_the_real_workflows_over_stdio(caller: Caller) -> None:
+    command = StdioServerParameters(
+        command=sys.executable, args=["-m", "workflow_api_client.mcp.command"], env=environment(caller)
+    )
+
+    async def work() -> None:
+        async with Client(stdio_client(command)) as tools:
+            await exercised(tools, caller)
+
+    asyncio.run(work())
+
+
+@pytest.mark.long
+def test_it_serves_the_real_workflows_over_streamable_http(caller: Caller) -> None:
+    async def work(port: int) -> None:
+        server = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "workflow_api_client.mcp.command", "--http", f"127.0.0.1:{port}"),
+            env=environment(caller),
+        )
+        try:
+            await asyncio.to_thread(until, lambda: answers(port), "the server to listen")
+            async with Client(f"http://127.0.0.1:{port}/mcp") as tools:
+                await exercised(tools, caller)
+        finally:
+            server.terminate()
+            await server.wait()
+
+    with reserved_port() as port:
+        asyncio.run(work(port))

@@ -1,0 +1,21 @@
+"""Checks of schemas and code of manifests without processes of their own, for texts that tests trust."""
+
+from typing import Any
+
+from backend.schemas.rules import schema_problem
+from backend.schemas.source_code import CodeProblem, code_problem
+
+
+class UnboundedChecks:
+    """The checks themselves, in this process."""
+
+    def schema_problem(self, schema: Any, *, answer: bool) -> str | None:
+        """Returns the problem of a schema, or None."""
+        return schema_problem(schema, answer=answer)
+
+    def code_problem(self, text: str | bytes, *, defines: str | None = None) -> CodeProblem | None:
+        """Returns the problem of source text, or None."""
+        return code_problem(text, defines=defines)
+
+
+UNBOUNDED = UnboundedChecks()

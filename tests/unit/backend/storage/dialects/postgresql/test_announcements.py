@@ -1,0 +1,110 @@
+"""What one process announces, others hear."""
+
+import threading
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+
+import psycopg
+
+from backend.storage.announcements import Listener
+from backend.storage.database import Tx
+from backend.storage.dialects.postgresql.announcements import _PAYLOAD_BYTES, _payloads
+from backend.storage.dialects.postgresql.database import PostgresqlDatabase
+from tests.support.poll import until
+
+
+class Heard:
+    """A listener that keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.missed = 0
+        self._lock = threading.Lock()
+
+    def __call__(self, names: Collection[str] | None) -> None:
+        with self._lock:
+            if names is None:
+                self.missed += 1
+            else:
+                self.names |= set(names)
+
+
+@contextmanager
+def process(url: str, listener: Listener | None = None) -> Iterator[PostgresqlDatabase]:
+    """A database as another process opens it."""
+    database = PostgresqlDatabase(url, 2)
+    if listener is not None:
+        database.listen(listener)
+    try:
+        yield database
+    finally:
+        database.close()
+
+
+def announcing(*names: str) -> Callable[[Tx], None]:
+    def work(tx: Tx) -> None:
+        for name in names:
+            tx.announce(name)
+
+    return work
+
+
+def listening(heard: Heard) -> Callable[[], bool]:
+    # The first connection, too, may have missed what was before it.
+    return lambda: heard.missed > 0
+
+
+def test_a_change_is_announced_to_every_process_once_it_is_durable(url: str) -> None:
+    here, there = Heard(), Heard()
+    with process(url, here) as one, process(url, there):
+        until(listening(there), "the other process to listen")
+        one.write(announcing("run_1", "run_2"), lock_key="a")
+        assert here.names == {"run_1", "run_2"}
+        until(lambda: there.names == {"run_1", "run_2"}, "the announcement")
+
+
+def test_a_change_that_fails_is_not_announced(url: str) -> None:
+    here = Heard()
+    with process(url, here) as one:
+
+        def work(tx: Tx) -> None:
+            tx.announce("run_1")
+            raise ZeroDivisionError
+
+        with suppress(ZeroDivisionError):
+            one.write(work, lock_key="a")
+        assert here.names == set()
+
+
+def test_a_listener_that_lost_its_connection_is_told_that_it_may_have_missed_something(url: str) -> None:
+    there = Heard()
+    with process(url) as one, process(url, there), psycopg.connect(url, autocommit=True) as admin:
+        until(listening(there), "the other process to listen")
+        admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND query LIKE 'LISTEN%'"
+        )
+        until(lambda: there.missed > 1, "the process to listen again")
+        one.write(announcing("run_1"), lock_key="a")
+        until(lambda: there.names == {"run_1"}, "the announcement")
+
+
+def test_announcements_outlast_the_connection_that_sends_them(url: str) -> None:
+    there = Heard()
+    with process(url) as one, process(url, there), psycopg.connect(url, autocommit=True) as admin:
+        until(listening(there), "the other process to listen")
+        one.write(announcing("run_1"), lock_key="a")
+        until(lambda: there.names == {"run_1"}, "the announcement")
+        admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND query LIKE 'SELECT pg_notify%'"
+        )
+        one.write(announcing("run_2"), lock_key="a")
+        until(lambda: there.names == {"run_1", "run_2"}, "the announcement")
+
+
+def test_no_payload_exceeds_what_the_server_takes() -> None:
+    names = [f"run_{number:026}" for number in range(1_000)]
+    payloads = list(_payloads("sender", names))
+    assert max(map(len, payloads)) <= _PAYLOAD_BYTES
+    assert [name for payload in payloads for name in payload.split(" ")[1:]] == names

@@ -1,0 +1,72 @@
+import threading
+from collections.abc import Collection
+
+import pytest
+
+from backend.run_changes import RunChanges
+from backend.storage.announcements import Listener
+
+
+class Database:
+    """A database that announces what a test wants."""
+
+    def listen(self, listener: Listener) -> None:
+        self._listener = listener
+
+    def announce(self, names: Collection[str] | None) -> None:
+        self._listener(names)
+
+
+@pytest.fixture
+def database() -> Database:
+    return Database()
+
+
+@pytest.fixture
+def changes(database: Database) -> RunChanges:
+    return RunChanges(database)  # type: ignore[arg-type] # what it uses of one
+
+
+def test_a_subscription_has_the_changes_of_its_run_and_one_to_all_those_of_every_run(
+    database: Database, changes: RunChanges
+) -> None:
+    one, every = changes.subscribe("a"), changes.subscribe()
+    database.announce(["a", "b"])
+    assert one.take() == ({"a"}, False)
+    assert every.take() == ({"a", "b"}, False)
+    assert one.take() == (set(), False)
+    one.close()
+    database.announce(["a"])
+    assert one.take() == (set(), False)
+
+
+def test_what_may_have_been_missed_is_told_to_all(database: Database, changes: RunChanges) -> None:
+    subscriptions = [changes.subscribe("a"), changes.subscribe()]
+    database.announce(None)
+    assert [subscription.take() for subscription in subscriptions] == [(set(), True)] * 2
+
+
+def test_a_change_before_the_wait_is_not_missed(database: Database, changes: RunChanges) -> None:
+    subscription = changes.subscribe("a")
+    called = threading.Event()
+    database.announce(["a"])
+    subscription.wait(60)
+    subscription.call_back(called.set)
+    assert called.is_set()
+
+
+def test_a_call_back_is_called_once(database: Database, changes: RunChanges) -> None:
+    subscription = changes.subscribe("a")
+    calls: list[int] = []
+    subscription.call_back(lambda: calls.append(1))
+    assert calls == []
+    database.announce(["a"])
+    database.announce(["a"])
+    assert calls == [1]
+
+
+def test_the_end_is_told_also_to_later_subscriptions(changes: RunChanges) -> None:
+    before = changes.subscribe("a")
+    changes.end()
+    assert before.ended
+    assert changes.subscribe("b").ended

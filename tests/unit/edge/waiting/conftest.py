@@ -1,0 +1,122 @@
+"""Runs in memory, whose changes a started edge is told of."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from edge.errors import Refusal
+from tests.unit.edge.conftest import Service
+from tests.unit.edge.services import CREDENTIALS, EDGE, RUNS, MemoryChannel
+from tests.unit.edge.wire import Wire, wait_until
+from workflow_api.v1.edge_pb2 import RunChanges
+from workflow_api.v1.runs_pb2 import (
+    RUN_STATUS_RUNNING,
+    Event,
+    GetRunRequest,
+    ListRunEventsRequest,
+    ListRunEventsResponse,
+    Run,
+    RunStatus,
+    RunSummary,
+    Segment,
+)
+
+GET_RUN = RUNS + "GetRun"
+LIST_EVENTS = RUNS + "ListRunEvents"
+PATH = "/api/v1/runs/run_1"
+
+
+class Runs:
+    """One run of a backend in memory, and the stream that tells of its changes."""
+
+    def __init__(self, channel: MemoryChannel) -> None:
+        self.status: RunStatus.ValueType = RUN_STATUS_RUNNING
+        self.events: list[Event] = []
+        self.reachable = True
+        self.told = True
+        """Whether changes are told."""
+        self._queues: set[asyncio.Queue[RunChanges | None]] = set()
+        channel.answers[GET_RUN] = self._get
+        channel.answers[LIST_EVENTS] = self._list
+        channel.streams[EDGE + "WatchRunChanges"] = self._watch
+
+    def _get(self, request: GetRunRequest) -> Message:
+        self._check()
+        return Run(summary=RunSummary(run_id=request.run_id, status=self.status), etag=str(self.status))
+
+    def _list(self, request: ListRunEventsRequest) -> Message:
+        self._check()
+        after = [event for event in self.events if event.seq > request.after_seq][: request.page_size or 200]
+        return ListRunEventsResponse(
+            run_id=request.run_id,
+            segment_id="seg_1",
+            events=after,
+            next_after_seq=after[-1].seq if after else request.after_seq,
+            segments=[Segment(segment_id="seg_1", ordinal=1, started_at=Timestamp(seconds=1))],
+            run_status=self.status,
+        )
+
+    def _check(self) -> None:
+        if not self.reachable:
+            raise Refusal("runtime_unreachable")
+
+    async def _watch(self, _: Any) -> AsyncIterator[Message]:
+        self._check()
+        queue: asyncio.Queue[RunChanges | None] = asyncio.Queue()
+        self._queues.add(queue)
+        try:
+            yield RunChanges()
+            while (changes := await queue.get()) is not None:
+                yield changes
+        finally:
+            self._queues.discard(queue)
+        raise Refusal("runtime_unreachable")
+
+    async def change(self, status: RunStatus.ValueType | None = None, *events: Event) -> None:
+        """Changes the run, and tells of it."""
+        self.status = status or self.status
+        self.events += events
+        if self.told:
+            for queue in self._queues:
+                queue.put_nowait(RunChanges(run_ids=["run_1"]))
+
+    async def go_away(self) -> None:
+        """Ends the streams of a backend that stops; it answers nothing until it comes back."""
+        self.reachable = False
+        for queue in self._queues:
+            queue.put_nowait(None)
+
+    async def come_back(self) -> None:
+        self.reachable = True
+
+
+class Held:
+    """A service whose calls are held, and its run."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.runs = Runs(service.channel)
+
+    def held(self, number: int) -> None:
+        """Returns once so many calls are held."""
+        holds = self.service.edge._changes.holds
+        wait_until(lambda: holds.count == number)
+
+    def following(self) -> None:
+        wait_until(lambda: self.service.edge._changes.following)
+
+    def send(self, wire: Wire, target: str, *headers: str) -> Wire:
+        lines = [f"GET {PATH}{target} HTTP/1.1", "Host: test", *CREDENTIALS, *headers]
+        return wire.send("\r\n".join(lines) + "\r\n\r\n")
+
+    def change(self, *arguments: Any) -> None:
+        self.service.thread.run(self.runs.change(*arguments))
+
+
+@pytest.fixture(name="held")
+def _held(start: Callable[..., Service]) -> Callable[..., Held]:
+    return lambda **settings: Held(start(**settings))

@@ -1,0 +1,41 @@
+"""Tests of callers of the gRPC services: the whole backend in memory, or servicers that answer from a script.
+
+`FakeBackend` needs the generated code and gRPC alone. `test_backend` needs the service, with its extra `testing`.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from workflow_api_testing.descriptors import method_named
+from workflow_api_testing.drained import response_of, responses_of
+from workflow_api_testing.fake import FakeBackend, RecordedCall
+from workflow_api_testing.refusals import Refusal, RefusedError, refusal_of
+
+if TYPE_CHECKING:
+    from workflow_api_testing.backend import Key, ScriptError, SteppedClock, TestBackend, test_backend
+
+__all__ = [
+    "FakeBackend",
+    "Key",
+    "RecordedCall",
+    "Refusal",
+    "RefusedError",
+    "ScriptError",
+    "SteppedClock",
+    "TestBackend",
+    "method_named",
+    "refusal_of",
+    "response_of",
+    "responses_of",
+    "test_backend",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports the backend where it is asked for: an environment of callers has only the generated code."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from workflow_api_testing import backend
+    except ImportError as error:
+        raise ImportError(f"{name} needs the service in this environment: workflow-api[testing]") from error
+    return getattr(backend, name)

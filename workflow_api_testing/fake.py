@@ -1,0 +1,209 @@
+"""Servicers that answer from a script and record their requests, for tests of what calls the services."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final
+
+import grpc
+from google.protobuf import any_pb2, duration_pb2
+from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+from google.rpc import error_details_pb2, status_pb2
+
+from workflow_api.v1 import errors_pb2, options_pb2
+from workflow_api_testing.descriptors import method_named, methods
+from workflow_api_testing.refusals import STATUS_TRAILER
+
+Answer = Callable[[Any, grpc.ServicerContext], Any]
+
+_DOMAIN: Final = "workflow-api"
+_THREADS: Final = 8
+_CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
+# What every method may refuse with, beside what it declares.
+_OF_EVERY_METHOD: Final = (
+    errors_pb2.ERROR_REASON_UNAUTHORIZED,
+    errors_pb2.ERROR_REASON_INTERNAL,
+    errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE,
+)
+
+
+@dataclass(frozen=True)
+class RecordedCall:
+    """A call that was made: the RPC as `RunsService/GetRun`, its request, and its metadata."""
+
+    rpc: str
+    request: Any
+    metadata: Mapping[str, str]
+
+
+class FakeBackend:
+    """Every service, with answers that a test sets; an RPC without one answers UNIMPLEMENTED.
+
+    It serves plain gRPC at `address`, on loopback, and checks nothing of a request. RPCs are named as `GetRun`, or
+    `RunsService/GetRun` where several services have one of that name.
+    """
+
+    def __init__(self) -> None:
+        self._answers: dict[str, deque[Answer]] = {}
+        self._calls: list[RecordedCall] = []
+        self._lock = threading.Lock()
+        self._server = grpc.server(ThreadPoolExecutor(_THREADS, thread_name_prefix="fake-backend"))
+        self._server.add_generic_rpc_handlers((_Handlers(self._answer),))
+        self.address = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
+        self._server.start()
+
+    def __enter__(self) -> "FakeBackend":  # noqa: PYI034 - Python 3.10 has no Self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def answer(self, rpc: str, *answers: Message | Sequence[Message]) -> None:
+        """Sets the answers to an RPC, one for each call in turn; the last is that of all later calls.
+
+        An answer of a streaming RPC is a sequence of messages.
+
+        Raises:
+            TypeError: an answer is not what the RPC returns.
+            ValueError: there is no such RPC, or no answer.
+        """
+        method = method_named(rpc)
+        for answer in answers:
+            _check_type(method, answer)
+        self._set(method, [_giving(answer) for answer in answers])
+
+    def refuse(
+        self,
+        rpc: str,
+        reason: errors_pb2.ErrorReason.ValueType,
+        *,
+        message: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        fields: Mapping[str, str] | None = None,
+        retry_after: int | None = None,
+    ) -> None:
+        """Makes an RPC refuse every call, with status, message and details as the services do.
+
+        Args:
+            rpc: The RPC.
+            reason: One of those that its proto declares, or that every RPC may refuse with.
+            message: For a person; the reason's own where none is given.
+            metadata: The data of the reason.
+            fields: What is wrong, by field.
+            retry_after: Seconds until another try makes sense; the reason's own where none are given.
+
+        Raises:
+            ValueError: the RPC never refuses with this reason, or there is no such RPC.
+        """
+        method = method_named(rpc)
+        declared = method.GetOptions().Extensions[options_pb2.method_rules].errors
+        if reason not in {*declared, *_OF_EVERY_METHOD}:
+            raise ValueError(f"{rpc} never refuses with {errors_pb2.ErrorReason.Name(reason)}.")
+        status = _status(reason, message, metadata or {}, fields or {}, retry_after)
+
+        def refused(_: Any, context: grpc.ServicerContext) -> Message:
+            context.set_trailing_metadata(((STATUS_TRAILER, status.SerializeToString()),))
+            return context.abort(_CODES[status.code], status.message)
+
+        self._set(method, [refused])
+
+    def handle(self, rpc: str, function: Answer) -> None:
+        """Makes a function answer an RPC: it takes the request and the grpc.ServicerContext, and may abort."""
+        self._set(method_named(rpc), [function])
+
+    def calls(self, rpc: str | None = None) -> list[RecordedCall]:
+        """Returns the calls of an RPC, or all, in the order in which they came."""
+        name = None if rpc is None else _short(method_named(rpc))
+        with self._lock:
+            return [call for call in self._calls if name in {None, call.rpc}]
+
+    def requests(self, rpc: str) -> list[Any]:
+        """Returns the requests of an RPC, in the order in which they came."""
+        return [call.request for call in self.calls(rpc)]
+
+    def close(self) -> None:
+        """Ends every call, and the server."""
+        self._server.stop(None).wait()
+
+    def _set(self, method: MethodDescriptor, answers: Iterable[Answer]) -> None:
+        queue = deque(answers)
+        if not queue:
+            raise ValueError(f"{_short(method)} needs an answer.")
+        with self._lock:
+            self._answers[_short(method)] = queue
+
+    def _answer(self, method: MethodDescriptor, request: Any, context: grpc.ServicerContext) -> Any:
+        metadata: Any = context.invocation_metadata() or ()
+        name = _short(method)
+        with self._lock:
+            self._calls.append(RecordedCall(name, request, dict(metadata)))
+            queue = self._answers.get(name)
+            chosen = None if queue is None else queue.popleft() if len(queue) > 1 else queue[0]
+        if chosen is None:
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, f"The script has no answer to {name}.")
+        return chosen(request, context)
+
+
+class _Handlers(grpc.GenericRpcHandler):
+    """Sends every RPC of the services to one function."""
+
+    def __init__(self, answer: Callable[[MethodDescriptor, Any, grpc.ServicerContext], Any]) -> None:
+        self._answer = answer
+
+    def service(self, details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[Any, Any] | None":
+        method = methods().get(str(details.method))
+        if method is None:
+            return None
+        make = grpc.unary_stream_rpc_method_handler if method.server_streaming else grpc.unary_unary_rpc_method_handler
+        return make(
+            lambda request, context: self._answer(method, request, context),
+            GetMessageClass(method.input_type).FromString,
+            GetMessageClass(method.output_type).SerializeToString,
+        )
+
+
+def _short(method: MethodDescriptor) -> str:
+    return f"{method.containing_service.name}/{method.name}"
+
+
+def _giving(answer: Message | Sequence[Message]) -> Answer:
+    return lambda *_: answer if isinstance(answer, Message) else iter(answer)
+
+
+def _check_type(method: MethodDescriptor, answer: Message | Sequence[Message]) -> None:
+    wanted = method.output_type.full_name
+    messages = [answer] if isinstance(answer, Message) else answer
+    if isinstance(answer, Message) == method.server_streaming or any(
+        message.DESCRIPTOR.full_name != wanted for message in messages
+    ):
+        what = f"a sequence of {wanted}" if method.server_streaming else wanted
+        raise TypeError(f"{_short(method)} returns {what}.")
+
+
+def _status(
+    reason: errors_pb2.ErrorReason.ValueType,
+    message: str | None,
+    metadata: Mapping[str, str],
+    fields: Mapping[str, str],
+    retry_after: int | None,
+) -> status_pb2.Status:
+    rules = errors_pb2.ErrorReason.DESCRIPTOR.values_by_number[reason].GetOptions().Extensions[errors_pb2.error_rules]
+    name = errors_pb2.ErrorReason.Name(reason).removeprefix("ERROR_REASON_")
+    details: list[Message] = [error_details_pb2.ErrorInfo(reason=name, domain=_DOMAIN, metadata=metadata)]
+    if fields:
+        violation = error_details_pb2.BadRequest.FieldViolation
+        violations = [violation(field=field, description=why) for field, why in fields.items()]
+        details.append(error_details_pb2.BadRequest(field_violations=violations))
+    seconds = retry_after if retry_after is not None else rules.retry_after.seconds
+    if seconds:
+        details.append(error_details_pb2.RetryInfo(retry_delay=duration_pb2.Duration(seconds=seconds)))
+    status = status_pb2.Status(code=rules.grpc_code, message=message or rules.message)
+    for detail in details:
+        packed = any_pb2.Any()
+        packed.Pack(detail)
+        status.details.append(packed)
+    return status
