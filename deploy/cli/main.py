@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from deploy.cli.terminal import printable
+from deploy.cli.output.terminal import printable
 from deploy.failures import CommandFailed
 from deploy.garbage import pause_collection, resume_collection
 
@@ -92,7 +92,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _complete(line: str) -> int:
     """Prints what may come next on a command line, for the scripts of `workflow-api completion`."""
-    from deploy.cli.completing import completions
+    from deploy.cli.completing.candidates import completions
 
     for value, text in completions(line, lambda name: command_line([name])):
         print(f"{value}\t{text}" if text else value)

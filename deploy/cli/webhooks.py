@@ -9,8 +9,8 @@ from contract.durations import duration_of
 from contract.spellings import spellings
 from deploy.cli.option_names import WEBHOOK_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, KeyId, Utc, overlap_in_hours
-from deploy.cli.printing import Column, Form, Record, print_details, print_json, print_table
-from deploy.cli.records import PAGE, items_of, record_of, with_nulls
+from deploy.cli.output.printing import Column, Form, Record, print_details, print_json, print_table
+from deploy.cli.output.records import PAGE, items_of, record_of, with_nulls
 from deploy.client.backend import connected
 from workflow_api.v1 import webhooks_pb2
 from workflow_api.v1.options_pb2 import TIME_UNIT_HOURS

@@ -13,23 +13,23 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from backend.sandbox import Sandbox
-from deploy.cli.approval_answers import Answer
 from deploy.cli.approvals import print_material
-from deploy.cli.failure_logs import FAILED, show_log
-from deploy.cli.folders_as_objects import FoldersAsObjects
-from deploy.cli.following import all_events, interruptible
-from deploy.cli.live_logs import LiveLogs
-from deploy.cli.parameter_check import check_parameters
-from deploy.cli.printing import Record, print_json
-from deploy.cli.raw_json import RawJson
-from deploy.cli.records import record_of
+from deploy.cli.following.approval_answers import Answer
+from deploy.cli.following.failure_logs import FAILED, show_log
+from deploy.cli.following.follower import all_events, interruptible
+from deploy.cli.following.live_logs import LiveLogs
+from deploy.cli.following.run_progress import RunProgress
+from deploy.cli.local.folders_as_objects import FoldersAsObjects
+from deploy.cli.local.parameter_check import check_parameters
+from deploy.cli.local.watched_files import watched_files
+from deploy.cli.output.printing import Record, print_json
+from deploy.cli.output.raw_json import RawJson
+from deploy.cli.output.records import record_of
+from deploy.cli.output.terminal import in_status_colour, printable, shows_colours
+from deploy.cli.output.times import duration_text
 from deploy.cli.run_inputs import file_of, read_parameters
 from deploy.cli.run_outputs import download_outputs, list_outputs, size_text
-from deploy.cli.run_progress import RunProgress
 from deploy.cli.run_start import opened, start_request, steps_of, workflow_definition
-from deploy.cli.terminal import in_status_colour, printable, shows_colours
-from deploy.cli.times import duration_text
-from deploy.cli.watched_files import watched_files
 from deploy.client.backend import in_process
 from deploy.client.manifests import STANDARD_INPUT, read_manifests
 from deploy.client.nearby_manifests import named_documents, nearby_manifests

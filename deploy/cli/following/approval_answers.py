@@ -7,7 +7,7 @@ from typing import Final
 
 import typer
 
-from deploy.cli.terminal import printable
+from deploy.cli.output.terminal import printable
 from deploy.failures import CommandFailed
 from workflow_api.v1 import runs_pb2
 

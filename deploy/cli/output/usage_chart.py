@@ -8,7 +8,7 @@ from typing import Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from deploy.cli.terminal import in_status_colour
+from deploy.cli.output.terminal import in_status_colour
 from deploy.client.backend import connected
 from workflow_api.v1 import usage_pb2
 

@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from deploy.cli.raw_json import RawJson
-from deploy.cli.run_progress import RunProgress
+from deploy.cli.following.run_progress import RunProgress
+from deploy.cli.output.raw_json import RawJson
 
 
 def event(kind: str, step: str | None, second: int, data: str = "{}") -> dict[str, Any]:

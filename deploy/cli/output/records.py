@@ -8,7 +8,7 @@ import orjson
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
-from deploy.cli.raw_json import RawJson
+from deploy.cli.output.raw_json import RawJson
 from edge.codec.response import object_of
 
 PAGE: Final = 100

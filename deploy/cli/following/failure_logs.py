@@ -1,7 +1,7 @@
 """The log of a step that fails, shown while its run is followed."""
 
-from deploy.cli.printing import Record
-from deploy.cli.run_progress import RunProgress
+from deploy.cli.following.run_progress import RunProgress
+from deploy.cli.output.printing import Record
 from deploy.client.backend import Backend
 from deploy.failures import CommandFailed
 from workflow_api.v1 import logs_pb2

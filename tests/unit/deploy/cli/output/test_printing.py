@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from deploy.cli.printing import Column, print_details, print_table
+from deploy.cli.output.printing import Column, print_details, print_table
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_control_characters_are_escaped(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_characters_outside_the_encoding_are_escaped() -> None:
-    code = "from deploy.cli.printing import *; print_json({'a': chr(233) + chr(0x1f600)})"
+    code = "from deploy.cli.output.printing import *; print_json({'a': chr(233) + chr(0x1f600)})"
     done = subprocess.run(
         [sys.executable, "-c", code], env={"PYTHONIOENCODING": "ascii"}, capture_output=True, check=True
     )

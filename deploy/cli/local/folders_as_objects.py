@@ -6,8 +6,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from deploy.cli.printing import Record
-from deploy.cli.raw_json import json_text
+from deploy.cli.output.printing import Record
+from deploy.cli.output.raw_json import json_text
 from deploy.failures import CommandFailed
 from workflow_api.v1 import workflows_pb2
 

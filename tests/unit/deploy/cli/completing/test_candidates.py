@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.cli.completing import completions, split_line
+from deploy.cli.completing.candidates import completions, split_line
 from deploy.cli.completion import SCRIPTS
 from deploy.cli.main import COMMANDS, command_line
 from tests.unit.deploy.fake_backend import FakeBackend, command

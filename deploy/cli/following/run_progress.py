@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from deploy.cli.printing import Record
-from deploy.cli.raw_json import RawJson
-from deploy.cli.terminal import in_status_colour, is_terminal, printable, shows_colours
-from deploy.cli.times import duration_text
+from deploy.cli.output.printing import Record
+from deploy.cli.output.raw_json import RawJson
+from deploy.cli.output.terminal import in_status_colour, is_terminal, printable, shows_colours
+from deploy.cli.output.times import duration_text
 
 if TYPE_CHECKING:
     from rich.live import Live

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from deploy.cli.file_changes import changed_files
+from deploy.cli.local.file_changes import changed_files
 
 
 def test_a_round_begins_at_once_and_after_each_change(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 import datetime as dt
 
 from contract.times import to_timestamp
-from deploy.cli.usage_chart import chart
+from deploy.cli.output.usage_chart import chart
 from workflow_api.v1 import usage_pb2
 
 NOON = dt.datetime(2026, 9, 24, 12, tzinfo=dt.UTC)

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import typer.main
 
-from deploy.cli.terminal import printable
+from deploy.cli.output.terminal import printable
 
 _PREFIX_LENGTH: Final = 60
 
@@ -90,7 +90,7 @@ def _values(parameter: Any, path: list[str], options: Mapping[str, str], incompl
     if "|" in metavar and metavar.islower():
         yield from (Candidate(value) for value in metavar.split("|"))
         return
-    from deploy.cli.known_values import known_values
+    from deploy.cli.completing.known_values import known_values
 
     for value, text in known_values(metavar, path, options, incomplete):
         yield Candidate(printable(value), _short(printable(text)))

@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Final
 
-from deploy.cli.run_progress import RunProgress
+from deploy.cli.following.run_progress import RunProgress
 from deploy.client.backend import Backend
 from workflow_api.v1 import logs_pb2
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from deploy.cli.raw_json import RawJson, json_text
-from deploy.cli.terminal import in_status_colour, printable, width_of
-from deploy.cli.times import duration_text, relative_time
+from deploy.cli.output.raw_json import RawJson, json_text
+from deploy.cli.output.terminal import in_status_colour, printable, width_of
+from deploy.cli.output.times import duration_text, relative_time
 
 Record = Mapping[str, Any]
 
@@ -90,7 +90,7 @@ def print_table(items: Sequence[Record], columns: Sequence[Column], *, none: str
     if not items:
         print(none)
         return
-    from deploy.cli.table_layout import GAP, fitted, fitted_widths, room_for
+    from deploy.cli.output.table_layout import GAP, fitted, fitted_widths, room_for
 
     cells = [
         [printable(column.title), *(printable(column.cell(item, utc=utc)) for item in items)] for column in columns

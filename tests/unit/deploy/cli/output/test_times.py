@@ -2,7 +2,7 @@ import datetime as dt
 
 import pytest
 
-from deploy.cli.times import duration_text, relative_time
+from deploy.cli.output.times import duration_text, relative_time
 
 NOW = dt.datetime(2026, 9, 24, 10, 0, tzinfo=dt.UTC)
 

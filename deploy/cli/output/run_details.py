@@ -4,9 +4,9 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from deploy.cli.printing import Column, Form, Record, print_details
-from deploy.cli.raw_json import RawJson
-from deploy.cli.terminal import printable
+from deploy.cli.output.printing import Column, Form, Record, print_details
+from deploy.cli.output.raw_json import RawJson
+from deploy.cli.output.terminal import printable
 
 _LONGEST_LINE: Final = 100
 

@@ -1,6 +1,6 @@
 import pytest
 
-from deploy.cli.table_layout import GAP, ColumnRoom, fitted, fitted_widths
+from deploy.cli.output.table_layout import GAP, ColumnRoom, fitted, fitted_widths
 
 ID = ColumnRoom(30, 30, 0)
 TEXT = ColumnRoom(60, 14, 2)

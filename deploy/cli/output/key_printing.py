@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from deploy.cli.printing import Column, Form, Record, print_details, print_json
-from deploy.cli.records import record_of
+from deploy.cli.output.printing import Column, Form, Record, print_details, print_json
+from deploy.cli.output.records import record_of
 from workflow_api.v1 import keys_pb2
 
 

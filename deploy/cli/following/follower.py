@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
 
-from deploy.cli.records import record_of
+from deploy.cli.output.records import record_of
 from deploy.client.backend import Backend
 from workflow_api.v1 import runs_pb2
 

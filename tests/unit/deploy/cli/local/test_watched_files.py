@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from deploy.cli.watched_files import watched_files
+from deploy.cli.local.watched_files import watched_files
 
 MANIFEST = """
 kind: Agent

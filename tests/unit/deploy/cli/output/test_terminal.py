@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from deploy.cli.terminal import in_status_colour, shows_colours
+from deploy.cli.output.terminal import in_status_colour, shows_colours
 
 
 class Terminal(io.StringIO):
