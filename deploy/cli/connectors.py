@@ -5,7 +5,7 @@ from typing import Annotated, Final
 import typer
 
 from deploy.cli.option_names import NAMED_OPTIONS, option_names
-from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
+from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc
 from deploy.cli.output.printing import Column, Form, print_details, print_json
 from deploy.cli.output.records import record_of
 from deploy.cli.resources import add_reads
@@ -19,6 +19,7 @@ add_reads(command, workflows_pb2.RESOURCE_KIND_CONNECTOR, "connector")
 @command.command("test")
 def check(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the connector.")],
+    utc: Utc = False,
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
 ) -> None:
@@ -32,7 +33,7 @@ def check(
     if as_json:
         print_json(record)
     else:
-        print_details(record, CONNECTOR_DETAILS)
+        print_details(record, CONNECTOR_DETAILS, utc=utc)
     if not outcome.passed:
         raise typer.Exit(1)
 

@@ -12,10 +12,10 @@ import typer
 
 from deploy.cli.following.approval_answers import APPROVE, answer_from
 from deploy.cli.local.file_changes import changed_files
+from deploy.cli.local.writable_folder import check_writable
 from deploy.cli.option_names import START_OPTIONS, option_names
 from deploy.cli.options import Config, Json
 from deploy.cli.run_inputs import InputText, Params, split_assignment
-from deploy.cli.writable_folder import check_writable
 from deploy.config.settings import Settings
 from deploy.config.source import read_settings
 from deploy.failures import CommandFailed

@@ -10,7 +10,7 @@ from deploy.cli.following.failure_logs import FAILED, show_log
 from deploy.cli.following.follower import all_events, interruptible
 from deploy.cli.following.run_progress import RunProgress
 from deploy.cli.option_names import START_OPTIONS, option_names
-from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Workflow
+from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc, Workflow
 from deploy.cli.output.printing import Record, print_json
 from deploy.cli.output.records import record_of
 from deploy.cli.output.run_details import RUN_DETAILS, print_run
@@ -34,6 +34,7 @@ def start(
     wait: Annotated[
         bool, typer.Option("--wait", help="Show its steps until it ends; exit with 1 if it fails.")
     ] = False,
+    utc: Utc = False,
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
 ) -> None:
@@ -58,7 +59,7 @@ def start(
     if as_json:
         print_json(record_of(run))
     elif wait:
-        print_run(record_of(run), RUN_DETAILS)
+        print_run(record_of(run), RUN_DETAILS, utc=utc)
     else:
         print(run.summary.run_id)
     if run.summary.status in {runs_pb2.RUN_STATUS_FAILED, runs_pb2.RUN_STATUS_CANCELLED}:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from backend.errors import ApiError
 from tests.unit.deploy.fake_backend import FakeBackend, command
@@ -214,6 +215,16 @@ def test_a_connector_that_fails_exits_with_1(backend: FakeBackend, *, passed: bo
 
     assert tested.code == code
     assert tested.json["passed"] is passed
+
+
+def test_the_test_of_a_connector_shows_exact_times_with_utc(backend: FakeBackend) -> None:
+    backend.answers["TestConnector"] = workflows_pb2.ConnectorTest(
+        name="inbox", passed=True, tested_at=Timestamp(seconds=1_790_000_000)
+    )
+
+    tested = command("connectors", "test", "inbox", "--utc", "--grpc", backend.address)
+
+    assert "2026-09-21T14:13:20.000+00:00" in tested.out
 
 
 def test_an_internal_failure_names_the_request_id(backend: FakeBackend) -> None:
