@@ -113,6 +113,7 @@ class _Parts:
             cursors=Cursors(bytes.fromhex(deployment.cursor_secret)),
             secrets=settings.secrets,
             model_providers=models.callable_providers,
+            network=settings.network,
             schemas=SchemaJudge(settings.schema_bounds),
         )
         self._backlog = Backlog(self.services)

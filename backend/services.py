@@ -1,6 +1,7 @@
 """Dependencies that all domain services share: the database, the clock, secrets, and the deployment."""
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from backend.capabilities import Capabilities
 from backend.clock import Clock
@@ -16,7 +17,8 @@ from contract.versions import RELEASE
 class Services:
     """Shared dependencies of the domain services, made once by `backend.bootstrap`.
 
-    `release` is the deployment's; `model_providers` are those whose models a PII policy may name.
+    `release` is the deployment's; `model_providers` are those whose models a PII policy may name; `network` is the most
+    that an environment may allow its steps.
     """
 
     database: Database
@@ -27,9 +29,10 @@ class Services:
     secrets: Secrets = field(default_factory=Secrets)
     cache: RevisionedCache = field(default_factory=RevisionedCache)
     model_providers: frozenset[str] = frozenset()
+    network: Literal["none", "full"] = "none"
     schemas: SchemaJudge = field(default_factory=SchemaJudge)
 
     @property
     def capabilities(self) -> Capabilities:
         """What the settings let workflows use."""
-        return Capabilities(self.model_providers, self.secrets.names)
+        return Capabilities(self.model_providers, self.secrets.names, self.network)

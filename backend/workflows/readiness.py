@@ -20,6 +20,10 @@ _BY_STATUS: Final[Mapping[str, tuple[str, ...]]] = {
     "inactive": ("The workflow is inactive.",),
 }
 _AT_THAT_TIME: Final = "when this version was saved"
+_NO_NETWORK: Final = (
+    'which this deployment allows no step: set `network = "full"` below [runtime] in the settings, '
+    "or take `network: full` out of the environment."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,7 @@ def readiness(
         *_step_reasons(definition, resources),
         *_secret_reasons(definition, resources, capabilities),
         *_connector_reasons(definition, resources),
-        *_environment_reasons(definition, resources),
+        *_environment_reasons(definition, resources, capabilities),
         *_policy_reasons(definition, capabilities),
     ]
 
@@ -137,15 +141,19 @@ def _connector_reasons(definition: Definition, resources: Resources) -> Iterator
             yield f"Connector '{name}' has no recorded passing connection test."
 
 
-def _environment_reasons(definition: Definition, resources: Resources) -> Iterator[str]:
+def _environment_reasons(definition: Definition, resources: Resources, capabilities: Capabilities) -> Iterator[str]:
     for name in environments(definition):
         environment = resources.get(("environment", name))
         if environment is None:
             yield f"Environment '{name}' is not active: it did not exist {_AT_THAT_TIME}."
         elif environment.definition["status"] != "active":
             yield f"Environment '{name}' is not active."
-        elif environment.packages is not None:
-            yield from package_reasons(name, environment.definition["python"], environment.packages)
+        else:
+            # One that was applied before there was the field has no network.
+            if environment.definition.get("network") == "full" and capabilities.network == "none":
+                yield f"Environment '{name}' asks for the network (network: full), {_NO_NETWORK}"
+            if environment.packages is not None:
+                yield from package_reasons(name, environment.definition["python"], environment.packages)
 
 
 def _policy_reasons(definition: Definition, capabilities: Capabilities) -> Iterator[str]:

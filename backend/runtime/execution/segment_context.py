@@ -65,7 +65,7 @@ class SegmentContext:
     @property
     def capabilities(self) -> Capabilities:
         """What the settings of this process let workflows use."""
-        return Capabilities(self.models.callable_providers, self.secrets.names)
+        return Capabilities(self.models.callable_providers, self.secrets.names, self.network)
 
     def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """Runs work that blocks for a moment."""

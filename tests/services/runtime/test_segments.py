@@ -1,11 +1,18 @@
 import json
 import random
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
+from backend.services import Services
+from tests.services.calls import RefusedError
+from tests.services.conftest import TestClock
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate
 from workflow_api.v1 import runs_pb2
+
+ONLINE: Final = {"kind": "Environment", "name": "online", "network": "full"}
 
 
 def test_a_run_completes_with_its_outputs_events_and_result(world: RuntimeWorld) -> None:
@@ -143,10 +150,25 @@ def test_a_failed_step_stops_those_that_still_run(world: RuntimeWorld) -> None:
     assert world.board(run_id) == {"slow": "cancelled", "bad": "failed", "last": "cancelled"}
 
 
-def test_no_step_has_the_network_unless_the_operator_allows_it_too(world: RuntimeWorld) -> None:
-    world.apply(json.dumps({"kind": "Environment", "name": "online", "network": "full"}))
-    run_id = world.run("Online", [{**agent_step("main"), "environment": "online"}])
-    row = world.until_ended(run_id)
+def test_a_workflow_whose_steps_ask_for_a_network_that_none_has_is_not_ready(world: RuntimeWorld) -> None:
+    world.apply(json.dumps(ONLINE))
+    with pytest.raises(RefusedError) as refused:
+        world.run("Online", [agent_step("main", environment="online")])
+    assert refused.value.reason == "workflow_not_ready"
+    (reason,) = refused.value.reasons
+    assert reason.startswith("Environment 'online' asks for the network (network: full), which this deployment allows")
+
+
+def test_a_step_fails_where_the_worker_allows_no_network_that_the_backend_does(
+    services: Services, clock: TestClock, tmp_path: Path
+) -> None:
+    world = RuntimeWorld(replace(services, network="full"), clock, tmp_path)
+    world.local_runtime.start()
+    try:
+        world.apply(json.dumps(ONLINE))
+        row = world.until_ended(world.run("Online", [agent_step("main", environment="online")]))
+    finally:
+        world.local_runtime.stop()
     assert row.error_code == "node_failed"
     assert "which this deployment allows no step" in row.error_message
 

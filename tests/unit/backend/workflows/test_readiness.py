@@ -79,6 +79,17 @@ def test_an_agents_secret_must_be_one_that_the_settings_have() -> None:
     assert readiness(twice, found, "active", Capabilities(secrets={"ours", "theirs"})) == []
 
 
+def test_an_environment_may_ask_for_the_network_only_where_the_deployment_allows_it() -> None:
+    online = {"status": "active", "network": "full"}
+    found = {**RESOURCES, ("environment", "standard"): Resource("env_1", 1, online)}
+    (reason,) = readiness(definition(), found, "active", Capabilities(network="none"))
+    assert reason == (
+        "Environment 'standard' asks for the network (network: full), which this deployment allows no step: "
+        'set `network = "full"` below [runtime] in the settings, or take `network: full` out of the environment.'
+    )
+    assert readiness(definition(), found, "active", Capabilities(network="full")) == []
+
+
 @pytest.mark.parametrize(
     ("key", "resource", "reason"),
     [
