@@ -6,6 +6,7 @@ from sqlalchemy import BindParameter, bindparam, literal_column
 
 from backend.approval_state import DECIDED
 from backend.runs.approvals_sql import PendingApprovalRow
+from backend.runs.starter_sql import STARTED_BY
 from backend.storage.database import Tx
 from backend.storage.statements import Query, select_row
 from backend.storage.tables.keys import api_keys
@@ -62,7 +63,7 @@ _APPROVAL: Final[BindParameter[str]] = bindparam("of_approval_id")
 
 _NAMED = Query(
     PendingApprovalRow,
-    select_row(PendingApprovalRow, approvals, runs, key_name=api_keys.c.name)
+    select_row(PendingApprovalRow, approvals, runs, key_name=api_keys.c.name, started_by=STARTED_BY)
     .join(runs, runs.c.run_id == approvals.c.run_id)
     .outerjoin(api_keys, api_keys.c.key_id == runs.c.key_id)
     .where(approvals.c.approval_id == _APPROVAL),

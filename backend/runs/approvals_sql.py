@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import BigInteger, ColumnElement, Text, bindparam, literal_column, tuple_, update
 
 from backend.approval_state import ApprovalState
+from backend.runs.starter_sql import STARTED_BY
 from backend.step_status import StepStatus
 from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, select_row
@@ -32,6 +33,7 @@ class PendingApprovalRow(NamedTuple):
     triggered_by: str
     key_id: str
     key_name: str | None
+    started_by: str | None
 
 
 class FoundApprovalRow(NamedTuple):
@@ -47,7 +49,7 @@ class FoundApprovalRow(NamedTuple):
 _ONE: ColumnElement[int] = literal_column("1")
 _PENDING = Query(
     PendingApprovalRow,
-    select_row(PendingApprovalRow, approvals, runs, key_name=api_keys.c.name)
+    select_row(PendingApprovalRow, approvals, runs, key_name=api_keys.c.name, started_by=STARTED_BY)
     .join(runs, runs.c.run_id == approvals.c.run_id)
     .outerjoin(api_keys, api_keys.c.key_id == runs.c.key_id)
     .where(

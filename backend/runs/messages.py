@@ -148,6 +148,7 @@ def pending_approval(row: PendingApprovalRow, at: int) -> runs_pb2.PendingApprov
         triggered_by=_TRIGGER[row.triggered_by],
         key_id=row.key_id or None,
         key_name=row.key_name,
+        started_by=row.started_by,
     )
     set_milliseconds(message.waiting, max(0, at - row.requested_at))
     return message

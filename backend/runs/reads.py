@@ -3,7 +3,7 @@
 from backend.entity_tags import entity_tag, matches
 from backend.errors import ApiError
 from backend.paging import Paging
-from backend.runs import list_sql, messages, sql
+from backend.runs import list_sql, messages, sql, starter_sql
 from backend.runs.filters import read_filters
 from backend.runs.run_lookup import find_logged, find_run
 from backend.services import Services
@@ -19,12 +19,19 @@ class RunReads:
         self._cursors = services.cursors
 
     def run(self, request: runs_pb2.GetRunRequest, key_id: str | None) -> runs_pb2.Run:
-        """Returns one run in full, or its tag alone if the caller has that state; raises ApiError `run_not_found`."""
+        """Returns one run in full, or its tag alone if the caller has that state; raises ApiError `run_not_found`.
+
+        Internal services also learn who started it.
+        """
         row = self._database.read(lambda tx: find_run(tx, request.run_id, key_id))
         tag = entity_tag(row)
         if matches(tag, request.if_none_match):
             return runs_pb2.Run(etag=tag, not_modified=True)
-        return messages.detail(row, tag)
+        run = messages.detail(row, tag)
+        if key_id is None:
+            by = self._database.read(lambda tx: starter_sql.started_by(tx, request.run_id))
+            run.MergeFrom(runs_pb2.Run(started_by=by))
+        return run
 
     def runs(self, request: runs_pb2.ListRunsRequest, key_id: str | None) -> runs_pb2.ListRunsResponse:
         """Returns a page of runs, newest first; raises ApiError `invalid_filter`, then `invalid_cursor`."""

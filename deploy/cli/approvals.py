@@ -20,6 +20,7 @@ from deploy.cli.output.printing import (
     print_table,
 )
 from deploy.cli.output.records import PAGE, items_of, record_of
+from deploy.cli.output.run_details import starter
 from deploy.client.backend import connected
 from edge.console.formatting import duration
 from workflow_api.v1 import reviews_pb2, runs_pb2
@@ -143,6 +144,7 @@ APPROVAL_COLUMNS: Final = (
     Column("TITLE", "title", Form.TEXT, rank=1),
     Column("REFERENCE", "client_reference", Form.TEXT, rank=5),
     Column("WAITING", lambda record: duration(record["waiting_ms"]), rank=4),
+    Column("STARTED BY", starter, Form.TEXT, rank=7),
     Column("RUN ID", "run_id", rank=6),
 )
 
@@ -160,7 +162,7 @@ APPROVAL_DETAILS: Final = (
     Column("client_reference", "client_reference"),
     Column("labels", "labels"),
     Column("triggered_by", "triggered_by"),
-    Column("key", lambda record: record["key_id"] and f"{record['key_name'] or 'deleted'} ({record['key_id']})"),
+    Column("started_by", starter),
     Column("requested_at", "requested_at", Form.TIME),
     Column("waiting", lambda record: duration(record["waiting_ms"]) if record["state"] == "pending" else None),
 )

@@ -13,7 +13,7 @@ from deploy.cli.option_names import START_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc, Workflow
 from deploy.cli.output.printing import Record, print_json
 from deploy.cli.output.records import record_of
-from deploy.cli.output.run_details import RUN_DETAILS, print_run
+from deploy.cli.output.run_details import RUN_DETAILS, print_run, run_record
 from deploy.cli.run_inputs import InputText, Params, read_labels, read_parameters, text_or_file
 from deploy.cli.run_outputs import list_outputs
 from deploy.client.backend import Backend, connected
@@ -59,7 +59,7 @@ def start(
     if as_json:
         print_json(record_of(run))
     elif wait:
-        print_run(record_of(run), RUN_DETAILS, utc=utc)
+        print_run(run_record(run), RUN_DETAILS, utc=utc)
     else:
         print(run.summary.run_id)
     if run.summary.status in {runs_pb2.RUN_STATUS_FAILED, runs_pb2.RUN_STATUS_CANCELLED}:

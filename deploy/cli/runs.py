@@ -10,7 +10,7 @@ from deploy.cli.option_names import LIST_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, RunId, Utc, read_option
 from deploy.cli.output.printing import Column, Record, print_json, print_json_line, print_line, print_table
 from deploy.cli.output.records import record_of
-from deploy.cli.output.run_details import RUN_COLUMNS, RUN_DETAILS, STEP_COLUMNS, print_run
+from deploy.cli.output.run_details import RUN_COLUMNS, RUN_DETAILS, STEP_COLUMNS, print_run, run_record
 from deploy.cli.run_logs import logs
 from deploy.cli.run_outputs import download, outputs
 from deploy.cli.run_start import start, workflow_definition
@@ -80,7 +80,7 @@ def show(run_id: RunId, utc: Utc = False, grpc: Grpc = DEFAULT_GRPC, as_json: Js
         if as_json:
             print_json(record_of(run))
             return
-        print_run(record_of(run), RUN_DETAILS, utc=utc)
+        print_run(run_record(run), RUN_DETAILS, utc=utc)
         if not run.HasField("data_purged_at"):
             steps = backend.call(backend.runs.ListRunSteps, runs_pb2.ListRunStepsRequest(run_id=run_id))
             print()

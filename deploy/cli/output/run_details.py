@@ -6,7 +6,9 @@ from typing import Final
 
 from deploy.cli.output.printing import Column, Form, Record, print_details
 from deploy.cli.output.raw_json import RawJson
+from deploy.cli.output.records import record_of
 from deploy.cli.output.terminal import printable
+from workflow_api.v1 import runs_pb2
 
 _LONGEST_LINE: Final = 100
 
@@ -19,6 +21,17 @@ def print_run(record: Record, rows: Sequence[Column], *, utc: bool = False) -> N
 def _error(record: Record) -> object:
     error = record.get("error")
     return error and f"{error['code']}: {error['message']}"
+
+
+def run_record(run: runs_pb2.Run) -> Record:
+    """Returns a run as the API's record, with who started it, which the API does not tell."""
+    return {**record_of(run), "started_by": run.started_by}
+
+
+def starter(record: Record) -> object:
+    """Returns who started a run: a key with its name and id, or a person."""
+    name, key_id = record["started_by"], record["key_id"]
+    return f"{name or 'deleted'} ({key_id})" if key_id else name
 
 
 def _json(field: str) -> Callable[[Record], object]:
@@ -53,7 +66,7 @@ RUN_DETAILS: Final = (
     Column("finished_at", "finished_at", Form.TIME),
     Column("duration", "duration_ms", Form.DURATION),
     Column("triggered_by", "triggered_by"),
-    Column("key_id", "key_id"),
+    Column("started_by", starter),
     Column("client_reference", "client_reference"),
     Column("labels", "labels"),
     Column("parameters", _json("parameters")),

@@ -577,6 +577,7 @@ class Run(_message.Message):
     PII_POLICY_FIELD_NUMBER: _builtins.int
     ETAG_FIELD_NUMBER: _builtins.int
     NOT_MODIFIED_FIELD_NUMBER: _builtins.int
+    STARTED_BY_FIELD_NUMBER: _builtins.int
     parameters: _builtins.str
     """Effective parameter values by name, defaults included."""
     input_text: _builtins.str
@@ -604,6 +605,10 @@ class Run(_message.Message):
     """Strong entity tag without quotes: it changes whenever anything of the run does."""
     not_modified: _builtins.bool
     """The caller has this state already, by its tag; nothing but the tag is set."""
+    started_by: _builtins.str
+    """The key's name, or the person who started it, as `GetRun` tells internal services; absent to keys, and where it is
+    not known any more: the key was deleted, or the person's audit record has expired.
+    """
     @_builtins.property
     def summary(self) -> Global___RunSummary:
         """The summary's fields."""
@@ -656,10 +661,11 @@ class Run(_message.Message):
         pii_policy: _pii_policy_pb2.PiiPolicy | None = ...,
         etag: _builtins.str = ...,
         not_modified: _builtins.bool = ...,
+        started_by: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at", "_error", b"_error", "_input_text", b"_input_text", "_inputs_manifest", b"_inputs_manifest", "_key_id", b"_key_id", "_max_run_time", b"_max_run_time", "_parameters", b"_parameters", "_pii_redaction", b"_pii_redaction", "_result", b"_result", "_result_error", b"_result_error", "_result_json", b"_result_json", "_result_schema_version", b"_result_schema_version", "_summary_markdown", b"_summary_markdown", "data_purged_at", b"data_purged_at", "error", b"error", "input_text", b"input_text", "inputs_manifest", b"inputs_manifest", "key_id", b"key_id", "max_run_time", b"max_run_time", "parameters", b"parameters", "pii_policy", b"pii_policy", "pii_redaction", b"pii_redaction", "result", b"result", "result_error", b"result_error", "result_json", b"result_json", "result_schema_version", b"result_schema_version", "summary", b"summary", "summary_markdown", b"summary_markdown"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at", "_error", b"_error", "_input_text", b"_input_text", "_inputs_manifest", b"_inputs_manifest", "_key_id", b"_key_id", "_max_run_time", b"_max_run_time", "_parameters", b"_parameters", "_pii_redaction", b"_pii_redaction", "_result", b"_result", "_result_error", b"_result_error", "_result_json", b"_result_json", "_result_schema_version", b"_result_schema_version", "_started_by", b"_started_by", "_summary_markdown", b"_summary_markdown", "data_purged_at", b"data_purged_at", "error", b"error", "input_text", b"input_text", "inputs_manifest", b"inputs_manifest", "key_id", b"key_id", "max_run_time", b"max_run_time", "parameters", b"parameters", "pii_policy", b"pii_policy", "pii_redaction", b"pii_redaction", "result", b"result", "result_error", b"result_error", "result_json", b"result_json", "result_schema_version", b"result_schema_version", "started_by", b"started_by", "summary", b"summary", "summary_markdown", b"summary_markdown"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at", "_error", b"_error", "_input_text", b"_input_text", "_inputs_manifest", b"_inputs_manifest", "_key_id", b"_key_id", "_max_run_time", b"_max_run_time", "_parameters", b"_parameters", "_pii_redaction", b"_pii_redaction", "_result", b"_result", "_result_error", b"_result_error", "_result_json", b"_result_json", "_result_schema_version", b"_result_schema_version", "_summary_markdown", b"_summary_markdown", "data_purged_at", b"data_purged_at", "error", b"error", "etag", b"etag", "input_text", b"input_text", "inputs_manifest", b"inputs_manifest", "key_id", b"key_id", "max_run_time", b"max_run_time", "not_modified", b"not_modified", "parameters", b"parameters", "pii_policy", b"pii_policy", "pii_redaction", b"pii_redaction", "result", b"result", "result_error", b"result_error", "result_json", b"result_json", "result_schema_version", b"result_schema_version", "summary", b"summary", "summary_markdown", b"summary_markdown", "triggered_by", b"triggered_by"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at", "_error", b"_error", "_input_text", b"_input_text", "_inputs_manifest", b"_inputs_manifest", "_key_id", b"_key_id", "_max_run_time", b"_max_run_time", "_parameters", b"_parameters", "_pii_redaction", b"_pii_redaction", "_result", b"_result", "_result_error", b"_result_error", "_result_json", b"_result_json", "_result_schema_version", b"_result_schema_version", "_started_by", b"_started_by", "_summary_markdown", b"_summary_markdown", "data_purged_at", b"data_purged_at", "error", b"error", "etag", b"etag", "input_text", b"input_text", "inputs_manifest", b"inputs_manifest", "key_id", b"key_id", "max_run_time", b"max_run_time", "not_modified", b"not_modified", "parameters", b"parameters", "pii_policy", b"pii_policy", "pii_redaction", b"pii_redaction", "result", b"result", "result_error", b"result_error", "result_json", b"result_json", "result_schema_version", b"result_schema_version", "started_by", b"started_by", "summary", b"summary", "summary_markdown", b"summary_markdown", "triggered_by", b"triggered_by"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__data_purged_at: _TypeAlias = _typing.Literal["data_purged_at"]  # noqa: Y015
     _WhichOneofArgType__data_purged_at: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at"]  # noqa: Y015
@@ -685,6 +691,8 @@ class Run(_message.Message):
     _WhichOneofArgType__result_json: _TypeAlias = _typing.Literal["_result_json", b"_result_json"]  # noqa: Y015
     _WhichOneofReturnType__result_schema_version: _TypeAlias = _typing.Literal["result_schema_version"]  # noqa: Y015
     _WhichOneofArgType__result_schema_version: _TypeAlias = _typing.Literal["_result_schema_version", b"_result_schema_version"]  # noqa: Y015
+    _WhichOneofReturnType__started_by: _TypeAlias = _typing.Literal["started_by"]  # noqa: Y015
+    _WhichOneofArgType__started_by: _TypeAlias = _typing.Literal["_started_by", b"_started_by"]  # noqa: Y015
     _WhichOneofReturnType__summary_markdown: _TypeAlias = _typing.Literal["summary_markdown"]  # noqa: Y015
     _WhichOneofArgType__summary_markdown: _TypeAlias = _typing.Literal["_summary_markdown", b"_summary_markdown"]  # noqa: Y015
     @_typing.overload
@@ -711,6 +719,8 @@ class Run(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__result_json) -> _WhichOneofReturnType__result_json | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__result_schema_version) -> _WhichOneofReturnType__result_schema_version | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__started_by) -> _WhichOneofReturnType__started_by | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__summary_markdown) -> _WhichOneofReturnType__summary_markdown | None: ...
 
@@ -1818,6 +1828,7 @@ class PendingApproval(_message.Message):
     KEY_ID_FIELD_NUMBER: _builtins.int
     KEY_NAME_FIELD_NUMBER: _builtins.int
     WAITING_FIELD_NUMBER: _builtins.int
+    STARTED_BY_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
     workflow_name: _builtins.str
@@ -1834,6 +1845,8 @@ class PendingApproval(_message.Message):
     """The key that started it; absent where none did."""
     key_name: _builtins.str
     """The key's name; absent where none started it, or the key was deleted."""
+    started_by: _builtins.str
+    """The key's name, or the person who started it; absent where it is not known any more."""
     @_builtins.property
     def approval(self) -> Global___Approval:
         """The approval."""
@@ -1860,10 +1873,11 @@ class PendingApproval(_message.Message):
         key_id: _builtins.str | None = ...,
         key_name: _builtins.str | None = ...,
         waiting: _duration_pb2.Duration | None = ...,
+        started_by: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference", "_key_id", b"_key_id", "_key_name", b"_key_name", "approval", b"approval", "client_reference", b"client_reference", "key_id", b"key_id", "key_name", b"key_name", "waiting", b"waiting"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference", "_key_id", b"_key_id", "_key_name", b"_key_name", "_started_by", b"_started_by", "approval", b"approval", "client_reference", b"client_reference", "key_id", b"key_id", "key_name", b"key_name", "started_by", b"started_by", "waiting", b"waiting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference", "_key_id", b"_key_id", "_key_name", b"_key_name", "approval", b"approval", "client_reference", b"client_reference", "key_id", b"key_id", "key_name", b"key_name", "labels", b"labels", "run_id", b"run_id", "triggered_by", b"triggered_by", "version", b"version", "waiting", b"waiting", "workflow_id", b"workflow_id", "workflow_name", b"workflow_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference", "_key_id", b"_key_id", "_key_name", b"_key_name", "_started_by", b"_started_by", "approval", b"approval", "client_reference", b"client_reference", "key_id", b"key_id", "key_name", b"key_name", "labels", b"labels", "run_id", b"run_id", "started_by", b"started_by", "triggered_by", b"triggered_by", "version", b"version", "waiting", b"waiting", "workflow_id", b"workflow_id", "workflow_name", b"workflow_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__client_reference: _TypeAlias = _typing.Literal["client_reference"]  # noqa: Y015
     _WhichOneofArgType__client_reference: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference"]  # noqa: Y015
@@ -1871,12 +1885,16 @@ class PendingApproval(_message.Message):
     _WhichOneofArgType__key_id: _TypeAlias = _typing.Literal["_key_id", b"_key_id"]  # noqa: Y015
     _WhichOneofReturnType__key_name: _TypeAlias = _typing.Literal["key_name"]  # noqa: Y015
     _WhichOneofArgType__key_name: _TypeAlias = _typing.Literal["_key_name", b"_key_name"]  # noqa: Y015
+    _WhichOneofReturnType__started_by: _TypeAlias = _typing.Literal["started_by"]  # noqa: Y015
+    _WhichOneofArgType__started_by: _TypeAlias = _typing.Literal["_started_by", b"_started_by"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__client_reference) -> _WhichOneofReturnType__client_reference | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__key_id) -> _WhichOneofReturnType__key_id | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__key_name) -> _WhichOneofReturnType__key_name | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__started_by) -> _WhichOneofReturnType__started_by | None: ...
 
 Global___PendingApproval: _TypeAlias = PendingApproval  # noqa: Y015
 

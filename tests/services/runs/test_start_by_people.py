@@ -20,3 +20,17 @@ def test_only_a_start_by_a_person_is_audited_and_under_their_name(world: World) 
     run_id = world.start(key=None).run.summary.run_id
     assert world.count("audit_records", "action = 'run.started'") == 1
     assert world.count("audit_records", f"action = 'run.started' AND target = '{run_id}' AND actor = 'tester'") == 1
+
+
+def test_people_see_who_started_a_run_and_keys_do_not(world: World) -> None:
+    by_person = world.start(key=None).run.summary.run_id
+    by_key = world.started()
+    assert (world.get(by_person, None).started_by, world.get(by_key, None).started_by) == ("tester", "caller")
+    assert not world.get(by_key, world.key).HasField("started_by")
+
+
+def test_an_approval_says_which_person_started_its_run(world: World) -> None:
+    run_id = world.start("Gated", key=None).run.summary.run_id
+    world.park(run_id, world.begin(run_id), "review")
+    (item,) = world.runs("ListPendingApprovals", runs_pb2.ListPendingApprovalsRequest()).items
+    assert (item.started_by, item.key_id) == ("tester", "")

@@ -88,6 +88,25 @@ def test_show_without_json_prints_the_steps(backend: FakeBackend) -> None:
     assert shown.out.splitlines()[-1].split()[:3] == ["count", "agent", "completed"]
 
 
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"started_by": "ana"}, "started_by ana"),
+        ({"started_by": "nightly", "key_id": "ak_1"}, "started_by nightly (ak_1)"),
+        ({"key_id": "ak_1"}, "started_by deleted (ak_1)"),
+    ],
+)
+def test_show_names_the_person_or_the_key_that_started_the_run(
+    backend: FakeBackend, given: dict[str, str], line: str
+) -> None:
+    run = run_in(runs_pb2.RUN_STATUS_COMPLETED)
+    run.MergeFrom(runs_pb2.Run(**given))
+    backend.answers["GetRun"] = run
+    backend.answers["ListRunSteps"] = runs_pb2.ListRunStepsResponse()
+    shown = command("runs", "show", "run_1", "--grpc", backend.address)
+    assert line in [" ".join(each.split()) for each in shown.out.splitlines()]
+
+
 def test_show_of_an_erased_run_asks_for_no_steps(backend: FakeBackend) -> None:
     erased = run_in(runs_pb2.RUN_STATUS_COMPLETED)
     erased.data_purged_at.FromJsonString("2026-10-01T00:00:00Z")
