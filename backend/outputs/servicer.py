@@ -13,6 +13,7 @@ from backend.outputs.ranges import select_bytes
 from backend.outputs.rules import require_bundle, require_content, require_open
 from backend.paging import Paging
 from backend.rpc.interceptors import caller_of
+from backend.runs.run_lookup import no_such_run
 from backend.services import Services
 from backend.storage.database import Tx
 from backend.storage.objects import ObjectStore
@@ -117,7 +118,7 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
         key_id = caller_of(context).key_id
         row = self._database.read(lambda tx: sql.manifest(tx, request.run_id, key_id))
         if row is None:
-            raise ApiError(errors_pb2.ERROR_REASON_RUN_NOT_FOUND)
+            raise no_such_run(request.run_id, key_id)
         if row.pii_redaction is None:
             raise ApiError(errors_pb2.ERROR_REASON_PII_REDACTION_NOT_APPLIED)
         return outputs_pb2.PiiRedaction(**orjson.loads(row.pii_redaction))

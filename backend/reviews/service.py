@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Final
 
 from backend.approval_state import ApprovalState
-from backend.errors import ApiError
 from backend.paging import Paging
 from backend.redaction.process.redactor import RedactionError, Redactor
 from backend.reviews import sql
 from backend.reviews.material import make_material
 from backend.runs import erase_sql, messages
+from backend.runs.approvals import no_such_approval
 from backend.runs.run_lookup import find_logged
 from backend.services import Services
 from backend.storage.database import Tx
 from backend.storage.object_keys import object_key
 from backend.storage.objects import ObjectStore
 from contract.times import to_timestamp
-from workflow_api.v1 import errors_pb2, reviews_pb2
+from workflow_api.v1 import reviews_pb2
 
 _LOG = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class Reviews:
         database = self._services.database
         row = database.read(lambda tx: sql.named(tx, approval_id))
         if row is None:
-            raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, "There is no such approval.")
+            raise no_such_approval(approval_id)
         state = database.read(lambda tx: sql.state(tx, approval_id))
         review = reviews_pb2.Review(
             pending=messages.pending_approval(row, self._services.clock()),

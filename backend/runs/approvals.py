@@ -66,12 +66,12 @@ class Approvals:
         comment = request.comment if request.HasField("comment") else None
         found = self._services.database.read(lambda tx: approvals_sql.find(tx, request.approval_id))
         if found is None:
-            raise _no_approval()
+            raise no_such_approval(request.approval_id)
 
         def work(tx: Tx) -> approvals_sql.FoundApprovalRow:
             row = approvals_sql.find(tx, request.approval_id)
             if row is None:
-                raise _no_approval()
+                raise no_such_approval(request.approval_id)
             if row.state != ApprovalState.PENDING:
                 raise invalid("approval_id", f"must wait for a decision; this one is {row.state}")
             approvals_sql.decide(
@@ -104,5 +104,6 @@ class Approvals:
         )
 
 
-def _no_approval() -> ApiError:
-    return ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, "There is no such approval.")
+def no_such_approval(approval_id: str) -> ApiError:
+    """Returns `not_found` for an approval that does not exist."""
+    return ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, f"There is no approval {approval_id}.")

@@ -85,7 +85,8 @@ class RunReads:
             begun = sql.begun_segments(tx, request.run_id)
             segment_id = asked or (begun[-1].segment_id if begun else None)
             if asked and asked not in {segment.segment_id for segment in begun}:
-                raise ApiError(errors_pb2.ERROR_REASON_SEGMENT_NOT_FOUND)
+                message = None if key_id else f"Run {request.run_id} has no segment {asked}."
+                raise ApiError(errors_pb2.ERROR_REASON_SEGMENT_NOT_FOUND, message)
             rows = sql.events_after(tx, segment_id, after_seq, paging.rows_to_read) if segment_id else []
             shown, token = paging.cut(rows, lambda row: (row.segment_id, row.seq))
             decided = key_id is None and any(row.type == messages.DECIDED_EVENT for row in shown)

@@ -18,12 +18,12 @@ def find_run(tx: Tx, run_id: str, key_id: str | None) -> RunRow:
     Raises:
         ApiError: `run_not_found`, both for a run that does not exist and for one of another key.
     """
-    return _found(sql.run(tx, run_id, key_id))
+    return _found(sql.run(tx, run_id, key_id), run_id, key_id)
 
 
 def find_state(tx: Tx, run_id: str, key_id: str | None) -> sql.RunStateRow:
     """Returns the state of a run; raises as `find_run`."""
-    return _found(sql.run_state(tx, run_id, key_id))
+    return _found(sql.run_state(tx, run_id, key_id), run_id, key_id)
 
 
 def find_logged(tx: Tx, run_id: str, key_id: str | None) -> sql.RunStateRow:
@@ -44,7 +44,12 @@ def require_finished(run: RunRow | sql.RunStateRow) -> None:
         raise ApiError(errors_pb2.ERROR_REASON_RUN_NOT_TERMINAL, metadata={"status": run.status})
 
 
-def _found(row: T | None) -> T:
+def no_such_run(run_id: str, key_id: str | None) -> ApiError:
+    """Returns `run_not_found`, which names the run to people inside; to keys the message is the contract's."""
+    return ApiError(errors_pb2.ERROR_REASON_RUN_NOT_FOUND, None if key_id else f"There is no run {run_id}.")
+
+
+def _found(row: T | None, run_id: str, key_id: str | None) -> T:
     if row is None:
-        raise ApiError(errors_pb2.ERROR_REASON_RUN_NOT_FOUND)
+        raise no_such_run(run_id, key_id)
     return row

@@ -62,7 +62,7 @@ def resource_definition(
         version = request.version if request.HasField("version") else row.version
         definition = resources_sql.definition_of(tx, row.resource_id, version)
         if definition is None:
-            message = f"{row.name} has the versions 1 to {row.version}."
+            message = f"{row.name} has no version {version}: its newest is {row.version}."
             raise ApiError(errors_pb2.ERROR_REASON_VERSION_NOT_FOUND, message)
         return workflows_pb2.ResourceDefinition(
             resource=_resource(row),

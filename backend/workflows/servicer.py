@@ -175,7 +175,8 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
             version = request.version if request.HasField("version") else message.version
             definition = versions_sql.definition_text(tx, row.workflow_id, version)
             if definition is None:
-                raise ApiError(errors_pb2.ERROR_REASON_VERSION_NOT_FOUND)
+                missing = f"{row.name} has no version {version}: its newest is {row.newest_version}."
+                raise ApiError(errors_pb2.ERROR_REASON_VERSION_NOT_FOUND, missing)
             pins = versions_sql.pins_of(tx, row.workflow_id, version).values()
             return workflows_pb2.WorkflowDefinition(
                 workflow=message,

@@ -118,7 +118,7 @@ def test_a_decision_while_the_segment_runs_applies_once_it_parks(world: World) -
 def test_an_unknown_approval_is_not_found(world: World) -> None:
     with pytest.raises(RefusedError) as caught:
         world.decide("apr_none", approve=True)
-    assert caught.value.reason == "not_found"
+    assert (caught.value.reason, caught.value.message) == ("not_found", "There is no approval apr_none.")
 
 
 @pytest.mark.parametrize("ending", ["approved", "rejected", "withdrawn"])

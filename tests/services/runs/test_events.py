@@ -64,4 +64,7 @@ def test_a_segment_that_is_not_the_runs_or_has_not_begun_is_not_found(world: Wor
         run_id = world.started("Gated")
     with pytest.raises(RefusedError) as caught:
         world.events(run_id, segment=segment)
-    assert caught.value.reason == "segment_not_found"
+    assert (caught.value.reason, caught.value.message) == ("segment_not_found", "The run has no such segment.")
+    request = runs_pb2.ListRunEventsRequest(run_id=run_id, segment=segment)
+    with pytest.raises(RefusedError, match=f"Run {run_id} has no segment {segment}"):
+        world.runs("ListRunEvents", request)

@@ -28,7 +28,14 @@ def test_a_run_of_another_key_is_not_found(world: World, method: str) -> None:
             world.runs(method, BELOW[method](run_id=asked), key)
         refusals.append((caught.value.reason, caught.value.message))
     assert refusals[0] == refusals[1]
-    assert refusals[0][0] == "run_not_found"
+    assert refusals[0] == ("run_not_found", "There is no such run within reach.")
+
+
+@pytest.mark.parametrize("method", BELOW)
+def test_people_are_told_which_run_does_not_exist(world: World, method: str) -> None:
+    with pytest.raises(RefusedError) as caught:
+        world.runs(method, BELOW[method](run_id="run_none"))
+    assert (caught.value.reason, caught.value.message) == ("run_not_found", "There is no run run_none.")
 
 
 def test_an_internal_caller_sees_every_run(world: World) -> None:

@@ -118,6 +118,7 @@ def test_definitions_of_every_version_can_be_read(workflows: Workflows) -> None:
         with pytest.raises(RefusedError) as refused:
             description(version=version)
         assert refused.value.reason == "version_not_found"
+        assert refused.value.message == f"Ready has no version {version}: its newest is 2."
 
 
 def test_status_is_set_by_id_or_name_and_only_to_active_or_inactive(workflows: Workflows) -> None:

@@ -100,7 +100,8 @@ def test_show_names_the_person_or_the_key_that_started_the_run(
     backend: FakeBackend, given: dict[str, str], line: str
 ) -> None:
     run = run_in(runs_pb2.RUN_STATUS_COMPLETED)
-    run.MergeFrom(runs_pb2.Run(**given))
+    for name, value in given.items():
+        setattr(run, name, value)
     backend.answers["GetRun"] = run
     backend.answers["ListRunSteps"] = runs_pb2.ListRunStepsResponse()
     shown = command("runs", "show", "run_1", "--grpc", backend.address)
