@@ -72,6 +72,24 @@ def test_a_caller_that_goes_is_held_no_longer(held: NewHeld) -> None:
         world.held(0)
 
 
+def test_a_held_answer_tells_the_rate_limit_as_it_is_at_its_end(held: NewHeld) -> None:
+    world = held()
+    clock = world.service.clock
+    clock.now_ms -= clock.now_ms % 60_000
+    with Wire(world.service.edge.port) as wire:
+        for later_ms, used, reset, status in (
+            (10_000, 1, "50", RUN_STATUS_WAITING_FOR_APPROVAL),
+            (60_000, 0, "50", RUN_STATUS_CANCELLED),
+        ):
+            world.send(wire, WAIT)
+            world.held(1)
+            clock.now_ms += later_ms
+            world.change(status)
+            headers = wire.read().headers
+            assert headers["RateLimit-Reset"] == reset
+            assert int(headers["RateLimit-Limit"]) - int(headers["RateLimit-Remaining"]) == used
+
+
 def test_the_end_of_what_a_key_may_do_ends_its_held_calls(held: NewHeld) -> None:
     world = held()
     clock, hour = world.service.clock, world.service.clock.now_ms // 3_600_000 % 24
