@@ -33,6 +33,7 @@ _IN_ADDRESSES: Final = bytes.maketrans(b"+/", b"-_")
 _BLANKS: Final = string.whitespace.encode()
 _LINE_ENDS: Final = frozenset((b"\r", b"\n"))
 _IS_NO_BLANK: Final = [value not in _BLANKS for value in range(256)]
+_ESCAPED_BLANK: Final = re.compile(rb"\\(?:[nrtf]|u000[bB])")
 # Possessive, because a value of a step may be long and arbitrary.
 _LITERAL: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|-?[0-9][0-9.eE+-]*')
 
@@ -63,7 +64,8 @@ class Scrubber:
 
     def json(self, text: str) -> str:
         """Returns JSON text with every part of a secret in its strings and numbers replaced."""
-        if not self.spans(text.encode(errors="surrogatepass")):
+        given = text.encode(errors="surrogatepass")
+        if not self.spans(given) and not (b"\\" in given and self.spans(_ESCAPED_BLANK.sub(b"", given))):
             return text
         return _LITERAL.sub(lambda found: self._literal(found[0]), text)
 
