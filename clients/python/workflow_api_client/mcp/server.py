@@ -33,8 +33,8 @@ from workflow_api_client.mcp.tools import (
     names_of,
     place_of,
     refused,
+    result_of,
     split_arguments,
-    told,
     tool_of,
 )
 
@@ -171,7 +171,7 @@ class WorkflowTools:
             with contextlib.suppress(ForbiddenError):
                 outputs = await run.outputs.list()
         approvals = await run.approvals() if run.status == "waiting_for_approval" else []
-        return told(run, outputs, approvals)
+        return result_of(run, outputs, approvals)
 
 
 def _line(event: records.AnyEvent) -> str:

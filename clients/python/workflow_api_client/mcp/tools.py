@@ -117,7 +117,9 @@ def split_arguments(arguments: Mapping[str, Any], declared: Iterable[records.Par
     return {**given, "parameters": parameters}
 
 
-def told(run: AsyncRun, outputs: Sequence[records.Output], approvals: Sequence[records.Approval]) -> CallToolResult:
+def result_of(
+    run: AsyncRun, outputs: Sequence[records.Output], approvals: Sequence[records.Approval]
+) -> CallToolResult:
     """Returns where a run stands, with its result and links to its outputs."""
     record = run.record
     state: dict[str, Any] = {"run_id": run.id, "workflow": record.workflow_name, "status": run.status}
