@@ -12,7 +12,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-emit-find-links --custom-compile-command "make lock"
 SECONDS ?= 600
 PYTEST = $(BIN)/pytest -n 3 --dist loadfile $(if $(CI),--no-skips)
-STORES = $(addprefix tests/services/,deployment keys outputs runs users workflows)
+STORES = $(addprefix tests/services/,deployment keys outputs runs users webhooks workflows)
 CODE := $(wildcard backend contract edge telemetry deploy workflow_api_agent workflow_api_testing generated examples scripts tests benchmarks)
 # The client runs on an older Python than the service.
 CLIENT := clients/python/workflow_api_client

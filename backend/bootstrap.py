@@ -55,6 +55,9 @@ from backend.users import retention as users_retention
 from backend.users.passwords import Passwords
 from backend.users.servicer import UsersServicer
 from backend.users.session_servicer import SessionsServicer
+from backend.webhooks import retention as webhooks_retention
+from backend.webhooks.deliverer import Deliverer
+from backend.webhooks.servicer import WebhooksServicer
 from backend.workflows import retention as workflows_retention
 from backend.workflows.environments_servicer import EnvironmentsServicer
 from backend.workflows.servicer import WorkflowsServicer
@@ -73,6 +76,7 @@ from workflow_api.v1 import (
     sessions_pb2,
     usage_pb2,
     users_pb2,
+    webhooks_pb2,
     workflows_pb2,
 )
 
@@ -182,6 +186,7 @@ class Backend:
         self._runtime = _runtime(settings, parts, open_sandbox)
         self._logs = Logs(services, objects)
         self._reviews = Reviews(services, objects, parts.redactor, settings.data / "reviews")
+        self._deliverer = Deliverer(services.database, services.clock, settings.webhooks)
         self._identities = settings.identities
         self._server: GrpcServer | None = None
         passwords = Passwords()
@@ -200,6 +205,7 @@ class Backend:
             (outputs_pb2.DESCRIPTOR, OutputsServicer(services, objects)),
             (users_pb2.DESCRIPTOR, UsersServicer(services, passwords, settings.users_limit)),
             (sessions_pb2.DESCRIPTOR, SessionsServicer(services, passwords)),
+            (webhooks_pb2.DESCRIPTOR, WebhooksServicer(services, settings.webhooks)),
         )
         # A read from a database server waits for the network, which an event loop must not.
         embedded = settings.database is None
@@ -213,6 +219,7 @@ class Backend:
     def start(self) -> None:
         """Starts the runtime; runs that an earlier process left running end as orphaned before anything new runs."""
         self._runtime.start()
+        self._deliverer.start()
 
     def serve_grpc(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
         """Serves gRPC and returns the port; see `GrpcServer`. With credentials, `identities` say who may call what."""
@@ -238,6 +245,7 @@ class Backend:
             self._server.stop(grace_seconds, self._end_streams)
         self._reviews.close()
         self._runtime.stop()
+        self._deliverer.stop()
         self._parts.close()
 
     def _end_streams(self) -> None:
@@ -272,6 +280,7 @@ def _runtime(
         users_retention.RULES,
         workflows_retention.RULES,
         logs_retention.RULES,
+        webhooks_retention.RULES,
     ):
         upkeep.register(*rules)
     return runtime

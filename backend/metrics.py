@@ -86,6 +86,31 @@ BACKGROUND_FAILURES: Final = Counter(
 )
 REMOVAL_FAILURES: Final = Counter("removal_failures_total", "Removals that failed and are retried.")
 
+WEBHOOK_ATTEMPTS: Final = Counter(
+    "webhook_attempts_total",
+    "Attempts to deliver a message to a webhook.",
+    ("outcome",),
+    known=[
+        (outcome,)
+        for outcome in (
+            "delivered",
+            "status",
+            "redirect",
+            "timeout",
+            "connection",
+            "tls",
+            "name",
+            "address",
+            "answer",
+        )
+    ],
+)
+WEBHOOK_SECONDS: Final = Histogram("webhook_attempt_seconds", "Time of one attempt.")
+WEBHOOKS_PAUSED: Final = Counter(
+    "webhooks_paused_total", "Webhooks paused by the service.", ("reason",), known=[("unreachable",), ("gone",)]
+)
+WEBHOOKS: Final = Gauge("webhook_deliveries_pending", "Messages to webhooks still to be delivered.")
+
 REDACTION_SECONDS: Final = Histogram(
     "redaction_seconds", "Time of one sweep for personal data.", ("what",), bounds=_WORK_SECONDS
 )

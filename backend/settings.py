@@ -158,6 +158,21 @@ class PackageSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class WebhookSettings:
+    """Deliveries to webhooks.
+
+    Attributes:
+        private_networks: CIDR ranges of private addresses that messages may be sent to, also unencrypted.
+        timeout_seconds: Most seconds of one attempt, from the resolution of the name to the head of the answer.
+        concurrent: Attempts that this process has under way at once.
+    """
+
+    private_networks: Sequence[str] = ()
+    timeout_seconds: float = 10.0
+    concurrent: int = 64
+
+
+@dataclass(frozen=True, slots=True)
 class BackendSettings:
     """Settings of one backend process.
 
@@ -190,6 +205,7 @@ class BackendSettings:
         redaction: Bounds of sweeps for personal data.
         publishing: Bounds of reading a file that is published to a knowledge graph.
         packages: Packages of environments.
+        webhooks: Deliveries to webhooks.
     """
 
     data: Path
@@ -216,6 +232,7 @@ class BackendSettings:
     redaction: RedactionLimits = RedactionLimits()
     publishing: JobLimits = JobLimits()
     packages: PackageSettings = field(default_factory=PackageSettings)
+    webhooks: WebhookSettings = WebhookSettings()
 
     @property
     def launch_timeout_ms(self) -> int:

@@ -20,6 +20,7 @@ from workflow_api.v1 import (
     sessions_pb2,
     usage_pb2,
     users_pb2,
+    webhooks_pb2,
     workflows_pb2,
 )
 
@@ -38,6 +39,7 @@ FILES: Final[tuple[FileDescriptor, ...]] = (
     outputs_pb2.DESCRIPTOR,
     users_pb2.DESCRIPTOR,
     sessions_pb2.DESCRIPTOR,
+    webhooks_pb2.DESCRIPTOR,
 )
 
 METHODS: Final[Mapping[str, MethodDescriptor]] = MappingProxyType(

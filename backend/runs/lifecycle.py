@@ -15,6 +15,8 @@ from backend.runs import lifecycle_sql, promotion_sql
 from backend.segment_state import SegmentState
 from backend.storage.database import Tx
 from backend.storage.tables.segments import ApprovalRow
+from backend.webhooks.events import Event
+from backend.webhooks.outbox_sql import add_messages
 
 EVENT_OF_STATUS: Final[Mapping[str, str]] = {
     RunStatus.COMPLETED: "run.completed",
@@ -140,6 +142,8 @@ def park_run(tx: Tx, segment_id: str, at: int) -> None:
     lifecycle_sql.set_waiting(tx, run.run_id)
     if lifecycle_sql.has_decisions_to_continue(tx, run.run_id):
         continue_run(tx, run.run_id, at)
+    else:
+        add_messages(tx, Event.RUN_WAITING, run.run_id, at)
 
 
 def continue_run(tx: Tx, run_id: str, at: int) -> None:
@@ -208,7 +212,7 @@ def close_run(
     result = result or RunResult()
     if promoted is None:
         promoted = promotion_sql.has_promoted(tx, run_id)
-    closed = lifecycle_sql.close(
+    has_webhooks = lifecycle_sql.close(
         tx,
         run_id,
         status,
@@ -226,7 +230,7 @@ def close_run(
         result_error_message=result.error_message,
         summary_markdown=result.summary_markdown,
     )
-    if not closed:
+    if has_webhooks is None:
         return False
     tx.announce(run_id)
     lifecycle_sql.withdraw_approvals(tx, run_id, at)
@@ -240,6 +244,8 @@ def close_run(
         events += [NewEvent(EVENT_OF_STATUS[status], data=failure), NewEvent("segment.ended")]
         append_events(tx, closing, at, events)
     lifecycle_sql.end_segments(tx, run_id, at)
+    if has_webhooks:
+        add_messages(tx, Event.RUN_ENDED, run_id, at)
     tx.after_commit(lambda: metrics.RUNS_ENDED.add(status, error_code or metrics.NO_REASON))
     return True
 

@@ -25,6 +25,7 @@ from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.runs import runs, status_in
 from backend.storage.tables.segments import ApprovalRow, SegmentRow, approvals, events, segments, steps
+from backend.storage.tables.webhooks import webhooks
 
 
 class OpenSegmentRow(NamedTuple):
@@ -185,8 +186,10 @@ _CLOSING_COLUMNS: Final = (
     "result_error_message",
     "summary_markdown",
 )
-_CLOSE: Final[Mapping[str, Command]] = {
-    status: Command(
+# Read with the close, so that it costs runs of other keys no statement.
+_HAS_WEBHOOKS = exists().where(webhooks.c.key_id == runs.c.key_id)
+_CLOSE: Final[Mapping[str, ScalarQuery[int]]] = {
+    status: ScalarQuery[int](
         update(runs)
         .where(runs.c.run_id == _RUN, _may_become(status))
         .values(
@@ -199,6 +202,7 @@ _CLOSE: Final[Mapping[str, Command]] = {
                 "outputs_count": OUTPUTS_COUNT,
             }
         )
+        .returning(case((_HAS_WEBHOOKS, _ONE), else_=_ZERO).label("has_webhooks"))
     )
     for status in TERMINAL
 }
@@ -301,9 +305,12 @@ def warnings_of(tx: Tx, run_id: str) -> str:
     return tx.scalar_one(_WARNINGS, of_run_id=run_id)
 
 
-def close(tx: Tx, run_id: str, status: str, **columns: object) -> bool:
-    """Sets a run's final status and its closing columns; False when it cannot move to that status."""
-    return tx.run(_CLOSE[status], of_run_id=run_id, **{f"new_{name}": value for name, value in columns.items()}) == 1
+def close(tx: Tx, run_id: str, status: str, **columns: object) -> int | None:
+    """Sets a run's final status and its closing columns; returns whether its key has webhooks.
+
+    None when it cannot move to that status.
+    """
+    return tx.scalar(_CLOSE[status], of_run_id=run_id, **{f"new_{name}": value for name, value in columns.items()})
 
 
 def withdraw_approvals(tx: Tx, run_id: str, at: int) -> None:

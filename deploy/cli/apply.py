@@ -6,8 +6,8 @@ from typing import Annotated, Final
 import typer
 
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
-from deploy.cli.printing import Column, Record, print_json, print_line, print_table
-from deploy.cli.records import record_of
+from deploy.cli.output.printing import Column, Record, print_json, print_line, print_table
+from deploy.cli.output.records import record_of
 from deploy.client.backend import connected
 from deploy.client.manifests import read_manifests
 from workflow_api.v1 import workflows_pb2

@@ -6,11 +6,20 @@ from typing import Annotated, Final
 
 import typer
 
-from deploy.cli.following import status_after_decision
+from deploy.cli.following.follower import status_after_decision
 from deploy.cli.option_names import APPROVAL_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc
-from deploy.cli.printing import Column, Form, Record, print_details, print_json, print_line, print_lines, print_table
-from deploy.cli.records import PAGE, items_of, record_of
+from deploy.cli.output.printing import (
+    Column,
+    Form,
+    Record,
+    print_details,
+    print_json,
+    print_line,
+    print_lines,
+    print_table,
+)
+from deploy.cli.output.records import PAGE, items_of, record_of
 from deploy.client.backend import connected
 from edge.console.formatting import duration
 from workflow_api.v1 import reviews_pb2, runs_pb2

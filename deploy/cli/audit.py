@@ -7,8 +7,8 @@ import typer
 
 from deploy.cli.option_names import LIST_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc, read_option
-from deploy.cli.printing import Column, Form, print_json, print_table
-from deploy.cli.records import PAGE, record_of
+from deploy.cli.output.printing import Column, Form, print_json, print_table
+from deploy.cli.output.records import PAGE, record_of
 from deploy.cli.run_start import workflow_definition
 from deploy.client.backend import Backend, connected
 from deploy.failures import CommandFailed

@@ -4,7 +4,7 @@ import asyncio
 import os
 
 from deploy.cli.options import Config, Data, GrpcListen, Json
-from deploy.cli.printing import print_ready
+from deploy.cli.output.printing import print_ready
 from deploy.config.source import read_settings
 from deploy.serve.lifecycle import default_data, prepare_process, run_until_stopped
 from deploy.serve.metrics_server import serving_metrics

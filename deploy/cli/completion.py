@@ -5,7 +5,7 @@ from typing import Annotated, Final
 import typer
 
 from deploy.cli.options import Json
-from deploy.cli.printing import print_json
+from deploy.cli.output.printing import print_json
 
 _BASH: Final = """\
 _workflow_api() {

@@ -6,8 +6,8 @@ import typer
 
 from deploy.cli.option_names import NAMED_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
-from deploy.cli.printing import Column, Form, print_details, print_json
-from deploy.cli.records import record_of
+from deploy.cli.output.printing import Column, Form, print_details, print_json
+from deploy.cli.output.records import record_of
 from deploy.cli.resources import add_reads
 from deploy.client.backend import connected
 from workflow_api.v1 import workflows_pb2

@@ -9,8 +9,8 @@ from google.protobuf.duration_pb2 import Duration
 from contract.durations import duration_of
 from deploy.cli.option_names import option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
-from deploy.cli.printing import Column, print_details, print_json
-from deploy.cli.records import record_of
+from deploy.cli.output.printing import Column, print_details, print_json
+from deploy.cli.output.records import record_of
 from deploy.client.backend import connected
 from workflow_api.v1 import deployment_pb2, runs_pb2
 from workflow_api.v1.options_pb2 import TIME_UNIT_DAYS

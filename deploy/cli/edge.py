@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from deploy.cli.options import GRPC_VARIABLE, Config, HttpListen, Json, backend_address
-from deploy.cli.printing import print_ready
+from deploy.cli.output.printing import print_ready
 from deploy.config.source import read_settings
 from deploy.serve.lifecycle import prepare_process
 from deploy.serve.metrics_server import serving_metrics

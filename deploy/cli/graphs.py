@@ -9,9 +9,9 @@ import typer
 from contract.durations import duration_of
 from deploy.cli.option_names import LIST_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
-from deploy.cli.printing import Column, Form, print_json, print_line, print_table
-from deploy.cli.raw_json import RawJson
-from deploy.cli.records import PAGE, items_of
+from deploy.cli.output.printing import Column, Form, print_json, print_line, print_table
+from deploy.cli.output.raw_json import RawJson
+from deploy.cli.output.records import PAGE, items_of
 from deploy.cli.resources import add_show
 from deploy.client.backend import connected
 from workflow_api.v1 import workflows_pb2

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, listening_address
-from deploy.cli.printing import print_json
+from deploy.cli.output.printing import print_json
 from deploy.client.backend import connected
 from deploy.config.addresses import Address, address
 from deploy.failures import CommandFailed

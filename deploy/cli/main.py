@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from deploy.cli.terminal import printable
+from deploy.cli.output.terminal import printable
 from deploy.failures import CommandFailed
 from deploy.garbage import pause_collection, resume_collection
 
@@ -49,6 +49,7 @@ COMMANDS: Final = (
     CommandModule("connectors", "List, show and test connectors."),
     CommandModule("graphs", "List, show and query knowledge graphs."),
     CommandModule("keys", "Create, list, change, rotate, revoke and delete API keys."),
+    CommandModule("webhooks", "Set up webhooks of keys, and see what was delivered to them."),
     CommandModule("approvals", "List, show, approve and reject pending approvals."),
     CommandModule("runs", "Start, list, show, follow, cancel and erase runs; fetch their outputs and logs."),
     CommandModule("users", "Add, list and disable people who sign in to the console, and reset passwords."),
@@ -91,7 +92,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _complete(line: str) -> int:
     """Prints what may come next on a command line, for the scripts of `workflow-api completion`."""
-    from deploy.cli.completing import completions
+    from deploy.cli.completing.candidates import completions
 
     for value, text in completions(line, lambda name: command_line([name])):
         print(f"{value}\t{text}" if text else value)

@@ -33,6 +33,17 @@ KEY_OPTIONS: Final = {
     "limit": "--limit",
     "key_id": "KEY_ID",
 }
+WEBHOOK_OPTIONS: Final = {
+    "url": "--url",
+    "description": "--description",
+    "events": "--event",
+    "overlap_hours": "--overlap",
+    "overlap": "--overlap",
+    "key_id": "KEY_ID",
+    "webhook_id": "WEBHOOK_ID",
+    "message_id": "MESSAGE_ID",
+    "page_size": "--limit",
+}
 USER_OPTIONS: Final = {"name": "NAME", "role": "--role"}
 APPROVAL_OPTIONS: Final = {"approval_id": "APPROVAL_ID", "comment": "--comment"}
 NAMED_OPTIONS: Final = {"workflow": "WORKFLOW", "name": "NAME", "resource": "NAME", "version": "--version", "q": "--q"}

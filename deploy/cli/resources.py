@@ -6,10 +6,10 @@ import typer
 
 from deploy.cli.option_names import NAMED_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc
-from deploy.cli.printing import Column, Form, Record, print_details, print_json, print_table
-from deploy.cli.raw_json import RawJson
-from deploy.cli.records import PAGE, items_of, record_of
-from deploy.cli.terminal import printable
+from deploy.cli.output.printing import Column, Form, Record, print_details, print_json, print_table
+from deploy.cli.output.raw_json import RawJson
+from deploy.cli.output.records import PAGE, items_of, record_of
+from deploy.cli.output.terminal import printable
 from deploy.client.backend import Backend, connected
 from workflow_api.v1 import workflows_pb2
 

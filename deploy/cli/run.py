@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from deploy.cli.approval_answers import APPROVE, answer_from
-from deploy.cli.file_changes import changed_files
+from deploy.cli.following.approval_answers import APPROVE, answer_from
+from deploy.cli.local.file_changes import changed_files
 from deploy.cli.option_names import START_OPTIONS, option_names
 from deploy.cli.options import Config, Json
 from deploy.cli.run_inputs import InputText, Params, split_assignment
@@ -21,7 +21,7 @@ from deploy.garbage import collection_paused
 from deploy.serve.lifecycle import prepare_process
 
 if TYPE_CHECKING:
-    from deploy.cli.local_runs import LocalRuns
+    from deploy.cli.local.local_runs import LocalRuns
 
 INTERRUPTED: Final = 130
 _DEFAULT_LEVEL: Final = Settings().log_level
@@ -79,7 +79,7 @@ def command(
 
                 open_sandbox = stack.enter_context(early_sandbox(settings.runtime.sandbox))
 
-                from deploy.cli.local_runs import LocalRuns, RunOptions
+                from deploy.cli.local.local_runs import LocalRuns, RunOptions
 
                 options = RunOptions(
                     workflow, param or [], input_text, folders, out, answer, logs, as_json, former_umask

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from deploy.cli.raw_json import RawJson, json_text
+from deploy.cli.output.raw_json import RawJson, json_text
 from deploy.failures import CommandFailed
 
 Params = Annotated[

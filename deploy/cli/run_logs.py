@@ -6,9 +6,9 @@ import typer
 
 from deploy.cli.option_names import option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, RunId
-from deploy.cli.printing import print_json_line
-from deploy.cli.records import record_of
-from deploy.cli.terminal import printable
+from deploy.cli.output.printing import print_json_line
+from deploy.cli.output.records import record_of
+from deploy.cli.output.terminal import printable
 from deploy.client.backend import connected
 from workflow_api.v1 import logs_pb2
 

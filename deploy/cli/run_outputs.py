@@ -14,9 +14,9 @@ from typing import Annotated, Any, BinaryIO, Final
 import typer
 
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, RunId, Utc
-from deploy.cli.printing import Column, Form, print_json, print_table
-from deploy.cli.records import record_of
-from deploy.cli.terminal import is_terminal
+from deploy.cli.output.printing import Column, Form, print_json, print_table
+from deploy.cli.output.records import record_of
+from deploy.cli.output.terminal import is_terminal
 from deploy.client.backend import Backend, connected
 from deploy.failures import CommandFailed
 from workflow_api.v1 import outputs_pb2

@@ -6,16 +6,16 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from deploy.cli.failure_logs import FAILED, show_log
-from deploy.cli.following import all_events, interruptible
+from deploy.cli.following.failure_logs import FAILED, show_log
+from deploy.cli.following.follower import all_events, interruptible
+from deploy.cli.following.run_progress import RunProgress
 from deploy.cli.option_names import START_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Workflow
-from deploy.cli.printing import Record, print_json
-from deploy.cli.records import record_of
-from deploy.cli.run_details import RUN_DETAILS, print_run
+from deploy.cli.output.printing import Record, print_json
+from deploy.cli.output.records import record_of
+from deploy.cli.output.run_details import RUN_DETAILS, print_run
 from deploy.cli.run_inputs import InputText, Params, read_labels, read_parameters, text_or_file
 from deploy.cli.run_outputs import list_outputs
-from deploy.cli.run_progress import RunProgress
 from deploy.client.backend import Backend, connected
 from workflow_api.v1 import runs_pb2, workflows_pb2
 

@@ -5,12 +5,12 @@ from typing import Annotated, Final
 
 import typer
 
-from deploy.cli.following import all_events, interruptible
+from deploy.cli.following.follower import all_events, interruptible
 from deploy.cli.option_names import LIST_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, RunId, Utc, read_option
-from deploy.cli.printing import Column, Record, print_json, print_json_line, print_line, print_table
-from deploy.cli.records import record_of
-from deploy.cli.run_details import RUN_COLUMNS, RUN_DETAILS, STEP_COLUMNS, print_run
+from deploy.cli.output.printing import Column, Record, print_json, print_json_line, print_line, print_table
+from deploy.cli.output.records import record_of
+from deploy.cli.output.run_details import RUN_COLUMNS, RUN_DETAILS, STEP_COLUMNS, print_run
 from deploy.cli.run_logs import logs
 from deploy.cli.run_outputs import download, outputs
 from deploy.cli.run_start import start, workflow_definition

@@ -3,7 +3,7 @@
 import typer
 
 from deploy.cli.options import Json
-from deploy.cli.printing import print_json
+from deploy.cli.output.printing import print_json
 
 command = typer.Typer()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from deploy.cli.options import Config, Data, GrpcListen, HttpListen, Json, listening_address
-from deploy.cli.printing import print_ready
+from deploy.cli.output.printing import print_ready
 from deploy.config.addresses import Address
 from deploy.config.settings import ClientTls
 from deploy.config.source import read_settings

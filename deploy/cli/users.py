@@ -7,8 +7,8 @@ import typer
 
 from deploy.cli.option_names import USER_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc
-from deploy.cli.printing import Column, Form, print_details, print_json, print_table
-from deploy.cli.records import PAGE, items_of, record_of, with_nulls
+from deploy.cli.output.printing import Column, Form, print_details, print_json, print_table
+from deploy.cli.output.records import PAGE, items_of, record_of, with_nulls
 from deploy.client.backend import connected
 from workflow_api.v1 import users_pb2
 

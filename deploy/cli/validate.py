@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from deploy.cli.options import Json
-from deploy.cli.printing import print_json, print_line
+from deploy.cli.output.printing import print_json, print_line
 from deploy.client.manifests import read_readable
 from deploy.client.validation import check_texts, refused
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 
 from deploy.cli.options import Config, Data, Json
-from deploy.cli.printing import print_ready
+from deploy.cli.output.printing import print_ready
 from deploy.config.source import read_settings
 from deploy.failures import CommandFailed
 from deploy.serve.lifecycle import default_data, prepare_process, run_until_stopped

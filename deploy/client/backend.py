@@ -29,6 +29,7 @@ from workflow_api.v1.reviews_pb2_grpc import ReviewsServiceStub
 from workflow_api.v1.runs_pb2_grpc import RunsServiceStub
 from workflow_api.v1.usage_pb2_grpc import UsageServiceStub
 from workflow_api.v1.users_pb2_grpc import UsersServiceStub
+from workflow_api.v1.webhooks_pb2_grpc import WebhooksServiceStub
 from workflow_api.v1.workflows_pb2_grpc import WorkflowsServiceStub
 
 TIMEOUT_SECONDS: Final = 60.0
@@ -72,6 +73,7 @@ class Backend:
         self.runs = RunsServiceStub(channel)
         self.usage = UsageServiceStub(channel)
         self.users = UsersServiceStub(channel)
+        self.webhooks = WebhooksServiceStub(channel)
         self.workflows = WorkflowsServiceStub(channel)
         self._metadata = ((metadata.ACTOR, actor), (metadata.REQUEST_ID, request_id))
         self._failure = failure

@@ -1,5 +1,6 @@
 """Checks of settings: each returns the value to keep, or raises ValueError with what is allowed."""
 
+import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -65,6 +66,15 @@ def http_url(value: str) -> str:
     if not re.fullmatch(r"https?://[A-Za-z0-9.:\[\]_-]+/?", value):
         raise ValueError("must be an http or https address, such as https://minio.example.org:9000")
     return value
+
+
+def networks(value: str) -> tuple[str, ...]:
+    """Reads comma-separated CIDR ranges."""
+    ranges = tuple(each.strip() for each in value.split(","))
+    try:
+        return tuple(str(ipaddress.ip_network(each)) for each in ranges)
+    except ValueError:
+        raise ValueError("must be CIDR ranges, such as 10.2.0.0/16,fd00:2::/64, with commas between them") from None
 
 
 def one_of(*allowed: str) -> Callable[[str], str]:

@@ -17,6 +17,7 @@ from backend.settings import (
     PackageSettings,
     RedactionLimits,
     StepDataLimits,
+    WebhookSettings,
 )
 from deploy.config.addresses import (
     DEFAULT_GRPC,
@@ -39,6 +40,7 @@ from deploy.config.checks import (
     identity,
     key_prefix,
     model_provider,
+    networks,
     one_of,
 )
 from deploy.config.redis_address import redis_url
@@ -206,6 +208,15 @@ class Packages:
 
 
 @dataclass(frozen=True, slots=True)
+class Webhooks:
+    """Deliveries to webhooks."""
+
+    private_networks: tuple[str, ...] | None = field(default=None, metadata={CHECK: networks})
+    timeout_seconds: float = field(default=_BACKEND.webhooks.timeout_seconds, metadata={CHECK: between(1, 30)})
+    concurrent: int = field(default=_BACKEND.webhooks.concurrent, metadata={CHECK: between(1, 1024)})
+
+
+@dataclass(frozen=True, slots=True)
 class Objects:
     """Storage of outputs, results and step logs."""
 
@@ -243,6 +254,7 @@ class Settings:
     redaction: Redaction = field(default_factory=Redaction)
     publishing: Publishing = field(default_factory=Publishing)
     packages: Packages = field(default_factory=Packages)
+    webhooks: Webhooks = field(default_factory=Webhooks)
     objects: Objects = field(default_factory=Objects)
     metrics: Metrics = field(default_factory=Metrics)
     identities: Mapping[str, Sequence[str]] = field(default_factory=dict, metadata={TABLE: identity})
@@ -299,6 +311,11 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
         redaction=RedactionLimits(**{name: getattr(settings.redaction, name) for name in Redaction.__slots__}),
         publishing=JobLimits(**{name: getattr(settings.publishing, name) for name in Publishing.__slots__}),
         packages=_package_settings(settings.packages, environment),
+        webhooks=WebhookSettings(
+            private_networks=settings.webhooks.private_networks or (),
+            timeout_seconds=settings.webhooks.timeout_seconds,
+            concurrent=settings.webhooks.concurrent,
+        ),
     )
 
 

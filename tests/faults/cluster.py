@@ -21,12 +21,16 @@ from tests.support.redis_server import RedisServer
 from tests.support.s3_server import S3Server
 from tests.support.small_disk import SmallDisk
 from tests.support.stepped_clock import SteppedClock, clock_library
+from tests.support.webhook_receiver import receiving
 from tests.support.wire import Address
+from workflow_api.v1 import webhooks_pb2
 
 MANIFESTS: Final = Path(__file__).with_name("workflows.yaml")
 BUCKET: Final = "workflows"
 _LOOK_EVERY_SECONDS: Final = 0.2
 _DISK_MEGABYTES: Final = 24
+# The ends of ids of messages that the receiver refuses once: an eighth of them.
+_REFUSED_AT_FIRST: Final = ("0", "1", "2", "3")
 # On a machine that is busy with other things.
 _START_SECONDS: Final = 240
 
@@ -67,6 +71,12 @@ class Cluster:
         self.postgresql_clock = SteppedClock(self._library, folder / "postgresql.clock")
         self.postgresql = OwnPostgresql(self.postgresql_clock.variables)
         self._held.callback(self.postgresql.close)
+        self.receiver = self._held.enter_context(receiving())
+        self.receiver.refuses = lambda message: (
+            message.message_id.endswith(_REFUSED_AT_FIRST)
+            and (sum(each.message_id == message.message_id for each in self.receiver.received) == 1)
+        )
+        self._hooked: list[str] = []
         self._variables = self._shared_settings()
         self.parts: dict[str, list[Kept]] = {"backend": [], "worker": [], "edge": []}
         self.links: list[FaultyProxy] = []
@@ -95,6 +105,8 @@ class Cluster:
             "EDGE_BACKEND_SECONDS": "5",
             "RUNTIME_ENGINE": "dbos",
             "RUNTIME_LAUNCH_TIMEOUT_SECONDS": "60",
+            "WEBHOOKS_PRIVATE_NETWORKS": "127.0.0.0/8",
+            "WEBHOOKS_TIMEOUT_SECONDS": "5",
         }
         if self.store == S3:
             server = S3Server()
@@ -135,6 +147,12 @@ class Cluster:
             raise ConnectionRefusedError
         return address_of(ready["base_address"])
 
+    def hook(self, key_id: str) -> None:
+        """Makes a webhook of a key that has no run yet."""
+        request = webhooks_pb2.CreateWebhookRequest(key_id=key_id, url=self.receiver.url)
+        self.admins[0].webhooks.CreateWebhook(request, timeout=60)
+        self._hooked.append(key_id)
+
     def whole(self) -> bool:
         """Whether every part is there and serves."""
         return all(kept.part.alive and kept.part.ready for parts in self.parts.values() for kept in parts)
@@ -149,6 +167,8 @@ class Cluster:
             "database": self.postgresql.url,
             "objects": self.objects,
             "edges": [self.edge_address(number) for number in range(2)],
+            "hooked": self._hooked,
+            "accepted": [(each.json["data"]["run_id"], each.json["type"]) for each in self.receiver.accepted],
         }
 
     def logs(self) -> dict[str, str]:

@@ -38,9 +38,13 @@ def new_key(name: str) -> keys_pb2.CreateKeyRequest:
 
 
 class Load:
-    """Carries out operations until it is stopped; `answered` counts those that were answered."""
+    """Carries out operations until it is stopped; `answered` counts those that were answered.
 
-    def __init__(self, calls: Calls, known: Known) -> None:
+    `hook` makes a webhook of a key.
+    """
+
+    def __init__(self, calls: Calls, known: Known, hook: Callable[[str], None]) -> None:
+        self._hook = hook
         self._calls = calls
         self._known = known
         self._lock = threading.Lock()
@@ -73,6 +77,7 @@ class Load:
             key = self._calls.make_key(new_key(f"first {number}"), 0)
             assert key is not None
             assert self._reaches_both(key)
+            self._hook(key.key_id)
             self._known.add_key(key)
 
     def run(self, operations: Iterator[Operation], rate: float, enough: Callable[[], bool]) -> None:

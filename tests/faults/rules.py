@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from tests.faults import answers
 from tests.faults.journal import Call, Record
-from tests.faults.state import TERMINAL, State
+from tests.faults.state import TERMINAL, RunRow, State
 
 REVOKED_WITHIN_SECONDS: Final = 120.0
 
@@ -220,6 +220,26 @@ def spoiled_outputs(record: Record, state: State) -> Iterator[str]:
             yield f"output {output_id} {row} is stored as {stored}"
 
 
+def untold(record: Record, state: State) -> Iterator[str]:
+    """Every end and every erasure must have arrived, the end first."""
+    first: dict[tuple[str, str], int] = {}
+    for place, message in enumerate(state.accepted):
+        first.setdefault(message, place)
+    for run_id, row in _hooked_runs(state):
+        ended, erased = first.get((run_id, "run.ended")), first.get((run_id, "run.erased"))
+        if row.status in TERMINAL and ended is None:
+            yield f"nobody was told that run {run_id} ended: {row}"
+        if row.purged_at is not None and erased is None:
+            yield f"nobody was told that run {run_id} was erased: {row}"
+        if ended is not None and erased is not None and erased < ended:
+            yield f"run {run_id} was told to be erased before it ended"
+
+
+def _hooked_runs(state: State) -> list[tuple[str, RunRow]]:
+    told = state.hooked - state.revoked
+    return [(run_id, row) for run_id, row in state.runs.items() if row.key_id in told]
+
+
 def _calls(*kinds: str) -> Callable[[Record, State], int]:
     return lambda record, _: sum(1 for _ in record.acknowledged(*kinds))
 
@@ -246,6 +266,7 @@ RULES: Final = (
     Rule("nothing is left of an erased run", _calls("erase"), left_of_erased),
     Rule("every revoked key stopped within two minutes", _calls("revoke_key"), used_after_revocation),
     Rule("every output's sha256 holds", lambda _, state: len(state.outputs), spoiled_outputs),
+    Rule("every webhook was told", lambda _, state: len(_hooked_runs(state)), untold),
 )
 
 

@@ -24,6 +24,12 @@ _IN_FLIGHT: Final = "SELECT count(*) FROM runs WHERE status IN ('queued', 'runni
 _TO_REMOVE: Final = "SELECT (SELECT count(*) FROM pending_removals) + (SELECT count(*) FROM pending_deletions)"
 
 
+_TO_DELIVER: Final = """
+SELECT count(*) FROM webhook_deliveries d JOIN webhooks w USING (webhook_id) JOIN api_keys k USING (key_id)
+WHERE d.state = 'pending' AND k.revoked_at IS NULL
+"""
+
+
 def settle(cluster: Cluster, calls: Calls, known: Known, load: Load) -> None:
     """Returns when nothing is going on any more, or what should have ended by now has not: that is the auditor's."""
     until(cluster.whole, "every part to serve again", seconds=_WHOLE_SECONDS, every=0.2)
@@ -37,6 +43,7 @@ def settle(cluster: Cluster, calls: Calls, known: Known, load: Load) -> None:
         # Each backend carries out pending removals.
         load.erase(run, edge)
     _wait(lambda: _count(cluster, _TO_REMOVE) == 0, _REST_SECONDS)
+    _wait(lambda: _count(cluster, _TO_DELIVER) == 0, _REST_SECONDS)
     for key in known.revoked_keys():
         # The outcome of some is unknown.
         _wait(partial(calls.revoke_key, key, 0), _SECONDS)

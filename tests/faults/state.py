@@ -79,6 +79,10 @@ class State:
     shown_keys: dict[str, dict[str, Any]] = field(default_factory=dict)
     shown_events: dict[str, Events] = field(default_factory=dict)
     """The events of a segment, each `[seq, type, digest]`."""
+    hooked: set[str] = field(default_factory=set)
+    """The keys that had a webhook before their first run."""
+    accepted: list[tuple[str, str]] = field(default_factory=list)
+    """The run and the event of each message that the receiver accepted, in that order."""
     statuses_of_erased: dict[str, list[int]] = field(default_factory=dict)
     """The statuses of events, steps and approvals of an erased run."""
 
@@ -103,7 +107,7 @@ FROM segments g LEFT JOIN events e USING (segment_id) GROUP BY g.segment_id
 
 def look(scene: Mapping[str, Any]) -> State:
     """Reads it all, by SQL, from the store, and through the API."""
-    state = State()
+    state = State(hooked=set(scene["hooked"]), accepted=[(run, event) for run, event in scene["accepted"]])
     with psycopg.connect(scene["database"]) as database:
         state.runs = {row[0]: RunRow(*row[1:]) for row in database.execute(_RUNS)}
         state.segments = {row[0]: SegmentRow(*row[1:]) for row in database.execute(_SEGMENTS)}

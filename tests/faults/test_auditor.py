@@ -85,6 +85,8 @@ def right() -> tuple[dict[str, dict[str, Any]], State]:
         shown_keys={KEY: {"active_runs": 0}},
         shown_events={SEGMENT: EVENTS},
         statuses_of_erased={ERASED: [404, 404, 404]},
+        hooked={KEY},
+        accepted=[(RUN, "run.ended"), (ERASED, "run.ended"), (ERASED, "run.erased"), (RUN, "run.ended")],
     )
     return calls, state
 
@@ -165,6 +167,9 @@ WRONG: list[tuple[str, Change]] = [
     ("every output's sha256", say("outputs", outputs=[["out_9", "one/1.txt", "abc", 3]])),
     ("every output's sha256", lambda _, state: state.objects.clear()),
     ("every output's sha256", lambda _, state: state.objects.update({f"runs/{RUN}/{OUTPUT}": Stored(3, "abd")})),
+    ("every webhook", lambda _, state: state.accepted.remove((ERASED, "run.erased"))),
+    ("every webhook", lambda _, state: state.accepted.remove((ERASED, "run.ended"))),
+    ("every webhook", lambda _, state: state.accepted.reverse()),
 ]
 
 

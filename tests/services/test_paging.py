@@ -19,7 +19,7 @@ from contract.times import to_timestamp
 from edge.services import FILES
 from tests.services.calls import Caller, RefusedError
 from tests.services.runs.world import World
-from workflow_api.v1 import edge_pb2, runs_pb2, usage_pb2, workflows_pb2
+from workflow_api.v1 import edge_pb2, runs_pb2, usage_pb2, webhooks_pb2, workflows_pb2
 from workflow_api_testing import TestBackend
 
 METHODS = {
@@ -39,6 +39,7 @@ class Lists:
     world: World
     call: Caller
     run_id: str = ""
+    webhook_id: str = ""
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
     def page(self, method: str, **asked: Any) -> Any:
@@ -103,6 +104,21 @@ class Lists:
         if waiting:
             self.world.decide(waiting[0].approval_id, approve=True)
 
+    def add_webhook(self) -> None:
+        self.world.clock.advance(seconds=next(self.numbers) % 2)
+        url = f"https://example.org/{next(self.numbers)}"
+        made: Any = self.call("CreateWebhook", webhooks_pb2.CreateWebhookRequest(key_id=self.world.key, url=url))
+        self.webhook_id = self.webhook_id or made.webhook.webhook_id
+
+    def add_delivery(self) -> None:
+        if not self.webhook_id:
+            self.add_webhook()
+        self.world.clock.advance(seconds=next(self.numbers) % 2)
+        self.world.finished()
+
+    def of_webhook(self) -> dict[str, Any]:
+        return {"webhook_id": self.webhook_id}
+
     def add_log(self) -> None:
         self.run_id = self.run_id or self.world.started()
         number, at = next(self.numbers), self.world.clock()
@@ -158,6 +174,8 @@ LISTS = {
     "ListUsageHours": Listing(Lists.add_usage),
     "ListUsageRecords": Listing(Lists.add_usage),
     "ListUsers": Listing(Lists.add_user),
+    "ListWebhookDeliveries": Listing(Lists.add_delivery, Lists.of_webhook),
+    "ListWebhooks": Listing(Lists.add_webhook),
     "ListWorkflows": Listing(Lists.add_workflow),
 }
 INTERNAL = {
@@ -172,6 +190,8 @@ INTERNAL = {
     "ListUsageHours",
     "ListUsageRecords",
     "ListUsers",
+    "ListWebhookDeliveries",
+    "ListWebhooks",
 }
 
 

@@ -18,6 +18,7 @@ from workflow_api.v1 import (
     usage_pb2_grpc,
     users_pb2,
     users_pb2_grpc,
+    webhooks_pb2_grpc,
     workflows_pb2,
     workflows_pb2_grpc,
 )
@@ -51,6 +52,7 @@ class Admin:
         self.runs = runs_pb2_grpc.RunsServiceStub(self._channel)
         self.users = users_pb2_grpc.UsersServiceStub(self._channel)
         self.usage = usage_pb2_grpc.UsageServiceStub(self._channel)
+        self.webhooks = webhooks_pb2_grpc.WebhooksServiceStub(self._channel)
         self.audit = audit_pb2_grpc.AuditServiceStub(self._channel)
         self.deployment = deployment_pb2_grpc.DeploymentServiceStub(self._channel)
 

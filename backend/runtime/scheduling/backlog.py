@@ -57,7 +57,7 @@ def _families(row: BacklogRow | None, now: int) -> list[Family]:
     """Returns the metrics of a row; without one, their names alone."""
     if row is None:
         gauges = (metrics.RUNS, metrics.SEGMENTS_QUEUED, metrics.OLDEST_QUEUED, metrics.APPROVALS, metrics.SWEEPS)
-        more = (metrics.REMOVALS, metrics.PUBLICATIONS, metrics.WORKERS, metrics.WORKERS_SLOTS)
+        more = (metrics.REMOVALS, metrics.PUBLICATIONS, metrics.WEBHOOKS, metrics.WORKERS, metrics.WORKERS_SLOTS)
         return [gauge.with_values({}) for gauge in (*gauges, *more)]
     oldest = 0.0 if row.oldest_queued_at is None else max(0, now - row.oldest_queued_at) / 1000
     return [
@@ -70,6 +70,7 @@ def _families(row: BacklogRow | None, now: int) -> list[Family]:
         metrics.SWEEPS.with_value(row.sweeps),
         metrics.REMOVALS.with_values({("run",): row.removals_of_runs, ("object",): row.removals_of_objects}),
         metrics.PUBLICATIONS.with_value(row.publications),
+        metrics.WEBHOOKS.with_value(row.webhook_deliveries),
         metrics.WORKERS.with_value(row.workers),
         metrics.WORKERS_SLOTS.with_value(row.worker_slots),
     ]

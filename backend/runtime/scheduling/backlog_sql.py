@@ -13,6 +13,7 @@ from backend.storage.tables.outputs import pending_deletions, pending_removals
 from backend.storage.tables.publishing import publications
 from backend.storage.tables.runs import runs, status_in
 from backend.storage.tables.segments import approvals, segments
+from backend.storage.tables.webhooks import webhook_deliveries
 from backend.storage.tables.workers import workers
 
 MAX_COUNTED: Final = 10_000
@@ -32,6 +33,7 @@ class BacklogRow(NamedTuple):
     removals_of_runs: int
     removals_of_objects: int
     publications: int
+    webhook_deliveries: int
     workers: int
     worker_slots: int
 
@@ -75,6 +77,9 @@ _BACKLOG = Query(
             publications.c.state.in_([literal_column(f"'{state}'") for state in ("pending", "landed", "removing")]),
             publications.c.state != literal_column("'landed'"),
         ).label("publications"),
+        _count(webhook_deliveries, webhook_deliveries.c.state == literal_column("'pending'")).label(
+            "webhook_deliveries"
+        ),
         _count(workers, _LIVE).label("workers"),
         select(func.coalesce(func.sum(workers.c.step_slots), literal_column("0")))
         .where(_LIVE, workers.c.draining == literal_column("0"))

@@ -11,6 +11,7 @@ from backend.storage.tables import (
     segments,
     step_logs,
     users,
+    webhooks,
     workers,
     workflows,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "segments",
     "step_logs",
     "users",
+    "webhooks",
     "workers",
     "workflows",
 ]

@@ -23,6 +23,7 @@ from workflow_api.v1 import (
     runs_pb2,
     usage_pb2,
     users_pb2,
+    webhooks_pb2,
     workflows_pb2,
 )
 
@@ -35,6 +36,7 @@ SERVICES = (
     usage_pb2.DESCRIPTOR,
     runs_pb2.DESCRIPTOR,
     users_pb2.DESCRIPTOR,
+    webhooks_pb2.DESCRIPTOR,
     workflows_pb2.DESCRIPTOR,
 )
 

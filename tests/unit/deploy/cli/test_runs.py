@@ -8,7 +8,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from backend.errors import ApiError
-from deploy.cli import following
+from deploy.cli.following import follower
 from tests.unit.deploy.fake_backend import FakeBackend, command
 from workflow_api.v1 import errors_pb2, outputs_pb2, runs_pb2, workflows_pb2
 
@@ -110,7 +110,7 @@ def test_events_are_those_of_one_segment(backend: FakeBackend) -> None:
 def test_follow_reads_every_segment_until_the_run_is_terminal(
     backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "FOLLOW_SECONDS", 0.001)
+    monkeypatch.setattr(follower, "FOLLOW_SECONDS", 0.001)
     backend.answers["ListRunEvents"] = [
         page("", [], {}),
         page("seg_1", [1], {"seg_1": 2}),
@@ -197,7 +197,7 @@ def test_a_refusal_prints_no_escape_sequence(backend: FakeBackend) -> None:
 
 
 def test_an_interrupt_that_was_swallowed_ends_following_at_the_next_round() -> None:
-    with following.interruptible() as check:
+    with follower.interruptible() as check:
         check()
         with suppress(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)

@@ -1,0 +1,1 @@
+"""Webhooks: callers are told of changes of their runs (docs/webhooks.md)."""

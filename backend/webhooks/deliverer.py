@@ -1,0 +1,185 @@
+"""Delivers messages in a thread of its own, beside the deliverers of other processes."""
+
+import asyncio
+import logging
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from backend import metrics
+from backend.clock import Clock
+from backend.ids import new_id
+from backend.settings import WebhookSettings
+from backend.storage.database import Database, run_of
+from backend.storage.tables.webhooks import WebhookRow
+from backend.webhooks import attempts, delivery_sql
+from backend.webhooks.delivery_sql import ClaimedRow
+from backend.webhooks.destinations import networks
+from backend.webhooks.signing import message_body, signed_headers, valid_secrets
+
+if TYPE_CHECKING:
+    from backend.webhooks.sender import Sender
+
+T = TypeVar("T")
+
+_POLL_SECONDS: Final = 0.5
+_DATABASE_THREADS: Final = 4
+_NAME_THREADS: Final = 16
+# So that receivers which do not answer leave room for the others.
+_AT_ONCE_OF_ONE: Final = 4
+# Beside the time of an attempt, for what is recorded of it.
+_CLAIM_ALLOWANCE_SECONDS: Final = 10.0
+_GRACE_SECONDS: Final = 2.0
+
+_LOG = logging.getLogger(__name__)
+
+
+class Deliverer:
+    """Claims due messages and sends them; a claim lapses some time after the attempt must have ended.
+
+    So a message is sent at least once whatever process dies, and each by one process at a time. Messages of one run to
+    one webhook are sent one after the other, as only the first of them is ever due.
+    """
+
+    def __init__(self, database: Database, clock: Clock, settings: WebhookSettings) -> None:
+        self._database = database
+        self._clock = clock
+        self._settings = settings
+        self._private = networks(settings.private_networks)
+        self._claim_ms = round((settings.timeout_seconds + _CLAIM_ALLOWANCE_SECONDS) * 1000)
+        self._threads = ThreadPoolExecutor(_DATABASE_THREADS, thread_name_prefix="webhooks-database")
+        self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._woken = asyncio.Event()
+        self._ended = False
+        self._sender: Sender | None = None
+        self._under_way: dict[asyncio.Task[None], tuple[ClaimedRow, str]] = {}
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._loop = asyncio.new_event_loop()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Claims nothing more, lets attempts end for two seconds, and leaves the others to the next process."""
+        self._ended = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._woken.set)
+            self._thread.join()
+            self._loop.close()
+            self._loop = None
+        self._threads.shutdown(wait=True)
+
+    def _run(self) -> None:
+        assert self._loop is not None
+        # Names are resolved in these; a name server that does not answer holds up nothing else.
+        self._loop.set_default_executor(ThreadPoolExecutor(_NAME_THREADS, thread_name_prefix="webhooks-names"))
+        self._loop.run_until_complete(self._serve())
+
+    async def _serve(self) -> None:
+        while not self._ended:
+            self._woken.clear()
+            try:
+                await self._claim_due()
+            except Exception:  # noqa: BLE001 - the thread must not end
+                metrics.BACKGROUND_FAILURES.add(self._thread.name)
+                _LOG.exception("A round of webhooks failed; the next one follows")
+                await asyncio.sleep(_POLL_SECONDS)
+            if not self._ended:
+                await self._wait()
+        await self._end_attempts()
+        if self._sender is not None:
+            await self._sender.close()
+
+    async def _wait(self) -> None:
+        try:
+            await asyncio.wait_for(self._woken.wait(), _POLL_SECONDS)
+        except TimeoutError:
+            return
+
+    async def _claim_due(self) -> None:
+        """Claims as many due messages as there is room for, and begins to send them."""
+        room = self._settings.concurrent - len(self._under_way)
+        if room <= 0:
+            return
+        due = await self._in_thread(
+            lambda: self._database.read(lambda tx: delivery_sql.active_with_due(tx, self._clock()))
+        )
+        random.shuffle(due)
+        busy = Counter(row.webhook_id for row, _ in self._under_way.values())
+        for webhook in due:
+            most = min(room, _AT_ONCE_OF_ONE - busy[webhook.webhook_id])
+            if most <= 0 or self._ended:
+                continue
+            claim_id = new_id("clm")
+            rows = await self._in_thread(lambda: self._claim(webhook.webhook_id, claim_id, most))  # noqa: B023 - awaited
+            room -= len(rows)
+            for row in rows:
+                task = asyncio.create_task(self._deliver(webhook, row, claim_id))
+                self._under_way[task] = row, claim_id
+                task.add_done_callback(self._done)
+
+    def _claim(self, webhook_id: str, claim_id: str, most: int) -> list[ClaimedRow]:
+        at = self._clock()
+        return self._database.write(
+            lambda tx: delivery_sql.claim(tx, webhook_id, claim_id, at, at + self._claim_ms, most),
+            lock_key=f"webhook {webhook_id}",
+        )
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._under_way.pop(task, None)
+        # There is room for another one, and the next message of the run may be due.
+        self._woken.set()
+        if not task.cancelled() and (error := task.exception()):
+            # Its claim lapses, and the message is sent again.
+            metrics.BACKGROUND_FAILURES.add(self._thread.name)
+            _LOG.error("What came of an attempt could not be recorded", exc_info=error)
+
+    async def _deliver(self, webhook: WebhookRow, row: ClaimedRow, claim_id: str) -> None:
+        if self._sender is None:
+            # Costs time and memory that processes without webhooks are spared.
+            from backend.webhooks.sender import Sender
+
+            self._sender = Sender(self._private, self._settings.timeout_seconds)
+        at = self._clock()
+        body = message_body(row)
+        headers = signed_headers(row.message_id, body, at, valid_secrets(webhook, at))
+        began = perf_counter()
+        outcome = await self._sender.post(webhook.url, body, headers)
+        metrics.WEBHOOK_SECONDS.observe(perf_counter() - began)
+        metrics.WEBHOOK_ATTEMPTS.add(outcome.error or "delivered")
+
+        def record() -> None:
+            at = self._clock()
+            self._database.write(
+                lambda tx: attempts.settle(tx, row, claim_id, outcome, at), lock_key=run_of(row.run_id)
+            )
+
+        await self._in_thread(record)
+
+    async def _end_attempts(self) -> None:
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=_GRACE_SECONDS)
+        left = dict(self._under_way)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        for row, claim_id in left.values():
+            await self._release(row, claim_id)
+
+    async def _release(self, row: ClaimedRow, claim_id: str) -> None:
+        def change() -> None:
+            at = self._clock()
+            self._database.write(lambda tx: delivery_sql.release(tx, row, claim_id, at), lock_key=run_of(row.run_id))
+
+        try:
+            await self._in_thread(change)
+        except Exception:  # noqa: BLE001 - the claim lapses all the same
+            _LOG.info("A claim could not be given back", exc_info=True)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)

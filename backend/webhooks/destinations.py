@@ -1,0 +1,68 @@
+"""Where messages may be sent: public addresses, and the private networks that the settings allow."""
+
+import ipaddress
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+def networks(ranges: Iterable[str]) -> tuple[Network, ...]:
+    """Returns CIDR ranges as networks."""
+    return tuple(ipaddress.ip_network(each) for each in ranges)
+
+
+def is_allowed(address: Address, private: Sequence[Network]) -> bool:
+    """Returns whether a connection to this address may be made."""
+    reached = _reached(address)
+    return is_private(reached, private) or (reached.is_global and not reached.is_multicast)
+
+
+def is_private(address: Address, private: Sequence[Network]) -> bool:
+    """Returns whether the address lies in one of the private networks that the settings allow."""
+    reached = _reached(address)
+    return any(reached in network for network in private)
+
+
+def url_problems(text: str, private: Sequence[Network]) -> Iterator[str]:
+    """Yields what is wrong with the address of a webhook; names are resolved at each connection, not here."""
+    # As the client that connects reads it; imported here, because commands that start a backend do not need it.
+    from yarl import URL
+
+    try:
+        url = URL(text)
+        host, port = url.host, url.port
+    except ValueError:
+        yield "must be an address such as https://example.org/hooks"
+        return
+    if not host or not port:
+        yield "must be an address with a host, such as https://example.org/hooks"
+        return
+    if url.user is not None or url.password is not None:
+        yield "must not hold a user or a password"
+    if url.raw_fragment:
+        yield "must not hold a fragment"
+    if url.scheme == "http" and not private:
+        yield "must begin with https://; http is for the networks of webhooks.private_networks"
+    address = _literal(host)
+    if address is not None and not is_allowed(address, private):
+        yield "must be a public address, or one in the networks of webhooks.private_networks"
+
+
+def _literal(host: str) -> Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def _reached(address: Address) -> Address:
+    """Returns the IPv4 address that an IPv6 address stands for, else the address itself."""
+    if isinstance(address, ipaddress.IPv6Address):
+        if address in _NAT64:
+            return ipaddress.IPv4Address(address.packed[-4:])
+        return address.ipv4_mapped or address.sixtofour or address
+    return address

@@ -1,0 +1,1 @@
+"""Completion in shells: what may come next on a command line."""

@@ -1,0 +1,213 @@
+"""Shows the steps of a run as they go: a table that changes on a terminal, elsewhere a line for each change."""
+
+import datetime as dt
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from deploy.cli.output.printing import Record
+from deploy.cli.output.raw_json import RawJson
+from deploy.cli.output.terminal import in_status_colour, is_terminal, printable, shows_colours
+from deploy.cli.output.times import duration_text
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+_SIGNS: Final = {
+    "completed": "✓",
+    "failed": "✗",
+    "blocked": "✗",
+    "skipped": "-",
+    "cancelled": "-",
+    "waiting_for_approval": "?",
+}
+_SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_REFRESHES_A_SECOND: Final = 8
+_STATUS_OF_EVENT: Final = {
+    "step.started": "running",
+    "step.completed": "completed",
+    "step.failed": "failed",
+    "step.skipped": "skipped",
+    "approval.requested": "waiting_for_approval",
+    "approval.decided": "completed",
+}
+_ENDED: Final = frozenset({"completed", "failed", "blocked", "skipped", "cancelled"})
+
+
+@dataclass
+class _Shown:
+    """One step as it is shown: when it began by this machine's clock and by its event, and how long it took."""
+
+    status: str = "pending"
+    message: str = ""
+    began: float | None = None
+    began_at: dt.datetime | None = None
+    seconds: float | None = None
+
+
+@dataclass
+class RunProgress:
+    """The steps of one run, by handle, in the order of the definition; fed with the run's events."""
+
+    steps: Sequence[str]
+    quiet: bool = False
+    _shown: dict[str, _Shown] = field(default_factory=dict)
+    _live: "Live | None" = None
+
+    def __post_init__(self) -> None:
+        self._shown = {step: _Shown() for step in self.steps}
+
+    @contextmanager
+    def shown(self) -> Iterator["RunProgress"]:
+        """Shows the steps on standard error while the context lasts, and leaves their last state there."""
+        if is_terminal(sys.stderr) and not self.quiet:
+            self._live = self._new_live()
+            self._live.start()
+        try:
+            yield self
+        finally:
+            if self._live is not None:
+                self._live.stop()
+                self._live = None
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leaves the terminal to somebody else, who asks a question."""
+        live, self._live = self._live, None
+        if live is not None:
+            live.stop()
+        try:
+            yield
+        finally:
+            if live is not None:
+                self._live = self._new_live()
+                self._live.start()
+
+    def write(self, text: str) -> None:
+        """Prints lines above the steps."""
+        if self.quiet:
+            return
+        text = printable(text, lines=True)
+        if self._live is None:
+            print(text, file=sys.stderr, flush=True)
+            return
+        from rich.text import Text
+
+        self._live.console.print(Text(text), soft_wrap=True)
+
+    def on_event(self, event: Record) -> None:
+        """Takes up one event of the run."""
+        step, kind = event.get("step"), event["type"]
+        shown = self._shown.get(step or "")
+        if shown is None:
+            if kind == "warning":
+                self.write(f"warning: {_message(event['data'])}")
+            return
+        if kind == "step.progress":
+            shown.message = _message(event["data"])
+            if self._live is None:
+                self._line(str(step), "", shown.message)
+            return
+        status = _STATUS_OF_EVENT.get(kind)
+        if status is None:
+            return
+        if kind == "approval.decided" and _data(event["data"]).get("decision") == "rejected":
+            status = "blocked"
+        at = dt.datetime.fromisoformat(event["at"]) if event.get("at") else None
+        if status in _ENDED:
+            shown.seconds = (at - shown.began_at).total_seconds() if at and shown.began_at else None
+        else:
+            shown.began, shown.began_at, shown.seconds = time.monotonic(), at, None
+        self._change(str(step), shown, status, _about(kind, event["data"], at))
+
+    def on_steps(self, steps: Sequence[Record]) -> None:
+        """Takes over the steps as the service shows them, which it does of some that have no event."""
+        for record in steps:
+            shown = self._shown.get(record["step"])
+            if shown is not None and shown.status != record["status"] and record["status"] != "pending":
+                if record["duration_ms"] is not None:
+                    shown.seconds = record["duration_ms"] / 1_000
+                self._change(record["step"], shown, record["status"], "")
+
+    def _change(self, step: str, shown: _Shown, status: str, message: str) -> None:
+        shown.status, shown.message = status, message
+        if self._live is None:
+            took = "" if shown.seconds is None else duration_text(shown.seconds * 1_000)
+            self._line(step, status, "  ".join(part for part in (took, message) if part))
+
+    def _line(self, step: str, status: str, rest: str) -> None:
+        if self.quiet:
+            return
+        width = max(map(len, self.steps))
+        colours = shows_colours(sys.stderr)
+        painted = in_status_colour(f"{status:9}", status, colours=colours)
+        line = f"{printable(f'{step:{width}}')}  {painted}  {printable(rest)}"
+        print(line.rstrip(), file=sys.stderr, flush=True)
+
+    def _new_live(self) -> "Live":
+        from rich.console import Console
+        from rich.live import Live
+
+        return Live(
+            get_renderable=self._table,
+            console=Console(stderr=True, highlight=False),
+            refresh_per_second=_REFRESHES_A_SECOND,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+
+    def _table(self) -> Any:
+        from rich.text import Text
+
+        now = time.monotonic()
+        width = max(map(len, self.steps))
+        text = Text(no_wrap=True, overflow="ellipsis")
+        for number, (step, shown) in enumerate(self._shown.items()):
+            sign = _SIGNS.get(shown.status, "·")
+            if shown.status == "running":
+                sign = _SPINNER[int(now * _REFRESHES_A_SECOND) % len(_SPINNER)]
+            seconds = shown.seconds
+            if seconds is None and shown.began is not None:
+                seconds = now - shown.began
+            took = "" if seconds is None else duration_text(round(seconds, 1) * 1_000)
+            style = {"✓": "green", "✗": "red", "?": "yellow", "·": "dim", "-": "dim"}.get(sign, "cyan")
+            text.append("\n" if number else "")
+            text.append(f"{sign} ", style=style)
+            text.append(f"{printable(step):{width}}  ")
+            text.append(f"{shown.status.replace('_', ' '):12}", style=style)
+            text.append(f" {took:>10}  {printable(shown.message)}".rstrip(), style="dim")
+        return text
+
+
+def _about(kind: str, data: Any, at: dt.datetime | None) -> str:
+    """Returns what is said of a step beside its status: why it failed and when it is tried again, or which attempt."""
+    about = _data(data)
+    attempt = about.get("attempt")
+    if kind == "step.started" and isinstance(attempt, int) and attempt > 1:
+        return f"attempt {attempt}"
+    if kind != "step.failed":
+        return ""
+    retry_at = about.get("retry_at")
+    if at is None or not isinstance(retry_at, str) or not isinstance(attempt, int):
+        return _message(data)
+    pause = dt.datetime.fromisoformat(retry_at) - at
+    return f"attempt {attempt + 1} in {duration_text(pause.total_seconds() * 1_000)}: {_message(data)}"
+
+
+def _message(data: Any) -> str:
+    """Returns the message in an event's data, on one line."""
+    found = _data(data).get("message")
+    return " ".join(str(found).split()) if found else ""
+
+
+def _data(data: Any) -> dict[str, Any]:
+    """Returns an event's data, empty where it cannot be read."""
+    if isinstance(data, RawJson):
+        try:
+            data = data.value()
+        except ValueError:
+            return {}
+    return data if isinstance(data, dict) else {}

@@ -1,0 +1,1 @@
+"""Runs of `workflow-api run`: a workflow in a file, in a temporary deployment."""

@@ -1,0 +1,291 @@
+"""Runs of the workflow in a file, in a temporary deployment."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from backend.sandbox import Sandbox
+from deploy.cli.approvals import print_material
+from deploy.cli.following.approval_answers import Answer
+from deploy.cli.following.failure_logs import FAILED, show_log
+from deploy.cli.following.follower import all_events, interruptible
+from deploy.cli.following.live_logs import LiveLogs
+from deploy.cli.following.run_progress import RunProgress
+from deploy.cli.local.folders_as_objects import FoldersAsObjects
+from deploy.cli.local.parameter_check import check_parameters
+from deploy.cli.local.watched_files import watched_files
+from deploy.cli.output.printing import Record, print_json
+from deploy.cli.output.raw_json import RawJson
+from deploy.cli.output.records import record_of
+from deploy.cli.output.terminal import in_status_colour, printable, shows_colours
+from deploy.cli.output.times import duration_text
+from deploy.cli.run_inputs import file_of, read_parameters
+from deploy.cli.run_outputs import download_outputs, list_outputs, size_text
+from deploy.cli.run_start import opened, start_request, steps_of, workflow_definition
+from deploy.client.backend import in_process
+from deploy.client.manifests import STANDARD_INPUT, read_manifests
+from deploy.client.nearby_manifests import named_documents, nearby_manifests
+from deploy.config.settings import Settings
+from deploy.failures import CommandFailed
+from deploy.serve.temporary import default_cache, temporary_deployment
+from workflow_api.v1 import reviews_pb2, runs_pb2, workflows_pb2
+
+_FOLLOW_SECONDS: Final = 0.03
+_BUILD_SECONDS: Final = 0.02
+_UNNOTED_SECONDS: Final = 0.3
+"""How long packages that are built already may take to be found."""
+_BEING_BUILT: Final = "being built"
+_ENDS_LOG: Final = frozenset({FAILED, "step.completed", "segment.ended"})
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What the options of the command ask for; `umask` is the one that files of the person are written with."""
+
+    workflow: str
+    parameters: Sequence[str]
+    input_text: str | None
+    folders: Mapping[str, Path]
+    out: Path | None
+    answer: Answer
+    logs: bool
+    as_json: bool
+    umask: int
+
+
+class LocalRuns:
+    """A temporary deployment in which the workflow of some files is run, once or again and again."""
+
+    def __init__(
+        self, settings: Settings, files: list[str], options: RunOptions, open_sandbox: Callable[[], Sandbox]
+    ) -> None:
+        self._settings = settings
+        self._open_sandbox = open_sandbox
+        self._files = files
+        self._options = options
+        self._open = ExitStack()
+        self._places: list[str] = []
+
+    def __enter__(self) -> Self:
+        # Folders are known by place before their parameters are: each is served below a prefix of its own.
+        self._storage = FoldersAsObjects(self._options.folders, self._open)
+        secrets = self._storage.secrets
+        cache = default_cache(os.environ)
+        deployment = temporary_deployment(self._settings, cache, self._open_sandbox, secrets)
+        handlers = self._open.enter_context(deployment)
+        self._backend = in_process(handlers)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.close()
+
+    def watched(self) -> Iterator[Path]:
+        """Yields the files whose change is a reason to run again: those given, and what they or the options name."""
+        given = [Path(name) for name in self._files if name != STANDARD_INPUT]
+        values = (assignment.partition("=")[2] for assignment in self._options.parameters)
+        named = [file_of(value) for value in (*values, self._options.input_text or "")]
+        others = [*self._options.folders.values(), *(path for path in named if path is not None)]
+        return watched_files(given, others)
+
+    def run(self) -> bool:
+        """Applies the files, runs the workflow and shows what became of it; returns whether the run completed.
+
+        Raises:
+            CommandFailed: the files, the parameters or the workflow do not allow a run.
+        """
+        definition = self._apply()
+        fields = record_of(definition)["definition"].value()
+        # Before what may take long: connectors are asked over the network, and packages are built.
+        request = self._request(definition.workflow.workflow_id, fields["parameters"])
+        for connector in _connectors(fields):
+            self._test_connector(connector, fields["parameters"])
+        self._wait_until_ready(definition.workflow.name)
+        started = self._backend.call(self._backend.runs.StartRun, request).run
+        run = opened(self._backend, self._follow(started))
+        outputs = list_outputs(self._backend, run.summary.run_id)
+        record = record_of(run)
+        written = self._write_outputs(run.summary.run_id)
+        if self._options.as_json:
+            print_json({**record, "outputs": record_of(outputs)["items"], "files": [str(path) for path in written]})
+        else:
+            self._show_end(record, record_of(outputs)["items"], written)
+        return run.summary.status == runs_pb2.RUN_STATUS_COMPLETED
+
+    def _apply(self) -> workflows_pb2.WorkflowDefinition:
+        """Applies the files and what they need from beside them; returns the workflow to run, which is active."""
+        files = read_manifests(self._files)
+        name = self._workflow_of(list(named_documents("Workflow", files)))
+        nearby = nearby_manifests(files)
+        backend = self._backend
+        backend.call(
+            backend.workflows.ApplyManifests, workflows_pb2.ApplyManifestsRequest(files=[*files, *nearby.files])
+        )
+        places = [f"{kind} {name} from {os.path.relpath(place)}" for (kind, name), place in nearby.places]
+        if not self._options.as_json and places != self._places:
+            self._places = places
+            for place in places:
+                self._note(place)
+        status = workflows_pb2.WORKFLOW_STATUS_ACTIVE
+        backend.call(
+            backend.workflows.UpdateWorkflowStatus,
+            workflows_pb2.UpdateWorkflowStatusRequest(workflow=name, status=status),
+        )
+        definition = workflow_definition(backend, name, None)
+        fields = record_of(definition)["definition"].value()
+        self._storage.serve(fields["parameters"], named_documents("Connector", [*files, *nearby.files]), backend)
+        return definition
+
+    def _request(self, workflow_id: str, declared: Sequence[Record]) -> runs_pb2.StartRunRequest:
+        """Returns the start that the options ask for, checked by the rules of a start."""
+        parameters = read_parameters([*self._options.parameters, *self._storage.assignments], declared)
+        check_parameters(parameters, declared)
+        return start_request(workflow_id, parameters=parameters, input_text=self._options.input_text)
+
+    def _wait_until_ready(self, name: str) -> None:
+        """Waits until the packages of a workflow are built, and says so where that takes a moment."""
+        noted_at = time.monotonic() + _UNNOTED_SECONDS
+        noted = False
+        while not (definition := workflow_definition(self._backend, name, None)).workflow.readiness.ready:
+            reasons = list(definition.workflow.readiness.reasons)
+            if not any(_BEING_BUILT in reason for reason in reasons):
+                raise CommandFailed(
+                    f"The workflow {name} cannot run:", code="workflow_not_ready", details={"reasons": reasons}
+                )
+            if not noted and time.monotonic() > noted_at:
+                noted = True
+                if not self._options.as_json:
+                    self._note("\n".join(reasons))
+            time.sleep(_BUILD_SECONDS)
+
+    def _workflow_of(self, names: list[str]) -> str:
+        wanted = self._options.workflow
+        if wanted and wanted not in names and names:
+            raise CommandFailed(f"--workflow: the files have no workflow {wanted!r}, but {_listed(names)}.")
+        if wanted:
+            return wanted
+        if len(names) > 1:
+            raise CommandFailed(f"The files have several workflows: choose one with --workflow, of {_listed(names)}.")
+        if not names:
+            # What keeps the file from being read is told by the service, with its line.
+            files = read_manifests(self._files)
+            self._backend.call(self._backend.workflows.ApplyManifests, workflows_pb2.ApplyManifestsRequest(files=files))
+            raise CommandFailed("The files have no document of kind Workflow.")
+        return names[0]
+
+    def _test_connector(self, name: str, declared: Sequence[Record]) -> None:
+        request = workflows_pb2.TestConnectorRequest(name=name)
+        try:
+            outcome = self._backend.call(self._backend.workflows.TestConnector, request)
+        except CommandFailed as failed:
+            if failed.code != "not_found":
+                raise
+            return
+        if not outcome.passed:
+            read = [each["name"] for each in declared if each["type"] == "s3_prefix" and each["connector"] == name]
+            hint = f" To read a folder in its place, give --input {read[0]}=DIR." if read else ""
+            message = outcome.message.rstrip(".")
+            raise CommandFailed(f"The connector {name} cannot be used. {message}.{hint}")
+
+    def _follow(self, run: runs_pb2.Run) -> runs_pb2.Run:
+        backend, run_id = self._backend, run.summary.run_id
+        latest = [run]
+        progress = RunProgress([step["step"] for step in steps_of(backend, run_id)], quiet=self._options.as_json)
+        logs = LiveLogs(backend, run_id, progress) if self._options.logs and not self._options.as_json else None
+
+        def on_round(run: runs_pb2.Run) -> None:
+            latest[0] = run
+            if logs is not None:
+                logs.show_sometimes()
+
+        with interruptible() as check, progress.shown():
+            for event in all_events(backend, run_id, check, seconds=_FOLLOW_SECONDS, on_run=on_round):
+                if logs is not None and event["type"] in _ENDS_LOG:
+                    logs.show()
+                progress.on_event(event)
+                if event["type"] == FAILED and logs is None and not self._options.as_json:
+                    show_log(backend, run_id, event, progress)
+                if event["type"] == "segment.ended":
+                    self._decide(progress, run_id)
+            progress.on_steps(steps_of(backend, run_id))
+        return latest[0]
+
+    def _decide(self, progress: RunProgress, run_id: str) -> None:
+        """Decides on every approval that the parked run waits for."""
+        backend = self._backend
+        waiting = backend.call(backend.runs.ListRunApprovals, runs_pb2.ListRunApprovalsRequest(run_id=run_id)).items
+        for approval in waiting:
+            with progress.paused():
+                approve = self._options.answer(approval, partial(self._show_material, approval.approval_id))
+            request = runs_pb2.DecideApprovalRequest(approval_id=approval.approval_id, approve=approve)
+            backend.call(backend.runs.DecideApproval, request)
+
+    def _show_material(self, approval_id: str) -> None:
+        """Prints values and files that a decision is about."""
+        request = reviews_pb2.GetReviewRequest(approval_id=approval_id)
+        # What is large takes longer to sweep for personal data than a call may take.
+        while (review := self._backend.call(self._backend.reviews.GetReview, request)).preparing:
+            time.sleep(_FOLLOW_SECONDS)
+        if review.HasField("material"):
+            print_material(record_of(review)["material"])
+
+    def _write_outputs(self, run_id: str) -> list[Path]:
+        if self._options.out is None:
+            return []
+        private = os.umask(self._options.umask)
+        try:
+            return download_outputs(self._backend, run_id, self._options.out)
+        finally:
+            os.umask(private)
+
+    def _show_end(self, record: Record, outputs: list[dict[str, Any]], written: list[Path]) -> None:
+        for warning in record["warnings"]:
+            self._note(f"warning: {warning}")
+        if record["result_error"]:
+            self._note(f"result: {record['result_error']['message']}")
+        if record.get("error"):
+            self._note(f"{record['error']['code']}: {record['error']['message']}")
+        for path in written:
+            self._note(f"wrote {path}")
+        # Of the result there is a file, too, but it is printed.
+        files = [output for output in outputs if output["step"] is not None]
+        if files and not written:
+            size = size_text(sum(output["size_bytes"] for output in files))
+            count = "1 file" if len(files) == 1 else f"{len(files)} files"
+            self._note(f"{count}, {size}: --out DIR keeps what the steps left")
+        took = "" if record["duration_ms"] is None else f" in {duration_text(record['duration_ms'])}"
+        status = in_status_colour(record["status"], record["status"], colours=shows_colours(sys.stderr))
+        print(f"{status}{took}", file=sys.stderr, flush=True)
+        result = record["result"]
+        if isinstance(result, RawJson):
+            print(_pretty(result), flush=True)
+
+    def _note(self, text: str) -> None:
+        print(printable(text, lines=True), file=sys.stderr, flush=True)
+
+
+def _connectors(definition: Mapping[str, Any]) -> list[str]:
+    """Returns the connectors that a workflow names."""
+    named = [name for step in definition["steps"] for name in step["connectors"]]
+    named += [each["connector"] for each in definition["parameters"] if each["type"] == "s3_prefix"]
+    return list(dict.fromkeys(named))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in names)
+
+
+def _pretty(result: RawJson) -> str:
+    try:
+        return printable(json.dumps(result.value(), indent=2, ensure_ascii=False), lines=True)
+    except (ValueError, RecursionError):
+        return printable(result.text)

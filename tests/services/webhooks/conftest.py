@@ -1,0 +1,22 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from backend.services import Services
+from tests.services.conftest import TestClock
+from tests.services.webhooks.hooked import Hooked
+from tests.support.webhook_receiver import Receiver, receiving
+
+
+@pytest.fixture
+def hooked(services: Services, clock: TestClock, tmp_path: Path) -> Iterator[Hooked]:
+    made = Hooked(services, clock, tmp_path)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with receiving() as receiver:
+        yield receiver
