@@ -20,6 +20,7 @@ def test_a_change_is_read_once_and_nothing_before_it(held: NewHeld) -> None:
         world.send(wire, WAIT)
         world.held(1)
         world.following()
+        world.waiting()
         reads = len(world.service.channel.called(GET_RUN))
         world.change(RUN_STATUS_WAITING_FOR_APPROVAL)
         assert wire.read().json["status"] == "waiting_for_approval"
@@ -82,7 +83,7 @@ def test_a_held_answer_tells_the_rate_limit_as_it_is_at_its_end(held: NewHeld) -
             (60_000, 0, "50", RUN_STATUS_CANCELLED),
         ):
             world.send(wire, WAIT)
-            world.held(1)
+            world.waiting()
             clock.now_ms += later_ms
             world.change(status)
             headers = wire.read().headers
