@@ -51,7 +51,7 @@ class Announcements:
 
     def send(self, names: set[str]) -> None:
         """Tells the listeners of this process now, and those of others soon."""
-        self._listeners.tell(names)
+        self._listeners.notify(names)
         with self._wanted:
             if self._ended.is_set() or len(self._names) > _MOST_KEPT:
                 return
@@ -110,7 +110,7 @@ class Announcements:
                     connection.execute(f"LISTEN {_CHANNEL}")
                     self._listening = connection
                     # What was announced before this connection was there.
-                    self._listeners.tell(None)
+                    self._listeners.notify(None)
                     self._receive(connection)
             except psycopg.Error:
                 if not self._ended.is_set():
@@ -123,7 +123,7 @@ class Announcements:
             for notify in connection.notifies(timeout=_RETRY_SECONDS):
                 sender, _, names = notify.payload.partition(" ")
                 if sender != self._sender:
-                    self._listeners.tell(names.split(" "))
+                    self._listeners.notify(names.split(" "))
 
 
 def _payloads(sender: str, names: Collection[str]) -> Iterator[str]:
