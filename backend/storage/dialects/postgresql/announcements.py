@@ -10,8 +10,6 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
-import psycopg
-
 from backend.storage.announcements import Listeners
 from backend.storage.dialects.postgresql.connection import Connection
 from backend.storage.dialects.postgresql.deadlines import break_connection
@@ -88,7 +86,7 @@ class Announcements:
                         for payload in _payloads(self._sender, names):
                             connection.execute("SELECT pg_notify($1, $2)", (_CHANNEL, payload))
                         names = self._next_names()
-            except psycopg.Error:
+            except Exception:  # noqa: BLE001 - whatever fails, other processes are told of later changes
                 if self._ended.is_set():
                     return
                 with self._wanted:
@@ -112,7 +110,7 @@ class Announcements:
                     # What was announced before this connection was there.
                     self._listeners.notify(None)
                     self._receive(connection)
-            except psycopg.Error:
+            except Exception:  # noqa: BLE001 - whatever fails, later changes are received
                 if not self._ended.is_set():
                     _LOG.info("Announcements of other processes are not received now", exc_info=True)
             self._listening = None
