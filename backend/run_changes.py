@@ -33,7 +33,7 @@ class Subscription(Pause):
 
     @property
     def ended(self) -> bool:
-        """Returns whether nothing will be told any more, because the process ends."""
+        """Returns whether no change will be added any more, because the process ends."""
         return self._ended
 
     def add(self, run_ids: Collection[str] | None) -> None:
@@ -101,7 +101,7 @@ class RunChanges:
         self._of_all: set[Subscription] = set()
         self._of_run: dict[str, set[Subscription]] = defaultdict(set)
         self._ended = False
-        database.listen(self._tell)
+        database.listen(self._publish)
 
     def subscribe(self, run_id: str | None = None) -> Subscription:
         """Returns a subscription to the changes of one run, or of all, from now on."""
@@ -132,15 +132,15 @@ class RunChanges:
         for subscription in self._all():
             subscription.end()
 
-    def _tell(self, run_ids: Collection[str] | None) -> None:
+    def _publish(self, run_ids: Collection[str] | None) -> None:
         if run_ids is None:
             for subscription in self._all():
                 subscription.add(None)
             return
         with self._lock:
-            told = [(subscription, run_ids) for subscription in self._of_all]
-            told += [(subscription, (run_id,)) for run_id in run_ids for subscription in self._of_run.get(run_id, ())]
-        for subscription, ids in told:
+            due = [(subscription, run_ids) for subscription in self._of_all]
+            due += [(subscription, (run_id,)) for run_id in run_ids for subscription in self._of_run.get(run_id, ())]
+        for subscription, ids in due:
             subscription.add(ids)
 
     def _all(self) -> list[Subscription]:

@@ -8,6 +8,7 @@ import base64
 import json
 import re
 import string
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import compress
@@ -32,6 +33,7 @@ _IN_ADDRESSES: Final = bytes.maketrans(b"+/", b"-_")
 _BLANKS: Final = string.whitespace.encode()
 _LINE_ENDS: Final = frozenset((b"\r", b"\n"))
 _IS_NO_BLANK: Final = [value not in _BLANKS for value in range(256)]
+_ESCAPED_BLANK: Final = re.compile(rb"\\(?:[nrtf]|u000[bB])")
 # Possessive, because a value of a step may be long and arbitrary.
 _LITERAL: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|-?[0-9][0-9.eE+-]*')
 
@@ -62,7 +64,8 @@ class Scrubber:
 
     def json(self, text: str) -> str:
         """Returns JSON text with every part of a secret in its strings and numbers replaced."""
-        if not self.spans(text.encode(errors="surrogatepass")):
+        given = text.encode(errors="surrogatepass")
+        if not self.spans(given) and not (b"\\" in given and self.spans(_ESCAPED_BLANK.sub(b"", given))):
             return text
         return _LITERAL.sub(lambda found: self._literal(found[0]), text)
 
@@ -98,11 +101,13 @@ class Scrubber:
         ends_line = text.rstrip(b" \t")[-1:] in _LINE_ENDS
         if not open_bytes or (ends_line and all(open_bytes < search.width for search in self._searches)):
             return len(text)
-        place = len(text)
-        while open_bytes:
-            place -= 1
-            open_bytes -= _IS_NO_BLANK[text[place]]
-        return place
+        # Mostly there are few blanks, but there may be any number of them.
+        if _size_without_blanks(text[-open_bytes:]) == open_bytes:
+            return len(text) - open_bytes
+        sizes = range(len(text) + 1)
+        return len(text) - bisect_left(
+            sizes, open_bytes, key=lambda size: _size_without_blanks(text[len(text) - size :])
+        )
 
     def _literal(self, literal: str) -> str:
         if not literal.startswith('"'):
@@ -121,29 +126,36 @@ class _Search:
     def __init__(self, forms: frozenset[bytes], width: int) -> None:
         self.width = width
         self._forms = forms
+        self._longest = max(map(len, forms))
         self._piece = (width + 1) // 2
         self._step = width - self._piece + 1
         self._pieces = _cut(forms, self._piece)
         self._parts = _cut(forms, width)
 
     def spans(self, plain: bytes) -> Iterator[Span]:
-        """Yields where a part is; they may overlap."""
-        piece, step, width, pieces = self._piece, self._step, self.width, self._pieces
+        """Yields where parts are, in order and without overlaps."""
+        piece, step, width, pieces, parts = self._piece, self._step, self.width, self._pieces, self._parts
+        begin = end = -1
         for place in [at for at in range(0, len(plain) - piece + 1, step) if plain[at : at + piece] in pieces]:
             for first in range(max(place - step + 1, 0), place + 1):
-                if plain[first : first + width] in self._parts:
-                    yield first, first + width
+                if plain[first : first + width] not in parts:
+                    continue
+                if first >= end:
+                    if end > 0:
+                        yield begin, end
+                    begin = first
+                end = first + width
+        if end > 0:
+            yield begin, end
 
     def open_bytes(self, plain: bytes) -> int:
         """Returns the size of the longest end of the text that is anywhere in a form."""
-        size, forms = 0, list(self._forms)
-        while size < len(plain):
-            end = plain[len(plain) - size - 1 :]
-            forms = [form for form in forms if end in form]
-            if not forms:
-                break
-            size += 1
-        return size
+        longest = min(len(plain), self._longest)
+        # What holds for an end of the text holds for every shorter one.
+        return bisect_left(range(1, longest + 1), True, key=lambda size: not self._in_a_form(plain[-size:]))
+
+    def _in_a_form(self, end: bytes) -> bool:
+        return any(end in form for form in self._forms)
 
 
 def merged(spans: Iterable[Span], overlap: int = 0) -> list[Span]:
@@ -187,6 +199,10 @@ def _forms(secret: str) -> Iterator[bytes]:
     ):
         if plain := form.translate(_LOWER, _BLANKS):
             yield plain
+
+
+def _size_without_blanks(text: bytes) -> int:
+    return len(text.translate(None, _BLANKS))
 
 
 def _cut(forms: Iterable[bytes], size: int) -> frozenset[bytes]:

@@ -4,7 +4,8 @@ from typing import Final
 
 from backend.secret_scrubbing import MARK, Scrubber, merged
 
-_MOST_HELD_BYTES: Final = 256 * 1024
+# More than any encoding of the largest secret.
+_MOST_HELD_BYTES: Final = 64 * 1024
 
 
 class ScrubbedStream:

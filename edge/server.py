@@ -135,9 +135,11 @@ class Edge:
 
     def _window_of(self, call: Call) -> Window:
         """Returns the usage of the calling key; a call that was refused before it counted changes nothing of it."""
-        if call.window is not None:
-            return call.window
-        return self._deps.limiter.usage(call.key_id, call.key.rate_limit, call.now_ms)
+        window, now_ms = call.window, call.now_ms
+        if call.waited:
+            now_ms = self._clock()
+            window = window and window.after((now_ms - call.now_ms) / 1000)
+        return window or self._deps.limiter.usage(call.key_id, call.key.rate_limit, now_ms)
 
     def _record(self, call: Call, status: int, reason: str) -> None:
         """Records the usage of a call with a key, or of a refusal before that; liveness is not recorded."""

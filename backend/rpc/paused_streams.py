@@ -15,7 +15,8 @@ from backend.pauses import Pause
 
 Send = Callable[[Message | None], None]
 
-_THREADS: Final = 8
+# Started as needed. A reader that does not read keeps one until it is dropped.
+_THREADS: Final = 64
 # How often each stream looks for itself whether it must read, or end.
 _CHECK_SECONDS: Final = 10.0
 _SLOWEST_SECONDS: Final = 10.0

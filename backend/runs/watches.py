@@ -31,9 +31,9 @@ class RunWatches:
         """
         get = runs_pb2.GetRunRequest(run_id=request.run_id)
         shown = b""
-        for turn in self._turns(request.run_id, is_active):
-            if turn is not None:
-                yield turn
+        for pause in self._pauses(request.run_id, is_active):
+            if pause is not None:
+                yield pause
                 continue
             run = self._reads.run(get, key_id)
             state = _state(run.summary)
@@ -48,9 +48,9 @@ class RunWatches:
     ) -> Iterator[runs_pb2.WatchRunEventsResponse | Pause]:
         """Yields the events of all segments, the later ones as they come; raises as `RunReads.events`, and as `run`."""
         get = runs_pb2.ListRunEventsRequest(run_id=request.run_id, segment=request.segment, after_seq=request.after_seq)
-        for turn in self._turns(request.run_id, is_active):
-            if turn is not None:
-                yield turn
+        for pause in self._pauses(request.run_id, is_active):
+            if pause is not None:
+                yield pause
                 continue
             more = True
             while more:
@@ -70,7 +70,7 @@ class RunWatches:
             if page.run_status in _FINISHED:
                 return
 
-    def _turns(self, run_id: str, is_active: Callable[[], bool]) -> Iterator[Subscription | None]:
+    def _pauses(self, run_id: str, is_active: Callable[[], bool]) -> Iterator[Subscription | None]:
         """Yields None when there may be something to read, else what is to be waited for; ends with the caller.
 
         The subscription is there before the first read, so that no change after it is missed.
@@ -92,6 +92,6 @@ class RunWatches:
 
 
 def _state(summary: runs_pb2.RunSummary) -> bytes:
-    """Returns what a change of makes the run worth showing again."""
+    """Returns the status and the counts of a run, whose change is sent."""
     shown = runs_pb2.RunSummary(status=summary.status, counts=summary.counts)
     return shown.SerializeToString(deterministic=True)

@@ -24,7 +24,7 @@ class Listeners:
             self._listeners = (*self._listeners, listener)
         return first
 
-    def tell(self, names: Collection[str] | None) -> None:
+    def notify(self, names: Collection[str] | None) -> None:
         """Calls every listener."""
         for listener in self._listeners:
             try:

@@ -12,7 +12,8 @@ class json_member(GenericFunction[str]):  # noqa: N801 - it is called as a funct
     """The text at a path of names in a JSON object; NULL where there is none."""
 
     type = Text()
-    inherit_cache = True
+    # Its path is no part of the key of a cached statement.
+    inherit_cache = False
 
     def __init__(self, column: ColumnElement[str], *path: str) -> None:
         if not path or not all(map(str.isidentifier, path)):

@@ -66,6 +66,8 @@ def command(
     for name, folder in folders.items():
         if not folder.is_dir():
             raise typer.BadParameter(f"{name}: {folder} is no folder", param_hint="--input")
+        if not any(path.is_file() for path in folder.rglob("*")):
+            raise typer.BadParameter(f"{name}: the folder {folder} holds no file", param_hint="--input")
     if out is not None:
         # A run may take long, and what it leaves is gone with it.
         check_writable("--out", out)

@@ -63,6 +63,8 @@ def download(
     else:
         for path in written:
             print(path)
+        if not written:
+            print("No output.", file=sys.stderr)
 
 
 def list_outputs(backend: Backend, run_id: str) -> outputs_pb2.ListOutputsResponse:

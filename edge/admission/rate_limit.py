@@ -1,5 +1,6 @@
 """Requests per minute of each key, in fixed minutes of UTC (contract 22.1, 22.2)."""
 
+from math import ceil
 from typing import Final, NamedTuple, Protocol
 
 from edge import metrics
@@ -20,6 +21,11 @@ class Window(NamedTuple):
     def full(self) -> bool:
         """Returns whether the current call exceeds the limit."""
         return self.used > self.limit
+
+    def after(self, seconds: float) -> "Window | None":
+        """Returns the usage as it is told so many seconds later; None in another minute."""
+        left = ceil(self.reset_seconds - seconds)
+        return self._replace(reset_seconds=left) if left > 0 else None
 
     @property
     def header_lines(self) -> str:

@@ -114,7 +114,11 @@ class Holds:
         self._of_run[run_id].add(hold)
         self._of_key[call.key_id].add(hold)
         self.count += 1
-        call.request.connection.on_lost = hold.lose
+        connection = call.request.connection
+        connection.on_lost = hold.lose
+        if connection.lost:
+            # It went during the checks, and is not told of again.
+            hold.lose()
         if self.count == 1:
             self._wanted()
         if self._task is None:

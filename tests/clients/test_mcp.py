@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
@@ -97,6 +98,27 @@ def test_a_failure_and_a_refusal_are_told_as_errors(api: FakeApi) -> None:
     assert refused.is_error
     assert refused.structured_content["code"] == "invalid_parameters"
     assert refused.structured_content["details"][0]["name"] == "pages"
+
+
+@pytest.mark.parametrize(
+    ("route", "known"),
+    [("/outputs", {"status": "completed", "result": {"pages": 1}}), ("/events", {"code": "forbidden"})],
+)
+def test_a_run_that_was_started_is_named_whatever_else_the_key_may_not_do(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch, route: str, known: dict[str, Any]
+) -> None:
+    api.workflow("Digest", script=[complete({"pages": 1})])
+    handle = api.handle
+
+    def without_scope(request: httpx.Request, content: bytes) -> httpx.Response:
+        if request.url.path.endswith(route):
+            api.refuse("forbidden")
+        return handle(request, content)
+
+    monkeypatch.setattr(api, "handle", without_scope)
+    told = asyncio.run(called(api, "digest")).structured_content
+    [run_id] = api.runs
+    assert told == {**told, "run_id": run_id, **known}
 
 
 def test_an_approval_is_told_as_such_and_the_run_can_be_asked_for_later(api: FakeApi) -> None:

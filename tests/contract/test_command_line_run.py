@@ -77,6 +77,7 @@ NEEDLESS = {
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "flow.yaml").write_text(MANIFEST)
     (tmp_path / "environments.yaml").write_text("kind: Environment\nname: elsewhere\n---\nkind: Broken\n")
+    (tmp_path / "empty").mkdir()
     (tmp_path / "documents" / "deep").mkdir(parents=True)
     (tmp_path / "documents" / "a.txt").write_text("one")
     (tmp_path / "documents" / "deep" / "b ü.txt").write_text("two")
@@ -114,6 +115,14 @@ def test_a_step_that_fails_shows_its_log(folder: Path) -> None:
     assert (failed.returncode, failed.stdout) == (1, "")
     assert "fail | about to fail" in failed.stderr
     assert "fail | ValueError: no good" in failed.stderr
+
+
+def test_json_has_the_log_of_a_step_that_fails(folder: Path) -> None:
+    failed = run(folder, "--workflow", "Fail", "--json")
+    (failure,) = json.loads(failed.stdout)["failures"]
+    assert (failure["step"], failure["attempt"]) == ("fail", 1)
+    assert failure["log"].startswith("about to fail\n")
+    assert failure["log"].endswith("ValueError: no good")
 
 
 @pytest.mark.parametrize("option", ["--logs", "--no-logs"])
@@ -164,6 +173,7 @@ def test_a_run_imports_nothing_that_it_does_not_need(folder: Path) -> None:
 def test_without_a_terminal_an_approval_needs_an_answer(folder: Path) -> None:
     asked = run(folder, *READ)
     assert (asked.returncode, "give --approve yes or --approve no" in asked.stderr) == (1, True)
+    assert "running" not in asked.stderr
     rejected = run(folder, *READ, "--approve", "no", "--json")
     record = json.loads(rejected.stdout)
     assert (rejected.returncode, record["status"], record["error"]["code"]) == (1, "failed", "invariant_blocked")
@@ -178,6 +188,7 @@ def test_without_a_terminal_an_approval_needs_an_answer(folder: Path) -> None:
         (("--workflow", "Other"), "the files have no workflow 'Other', but 'Read', 'Fail'"),
         ((*READ[:4], "--input", "papers=documents"), "--input papers: must be an s3_prefix parameter, of documents"),
         ((*READ[:4], "--input", "documents=nowhere"), "documents: nowhere is no folder"),
+        ((*READ[:4], "--input", "documents=empty"), "documents: the folder empty holds no file"),
         (READ[:2], "give --input documents=DIR"),
         ((*READ, "--param", "top=x"), "top is given twice"),
         ((*READ, "--out", "flow.yaml/left"), "flow.yaml is no folder"),

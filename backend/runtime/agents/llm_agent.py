@@ -56,13 +56,13 @@ async def run_llm_step(
         value = await conversation.run()
     except StepFailed as failed:
         failed.log = bounded(request.data_limits.log_bytes, conversation.log(), failed.log)
-        conversation.tell(failed.log)
+        conversation.emit_log(failed.log)
         raise
     finally:
         await conversation.report_usage()
     await asyncio.to_thread(_write_answer, request, value)
     log = bounded(request.data_limits.log_bytes, conversation.log())
-    conversation.tell(log)
+    conversation.emit_log(log)
     return StepResult(value, log)
 
 
@@ -89,7 +89,7 @@ class _Conversation:
         self._progress_error: Exception | None = None
         self._usage: RunUsage = RunUsage()
         self._messages: list[ModelMessage] = []
-        self._told = b""
+        self._emitted = b""
 
     async def run(self) -> Any:
         """Returns the model's answer, as text or as the schema says."""
@@ -99,12 +99,12 @@ class _Conversation:
         try:
             agent = await asyncio.to_thread(self._agent)
             with capture_run_messages() as self._messages:
-                telling = asyncio.create_task(self._keep_telling())
+                emitting = asyncio.create_task(self._emit_log_periodically())
                 try:
                     async with clock, self._configured.model:
                         answer = await self._ask(agent)
                 finally:
-                    telling.cancel()
+                    emitting.cancel()
         except Exception as error:
             if self._progress_error is not None:
                 raise self._progress_error from error
@@ -148,16 +148,16 @@ class _Conversation:
                 )
         return self._configured.without_key(failures.plain("".join(lines), 1024 * 1024)).encode()
 
-    def tell(self, log: bytes) -> None:
+    def emit_log(self, log: bytes) -> None:
         """Hands on what of the log was not yet, so that it can be read while the step runs."""
-        if self._request.on_text is not None and log.startswith(self._told):
-            self._request.on_text(log[len(self._told) :])
-            self._told = log
+        if self._request.on_text is not None and log.startswith(self._emitted):
+            self._request.on_text(log[len(self._emitted) :])
+            self._emitted = log
 
-    async def _keep_telling(self) -> None:
+    async def _emit_log_periodically(self) -> None:
         while True:
             await asyncio.sleep(SECONDS_BETWEEN_LINES)
-            self.tell(self.log())
+            self.emit_log(self.log())
 
     async def _ask(self, agent: "Agent[object, Any]") -> Any:
         from pydantic_ai.exceptions import OutputTokenLimitExceeded

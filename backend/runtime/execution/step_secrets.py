@@ -1,4 +1,4 @@
-"""The secrets that an attempt of a step gets: read anew for each attempt, and audited by name."""
+"""The secrets that an attempt of a step gets: read again for each attempt, and audited by name."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -16,6 +16,8 @@ from backend.workflows.terms import StepTerms
 ACTOR: Final = "system"
 USED: Final = "secret.used"
 LARGEST_BYTES: Final = 8_192
+ALL_BYTES: Final = 16_384
+"""Most bytes of all secrets of a step: the search for them in its outputs takes memory for each."""
 
 
 async def step_secrets(context: SegmentContext, run_id: str, step: StepTerms, attempt: int) -> dict[str, str]:
@@ -28,7 +30,7 @@ async def step_secrets(context: SegmentContext, run_id: str, step: StepTerms, at
     if not names:
         return {}
     try:
-        values = await context.in_thread(lambda: _read(context.secrets, names))
+        values = await context.in_thread(lambda: read_values(context.secrets, names))
     except SecretError as error:
         raise StepFailed(SECRET_UNAVAILABLE, str(error), final=True) from None
     details = {"step": step.step, "attempt": attempt, "agent": step.agent_name, "secrets": list(names)}
@@ -44,7 +46,12 @@ async def step_secrets(context: SegmentContext, run_id: str, step: StepTerms, at
     return values
 
 
-def _read(secrets: Secrets, names: Sequence[str]) -> dict[str, str]:
+def read_values(secrets: Secrets, names: Sequence[str]) -> dict[str, str]:
+    """Returns the values of secrets by name.
+
+    Raises:
+        SecretError: one cannot be read, or has too few or too many characters to be given to a step.
+    """
     values = {name: secrets.get(name) for name in names}
     for name, value in values.items():
         if len("".join(value.split())) < SHORTEST_PART:
@@ -56,4 +63,6 @@ def _read(secrets: Secrets, names: Sequence[str]) -> dict[str, str]:
             raise SecretError(
                 f"the secret '{name}' has more than {LARGEST_BYTES:,} bytes, which is too many for a step"
             )
+    if sum(len(value.encode(errors="surrogatepass")) for value in values.values()) > ALL_BYTES:
+        raise SecretError(f"the secrets of the agent have more than {ALL_BYTES:,} bytes together")
     return values

@@ -1,7 +1,7 @@
 """Decides the approvals of a run: by an option, or by asking at the terminal."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from typing import Final
 
@@ -31,12 +31,26 @@ def answer_from(option: str, *, as_json: bool) -> Answer:
     return _no_terminal if as_json or not sys.stdin.isatty() else _ask
 
 
-def _no_terminal(approval: runs_pb2.Approval, _: Callable[[], None]) -> bool:
-    raise CommandFailed(
-        f"The step {approval.step} waits for a decision, and there is no terminal to ask at: "
+def check_answerable(answer: Answer, steps: Sequence[str]) -> None:
+    """Checks before a run that its approvals can be decided.
+
+    Raises:
+        CommandFailed: one would be asked for, and there is no terminal to ask at.
+    """
+    if steps and answer is _no_terminal:
+        raise _needs_terminal(steps[0])
+
+
+def _needs_terminal(step: str) -> CommandFailed:
+    return CommandFailed(
+        f"The step {step} waits for a decision, and there is no terminal to ask at: "
         "give --approve yes or --approve no.",
         code="approval_needed",
     )
+
+
+def _no_terminal(approval: runs_pb2.Approval, _: Callable[[], None]) -> bool:
+    raise _needs_terminal(approval.step)
 
 
 def _ask(approval: runs_pb2.Approval, show: Callable[[], None]) -> bool:

@@ -1,4 +1,4 @@
-"""The log of a step that fails, shown while its run is followed."""
+"""The log of a step that fails, read while its run is followed."""
 
 from deploy.cli.following.run_progress import RunProgress
 from deploy.cli.output.printing import Record
@@ -10,8 +10,8 @@ FAILED = "step.failed"
 _MOST_CHARACTERS = 20_000
 
 
-def show_log(backend: Backend, run_id: str, event: Record, progress: RunProgress) -> None:
-    """Shows the end of the log of the attempt that an event says has failed; nothing where it cannot be read."""
+def log_lines(backend: Backend, run_id: str, event: Record) -> list[str]:
+    """Returns the end of the log of the attempt that an event says has failed; nothing where it cannot be read."""
     request = logs_pb2.GetRunLogRequest(
         run_id=run_id, step=event["step"], attempt=event["data"].value()["attempt"], tail_chars=_MOST_CHARACTERS
     )
@@ -19,7 +19,11 @@ def show_log(backend: Backend, run_id: str, event: Record, progress: RunProgress
         log = backend.call(backend.logs.GetRunLog, request)
     except CommandFailed:
         # Whoever may start runs need not be allowed to read what they print.
-        return
+        return []
     text = log.log.problem or log.text.rstrip("\n")
-    lines = text.split("\n") if text else []
-    progress.write("\n".join(f"{event['step']} | {line}" for line in (["…"] if log.cut else []) + lines))
+    return (["…"] if log.cut else []) + (text.split("\n") if text else [])
+
+
+def show_log(backend: Backend, run_id: str, event: Record, progress: RunProgress) -> None:
+    """Shows the end of the log of the attempt that an event says has failed."""
+    progress.write("\n".join(f"{event['step']} | {line}" for line in log_lines(backend, run_id, event)))

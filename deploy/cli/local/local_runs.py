@@ -14,8 +14,8 @@ from typing import Any, Final, Self
 
 from backend.sandbox import Sandbox
 from deploy.cli.approvals import print_material
-from deploy.cli.following.approval_answers import Answer
-from deploy.cli.following.failure_logs import FAILED, show_log
+from deploy.cli.following.approval_answers import Answer, check_answerable
+from deploy.cli.following.failure_logs import FAILED, log_lines, show_log
 from deploy.cli.following.follower import all_events, interruptible
 from deploy.cli.following.live_logs import LiveLogs
 from deploy.cli.following.run_progress import RunProgress
@@ -73,6 +73,7 @@ class LocalRuns:
         self._options = options
         self._open = ExitStack()
         self._places: list[str] = []
+        self._failures: list[Record] = []
 
     def __enter__(self) -> Self:
         # Folders are known by place before their parameters are: each is served below a prefix of its own.
@@ -107,16 +108,20 @@ class LocalRuns:
         fields = record_of(definition)["definition"].value()
         # Before what may take long: connectors are asked over the network, and packages are built.
         request = self._request(definition.workflow.workflow_id, fields["parameters"])
+        check_answerable(self._options.answer, [each["step"] for each in fields["steps"] if each["approval"]])
         for connector in _connectors(fields):
             self._test_connector(connector, fields["parameters"])
         self._wait_until_ready(definition.workflow.name)
         started = self._backend.call(self._backend.runs.StartRun, request).run
+        self._failures.clear()
         run = opened(self._backend, self._follow(started))
         outputs = list_outputs(self._backend, run.summary.run_id)
         record = record_of(run)
         written = self._write_outputs(run.summary.run_id)
         if self._options.as_json:
-            print_json({**record, "outputs": record_of(outputs)["items"], "files": [str(path) for path in written]})
+            files = [str(path) for path in written]
+            items = record_of(outputs)["items"]
+            print_json({**record, "outputs": items, "files": files, "failures": self._failures})
         else:
             self._show_end(record, record_of(outputs)["items"], written)
         return run.summary.status == runs_pb2.RUN_STATUS_COMPLETED
@@ -212,12 +217,20 @@ class LocalRuns:
                 if logs is not None and event["type"] in _ENDS_LOG:
                     logs.show()
                 progress.on_event(event)
-                if event["type"] == FAILED and logs is None and not self._options.as_json:
+                if event["type"] == FAILED and self._options.as_json:
+                    self._keep_log(run_id, event)
+                elif event["type"] == FAILED and logs is None:
                     show_log(backend, run_id, event, progress)
                 if event["type"] == "segment.ended":
                     self._decide(progress, run_id)
             progress.on_steps(steps_of(backend, run_id))
         return latest[0]
+
+    def _keep_log(self, run_id: str, event: Record) -> None:
+        """Keeps the log of a failed attempt for the printed record: it is gone with the deployment."""
+        lines = log_lines(self._backend, run_id, event)
+        attempt = event["data"].value()["attempt"]
+        self._failures.append({"step": event["step"], "attempt": attempt, "log": "\n".join(lines)})
 
     def _decide(self, progress: RunProgress, run_id: str) -> None:
         """Decides on every approval that the parked run waits for."""

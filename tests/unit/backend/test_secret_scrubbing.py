@@ -43,6 +43,13 @@ def test_a_key_is_hidden_inside_of_base64(before: str) -> None:
     assert len(scrubbed) < len(encoded)
 
 
+@pytest.mark.parametrize("blank", ["\n", "\r\n", "\t", "\v", "\f", " "])
+def test_blanks_that_json_escapes_do_not_count_either(blank: str) -> None:
+    scrubber = Scrubber([KEY])
+    assert scrubber.value({"text": blank.join(KEY)}) == {"text": "[secret]"}
+    assert scrubber.value(JsonText(json.dumps([blank.join(KEY)]))) == '["[secret]"]'
+
+
 def test_what_is_no_key_stays_as_it_is() -> None:
     text = "İstanbul: the key sk-proj is short,\n\tand ẞ is a letter"
     assert without_key(text, KEY) == text

@@ -15,6 +15,7 @@ TEXTS = [
     json.dumps({"token": KEY, "other": 1}),
     base64.encodebytes(3 * f"user:{KEY}".encode()).decode(),
     f"{KEY[:20]}\nand {KEY[12:]}",
+    f"{KEY[:11]}{' ' * 50}{KEY[11:]}{' ' * 50}.",
 ]
 
 
@@ -45,4 +46,10 @@ def test_only_what_may_become_a_secret_waits() -> None:
 def test_blanks_without_end_do_not_wait_without_end() -> None:
     stream = ScrubbedStream(Scrubber([KEY]))
     passed = sum(len(stream.add(b"t" + b" " * 100_000)) for _ in range(10))
-    assert passed > 700_000
+    assert passed > 900_000
+
+
+def test_a_secret_around_more_blanks_than_wait_is_removed_on_both_sides() -> None:
+    stream = ScrubbedStream(Scrubber([KEY]))
+    passed = stream.add(KEY[:11].encode()) + stream.add(b" " * 200_000) + stream.add(KEY[11:].encode())
+    assert (passed + stream.finish()).split() == [b"[secret]", b"[secret]"]

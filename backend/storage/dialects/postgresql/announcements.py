@@ -10,8 +10,6 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
-import psycopg
-
 from backend.storage.announcements import Listeners
 from backend.storage.dialects.postgresql.connection import Connection
 from backend.storage.dialects.postgresql.deadlines import break_connection
@@ -51,7 +49,7 @@ class Announcements:
 
     def send(self, names: set[str]) -> None:
         """Tells the listeners of this process now, and those of others soon."""
-        self._listeners.tell(names)
+        self._listeners.notify(names)
         with self._wanted:
             if self._ended.is_set() or len(self._names) > _MOST_KEPT:
                 return
@@ -88,7 +86,7 @@ class Announcements:
                         for payload in _payloads(self._sender, names):
                             connection.execute("SELECT pg_notify($1, $2)", (_CHANNEL, payload))
                         names = self._next_names()
-            except psycopg.Error:
+            except Exception:  # noqa: BLE001 - whatever fails, other processes are told of later changes
                 if self._ended.is_set():
                     return
                 with self._wanted:
@@ -110,9 +108,9 @@ class Announcements:
                     connection.execute(f"LISTEN {_CHANNEL}")
                     self._listening = connection
                     # What was announced before this connection was there.
-                    self._listeners.tell(None)
+                    self._listeners.notify(None)
                     self._receive(connection)
-            except psycopg.Error:
+            except Exception:  # noqa: BLE001 - whatever fails, later changes are received
                 if not self._ended.is_set():
                     _LOG.info("Announcements of other processes are not received now", exc_info=True)
             self._listening = None
@@ -123,7 +121,7 @@ class Announcements:
             for notify in connection.notifies(timeout=_RETRY_SECONDS):
                 sender, _, names = notify.payload.partition(" ")
                 if sender != self._sender:
-                    self._listeners.tell(names.split(" "))
+                    self._listeners.notify(names.split(" "))
 
 
 def _payloads(sender: str, names: Collection[str]) -> Iterator[str]:

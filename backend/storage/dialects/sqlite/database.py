@@ -45,7 +45,7 @@ class SqliteDatabase:
         self._claims: set[str] = set()
         self._claims_lock = threading.Lock()
         self._listeners = Listeners()
-        self._writer = Writer(self._connect, self._dialect, self._listeners.tell)
+        self._writer = Writer(self._connect, self._dialect, self._listeners.notify)
 
     @property
     def commits(self) -> int:

@@ -24,6 +24,7 @@ from workflow_api_client.async_client import AsyncClient
 from workflow_api_client.async_run import AsyncRun
 from workflow_api_client.failures import TimedOutError, WorkflowApiError
 from workflow_api_client.generated import records
+from workflow_api_client.generated.errors import ForbiddenError
 from workflow_api_client.mcp.tools import (
     CANCEL_RUN,
     LONGEST_WAIT_SECONDS,
@@ -32,8 +33,8 @@ from workflow_api_client.mcp.tools import (
     names_of,
     place_of,
     refused,
+    result_of,
     split_arguments,
-    told,
     tool_of,
 )
 
@@ -89,9 +90,13 @@ class WorkflowTools:
                 raise MCPError(INVALID_PARAMS, f"There is no tool {params.name!r}.")
             given = split_arguments(arguments, await self._parameters(workflow))
             run = await self._client.runs.start(workflow.workflow_id, **given)
-            return await self._followed(context, run)
         except WorkflowApiError as error:
             return refused(error)
+        try:
+            return await self._followed(context, run)
+        except WorkflowApiError as error:
+            # The run goes on, and can be asked for by its id.
+            return refused(error, run.id)
 
     async def read_resource(self, _: _Context, params: ReadResourceRequestParams) -> ReadResourceResult:
         """Returns the bytes of an output."""
@@ -160,9 +165,13 @@ class WorkflowTools:
         await run.wait()
 
     async def _state(self, run: AsyncRun) -> CallToolResult:
-        outputs = await run.outputs.list() if run.is_finished and run.record.data_purged_at is None else []
+        outputs: list[records.Output] = []
+        if run.is_finished and run.record.data_purged_at is None:
+            # A key may start runs and read them, but not their outputs.
+            with contextlib.suppress(ForbiddenError):
+                outputs = await run.outputs.list()
         approvals = await run.approvals() if run.status == "waiting_for_approval" else []
-        return told(run, outputs, approvals)
+        return result_of(run, outputs, approvals)
 
 
 def _line(event: records.AnyEvent) -> str:

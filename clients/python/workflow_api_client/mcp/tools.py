@@ -117,7 +117,9 @@ def split_arguments(arguments: Mapping[str, Any], declared: Iterable[records.Par
     return {**given, "parameters": parameters}
 
 
-def told(run: AsyncRun, outputs: Sequence[records.Output], approvals: Sequence[records.Approval]) -> CallToolResult:
+def result_of(
+    run: AsyncRun, outputs: Sequence[records.Output], approvals: Sequence[records.Approval]
+) -> CallToolResult:
     """Returns where a run stands, with its result and links to its outputs."""
     record = run.record
     state: dict[str, Any] = {"run_id": run.id, "workflow": record.workflow_name, "status": run.status}
@@ -140,12 +142,16 @@ def told(run: AsyncRun, outputs: Sequence[records.Output], approvals: Sequence[r
     )
 
 
-def refused(error: WorkflowApiError) -> CallToolResult:
-    """Returns that a call was refused, and why."""
+def refused(error: WorkflowApiError, run_id: str | None = None) -> CallToolResult:
+    """Returns that a call was refused, and why; `run_id` is the run that it had started."""
     state: dict[str, Any] = {"message": str(error)}
     if isinstance(error, ApiError):
         state = {"code": error.code, "message": error.message, "details": error.details, "request_id": error.request_id}
-    return CallToolResult(content=[TextContent(text=str(error))], structured_content=state, is_error=True)
+    text = str(error)
+    if run_id is not None:
+        state["run_id"] = run_id
+        text = f"The run {run_id} was started, but not followed to its end: {text} Ask {RUN_STATUS} later."
+    return CallToolResult(content=[TextContent(text=text)], structured_content=state, is_error=True)
 
 
 def uri_of(run_id: str, path: str) -> str:

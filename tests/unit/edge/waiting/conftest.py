@@ -106,6 +106,11 @@ class Held:
         holds = self.service.edge._changes.holds
         wait_until(lambda: holds.count == number)
 
+    def waiting(self) -> None:
+        """Returns once a held call has read the run, and waits for a change."""
+        holds = self.service.edge._changes.holds
+        wait_until(lambda: any(hold._waiter is not None and not hold._waiter.done() for hold in holds._all()))
+
     def following(self) -> None:
         wait_until(lambda: self.service.edge._changes.following)
 

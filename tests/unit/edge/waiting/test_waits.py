@@ -20,6 +20,7 @@ def test_a_change_is_read_once_and_nothing_before_it(held: NewHeld) -> None:
         world.send(wire, WAIT)
         world.held(1)
         world.following()
+        world.waiting()
         reads = len(world.service.channel.called(GET_RUN))
         world.change(RUN_STATUS_WAITING_FOR_APPROVAL)
         assert wire.read().json["status"] == "waiting_for_approval"
@@ -70,6 +71,24 @@ def test_a_caller_that_goes_is_held_no_longer(held: NewHeld) -> None:
             world.send(wire, target, *headers)
             world.held(1)
         world.held(0)
+
+
+def test_a_held_answer_tells_the_rate_limit_as_it_is_at_its_end(held: NewHeld) -> None:
+    world = held()
+    clock = world.service.clock
+    clock.now_ms -= clock.now_ms % 60_000
+    with Wire(world.service.edge.port) as wire:
+        for later_ms, used, reset, status in (
+            (10_000, 1, "50", RUN_STATUS_WAITING_FOR_APPROVAL),
+            (60_000, 0, "50", RUN_STATUS_CANCELLED),
+        ):
+            world.send(wire, WAIT)
+            world.waiting()
+            clock.now_ms += later_ms
+            world.change(status)
+            headers = wire.read().headers
+            assert headers["RateLimit-Reset"] == reset
+            assert int(headers["RateLimit-Limit"]) - int(headers["RateLimit-Remaining"]) == used
 
 
 def test_the_end_of_what_a_key_may_do_ends_its_held_calls(held: NewHeld) -> None:
