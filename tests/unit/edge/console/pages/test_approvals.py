@@ -224,3 +224,10 @@ def test_an_approval_that_is_not_pending_is_reported() -> None:
     assert isinstance(answer, View)
     assert answer.status == 404
     assert "is not pending" in html(answer)
+
+
+def test_the_list_and_the_page_of_an_approval_name_who_started_its_run() -> None:
+    waiting = pending()
+    waiting.started_by = "ana"
+    for path in ("/approvals", ONE):
+        assert "ana" in html(answered(services(waiting), "GET", path, HERE))
