@@ -37,6 +37,9 @@ def test_a_watched_run_comes_now_and_after_each_change_until_it_has_finished(wor
     assert stream.take().summary.status == runs_pb2.RUN_STATUS_RUNNING
     world.close(run_id)
     last = stream.take()
+    assert last.started_by == "caller"
+    # Internal services alone learn it.
+    last.ClearField("started_by")
     assert last == world.get(run_id)
     assert last.summary.status == runs_pb2.RUN_STATUS_COMPLETED
     assert stream.rest() == []

@@ -66,7 +66,8 @@ def test_a_refusal_is_on_the_wire_what_the_service_answers(
     with pytest.raises(grpc.RpcError) as scripted:
         runs.GetRun(request)
     with test_backend() as backend, pytest.raises(grpc.RpcError) as real:
-        backend.stub(runs_pb2_grpc.RunsServiceStub).GetRun(request)
+        # Callers without a key are told the id, too.
+        backend.stub(runs_pb2_grpc.RunsServiceStub, key=backend.add_key()).GetRun(request)
     assert refusal_of(scripted.value) == refusal_of(real.value)
 
 
