@@ -30,7 +30,7 @@ def test_a_run_is_started_watched_and_downloaded(api: FakeApi, capsys: Shown, tm
     assert "00:00:01  step.progress  work  page 1 [2J  page=1" in shown.out
     assert shown.err == f"{run_id} is completed\n"
     assert main(["download", run_id, str(tmp_path / "made")], api.client) == 0
-    assert (tmp_path / "made/work/a.txt").read_text() == "a"
+    assert (tmp_path / "made" / "work" / "a.txt").read_text() == "a"
     assert main(["download", run_id, str(tmp_path / "made.zip"), "--zip"], api.client) == 0
     assert (tmp_path / "made.zip").is_file()
 

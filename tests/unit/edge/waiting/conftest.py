@@ -1,4 +1,4 @@
-"""Runs in memory, whose changes a started edge is told of."""
+"""Runs in memory, whose changes a started edge is notified of."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
