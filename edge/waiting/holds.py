@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
+from time import perf_counter
 from typing import Final, Self
 
 from edge.admission.call import Call
@@ -60,14 +61,15 @@ class Hold:
         if not self._woken and seconds > 0:
             loop = asyncio.get_running_loop()
             waiter = self._waiter = loop.create_future()
-            began = loop.time()
+            # Not the loop's clock, which stands still within a round of the loop.
+            began = perf_counter()
             timer = loop.call_later(seconds, _settle, waiter)
             try:
                 await waiter
             finally:
                 timer.cancel()
                 self._waiter = None
-                self.call.waited += loop.time() - began
+                self.call.waited += perf_counter() - began
         woken, self._woken = self._woken, False
         return woken
 
