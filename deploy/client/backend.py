@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from contract import metadata
+from contract.paging import next_page
 from deploy.client.in_process import Handler, HandlerChannel
 from deploy.client.rpc_failures import failure_of
 from deploy.config.addresses import grpc_address
@@ -93,11 +94,11 @@ class Backend:
     def pages(self, method: "grpc.UnaryUnaryMultiCallable[Request, Answer]", request: Request) -> Iterator[Answer]:
         """Calls a method that lists, for the page that the request asks for and every one that follows."""
         while True:
-            page = self.call(method, request)
+            page: Any = self.call(method, request)
             yield page
             if not page.HasField("next_page_token"):
                 return
-            request = _following(request, page)
+            request = next_page(request, page.next_page_token)
 
     def stream(
         self,
@@ -121,13 +122,6 @@ def in_process(handlers: Mapping[str, Handler]) -> Backend:
     # Stubs need no more of a channel than this one has.
     channel = cast("grpc.Channel", HandlerChannel(handlers))
     return Backend(channel, os_user(), request_id_from(()), impossible)
-
-
-def _following(request: Request, page: Any) -> Request:
-    following: Any = type(request)()
-    following.CopyFrom(request)
-    following.page_token = page.next_page_token
-    return cast("Request", following)
 
 
 @contextmanager

@@ -1,9 +1,10 @@
 """Lists of the services, read to their end."""
 
-from typing import Any, cast
+from typing import Any
 
 from google.protobuf.message import Message
 
+from contract.paging import next_page
 from edge.console.visit import Services
 
 
@@ -16,14 +17,7 @@ async def all_items(services: Services, rpc: str, request: Message) -> list[Any]
     page = await services.call(rpc, request)
     items = list(page.items)
     while page.HasField("next_page_token"):
-        request = _following(request, page.next_page_token)
+        request = next_page(request, page.next_page_token)
         page = await services.call(rpc, request)
         items += page.items
     return items
-
-
-def _following(request: Message, token: str) -> Message:
-    following: Any = type(request)()
-    following.CopyFrom(request)
-    following.page_token = token
-    return cast("Message", following)
