@@ -21,7 +21,7 @@ BASELINE := protos/baseline.binpb
 
 .DEFAULT_GOAL := help
 .PHONY: help venv run test test-long test-postgresql lint lint-python lint-protos lint-breaking lint-generated format generate \
-	baseline bench fuzz faults lock clean
+	baseline bench bench-peers fuzz faults lock clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -75,6 +75,9 @@ baseline: $(DEV) ## Record the protos of the release that is about to be tagged
 bench: $(DEV) ## Compare the service with a bare server on this machine
 	$(BIN)/python -m benchmarks $(ARGS)
 
+bench-peers: $(DEV) ## Compare the service with LangGraph's server, installed for it: ARGS="--with prefect --with airflow"
+	$(BIN)/python -m benchmarks.peers $(ARGS)
+
 fuzz: $(FUZZ) ## Search for bugs with generated inputs, SECONDS=600 per target; ARGS names targets
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(ARGS)
 
@@ -89,7 +92,7 @@ lock: $(DEV) ## Pin dependencies after a change of pyproject.toml; ARGS=--upgrad
 	$(COMPILE) $(ARGS) --group generator -o requirements/generator.txt
 
 clean: ## Remove .venv and the tools' caches, not your data
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .fuzz
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .fuzz .peers
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

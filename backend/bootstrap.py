@@ -27,10 +27,13 @@ from backend.logs.service import Logs
 from backend.logs.servicer import LogsServicer
 from backend.models.catalog import Models
 from backend.outputs.servicer import OutputsServicer
+from backend.pure_reads import KnownAnswers
 from backend.redaction.process.redactor import Redactor
 from backend.reviews.service import Reviews
 from backend.reviews.servicer import ReviewsServicer
+from backend.rpc import many_reads
 from backend.rpc.interceptors import Handler, handlers_of
+from backend.rpc.many_reads import ManyReads
 from backend.run_changes import RunChanges
 from backend.runs import retention as runs_retention
 from backend.runs.servicer import RunsServicer
@@ -91,13 +94,13 @@ GRACE_SECONDS: Final = 20.0
 class _Parts:
     """Dependencies that serving and executing processes share."""
 
-    def __init__(self, settings: BackendSettings, clock: Clock | None) -> None:
+    def __init__(self, settings: BackendSettings, clock: Clock | None, schemas: SchemaJudge | None = None) -> None:
         with ExitStack() as undo:
             self.folder = DataFolder(settings.data)
             undo.callback(self.folder.close)
             self.objects = open_objects(settings.objects, settings.objects.folder or settings.data / "objects")
             self.database: Database = (
-                self.folder.open_database(settings.empty_databases)
+                self.folder.open_database()
                 if settings.database is None
                 else open_postgresql(settings.database, settings.database_connections)
             )
@@ -114,7 +117,7 @@ class _Parts:
             secrets=settings.secrets,
             model_providers=models.callable_providers,
             network=settings.network,
-            schemas=SchemaJudge(settings.schema_bounds),
+            schemas=schemas or SchemaJudge(settings.schema_bounds),
         )
         self._backlog = Backlog(self.services)
         # The folder of a graph can be opened by one process only.
@@ -168,7 +171,8 @@ class Backend:
     """All domain services on one database, with the runtime that executes runs.
 
     Before `start` it answers calls and executes nothing. `services` and `objects` are what its servicers share.
-    `open_sandbox` gives a runtime in this process another sandbox than that of the settings.
+    `open_sandbox` gives a runtime in this process another sandbox than that of the settings; `schemas` validates in
+    place of processes of this backend.
     """
 
     def __init__(
@@ -177,8 +181,9 @@ class Backend:
         clock: Clock | None = None,
         *,
         open_sandbox: Callable[[], Sandbox] | None = None,
+        schemas: SchemaJudge | None = None,
     ) -> None:
-        self._parts = parts = _Parts(settings, clock)
+        self._parts = parts = _Parts(settings, clock, schemas)
         services, objects = parts.services, parts.objects
         self.services, self.objects = services, objects
         self._database = parts.database
@@ -191,13 +196,17 @@ class Backend:
         self._identities = settings.identities
         self._server: GrpcServer | None = None
         passwords = Passwords()
+        reads = ManyReads()
         servicers: tuple[tuple[FileDescriptor, object], ...] = (
             (deployment_pb2.DESCRIPTOR, DeploymentServicer(services, changes)),
             (audit_pb2.DESCRIPTOR, AuditServicer(services)),
             (caller_pb2.DESCRIPTOR, CallerServicer(services)),
             (keys_pb2.DESCRIPTOR, KeysServicer(services, changes)),
             (usage_pb2.DESCRIPTOR, UsageServicer(services)),
-            (edge_pb2.DESCRIPTOR, EdgeServicer(services, changes, settings.watch_poll_seconds, self._run_changes)),
+            (
+                edge_pb2.DESCRIPTOR,
+                EdgeServicer(services, changes, settings.watch_poll_seconds, self._run_changes, reads.answer),
+            ),
             (workflows_pb2.DESCRIPTOR, WorkflowsServicer(services, parts.graphs, parts.packages)),
             (environments_pb2.DESCRIPTOR, EnvironmentsServicer(services)),
             (runs_pb2.DESCRIPTOR, RunsServicer(services, self._runtime, self._run_changes)),
@@ -208,14 +217,17 @@ class Backend:
             (sessions_pb2.DESCRIPTOR, SessionsServicer(services, passwords)),
             (webhooks_pb2.DESCRIPTOR, WebhooksServicer(services, settings.webhooks)),
         )
-        # A read from a database server waits for the network, which an event loop must not.
+        # A database server is waited for over the network, which an event loop must not.
         embedded = settings.database is None
+        known = KnownAnswers(parts.database, services.clock) if embedded else None
         self.handlers: Mapping[str, Handler] = {
-            path: replace(handler, point_read=handler.point_read and embedded)
+            path: handler if embedded else replace(handler, point_read=False, page_read=False, begin=None)
             for file, servicer in servicers
             for service in file.services_by_name.values()
-            for path, handler in handlers_of(servicer, service).items()
+            for path, handler in handlers_of(servicer, service, known).items()
+            if embedded or path != many_reads.RPC
         }
+        reads.serve(self.handlers)
 
     def start(self) -> None:
         """Starts the runtime; runs that an earlier process left running end as orphaned before anything new runs."""

@@ -1,4 +1,4 @@
-"""Which runs changed, for those who wait for it: told by the database's announcements after each commit."""
+"""Which runs changed, for those who wait for it, from what the database announces after each commit."""
 
 import threading
 from collections import defaultdict
@@ -10,6 +10,9 @@ from backend.storage.database import Database
 
 CHECK_SECONDS: Final = 30.0
 """How long a waiter goes without reading: announcements of a process that is killed are lost with it."""
+
+# Other names are announced, too.
+_OF_RUN: Final = "run_"
 
 
 class Changes(NamedTuple):
@@ -60,7 +63,7 @@ class Subscription(Pause):
         wake()
 
     def take(self) -> Changes:
-        """Returns what was gathered, and begins anew."""
+        """Returns what was gathered since the last call."""
         with self._lock:
             changes = Changes(self._run_ids, self._missed)
             self._run_ids, self._missed = set(), False
@@ -132,13 +135,16 @@ class RunChanges:
         for subscription in self._all():
             subscription.end()
 
-    def _publish(self, run_ids: Collection[str] | None) -> None:
-        if run_ids is None:
+    def _publish(self, names: Collection[str] | None) -> None:
+        if names is None:
             for subscription in self._all():
                 subscription.add(None)
             return
+        run_ids = [name for name in names if name.startswith(_OF_RUN)]
+        if not run_ids:
+            return
         with self._lock:
-            due = [(subscription, run_ids) for subscription in self._of_all]
+            due: list[tuple[Subscription, Collection[str]]] = [(subscription, run_ids) for subscription in self._of_all]
             due += [(subscription, (run_id,)) for run_id in run_ids for subscription in self._of_run.get(run_id, ())]
         for subscription, ids in due:
             subscription.add(ids)

@@ -20,4 +20,7 @@ TRANSITIONS: Final[Mapping[SegmentState, tuple[SegmentState, ...]]] = {
     SegmentState.ENDED: (),
 }
 
+HANDED_OVER: Final = "segments"
+"""What is announced once segments were handed over, for workers that wait for some."""
+
 OPEN: Final = tuple(state for state, after in TRANSITIONS.items() if after)

@@ -179,8 +179,6 @@ class BackendSettings:
     Attributes:
         data: Folder of the embedded database and, where no bucket holds them, the stored objects.
         database: Address of a PostgreSQL database, as postgresql://user@host/name; None is the embedded one.
-        empty_databases: A folder that keeps an empty embedded database for new data folders, to save the time of the
-            migrations; None keeps none.
         database_connections: The most connections that this process opens to it.
         deployment_id: The deployment that this service belongs to, where the data folder is new.
         sandbox: `auto` takes the strongest isolation that works here and refuses to start without one; `bwrap`
@@ -210,7 +208,6 @@ class BackendSettings:
 
     data: Path
     database: str | None = field(default=None, repr=False)
-    empty_databases: Path | None = None
     database_connections: int = 16
     deployment_id: str = "local"
     sandbox: Literal["auto", "bwrap", "landlock", "none"] = "auto"

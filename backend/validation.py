@@ -38,7 +38,7 @@ _PRECEDENCE = (ERROR_REASON_INVALID_REQUEST, ERROR_REASON_INVALID_FILTER, ERROR_
 
 
 class _Field(NamedTuple):
-    """The checks of one field; `nested` are the fields of the messages that it holds."""
+    """The checks of one field: of the whole value, then of its parts; `nested` are the fields of the messages in it."""
 
     name: str
     spelling: str
@@ -46,6 +46,7 @@ class _Field(NamedTuple):
     required: bool
     has_presence: bool
     repeated: bool
+    violations: tuple[Violation, ...]
     checks: tuple[Check, ...]
     nested: tuple["_Field", ...]
 
@@ -65,15 +66,19 @@ def validate(request: Message) -> None:
 
 
 def _check(message: Message, fields: tuple[_Field, ...], prefix: str, found: Found) -> None:
-    for name, spelling, reason, required, has_presence, repeated, checks, nested in fields:
+    for name, spelling, reason, required, has_presence, repeated, violations, checks, nested in fields:
         value = getattr(message, name)
         if not (message.HasField(name) if has_presence else value):
             if required:
                 found.setdefault(reason, []).append((prefix + spelling, "is required"))
             continue
-        for check in checks:
-            for violation in check(value):
+        for violation_of in violations:
+            violation = violation_of(value)
+            if violation is not None:
                 found.setdefault(reason, []).append((prefix + spelling, violation))
+        for check in checks:
+            for each in check(value):
+                found.setdefault(reason, []).append((prefix + spelling, each))
         if nested:
             for part in value if repeated else (value,):
                 _check(part, nested, f"{prefix}{spelling}.", found)
@@ -84,51 +89,46 @@ def _plan(descriptor: Descriptor) -> tuple[_Field, ...]:
     plan = []
     for field in descriptor.fields:
         rules = rules_of(field)
-        checks = tuple(_checks(field, rules))
+        violations, checks = tuple(_violations(field, rules)), tuple(_checks(rules))
         message = field.message_type
         nested = () if message is None or message.GetOptions().map_entry else _plan(message)
-        if checks or nested or rules.required:
+        if violations or checks or nested or rules.required:
             spelling = rules.header or json_name(field, rules)
             reason = rules.violation or ERROR_REASON_INVALID_REQUEST
-            presence = field.has_presence
+            repeated, presence = field.is_repeated, field.has_presence
             plan.append(
-                _Field(field.name, spelling, reason, rules.required, presence, field.is_repeated, checks, nested)
+                _Field(field.name, spelling, reason, rules.required, presence, repeated, violations, checks, nested)
             )
     return tuple(plan)
 
 
-def _checks(field: FieldDescriptor, rules: FieldRules) -> Iterator[Check]:
+def _violations(field: FieldDescriptor, rules: FieldRules) -> Iterator[Violation]:
     if rules.HasField("max_items"):
         items = ItemBounds(rules, "entries")
-        yield _one(lambda value: items.violation(len(value)))
+        yield lambda value: items.violation(len(value))
     if rules.HasField("max_bytes"):
-        yield _one(SizeBounds(rules).violation)
+        yield SizeBounds(rules).violation
+    if field.is_repeated:
+        return
+    if is_timestamp(field):
+        yield _timestamp_violation
+    if rules.raw_json:
+        yield _json_violation(rules.raw_json_kind)
+    elif field.type == FieldDescriptor.TYPE_STRING:
+        yield TextBounds(rules).violation
+    elif is_duration(field):
+        if rules.unit:
+            yield DurationBounds(rules).violation
+    elif rules.HasField("minimum") or rules.HasField("maximum") or rules.choices:
+        yield NumberBounds(field, rules).violation
+
+
+def _checks(rules: FieldRules) -> Iterator[Check]:
     if rules.HasField("keys"):
         yield _each("key", TextBounds(rules.keys).violation)
     if rules.HasField("values"):
         each = _each("value", TextBounds(rules.values).violation)
         yield (lambda value: each(value.values())) if rules.HasField("keys") else each
-    if field.is_repeated:
-        return
-    if is_timestamp(field):
-        yield _one(_timestamp_violation)
-    if rules.raw_json:
-        yield _one(_json_violation(rules.raw_json_kind))
-    elif field.type == FieldDescriptor.TYPE_STRING:
-        yield _one(TextBounds(rules).violation)
-    elif is_duration(field):
-        if rules.unit:
-            yield _one(DurationBounds(rules).violation)
-    elif rules.HasField("minimum") or rules.HasField("maximum") or rules.choices:
-        yield _one(NumberBounds(field, rules).violation)
-
-
-def _one(violation: Violation) -> Check:
-    def check(value: Any) -> Iterable[str]:
-        found = violation(value)
-        return () if found is None else (found,)
-
-    return check
 
 
 def _each(what: str, violation: Violation) -> Check:

@@ -2,28 +2,52 @@
 
 A job is `{"port", "connections", "seconds", "requests": [text, …]}`. Each connection sends the next request of the list
 once the previous answer is complete, until the time is over.
+
+With `"follow": {"requests": [text, …], "until": text, "failed": text, "most": number}` each request starts something
+that is then read, every two milliseconds, but by all connections at most `most` times a second, until an answer
+contains `until`, or `failed`, which counts as a status: by the next of the follow requests, in which `{{name}}` stands
+for a member of the first answer. A time is then that from the first request to the last answer.
 """
 
 import asyncio
 import json
+import re
 import sys
 import time
 from collections import Counter
 from itertools import cycle
-from typing import cast
+from typing import Final, cast
 
 import uvloop
 
+_PAUSE_SECONDS: Final = 0.002
+
 
 class Connection(asyncio.Protocol):
-    """One keep-alive connection that always has one request under way."""
+    """One keep-alive connection that always has one request under way.
 
-    def __init__(self, requests: "cycle[bytes]", until: float, times: list[float], statuses: Counter[int]) -> None:
+    Requests come in pairs with what follows them, which is empty where nothing does.
+    """
+
+    def __init__(
+        self,
+        requests: "cycle[tuple[bytes, str]]",
+        ends: tuple[bytes, bytes],
+        pause: float,
+        until: float,
+        times: list[float],
+        statuses: Counter[int | str],
+    ) -> None:
         self._requests = requests
+        self._completed, self._failed = ends
+        self._pause = pause
+        self._follow = ""
+        self._following: bytes | None = None
         self._until = until
         self._times = times
         self._statuses = statuses
         self._buffer = b""
+        self._body = 0
         self._need = -1
         self._sent_at = 0.0
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -42,16 +66,37 @@ class Connection(asyncio.Protocol):
             head = self._buffer[:end].lower()
             place = head.index(b"content-length:") + 15
             line = head.find(b"\r\n", place)
-            self._need = end + 4 + int(head[place : line if line > 0 else None])
+            self._body = end + 4
+            self._need = self._body + int(head[place : line if line > 0 else None])
         if len(self._buffer) >= self._need:
-            now = time.perf_counter()
-            self._times.append(now - self._sent_at)
-            self._statuses[int(self._buffer[9:12])] += 1
+            status, content = int(self._buffer[9:12]), self._buffer[self._body : self._need]
             self._buffer, self._need = b"", -1
-            if now < self._until:
-                self._send()
-            else:
-                self._transport.close()
+            self._answered(status, content)
+
+    def _answered(self, status: int, content: bytes) -> None:
+        now = time.perf_counter()
+        first = self._following is None
+        if first or status >= 400:
+            self._statuses[status] += 1
+        failed = not first and status < 400 and self._failed in content
+        if failed:
+            self._statuses["failed"] += 1
+        if self._follow and status < 400 and not failed and (first or self._completed not in content):
+            if first:
+                members = json.loads(content)
+                self._following = re.sub(r"{{(\w+)}}", lambda name: str(members[name[1]]), self._follow).encode()
+            asyncio.get_running_loop().call_later(self._pause, self._read_again)
+            return
+        self._following = None
+        self._times.append(now - self._sent_at)
+        if now < self._until:
+            self._send()
+        else:
+            self._transport.close()
+
+    def _read_again(self) -> None:
+        assert self._following is not None
+        self._transport.write(self._following)
 
     def connection_lost(self, _exc: Exception | None) -> None:
         if not self.done.done():
@@ -59,19 +104,25 @@ class Connection(asyncio.Protocol):
 
     def _send(self) -> None:
         self._sent_at = time.perf_counter()
-        self._transport.write(next(self._requests))
+        request, self._follow = next(self._requests)
+        self._transport.write(request)
 
 
 async def main() -> None:
     job = json.load(sys.stdin)
     loop = asyncio.get_running_loop()
-    requests = cycle([request.encode() for request in job["requests"]])
+    follow = job.get("follow") or {"requests": [""], "until": "", "failed": "", "most": 1}
+    pairs = zip(job["requests"], cycle(follow["requests"]), strict=False)
+    requests = cycle([(request.encode(), following) for request, following in pairs])
+    pause = max(_PAUSE_SECONDS, job["connections"] / follow["most"])
+    ends = follow["until"].encode(), follow["failed"].encode()
+    address = "127.0.0.1", job["port"]
     times: list[float] = []
-    statuses: Counter[int] = Counter()
+    statuses: Counter[int | str] = Counter()
     began = time.perf_counter()
     until = began + job["seconds"]
     open_connections = [
-        await loop.create_connection(lambda: Connection(requests, until, times, statuses), "127.0.0.1", job["port"])
+        await loop.create_connection(lambda: Connection(requests, ends, pause, until, times, statuses), *address)
         for _ in range(job["connections"])
     ]
     await asyncio.gather(*(protocol.done for _, protocol in open_connections))

@@ -116,7 +116,7 @@ def flood(port: int, load: Load) -> Iterator[None]:
 def starts(workload: Workload, extent: Extent) -> Iterator[None]:
     """Starts runs from ten times as many connections as keep the service busy."""
     keys = workload.keys(max(1, extent.connections // 40))
-    requests = [key.start(workload.workflow_ids["Parked"]) for key in keys for _ in range(100)]
+    requests = [key.start(workload.workflow_ids["Parked"], language="fr") for key in keys for _ in range(100)]
     job = {"port": workload.server.port, "connections": extent.connections // 6, "seconds": 2 * extent.seconds}
     process = subprocess.Popen(
         ["nice", *servers.on_load_core(["-m", "benchmarks.load"])],

@@ -1,20 +1,21 @@
 """Starts the measured servers on one core, and measures their throughput and CPU time."""
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 SERVER_CORE = 0
 LOAD_CORE = 1
-_TICKS = os.sysconf("SC_CLK_TCK")
+# For what is under way when the time of a load is over.
+_LOAD_ENDS_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,20 @@ class Server:
 
     def cpu_seconds(self) -> float:
         """Returns the CPU time of its processes so far, without that of steps."""
-        return sum(map(_cpu_seconds, (self.process, *self.behind)))
+        return sum(cpu_seconds(process.pid) for process in (self.process, *self.behind))
+
+
+@dataclass(frozen=True)
+class Follow:
+    """What is read after each request of a load, until an answer contains a text; `failed` is that of a failure.
+
+    All connections together read at most `most` times a second, so that a slow server is not busy with answering these.
+    """
+
+    requests: Sequence[str]
+    until: str
+    failed: str
+    most: float = 8_000
 
 
 @dataclass(frozen=True)
@@ -41,9 +55,10 @@ class Measured:
     p99_ms: float
 
 
-def _cpu_seconds(process: "subprocess.Popen[str]") -> float:
-    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+def cpu_seconds(pid: int) -> float:
+    """Returns a process's processor time in nanoseconds' precision, where `/proc` counts hundredths of a second."""
+    # The clock's id, as clock_getcpuclockid(3) makes it.
+    return time.clock_gettime((~pid << 3) | 2)
 
 
 def _on(core: int, arguments: Sequence[str]) -> list[str]:
@@ -102,13 +117,34 @@ def apart(*options: str) -> Iterator[Server]:
         yield Server(edge, port_of(ready), record["grpc"], (backend,))
 
 
-def load(server: Server, requests: Sequence[str], *, connections: int, seconds: float, expect: int) -> Measured:
-    """Sends a load and measures it; every answer must have the expected status."""
-    job = {"port": server.port, "connections": connections, "seconds": seconds, "requests": list(requests)}
+def load(
+    server: Server,
+    requests: Sequence[str],
+    *,
+    connections: int,
+    seconds: float,
+    expect: int,
+    follow: Follow | None = None,
+) -> Measured:
+    """Sends a load and measures it. For `follow` see `benchmarks.load`.
+
+    Raises:
+        RuntimeError: an answer had another status than the expected one, a run failed, or the load did not end.
+    """
+    job: dict[str, Any] = {"port": server.port, "connections": connections, "seconds": seconds}
+    job |= {"requests": list(requests), "follow": follow and asdict(follow)}
     before = server.cpu_seconds()
-    done = subprocess.run(
-        on_load_core(["-m", "benchmarks.load"]), input=json.dumps(job), capture_output=True, text=True, check=True
-    )
+    try:
+        done = subprocess.run(
+            on_load_core(["-m", "benchmarks.load"]),
+            input=json.dumps(job),
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=seconds + _LOAD_ENDS_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"not all had ended {_LOAD_ENDS_SECONDS:.0f} s after the time of the load") from None
     found: dict[str, Any] = json.loads(done.stdout)
     if set(found["statuses"]) != {str(expect)}:
         raise RuntimeError(f"expected only {expect}, got {found['statuses']}")

@@ -41,16 +41,15 @@ QUICK = Extent(callers=20, seconds=0.2, spread=0.1, changes=3)
 
 
 @contextmanager
-def waiting(server: Server, workload: Workload, extent: Extent) -> Iterator[None]:
-    """Keeps callers waiting, twenty of a key for one parked run."""
+def waiting(server: Server, workload: Workload, extent: Extent, of_a_run: int) -> Iterator[None]:
+    """Keeps callers waiting, twenty of a key, so many of them for one parked run."""
     keys = workload.keys(-(-extent.callers // OF_A_KEY))
+    callers = [key for key in keys for _ in range(OF_A_KEY)][: extent.callers]
     with ThreadPoolExecutor(4) as pool:
-        runs = list(pool.map(lambda key: workload.run(key, "Parked", "waiting_for_approval"), keys))
+        runs = list(pool.map(lambda key: workload.run(key, "Parked", "waiting_for_approval"), callers[::of_a_run]))
     requests = [
-        key.get(f"/runs/{run_id}?wait_seconds={WAIT_SECONDS}")
-        for key, run_id in zip(keys, runs, strict=True)
-        for _ in range(OF_A_KEY)
-    ][: extent.callers]
+        key.get(f"/runs/{runs[number // of_a_run]}?wait_seconds={WAIT_SECONDS}") for number, key in enumerate(callers)
+    ]
     command = servers.on_load_core(["-m", "benchmarks.waiting_load"])
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as load:
         assert load.stdin is not None
@@ -159,11 +158,14 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder, deployment(*_settings(folder, extent)) as server:
             workload = Workload(server)
             idle = megabytes(server)
-            with waiting(server, workload, extent):
-                share = cpu_share(server, extent.seconds)
-                held = megabytes(server)
-                print(f"{extent.callers} callers wait, {name}: {held:.0f} MB (idle {idle:.0f}), {share:.1%} of a core")
-                report(f"a change while they wait, {name}", changes(workload, workload, workload.keys(1)[0], 20))
+            for of_a_run in (OF_A_KEY, 1):
+                with waiting(server, workload, extent, of_a_run):
+                    share, held = cpu_share(server, extent.seconds), megabytes(server)
+                    print(
+                        f"{extent.callers} callers wait, {of_a_run} for each run, {name}: "
+                        f"{held:.0f} MB (idle {idle:.0f}), {share:.1%} of a core"
+                    )
+                    report(f"a change while they wait, {name}", changes(workload, workload, workload.keys(1)[0], 20))
             report(f"a change, {name}", changes(workload, workload, workload.keys(1)[0], extent.changes))
     with new_database(given.server) as url, two_backends(url) as (first, second):
         waiter, changer = Workload(first), Workload(second)

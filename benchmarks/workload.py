@@ -84,9 +84,9 @@ class Key:
         """Returns the text of a GET request with this key."""
         return f"GET /api/v1{path} HTTP/1.1\r\nHost: localhost\r\n{self._lines()}\r\n"
 
-    def start(self, workflow_id: str) -> str:
+    def start(self, workflow_id: str, **parameters: str) -> str:
         """Returns the text of a start with a new idempotency key."""
-        body = json.dumps({"parameters": {"language": "fr"}, "client_reference": "order 7", "labels": {"a": "b"}})
+        body = json.dumps({"parameters": parameters, "client_reference": "order 7", "labels": {"a": "b"}})
         return (
             f"POST /api/v1/workflows/{workflow_id}/runs HTTP/1.1\r\nHost: localhost\r\n{self._lines()}"
             f"Idempotency-Key: bench-{next(_numbers)}\r\nContent-Type: application/json\r\n"

@@ -21,7 +21,7 @@ from edge.waiting.event_stream import open_event_stream, wants_stream
 from edge.waiting.follower import RunChangesFollower
 from edge.waiting.waits import Waits
 from workflow_api.v1.deployment_pb2 import Health
-from workflow_api.v1.outputs_pb2 import GetOutputContentRequest
+from workflow_api.v1.outputs_pb2 import GetOutputContentRequest, GetOutputsZipRequest
 from workflow_api.v1.runs_pb2 import GetRunRequest, ListRunEventsRequest, Run, StartRunResponse
 
 Encode = Callable[[Message], bytes]
@@ -54,7 +54,7 @@ class Dispatcher:
         call.body = None
         metadata = ((metadata_names.KEY_ID, call.key_id), (metadata_names.REQUEST_ID, request.request_id))
         seconds = self._settings.backend_seconds
-        if isinstance(message, GetOutputContentRequest):
+        if isinstance(message, GetOutputContentRequest | GetOutputsZipRequest):
             take_conditions(request, message)
         elif isinstance(message, GetRunRequest):
             take_tags(request, message)

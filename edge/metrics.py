@@ -28,7 +28,9 @@ SENT_AWAY: Final = Counter("http_callers_sent_away_total", "Connections evicted 
 KEYS_AGE: Final = Gauge("keys_age_seconds", "Age of the copy of the keys; +Inf before the first.")
 USAGE_PENDING: Final = Gauge("usage_records_pending", "Usage records that are still to be sent to the backend.")
 USAGE_LOST: Final = Counter("usage_records_lost_total", "Usage records dropped.")
-RATE_LIMIT_SHARED: Final = Gauge("rate_limit_shared", "1 while requests per minute are counted in Redis, 0 while not.")
+RATE_LIMIT_SHARED: Final = Gauge(
+    "rate_limit_shared", "1 while edges count requests per minute together, 0 while each alone."
+)
 RATE_LIMIT_FAILURES: Final = Counter("rate_limit_failures_total", "Times that Redis could not count.")
 
 OTHER: Final = "other"

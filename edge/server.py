@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter, time
 from typing import Final
 
@@ -19,19 +20,23 @@ from edge.dispatch import Dispatcher
 from edge.errors import Refusal
 from edge.http.bounded_connection import Timeouts
 from edge.http.cpu_gate import CpuGate
-from edge.http.listener import Listener
+from edge.http.listener import Listener, listening_sockets
 from edge.http.request import HttpRequest
 from edge.http.response import Answer, refused
 from edge.http.server import HttpLimits, HttpServer
 from edge.openapi.pages import Pages
 from edge.routes import BASE, RouteTable
 from edge.settings import EdgeSettings
+from edge.shared_memory.share import Share
 from edge.usage import UsageRecorder
 from edge.waiting.follower import RunChangesFollower
 from telemetry import Family
 from workflow_api.v1.usage_pb2 import UsageRecord
 
 _UNDER_BASE: Final = BASE + "/"
+
+# Counts the usage records of calls without a key; no key is named so.
+_WITHOUT_KEY: Final = "without key"
 
 _LOG = logging.getLogger(__name__)
 
@@ -50,14 +55,18 @@ class Edge:
         channel: Channel,
         clock: Callable[[], int] = system_clock,
         limiter: RateLimiter | None = None,
+        share: Share | None = None,
     ) -> None:
+        """Takes what this edge has in common with others of its machine, which then have its listening sockets, too."""
         self.port = settings.port
         self._settings = settings
         self._clock = clock
         keyring = Keyring(settings.mirror_limit_seconds)
         self._follower = KeyMirrorFollower(channel, keyring, settings)
-        self._usage = UsageRecorder(channel, settings)
+        self._share = share
+        self._usage = UsageRecorder(channel, settings, partial(_counted_without_key, share) if share else None)
         self._changes = RunChangesFollower(channel, settings, clock)
+        self._changes.holds.shared = share.held if share else None
         self._dispatcher = Dispatcher(channel, keyring, settings, self._changes)
         self._deps = AdmissionDeps(
             routes=RouteTable(),
@@ -66,6 +75,7 @@ class Edge:
             address_of=address_reader(settings.client_address),
             body_seconds=settings.body_seconds,
             cpu_gate=CpuGate(),
+            clock=clock,
         )
         self._pages = Pages(settings.app_domain)
         self._http: HttpServer | None = None
@@ -76,7 +86,7 @@ class Edge:
         await self._follower.start()
         self._usage.start()
         settings = self._settings
-        self._http = HttpServer(
+        http = self._http = HttpServer(
             self._handle,
             HttpLimits(
                 connections=settings.connections,
@@ -84,13 +94,22 @@ class Edge:
                 timeouts=Timeouts(settings.idle_seconds, settings.head_seconds, settings.stall_seconds),
             ),
         )
-        self._listener = Listener(self._http, settings.host, settings.port, shared=settings.shared_port)
+        share = self._share
+        if share is None:
+            self._listener = Listener(http, listening_sockets(settings.host, settings.port))
+        else:
+            balance = share.balance
+            self._listener = Listener(
+                http, share.listening, lambda connecting: balance.leads(len(http.connections) + connecting)
+            )
         self.port = self._listener.port
 
     async def stop(self) -> None:
         """Stops listening, lets calls under way end and sends the remaining usage records."""
-        # Whoever waits is answered with what there is, and goes on at another edge.
+        # Callers that wait are answered with what there is, and go on at another edge.
         await self._changes.holds.end()
+        if self._share is not None:
+            self._share.balance.leave()
         if self._listener is not None and self._http is not None:
             await self._http.stop(self._listener, self._settings.drain_seconds)
         await self._changes.stop()
@@ -126,9 +145,10 @@ class Edge:
             _LOG.exception("Request %s failed", request.request_id)
             reason = "internal"
             answer = refused(Refusal(reason), request)
-        if call.key_id:
+        key_id = call.key_id
+        if key_id:
             answer.lines = self._window_of(call).header_lines
-        if reason or call.key_id:
+        if reason or key_id:
             self._record(call, answer.status, reason)
         metrics.count(request.method, call.template, answer.status, reason, perf_counter() - began - call.waited)
         return answer
@@ -154,3 +174,7 @@ class Edge:
         )
         set_milliseconds(record.at, call.now_ms)
         self._usage.record(record)
+
+
+def _counted_without_key(share: Share) -> int:
+    return share.counts.add(_WITHOUT_KEY).used

@@ -17,7 +17,6 @@ class EdgeSettings:
     Attributes:
         host: Address to listen on.
         port: Port to listen on; 0 takes a free one, which `Edge.port` names.
-        shared_port: Whether other edge processes of this machine listen at the same port.
         app_domain: The deployment's domain, for the machine-readable description; `NO_DOMAIN` where it has none.
         client_address: Where the source address comes from: `peer`, `load_balancer` or `header:<Name>`.
         connections: Most callers at once; beyond it those that have kept the edge waiting longest are evicted.
@@ -43,7 +42,6 @@ class EdgeSettings:
 
     host: str = "127.0.0.1"
     port: int = 8080
-    shared_port: bool = False
     app_domain: str = NO_DOMAIN
     client_address: str = "peer"
     connections: int = 4_000

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from itertools import islice
 from secrets import token_hex
 from typing import Final
@@ -31,8 +32,12 @@ class UsageRecorder:
     beyond their share of it.
     """
 
-    def __init__(self, channel: Channel, settings: EdgeSettings) -> None:
+    def __init__(
+        self, channel: Channel, settings: EdgeSettings, counted_anonymous: Callable[[], int] | None = None
+    ) -> None:
+        """Takes what counts the calls without a key of this minute where several edges do it together."""
         self.lost = 0
+        self._counted_anonymous = counted_anonymous
         self._channel = channel
         self._settings = settings
         self._records: deque[UsageRecord] = deque()
@@ -51,6 +56,8 @@ class UsageRecorder:
         self._records.append(record)
 
     def _may_keep_anonymous(self, minute: int) -> bool:
+        if self._counted_anonymous is not None:
+            return self._counted_anonymous() <= self._settings.usage_anonymous_per_minute
         if minute != self._anonymous_minute:
             self._anonymous_minute, self._anonymous_records = minute, 0
         self._anonymous_records += 1

@@ -3,6 +3,7 @@
     python examples/grpc_client.py ADDRESS WORKFLOW FOLDER [PARAMETER=VALUE ...] [--input FILE] [--actor NAME]
 
 ADDRESS is HOST:PORT or unix:/path. With --certificate, --key and --ca it connects over mutual TLS.
+A value that is JSON, as 5 or true, is passed as such, any other as text.
 """
 
 import argparse
@@ -12,7 +13,7 @@ import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import grpc
 from google.rpc import error_details_pb2, status_pb2
@@ -27,9 +28,11 @@ A = TypeVar("A")
 OPTIONS = (("grpc.max_receive_message_length", -1),)
 DEADLINE_SECONDS = 10
 DOWNLOAD_SECONDS = 600
-POLL_SECONDS = 0.5
-PAUSES = (0.2, 0.4, 0.8, 1.6)
-UNANSWERED = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
+WATCH_SECONDS = 3600
+# Long enough for a backend to be restarted.
+PAUSES = (0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
+# This program cancels nothing: a call that is cancelled ended with a connection or a backend.
+UNANSWERED = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED}
 ENDED = {runs_pb2.RUN_STATUS_COMPLETED, runs_pb2.RUN_STATUS_FAILED, runs_pb2.RUN_STATUS_CANCELLED}
 
 
@@ -76,7 +79,7 @@ class Client:
                 sys.exit(f"There is no active workflow of the name {name!r}.")
             request.page_token = page.next_page_token
 
-    def start(self, workflow_id: str, parameters: dict[str, str], input_text: str | None) -> str:
+    def start(self, workflow_id: str, parameters: dict[str, Any], input_text: str | None) -> str:
         # Made once: whatever happens to the call, its repetition does not start a second run.
         request = runs_pb2.StartRunRequest(
             workflow_id=workflow_id,
@@ -88,12 +91,19 @@ class Client:
         return call.run.summary.run_id
 
     def wait(self, run_id: str) -> runs_pb2.Run:
-        request = runs_pb2.GetRunRequest(run_id=run_id)
+        request = runs_pb2.WatchRunRequest(run_id=run_id)
+        pauses = iter(PAUSES)
         while True:
-            run = repeated(lambda: self._runs.GetRun(request, timeout=DEADLINE_SECONDS))
-            if run.summary.status in ENDED:
-                return run
-            time.sleep(POLL_SECONDS)
+            try:
+                for run in self._runs.WatchRun(request, timeout=WATCH_SECONDS):
+                    if run.summary.status in ENDED:
+                        return run
+                    pauses = iter(PAUSES)
+            except grpc.RpcError as error:
+                pause = next(pauses, None)
+                if error.code() not in UNANSWERED or pause is None:
+                    raise
+                time.sleep(pause)
 
     def fetch(self, run_id: str, folder: Path) -> list[Path]:
         request = outputs_pb2.ListOutputsRequest(run_id=run_id)
@@ -130,6 +140,13 @@ class Client:
         return repeated(whole)
 
 
+def value_of(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
 def open_channel(address: str, certificate: Path | None, key: Path | None, ca: Path | None) -> grpc.Channel:
     if certificate is None or key is None or ca is None:
         return grpc.insecure_channel(address, options=OPTIONS)
@@ -149,7 +166,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=Path, help="PEM file, for mutual TLS")
     given = parser.parse_args()
     text = None if given.input is None else given.input.read_text(encoding="utf-8")
-    parameters = dict(parameter.split("=", 1) for parameter in given.parameters)
+    parameters = {name: value_of(text) for name, _, text in (each.partition("=") for each in given.parameters)}
     with open_channel(given.address, given.certificate, given.key, given.ca) as channel:
         client = Client(channel, given.actor)
         try:
@@ -158,9 +175,10 @@ def main() -> None:
             files = client.fetch(run_id, given.folder)
         except grpc.RpcError as error:
             reason, fields, _ = details_of(error)
-            sys.exit(f"{error.code().name} {reason}: {error.details()} {fields or ''}".rstrip())
+            sys.exit(f"{error.code().name} {reason}".rstrip() + f": {error.details()} {fields or ''}".rstrip())
     status = runs_pb2.RunStatus.Name(run.summary.status).removeprefix("RUN_STATUS_").lower()
     print(f"{run_id} is {status}: {run.result or run.error.message}", *files, sep="\n")
+    sys.exit(status != "completed")
 
 
 if __name__ == "__main__":

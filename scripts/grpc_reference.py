@@ -55,6 +55,8 @@ def _role(role: int) -> str:
 def _for_a_key(rules: options_pb2.MethodRules) -> str:
     if rules.access == options_pb2.ACCESS_SCOPE:
         return f"scope `{SCOPE_SPELLINGS[rules.scope]}`"
+    if rules.limited_by_key:
+        return "any key"
     return {options_pb2.ACCESS_ANY_KEY: "any key", options_pb2.ACCESS_PUBLIC: "without one"}.get(rules.access, "")
 
 

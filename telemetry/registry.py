@@ -32,11 +32,14 @@ class MetricsRegistry:
             self._sources.remove(source)
 
     def collect(self) -> list[Family]:
-        """Returns the numbers of all sources; one that raises is logged and skipped."""
-        families: list[Family] = []
+        """Returns the numbers of all sources, each family once; a source that raises is logged and skipped."""
+        families: dict[str, Family] = {}
         for source in tuple(self._sources):
             try:
-                families += source()
+                for family in list(source()):
+                    earlier = families.get(family.name)
+                    samples = family.samples if earlier is None else (*earlier.samples, *family.samples)
+                    families[family.name] = family._replace(samples=samples)
             except Exception:  # noqa: BLE001 - one broken source must not hide the others
                 _LOG.exception("A metric source failed")
-        return families
+        return list(families.values())

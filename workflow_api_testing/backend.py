@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import grpc
 from google.protobuf.descriptor import ServiceDescriptor
@@ -16,16 +16,19 @@ from google.protobuf.descriptor import ServiceDescriptor
 from backend.bootstrap import Backend
 from backend.rpc.access import Access
 from backend.rpc.server import GrpcServer
+from backend.schemas.bounds import SchemaBounds
+from backend.schemas.judge import SchemaJudge
 from backend.settings import BackendSettings
-from backend.storage.factory import DataFolder
 from contract.metadata import ACTOR, KEY_ID
 from workflow_api.v1 import keys_pb2, keys_pb2_grpc, options_pb2, workflows_pb2, workflows_pb2_grpc
-from workflow_api_testing.certificates import SERVER_NAME, Authority
 from workflow_api_testing.clock import SteppedClock
 from workflow_api_testing.descriptors import services
 from workflow_api_testing.metadata import with_metadata
 from workflow_api_testing.refusals import refusal_of
 from workflow_api_testing.scripted_runs import ScriptedRuns, ScriptError
+
+if TYPE_CHECKING:
+    from workflow_api_testing.certificates import Authority
 
 __all__ = ["Key", "ScriptError", "SteppedClock", "TestBackend", "test_backend"]
 
@@ -59,7 +62,7 @@ class TestBackend(ScriptedRuns):
     def __init__(self, settings: BackendSettings, folder: Path) -> None:
         self.clock = SteppedClock()
         self.data = settings.data
-        self.composition = Backend(settings, self.clock)
+        self.composition = Backend(settings, self.clock, schemas=_judge(settings.schema_bounds))
         self._folder = folder
         self._identities = settings.identities
         self._channels: dict[str | None, grpc.Channel] = {}
@@ -68,7 +71,7 @@ class TestBackend(ScriptedRuns):
 
     @functools.cached_property
     def address(self) -> str:
-        """The address of the services, for whoever opens a channel of its own; plain text, on this machine."""
+        """The address of the services, for code that opens a channel of its own; plain text, on this machine."""
         address = f"unix:{self._folder / 'grpc'}"
         self.composition.serve_grpc(address)
         return address
@@ -186,7 +189,10 @@ class TestBackend(ScriptedRuns):
         self.composition.stop(grace_seconds=0)
 
     @functools.cached_property
-    def _authority(self) -> Authority:
+    def _authority(self) -> "Authority":
+        # Most tests need no certificate, nor the import.
+        from workflow_api_testing.certificates import Authority
+
         return Authority()
 
     def _channel(self, identity: str | None) -> grpc.Channel:
@@ -197,6 +203,8 @@ class TestBackend(ScriptedRuns):
         return self._channels[identity]
 
     def _certified_channel(self, identity: str) -> grpc.Channel:
+        from workflow_api_testing.certificates import SERVER_NAME
+
         if self._certified is None:
             handlers, database = self.composition.handlers, self.composition.services.database
             access = Access({rpc: handler.rules for rpc, handler in handlers.items()}, self._identities)
@@ -210,10 +218,15 @@ class TestBackend(ScriptedRuns):
         )
 
     def _servicers(self) -> dict[ServiceDescriptor, SimpleNamespace]:
-        handlers = self.composition.handlers
+        # With a database server not every method is served.
+        calls = {rpc: handler.call for rpc, handler in self.composition.handlers.items()}
         return {
             service: SimpleNamespace(
-                **{method.name: handlers[f"/{service.full_name}/{method.name}"].call for method in service.methods}
+                **{
+                    method.name: calls[f"/{service.full_name}/{method.name}"]
+                    for method in service.methods
+                    if f"/{service.full_name}/{method.name}" in calls
+                }
             )
             for service in services()
         }
@@ -227,16 +240,27 @@ def test_backend(**settings: Any) -> Iterator[TestBackend]:
         settings: Fields of `backend.settings.BackendSettings` in place of their defaults, as `identities`.
     """
     with _memory_folder() as folder:
-        empty = folder / "empty"
-        empty.mkdir()
-        name, content = _empty_database()
-        (empty / name).write_bytes(content)
-        chosen: dict[str, Any] = {"data": folder / "data", "empty_databases": empty, "deployment_id": "test"}
+        chosen: dict[str, Any] = {
+            "data": folder / "data",
+            "deployment_id": "test",
+        }
         backend = TestBackend(BackendSettings(**(chosen | settings)), folder)
         try:
             yield backend
         finally:
             backend.close()
+
+
+class _LastingJudge(SchemaJudge):
+    """Validates for every backend of this process: starting what it needs takes longer than most tests."""
+
+    def close(self) -> None:
+        """Leaves it to the next backend; its processes end with this one."""
+
+
+@functools.cache
+def _judge(bounds: SchemaBounds) -> SchemaJudge:
+    return _LastingJudge(bounds)
 
 
 # The name is that of a test where it is imported into a module of tests.
@@ -255,14 +279,3 @@ def _memory_folder() -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-@functools.cache
-def _empty_database() -> tuple[str, bytes]:
-    """Returns name and content of an empty database with every migration, which take a second to run."""
-    with _memory_folder() as folder:
-        data = DataFolder(folder / "data")
-        data.open_database(folder / "empty").close()
-        data.close()
-        [file] = (folder / "empty").iterdir()
-        return file.name, file.read_bytes()

@@ -85,6 +85,7 @@ class FakeBackend:
         metadata: Mapping[str, str] | None = None,
         fields: Mapping[str, str] | None = None,
         retry_after: int | None = None,
+        times: int | None = None,
     ) -> None:
         """Makes an RPC refuse every call, with status, message and details as the services do.
 
@@ -95,6 +96,7 @@ class FakeBackend:
             metadata: The data of the reason.
             fields: What is wrong, by field.
             retry_after: Seconds until another try makes sense; the reason's own where none are given.
+            times: The calls that it refuses, after which it answers as set before; None for all.
 
         Raises:
             ValueError: the RPC never refuses with this reason, or there is no such RPC.
@@ -109,7 +111,8 @@ class FakeBackend:
             context.set_trailing_metadata(((STATUS_TRAILER, status.SerializeToString()),))
             return context.abort(_CODES[status.code], status.message)
 
-        self._set(method, [refused])
+        before = [] if times is None else [*self._answers.get(_short(method), [_no_answer(method)])]
+        self._set(method, [refused] * (1 if times is None else times) + before)
 
     def handle(self, rpc: str, function: Answer) -> None:
         """Makes a function answer an RPC: it takes the request and the grpc.ServicerContext, and may abort."""
@@ -141,10 +144,8 @@ class FakeBackend:
         name = _short(method)
         with self._lock:
             self._calls.append(RecordedCall(name, request, dict(metadata)))
-            queue = self._answers.get(name)
-            chosen = None if queue is None else queue.popleft() if len(queue) > 1 else queue[0]
-        if chosen is None:
-            context.abort(grpc.StatusCode.UNIMPLEMENTED, f"The script has no answer to {name}.")
+            queue = self._answers.get(name, deque([_no_answer(method)]))
+            chosen = queue.popleft() if len(queue) > 1 else queue[0]
         return chosen(request, context)
 
 
@@ -168,6 +169,11 @@ class _Handlers(grpc.GenericRpcHandler):
 
 def _short(method: MethodDescriptor) -> str:
     return f"{method.containing_service.name}/{method.name}"
+
+
+def _no_answer(method: MethodDescriptor) -> Answer:
+    message = f"The script has no answer to {_short(method)}."
+    return lambda _, context: context.abort(grpc.StatusCode.UNIMPLEMENTED, message)
 
 
 def _giving(answer: Message | Sequence[Message]) -> Answer:

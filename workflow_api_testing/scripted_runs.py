@@ -108,7 +108,7 @@ class ScriptedRuns:
                 raise ScriptError(
                     "No approval is left to wait for: add_workflow(approvals=[...]) makes a workflow of some."
                 )
-            execution.states.request_approvals(plan, execution.at)
+            execution.states.request_approvals(plan.ask, execution.at)
             asked.extend(row["approval_id"] for row in execution.states.changes.approvals)
             execution.record()
             lifecycle.park_run(execution.tx, execution.segment_id, execution.at)
@@ -148,15 +148,15 @@ class ScriptedRuns:
             left = [self._store(run_id, last, path, data) for path, data in (outputs or {}).items()]
             plan = _complete_agents(execution, {last: value}, {last: left})
             if plan.ask:
-                raise ScriptError(f"The run waits for step '{plan.ask[0]}' first: call park, then DecideApproval.")
-            run_result, told = lifecycle.RunResult(), list(warnings)
+                raise _approval_first(plan)
+            run_result, all_warnings = lifecycle.RunResult(), list(warnings)
             if terms.result_step is not None:
                 stored = make_result(self._objects, run_id, value, mismatch, carried_summary(result))
                 run_result = stored.result
-                told += stored.warnings
+                all_warnings += stored.warnings
                 execution.states.changes.outputs.append(stored.output)
             execution.record()
-            lifecycle.complete_run(execution.tx, execution.segment_id, execution.at, run_result, told)
+            lifecycle.complete_run(execution.tx, execution.segment_id, execution.at, run_result, all_warnings)
 
         self._execute(run_id, work)
 
@@ -237,9 +237,13 @@ def _working_step(execution: _Execution) -> str:
         return running[0]
     plan = execution.states.plan()
     if not plan.begin:
-        raise ScriptError("No step of the run is left to run.")
+        raise _approval_first(plan) if plan.ask else ScriptError("No step is left to run: call finish_run.")
     execution.states.begin(plan.begin[0], execution.at)
     return plan.begin[0]
+
+
+def _approval_first(plan: Plan) -> ScriptError:
+    return ScriptError(f"The run waits for step '{plan.ask[0]}' first: call park, then DecideApproval.")
 
 
 def _complete_agents(

@@ -134,8 +134,8 @@ open_by_handle_at:304:265 perf_event_open:298:241 personality:135:92 pivot_root:
 process_vm_readv:310:270 process_vm_writev:311:271 ptrace:101:117 quotactl:179:60 reboot:169:142 removexattr:197:14
 request_key:249:218 rt_sigqueueinfo:129:138 rt_tgsigqueueinfo:297:240 sched_setaffinity:203:122 sched_setattr:314:274
 sched_setparam:142:118 sched_setscheduler:144:119 semget:64:190 setdomainname:171:162 sethostname:170:161
-setns:308:268 setpriority:141:140 settimeofday:164:170 setxattr:188:5 shmat:30:196 shmctl:31:195 shmget:29:194
-socket:41:198 socketpair:53:199 swapoff:168:225 swapon:167:224 syslog:103:116 tgkill:234:131 tkill:200:130
+setns:308:268 setpriority:141:140 setsockopt:54:208 settimeofday:164:170 setxattr:188:5 shmat:30:196 shmctl:31:195
+shmget:29:194 socket:41:198 socketpair:53:199 swapoff:168:225 swapon:167:224 syslog:103:116 tgkill:234:131 tkill:200:130
 umount2:166:39 unshare:272:97 userfaultfd:323:282 utime:132: utimensat:280:88 utimes:235: vhangup:153:58
 """
 """Other calls, each as name, number on x86-64 and number on AArch64."""

@@ -2,8 +2,9 @@
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 LARGEST_LOCK_BYTES: Final = 2 * 2**20
 MOST_PACKAGES: Final = 500
@@ -30,3 +31,9 @@ class Lock:
 
 class PackagesError(Exception):
     """Packages cannot be locked or built; the message is for a person and holds no credentials."""
+
+
+def lock_digest(definition: Mapping[str, Any]) -> str | None:
+    """Returns the digest of an environment's lock; None if it has no packages."""
+    python = definition.get("python")
+    return python["lock"] if python else None

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from backend.graphs.folder import FolderGraph
 from backend.graphs.graph import Graph, GraphRefusedError
-from backend.graphs.sparql import SparqlGraph
 from backend.secrets import Secrets
 
 DEFAULT_BASE_IRI: Final = "urn:workflow-api:"
@@ -37,9 +36,14 @@ class Graphs:
         with self._lock:
             graph = self._graphs.get(key)
             if graph is None:
-                graph = SparqlGraph(definition, self._secrets) if remote else self._in_folder(graph_id)
+                graph = self._remote(definition) if remote else self._in_folder(graph_id)
                 self._graphs[key] = graph
             return graph
+
+    def _remote(self, definition: Mapping[str, Any]) -> Graph:
+        from backend.graphs.sparql import SparqlGraph
+
+        return SparqlGraph(definition, self._secrets)
 
     def _in_folder(self, graph_id: str) -> Graph:
         if self._folder is None:

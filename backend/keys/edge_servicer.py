@@ -1,6 +1,6 @@
 """EdgeService over gRPC."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from time import monotonic, sleep
 from typing import Final
 
@@ -23,13 +23,24 @@ _LEAST_PAUSE_SECONDS: Final = 0.005
 
 
 class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
-    """Gives edges the mirror of keys and the ids of runs that change, and stores the usage records that they send."""
+    """Gives edges the mirror of keys and the ids of runs that change, and stores the usage records that they send.
 
-    def __init__(self, services: Services, changes: KeyChanges, poll_seconds: float, run_changes: RunChanges) -> None:
+    `read_many` makes several point reads of keys.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        changes: KeyChanges,
+        poll_seconds: float,
+        run_changes: RunChanges,
+        read_many: Callable[[edge_pb2.ReadManyRequest], edge_pb2.ReadManyResponse],
+    ) -> None:
         self._services = services
         self._changes = changes
         self._run_changes = run_changes
         self._poll_seconds = poll_seconds
+        self._read_many = read_many
 
     def GetKeyMirror(self, request: edge_pb2.GetKeyMirrorRequest, context: grpc.ServicerContext) -> edge_pb2.KeyMirror:
         """Returns what an edge needs to admit calls."""
@@ -79,6 +90,10 @@ class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
         batch_id = request.batch_id or new_id("use")
         self._services.database.write(lambda tx: usage_sql.keep(tx, batch_id, request.records), lock_key="usage")
         return edge_pb2.RecordUsageResponse()
+
+    def ReadMany(self, request: edge_pb2.ReadManyRequest, context: grpc.ServicerContext) -> edge_pb2.ReadManyResponse:
+        """Answers several point reads of keys."""
+        return self._read_many(request)
 
 
 def _mirror(tx: Tx) -> edge_pb2.KeyMirror:

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from google.protobuf.timestamp_pb2 import Timestamp
 from sqlalchemy import and_, bindparam, insert, literal_column, or_, select, tuple_, update
 
 from backend.clock import HOUR_MS, MAX_MS
@@ -71,36 +70,35 @@ purge_hours = Purge(usage_hours, usage_hours.c.hour)
 
 def keep(tx: Tx, batch_id: str, records: Sequence[usage_pb2.UsageRecord]) -> None:
     """Writes a batch, unless it was written before."""
+    # Only lists of usage show it, which are read each time.
+    tx.uncounted = True
     if tx.exists(_BATCH_KNOWN, batch_id=batch_id):
         return
-    tx.many(
-        _INSERT,
-        (
+    rows: list[dict[str, object]] = []
+    hours: Counter[tuple[int, str, str, str, int]] = Counter()
+    for position, record in enumerate(records):
+        at, key_id, method, route = milliseconds_of(record.at), record.key_id, record.method, record.route
+        status = record.status
+        rows.append(
             {
                 "batch_id": batch_id,
                 "position": position,
-                "at": milliseconds_of(record.at),
-                "key_id": record.key_id,
-                "method": record.method,
-                "route": record.route,
-                "status": record.status,
+                "at": at,
+                "key_id": key_id,
+                "method": method,
+                "route": route,
+                "status": status,
                 "address": record.address,
                 "reason": record.reason,
                 "request_id": record.request_id,
             }
-            for position, record in enumerate(records)
-        ),
-    )
-    hours = Counter((_hour_of(r.at), r.key_id, r.method, r.route, r.status) for r in records)
+        )
+        hours[at - at % HOUR_MS, key_id, method, route, status] += 1
+    tx.many(_INSERT, rows)
     for values, calls in hours.items():
         of_hour = dict(zip(_COUNTED, values, strict=True))
         if not tx.run(_MORE, more=calls, **{f"of_{name}": value for name, value in of_hour.items()}):
             tx.enqueue(_FIRST_OF_HOUR, calls=calls, **of_hour)
-
-
-def _hour_of(time: Timestamp) -> int:
-    at = milliseconds_of(time)
-    return at - at % HOUR_MS
 
 
 def newest(tx: Tx, *, key_id: str | None, since: int, after: Sequence[str | int] | None, limit: int) -> list[UsageRow]:

@@ -1,77 +1,165 @@
-"""Zip of all outputs of a run, written while it is sent (contract 18.14, 18.15)."""
+"""Zip of all outputs of a run, made while it is sent, from any byte on (contract 18.14 to 18.16)."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import hashlib
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import cached_property
+from struct import Struct
 from typing import Final
-from zipfile import ZIP_STORED, ZipFile, ZipInfo
+from zlib import crc32
 
+from backend.outputs.checksums import Checksums
 from backend.storage.objects import PART_BYTES, ObjectStore
 from backend.storage.tables.outputs import OutputRow
 
-_LOCAL_HEADER: Final = 30
-_DESCRIPTOR: Final = 16
-_DIRECTORY_ENTRY: Final = 46
-_DIRECTORY_END: Final = 22
+# An object is opened again after so many bytes, so that its erasure ends the download.
+WINDOW_BYTES: Final = 32 * 2**20
+
+# Part of the entity tag: another number for any change of the bytes below.
+_FORMAT: Final = 1
+_LOCAL_HEADER: Final = Struct("<4s5H3L2H")
+_DESCRIPTOR: Final = Struct("<4s3L")
+_DIRECTORY_ENTRY: Final = Struct("<4s6H3L5H2L")
+_DIRECTORY_END: Final = Struct("<4s4H2LH")
+_VERSION: Final = 20
+_MADE_ON_UNIX: Final = 3 << 8
+# Sizes and checksum follow the bytes; the name is UTF-8.
+_DESCRIBED: Final = 0x08
+_UTF8: Final = 0x800
+_PLAIN_FILE: Final = 0o644 << 16
 
 
-def bundle_size(entries: Iterable[OutputRow]) -> int:
-    """Returns the size of the zip of these rows: uncompressed, and too small to need zip64, by `require_bundle`."""
-    per_file = _LOCAL_HEADER + _DESCRIPTOR + _DIRECTORY_ENTRY
-    sizes: Iterable[int] = (per_file + 2 * len(entry.path.encode()) + entry.size_bytes for entry in entries)
-    return _DIRECTORY_END + sum(sizes)
+class Bundle:
+    """The zip of outputs: uncompressed, and too small to need zip64, by `require_bundle`.
+
+    Equal rows give equal bytes, as the times are those of promotion. `size` is in bytes, `etag` a strong entity tag.
+    """
+
+    def __init__(self, rows: Sequence[OutputRow], objects: ObjectStore, checksums: Checksums) -> None:
+        self._rows = rows
+        self._objects = objects
+        self._checksums = checksums
+        per_file = _LOCAL_HEADER.size + _DESCRIPTOR.size + _DIRECTORY_ENTRY.size
+        self.size = _DIRECTORY_END.size + sum(per_file + 2 * len(row.path.encode()) + row.size_bytes for row in rows)
+
+    @cached_property
+    def etag(self) -> str:
+        """Digest of what the bytes are made of."""
+        digest = hashlib.sha256(b"%d\n" % _FORMAT)
+        for row in self._rows:
+            digest.update(f"{row.path}\0{row.size_bytes}\0{row.sha256}\0{row.created_at}\n".encode())
+        return digest.hexdigest()
+
+    def parts(self, offset: int, length: int) -> Iterator[bytes]:
+        """Yields `length` bytes from `offset` on, in parts of 256 KiB or less.
+
+        Reads the objects whose bytes are in the range, and those before it only if the range reaches their checksum and
+        no recent download has computed it.
+
+        Raises:
+            KeyError: an object has been removed.
+        """
+        waiting = bytearray()
+        for chunk in self._chunks(offset, offset + length):
+            if len(waiting) + len(chunk) > PART_BYTES:
+                yield bytes(waiting)
+                waiting.clear()
+            if len(chunk) == PART_BYTES:
+                # The common part of a large file, which need not be copied.
+                yield chunk
+            else:
+                waiting += chunk
+        if waiting:
+            yield bytes(waiting)
+
+    def _chunks(self, first: int, end: int) -> Iterator[bytes]:
+        at = 0
+        offsets = []
+        for row in self._rows:
+            offsets.append(at)
+            header = _local_header(row)
+            yield _cut(header, at, first, end)
+            at += len(header)
+            yield from self._content(row, max(first - at, 0), min(end - at, row.size_bytes))
+            at += row.size_bytes
+            if _overlaps(at, _DESCRIPTOR.size, first, end):
+                yield _cut(self._descriptor(row), at, first, end)
+            at += _DESCRIPTOR.size
+        directory = at
+        for row, offset in zip(self._rows, offsets, strict=True):
+            length = _DIRECTORY_ENTRY.size + len(row.path.encode())
+            if _overlaps(at, length, first, end):
+                yield _cut(self._directory_entry(row, offset), at, first, end)
+            at += length
+        count = len(self._rows)
+        tail = _DIRECTORY_END.pack(b"PK\5\6", 0, 0, count, count, at - directory, directory, 0)
+        yield _cut(tail, at, first, end)
+
+    def _content(self, row: OutputRow, start: int, stop: int) -> Iterator[bytes]:
+        if start >= stop:
+            return
+        # What is read anyway gives the checksum, which follows the last byte.
+        needed = stop == row.size_bytes and self._checksums.get(row.sha256) is None
+        checksum = self._checksum_of(row, start) if needed else 0
+        for part in self._read(row, start, stop):
+            if needed:
+                checksum = crc32(part, checksum)
+            yield part
+        if needed:
+            self._checksums.add(row.sha256, checksum)
+
+    def _read(self, row: OutputRow, start: int, stop: int) -> Iterator[bytes]:
+        for begin in range(start, stop, WINDOW_BYTES):
+            length = min(WINDOW_BYTES, stop - begin)
+            with closing(self._objects.open_range(row.object_key, begin, length)) as source:
+                yield from source
+
+    def _checksum_of(self, row: OutputRow, length: int) -> int:
+        """Returns the checksum of the first bytes of a file."""
+        checksum = 0
+        for part in self._read(row, 0, length):
+            checksum = crc32(part, checksum)
+        return checksum
+
+    def _checksum(self, row: OutputRow) -> int:
+        checksum = self._checksums.get(row.sha256)
+        if checksum is None:
+            checksum = self._checksum_of(row, row.size_bytes)
+            self._checksums.add(row.sha256, checksum)
+        return checksum
+
+    def _descriptor(self, row: OutputRow) -> bytes:
+        return _DESCRIPTOR.pack(b"PK\7\x08", self._checksum(row), row.size_bytes, row.size_bytes)
+
+    def _directory_entry(self, row: OutputRow, offset: int) -> bytes:
+        name, flags = _name(row)
+        size = row.size_bytes
+        fixed = _DIRECTORY_ENTRY.pack(
+            *(b"PK\1\2", _VERSION | _MADE_ON_UNIX, _VERSION, flags, 0, *_dos_time(row)),
+            *(self._checksum(row), size, size, len(name), 0, 0, 0, 0, _PLAIN_FILE, offset),
+        )
+        return fixed + name
 
 
-def bundle_parts(entries: Sequence[OutputRow], objects: ObjectStore) -> Iterator[bytes]:
-    """Yields the zip in parts of 256 KiB or less; equal rows give equal bytes, as the times are those of promotion."""
-    return _in_parts(_chunks(entries, objects))
+def _local_header(row: OutputRow) -> bytes:
+    name, flags = _name(row)
+    return _LOCAL_HEADER.pack(b"PK\3\4", _VERSION, flags, 0, *_dos_time(row), 0, 0, 0, len(name), 0) + name
 
 
-class _Sink:
-    """Output stream of the zip writer. It cannot seek, so sizes and checksums follow each file."""
-
-    def __init__(self) -> None:
-        self._written = bytearray()
-
-    def write(self, data: bytes, /) -> int:
-        self._written += data
-        return len(data)
-
-    def flush(self) -> None:
-        """Does nothing: nothing is buffered."""
-
-    def close(self) -> None:
-        """What was written can still be taken."""
-
-    def take(self) -> bytes:
-        taken = bytes(self._written)
-        self._written.clear()
-        return taken
+def _name(row: OutputRow) -> tuple[bytes, int]:
+    return row.path.encode(), _DESCRIBED if row.path.isascii() else _DESCRIBED | _UTF8
 
 
-def _chunks(entries: Sequence[OutputRow], objects: ObjectStore) -> Iterator[bytes]:
-    sink = _Sink()
-    with ZipFile(sink, "w", ZIP_STORED) as archive:
-        for entry in entries:
-            info = ZipInfo(entry.path, datetime.fromtimestamp(entry.created_at / 1000, UTC).timetuple()[:6])
-            info.file_size = entry.size_bytes
-            info.external_attr = 0o644 << 16
-            with (
-                closing(objects.open_range(entry.object_key, 0, entry.size_bytes)) as source,
-                archive.open(info, "w") as target,
-            ):
-                for part in source:
-                    target.write(part)
-                    yield sink.take()
-    yield sink.take()
+def _dos_time(row: OutputRow) -> tuple[int, int]:
+    at = datetime.fromtimestamp(row.created_at / 1000, UTC)
+    return at.hour << 11 | at.minute << 5 | at.second // 2, (at.year - 1980) << 9 | at.month << 5 | at.day
 
 
-def _in_parts(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    waiting = bytearray()
-    for chunk in chunks:
-        waiting += chunk
-        while len(waiting) >= PART_BYTES:
-            yield bytes(waiting[:PART_BYTES])
-            del waiting[:PART_BYTES]
-    if waiting:
-        yield bytes(waiting)
+def _overlaps(at: int, length: int, first: int, end: int) -> bool:
+    return at < end and first < at + length
+
+
+def _cut(piece: bytes, at: int, first: int, end: int) -> bytes:
+    """Returns the bytes of a piece at `at` that are within a range."""
+    return piece[max(first - at, 0) : max(end - at, 0)]

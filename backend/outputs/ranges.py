@@ -1,9 +1,11 @@
-"""Selection of the bytes of an output (contract 18.11, 18.12; RFC 9110)."""
+"""Selection of the bytes of a download: an output or a zip (contract 18.11 to 18.13; RFC 9110)."""
 
 from dataclasses import dataclass
 
 from backend.errors import ApiError
 from workflow_api.v1 import errors_pb2, outputs_pb2
+
+DownloadRequest = outputs_pb2.GetOutputContentRequest | outputs_pb2.GetOutputsZipRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +18,7 @@ class Selection:
     not_modified: bool = False
 
 
-def select_bytes(request: outputs_pb2.GetOutputContentRequest, size: int, etag: str) -> Selection:
+def select_bytes(request: DownloadRequest, size: int, etag: str) -> Selection:
     """Evaluates the conditions first, then the range, which a stale `If-Range` makes void.
 
     Raises:

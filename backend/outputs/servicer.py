@@ -8,8 +8,9 @@ import orjson
 
 from backend.errors import ApiError
 from backend.outputs import sql
-from backend.outputs.bundle import bundle_parts, bundle_size
-from backend.outputs.ranges import select_bytes
+from backend.outputs.bundle import Bundle
+from backend.outputs.checksums import Checksums
+from backend.outputs.ranges import Selection, select_bytes
 from backend.outputs.rules import require_bundle, require_content, require_open
 from backend.paging import Paging
 from backend.rpc.interceptors import caller_of
@@ -29,6 +30,7 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
         self._database = services.database
         self._cursors = services.cursors
         self._objects = objects
+        self._checksums = Checksums()
 
     def ListOutputs(
         self, request: outputs_pb2.ListOutputsRequest, context: grpc.ServicerContext
@@ -74,25 +76,15 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
             # An erasure came between the row and its bytes.
             raise ApiError(errors_pb2.ERROR_REASON_OUTPUT_NOT_FOUND) from None
         with closing(opened) as parts:
-            yield outputs_pb2.GetOutputContentResponse(
-                header=outputs_pb2.DownloadHeader(
-                    media_type=row.media_type,
-                    file_name=_name(row),
-                    size_bytes=row.size_bytes,
-                    length=selection.length,
-                    offset=selection.offset,
-                    partial=selection.partial,
-                    etag=row.sha256,
-                    not_modified=selection.not_modified,
-                )
-            )
+            header = _header(selection, row.media_type, _name(row), row.size_bytes, row.sha256)
+            yield outputs_pb2.GetOutputContentResponse(header=header)
             for part in parts:
                 yield outputs_pb2.GetOutputContentResponse(data=part)
 
     def GetOutputsZip(
         self, request: outputs_pb2.GetOutputsZipRequest, context: grpc.ServicerContext
     ) -> Iterator[outputs_pb2.GetOutputsZipResponse]:
-        """Yields all outputs as one zip: a header, then parts."""
+        """Yields the zip of all outputs, or one range of it: a header, then parts."""
         key_id = caller_of(context).key_id
 
         def work(tx: Tx) -> list[OutputRow]:
@@ -101,15 +93,16 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
             return sql.outputs_of(tx, request.run_id)
 
         rows = self._database.snapshot(work)
-        size = bundle_size(rows)
-        yield outputs_pb2.GetOutputsZipResponse(
-            header=outputs_pb2.DownloadHeader(
-                media_type="application/zip", file_name=f"{request.run_id}.zip", size_bytes=size, length=size
-            )
-        )
-        # The header is out, so an erasure from here on can only break the zip off: it never arrives as if whole.
-        for part in bundle_parts(rows, self._objects):
-            yield outputs_pb2.GetOutputsZipResponse(data=part)
+        bundle = Bundle(rows, self._objects, self._checksums)
+        selection = select_bytes(request, bundle.size, bundle.etag)
+        header = _header(selection, "application/zip", f"{request.run_id}.zip", bundle.size, bundle.etag)
+        yield outputs_pb2.GetOutputsZipResponse(header=header)
+        try:
+            for part in bundle.parts(selection.offset, selection.length):
+                yield outputs_pb2.GetOutputsZipResponse(data=part)
+        except KeyError:
+            # An erasure. The header is out, so it can only break the zip off; the next call gets an empty one.
+            raise ApiError(errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE) from None
 
     def GetPiiRedaction(
         self, request: outputs_pb2.GetPiiRedactionRequest, context: grpc.ServicerContext
@@ -122,6 +115,19 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
         if row.pii_redaction is None:
             raise ApiError(errors_pb2.ERROR_REASON_PII_REDACTION_NOT_APPLIED)
         return outputs_pb2.PiiRedaction(**orjson.loads(row.pii_redaction))
+
+
+def _header(selection: Selection, media_type: str, file_name: str, size: int, etag: str) -> outputs_pb2.DownloadHeader:
+    return outputs_pb2.DownloadHeader(
+        media_type=media_type,
+        file_name=file_name,
+        size_bytes=size,
+        length=selection.length,
+        offset=selection.offset,
+        partial=selection.partial,
+        etag=etag,
+        not_modified=selection.not_modified,
+    )
 
 
 def _output(row: OutputRow) -> outputs_pb2.Output:

@@ -17,7 +17,8 @@ ACT_FOR_KEYS: Final = "act-for-keys"
 
 _EDGE: Final = options_pb2.CALLER_ROLE_EDGE
 _CONSOLE: Final = options_pb2.CALLER_ROLE_CONSOLE
-_WATCH_HEALTH: Final = frozenset({_EDGE, _CONSOLE})
+# Their channels leave a backend that is stopping.
+_WATCH_HEALTH: Final = frozenset({_EDGE, _CONSOLE, options_pb2.CALLER_ROLE_RUNS})
 _ON_BEHALF_OF_KEYS: Final = frozenset({options_pb2.ACCESS_ANY_KEY, options_pb2.ACCESS_SCOPE})
 
 _LOG = logging.getLogger(__name__)
@@ -49,7 +50,10 @@ class Access:
     """
 
     def __init__(self, rpcs: Mapping[str, options_pb2.MethodRules], identities: Mapping[str, Sequence[str]]) -> None:
-        self._of_keys = frozenset(rpc for rpc, rules in rpcs.items() if rules.access in _ON_BEHALF_OF_KEYS)
+        self._of_keys = frozenset(
+            rpc for rpc, rules in rpcs.items() if rules.access in _ON_BEHALF_OF_KEYS or rules.limited_by_key
+        )
+        self._naming_keys = frozenset(rpc for rpc, rules in rpcs.items() if rules.names_keys)
         services = {rpc.split("/")[1] for rpc in rpcs} | {health.SERVICE_NAME}
         self._known: dict[str, Grant] = {
             **{_spelling(role): _role_grant(role, rpcs) for role in options_pb2.CallerRole.values() if role},
@@ -73,7 +77,7 @@ class Access:
         grant = functools.reduce(Grant.__or__, (self._grants.get(name, Grant()) for name in identities), Grant())
         if rpc not in grant.rpcs and rpc.split("/")[1] not in grant.services:
             return f"The certificate's identity may not call {rpc}."
-        if names_a_key and not grant.acts_for_keys:
+        if (names_a_key or rpc in self._naming_keys) and not grant.acts_for_keys:
             return "The certificate's identity may not act for a key."
         if not names_a_key and grant.acts_for_keys and rpc in self._of_keys:
             return f"The certificate's identity must name the key for which it calls {rpc}."
@@ -84,6 +88,11 @@ class Access:
         if grant is None:
             raise ValueError(f"The identity {identity} is given '{name}', which is no service, RPC or role.")
         return grant
+
+
+def edge_rpcs(rpcs: Mapping[str, options_pb2.MethodRules]) -> frozenset[str]:
+    """Returns those of the RPCs that an edge calls, for itself or for keys."""
+    return _role_grant(_EDGE, rpcs).rpcs
 
 
 def _role_grant(role: options_pb2.CallerRole.ValueType, rpcs: Mapping[str, options_pb2.MethodRules]) -> Grant:

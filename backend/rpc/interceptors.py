@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any, Final
 
@@ -13,8 +14,10 @@ from google.protobuf.message_factory import GetMessageClass
 
 from backend import metrics
 from backend.caller import Caller
+from backend.deferred import Deferred, quick_of
 from backend.errors import ApiError
 from backend.pauses import Pause, is_pausing
+from backend.pure_reads import KnownAnswers, Recall, is_pure_read, keeping, known_or_read, recalling
 from backend.rpc.paused_streams import PausedStreams
 from backend.schemas.judge import JudgeUnavailableError
 from backend.storage.database import DatabaseUnavailableError
@@ -37,16 +40,23 @@ _LOG = logging.getLogger(__name__)
 class Handler:
     """One RPC, wrapped: `call(request, context)` never raises and answers an error by status and trailer.
 
-    `steps` is `call` of a stream that pauses: its pauses are among its messages.
+    `steps` is `call` of a stream that pauses: its pauses are among its messages. `begin` is `call` of a method that
+    defers: it returns before the commit. An event loop may call it with requests that are `quick`.
+    `recall(request, metadata)` is that of `recalling` for a pure read, and `anew` is `call` without it.
     """
 
     call: Callable[[Any, grpc.ServicerContext], Any]
     rules: options_pb2.MethodRules
     streaming: bool
     point_read: bool
+    page_read: bool
     request_class: type[Message]
     response_class: type[Message]
     steps: Steps | None = None
+    begin: Callable[[Any, grpc.ServicerContext], "Begun"] | None = None
+    recall: Recall | None = None
+    anew: Callable[[Any, grpc.ServicerContext], Any] | None = None
+    quick: Callable[[Any], bool] | None = None
 
 
 def caller_of(context: grpc.ServicerContext) -> Caller:
@@ -59,16 +69,16 @@ def caller_of(context: grpc.ServicerContext) -> Caller:
     )
 
 
-def handlers_of(servicer: object, service: ServiceDescriptor) -> dict[str, Handler]:
-    """Wraps every method of a servicer, keyed by `/package.Service/Method`.
+def handlers_of(servicer: object, service: ServiceDescriptor, known: KnownAnswers | None = None) -> dict[str, Handler]:
+    """Wraps every method of a servicer, keyed by `/package.Service/Method`; answers of pure reads become known.
 
     Raises:
         ValueError: an RPC does not declare who may call it, or the servicer does not implement it.
     """
-    return {f"/{service.full_name}/{method.name}": _handler(servicer, method) for method in service.methods}
+    return {f"/{service.full_name}/{method.name}": _handler(servicer, method, known) for method in service.methods}
 
 
-def _handler(servicer: object, method: MethodDescriptor) -> Handler:
+def _handler(servicer: object, method: MethodDescriptor, known: KnownAnswers | None) -> Handler:
     rules = method.GetOptions().Extensions[options_pb2.method_rules]
     if rules.access == options_pb2.ACCESS_UNSPECIFIED:
         raise ValueError(f"{method.full_name} declares no access")
@@ -79,21 +89,83 @@ def _handler(servicer: object, method: MethodDescriptor) -> Handler:
     behaviour = getattr(servicer, method.name)
     response_class = GetMessageClass(method.output_type)
     steps = _wrap_stream(behaviour, method.full_name) if is_pausing(behaviour) else None
+    quick = quick_of(behaviour)
+    begin = None if quick is None else _wrap_deferring(behaviour, response_class, method.full_name)
+    recall = anew = None
+    unary = _wrap_unary(behaviour, response_class, method.full_name)
+    if known is not None and is_pure_read(behaviour):
+        recall = recalling(known, method.full_name, (_method_label(method.full_name), _OK))
+        anew = _wrap_unary(keeping(known, method.full_name, behaviour), response_class, method.full_name)
+        unary = known_or_read(recall, anew)
     return Handler(
         call=(
             _waited_out(steps)
             if steps is not None
             else _wrap_stream(behaviour, method.full_name)
             if method.server_streaming
-            else _wrap_unary(behaviour, response_class, method.full_name)
+            else (lambda request, context: begin(request, context).answer())
+            if begin is not None
+            else unary
         ),
         rules=rules,
         streaming=method.server_streaming,
         point_read=rules.point_read,
+        page_read=rules.page_read,
         request_class=GetMessageClass(method.input_type),
         response_class=response_class,
         steps=steps,
+        begin=begin,
+        recall=recall,
+        anew=anew,
+        quick=None if quick is None else partial(quick, servicer),
     )
+
+
+class Begun:
+    """A call of a method that defers: its answer, once the change that it waits for is committed."""
+
+    def __init__(
+        self,
+        behaviour: Callable[[Any, grpc.ServicerContext], Deferred[Message]],
+        request: Message,
+        context: grpc.ServicerContext,
+        names: tuple[str, str],
+        empty: type[Message],
+    ) -> None:
+        self._began = perf_counter()
+        self._context = context
+        self._names = names
+        self._empty = empty
+        self._code = _OK
+        try:
+            validate(request)
+            self._deferred = behaviour(request, context)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets a status and nothing else
+            self._deferred = Deferred.done(self._refused(error))
+
+    def call_back(self, action: Callable[[], None]) -> None:
+        """Calls the action once `answer` need not wait; see `Deferred.call_back`."""
+        self._deferred.call_back(action)
+
+    def answer(self) -> Message:
+        """Returns the answer, once, and never raises: an error is in the context."""
+        try:
+            return self._deferred.answer()
+        except Exception as error:  # noqa: BLE001 - as above
+            return self._refused(error)
+        finally:
+            metrics.GRPC_CALLS.observe(perf_counter() - self._began, (self._names[1], self._code))
+
+    def _refused(self, error: Exception) -> Message:
+        self._code = _refuse(self._context, error, self._names[0])
+        return self._empty()
+
+
+def _wrap_deferring(
+    behaviour: Callable[[Any, grpc.ServicerContext], Deferred[Message]], empty: type[Message], name: str
+) -> Callable[[Any, grpc.ServicerContext], Begun]:
+    names = (name, _method_label(name))
+    return lambda request, context: Begun(behaviour, request, context, names, empty)
 
 
 def _wrap_unary(

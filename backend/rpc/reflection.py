@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import grpc
 from google.protobuf import descriptor_pool
+from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_grpc
 
@@ -19,7 +20,7 @@ SERVICE_NAMES: Final = (f"{_PACKAGE}.ServerReflection", reflection.SERVICE_NAME)
 def add_reflection(service_names: Iterable[str], server: grpc.Server) -> None:
     """Lets tools ask a server for these services and for reflection itself."""
     _describe_v1()
-    servicer = reflection.ReflectionServicer((*service_names, *SERVICE_NAMES))
+    servicer = reflection.ReflectionServicer((*service_names, *SERVICE_NAMES), _Symbols())
     reflection_pb2_grpc.add_ServerReflectionServicer_to_server(servicer, server)
     handler: grpc.RpcMethodHandler[Any, Any] = grpc.stream_stream_rpc_method_handler(
         servicer.ServerReflectionInfo,
@@ -29,6 +30,24 @@ def add_reflection(service_names: Iterable[str], server: grpc.Server) -> None:
     server.add_generic_rpc_handlers(
         (grpc.method_handlers_generic_handler(SERVICE_NAMES[0], {"ServerReflectionInfo": handler}),)
     )
+
+
+class _Symbols:
+    """The pool of descriptors, in which methods are found as other symbols are: `grpcurl describe` asks for them."""
+
+    def __init__(self) -> None:
+        self._pool: Any = descriptor_pool.Default()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pool, name)
+
+    def FindFileContainingSymbol(self, symbol: str) -> FileDescriptor:  # noqa: N802 - the pool's
+        found: FileDescriptor
+        try:
+            found = self._pool.FindFileContainingSymbol(symbol)
+        except KeyError:
+            found = self._pool.FindMethodByName(symbol).containing_service.file
+        return found
 
 
 def _describe_v1() -> None:

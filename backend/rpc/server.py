@@ -105,7 +105,7 @@ class GrpcServer:
         self._health.enter_graceful_shutdown()
         time.sleep(min(_TOLD_SECONDS, grace_seconds))
         stopped = self._server.stop(grace_seconds)
-        # Not before: whoever watches would come back.
+        # Not before: callers that watch would come back.
         end_watches()
         stopped.wait()
         self._paused.stop()

@@ -12,6 +12,7 @@ from backend import json_text, metrics
 from backend.ids import new_id
 from backend.run_status import TERMINAL, RunStatus
 from backend.runs import lifecycle_sql, promotion_sql
+from backend.runs.new_events import NewEvent, write_events
 from backend.segment_state import SegmentState
 from backend.storage.database import Tx
 from backend.storage.tables.segments import ApprovalRow
@@ -52,15 +53,6 @@ class RunResult:
     summary_markdown: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NewEvent:
-    """An event that has no seq yet."""
-
-    type: str
-    step: str | None = None
-    data: Mapping[str, Any] | None = None
-
-
 def append_event(
     tx: Tx, segment_id: str, event_type: str, at: int, *, step: str | None = None, data: Mapping[str, Any] | None = None
 ) -> int:
@@ -77,35 +69,22 @@ def append_events(tx: Tx, segment_id: str, at: int, new: Sequence[NewEvent]) -> 
     raised = lifecycle_sql.raise_last_seq(tx, segment_id, len(new))
     if raised is None:
         raise SegmentEndedError(segment_id)
-    first = raised.last_seq - len(new) + 1
-    lifecycle_sql.add_events(
-        tx,
-        [
-            {
-                "segment_id": segment_id,
-                "seq": first + index,
-                "type": event.type,
-                "at": at,
-                "step": event.step,
-                "data": json_text.write(event.data or {}),
-            }
-            for index, event in enumerate(new)
-        ],
-    )
+    write_events(tx, segment_id, raised.last_seq - len(new) + 1, at, new)
     tx.announce(raised.run_id)
     return raised.last_seq
 
 
-def begin_segment(tx: Tx, segment_id: str, owner: str, at: int) -> bool:
+def begin_segment(tx: Tx, segment_id: str, owner: str, at: int, then: Sequence[NewEvent] = ()) -> bool:
     """Takes a queued segment for `owner` and sets its run running; False where another process did, or the run is over.
 
     Writes `segment.started`, for the first segment `run.started`, else `approval.decided` for each decision that the
-    segment continues from; in a run that is swept for personal data, those wait until their comments were swept.
+    segment continues from, and what comes `then`; in a run that is swept for personal data, decisions wait until their
+    comments were swept.
     """
     if not lifecycle_sql.take_segment(tx, segment_id, owner, at):
         return False
     lifecycle_sql.set_running(tx, segment_id, at)
-    _record_start(tx, segment_id, at)
+    _record_start(tx, segment_id, at, then)
     return True
 
 
@@ -287,12 +266,12 @@ def _closing_segment(tx: Tx, run_id: str, at: int) -> str | None:
     return segment_id
 
 
-def _record_start(tx: Tx, segment_id: str, at: int) -> None:
+def _record_start(tx: Tx, segment_id: str, at: int, then: Sequence[NewEvent] = ()) -> None:
     segment = lifecycle_sql.segment(tx, segment_id)
     first = [NewEvent("segment.started", data={"ordinal": segment.ordinal})]
     if segment.ordinal == 1:
         first.append(NewEvent("run.started"))
-    if not lifecycle_sql.is_unswept(tx, segment.run_id):
+    elif not lifecycle_sql.is_unswept(tx, segment.run_id):
         decided = lifecycle_sql.unrecorded_decisions(tx, segment.run_id, segment_id)
         first += [decision_event(approval, comment=approval.comment) for approval in decided]
-    append_events(tx, segment_id, at, first)
+    append_events(tx, segment_id, at, [*first, *then])

@@ -66,7 +66,7 @@ def summary(row: RunRow | RunSummaryRow) -> runs_pb2.RunSummary:
     return message
 
 
-def detail(row: RunRow, tag: str | None = None) -> runs_pb2.Run:
+def detail(row: RunRow) -> runs_pb2.Run:
     """A run in full, with the tag of its row. Nothing that holds content of unswept outputs leaves before the sweep."""
     message = runs_pb2.Run(
         summary=summary(row),
@@ -78,7 +78,7 @@ def detail(row: RunRow, tag: str | None = None) -> runs_pb2.Run:
         key_id=row.key_id or None,
         result_schema_version=row.result_schema_version,
         pii_redaction=row.pii_redaction,
-        etag=tag or entity_tag(row),
+        etag=entity_tag(row),
     )
     message.pii_policy.CopyFrom(stored_policy_message(row.pii_policy))
     if row.data_purged_at is not None:

@@ -33,6 +33,7 @@ def has_promoted(tx: Tx, run_id: str) -> bool:
 
 def count_outputs(tx: Tx, run_id: str) -> None:
     """Sets the number of promoted outputs of the run to all that it has now."""
+    tx.announce(run_id)
     tx.enqueue(_COUNT_OUTPUTS, of_run_id=run_id)
 
 

@@ -1,14 +1,23 @@
 """Reads runs: the list, the detail, steps, approvals and events."""
 
+from collections.abc import Sequence
+from typing import Final
+
+from google.protobuf.message import Message
+
 from backend.entity_tags import entity_tag, matches
 from backend.errors import ApiError
 from backend.paging import Paging
 from backend.runs import list_sql, messages, sql, starter_sql
+from backend.runs.event_pages import EventPages
 from backend.runs.filters import read_filters
 from backend.runs.run_lookup import find_logged, find_run
 from backend.services import Services
 from backend.storage.database import Tx
+from contract.recent_values import remembering
 from workflow_api.v1 import errors_pb2, runs_pb2
+
+_MOST_BYTES: Final = 16_000_000
 
 
 class RunReads:
@@ -17,6 +26,10 @@ class RunReads:
     def __init__(self, services: Services) -> None:
         self._database = services.database
         self._cursors = services.cursors
+        # Making a message of a row costs more than reading the row, and most rows come again unchanged.
+        self._detail = remembering(messages.detail, _size, _MOST_BYTES)
+        self._summary = remembering(messages.summary, _size, _MOST_BYTES)
+        self._events = EventPages()
 
     def run(self, request: runs_pb2.GetRunRequest, key_id: str | None) -> runs_pb2.Run:
         """Returns one run in full, or its tag alone if the caller has that state; raises ApiError `run_not_found`.
@@ -24,13 +37,13 @@ class RunReads:
         Internal services also learn who started it.
         """
         row = self._database.read(lambda tx: find_run(tx, request.run_id, key_id))
-        tag = entity_tag(row)
-        if matches(tag, request.if_none_match):
-            return runs_pb2.Run(etag=tag, not_modified=True)
-        run = messages.detail(row, tag)
+        run = self._detail(row)
+        if matches(run.etag, request.if_none_match):
+            return runs_pb2.Run(etag=run.etag, not_modified=True)
         if key_id is None:
             by = self._database.read(lambda tx: starter_sql.started_by(tx, request.run_id))
-            run.MergeFrom(runs_pb2.Run(started_by=by))
+            found, run = run, runs_pb2.Run(started_by=by)
+            run.MergeFrom(found)
         return run
 
     def runs(self, request: runs_pb2.ListRunsRequest, key_id: str | None) -> runs_pb2.ListRunsResponse:
@@ -40,7 +53,15 @@ class RunReads:
         after = None if paging.after is None else (int(paging.after[0]), str(paging.after[1]))
         rows = self._database.read(lambda tx: list_sql.page(tx, key_id, filters, after, paging.rows_to_read))
         shown, token = paging.cut(rows, lambda row: (row.created_at, row.run_id))
-        return runs_pb2.ListRunsResponse(items=[messages.summary(row) for row in shown], next_page_token=token)
+        return runs_pb2.ListRunsResponse(items=list(map(self._summary, shown)), next_page_token=token)
+
+    def changed(self, request: runs_pb2.FindChangedRunsRequest) -> runs_pb2.FindChangedRunsResponse:
+        """Returns which runs have another tag than the caller knows, or are gone."""
+        rows = self._database.read(lambda tx: sql.runs_in_full(tx, [run.run_id for run in request.runs]))
+        etags = {row.run_id: entity_tag(row) for row in rows}
+        return runs_pb2.FindChangedRunsResponse(
+            run_ids=[run.run_id for run in request.runs if etags.get(run.run_id) != run.etag]
+        )
 
     def steps(self, request: runs_pb2.ListRunStepsRequest, key_id: str | None) -> runs_pb2.ListRunStepsResponse:
         """Returns the steps of a run; raises ApiError as `Paging`, then as `find_logged`."""
@@ -83,19 +104,21 @@ class RunReads:
         def work(tx: Tx) -> runs_pb2.ListRunEventsResponse:
             state = find_logged(tx, request.run_id, key_id)
             begun = sql.begun_segments(tx, request.run_id)
-            segment_id = asked or (begun[-1].segment_id if begun else None)
-            if asked and asked not in {segment.segment_id for segment in begun}:
+            segment = next((each for each in reversed(begun) if asked in {"", each.segment_id}), None)
+            if asked and segment is None:
                 message = None if key_id else f"Run {request.run_id} has no segment {asked}."
                 raise ApiError(errors_pb2.ERROR_REASON_SEGMENT_NOT_FOUND, message)
-            rows = sql.events_after(tx, segment_id, after_seq, paging.rows_to_read) if segment_id else []
-            shown, token = paging.cut(rows, lambda row: (row.segment_id, row.seq))
-            decided = key_id is None and any(row.type == messages.DECIDED_EVENT for row in shown)
-            deciders = sql.deciders(tx, request.run_id) if decided else {}
+            events: Sequence[runs_pb2.Event] = ()
+            if segment is not None and key_id:
+                events = self._events.read(tx, segment, after_seq, paging.rows_to_read)
+            elif segment is not None:
+                events = self._events.read_for_people(tx, request.run_id, segment, after_seq, paging.rows_to_read)
+            segment_id = segment and segment.segment_id
+            shown, token = paging.cut(events, lambda event: (segment_id or "", event.seq))
             return runs_pb2.ListRunEventsResponse(
                 run_id=request.run_id,
                 segment_id=segment_id,
-                # The public API never names people.
-                events=[messages.event(row) if key_id else messages.event_for_people(row, deciders) for row in shown],
+                events=shown,
                 next_after_seq=shown[-1].seq if shown else after_seq,
                 segments=[messages.segment(segment) for segment in begun],
                 next_page_token=token,
@@ -103,3 +126,8 @@ class RunReads:
             )
 
         return self._database.snapshot(work)
+
+
+def _size(message: Message) -> int:
+    # The message, and the row of about the same text.
+    return 1_024 + 2 * message.ByteSize()

@@ -1,11 +1,23 @@
 """The port through which the runs service calls the runtime."""
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from backend.runs.parking import Asked
+from backend.storage.tables.segments import StepRow
+from backend.workflows.terms import WorkflowTerms
 
 
 class Runtime(Protocol):
     """Executes the segments in the tables; none of these calls raises, and only `upkeep` waits."""
+
+    def asked_first(
+        self, terms: WorkflowTerms, segment_id: str, steps: Sequence[StepRow], parameters: Mapping[str, Any], at: int
+    ) -> Asked | None:
+        """Returns what a new run without a PII policy asks for, where it does nothing else before it is parked.
+
+        None where it does something else, or where other processes may take its segment. From any thread.
+        """
 
     def wake(self) -> None:
         """Starts to launch queued segments; called after each commit that queued one, from any thread."""

@@ -5,8 +5,10 @@ from typing import Any
 
 import grpc
 
+from backend.deferred import deferring
 from backend.errors import invalid
 from backend.pauses import pausing
+from backend.pure_reads import pure_read
 from backend.rpc.interceptors import caller_of
 from backend.run_changes import RunChanges
 from backend.runs import messages
@@ -33,18 +35,30 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
         self._watches = RunWatches(self._reads, changes)
         self._approvals = Approvals(services, runtime)
 
-    def StartRun(self, request: runs_pb2.StartRunRequest, context: grpc.ServicerContext) -> runs_pb2.StartRunResponse:
+    def _starts_quickly(self, request: runs_pb2.StartRunRequest) -> bool:
+        return self._starts.begins_quickly(request)
+
+    @deferring(quick=_starts_quickly)
+    def StartRun(self, request: runs_pb2.StartRunRequest, context: grpc.ServicerContext) -> Any:
         """Starts a run, or answers the one that the same start made."""
         return self._starts.start(request, caller_of(context))
 
+    @pure_read
     def ListRuns(self, request: runs_pb2.ListRunsRequest, context: grpc.ServicerContext) -> runs_pb2.ListRunsResponse:
         """Returns the caller's runs, newest first."""
         return self._reads.runs(request, caller_of(context).key_id)
 
+    @pure_read
     def GetRun(self, request: runs_pb2.GetRunRequest, context: grpc.ServicerContext) -> runs_pb2.Run:
         """Returns one run in full, or its tag alone."""
         _refuse_to_wait(request, "WatchRun")
         return self._reads.run(request, caller_of(context).key_id)
+
+    def FindChangedRuns(
+        self, request: runs_pb2.FindChangedRunsRequest, context: grpc.ServicerContext
+    ) -> runs_pb2.FindChangedRunsResponse:
+        """Returns which runs have another entity tag than the edge knows."""
+        return self._reads.changed(request)
 
     @pausing
     def WatchRun(self, request: runs_pb2.WatchRunRequest, context: grpc.ServicerContext) -> Iterator[Any]:
@@ -56,12 +70,14 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
         """Yields the events of a run over all of its segments."""
         yield from self._watches.events(request, caller_of(context).key_id, context.is_active)
 
+    @pure_read
     def ListRunSteps(
         self, request: runs_pb2.ListRunStepsRequest, context: grpc.ServicerContext
     ) -> runs_pb2.ListRunStepsResponse:
         """Returns the state of every step."""
         return self._reads.steps(request, caller_of(context).key_id)
 
+    @pure_read
     def ListRunEvents(
         self, request: runs_pb2.ListRunEventsRequest, context: grpc.ServicerContext
     ) -> runs_pb2.ListRunEventsResponse:
@@ -69,6 +85,7 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
         _refuse_to_wait(request, "WatchRunEvents")
         return self._reads.events(request, caller_of(context).key_id)
 
+    @pure_read
     def ListRunApprovals(
         self, request: runs_pb2.ListRunApprovalsRequest, context: grpc.ServicerContext
     ) -> runs_pb2.ListRunApprovalsResponse:

@@ -1,5 +1,7 @@
 """SQL that reads runs and their parts."""
 
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Final, NamedTuple
 
 from sqlalchemy import BigInteger, bindparam
@@ -37,11 +39,14 @@ class RunStateRow(NamedTuple):
     redaction_state: str
 
 
+RUNS_AT_ONCE: Final = 100
+_RUN_IDS: Final = [f"run_id_{number}" for number in range(RUNS_AT_ONCE)]
 _OF_RUN: Final = runs.c.run_id == bindparam("of_run_id")
 _OF_KEY: Final = runs.c.key_id == bindparam("of_key_id")
 
 _ANY_RUN = Query(RunRow, select_row(RunRow, runs).where(_OF_RUN))
 _RUN_OF_KEY = Query(RunRow, select_row(RunRow, runs).where(_OF_RUN, _OF_KEY))
+_RUNS = Query(RunRow, select_row(RunRow, runs).where(runs.c.run_id.in_([bindparam(name) for name in _RUN_IDS])))
 _STATE = select_row(RunStateRow, runs).where(_OF_RUN)
 _ANY_STATE = Query(RunStateRow, _STATE)
 _STATE_OF_KEY = Query(RunStateRow, _STATE.where(_OF_KEY))
@@ -80,6 +85,13 @@ def run(tx: Tx, run_id: str, key_id: str | None) -> RunRow | None:
     if key_id is None:
         return tx.first(_ANY_RUN, of_run_id=run_id)
     return tx.first(_RUN_OF_KEY, of_run_id=run_id, of_key_id=key_id)
+
+
+def runs_in_full(tx: Tx, run_ids: Sequence[str]) -> list[RunRow]:
+    """Returns those of up to `RUNS_AT_ONCE` runs that exist, in full and in no order."""
+    if not run_ids:
+        return []
+    return tx.all(_RUNS, **dict(zip_longest(_RUN_IDS, run_ids, fillvalue=run_ids[0])))
 
 
 def run_state(tx: Tx, run_id: str, key_id: str | None) -> RunStateRow | None:

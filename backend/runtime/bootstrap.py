@@ -149,8 +149,11 @@ def new_executor(
             packages=builder,
         )
 
+    sessions = WorkerSessions(lambda sandbox, on_free: _session(settings, new_context(sandbox), on_free))
+    if settings.database is not None and settings.engine == "dbos":
+        services.database.listen(sessions.hear)
     return Executor(
-        sessions=WorkerSessions(lambda sandbox, on_free: _session(settings, new_context(sandbox), on_free)),
+        sessions=sessions,
         open_sandbox=open_sandbox or partial(choose_sandbox, settings.sandbox),
         publisher=publisher,
         redactor=redactor,

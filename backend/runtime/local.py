@@ -1,7 +1,15 @@
 """The runtime of a process that executes its runs itself."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from backend.runs.parking import Asked
+from backend.runtime.execution.first_asks import asked_first, has_inputs
+from backend.runtime.execution.step_states import StepStates
 from backend.runtime.scheduling.dispatcher import Dispatcher
 from backend.runtime.worker.executor import Executor
+from backend.storage.tables.segments import StepRow
+from backend.workflows.terms import WorkflowTerms
 from telemetry import Family
 
 
@@ -23,7 +31,7 @@ class LocalRuntime:
             SandboxUnavailableError: steps cannot be isolated here as the settings ask; the message says what to do.
         """
         try:
-            self._executor.start(on_free=self.wake)
+            self._executor.start(on_free=self._dispatcher.segment_ended)
             self._dispatcher.start()
         except BaseException:
             self.stop()
@@ -33,6 +41,16 @@ class LocalRuntime:
         """Takes nothing new, lets steps go on for a short grace, and ends the rest as orphaned; may be repeated."""
         self._dispatcher.stop()
         self._executor.stop()
+
+    def asked_first(
+        self, terms: WorkflowTerms, segment_id: str, steps: Sequence[StepRow], parameters: Mapping[str, Any], at: int
+    ) -> Asked | None:
+        """Returns what a new run asks for before anything else; see `Runtime.asked_first`."""
+        owner = self._executor.sessions.sole_owner
+        if owner is None or not steps or has_inputs(terms, parameters):
+            return None
+        asked = asked_first(StepStates(terms.steps, steps[0].run_id, segment_id, steps), at)
+        return None if asked is None else Asked(owner, asked.events, asked.steps, asked.approvals)
 
     def wake(self) -> None:
         """Starts to launch queued segments; see `Runtime.wake`."""

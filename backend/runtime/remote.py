@@ -1,10 +1,11 @@
 """The runtime of a process whose runs are executed by workers."""
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from backend import metrics
 from backend.clock import HOUR_MS
+from backend.runs.parking import Asked
 from backend.runtime.engines.dbos import DbosQueue
 from backend.runtime.engines.dbos_sql import is_there, purge
 from backend.runtime.execution.slots import SEGMENTS_PER_SLOT
@@ -13,6 +14,8 @@ from backend.runtime.scheduling.sweeper import Sweeper
 from backend.runtime.scheduling.workers_sql import step_slots
 from backend.runtime.ticker import TICK_SECONDS, Ticker
 from backend.services import Services
+from backend.storage.tables.segments import StepRow
+from backend.workflows.terms import WorkflowTerms
 from telemetry import Family
 
 # Without a worker the first few are handed over all the same: their launch time-out shows that none comes.
@@ -43,6 +46,17 @@ class RemoteRuntime:
         self._sweeping.stop()
         self._purging.stop()
         self._queue.stop()
+
+    def asked_first(
+        self,
+        terms: WorkflowTerms,  # noqa: ARG002 - a worker begins every run
+        segment_id: str,  # noqa: ARG002 - the same
+        steps: Sequence[StepRow],  # noqa: ARG002 - the same
+        parameters: Mapping[str, Any],  # noqa: ARG002 - the same
+        at: int,  # noqa: ARG002 - the same
+    ) -> Asked | None:
+        """Returns None, as no run begins in this process; see `Runtime.asked_first`."""
+        return None
 
     def wake(self) -> None:
         """Starts to hand over queued segments; see `Runtime.wake`."""

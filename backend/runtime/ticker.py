@@ -16,18 +16,21 @@ TICK_SECONDS: Final = 0.5
 class Ticker:
     """Calls `work` after each `wake`, and `seconds` after its last call ended; several wakes may share one call.
 
+    The first call is at once, or `first_seconds` after the start.
+
     An exception from `work` is logged, and the thread goes on.
     """
 
-    def __init__(self, name: str, work: Callable[[], object], seconds: float) -> None:
+    def __init__(self, name: str, work: Callable[[], object], seconds: float, first_seconds: float = 0.0) -> None:
         self._work = work
         self._seconds = seconds
+        self._first_seconds = first_seconds
         self._woken = threading.Event()
         self._ended = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Starts the thread, with a first call at once."""
+        """Starts the thread."""
         self._thread.start()
 
     def wake(self) -> None:
@@ -42,6 +45,8 @@ class Ticker:
             self._thread.join()
 
     def _run(self) -> None:
+        if self._first_seconds:
+            self._woken.wait(self._first_seconds)
         while not self._ended:
             self._woken.clear()
             try:

@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Final
 
 from backend.sandbox import interpreter, network, seccomp
-from backend.sandbox.layer import Launch, Layer, Layout, Readable, SandboxUnavailableError, require, try_out
+from backend.sandbox.layer import (
+    Launch,
+    Layer,
+    Layout,
+    Readable,
+    SandboxUnavailableError,
+    TemplateLaunch,
+    require,
+    try_out,
+)
 from backend.sandbox.limits import MEBIBYTE, PROCESSES, Limits, Network, Packages
 from backend.sandbox.program import memory_file
 from backend.sandbox.users import SYS_ADMIN, Users, can_become_others, open_to_readers
@@ -22,6 +31,7 @@ LAYOUT = Layout(
     temporary="/step/tmp",
     code="/step/code",
 )
+FOLDERS: Final = (LAYOUT.workspace, LAYOUT.outputs, LAYOUT.files, LAYOUT.temporary, LAYOUT.code, "/step/shm")
 PACKAGES: Final = "/packages"
 HOST_ALIASES = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 HOST_FILES = ("/etc/ld.so.cache", "/etc/alternatives")
@@ -33,7 +43,13 @@ CAPABILITIES: Final = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
 OWN_USER: Final = ("--cap-drop", "ALL", *(word for name in CAPABILITIES for word in ("--cap-add", name)))
 BECOME: Final = ("/usr/bin/setpriv", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all")
 NESTABLE_USER_NAMESPACE: Final = ("--unshare-user", "--cap-drop", "ALL", "--uid", "1000", "--gid", "1000")
+ORDINARY_USER: Final = 1000
 USER_NAMESPACE: Final = (*NESTABLE_USER_NAMESPACE, "--disable-userns")
+# A template makes its own user namespace, and maps users there.
+TEMPLATE_CAPABILITIES: Final = (*CAPABILITIES, "CAP_SYS_ADMIN")
+_HELD: Final = tuple(word for name in TEMPLATE_CAPABILITIES for word in ("--cap-add", name))
+TEMPLATE_OWN_USERS: Final = ("--cap-drop", "ALL", *_HELD)
+TEMPLATE_USER_NAMESPACE: Final = (*NESTABLE_USER_NAMESPACE, *_HELD)
 
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
@@ -90,23 +106,16 @@ class Bubblewrap(Layer):
             undo.pop_all()
         argv = [*self._wrapper, self._program, *NAMESPACES, "--die-with-parent", "--hostname", "step"]
         argv += ["--info-fd", str(link), "--seccomp", str(filter_fd), *self._user]
-        argv += self._host
-        if limits.network == "none":
-            argv.append("--unshare-net")
-        else:
-            for host, path in network.readable_files():
-                argv += ["--ro-bind", str(host), path]
-        layout = LAYOUT
-        if limits.packages is not None:
-            layout = replace(LAYOUT, packages=self.place_of(limits.packages))
-            argv += _read_only(limits.packages.folder, PACKAGES)
+        # Read-only, because the kernel's settings in /proc/sys belong to the host and are owned by root, which a step
+        # may be, even without capabilities.
+        argv += [*self._root(limits), "--proc", "/proc", "--remount-ro", "/proc"]
+        layout = replace(LAYOUT, packages=None if limits.packages is None else self.place_of(limits.packages))
         argv += ["--dir", LAYOUT.inputs] if readable.inputs is None else _read_only(readable.inputs, LAYOUT.inputs)
         argv += ["--size", str(limits.workspace_bytes), "--perms", "0777", "--tmpfs", "/step"]
-        for folder in (LAYOUT.workspace, LAYOUT.outputs, LAYOUT.files, LAYOUT.temporary, LAYOUT.code, "/step/shm"):
+        for folder in FOLDERS:
             argv += ["--perms", "0777", "--dir", folder]
         for step, files in readable.files.items():
             argv += _read_only(files, f"{LAYOUT.files}/{step}")
-        argv += ["--symlink", LAYOUT.temporary, "/tmp", "--symlink", "/step/shm", "/dev/shm"]  # noqa: S108 - inside the sandbox
         argv += ["--remount-ro", "/", "--chdir", LAYOUT.workspace, "--"]
         if user is not None:
             argv += [*BECOME, f"--reuid={user}", f"--regid={user}", "--"]
@@ -118,6 +127,54 @@ class Bubblewrap(Layer):
             fds=(filter_fd,),
             afterwards=None if user is None else lambda: self._users.give_back(user),
         )
+
+    def launch_template(self, limits: Limits) -> TemplateLaunch | None:
+        """Returns a template with capabilities over its own namespaces, in the same root as steps of these limits.
+
+        None for a service that is root without being able to become others: what a template preloads would be root.
+        """
+        own_users = self._user is OWN_USER
+        if not own_users and os.geteuid() == 0 and limits.preloads:
+            return None
+        argv = [*self._wrapper, self._program, *NAMESPACES, "--die-with-parent", "--hostname", "step"]
+        argv += TEMPLATE_OWN_USERS if own_users else TEMPLATE_USER_NAMESPACE
+        layout = replace(LAYOUT, packages=None if limits.packages is None else self.place_of(limits.packages))
+        argv += [*self._root(limits), "--proc", "/proc", "--dir", LAYOUT.inputs, "--dir", "/step"]
+        argv += ["--remount-ro", "/", "--chdir", "/", "--"]
+        user = self._users.take() if own_users else ORDINARY_USER
+        return TemplateLaunch(
+            Launch(
+                argv=argv,
+                environment=layout.environment(),
+                layout=layout,
+                processes=PROCESSES,
+                afterwards=(lambda: self._users.give_back(user)) if own_users else None,
+            ),
+            {
+                "own_users": own_users,
+                "user": user,
+                "users": self._users.range if own_users else (user, 1),
+                "own_network": limits.network == "none",
+                "folders": FOLDERS,
+                "workspace": LAYOUT.workspace,
+                "filter": seccomp.forked_filter(),
+                "template_filter": seccomp.template_filter(limits.network),
+            },
+            self._users.take if own_users else lambda: ORDINARY_USER,
+            self._users.give_back if own_users else lambda _: None,
+        )
+
+    def _root(self, limits: Limits) -> list[str]:
+        """Returns the options for what steps of these limits see of the host."""
+        argv = [*self._host]
+        if limits.network == "none":
+            argv.append("--unshare-net")
+        else:
+            for host, path in network.readable_files():
+                argv += ["--ro-bind", str(host), path]
+        if limits.packages is not None:
+            argv += _read_only(limits.packages.folder, PACKAGES)
+        return [*argv, "--symlink", LAYOUT.temporary, "/tmp", "--symlink", "/step/shm", "/dev/shm"]  # noqa: S108 - inside the sandbox
 
     def check(self) -> None:
         """Runs the interpreter in the sandbox, and selects the strongest user separation that works."""
@@ -154,9 +211,6 @@ def _host_view(python: Path) -> list[str]:
             argv += ["--ro-bind", str(alias), str(alias)]
     for file in HOST_FILES:
         argv += ["--ro-bind-try", file, file]
-    # Read-only, because the kernel's settings in /proc/sys belong to the host and are owned by root, which a step may
-    # be, even without capabilities.
-    argv += ["--proc", "/proc", "--remount-ro", "/proc"]
     for device in DEVICES:
         argv += ["--dev-bind", device, device]
     return [*argv, "--symlink", "/proc/self/fd", "/dev/fd"]

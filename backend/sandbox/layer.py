@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from backend.sandbox.limits import Limits, Packages
 
@@ -93,6 +93,17 @@ class Launch:
             self.afterwards()
 
 
+@dataclass(frozen=True)
+class TemplateLaunch:
+    """The command before a template's own, with what its program must know."""
+
+    launch: Launch
+    options: Mapping[str, Any]
+    take_user: Callable[[], int]
+    """Allocates the user of a step; raises OSError if there is none left."""
+    give_back_user: Callable[[int], None]
+
+
 class Layer(ABC):
     """A way of isolating a step. Each layer is complete; they are never combined."""
 
@@ -118,6 +129,10 @@ class Layer(ABC):
 
         `fds` are the descriptors that the command inherits; `link` is the layer's end of its socket to the worker.
         """
+
+    def launch_template(self, limits: Limits) -> TemplateLaunch | None:  # noqa: ARG002 - no layer but one has any
+        """Returns how to start a template from which steps of these limits are forked; None if there can be none."""
+        return None
 
     @abstractmethod
     def check(self) -> None:

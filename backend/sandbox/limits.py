@@ -52,7 +52,12 @@ class Limits:
     @property
     def fixed_at_start(self) -> Hashable:
         """Limits that cannot change once a sandbox has started; the request sets the others."""
-        return self.workspace_mb, self.network, self.packages, self.memory_mb if self.preloads else None
+        return self.workspace_mb, self.of_template
+
+    @property
+    def of_template(self) -> Hashable:
+        """Limits in which all steps that are forked from one template agree."""
+        return self.network, self.packages, self.memory_mb if self.preloads else None
 
     @property
     def preloads(self) -> bool:

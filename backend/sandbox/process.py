@@ -1,224 +1,78 @@
-"""The processes of a started step as seen by the worker."""
+"""A started step as seen by the worker."""
 
-import contextlib
-import json
-import os
-import re
-import select
-import signal
 import socket
-import subprocess
-import time
-from collections import defaultdict
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Literal
 
-from backend.sandbox import interpreter
-from backend.sandbox.layer import Launch, Layer, Readable
-from backend.sandbox.limits import Limits
+from backend.sandbox.layer import Launch
 from backend.sandbox.log import StepLog
-
-REAP_SECONDS = 5.0
-# A guard exits only when all processes of the step are dead, which takes long while these use all processors. It must
-# not be killed before, for nothing else would end them.
-GUARD_SECONDS = 60.0
 
 Excess = Literal["memory", "processes", "workspace"]
 
 
-class StepProcess:
+class Watched(ABC):
+    """Processes whose resources are watched: those of a step, or of what steps are forked from."""
+
+    wrapped: bool
+    """Whether the process `pid` is the layer's."""
+
+    def __init__(self, launch: Launch) -> None:
+        self.layout = launch.layout
+        self.scratch = launch.scratch
+        self.exceeded: Excess | None = None
+        """The resource that was exceeded, if it was killed for that."""
+        self.root: Path | None = None
+        """Path by which the worker opens the step's root folder, once its namespace is known."""
+
+    @property
+    @abstractmethod
+    def pid(self) -> int:
+        """Id of the process that all others descend from."""
+
+    @property
+    def apart(self) -> frozenset[int]:
+        """Processes that descend from that one, but are watched on their own, as their descendants are."""
+        return frozenset()
+
+    @abstractmethod
+    def kill(self) -> None:
+        """Kills all of the processes, without waiting for their end. On any thread."""
+
+
+class StepProcess(Watched):
     """A started sandbox whose runner waits for its request on `channel`.
 
     `end` kills and reaps all processes that the step has started, on any thread; `close` closes the worker's
     descriptors, on the thread of the event loop that used them.
     """
 
-    def __init__(
-        self,
-        popen: subprocess.Popen[bytes],
-        layer: Layer,
-        launch: Launch,
-        channel: socket.socket,
-        log: StepLog,
-        link: socket.socket,
-    ) -> None:
-        self.layout = launch.layout
+    def __init__(self, launch: Launch, channel: socket.socket, log: StepLog, link: socket.socket) -> None:
+        super().__init__(launch)
         self.processes = launch.processes
-        self.scratch = launch.scratch
         self.channel = channel
         self.log = log
-        self.exceeded: Excess | None = None
-        """The resource that the step exceeded, if it was killed for that."""
-        self._popen = popen
-        self._guarded = layer.guarded
-        self._launch = launch
         self._link = link
-        self._namespace: int | None = None
-        """A pidfd of the first process of the step's process namespace, whose end ends all others in it."""
-        self.root: Path | None = None
-        """Path by which the worker opens the step's root folder, once its namespace is known."""
 
     @property
-    def pid(self) -> int:
-        """Id of the process that was started: that of the layer, if the layer has one."""
-        return self._popen.pid
-
-    @property
-    def wrapped(self) -> bool:
-        """Returns whether that process is the layer's and not the step's."""
-        return self._guarded is not None
-
-    @property
+    @abstractmethod
     def alive(self) -> bool:
-        """Returns whether the process that was started still runs."""
-        return self._popen.poll() is None
+        """Returns whether the process `pid` still runs."""
 
+    @abstractmethod
+    def confirm(self) -> None:
+        """Looks at the namespace that the step is in, once its runner is ready; raises OSError if it is in none."""
+
+    @abstractmethod
     def exit_status(self, wait_seconds: float) -> int | None:
         """Returns the exit status, negative for a signal; None if it still runs after that time. Does not reap it."""
-        deadline = time.monotonic() + wait_seconds
-        while (ended := os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is None:
-            if time.monotonic() > deadline:
-                return None
-            time.sleep(0.005)
-        if ended.si_code != os.CLD_EXITED:
-            return -ended.si_status
-        # bubblewrap encodes signals as shells do.
-        return 128 - ended.si_status if ended.si_status > 128 else ended.si_status
 
-    def kill(self) -> None:
-        """Kills all processes of the step, without waiting for their end."""
-        self.find_namespace()
-        if self._namespace is not None:
-            # The layer's parent process then reaps it, and exits.
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._namespace, signal.SIGKILL)
-        elif self._guarded == "guard":
-            with contextlib.suppress(OSError):
-                self._link.send(b"e")
-        elif self._popen.returncode is None:
-            _kill_family(self._popen.pid)
-
+    @abstractmethod
     def end(self) -> None:
         """Kills and reaps all processes of the step, and removes its files from the host."""
-        self.kill()
-        if self._namespace is not None:
-            waiting = select.poll()
-            waiting.register(self._namespace, select.POLLIN)
-            waiting.poll(REAP_SECONDS * 1000)
-        try:
-            self._popen.wait(GUARD_SECONDS if self._guarded == "guard" else REAP_SECONDS)
-        except subprocess.TimeoutExpired:
-            _kill_family(self._popen.pid)
-            self._popen.wait(REAP_SECONDS)
-        self._launch.discard()
 
     def close(self) -> None:
         """Closes the worker's ends of socket, log and link."""
         self.channel.close()
         self.log.close()
         self._link.close()
-        if self._namespace is not None:
-            os.close(self._namespace)
-
-    def find_namespace(self) -> None:
-        """Opens the first process of the namespace, once the layer has reported its id."""
-        if self._namespace is not None or self._guarded != "namespace":
-            return
-        try:
-            report = self._link.recv(4096)
-        except BlockingIOError:
-            return
-        found = re.search(rb'"child-pid": (\d+)', report)
-        if found is None:
-            return
-        pid = int(found[1])
-        with contextlib.suppress(ProcessLookupError, FileNotFoundError):
-            fd = os.pidfd_open(pid)
-            try:
-                # While its parent is the process started here, which is not reaped, the id cannot be reused.
-                if _parent(pid) == self._popen.pid:
-                    self._namespace = fd
-                    self.root = Path(f"/proc/{pid}/root")
-            finally:
-                if self._namespace is None:
-                    os.close(fd)
-
-
-def spawn(layer: Layer, limits: Limits, readable: Readable, runner_fd: int) -> StepProcess:
-    """Starts a runner in a sandbox of these limits; to be called on the spawner's thread only.
-
-    Raises:
-        OSError: the machine cannot start a process.
-    """
-    with contextlib.ExitStack() as undo:
-        ours, theirs = socket.socketpair()
-        undo.callback(ours.close)
-        link, their_link = socket.socketpair()
-        undo.callback(link.close)
-        log_read, log_write = os.pipe()
-        undo.callback(os.close, log_read)
-        with theirs, their_link, contextlib.ExitStack() as handed_over:
-            handed_over.callback(os.close, log_write)
-            inherited = (theirs.fileno(), runner_fd)
-            runner = [f"/proc/self/fd/{runner_fd}", str(theirs.fileno()), *_packages(layer, limits)]
-            command = [str(interpreter.executable()), *interpreter.FLAGS, *runner]
-            launch = layer.launch(command, limits, readable, inherited, their_link.fileno())
-            undo.callback(launch.discard)
-            handed_over.callback(launch.started)
-            popen = subprocess.Popen(
-                launch.argv,
-                env=launch.environment,
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                stdout=log_write,
-                stderr=log_write,
-                pass_fds=(*inherited, *launch.fds, *([their_link.fileno()] if layer.guarded else [])),
-                start_new_session=True,
-            )
-        undo.pop_all()
-    ours.setblocking(False)
-    link.setblocking(False)
-    return StepProcess(popen, layer, launch, ours, StepLog(log_read), link)
-
-
-def _packages(layer: Layer, limits: Limits) -> list[str]:
-    """Returns the runner's argument for packages, as JSON, or none."""
-    if limits.packages is None:
-        return []
-    options = {
-        "path": layer.place_of(limits.packages),
-        "preload": limits.packages.preload,
-        "memory_bytes": limits.memory_bytes,
-    }
-    return [json.dumps(options)]
-
-
-def _kill_family(pid: int) -> None:
-    """Kills a process without a namespace, with its session and all descendants that can be found."""
-    family = [pid]
-    children = defaultdict(list)
-    for child, parent in _parents().items():
-        children[parent].append(child)
-    for member in family:
-        family += children[member]
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
-    for member in family[1:]:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(member, signal.SIGKILL)
-
-
-def _parents() -> dict[int, int]:
-    """Returns the parent of every process, by id."""
-    parents = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            with contextlib.suppress(OSError):
-                parents[int(entry.name)] = _parent(int(entry.name))
-    return parents
-
-
-def _parent(pid: int) -> int:
-    # The name of the command is in parentheses and may hold any character.
-    after_name = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2]
-    return int(after_name.split()[1])

@@ -1,34 +1,43 @@
 """Starts and ends the processes of steps in the selected layer."""
 
 import asyncio
+import contextlib
 import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import workflow_api_agent
+from backend.confined import restrictions
 from backend.confined.spawner import Spawner
 from backend.sandbox.inside import (
     agent_code,
     channel,
     context,
     events,
+    isolation,
     library,
     nesting,
     outputs,
     plain_json,
     protocol,
     runner,
+    template,
 )
+from backend.sandbox.launched import spawn
 from backend.sandbox.layer import Layer, Readable
 from backend.sandbox.limits import Limits
-from backend.sandbox.pool import WarmPool
-from backend.sandbox.process import StepProcess, spawn
+from backend.sandbox.pool import REFILL_SECONDS, WarmPool
+from backend.sandbox.process import StepProcess
 from backend.sandbox.program import compiled
+from backend.sandbox.templates import Templates
 from backend.sandbox.watch import LimitWatch
 
 REAPER_THREADS = 8
 # Started when needed; one for every step that may run at once.
 READER_THREADS = 256
+
+_RUNNER_PARTS = (protocol, plain_json, nesting, channel, events, context, outputs, agent_code, library)
+_LIBRARY = (workflow_api_agent, workflow_api_agent.context, workflow_api_agent.testing)
 
 
 class Sandbox:
@@ -42,13 +51,11 @@ class Sandbox:
         self._spawner = Spawner("step-spawner")
         self._reapers = ThreadPoolExecutor(REAPER_THREADS, thread_name_prefix="step-reaper")
         self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="step-readable")
-        self._runner_fd = compiled(
-            runner,
-            *(protocol, plain_json, nesting, channel, events, context, outputs, agent_code, library),
-            library=(workflow_api_agent, workflow_api_agent.context, workflow_api_agent.testing),
-        )
+        self._runner_fd = compiled(runner, *_RUNNER_PARTS, library=_LIBRARY)
+        self._template_fd = compiled(template, *_RUNNER_PARTS, restrictions, isolation, runner, library=_LIBRARY)
         self._pool = WarmPool(self._refill, self._discard, warm)
         self._watch = LimitWatch()
+        self._templates = Templates(layer, self._template_fd, self._watch, self._spawner)
         self._lock = threading.Lock()
         self._open: set[StepProcess] = set()
 
@@ -59,26 +66,39 @@ class Sandbox:
     async def start(self, limits: Limits, readable: Readable) -> StepProcess:
         """Returns a process that waits for its request; the caller must `end` it.
 
-        It is started anew if none is waiting, or if the step reads folders of the host.
+        It is forked, or started anew while there is no template, or if the step reads folders of the host.
 
         Raises:
             OSError: the machine cannot start a process.
         """
-        warm = None if readable else self._pool.take(limits)
+        warm = None
+        if not readable:
+            warm = self._pool.take(limits)
+            asyncio.get_running_loop().call_later(REFILL_SECONDS, self._pool.fill, limits)
         process = warm or await self._start_cold(limits, readable)
         self._watch.add(process, limits)
         return process
 
     async def _start_cold(self, limits: Limits, readable: Readable) -> StepProcess:
         if readable:
-            # Not on the spawner's thread, which starts all steps.
+            # Not on the spawner's thread, which starts all interpreters.
             await asyncio.wrap_future(self._readers.submit(self.layer.make_readable, readable))
-        starting = self._spawner.submit(lambda: self._spawn(limits, readable))
+        else:
+            template = self._templates.serving(limits)
+            if template is not None:
+                # A template that cannot is given up.
+                with contextlib.suppress(OSError):
+                    return await self._opened(template.forked(limits))
+        return await self._opened(self._spawner.submit(lambda: self._spawn(limits, readable)))
+
+    async def _opened(self, starting: Future[StepProcess]) -> StepProcess:
         try:
-            return await asyncio.wrap_future(starting)
+            process = await asyncio.wrap_future(starting)
         except asyncio.CancelledError:
             starting.add_done_callback(self._discard_late)
             raise
+        self._add(process)
+        return process
 
     async def end(self, process: StepProcess) -> None:
         """Kills and reaps all processes of the step; a cancellation meanwhile takes effect after that."""
@@ -105,6 +125,7 @@ class Sandbox:
         self._pool.close()
         self._readers.shutdown(wait=True)
         self._spawner.close()
+        self._templates.close()
         self._reapers.shutdown(wait=True)
         for process in list(self._open):
             self._watch.remove(process)
@@ -112,24 +133,34 @@ class Sandbox:
             self.release(process)
         self._watch.close()
         os.close(self._runner_fd)
+        os.close(self._template_fd)
 
     def _spawn(self, limits: Limits, readable: Readable) -> StepProcess:
         process = spawn(self.layer, limits, readable, self._runner_fd)
-        with self._lock:
-            self._open.add(process)
         if limits.preloads:
             self._watch.add(process, limits)
         return process
 
-    def _refill(self, limits: Limits) -> None:
-        def start() -> None:
-            process = None
-            try:
-                process = self._spawn(limits, Readable())
-            finally:
-                self._pool.put(limits, process)
+    def _add(self, process: StepProcess) -> None:
+        with self._lock:
+            self._open.add(process)
 
-        self._spawner.submit(start, urgent=False)
+    def _refill(self, limits: Limits) -> None:
+        if self._templates.await_first(limits, lambda: self._refill(limits)):
+            return
+        template = self._templates.serving(limits)
+        if template is None:
+            starting = self._spawner.submit(lambda: self._spawn(limits, Readable()), urgent=False)
+        else:
+            starting = template.forked(limits)
+
+        def started(done: Future[StepProcess]) -> None:
+            process = None if done.cancelled() or done.exception() is not None else done.result()
+            if process is not None:
+                self._add(process)
+            self._pool.put(limits, process)
+
+        starting.add_done_callback(started)
 
     def _discard(self, process: StepProcess) -> None:
         def end() -> None:
@@ -141,4 +172,5 @@ class Sandbox:
 
     def _discard_late(self, starting: Future[StepProcess]) -> None:
         if not starting.cancelled() and starting.exception() is None:
+            self._add(starting.result())
             self._discard(starting.result())

@@ -54,9 +54,39 @@ _NOT_NOW: Final = (
 )
 
 
+_USER, _PROCESSES, _NETWORK, _OTHERS = 0x10000000, 0x20000000, 0x40000000, 0x0E020000
+"""Kinds of namespaces, the last those of mounts, of host names, of IPC and of control groups together."""
+
+_MAKE_NAMESPACES: Final = (
+    Rule("unshare", unless=(Check(0, (_USER, _PROCESSES, _OTHERS, _OTHERS | _NETWORK)),)),
+    Rule("setns", unless=(Check(1, (_PROCESSES,)),)),
+    # A mask of no bits always holds.
+    Rule("mount", unless=(Check(0, (0,), 0),)),
+)
+_PACKET_FILTERS: Final = Rule(
+    "setsockopt",
+    unless=(Check(1, (0, 41), wanted=False),),
+    alternative=(Check(2, (64, 65, 96, 97, 128, 129), wanted=False),),
+)
+"""Tables of packet filters, which the owner of a network namespace could change: by the options of IPv4 and IPv6."""
+
+
 def namespace_filter(network: Network) -> bytes:
     """Returns the filter for a step in namespaces of its own, of the network too unless `network` is full."""
-    return _assemble((*KERNEL, *(_INTERNET_SOCKETS if network == "full" else _OWN_NETWORK_SOCKETS)))
+    return _assemble(_rules_in_namespaces(network))
+
+
+def template_filter(network: Network) -> bytes:
+    """Returns the filter for a template, which may make namespaces and mount, and else what `namespace_filter` lets."""
+    return _assemble((*_MAKE_NAMESPACES, _PACKET_FILTERS, *_rules_in_namespaces(network)))
+
+
+def forked_filter() -> bytes:
+    """Returns what a step forked from a template has besides its template's filter, which it keeps.
+
+    Both together refuse all that `namespace_filter` refuses; the kernel takes a fifth of a millisecond to load that.
+    """
+    return _assemble([Rule("unshare setns mount")])
 
 
 def landlock_filter(network: Network, *, own_user: bool, scoped_signals: bool) -> bytes:
@@ -70,6 +100,10 @@ def landlock_filter(network: Network, *, own_user: bool, scoped_signals: bool) -
     if not own_user and not scoped_signals:
         rules += NO_SIGNALS
     return _assemble(rules)
+
+
+def _rules_in_namespaces(network: Network) -> tuple[Rule, ...]:
+    return (*KERNEL, *(_INTERNET_SOCKETS if network == "full" else _OWN_NETWORK_SOCKETS))
 
 
 def _assemble(rules: Iterable[Rule]) -> bytes:

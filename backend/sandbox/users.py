@@ -26,6 +26,11 @@ class Users:
         self._lock = threading.Lock()
         self._taken: set[int] = set()
 
+    @property
+    def range(self) -> tuple[int, int]:
+        """The first of this worker's user ids, and their number."""
+        return self._first, STEPS_PER_WORKER
+
     def take(self) -> int:
         """Allocates a user id; raises OSError if all are in use."""
         with self._lock:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from backend.sandbox.limits import PROCESSES, Limits
-from backend.sandbox.process import Excess, StepProcess
+from backend.sandbox.process import Excess, Watched
 
 _LOG = logging.getLogger(__name__)
 
@@ -44,18 +44,20 @@ class LimitWatch:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._steps: dict[StepProcess, Limits] = {}
+        self._steps: dict[Watched, Limits] = {}
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="step-watch", daemon=True)
         self._thread.start()
 
-    def add(self, process: StepProcess, limits: Limits) -> None:
+    def add(self, process: Watched, limits: Limits) -> None:
         """Begins to check this step."""
         with self._changed:
+            # While there are others the thread looks again by itself.
+            if not self._steps:
+                self._changed.notify()
             self._steps[process] = limits
-            self._changed.notify()
 
-    def remove(self, process: StepProcess) -> None:
+    def remove(self, process: Watched) -> None:
         """Stops checking this step; it is not killed by this thread after the return."""
         with self._changed:
             self._steps.pop(process, None)
@@ -68,14 +70,17 @@ class LimitWatch:
         self._thread.join()
 
     def _run(self) -> None:
-        interval = 0.0
+        interval = MIN_INTERVAL_SECONDS
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._closed, interval)
                 self._changed.wait_for(lambda: self._closed or bool(self._steps))
+                self._changed.wait_for(lambda: self._closed, interval)
                 if self._closed:
                     return
                 steps = dict(self._steps)
+            if not steps:
+                # They were shorter than the time between two checks, of which each reads every process.
+                continue
             begun = time.monotonic()
             try:
                 self._check(steps)
@@ -85,7 +90,7 @@ class LimitWatch:
                 max(MIN_INTERVAL_SECONDS, (time.monotonic() - begun) / SHARE_OF_A_CORE), MAX_INTERVAL_SECONDS
             )
 
-    def _check(self, steps: Mapping[StepProcess, Limits]) -> None:
+    def _check(self, steps: Mapping[Watched, Limits]) -> None:
         children: defaultdict[int, list[ProcessInfo]] = defaultdict(list)
         by_id: dict[int, ProcessInfo] = {}
         for one in _processes():
@@ -94,21 +99,21 @@ class LimitWatch:
         for process, limits in steps.items():
             if process.pid in by_id and process.exceeded is None:
                 family = [] if process.wrapped else [by_id[process.pid]]
-                family += _descendants(process.pid, children)
+                family += _descendants(process.pid, children, process.apart)
                 # The files of a step that ends meanwhile are gone.
                 with contextlib.suppress(FileNotFoundError):
                     exceeded = _excess(process, family, limits)
                     if exceeded is not None:
                         self._kill(process, exceeded)
 
-    def _kill(self, process: StepProcess, exceeded: Excess) -> None:
+    def _kill(self, process: Watched, exceeded: Excess) -> None:
         with self._changed:
             if process in self._steps:
                 process.exceeded = exceeded
                 process.kill()
 
 
-def _excess(process: StepProcess, family: list[ProcessInfo], limits: Limits) -> Excess | None:
+def _excess(process: Watched, family: list[ProcessInfo], limits: Limits) -> Excess | None:
     """Returns the resource that the step's processes, or the files that they wrote, exceed."""
     if sum(one.threads for one in family) > PROCESSES + LAYER_PROCESSES:
         return "processes"
@@ -124,7 +129,7 @@ def _excess(process: StepProcess, family: list[ProcessInfo], limits: Limits) -> 
     return "workspace" if too_large else None
 
 
-def _entries(process: StepProcess) -> int:
+def _entries(process: Watched) -> int:
     """Returns the number of files and folders of a tmpfs workspace, which limits their bytes but not their number."""
     if process.root is None:
         return 0
@@ -153,10 +158,10 @@ def _read(path: str) -> bytes:
         os.close(fd)
 
 
-def _descendants(pid: int, children: Mapping[int, list[ProcessInfo]]) -> list[ProcessInfo]:
+def _descendants(pid: int, children: Mapping[int, list[ProcessInfo]], apart: frozenset[int]) -> list[ProcessInfo]:
     found = list(children.get(pid, ()))
     for one in found:
-        found += children.get(one.pid, ())
+        found += (child for child in children.get(one.pid, ()) if child.pid not in apart)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Tells listeners of this process which names were announced by changes that are durable now."""
+"""Passes the names that durable changes announced on to the listeners of this process."""
 
 import logging
 import threading

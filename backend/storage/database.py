@@ -1,8 +1,10 @@
 """Interface of the database for services, and the transaction that their SQL runs in."""
 
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from typing import Protocol, TypeVar, cast
+from itertools import chain
+from typing import Final, Protocol, TypeVar, cast
 
 from sqlalchemy import Dialect
 
@@ -12,6 +14,9 @@ from backend.storage.statements import Arguments, Command, Params, Query, RowT, 
 from telemetry import Family
 
 T = TypeVar("T")
+
+# A driver gives the interpreter's lock away for each statement, and waits for a busy event loop to give it back.
+_ROWS_AT_ONCE: Final = 50
 
 
 class DatabaseUnavailableError(Exception):
@@ -69,16 +74,18 @@ class Tx:
     A change whose number of rows does not matter is best given to `enqueue` or `many`: it costs no round trip.
     """
 
-    __slots__ = ("_after_commit", "_connection", "_dialect", "announced", "leaves_no_trace")
+    __slots__ = ("_after_commit", "_connection", "_dialect", "announced", "leaves_no_trace", "uncounted")
 
     def __init__(self, connection: DriverConnection, dialect: Dialect) -> None:
         self._connection = connection
         self._dialect = dialect
         self._after_commit: list[Callable[[], None]] = []
         self.announced: set[str] = set()
-        """Names that listeners in all processes are told once this change is durable."""
+        """Names that listeners in all processes get once this change is durable."""
         # Set by work whose deleted content must not stay readable in the database's files.
         self.leaves_no_trace = False
+        # Set by work that changes nothing that depends on `Database.commits`.
+        self.uncounted = False
 
     @property
     def connection(self) -> DriverConnection:
@@ -153,15 +160,24 @@ class Tx:
     def many(self, command: Command, rows: Iterable[Params]) -> None:
         """Runs a change as `enqueue`, once for each set of parameters."""
         text, arguments = command.bind_many(self._dialect, rows)
+        if len(arguments) >= _ROWS_AT_ONCE:
+            arguments = self._insert_together(command.text_of_rows(text, _ROWS_AT_ONCE), arguments)
         if arguments:
             self._connection.cursor().executemany(text, arguments)
+
+    def _insert_together(self, text: str, arguments: list[Arguments]) -> list[Arguments]:
+        """Inserts as many rows as fill whole statements, and returns the arguments of the others."""
+        whole = len(arguments) - len(arguments) % _ROWS_AT_ONCE if text else 0
+        for start in range(0, whole, _ROWS_AT_ONCE):
+            self._connection.execute(text, tuple(chain.from_iterable(arguments[start : start + _ROWS_AT_ONCE])))
+        return arguments[whole:]
 
     def after_commit(self, action: Callable[[], None]) -> None:
         """Registers an action to call once this change is durable; it must be quick and must not raise."""
         self._after_commit.append(action)
 
     def announce(self, name: str) -> None:
-        """Tells those who listen to the database, in any process, of this change once it is durable."""
+        """Sends a name to the listeners of the database in all processes once this change is durable."""
         self.announced.add(name)
 
     def _execute(self, text: str, arguments: Arguments) -> DriverCursor:
@@ -177,12 +193,19 @@ class Database(Protocol):
     """Interface of a database, as services read and write it."""
 
     @property
+    def remote(self) -> bool:
+        """Whether a statement waits for a server, which an event loop must not."""
+
+    @property
     def single_round_trip(self) -> SingleRoundTrip | None:
         """Makes guarded inserts in one round trip; None where statements are no round trips."""
 
     @property
     def commits(self) -> int | None:
-        """How many commits there were, each counted before its result is known; None where others commit as well."""
+        """How many commits there were, without those of uncounted changes; each is counted before its result is known.
+
+        None while one is under way, of which nobody can say whether it holds already, and where others commit as well.
+        """
 
     def read(self, work: Callable[[Tx], T]) -> T:
         """Runs reads on this thread's connection, each statement by itself."""
@@ -205,6 +228,14 @@ class Database(Protocol):
             ClaimedError: another transaction has the claim.
             OutcomeUnknownError: the connection was lost before it was known whether the changes hold.
             DatabaseUnavailableError: the database cannot be reached, and nothing was changed.
+        """
+
+    def write_soon(
+        self, work: Callable[[Tx], T], *, lock_key: str | None = None, claim: str | None = None
+    ) -> Future[T]:
+        """As `write`, without waiting for the commit where the database is not remote: the future has what comes of it.
+
+        The future cannot be cancelled. Its callbacks must be quick: they hold up the next commit.
         """
 
     def listen(self, listener: Listener) -> None:

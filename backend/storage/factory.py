@@ -1,9 +1,6 @@
 """Opens the embedded database in a data folder that no other process uses, or one on a server."""
 
 import fcntl
-import logging
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -11,16 +8,14 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from backend.storage.database import Database
-from backend.storage.dialects.sqlite import space
+from backend.storage.dialects.sqlite import schema
 from backend.storage.dialects.sqlite.database import SqliteDatabase
-from backend.storage.migrate import is_newest_file, schema_digest, upgrade
+from backend.storage.migrate import newest_revision, upgrade
 from backend.storage.private_folder import ForeignOwnerError, make_private, narrow_content
 
 _DATABASE: Final = "workflow-api.sqlite3"
 _LOCK: Final = "workflow-api.lock"
 _OURS: Final = "workflow-api."
-
-_LOG = logging.getLogger(__name__)
 
 
 class DataFolderError(Exception):
@@ -72,21 +67,12 @@ class DataFolder:
             self._lock.close()
             raise DataFolderError(f"The data folder {path} is in use by another workflow-api process.") from None
 
-    def open_database(self, empty_databases: Path | None = None) -> SqliteDatabase:
-        """Opens the database with the newest schema.
-
-        A new one is copied from the empty database in the folder `empty_databases`, if one is given; the first copy is
-        made there from a database that had all migrations run.
-        """
+    def open_database(self) -> SqliteDatabase:
+        """Opens the database with the newest schema."""
         file = self.path / _DATABASE
-        new = not file.exists()
         # Its log and its shared memory get the same mode.
         file.touch(mode=0o600)
-        empty = None if empty_databases is None else empty_databases / f"empty-{schema_digest()}.sqlite3"
-        if new and empty is not None and empty.is_file():
-            shutil.copyfile(empty, file)
-        space.prepare(file)
-        if not is_newest_file(file):
+        if schema.prepare(file) != newest_revision():
             engine = create_engine(f"sqlite:///{file}")
             try:
                 upgrade(engine)
@@ -94,21 +80,8 @@ class DataFolder:
                 raise DataFolderError(str(error)) from error
             finally:
                 engine.dispose()
-        if new and empty is not None and not empty.is_file():
-            _keep_copy(file, empty)
         return SqliteDatabase(file)
 
     def close(self) -> None:
         """Unlocks the folder for another process."""
         self._lock.close()
-
-
-def _keep_copy(file: Path, copy: Path) -> None:
-    """Copies a database that nobody else has open; where that is not possible the next new one takes longer."""
-    try:
-        copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=copy.parent, delete=False) as temporary:
-            shutil.copyfile(file, temporary.name)
-        Path(temporary.name).replace(copy)
-    except OSError:
-        _LOG.warning("An empty database could not be kept in %s", copy.parent, exc_info=True)

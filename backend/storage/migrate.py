@@ -1,8 +1,5 @@
 """Brings a database to the newest schema."""
 
-import hashlib
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -15,25 +12,6 @@ _SCRIPTS: Final = Path(__file__).parent / "migrations"
 def newest_revision() -> str:
     """Returns the newest revision of the schema, by which the files of the migrations begin."""
     return max(path.name.partition("_")[0] for path in _migrations())
-
-
-def schema_digest() -> str:
-    """Returns what differs between two schemas, also while a migration is still being written."""
-    digest = hashlib.sha256()
-    for path in sorted(_migrations()):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def is_newest_file(file: Path) -> bool:
-    """Returns whether an SQLite database has the newest schema; costs a tenth of asking through an engine."""
-    with closing(sqlite3.connect(file)) as connection:
-        try:
-            found = connection.execute("SELECT version_num FROM alembic_version").fetchall()
-        except sqlite3.Error:
-            # It has no schema yet, or what keeps it from being read is told by `upgrade`.
-            return False
-    return found == [(newest_revision(),)]
 
 
 def upgrade(engine: Engine) -> None:

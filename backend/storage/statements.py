@@ -3,9 +3,10 @@
 A statement that goes through SQLAlchemy's execution costs several times what the database needs for it.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
 from sqlalchemy import ColumnElement, Dialect, FromClause, Select, select
 from sqlalchemy.sql.expression import ClauseElement, ReturnsRows
@@ -70,10 +71,27 @@ class Statement:
         return made
 
 
+_ONE_ROW: Final = re.compile(r"INSERT INTO .* VALUES (\(\?(?:, \?)*\))", re.DOTALL)
+
+
 class Command(Statement):
     """A statement that changes rows and returns none; `columns` are those that an insert takes as parameters."""
 
-    __slots__ = ()
+    __slots__ = ("_of_rows",)
+
+    def __init__(self, clause: ClauseElement, columns: Sequence[str] | None = None) -> None:
+        super().__init__(clause, columns)
+        self._of_rows: str | None = None
+
+    def text_of_rows(self, text: str, rows: int) -> str:
+        """Returns the text that inserts so many rows at once, always as many, in place of the insert of one.
+
+        Empty for what is no plain insert with placeholders `?`.
+        """
+        if self._of_rows is None:
+            found = _ONE_ROW.fullmatch(text)
+            self._of_rows = "" if found is None else text + f", {found[1]}" * (rows - 1)
+        return self._of_rows
 
 
 class Query(Statement, Generic[RowT]):

@@ -1,1 +1,1 @@
-"""Webhooks: callers are told of changes of their runs (docs/webhooks.md)."""
+"""Webhooks: messages to callers about changes of their runs (docs/webhooks.md)."""

@@ -5,8 +5,9 @@ import logging
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -15,10 +16,10 @@ from backend.clock import Clock
 from backend.ids import new_id
 from backend.settings import WebhookSettings
 from backend.storage.database import Database, run_of
-from backend.storage.tables.webhooks import WebhookRow
 from backend.webhooks import attempts, delivery_sql
-from backend.webhooks.delivery_sql import ClaimedRow
+from backend.webhooks.delivery_sql import ClaimedRow, DueWebhookRow
 from backend.webhooks.destinations import networks
+from backend.webhooks.events import ANNOUNCED
 from backend.webhooks.signing import message_body, signed_headers, valid_secrets
 
 if TYPE_CHECKING:
@@ -26,7 +27,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_POLL_SECONDS: Final = 0.5
+POLL_SECONDS: Final = 5.0
+"""How long a deliverer goes without looking: announcements of a process that is killed are lost with it."""
+
+# So that many changes make few rounds.
+_GATHER_SECONDS: Final = 0.05
+_AGAIN_SECONDS: Final = 1.0
 _DATABASE_THREADS: Final = 4
 _NAME_THREADS: Final = 16
 # So that receivers which do not answer leave room for the others.
@@ -43,18 +49,24 @@ class Deliverer:
 
     So a message is sent at least once whatever process dies, and each by one process at a time. Messages of one run to
     one webhook are sent one after the other, as only the first of them is ever due.
+
+    A round is made when a change of any process announces one, when the next message is due, and every `poll_seconds`.
     """
 
-    def __init__(self, database: Database, clock: Clock, settings: WebhookSettings) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, settings: WebhookSettings, poll_seconds: float = POLL_SECONDS
+    ) -> None:
         self._database = database
         self._clock = clock
         self._settings = settings
+        self._poll_seconds = poll_seconds
         self._private = networks(settings.private_networks)
         self._claim_ms = round((settings.timeout_seconds + _CLAIM_ALLOWANCE_SECONDS) * 1000)
         self._threads = ThreadPoolExecutor(_DATABASE_THREADS, thread_name_prefix="webhooks-database")
         self._thread = threading.Thread(target=self._run, name="webhooks", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._woken = asyncio.Event()
+        self._gathering = False
         self._ended = False
         self._sender: Sender | None = None
         self._under_way: dict[asyncio.Task[None], tuple[ClaimedRow, str]] = {}
@@ -63,6 +75,7 @@ class Deliverer:
         """Starts the thread."""
         self._loop = asyncio.new_event_loop()
         self._thread.start()
+        self._database.listen(self._on_announced)
 
     def stop(self) -> None:
         """Claims nothing more, lets attempts end for two seconds, and leaves the others to the next process."""
@@ -80,35 +93,56 @@ class Deliverer:
         self._loop.set_default_executor(ThreadPoolExecutor(_NAME_THREADS, thread_name_prefix="webhooks-names"))
         self._loop.run_until_complete(self._serve())
 
+    def _on_announced(self, names: Collection[str] | None) -> None:
+        loop = self._loop
+        if loop is None or (names is not None and ANNOUNCED not in names):
+            return
+        # The loop may end at this moment.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(self._wake_soon)
+
+    def _wake_soon(self) -> None:
+        if not self._gathering:
+            self._gathering = True
+            asyncio.get_running_loop().call_later(_GATHER_SECONDS, self._wake)
+
+    def _wake(self) -> None:
+        self._gathering = False
+        self._woken.set()
+
     async def _serve(self) -> None:
         while not self._ended:
             self._woken.clear()
             try:
-                await self._claim_due()
+                seconds = await self._claim_due()
             except Exception:  # noqa: BLE001 - the thread must not end
                 metrics.BACKGROUND_FAILURES.add(self._thread.name)
                 _LOG.exception("A round of webhooks failed; the next one follows")
-                await asyncio.sleep(_POLL_SECONDS)
+                seconds = _AGAIN_SECONDS
             if not self._ended:
-                await self._wait()
+                await self._wait(seconds)
         await self._end_attempts()
         if self._sender is not None:
             await self._sender.close()
 
-    async def _wait(self) -> None:
+    async def _wait(self, seconds: float) -> None:
         try:
-            await asyncio.wait_for(self._woken.wait(), _POLL_SECONDS)
+            await asyncio.wait_for(self._woken.wait(), seconds)
         except TimeoutError:
             return
 
-    async def _claim_due(self) -> None:
-        """Claims as many due messages as there is room for, and begins to send them."""
+    async def _claim_due(self) -> float:
+        """Claims as many due messages as there is room for, and begins to send them.
+
+        Returns the seconds until the next round is due, if nothing wakes it before.
+        """
         room = self._settings.concurrent - len(self._under_way)
         if room <= 0:
-            return
-        due = await self._in_thread(
-            lambda: self._database.read(lambda tx: delivery_sql.active_with_due(tx, self._clock()))
-        )
+            return self._poll_seconds
+        at = self._clock()
+        until = at + round(self._poll_seconds * 1000)
+        found = await self._in_thread(lambda: self._database.read(lambda tx: delivery_sql.due_webhooks(tx, until)))
+        due = [webhook for webhook in found if webhook.due_at <= at]
         random.shuffle(due)
         busy = Counter(row.webhook_id for row, _ in self._under_way.values())
         for webhook in due:
@@ -122,6 +156,8 @@ class Deliverer:
                 task = asyncio.create_task(self._deliver(webhook, row, claim_id))
                 self._under_way[task] = row, claim_id
                 task.add_done_callback(self._done)
+        next_at = min((webhook.due_at for webhook in found if webhook.due_at > at), default=until)
+        return max(_GATHER_SECONDS, (next_at - at) / 1000)
 
     def _claim(self, webhook_id: str, claim_id: str, most: int) -> list[ClaimedRow]:
         at = self._clock()
@@ -139,7 +175,7 @@ class Deliverer:
             metrics.BACKGROUND_FAILURES.add(self._thread.name)
             _LOG.error("What came of an attempt could not be recorded", exc_info=error)
 
-    async def _deliver(self, webhook: WebhookRow, row: ClaimedRow, claim_id: str) -> None:
+    async def _deliver(self, webhook: DueWebhookRow, row: ClaimedRow, claim_id: str) -> None:
         if self._sender is None:
             # Costs time and memory that processes without webhooks are spared.
             from backend.webhooks.sender import Sender

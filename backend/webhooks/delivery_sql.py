@@ -21,7 +21,19 @@ from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.keys import api_keys
 from backend.storage.tables.runs import runs
-from backend.storage.tables.webhooks import WebhookRow, webhook_deliveries, webhooks
+from backend.storage.tables.webhooks import webhook_deliveries, webhooks
+from backend.webhooks.events import ANNOUNCED
+
+
+class DueWebhookRow(NamedTuple):
+    """An active webhook, and when its next message is due."""
+
+    webhook_id: str
+    url: str
+    secret: str
+    previous_secret: str | None
+    previous_secret_expires_at: int | None
+    due_at: int
 
 
 class ClaimedRow(NamedTuple):
@@ -54,18 +66,16 @@ _IS_DUE: Final = (
     webhook_deliveries.c.due_at <= _AT,
     webhook_deliveries.c.state == _PENDING,
 )
-_ACTIVE_WITH_DUE = Query(
-    WebhookRow,
-    select_row(WebhookRow, webhooks)
+_FIRST_DUE = (
+    select(func.min(webhook_deliveries.c.due_at))
+    .where(webhook_deliveries.c.webhook_id == webhooks.c.webhook_id, *_IS_DUE)
+    .scalar_subquery()
+)
+_DUE = Query(
+    DueWebhookRow,
+    select_row(DueWebhookRow, webhooks, due_at=_FIRST_DUE)
     .join(api_keys, api_keys.c.key_id == webhooks.c.key_id)
-    .where(
-        webhooks.c.paused_at.is_(None),
-        api_keys.c.revoked_at.is_(None),
-        select(_ONE)
-        .select_from(webhook_deliveries)
-        .where(webhook_deliveries.c.webhook_id == webhooks.c.webhook_id, *_IS_DUE)
-        .exists(),
-    ),
+    .where(webhooks.c.paused_at.is_(None), api_keys.c.revoked_at.is_(None), _FIRST_DUE.is_not(None)),
 )
 _SOME_DUE = (
     select(webhook_deliveries.c.webhook_id, webhook_deliveries.c.message_id)
@@ -77,6 +87,8 @@ _TAKE = Command(
     update(webhook_deliveries)
     .where(
         tuple_(webhook_deliveries.c.webhook_id, webhook_deliveries.c.message_id).in_(_SOME_DUE),
+        # Again, for the row as it is once it is locked: a late attempt may be recorded at this moment.
+        *_IS_DUE,
         select(_ONE)
         .select_from(webhooks)
         .where(webhooks.c.webhook_id == _WEBHOOK, webhooks.c.paused_at.is_(None))
@@ -171,22 +183,22 @@ _FIRST_OF_ITS_RUN = ~(
     )
     .exists()
 )
-_ANEW: Final = {"attempts": literal_column("0"), "first_attempt_at": null(), "claim": null()}
+_FROM_THE_FIRST_ATTEMPT: Final = {"attempts": literal_column("0"), "first_attempt_at": null(), "claim": null()}
 _RESTART = Command(
     update(webhook_deliveries)
     .where(webhook_deliveries.c.webhook_id == _WEBHOOK, webhook_deliveries.c.state == _PENDING)
-    .values({**_ANEW, "due_at": case((_FIRST_OF_ITS_RUN, cast(_AT, BigInteger)), else_=null())})
+    .values({**_FROM_THE_FIRST_ATTEMPT, "due_at": case((_FIRST_OF_ITS_RUN, cast(_AT, BigInteger)), else_=null())})
 )
 _REDELIVER = Command(
     update(webhook_deliveries)
     .where(webhook_deliveries.c.webhook_id == _WEBHOOK, webhook_deliveries.c.message_id == _MESSAGE)
-    .values({**_ANEW, "state": _PENDING, "due_at": _AT, "finished_at": null()})
+    .values({**_FROM_THE_FIRST_ATTEMPT, "state": _PENDING, "due_at": _AT, "finished_at": null()})
 )
 
 
-def active_with_due(tx: Tx, at: int) -> list[WebhookRow]:
-    """Returns the active webhooks that have a message to send now."""
-    return tx.all(_ACTIVE_WITH_DUE, at_ms=at)
+def due_webhooks(tx: Tx, until: int) -> list[DueWebhookRow]:
+    """Returns the active webhooks that have a message to send until then."""
+    return tx.all(_DUE, at_ms=until)
 
 
 def claim(tx: Tx, webhook_id: str, claim_id: str, at: int, lapses_at: int, most: int) -> list[ClaimedRow]:
@@ -233,7 +245,8 @@ def retry(tx: Tx, row: ClaimedRow, claim_id: str, next_at: int, *, status: int |
 
 
 def release(tx: Tx, row: ClaimedRow, claim_id: str, at: int) -> None:
-    """Gives a claim back whose attempt was cut short."""
+    """Gives a claim back whose attempt was cut short, to any process."""
+    tx.announce(ANNOUNCED)
     tx.enqueue(_RELEASE, of_webhook_id=row.webhook_id, of_message_id=row.message_id, of_claim=claim_id, at_ms=at)
 
 
@@ -255,10 +268,12 @@ def pause(tx: Tx, webhook_id: str, reason: str, at: int) -> bool:
 
 
 def restart(tx: Tx, webhook_id: str, at: int) -> None:
-    """Has everything that waits be sent from now on, with all attempts anew; under no other change's side."""
+    """Makes everything that waits due now, with all attempts again; no other change may run beside it."""
+    tx.announce(ANNOUNCED)
     tx.enqueue(_RESTART, of_webhook_id=webhook_id, at_ms=at)
 
 
 def redeliver(tx: Tx, webhook_id: str, message_id: str, at: int) -> None:
-    """Has a message be sent once more, with all attempts anew."""
+    """Makes a message due once more, with all attempts again."""
+    tx.announce(ANNOUNCED)
     tx.enqueue(_REDELIVER, of_webhook_id=webhook_id, of_message_id=message_id, at_ms=at)

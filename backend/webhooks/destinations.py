@@ -1,6 +1,7 @@
 """Where messages may be sent: public addresses, and the private networks that the settings allow."""
 
 import ipaddress
+import socket
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -8,6 +9,8 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+# What else counts as global to Python is not allocated, deprecated, or stands for an IPv4 address behind a translator.
+_ALLOCATED: Final = ipaddress.IPv6Network("2000::/3")
 
 
 def networks(ranges: Iterable[str]) -> tuple[Network, ...]:
@@ -18,13 +21,19 @@ def networks(ranges: Iterable[str]) -> tuple[Network, ...]:
 def is_allowed(address: Address, private: Sequence[Network]) -> bool:
     """Returns whether a connection to this address may be made."""
     reached = _reached(address)
-    return is_private(reached, private) or (reached.is_global and not reached.is_multicast)
+    return is_private(reached, private) or _is_public(reached)
 
 
 def is_private(address: Address, private: Sequence[Network]) -> bool:
     """Returns whether the address lies in one of the private networks that the settings allow."""
     reached = _reached(address)
     return any(reached in network for network in private)
+
+
+def _is_public(address: Address) -> bool:
+    if isinstance(address, ipaddress.IPv6Address) and address not in _ALLOCATED:
+        return False
+    return address.is_global and not address.is_multicast
 
 
 def url_problems(text: str, private: Sequence[Network]) -> Iterator[str]:
@@ -53,9 +62,14 @@ def url_problems(text: str, private: Sequence[Network]) -> Iterator[str]:
 
 
 def _literal(host: str) -> Address | None:
+    """Returns the address that a host is, also in the short and numeric forms that are resolved as one: `127.1`."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:
+        pass
+    try:
+        return ipaddress.IPv4Address(socket.inet_aton(host))
+    except (OSError, UnicodeError):
         return None
 
 

@@ -1,6 +1,10 @@
 """What webhooks tell of, and where a message stands, as tables and receivers spell it."""
 
 from enum import StrEnum
+from typing import Final
+
+ANNOUNCED: Final = "webhooks"
+"""What a change announces to the deliverers of all processes if a message may be due with it."""
 
 
 class Event(StrEnum):

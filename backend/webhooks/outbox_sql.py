@@ -23,7 +23,7 @@ from backend.storage.statements import Command
 from backend.storage.tables.keys import api_keys
 from backend.storage.tables.runs import runs
 from backend.storage.tables.webhooks import webhook_deliveries, webhooks
-from backend.webhooks.events import Event
+from backend.webhooks.events import ANNOUNCED, Event
 
 FLAGS: Final[Mapping[Event, Column[int]]] = {
     Event.RUN_ENDED: webhooks.c.run_ended,
@@ -87,4 +87,5 @@ _ADD: Final[Mapping[Event, Command]] = {event: _add(event) for event in Event}
 
 def add_messages(tx: Tx, event: Event, run_id: str, at: int) -> None:
     """Writes the messages of a change of a run, after the change, under the run's lock."""
+    tx.announce(ANNOUNCED)
     tx.enqueue(_ADD[event], of_run_id=run_id, new_message_id=new_id("msg"), at_ms=at)

@@ -98,7 +98,7 @@ class WebhookAdministration:
         return self._services.database.write(work)
 
     def resume(self, webhook_id: str, actor: str) -> WebhookRow:
-        """Delivers again what waits, with all attempts anew; resuming an active webhook changes nothing."""
+        """Delivers again what waits, with all attempts again; resuming an active webhook changes nothing."""
 
         def work(tx: Tx) -> WebhookRow:
             row = found(tx, webhook_id)
@@ -187,11 +187,11 @@ def _events(numbers: Sequence[int]) -> tuple[Event, ...]:
 
 
 def _flags(events: Iterable[Event]) -> dict[str, int]:
-    told = set(events)
+    named = set(events)
     return {
-        "run_ended": int(Event.RUN_ENDED in told),
-        "run_waiting_for_approval": int(Event.RUN_WAITING in told),
-        "run_erased": int(Event.RUN_ERASED in told),
+        "run_ended": int(Event.RUN_ENDED in named),
+        "run_waiting_for_approval": int(Event.RUN_WAITING in named),
+        "run_erased": int(Event.RUN_ERASED in named),
     }
 
 

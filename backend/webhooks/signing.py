@@ -10,8 +10,7 @@ from standardwebhooks import Webhook
 
 from backend import json_text
 from backend.clock import to_text
-from backend.storage.tables.webhooks import WebhookRow
-from backend.webhooks.delivery_sql import ClaimedRow
+from backend.webhooks.delivery_sql import ClaimedRow, DueWebhookRow
 
 _PREFIX: Final = "whsec_"
 _SECRET_BYTES: Final = 32
@@ -22,7 +21,7 @@ def new_secret() -> str:
     return _PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
 
 
-def valid_secrets(webhook: WebhookRow, at: int) -> tuple[str, ...]:
+def valid_secrets(webhook: DueWebhookRow, at: int) -> tuple[str, ...]:
     """Returns the secrets to sign with: the present one, and the one before during their overlap."""
     if webhook.previous_secret is None or (webhook.previous_secret_expires_at or 0) <= at:
         return (webhook.secret,)

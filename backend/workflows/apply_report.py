@@ -8,7 +8,7 @@ from backend.capabilities import Capabilities
 from backend.secrets import how_to_set
 from backend.storage.database import Tx
 from backend.workflows import resources_sql, sql, versions_sql
-from backend.workflows.manifests.kinds import MANIFEST_KINDS, RESOURCE_KINDS
+from backend.workflows.manifests.kind_names import MANIFEST_KINDS, RESOURCE_KINDS
 from backend.workflows.pins import resources_of_version
 from backend.workflows.readiness import readiness, secrets_of
 from backend.workflows.service import Applied

@@ -7,12 +7,12 @@ import grpc
 
 from backend.audit import sql as audit
 from backend.environments import sql as builds_sql
+from backend.environments.lock import lock_digest
 from backend.paging import Paging
 from backend.rpc.interceptors import caller_of
 from backend.services import Services
 from backend.storage.database import Tx
 from backend.workflows.environments_sql import EnvironmentRow, environments
-from backend.workflows.locking import lock_digest
 from backend.workflows.readiness import package_reasons
 from backend.workflows.resource_reads import named_resource
 from backend.workflows.revision_sql import touch

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +13,8 @@ from backend.json_text import canonical
 from backend.storage.database import Database
 from backend.workflows import resources_sql
 from backend.workflows.manifests.loader import Manifest, ManifestText, refused
-from backend.workflows.manifests.nodes import read_documents
 from backend.workflows.manifests.packages import all_packages
+from backend.workflows.manifests.yaml_reader import read_documents
 
 LOCKED = ("interpreter", "lock", "versions")
 """Fields of `python` that locking adds: what it was locked for, the lock's digest, and its packages."""
@@ -60,12 +60,6 @@ def lock_packages(
     if problems:
         raise refused(problems)
     return locked
-
-
-def lock_digest(definition: Mapping[str, Any]) -> str | None:
-    """Returns the digest of an environment's lock; None if it has no packages."""
-    python = definition.get("python")
-    return python["lock"] if python else None
 
 
 def _locked(

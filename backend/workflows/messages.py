@@ -8,9 +8,7 @@ from google.protobuf.duration_pb2 import Duration
 from backend import json_text
 from backend.clock import HOUR_MS
 from backend.storage.tables.workflows import WorkflowRow
-from backend.workflows.apply_report import Report
-from backend.workflows.difference import difference
-from backend.workflows.manifests.kinds import MANIFEST_KINDS
+from backend.workflows.manifests.kind_names import MANIFEST_KINDS
 from backend.workflows.pii_policy import Policy
 from backend.workflows.readiness import Definition
 from backend.workflows.terms import WorkflowTerms
@@ -92,28 +90,6 @@ def version_resource_message(pin: Pin) -> workflows_pb2.VersionResource:
     """An agent or environment of a workflow version."""
     kind = MANIFEST_KINDS[pin.kind]
     return workflows_pb2.VersionResource(kind=kind, name=pin.name, id=pin.resource_id, version=pin.version)
-
-
-def applied_message(report: Report, *, dry_run: bool) -> workflows_pb2.AppliedResource:
-    """What became of a manifest, or would become of it in a dry run, whose new ids are not kept."""
-    one = report.applied
-    changes = ""
-    if report.before is not None and report.after is not None:
-        title = f"{one.kind} {one.name}, version"
-        heads = f"{title} {one.previous_version}", f"{title} {one.version}"
-        changes = difference(report.before, report.after, heads)
-    return workflows_pb2.AppliedResource(
-        kind=one.kind,
-        name=one.name,
-        id="" if dry_run and one.previous_version is None else one.id,
-        version=one.version,
-        outcome=one.outcome,
-        changed_resources=one.changed_resources,
-        previous_version=one.previous_version,
-        difference=changes,
-        not_ready=report.not_ready,
-        warnings=report.warnings,
-    )
 
 
 def parameter_message(declaration: Definition) -> workflows_pb2.Parameter:

@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Final
 
 from backend.environments import sql as environments
+from backend.environments.lock import lock_digest
 from backend.storage.database import Tx
 from backend.workflows import resources_sql, versions_sql
-from backend.workflows.locking import lock_digest
 from backend.workflows.readiness import Definition, Resource, ResourceKey, referred_resources
 from backend.workflows.versions_sql import Pin, PinnedRow, Pins
 

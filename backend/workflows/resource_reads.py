@@ -10,7 +10,7 @@ from backend.paging import Paging
 from backend.services import Services
 from backend.storage.database import Tx
 from backend.workflows import resources_sql, sql, versions_sql
-from backend.workflows.manifests.kinds import MOST_OF_A_KIND
+from backend.workflows.manifests.kind_names import MOST_OF_A_KIND
 from backend.workflows.readiness import referred_resources
 from backend.workflows.resources_sql import ListedRow, ResourceRow
 from contract.times import to_timestamp

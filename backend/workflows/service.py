@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from backend.audit import sql as audit
 from backend.environments import sql as environments
+from backend.environments.lock import lock_digest
 from backend.storage.database import Tx
 from backend.storage.tables.workflows import WorkflowRow
 from backend.workflows import resources_sql, sources_sql, sql, versions_sql
 from backend.workflows.agent_source import archive_of
-from backend.workflows.locking import lock_digest
-from backend.workflows.manifests.kinds import MANIFEST_KINDS, MOST_OF_A_KIND, RESOURCE_KINDS
+from backend.workflows.manifests.kind_names import MANIFEST_KINDS, MOST_OF_A_KIND, RESOURCE_KINDS
 from backend.workflows.manifests.loader import Manifest, refused
 from backend.workflows.pins import CurrentPins, changed_pins, pinned_names
 from backend.workflows.versions_sql import Pins

@@ -19,34 +19,20 @@ from backend.storage.database import Tx
 from backend.storage.tables.workflows import WorkflowRow
 from backend.workflows import resources_sql, sql, versions_sql
 from backend.workflows.access import access_of
-from backend.workflows.apply_report import Report, reports
 from backend.workflows.graph_queries import answer, knowledge_graph_message
-from backend.workflows.locking import lock_packages
-from backend.workflows.manifests.attachments import Attachments
-from backend.workflows.manifests.loader import ManifestText, load_manifests
 from backend.workflows.messages import (
     STATUSES,
-    applied_message,
     parameter_message,
     version_resource_message,
     workflow_message,
 )
 from backend.workflows.resource_reads import named_resource, resource_definition, resource_page
-from backend.workflows.service import apply_manifests
 from backend.workflows.terms import WorkflowTerms
 from backend.workflows.terms_cache import load_terms
 from contract.times import to_timestamp
 from workflow_api.v1 import errors_pb2, workflows_pb2, workflows_pb2_grpc
 
 _SETTABLE: Final = {STATUSES[name]: name for name in ("active", "inactive")}
-
-
-class _TakenBackError(Exception):
-    """Ends the transaction of a dry run, with what it would have done."""
-
-    def __init__(self, found: list[Report]) -> None:
-        super().__init__()
-        self.reports = found
 
 
 class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
@@ -110,36 +96,10 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         self, request: workflows_pb2.ApplyManifestsRequest, context: grpc.ServicerContext
     ) -> workflows_pb2.ApplyManifestsResponse:
         """Applies all files, or nothing; a dry run applies them in a transaction that is taken back."""
-        files = [
-            ManifestText(
-                file.name, file.content, Attachments({each.path: each.content for each in file.attached_files})
-            )
-            for file in request.files
-        ]
-        manifests = load_manifests(files, self._services.schemas.manifest_checks())
-        manifests = lock_packages(
-            self._services.database, self._packages, manifests, files, upgrade=request.upgrade_packages
-        )
-        actor = caller_of(context).audit_name
-        now = self._services.clock()
-        capabilities = self._services.capabilities
+        # Manifests are applied rarely: a start of the service does without what reads them.
+        from backend.workflows.applying import apply_files
 
-        def work(tx: Tx) -> list[Report]:
-            applied = apply_manifests(tx, manifests, now=now, actor=actor)
-            found = reports(tx, applied, capabilities, definitions=request.dry_run)
-            if request.dry_run:
-                raise _TakenBackError(found)
-            return found
-
-        try:
-            done = self._services.database.write(work)
-        except _TakenBackError as taken_back:
-            done = taken_back.reports
-        if not request.dry_run:
-            self._packages.wake()
-        return workflows_pb2.ApplyManifestsResponse(
-            items=[applied_message(one, dry_run=request.dry_run) for one in done]
-        )
+        return apply_files(self._services, self._packages, request, caller_of(context).audit_name)
 
     def UpdateWorkflowStatus(
         self, request: workflows_pb2.UpdateWorkflowStatusRequest, context: grpc.ServicerContext

@@ -6,18 +6,13 @@ from typing import Any, Final
 
 from backend.capabilities import NO_CAPABILITIES, Capabilities
 from backend.errors import ApiError
-from backend.workflows.manifests.kinds import ENVIRONMENT
+from backend.workflows.manifests.defaults import DEFAULT_ENVIRONMENT
 from backend.workflows.pii_policy import Policy
 from backend.workflows.readiness import Definition, Resources, readiness
 from workflow_api.v1 import errors_pb2
 
 AGENT: Final = "agent"
 APPROVAL: Final = "approval"
-
-DEFAULT_ENVIRONMENT: Final[Definition] = {
-    name: field.default for name, field in ENVIRONMENT.fields.items() if name != "name"
-}
-"""Environment of a step that names none, or one that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)

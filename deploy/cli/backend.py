@@ -7,7 +7,7 @@ from deploy.cli.options import Config, Data, GrpcListen, Json
 from deploy.cli.output.printing import print_ready
 from deploy.config.source import read_settings
 from deploy.serve.lifecycle import default_data, prepare_process, run_until_stopped
-from deploy.serve.metrics_server import serving_metrics
+from deploy.serve.metrics import serving_metrics
 
 
 def command(data: Data = None, grpc: GrpcListen = None, config: Config = None, as_json: Json = False) -> None:

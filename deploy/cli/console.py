@@ -9,7 +9,7 @@ from deploy.cli.options import GRPC_VARIABLE, Config, Json, backend_address, lis
 from deploy.cli.output.printing import print_ready
 from deploy.config.source import read_settings
 from deploy.serve.lifecycle import prepare_process
-from deploy.serve.metrics_server import serving_metrics
+from deploy.serve.metrics import serving_metrics
 
 
 def command(

@@ -4,11 +4,12 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import Annotated, Final
 
 import typer
 
+from deploy.cli.option_values import PlainCommand, PlainGroup
 from deploy.cli.output.terminal import printable
 from deploy.failures import CommandFailed
 from deploy.garbage import pause_collection, resume_collection
@@ -33,7 +34,7 @@ class CommandModule:
 
 
 COMMANDS: Final = (
-    CommandModule("serve", "Serve everything in one process."),
+    CommandModule("serve", "Serve everything by one command."),
     CommandModule("run", "Run a workflow from a file here, without a server."),
     CommandModule("edge", "Serve only the HTTP API, with a backend in another process."),
     CommandModule("console", "Serve only the web console, with a backend in another process."),
@@ -105,19 +106,29 @@ def command_line(wanted: Sequence[str]) -> typer.Typer:
     Importing every command would delay each command, and the help, by the import of gRPC.
     """
     # Without markup mode typer leaves rich out of help and errors, which halves the start of the command.
-    app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
+    app = typer.Typer(
+        cls=PlainGroup,
+        add_completion=False,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
     app.callback()(_root)
     for module in COMMANDS:
         command = module.load() if module.name in wanted else _not_imported
         if isinstance(command, typer.Typer):
-            app.add_typer(command, name=module.name, help=module.help, no_args_is_help=True)
+            for below in command.registered_commands:
+                below.cls = PlainCommand
+            app.add_typer(command, name=module.name, cls=PlainGroup, help=module.help, no_args_is_help=True)
         else:
-            app.command(module.name, help=module.help)(command)
+            app.command(module.name, cls=PlainCommand, help=module.help)(command)
     return app
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib import metadata
+
         print(metadata.version("workflow-api"))
         raise typer.Exit
 

@@ -2,12 +2,14 @@
 
 import sys
 import uuid
+from collections import deque
+from collections.abc import Iterable
 from typing import Annotated, Any, Final
 
 import typer
 
 from deploy.cli.following.failure_logs import FAILED, show_log
-from deploy.cli.following.follower import all_events, interruptible
+from deploy.cli.following.follower import interruptible, watched_events
 from deploy.cli.following.run_progress import RunProgress
 from deploy.cli.option_names import START_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc, Workflow
@@ -88,25 +90,27 @@ def start_request(
 
 def wait_for(backend: Backend, run: runs_pb2.Run, *, quiet: bool) -> runs_pb2.Run:
     """Follows a run to its end and returns it as it ended; shows its steps unless `quiet`."""
-    latest = [run]
     run_id = run.summary.run_id
     with interruptible() as check:
-        events = all_events(backend, run_id, check, on_run=lambda run: latest.__setitem__(0, run))
+        events = watched_events(backend, run_id, check)
         if quiet:
-            for _ in events:
-                pass
-            return latest[0]
-        print(run_id, file=sys.stderr)
-        progress = RunProgress([step["step"] for step in steps_of(backend, run_id)])
-        with progress.shown():
-            for event in events:
-                progress.on_event(event)
-                if event["type"] == FAILED:
-                    show_log(backend, run_id, event, progress)
-                if event["type"] == _ASKS:
-                    progress.write(_approval_line(event))
-            progress.on_steps(steps_of(backend, run_id))
-    return latest[0]
+            deque(events, maxlen=0)
+        else:
+            _show(backend, run_id, events)
+    return backend.call(backend.runs.GetRun, runs_pb2.GetRunRequest(run_id=run_id))
+
+
+def _show(backend: Backend, run_id: str, events: Iterable[Record]) -> None:
+    print(run_id, file=sys.stderr)
+    progress = RunProgress([step["step"] for step in steps_of(backend, run_id)])
+    with progress.shown():
+        for event in events:
+            progress.on_event(event)
+            if event["type"] == FAILED:
+                show_log(backend, run_id, event, progress)
+            if event["type"] == _ASKS:
+                progress.write(_approval_line(event))
+        progress.on_steps(steps_of(backend, run_id))
 
 
 def opened(backend: Backend, run: runs_pb2.Run) -> runs_pb2.Run:

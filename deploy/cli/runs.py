@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
-from deploy.cli.following.follower import all_events, interruptible
+from deploy.cli.following.follower import interruptible, watched_events
 from deploy.cli.option_names import LIST_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, RunId, Utc, read_option
 from deploy.cli.output.printing import Column, Record, print_json, print_json_line, print_line, print_table
@@ -106,7 +106,7 @@ def events(
     with option_names(LIST_OPTIONS), connected(grpc) as backend:
         if follow:
             with interruptible() as check:
-                for event in all_events(backend, run_id, check):
+                for event in watched_events(backend, run_id, check):
                     print_event(event, as_json=as_json)
             return
         request = runs_pb2.ListRunEventsRequest(run_id=run_id, segment=segment, after_seq=after_seq, page_size=limit)

@@ -1,7 +1,8 @@
-"""`workflow-api serve`: everything in one process."""
+"""`workflow-api serve`: everything by one command."""
 
 import os
 import socket
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -39,31 +40,46 @@ def command(
             help="Where the web console listens; off by default, but with --demo.",
         ),
     ] = None,
+    edges: Annotated[
+        str | None,
+        typer.Option(
+            "--edges",
+            metavar="N",
+            help="Serve the HTTP API by so many processes of their own, 1 to 16; 0, the default, by this one.",
+        ),
+    ] = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Serve everything in one process. SIGTERM and SIGINT stop it gracefully."""
+    """Serve everything, in one process unless --edges is given. SIGTERM and SIGINT stop it gracefully."""
     given = {"data": data and str(data), "edge.http": http, "backend.grpc": grpc, "console.listen": console}
+    given["serve.edges"] = edges
     settings = read_settings(os.environ, config=config, given=given)
     if demo and settings.console.listen is None:
         given["console.listen"] = str(_free_console_address())
         settings = read_settings(os.environ, config=config, given=given)
     if settings.edge.processes > 1:
         raise CommandFailed(
-            "`workflow-api serve` is one process: set edge.processes to 1, or serve the parts apart with "
-            "`workflow-api backend` and `workflow-api edge`.",
+            "edge.processes is for `workflow-api edge`: set it to 1, and serve.edges (`--edges`) to the number of edge "
+            "processes of `workflow-api serve`.",
             code="invalid_settings",
         )
     prepare_process(settings)
     folder = settings.data or default_data(os.environ, demo=demo)
 
-    with collection_paused():
-        from deploy.serve.embedded import serve_embedded
-
     def on_ready(ready: "Ready") -> None:
         announce(ready, settings.admin.backend_tls if demo else None, as_json=as_json)
 
-    serve_embedded(settings, folder, on_ready)
+    with ExitStack() as stack:
+        with collection_paused():
+            open_sandbox = None
+            if settings.runtime.engine == "local":
+                from deploy.serve.early_sandbox import early_sandbox
+
+                open_sandbox = stack.enter_context(early_sandbox(settings.runtime.sandbox))
+
+            from deploy.serve.embedded import serve_embedded
+        serve_embedded(settings, folder, on_ready, open_sandbox)
 
 
 def announce(ready: "Ready", demo: ClientTls | None, *, as_json: bool) -> None:

@@ -114,6 +114,13 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
+class Serve:
+    """All parts started by one command."""
+
+    edges: int = field(default=0, metadata={CHECK: between(0, 16)})
+
+
+@dataclass(frozen=True, slots=True)
 class Console:
     """The web console."""
 
@@ -246,6 +253,7 @@ class Settings:
     data: Path | None = None
     deployment_id: str = field(default=_BACKEND.deployment_id, metadata={CHECK: deployment_id})
     log_level: str = field(default="warning", metadata={CHECK: one_of("debug", "info", "warning", "error")})
+    serve: Serve = field(default_factory=Serve)
     edge: Edge = field(default_factory=Edge)
     console: Console = field(default_factory=Console)
     backend: Backend = field(default_factory=Backend)
@@ -266,7 +274,7 @@ def edge_settings(settings: Settings) -> EdgeSettings:
     """Returns the settings of the edge."""
     edge = settings.edge
     same = {name: getattr(edge, name) for name in Edge.__slots__ if name in EdgeSettings.__slots__}
-    return EdgeSettings(host=edge.http.host, port=edge.http.port, shared_port=edge.processes > 1, **same)
+    return EdgeSettings(host=edge.http.host, port=edge.http.port, **same)
 
 
 def console_settings(settings: Settings, listen: Address) -> ConsoleSettings:

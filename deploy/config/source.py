@@ -1,6 +1,5 @@
 """Reads the settings from a TOML file, the environment and the command line, each overriding the ones before."""
 
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
@@ -15,8 +14,10 @@ from deploy.failures import CommandFailed
 PREFIX: Final = "WORKFLOW_API_"
 CONFIG_VARIABLE: Final = "WORKFLOW_API_CONFIG"
 
-# Variables with our prefix that are no settings: the settings file, the backend of administrators, and those of tests.
-_RESERVED: Final = frozenset({CONFIG_VARIABLE, "WORKFLOW_API_GRPC"})
+# Variables with our prefix that are no settings: the settings file, the backend of administrators, the Python client's,
+# and those of tests.
+_CLIENT: Final = frozenset({"WORKFLOW_API_URL", "WORKFLOW_API_KEY", "WORKFLOW_API_EXTERNAL_ID"})
+_RESERVED: Final = frozenset({CONFIG_VARIABLE, "WORKFLOW_API_GRPC", *_CLIENT})
 _RESERVED_PREFIX: Final = "WORKFLOW_API_TEST_"
 _BOOLEANS: Final = {"true": True, "false": False}
 
@@ -154,6 +155,8 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 
 def _toml(path: Path) -> dict[str, object]:
+    import tomllib
+
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

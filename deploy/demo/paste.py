@@ -22,9 +22,10 @@ DEFAULT_GRPC: Final = str(addresses.DEFAULT_GRPC)
 
 _CREDENTIALS: Final = '-H "Authorization: Bearer $KEY" -H "X-Service-Key-External-Id: $EXTERNAL_ID"'
 _CURL: Final = "curl -sS --fail-with-body"
-# Callers poll a run at most every 5 seconds. (contract 14.2)
-_POLL_SECONDS: Final = 5
-_MOST_POLLS: Final = 120
+# Each answer is held until something changes; the pause is for a key that may hold no more of them.
+_HELD_SECONDS: Final = 30
+_PAUSE_SECONDS: Final = 1
+_MOST_POLLS: Final = 60
 _TERMINAL: Final = "completed|failed|cancelled"
 
 
@@ -134,10 +135,9 @@ def _get(path: str, end: str = " -w '\\n'") -> str:
 
 def _wait_for(statuses: str) -> str:
     """Returns a line that fails after a time; in a script that ends it, in a shell that it is pasted to it does not."""
-    call = _get("/runs/$RUN", end="")
-    told = f'echo "$RUN takes longer than {_MOST_POLLS * _POLL_SECONDS // 60} minutes" >&2'
-    late = f"{{ {told}; unset LEFT; false; break; }}"
-    polls = f"[ $((LEFT=${{LEFT:-{_MOST_POLLS}}}-1)) -gt 0 ] || {late}; sleep {_POLL_SECONDS}"
+    call = _get(f"/runs/$RUN?wait_seconds={_HELD_SECONDS}", end="")
+    late = '{ echo "$RUN takes too long" >&2; unset LEFT; false; break; }'
+    polls = f"[ $((LEFT=${{LEFT:-{_MOST_POLLS}}}-1)) -gt 0 ] || {late}; sleep {_PAUSE_SECONDS}"
     return f"""until {call} | grep -E '"status":"({statuses})"'; do {polls}; done; unset LEFT"""
 
 

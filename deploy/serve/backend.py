@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final
 
 from backend.bootstrap import Backend
-from backend.sandbox import SandboxUnavailableError
+from backend.sandbox import Sandbox, SandboxUnavailableError
 from backend.secrets import SecretError
 from backend.storage.database import DatabaseUnavailableError
 from backend.storage.factory import DataFolderError
@@ -38,9 +38,14 @@ def startup_failures() -> Iterator[None]:
 
 @asynccontextmanager
 async def running_backend(
-    settings: Settings, data: Path, metrics: MetricsRegistry
+    settings: Settings,
+    data: Path,
+    metrics: MetricsRegistry,
+    open_sandbox: Callable[[], Sandbox] | None = None,
 ) -> AsyncIterator[tuple[Backend, GrpcAddress]]:
     """Runs the services and the runtime; yields the backend and its gRPC address.
+
+    `open_sandbox` hands a sandbox over that is chosen already.
 
     Raises:
         CommandFailed: the data folder, the database, the bucket for objects, the sandbox, the certificate or the gRPC
@@ -51,7 +56,7 @@ async def running_backend(
     if settings.runtime.network == "full" and credentials is None and isinstance(address, Address):
         _LOG.warning("Steps with `network: full` can administer this deployment over %s: see docs/security.md", address)
     with startup_failures():
-        backend = Backend(backend_settings(settings, data))
+        backend = Backend(backend_settings(settings, data), open_sandbox=open_sandbox)
     with metrics.registered(backend.measured):
         try:
             with startup_failures():

@@ -1,7 +1,7 @@
 """One of several edge processes.
 
-It reads its settings from standard input and writes to standard output that it serves. After that each byte on standard
-input asks for its metrics, and the end of standard input for its own end.
+It reads its settings, and what it has inherited, from standard input and writes to standard output that it serves.
+After that each byte on standard input asks for its metrics, and the end of standard input for its own end.
 """
 
 import json
@@ -16,12 +16,15 @@ from deploy.config.settings import Settings
 from deploy.failures import CommandFailed
 from deploy.serve.lifecycle import prepare_process
 from deploy.serve.prometheus import process_metrics
+from edge.shared_memory.share import ShareFiles
 from telemetry import MetricsRegistry
 
 
 def main() -> None:
     """Serves until SIGTERM, or until the parent process is gone."""
-    settings: Settings = pickle.load(sys.stdin.buffer)  # noqa: S301 - what the parent wrote
+    settings: Settings
+    files: ShareFiles
+    settings, files, *to_backend = pickle.load(sys.stdin.buffer)  # noqa: S301 - what the parent wrote
     prepare_process(settings)
     metrics = MetricsRegistry()
     threading.Thread(target=_answer_parent, args=(metrics,), daemon=True).start()
@@ -30,7 +33,7 @@ def main() -> None:
 
     try:
         with metrics.registered(partial(process_metrics, "edge")):
-            serve_edge(settings, lambda base_address: _send(base_address=base_address), metrics)
+            serve_edge(settings, lambda base_address: _send(base_address=base_address), metrics, files, *to_backend)
     except CommandFailed as failed:
         _send(code=failed.code, message=failed.message)
         sys.exit(1)

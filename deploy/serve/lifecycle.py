@@ -28,6 +28,8 @@ _UMASK: Final = 0o077
 
 # Files that a process opens besides connections: the database, steps, objects, the other parts.
 _OTHER_FILES: Final = 512
+_YOUNG_OBJECTS: Final = 10_000
+"""Objects made and not freed again, after which the garbage collector looks for cycles."""
 _MIN_CONNECTIONS: Final = 16
 
 _LOG = logging.getLogger(__name__)
@@ -88,10 +90,12 @@ def freeze_startup_objects() -> None:
     """Exempts the objects that exist now from garbage collection.
 
     A request body of many small values triggers a collection, and scanning the whole process took longer than parsing
-    the body.
+    the body. Later ones examine objects only when more of them live than 32 requests have at once: scanning those again
+    and again was a twelfth of a start's time on the event loop. (`python -m benchmarks`: POST start.)
     """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(_YOUNG_OBJECTS)
 
 
 def bind_failure(error: OSError, address: Address, what: str = "HTTP") -> CommandFailed:

@@ -4,17 +4,13 @@ import logging
 import socket
 import socketserver
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any, Final, Self
 
 from deploy.config.addresses import Address
-from deploy.config.settings import Settings
 from deploy.serve.lifecycle import bind_failure
-from deploy.serve.prometheus import exposition, process_metrics
+from deploy.serve.prometheus import exposition
 from telemetry import MetricsRegistry
 
 PATH: Final = "/metrics"
@@ -23,25 +19,6 @@ _REQUEST_TIMEOUT_SECONDS: Final = 5.0
 _CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 _LOG = logging.getLogger(__name__)
-
-
-@contextmanager
-def serving_metrics(settings: Settings, part: str | None) -> Iterator[MetricsRegistry]:
-    """Serves a registry's metrics where `metrics.listen` is set; yields the registry, for parts to register with.
-
-    `part` is the name of this process in its own metrics; None leaves those out.
-
-    Raises:
-        CommandFailed: the address cannot be bound.
-    """
-    registry = MetricsRegistry()
-    if settings.metrics.listen is None:
-        yield registry
-        return
-    own = registry.registered(partial(process_metrics, part)) if part else nullcontext()
-    with own, MetricsServer(settings.metrics.listen, registry) as server:
-        registry.url = server.url
-        yield registry
 
 
 class MetricsServer(socketserver.ThreadingMixIn, socketserver.TCPServer):

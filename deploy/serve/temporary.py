@@ -45,7 +45,6 @@ def temporary_deployment(
             engine="local",
             deployment_id="local",
             objects=ObjectSettings(),
-            empty_databases=cache,
             drain_seconds=0.0,
             packages=replace(
                 own.packages, folder=own.packages.folder or cache / "packages", lock_seconds=_LOCK_SECONDS

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib import import_module
 from pathlib import Path
 
 from backend.bootstrap import Worker
@@ -23,6 +24,8 @@ async def running_worker(settings: Settings, data: Path, metrics: MetricsRegistr
     with metrics.registered(worker.measured):
         try:
             with startup_failures():
+                # What executes runs, before several threads would import it for their first ones.
+                import_module("backend.runtime.execution.segment")
                 # In another thread: DBOS would run on the event loop of this one.
                 await asyncio.to_thread(worker.start)
             yield

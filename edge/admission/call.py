@@ -1,5 +1,6 @@
 """One call on its way through admission."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from edge.admission.keyring import Key, Keyring
@@ -19,6 +20,7 @@ class AdmissionDeps(NamedTuple):
     address_of: AddressReader
     body_seconds: float
     cpu_gate: CpuGate
+    clock: Callable[[], int]
 
 
 class Call:

@@ -25,6 +25,8 @@ class PreflightAnswered(Exception):  # noqa: N818 - ends the checks, and is no e
 def body_is_bounded(call: Call) -> Awaitable[None] | None:
     """Refuses a declared length before a byte is read; a body without one is read until it exceeds the bound."""
     request = call.request
+    if request.bodiless:
+        return None
     request.check_framing()
     request.invite_body()
     return _read_body(call) if request.chunked else None
@@ -83,7 +85,8 @@ def hour_is_allowed(call: Call) -> None:
 async def rate_limit_is_kept(call: Call) -> None:
     """Counts the call, and refuses it when the key's minute is full."""
     key = call.key
-    window = call.window = await call.deps.limiter.count(key.key_id, key.rate_limit, call.now_ms)
+    # Not the minute in which it began: one whose body came slowly would begin that minute again, for all keys.
+    window = call.window = await call.deps.limiter.count(key.key_id, key.rate_limit, call.deps.clock())
     if window.full:
         wait = window.reset_seconds
         seconds = "1 second" if wait == 1 else f"{wait} seconds"

@@ -6,16 +6,21 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
 from typing import Any, Final, Protocol
 
 from google.protobuf.message import Message
 
 from edge.channel import LONGEST_STREAM_SECONDS, Messages, Metadata
 from edge.channel.context import InProcessContext
+from edge.channel.pending_calls import Begun, PendingCalls
+from edge.channel.thread_calls import ThreadCalls
 from edge.errors import Refusal
 
 _LOG = logging.getLogger(__name__)
 _END: Final = object()
+# How often a stream that pauses looks for itself whether it must read, or end.
+_CHECK_SECONDS: Final = 10.0
 
 
 class Handler(Protocol):
@@ -31,32 +36,90 @@ class Handler(Protocol):
         """Returns whether it reads only a few rows by their keys: it is called on the event loop itself."""
         ...
 
+    @property
+    def page_read(self) -> bool:
+        """Returns whether it reads only pages of rows: with many threads such calls would hold one another up."""
+        ...
+
+    @property
+    def steps(self) -> Callable[[Any, Any], Any] | None:
+        """Returns `call` of a stream with its pauses among its messages; None where it has none."""
+        ...
+
+    @property
+    def begin(self) -> Callable[[Any, Any], Begun] | None:
+        """Returns `call` for an event loop, which returns before the commit; None where there is none."""
+        ...
+
+    @property
+    def recall(self) -> Callable[[Any, Metadata], Message | None] | None:
+        """Returns what gives the answer at once where it is known; None for an RPC whose answers never are."""
+        ...
+
+    @property
+    def anew(self) -> Callable[[Any, Any], Any] | None:
+        """Returns `call` for after `recall`; None where there is no `recall`."""
+        ...
+
+    @property
+    def quick(self) -> Callable[[Any], bool] | None:
+        """Returns what says of a request whether the event loop may call `begin` with it."""
+        ...
+
+
+class Pause(Protocol):
+    """What a stream waits for."""
+
+    def call_back(self, action: Callable[[], None]) -> None:
+        """Calls the action once it is there, from any thread."""
+        ...
+
+    def wake(self) -> None:
+        """Lets the stream go on without it."""
+        ...
+
 
 class InProcessChannel:
-    """A `Channel` that calls handlers directly: point reads on the event loop, everything else on threads.
+    """A `Channel` that calls handlers directly: point reads on the event loop, most else on threads.
 
-    A stream is pulled message by message, so that a slow reader holds neither a thread nor a queue of messages. Few
-    threads do that, of which one follows the keys and one the changes of runs: with 16 the event loop waited 25 times
-    as long for its own turn while 50 zips were made.
+    An answer that is known costs neither.
+
+    A change that can wait for its commit without a thread begins on the event loop, too, if it is quick.
+
+    Pages are read by few threads: more of them only wait for the interpreter's lock, and for one another.
+
+    A stream is pulled message by message, so that a slow reader holds neither a thread nor a queue of messages, and one
+    that pauses holds no thread. Few threads do that, of which one follows the keys and one the changes of runs: with 16
+    the event loop waited 25 times as long for its own turn while 50 zips were made.
     """
 
-    def __init__(self, handlers: Mapping[str, Handler], *, threads: int = 16, stream_threads: int = 5) -> None:
+    def __init__(
+        self, handlers: Mapping[str, Handler], *, threads: int = 16, read_threads: int = 2, stream_threads: int = 5
+    ) -> None:
         self._handlers = handlers
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="edge-call")
+        self._threads = ThreadCalls(threads, "edge-call")
+        self._read_threads = ThreadCalls(read_threads, "edge-read")
+        self._pending = PendingCalls()
         self._stream_threads = ThreadPoolExecutor(stream_threads, thread_name_prefix="edge-stream")
         self._streams: set[InProcessContext] = set()
 
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
         """Returns the answer of a unary RPC; see `Channel`."""
         handler = self._handlers[rpc]
+        if handler.recall is not None:
+            known = handler.recall(request, metadata)
+            if known is not None:
+                return known
         context = InProcessContext(metadata, seconds)
         try:
+            call = handler.anew or handler.call
             if handler.point_read:
-                answer: Message = handler.call(request, context)
+                answer: Message = call(request, context)
+            elif handler.begin is not None and handler.quick is not None and handler.quick(request):
+                answer = await self._pending.answer(handler.begin(request, context), seconds)
             else:
-                loop = asyncio.get_running_loop()
-                async with asyncio.timeout(seconds):
-                    answer = await loop.run_in_executor(self._threads, handler.call, request, context)
+                threads = self._read_threads if handler.page_read else self._threads
+                answer = await threads.run(partial(call, request, context), seconds)
         except TimeoutError:
             context.cancel()
             raise Refusal("runtime_unreachable") from None
@@ -73,19 +136,25 @@ class InProcessChannel:
         """Yields the messages of a server-streaming RPC; see `Channel`."""
         context = InProcessContext(metadata, LONGEST_STREAM_SECONDS)
         loop = asyncio.get_running_loop()
-        messages: Iterator[Message] = self._handlers[rpc].call(request, context)
+        handler = self._handlers[rpc]
+        messages: Iterator[Message | Pause] = (handler.steps or handler.call)(request, context)
         # One context for all steps of the generator, whichever thread takes them.
         step: Callable[..., Any] = copy_context().run
         taken: asyncio.Future[Any] | None = None
         self._streams.add(context)
         try:
+            until = loop.time() + seconds
             while True:
                 taken = loop.run_in_executor(self._stream_threads, step, next, messages, _END)
-                async with asyncio.timeout(min(seconds, context.time_remaining())):
+                async with asyncio.timeout_at(min(until, loop.time() + context.time_remaining())):
                     message = await asyncio.shield(taken)
-                if message is _END:
-                    break
+                    if message is _END:
+                        break
+                    if not isinstance(message, Message):
+                        await _waited(message)
+                        continue
                 yield message
+                until = loop.time() + seconds
         except TimeoutError:
             raise Refusal("runtime_unreachable") from None
         except Exception as error:
@@ -110,5 +179,24 @@ class InProcessChannel:
         """Ends every stream and shuts the threads down."""
         for context in tuple(self._streams):
             context.cancel()
-        self._threads.shutdown(wait=False)
+        self._threads.close()
+        self._read_threads.close()
         self._stream_threads.shutdown(wait=False)
+
+
+async def _waited(pause: Pause) -> None:
+    """Waits for a pause without a thread."""
+    loop = asyncio.get_running_loop()
+    over = asyncio.Event()
+
+    def call_back() -> None:
+        loop.call_soon_threadsafe(over.set)
+
+    pause.call_back(call_back)
+    try:
+        await asyncio.wait_for(over.wait(), _CHECK_SECONDS)
+    except TimeoutError:
+        return
+    finally:
+        # What is called back later finds no loop any more.
+        pause.wake()

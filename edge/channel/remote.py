@@ -17,6 +17,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from contract.metadata import STATUS_TRAILER
 from edge.channel import LONGEST_STREAM_SECONDS, Messages, Metadata
+from edge.channel.gathered_reads import READ_MANY, GatheredReads, NotServedError
 from edge.channel.trailer import refusal_from_trailer
 from edge.errors import Refusal
 from edge.services import METHODS
@@ -55,6 +56,8 @@ _NONE_REACHED: Final = grpc.ChannelConnectivity.TRANSIENT_FAILURE
 _UNANSWERED: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED})
 # A backend that stops cancels what reaches it from then on; the next connection may lead to another backend.
 _STOPPED: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
+# Of an earlier release, or with a database server; or the edge's certificate is given each read by itself.
+_NOT_SERVED: Final = frozenset({grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.PERMISSION_DENIED})
 _REPEATABLE: Final = frozenset(
     rpc for rpc, method in METHODS.items() if method.GetOptions().idempotency_level != MethodOptions.IDEMPOTENCY_UNKNOWN
 )
@@ -82,6 +85,9 @@ class _Connection:
 
     async def found(self) -> bool:
         """Waits briefly for a reachable backend if there is none; returns whether a call may be tried."""
+        # A timeout costs more than all of this, and is seldom needed.
+        if self.channel.get_state() is not _NONE_REACHED:
+            return True
         with suppress(TimeoutError):
             async with asyncio.timeout(_FOUND_SECONDS):
                 while self.channel.get_state() is _NONE_REACHED:
@@ -116,18 +122,27 @@ class RemoteChannel:
         self._former: list[_Connection] = []
         self._renewed = renewed
         self._asked_at = monotonic()
+        self._reads = GatheredReads(self._call)
 
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
         """Returns the answer of a unary RPC; see `Channel`."""
+        call = self._reads.unary if self._reads.takes(rpc, metadata) else self._call
+        return await call(rpc, request, metadata, seconds)
+
+    async def _call(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
         until = monotonic() + seconds
+        # As it is, grpc would ask of each pair whether it is one, which takes as long as the rest of the call's making.
+        sent = grpc.aio.Metadata(*metadata)
         with self._current() as connection:
             for last in (rpc not in _REPEATABLE, True):
                 # Who has waited for a backend in vain does not wait for one again.
                 only = not await connection.found()
-                call = connection.calls[rpc](request, metadata=metadata, timeout=until - monotonic())
+                call = connection.calls[rpc](request, metadata=sent, timeout=until - monotonic())
                 try:
                     answer: Message | None = await call
                 except grpc.aio.AioRpcError as error:
+                    if rpc == READ_MANY and error.code() in _NOT_SERVED:
+                        raise NotServedError from error
                     if last or only or not _stopped(error):
                         raise _refusal(error) from error
                 else:

@@ -95,6 +95,13 @@ def duration(milliseconds: int) -> str:
     raise AssertionError(milliseconds)
 
 
+def overlap(hours: int) -> str:
+    """Returns how long two secrets work together, as words."""
+    if hours % 24 == 0 and hours > 24:
+        return f"{hours // 24} days"
+    return f"{hours} hour{'' if hours == 1 else 's'}"
+
+
 def size(count: int) -> str:
     """Returns a number of bytes as `812 B`, `4.1 kB` or `25 MB`, in powers of 1,000."""
     value = float(count)

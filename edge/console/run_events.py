@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -9,10 +10,19 @@ from edge.console.formatting import ENDED, RUN_STATUSES
 from edge.console.visit import Services
 from edge.errors import Refusal
 from workflow_api.v1.outputs_pb2 import ListOutputsRequest
-from workflow_api.v1.runs_pb2 import GetRunRequest, ListRunEventsRequest, ListRunEventsResponse, Run, Segment
+from workflow_api.v1.runs_pb2 import (
+    GetRunRequest,
+    ListRunEventsRequest,
+    ListRunEventsResponse,
+    Run,
+    Segment,
+    WatchRunEventsRequest,
+)
 
 PAGE: Final = 200
 POLL_SECONDS: Final = 1.0
+"""The least time between two reads for one page."""
+_CHECK_SECONDS: Final = 30.0
 
 _SERVICES_FAIL: Final = 500
 
@@ -86,7 +96,9 @@ async def watch(services: Services, run_id: str, seen: RunProgress) -> AsyncIter
         Refusal: the services cannot be reached.
     """
     withheld = False
+    loop = asyncio.get_running_loop()
     while True:
+        read_at = loop.time()
         try:
             progress = await _progress(services, run_id)
             was_withheld, withheld = withheld, progress.ended and await _is_withheld(services, run_id)
@@ -100,7 +112,17 @@ async def watch(services: Services, run_id: str, seen: RunProgress) -> AsyncIter
             seen = progress
         if progress.ended and not withheld:
             return
-        await asyncio.sleep(POLL_SECONDS)
+        if not progress.ended:
+            await _wait_for_event(services, run_id, progress)
+        await asyncio.sleep(read_at + POLL_SECONDS - loop.time())
+
+
+async def _wait_for_event(services: Services, run_id: str, seen: RunProgress) -> None:
+    """Returns once there is an event that the page does not show, after a while, and at once where it cannot wait."""
+    request = WatchRunEventsRequest(run_id=run_id, segment=seen.segment, after_seq=seen.seq)
+    with suppress(Refusal):
+        async with aclosing(services.stream("RunsService/WatchRunEvents", request, _CHECK_SECONDS)) as events:
+            await anext(events, None)
 
 
 async def _progress(services: Services, run_id: str) -> RunProgress:

@@ -5,7 +5,7 @@ from typing import Any, Final
 from google.protobuf.message import Message
 
 from contract import metadata
-from edge.channel import Channel, Metadata
+from edge.channel import Channel, Messages, Metadata
 
 _PACKAGE: Final = "/workflow_api.v1."
 
@@ -21,3 +21,7 @@ class ChannelServices:
     async def call(self, rpc: str, request: Message) -> Any:
         """Returns the answer of a unary RPC; see `Services`."""
         return await self._channel.unary(_PACKAGE + rpc, request, self._metadata, self._seconds)
+
+    def stream(self, rpc: str, request: Message, seconds: float) -> Messages:
+        """Returns the messages of a streaming RPC; see `Services`."""
+        return self._channel.stream(_PACKAGE + rpc, request, self._metadata, seconds)

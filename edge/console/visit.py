@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from google.protobuf.message import Message
 
+from edge.channel import Messages
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER, Role, User
 
 ALL_ROLES: Final = frozenset({ROLE_ADMINISTRATOR, ROLE_APPROVER})
@@ -20,6 +21,13 @@ class Services(Protocol):
 
         Raises:
             Refusal: as the service refused; 502 where it cannot be reached.
+        """
+        ...
+
+    def stream(self, rpc: str, request: Message, seconds: float) -> Messages:
+        """Returns the messages of a streaming RPC; closing it ends the RPC.
+
+        `seconds` bounds the wait for each message. Raises as `call` does.
         """
         ...
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from edge.http.request import HttpRequest
-from workflow_api.v1.outputs_pb2 import ByteRange, GetOutputContentRequest
+from workflow_api.v1.outputs_pb2 import ByteRange, GetOutputContentRequest, GetOutputsZipRequest
 from workflow_api.v1.runs_pb2 import GetRunRequest
 
 _RANGE: Final = re.compile(r"(?i:bytes)=[ \t]*(?:([0-9]+)-([0-9]*)|-([0-9]+))[ \t]*", re.ASCII)
@@ -16,7 +16,7 @@ _ANY_TAG: Final = re.compile(_TAG)
 _MAX: Final = 2**63 - 1
 
 
-def take_conditions(request: HttpRequest, message: GetOutputContentRequest) -> None:
+def take_conditions(request: HttpRequest, message: GetOutputContentRequest | GetOutputsZipRequest) -> None:
     """Fills `range`, `if_range` and `if_none_match` from the headers; malformed values count as absent."""
     if request.header("Range") is not None:
         byte_range = _parse_range(request.header_values("Range"))
@@ -28,7 +28,7 @@ def take_conditions(request: HttpRequest, message: GetOutputContentRequest) -> N
     take_tags(request, message)
 
 
-def take_tags(request: HttpRequest, message: GetOutputContentRequest | GetRunRequest) -> None:
+def take_tags(request: HttpRequest, message: GetOutputContentRequest | GetOutputsZipRequest | GetRunRequest) -> None:
     """Fills `if_none_match` from the header; a malformed value counts as absent."""
     values = request.header_values("If-None-Match")
     if values:
@@ -63,7 +63,7 @@ def _parse_if_none_match(values: Sequence[str]) -> list[str]:
     if joined == "*":
         return ["*"]
     tags = _ANY_TAG.findall(joined) if _TAGS.fullmatch(joined) else []
-    # In quotes the asterisk is an ordinary tag, which no output has.
+    # In quotes the asterisk is an ordinary tag, which nothing has.
     return [tag for tag in tags if tag != "*"]
 
 

@@ -196,7 +196,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
             else:
                 answer = await self._host.answer(request)
             await answer.send(request)
-            return answer.keep_alive and await request.skip_body(DISCARD_SECONDS)
+            return answer.keep_alive and (not request.body_pending or await request.skip_body(DISCARD_SECONDS))
         finally:
             self._request = None
             self._host.buffers.release(self)

@@ -13,60 +13,93 @@ from typing import Final
 _BACKLOG: Final = 1024
 _MAX_ACCEPTS: Final = 64
 _PAUSE_SECONDS: Final = 0.2
+# How long a connection is left to other processes.
+_TURN_SECONDS: Final = 0.002
 _UNSENT_BYTES: Final = 131_072
 
 _LOG = logging.getLogger(__name__)
 
 
+def listening_sockets(host: str, port: int) -> list[socket.socket]:
+    """Returns sockets that listen at every address of the host, all at one port; port 0 is a free one.
+
+    Raises:
+        OSError: an address cannot be bound.
+    """
+    sockets: list[socket.socket] = []
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    try:
+        for family, address in dict.fromkeys((family, address) for family, _, _, _, address in found):
+            bound = (address[0], port, *address[2:])
+            listening = socket.create_server(bound, family=family, backlog=_BACKLOG)
+            sockets.append(listening)
+            port = listening.getsockname()[1]
+            listening.setblocking(False)
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            # Accepted sockets inherit it. Otherwise the kernel keeps megabytes for a caller that reads nothing.
+            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
+    except OSError:
+        _close(sockets)
+        raise
+    return sockets
+
+
+def _close(sockets: list[socket.socket]) -> None:
+    for listening in sockets:
+        listening.close()
+    sockets.clear()
+
+
 class Listener:
-    """Listens from its creation on, in the running loop, and creates a protocol for every connection."""
+    """Accepts from its creation on, in the running loop, and creates a protocol for every connection."""
 
     def __init__(
-        self, make_protocol: Callable[[], asyncio.Protocol], host: str, port: int, *, shared: bool = False
+        self,
+        make_protocol: Callable[[], asyncio.Protocol],
+        sockets: list[socket.socket],
+        leads: Callable[[int], bool] = lambda _: False,
     ) -> None:
-        """Binds the address; port 0 is a free one, and `shared` lets other processes listen at the same port.
+        """Takes listening sockets, from which other processes may accept, too.
 
-        Raises:
-            OSError: the address cannot be bound.
+        `leads` is asked before each connection whether another process should take it rather than this one, which then
+        waits a moment; it gets the number of connections that are accepted and have no protocol yet.
         """
-        self.port = port
+        self.port: int = sockets[0].getsockname()[1]
         self._make_protocol = make_protocol
+        self._leads = leads
         self._loop = asyncio.get_running_loop()
         self._connecting: set[asyncio.Task[None]] = set()
-        self._sockets: list[socket.socket] = []
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        try:
-            for family, address in dict.fromkeys((family, address) for family, _, _, _, address in found):
-                bound = (address[0], self.port, *address[2:])
-                listening = socket.create_server(bound, family=family, backlog=_BACKLOG, reuse_port=shared)
-                self._sockets.append(listening)
-                self.port = listening.getsockname()[1]
-                listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-                # Accepted sockets inherit it. Otherwise the kernel keeps megabytes for a caller that reads nothing.
-                listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
-        except OSError:
-            self._close_sockets()
-            raise
-        for listening in self._sockets:
-            listening.setblocking(False)
+        self._sockets = sockets
+        for listening in sockets:
             self._watch(listening)
 
     async def close(self) -> None:
         """Accepts the connections that are queued already, which the kernel would reset, and closes the sockets."""
+        self._leads = lambda _: False
         for listening in self._sockets:
             self._loop.remove_reader(listening)
             while self._accept_some(listening):
                 pass
-        self._close_sockets()
+        _close(self._sockets)
         await asyncio.gather(*self._connecting)
 
     def _watch(self, listening: socket.socket) -> None:
         if listening.fileno() >= 0:
             self._loop.add_reader(listening, self._accept_some, listening)
 
-    def _accept_some(self, listening: socket.socket) -> bool:
-        """Accepts a number of connections; returns whether there may be more."""
-        for _ in range(_MAX_ACCEPTS):
+    def _take_turn(self, listening: socket.socket) -> None:
+        """Accepts a connection that no other process has taken, and goes on."""
+        self._watch(listening)
+        if listening.fileno() >= 0:
+            self._accept_some(listening, least=1)
+
+    def _accept_some(self, listening: socket.socket, least: int = 0) -> bool:
+        """Accepts a number of connections, `least` of them whoever leads; returns whether there may be more."""
+        for number in range(_MAX_ACCEPTS):
+            if number >= least and self._leads(len(self._connecting)):
+                self._loop.remove_reader(listening)
+                self._loop.call_later(_TURN_SECONDS, self._take_turn, listening)
+                return False
             try:
                 connection, _ = listening.accept()
             except (BlockingIOError, ConnectionAbortedError):
@@ -86,8 +119,3 @@ class Listener:
         connection.setblocking(False)
         with suppress(OSError):
             await self._loop.connect_accepted_socket(self._make_protocol, connection)
-
-    def _close_sockets(self) -> None:
-        for listening in self._sockets:
-            listening.close()
-        self._sockets.clear()

@@ -84,6 +84,11 @@ class HttpRequest:
         return self._message.keep_alive and not (self._body_given_up or self.connection.closing)
 
     @property
+    def bodiless(self) -> bool:
+        """Returns whether there is no body, nor a header that says how long it is."""
+        return self._body is None and "content-length" not in self._headers
+
+    @property
     def chunked(self) -> bool:
         """Returns whether the body comes without a declared length."""
         return self._body is not None and "transfer-encoding" in self._headers

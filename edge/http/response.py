@@ -78,7 +78,7 @@ class Answer:
         own = "".join([f"{name}: {value}\r\n" for name, value in self.headers]) if self.headers else ""
         text = (
             f"{_STATUS_LINES[self.status]}{request.request_id}\r\n{_date_line()}{body_lines}{own}{self.lines}"
-            f"{cors_lines(request.origin)}{self._connection_line(request)}\r\n"
+            f"{cors_lines(request.origin) if request.origin else ''}{self._connection_line(request)}\r\n"
         )
         # Only an Origin or requested headers can hold other bytes than ASCII; they are echoed unchanged.
         return text.encode("utf-8", "surrogateescape")

@@ -1,3 +1,1 @@
-from edge.openapi.document import openapi_document
-
-__all__ = ["openapi_document"]
+"""The OpenAPI description and its page, made from the descriptors when they are asked for."""

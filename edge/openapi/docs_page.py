@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from edge.openapi import openapi_document
+from edge.openapi.document import openapi_document
 
 Json = Mapping[str, Any]
 

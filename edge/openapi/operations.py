@@ -24,14 +24,15 @@ _SENTENCE: Final = re.compile(r"[.;] ")
 _MAX_DIGITS: Final = 10**18 - 1  # a query integer has up to 18 digits
 
 _TAGS: Final = {"If-None-Match": "Entity tags that the caller has already."}
+_RANGES: Final = {
+    "Range": "One range of bytes, as `bytes=0-1023`. Several ranges, or a malformed header, give the whole file.",
+    "If-Range": "Strong entity tag: the range holds only for these bytes.",
+    **_TAGS,
+}
 _CONDITIONS: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
     {
-        "GetOutputContent": {
-            "Range": "One range of bytes, as `bytes=0-1023`. Several ranges, or a malformed header, give the whole "
-            "output.",
-            "If-Range": "Strong entity tag: the range holds only for these bytes.",
-            **_TAGS,
-        },
+        "GetOutputContent": _RANGES,
+        "GetOutputsZip": _RANGES,
         "GetRun": _TAGS,
         "ListRunEvents": {
             "Last-Event-ID": "Of a stream: the `id` of the last event received, as `<segment_id>:<seq>`. The stream "
@@ -53,8 +54,13 @@ _STREAMS: Final = MappingProxyType(
 )
 # Generators know it as bytes; the answer itself has the type of the zip, or of the output.
 _OCTET_STREAM: Final = "application/octet-stream"
-_FILE_HEADERS: Final = ("Content-Disposition", "Content-Length")
-_OUTPUT_HEADERS: Final = (*_FILE_HEADERS, "ETag", "Accept-Ranges")
+_FILE_HEADERS: Final = ("Content-Disposition", "Content-Length", "ETag", "Accept-Ranges")
+_FILES: Final = MappingProxyType(
+    {
+        "GetOutputContent": ("The whole output, in its own media type.", (_OCTET_STREAM, "*/*")),
+        "GetOutputsZip": ("The zip.", ("application/zip", _OCTET_STREAM)),
+    }
+)
 
 
 def operation(
@@ -151,10 +157,8 @@ def _parameter(route: Route, field: FieldDescriptor, rules: FieldRules) -> dict[
 
 
 def _successes(route: Route, schemas: ResponseSchemas, linked: dict[str, Any]) -> dict[str, Any]:
-    if route.descriptor.name == "GetOutputContent":
-        return _content_responses()
     if route.streaming:
-        return {"200": _success("The zip.", _bytes("application/zip", _OCTET_STREAM), _FILE_HEADERS)}
+        return _file_responses(*_FILES[route.descriptor.name])
     message = route.descriptor.output_type
     media: dict[str, Any] = {"schema": schemas.reference(message)}
     assert route.response_codec is not None
@@ -176,17 +180,13 @@ def _successes(route: Route, schemas: ResponseSchemas, linked: dict[str, Any]) -
     return {str(route.success_status): _success(text, content, linked=linked)}
 
 
-def _content_responses() -> dict[str, Any]:
-    content = _bytes(_OCTET_STREAM, "*/*")
+def _file_responses(whole: str, media_types: Sequence[str]) -> dict[str, Any]:
+    content = {media_type: {"schema": {"type": "string", "format": "binary"}} for media_type in media_types}
     return {
-        "200": _success("The whole output, in its own media type.", content, _OUTPUT_HEADERS),
-        "206": _success("The range asked for.", content, (*_OUTPUT_HEADERS, "Content-Range")),
+        "200": _success(whole, content, _FILE_HEADERS),
+        "206": _success("The range asked for.", content, (*_FILE_HEADERS, "Content-Range")),
         "304": _success("The caller has these bytes already.", None, ("ETag",)),
     }
-
-
-def _bytes(*media_types: str) -> dict[str, Any]:
-    return {media_type: {"schema": {"type": "string", "format": "binary"}} for media_type in media_types}
 
 
 def _success(

@@ -29,7 +29,7 @@ class Pages:
 
     @cached_property
     def _description(self) -> bytes:
-        from edge.openapi import openapi_document
+        from edge.openapi.document import openapi_document
 
         return openapi_document(self._app_domain)
 

@@ -23,7 +23,7 @@ MEDIA_TYPE: Final = "text/event-stream"
 ReadPage = Callable[[ListRunEventsRequest], Awaitable[ListRunEventsResponse]]
 
 _COMMENT_SECONDS: Final = 15.0
-# How often a stream reads although nothing told it to, in comments.
+# How often a stream reads although no change was announced, in comments.
 _COMMENTS_A_READ: Final = 2
 # Events may have 64 KB each: what a slow reader has not taken yet is no more than one page.
 _PAGE_EVENTS: Final = 20
@@ -121,7 +121,7 @@ class EventStream(Answer):
     async def _send_all(self, write: Callable[[bytes], Awaitable[None]]) -> None:
         hold = self._hold
         while True:
-            page = await self._next_page()
+            page = await self._next_page(write)
             if page is None:
                 return
             for event in page.events:
@@ -138,7 +138,7 @@ class EventStream(Answer):
                 return
 
     def _go_on(self, page: ListRunEventsResponse) -> bool:
-        """Moves behind a page; returns whether there is more to read now."""
+        """Moves past a page; returns whether there is more to read now."""
         at = self._at
         if page.segment_id:
             at.segment, at.after_seq = page.segment_id, page.next_after_seq
@@ -150,8 +150,9 @@ class EventStream(Answer):
             at.segment, at.after_seq = following[0], 0
         return bool(following)
 
-    async def _next_page(self) -> ListRunEventsResponse | None:
+    async def _next_page(self, write: Callable[[bytes], Awaitable[None]]) -> ListRunEventsResponse | None:
         """Returns the next page; None where there will be none, as of a run whose data was erased."""
+        hold = self._hold
         if self._first is not None:
             page, self._first = self._first, None
             return page
@@ -159,19 +160,18 @@ class EventStream(Answer):
             try:
                 return await first_page(self._at, self._read)
             except Refusal as refusal:
-                hold = self._hold
-                if refusal.status < 500 or hold is None:
-                    return None
-                await hold.wait(POLL_SECONDS)
-                if hold.over:
+                if refusal.status < 500 or hold is None or not await self._wait(hold, write, behind=True):
                     return None
 
-    async def _wait(self, hold: Hold, write: Callable[[bytes], Awaitable[None]]) -> bool:
-        """Returns True when there may be something to read, and False when the stream is to end."""
+    async def _wait(self, hold: Hold, write: Callable[[bytes], Awaitable[None]], *, behind: bool = False) -> bool:
+        """Returns True when there may be something to read, and False when the stream is to end.
+
+        A stream that is `behind`, because its last read failed, reads again soon.
+        """
         loop = asyncio.get_running_loop()
         comments = 0
         while not hold.over:
-            following = self._follower.following
+            following = self._follower.following and not behind
             left = self._quiet_until - loop.time()
             if await hold.wait(left if following else min(left, POLL_SECONDS)):
                 return not hold.over

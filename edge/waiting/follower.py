@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import aclosing
+from time import monotonic
 from typing import Final, cast
 
 from google.protobuf.duration_pb2 import Duration
@@ -13,11 +14,18 @@ from edge.channel import Channel
 from edge.errors import Refusal
 from edge.settings import EdgeSettings
 from edge.waiting.holds import Holds
+from edge.waiting.latest_runs import LatestRuns
+from edge.waiting.run_checks import keep_current
 from workflow_api.v1.edge_pb2 import RunChanges, WatchRunChangesRequest
 
 _WATCH: Final = "/workflow_api.v1.EdgeService/WatchRunChanges"
 _METADATA: Final = ((ACTOR, "edge"),)
 _FIRST_DELAY: Final = 0.1
+# A stream that is silent for longer may belong to a backend that hangs; it is followed on, but nothing is shared.
+_HEARTBEAT_SECONDS: Final = 1.0
+_CURRENT_SECONDS: Final = 2.0
+# After so many, another backend is followed.
+_SILENT_HEARTBEATS: Final = 4
 # The stream is kept a while for the next call: opening one costs more than following it.
 _IDLE_SECONDS: Final = 60.0
 
@@ -30,22 +38,31 @@ class RunChangesFollower:
     def __init__(self, channel: Channel, settings: EdgeSettings, clock: Callable[[], int]) -> None:
         self.holds = Holds(settings, clock, self._want)
         self.following = False
-        """Whether every change wakes who waits for it; otherwise they must look for themselves."""
+        """Whether every change wakes its held calls; otherwise they must poll."""
+        self.latest_runs = LatestRuns(monotonic)
+        """What was read while it follows."""
+        self._heard_at = 0.0
         self._channel = channel
         self._settings = settings
         self._wanted = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def current(self) -> bool:
+        """Returns whether `latest_runs` has forgotten what changed until just now."""
+        return self.following and monotonic() - self._heard_at < _CURRENT_SECONDS
 
     async def stop(self) -> None:
         """Stops following."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _want(self) -> None:
         self._wanted.set()
-        if self._task is None:
-            self._task = asyncio.create_task(self._run())
+        if not self._tasks:
+            comparing = keep_current(self._channel, self.latest_runs, self.holds, lambda: self.current)
+            self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(comparing)]
 
     async def _run(self) -> None:
         delay = _FIRST_DELAY
@@ -58,30 +75,34 @@ class RunChangesFollower:
                 _LOG.info("The stream of changed runs failed: %s", error, exc_info=not isinstance(error, Refusal))
                 delay = _FIRST_DELAY if self.following else min(2 * delay, self._settings.mirror_retry_seconds)
             self.following = False
+            self.latest_runs.clear()
             if not self.holds.count:
                 self._wanted.clear()
                 continue
             await asyncio.sleep(delay)
             if delay > _FIRST_DELAY:
-                # It does not come back at once: those who wait begin to look for themselves.
+                # It is not back at once: held calls begin to poll.
                 self.holds.any_changed()
 
     async def _follow(self) -> None:
         """Returns once nobody has waited for a while, or the stream has ended."""
         loop = asyncio.get_running_loop()
-        heartbeat = self._settings.mirror_heartbeat_seconds
+        heartbeat = min(self._settings.mirror_heartbeat_seconds, _HEARTBEAT_SECONDS)
         duration = Duration()
         duration.FromMilliseconds(round(heartbeat * 1000))
         request = WatchRunChangesRequest(heartbeat=duration)
         until = loop.time() + self._settings.mirror_renewal_seconds
         used_at = loop.time()
-        async with aclosing(self._channel.stream(_WATCH, request, _METADATA, 3 * heartbeat)) as stream:
+        async with aclosing(self._channel.stream(_WATCH, request, _METADATA, _SILENT_HEARTBEATS * heartbeat)) as stream:
             async for message in stream:
                 changes = cast("RunChanges", message)
+                self._heard_at = monotonic()
                 if changes.missed or not self.following:
                     self.following = True
+                    self.latest_runs.clear()
                     self.holds.any_changed()
                 else:
+                    self.latest_runs.changed(changes.run_ids)
                     self.holds.changed(changes.run_ids)
                 now = loop.time()
                 if self.holds.count:

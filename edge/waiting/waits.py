@@ -26,7 +26,7 @@ Read = Callable[[], Awaitable[T]]
 FINISHED: Final = frozenset({RUN_STATUS_COMPLETED, RUN_STATUS_FAILED, RUN_STATUS_CANCELLED})
 
 POLL_SECONDS: Final = 2.0
-"""How often a held call reads while nothing tells the edge of changes."""
+"""How often a held call reads while the edge has no stream of changes."""
 
 
 # How long a call may outlast its time because a read is under way.
@@ -54,8 +54,27 @@ class Waits:
                 or (bool(tags) and not _has(tags, run))
             )
 
-        run = await self._wait(call, request.run_id, seconds, lambda: read(again), new)
+        run = await self._wait(
+            call, request.run_id, seconds, lambda: self._read_run(call, again, read), new, lambda: read(again)
+        )
         return Run(etag=run.etag, not_modified=True) if run.etag and _has(tags, run) else run
+
+    async def _read_run(
+        self, call: Call, request: GetRunRequest, read: Callable[[GetRunRequest], Awaitable[Run]]
+    ) -> Run:
+        """Returns the run as any call of the same key read it last; reads it where it may have changed."""
+        if not self._follower.current:
+            return await read(request)
+        runs = self._follower.latest_runs
+        found = runs.find(call.key_id, request.run_id)
+        if found is not None:
+            return found
+        reading = runs.begin(call.key_id, request.run_id)
+        run = await read(request)
+        # Nobody waits for a run that has finished.
+        if run.summary.status not in FINISHED:
+            runs.end(reading, run)
+        return run
 
     async def events(
         self,
@@ -79,12 +98,17 @@ class Waits:
                 or (bool(request.segment) and _ended(page))
             )
 
-        return await self._wait(call, request.run_id, request.wait.seconds, lambda: read(again), new)
+        return await self._wait(
+            call, request.run_id, request.wait.seconds, lambda: read(again), new, lambda: read(again)
+        )
 
-    async def _wait(self, call: Call, run_id: str, seconds: int, read: Read[T], new: Callable[[T], bool]) -> T:
+    async def _wait(
+        self, call: Call, run_id: str, seconds: int, read: Read[T], new: Callable[[T], bool], read_now: Read[T]
+    ) -> T:
         hold = self._follower.holds.open(call, run_id)
         if hold is None:
-            return await read()
+            # No announcement would correct a read that it shared with other calls.
+            return await read_now()
         with hold:
             return await self._read_until_new(hold, asyncio.get_running_loop().time() + seconds, read, new)
 

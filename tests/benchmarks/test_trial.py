@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from benchmarks.peers import comparison
 from tests.support.postgresql import Postgresql
 
 PATHS = [
@@ -19,6 +20,7 @@ PATHS = [
     "POST start",
     "GET /runs/{run_id}, edge and backend apart",
 ]
+FIGURE = r"[\d,.]+ \([\d,.]+ to [\d,.]+\)"
 
 
 two_cores = pytest.mark.skipif(
@@ -42,11 +44,11 @@ def trial(module: str, *arguments: str) -> list[str]:
 @two_cores
 def test_a_trial_prints_a_figure_of_every_path() -> None:
     alone, at_once, head, rule, *rows = trial("benchmarks")
-    assert re.fullmatch(r"one-step run, .* median \d+ ms", alone)
-    assert re.fullmatch(r"one-step runs, .* \d+ runs/s", at_once)
-    assert head.count("|") == rule.count("|") == 8
+    assert re.fullmatch(rf"one-step run, .* median {FIGURE} ms", alone)
+    assert re.fullmatch(rf"one-step runs, .* {FIGURE} runs/s", at_once)
+    assert head.count("|") == rule.count("|") == 9
     assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == PATHS
-    assert all(re.fullmatch(r"\| [^|]+ \| \d+ \| [\d,]+ \| [\d.]+ \| \d+ \| \d+ \| [\d.]+ \|", row) for row in rows)
+    assert all(re.fullmatch(rf"\| [^|]+ \| \d+ \| [\d,]+ (\| {FIGURE} ){{5}}\|", row) for row in rows)
 
 
 def test_a_trial_of_starts_on_postgresql_prints_a_line_of_each_wire_and_the_time_to_the_first_step(
@@ -75,6 +77,16 @@ def test_a_trial_of_overload_prints_ratios_of_every_load() -> None:
 
 
 @two_cores
+def test_a_trial_of_edges_prints_a_row_of_every_call_and_number_of_edges() -> None:
+    head, rule, *rows = trial("benchmarks.edges")
+    assert head.count("|") == rule.count("|") == 8
+    named = [tuple(row.split(" | ")[:2]) for row in rows]
+    calls = ("POST start", "GET /me", "GET /runs/{run_id}")
+    assert named == [(f"| {call}", edges) for call in calls for edges in ("0", "1", "2")]
+    assert all(re.fullmatch(r"\| [^|]+ \| \d \| \d+ \| \d+ to \d+ \| [\d.]+ \| \d+ \| \d+ \|", row) for row in rows)
+
+
+@two_cores
 def test_a_trial_of_growth_prints_a_ratio_of_every_combination_of_filters_and_of_starts() -> None:
     filled, head, rule, *rows = trial("benchmarks", "--runs", "7000")
     assert filled.startswith("7,000 runs")
@@ -87,8 +99,25 @@ def test_a_trial_of_growth_prints_a_ratio_of_every_combination_of_filters_and_of
 def test_a_trial_of_waiting_prints_what_callers_cost_and_how_soon_they_have_a_change(
     postgresql_server: Postgresql,
 ) -> None:
-    one, _, _, apart, *changes = trial("benchmarks.waiting", "--server", postgresql_server.shared)
-    for line in (one, apart):
-        assert re.fullmatch(r"20 callers wait, [a-z ]+: \d+ MB \(idle \d+\), [\d.]+% of a core", line)
-    assert len(changes) == 3
+    lines = trial("benchmarks.waiting", "--server", postgresql_server.shared)
+    costs = [line for line in lines if "callers wait" in line]
+    changes = [line for line in lines if line not in costs]
+    cost = r"20 callers wait, (20|1) for each run, [a-z ]+: \d+ MB \(idle \d+\), [\d.]+% of a core"
+    assert len(costs) == 4
+    assert all(re.fullmatch(cost, line) for line in costs)
+    assert len(changes) == 7
     assert all(re.fullmatch(r"a change[^;]*, ms;( [a-z ]+: p50 [\d.-]+, p99 [\d.-]+;?){2}", line) for line in changes)
+
+
+@two_cores
+def test_a_trial_of_peers_prints_a_ratio_of_every_measure() -> None:
+    head, rule, *rows = trial("benchmarks.peers")
+    assert head.count("|") == rule.count("|") == 8
+    assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == [each.name for each in comparison.MEASURES]
+    assert all(re.fullmatch(r"\| [^|]+ \|( [\d.,]+ \| [\d.,]+ to [\d.,]+ \|){3}", row) for row in rows)
+
+
+def test_a_peer_is_compared_by_the_ratios_of_rounds_and_by_time_the_other_way_round() -> None:
+    starts, *_, alone = comparison.MEASURES
+    assert comparison.row(starts, [10, 200, 30], [10, 100, 10]).endswith("| 2 | 1 to 3 |")
+    assert comparison.row(alone, [10, 10, 20], [10, 30, 40]).endswith("| 2 | 1 to 3 |")

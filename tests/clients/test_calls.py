@@ -165,10 +165,10 @@ def test_nothing_that_is_logged_or_shown_holds_a_credential(api: FakeApi, caplog
     list(client.runs.list(client_reference="confidential"))
     run = client.runs.start("Digest", input_text="confidential").wait()
     shown = "\n".join([caplog.text, repr(client), repr(run), repr(client.__dict__)])
-    told = [record for record in caplog.records if record.name == "workflow_api_client"]
-    assert told
+    printed = [record for record in caplog.records if record.name == "workflow_api_client"]
+    assert printed
     assert not any(secret in shown for secret in (KEY, KEY.partition(".")[2], EXTERNAL_ID))
-    assert not any("confidential" in record.getMessage() for record in told)
+    assert not any("confidential" in record.getMessage() for record in printed)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_the_address_may_have_the_base_path_or_not(url: str, base: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "key", "external_id", "told"),
+    ("url", "key", "external_id", "printed"),
     [
         ("api.example.org", KEY, EXTERNAL_ID, "https://host"),
         ("ftp://api.example.org", KEY, EXTERNAL_ID, "https://host"),
@@ -197,8 +197,8 @@ def test_the_address_may_have_the_base_path_or_not(url: str, base: str) -> None:
         ("https://api.example.org", KEY, "näive", "`external_id`"),
     ],
 )
-def test_what_does_not_fit_is_named_and_not_shown(url: str, key: str, external_id: str, told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told) as refused:
+def test_what_does_not_fit_is_named_and_not_shown(url: str, key: str, external_id: str, printed: str) -> None:
+    with pytest.raises(ConfigurationError, match=printed) as refused:
         Client(url, key=key, external_id=external_id)
     assert not any(secret and secret in str(refused.value) for secret in (key, external_id, "word@"))
 

@@ -49,32 +49,32 @@ def test_workflows_are_listed(api: FakeApi, capsys: Shown) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "told"),
+    ("arguments", "status", "printed"),
     [
         (["start", "Nothing"], 3, "workflow_not_found"),
         (["start", "Digest", "-p", "pages"], 2, "NAME=VALUE"),
-        (["start", "Digest", "-p", "pages=many"], 2, "pages is of type integer"),
+        (["start", "Digest", "-p", "pages=many"], 2, "pages must be JSON of type integer"),
         (["start", "Digest", "--input-text", "@/no/such/file"], 3, "/no/such/file"),
         (["start", "Failing", "--watch"], 1, "node_failed: the sky fell"),
         (["watch", "run_unknown"], 3, "run_not_found"),
     ],
 )
-def test_what_went_wrong_is_told_by_status_and_words(
-    api: FakeApi, capsys: Shown, arguments: list[str], status: int, told: str
+def test_a_failure_is_shown_by_exit_status_and_message(
+    api: FakeApi, capsys: Shown, arguments: list[str], status: int, printed: str
 ) -> None:
     api.workflow("Digest", parameters=[{"name": "pages", "type": "integer"}])
     api.workflow("Failing", script=[fail("the sky fell")])
     assert main(arguments, api.client) == status
-    assert told in capsys.readouterr().err
+    assert printed in capsys.readouterr().err
 
 
-def test_what_is_sent_again_is_told(api: FakeApi, capsys: Shown) -> None:
+def test_retries_are_shown(api: FakeApi, capsys: Shown) -> None:
     api.refuse("rate_limited", retry_after=42)
     assert main(["workflows"], api.client) == 0
-    assert capsys.readouterr().err == "wfa: GET /workflows: again in 42.0 s, for rate_limited\n"
+    assert capsys.readouterr().err == "wfa: GET /workflows: retrying in 42.0 s after rate_limited\n"
 
 
-def test_a_download_waits_no_longer_than_it_is_told(api: FakeApi, capsys: Shown, tmp_path: Path) -> None:
+def test_a_download_waits_no_longer_than_its_option(api: FakeApi, capsys: Shown, tmp_path: Path) -> None:
     api.workflow("Digest", script=[approval("?", decision=None)])
     run = api.client().runs.start("Digest")
     assert main(["download", run.id, str(tmp_path), "--timeout", "60"], api.client) == 4

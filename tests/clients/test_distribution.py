@@ -41,8 +41,11 @@ def run(*command: str | Path, **options: str | Path) -> str:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from the source distribution."""
     folder = tmp_path_factory.mktemp("wheel")
-    run(*PIP, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, SOURCE)
+    run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder, cwd=SOURCE)
+    [sources] = folder.glob("*.tar.gz")
+    run(*PIP, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, sources)
     [made] = folder.glob("*.whl")
     return made
 
@@ -80,7 +83,7 @@ def test_types_are_seen_by_those_who_use_it(wheel: Path, tmp_path: Path) -> None
         "reveal_type(run.record.created_at)\n"
     )
     (tmp_path / "pyproject.toml").write_text("")
-    told = run(sys.executable, "-m", "mypy", "--strict", "--python-executable", python, "use.py", cwd=tmp_path)
-    assert 'Revealed type is "str | None"' in told
-    assert "Literal['queued']" in told
-    assert "datetime.datetime" in told
+    printed = run(sys.executable, "-m", "mypy", "--strict", "--python-executable", python, "use.py", cwd=tmp_path)
+    assert 'Revealed type is "str | None"' in printed
+    assert "Literal['queued']" in printed
+    assert "datetime.datetime" in printed

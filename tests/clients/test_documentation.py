@@ -68,16 +68,25 @@ def test_the_steps_in_curl(digesting: dict[str, str], caller: Caller, tmp_path: 
     for program in ("curl", "jq"):
         if shutil.which(program) is None:
             pytest.skip(f"needs {program}")
-    told = run(tmp_path, digesting, "bash", "-c", snippet("bash"))
-    assert json.loads(told[: told.rindex("}") + 1])["result"]["words"] == 6
-    assert told.strip().endswith(erased(caller)["data_purged_at"])
+    printed = run(tmp_path, digesting, "bash", "-c", snippet("bash"))
+    assert json.loads(printed[: printed.rindex("}") + 1])["result"]["words"] == 6
+    assert printed.strip().endswith(erased(caller)["data_purged_at"])
     assert files_of(tmp_path / "run.zip") == FILES
 
 
+def test_the_steps_in_curl_end_at_a_refusal(digesting: dict[str, str], tmp_path: Path) -> None:
+    for program in ("curl", "jq"):
+        if shutil.which(program) is None:
+            pytest.skip(f"needs {program}")
+    refused = 'curl() { [[ "$*" != */runs/run_* ]] || return 22; command curl "$@"; }\n'
+    with pytest.raises(AssertionError):
+        run(tmp_path, digesting, "bash", "-c", refused + snippet("bash"))
+
+
 def test_the_steps_in_python(digesting: dict[str, str], caller: Caller, tmp_path: Path) -> None:
-    told = run(tmp_path, digesting, sys.executable, "-c", snippet("python"))
-    assert "run.completed" in told
-    assert "'words': 6" in told
+    printed = run(tmp_path, digesting, sys.executable, "-c", snippet("python"))
+    assert "run.completed" in printed
+    assert "'words': 6" in printed
     assert (tmp_path / "made" / "digest" / "digest.md").is_file()
     erased(caller)
 
@@ -109,8 +118,8 @@ def test_the_steps_in_typescript(digesting: dict[str, str], caller: Caller, tmp_
     )
     options = ("--strict", "--target", "es2022", "--module", "nodenext", "--types", "node", "--skipLibCheck")
     run(tmp_path, digesting, "npx", "tsc", *options, "steps.ts")
-    told = run(tmp_path, digesting, "node", "steps.js")
-    assert told.startswith("completed ")
-    assert '"words":6' in told
+    printed = run(tmp_path, digesting, "node", "steps.js")
+    assert printed.startswith("completed ")
+    assert '"words":6' in printed
     assert files_of(tmp_path / "run.zip") == FILES
     erased(caller)

@@ -98,11 +98,35 @@ def test_the_zip_is_checked_against_the_digests_of_its_files(api: FakeApi, run: 
     assert files_in(tmp_path).keys() == {"all.zip"}
 
 
-def test_a_zip_of_other_bytes_is_fetched_anew_once_and_then_refused(
-    api: FakeApi, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / f".all.zip.{run.id}.part").write_bytes(b"of something else")
+def test_a_zip_goes_on_where_it_broke_off_also_in_a_later_program(api: FakeApi, run: Run, tmp_path: Path) -> None:
+    def killed(progress: Progress) -> None:
+        if progress.done_bytes > 100_000:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run.download_zip(tmp_path / "all.zip", progress=killed)
+    [part] = tmp_path.iterdir()
+    left = part.stat().st_size
+    api.cut(50_000)
     run.download_zip(tmp_path / "all.zip")
+    assert files_in(tmp_path).keys() == {"all.zip"}
+    asked = [headers for headers in downloads_of(api) if "range" in headers]
+    assert [headers["range"] for headers in asked] == [f"bytes={left}-", f"bytes={left + 50_000}-"]
+    assert asked[1]["if-range"]
+
+
+@pytest.mark.parametrize("left", [b"of something else", bytes(300_000)], ids=["short", "long"])
+def test_what_was_left_of_another_zip_is_fetched_again(run: Run, tmp_path: Path, left: bytes) -> None:
+    stop: list[Progress] = []
+    with pytest.raises(ZeroDivisionError):
+        run.download_zip(tmp_path / "all.zip", progress=lambda _: stop.append(1 / 0))  # type: ignore[arg-type]
+    [part] = tmp_path.iterdir()
+    part.write_bytes(left)
+    run.download_zip(tmp_path / "all.zip")
+    assert files_in(tmp_path).keys() == {"all.zip"}
+
+
+def test_a_zip_of_other_bytes_is_refused(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = io.BytesIO()
     with zipfile.ZipFile(other, "w") as archive:
         for name in [*FILES, "result.json"]:
@@ -110,7 +134,7 @@ def test_a_zip_of_other_bytes_is_fetched_anew_once_and_then_refused(
     monkeypatch.setattr("workflow_api_client.testing.calls.zip_of", lambda _: other.getvalue())
     with pytest.raises(CorruptDownloadError, match="another digest"):
         run.download_zip(tmp_path / "again.zip")
-    assert files_in(tmp_path).keys() == {"all.zip"}
+    assert not list(tmp_path.iterdir())
 
 
 def test_progress_counts_the_bytes_of_all_files(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,20 +5,24 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolRequestParams
 
 from tests.support.client import Caller
 from tests.support.poll import until
 from tests.support.ports import answers, reserved_port
+from workflow_api_client import AsyncClient
 from workflow_api_client.mcp.command import main
 from workflow_api_client.mcp.server import WorkflowTools
 from workflow_api_client.testing import FakeApi, approval, complete, fail, progress
+from workflow_api_client.testing.calls import EXTERNAL_ID, KEY
+from workflow_api_client.testing.fake_api import FakeTransport
 
 SOURCE = Path(__file__).parents[2] / "clients" / "python"
 DECLARED: list[dict[str, Any]] = [
@@ -40,7 +44,7 @@ async def called(api: FakeApi, name: str, arguments: dict[str, Any] | None = Non
 
 def test_every_workflow_is_a_tool_with_the_declared_parameters(api: FakeApi) -> None:
     api.workflow("Contract digest", parameters=DECLARED, description="Digests a contract.")
-    api.workflow("Contract: digest!")
+    api.workflow("Cancel run")
 
     async def listed() -> dict[str, Any]:
         async with connected(api) as tools:
@@ -48,6 +52,8 @@ def test_every_workflow_is_a_tool_with_the_declared_parameters(api: FakeApi) -> 
 
     tools = asyncio.run(listed())
     assert len(tools) == 4
+    [suffixed] = (name for name, tool in tools.items() if tool.title == "Cancel run")
+    assert suffixed.startswith("cancel_run_")
     assert {"contract_digest", "run_status", "cancel_run"} < tools.keys()
     digest = tools["contract_digest"]
     assert digest.title == "Contract digest"
@@ -56,6 +62,42 @@ def test_every_workflow_is_a_tool_with_the_declared_parameters(api: FakeApi) -> 
     assert digest.input_schema["properties"]["pages"] == {"type": "integer", "minimum": 1, "description": "How many."}
     assert digest.input_schema["properties"]["tone"] == {"type": "string", "enum": ["dry", "warm"], "default": "dry"}
     assert digest.input_schema["properties"]["input_text"]["type"] == "string"
+
+
+def test_no_name_of_a_tool_passes_to_another_workflow(api: FakeApi) -> None:
+    first = api.workflow("Contract digest", script=[complete("first")])
+    second = api.workflow("Contract: digest!", script=[complete("second")])
+    names = {workflow_id: f"contract_digest_{workflow_id[-8:]}" for workflow_id in (first, second)}
+
+    async def work() -> None:
+        async with connected(api) as tools:
+            assert set(names.values()) < {tool.name for tool in (await tools.list_tools()).tools}
+            with pytest.raises(MCPError):
+                await tools.call_tool("contract_digest", {})
+            api.remove_workflow(first)
+            assert "contract_digest" in {tool.name for tool in (await tools.list_tools()).tools}
+            for name in ("contract_digest", names[second]):
+                assert (await tools.call_tool(name, {})).structured_content["result"] == "second"
+            with pytest.raises(MCPError):
+                await tools.call_tool(names[first], {})
+
+    asyncio.run(work())
+
+
+def test_parameters_are_read_once_for_each_version(api: FakeApi) -> None:
+    for number in range(3):
+        api.workflow(f"Digest {number}", parameters=DECLARED)
+
+    async def work() -> list[int]:
+        calls = []
+        async with connected(api) as tools:
+            for _ in range(3):
+                before = len(api.requests)
+                await tools.list_tools()
+                calls.append(len(api.requests) - before)
+        return calls
+
+    assert asyncio.run(work()) == [1 + 3, 1, 1]
 
 
 def test_a_call_gives_progress_the_result_and_links_to_outputs(api: FakeApi) -> None:
@@ -89,7 +131,7 @@ def test_a_call_gives_progress_the_result_and_links_to_outputs(api: FakeApi) -> 
     assert (text.text, blob.blob) == ("hello", "/w==")
 
 
-def test_a_failure_and_a_refusal_are_told_as_errors(api: FakeApi) -> None:
+def test_a_failure_and_a_refusal_are_errors_of_the_tool(api: FakeApi) -> None:
     api.workflow("Digest", parameters=DECLARED, script=[fail("the sky fell")])
     failed = asyncio.run(called(api, "digest", {"pages": 1}))
     assert failed.is_error
@@ -116,12 +158,12 @@ def test_a_run_that_was_started_is_named_whatever_else_the_key_may_not_do(
         return handle(request, content)
 
     monkeypatch.setattr(api, "handle", without_scope)
-    told = asyncio.run(called(api, "digest")).structured_content
+    printed = asyncio.run(called(api, "digest")).structured_content
     [run_id] = api.runs
-    assert told == {**told, "run_id": run_id, **known}
+    assert printed == {**printed, "run_id": run_id, **known}
 
 
-def test_an_approval_is_told_as_such_and_the_run_can_be_asked_for_later(api: FakeApi) -> None:
+def test_an_approval_is_named_and_the_run_can_be_asked_for_later(api: FakeApi) -> None:
     api.workflow("Digest", script=[approval("Plausible?", decided_after=500), complete({"pages": 1})])
 
     async def work() -> tuple[Any, Any, Any]:
@@ -150,6 +192,37 @@ def test_a_run_is_cancelled_by_tool(api: FakeApi) -> None:
             return await tools.call_tool("cancel_run", {"run_id": run_id, "reason": "enough"})
 
     assert asyncio.run(work()).structured_content["status"] == "cancelled"
+
+
+def test_a_call_cancelled_while_its_run_is_started_cancels_the_run(api: FakeApi) -> None:
+    api.workflow("Digest", script=[approval("?", decision=None)])
+
+    class SlowStart(FakeTransport):
+        """Holds the answer to a start back."""
+
+        received = asyncio.Event()
+        answered = asyncio.Event()
+
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            answer = await super().handle_async_request(request)
+            if request.url.path.endswith("/runs"):
+                self.received.set()
+                await self.answered.wait()
+            return answer
+
+    async def work() -> None:
+        async with AsyncClient("http://test", key=KEY, external_id=EXTERNAL_ID, transport=SlowStart(api)) as client:
+            called_tool = CallToolRequestParams(name="digest")
+            call = asyncio.create_task(WorkflowTools(client).call_tool(cast("Any", None), called_tool))
+            await SlowStart.received.wait()
+            call.cancel()
+            await asyncio.sleep(0)
+            SlowStart.answered.set()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+
+    asyncio.run(work())
+    assert api.requests[-1].path.endswith("/cancel")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""GET /runs/{run_id}/outputs.zip. (contract 18.14, 18.15)"""
+"""GET /runs/{run_id}/outputs.zip. (contract 18.11 to 18.16)"""
 
 import io
 import zipfile
@@ -40,6 +40,21 @@ def test_a_run_without_output_files_yields_an_empty_zip(resident: Caller, flows:
     answer = resident.get(f"/runs/{run['run_id']}/outputs.zip")
     assert answer.status == 200
     assert unzip(answer.body) == {}
+
+
+def test_a_broken_off_zip_is_resumed_by_its_entity_tag(resident: Caller, tree_run: dict[str, Any]) -> None:
+    path = f"/runs/{tree_run['run_id']}/outputs.zip"
+    whole = resident.get(path)
+    tag = whole.headers["ETag"]
+    assert (whole.headers["Accept-Ranges"], whole.headers["Content-Length"]) == ("bytes", str(len(whole.body)))
+    rest = resident.get(path, headers={"Range": "bytes=100-", "If-Range": tag})
+    assert (rest.status, rest.body, rest.headers["ETag"]) == (206, whole.body[100:], tag)
+    assert rest.headers["Content-Range"] == f"bytes 100-{len(whole.body) - 1}/{len(whole.body)}"
+    assert resident.get(path, headers={"Range": "bytes=100-", "If-Range": '"other"'}).body == whole.body
+    assert resident.get(path, headers={"If-None-Match": tag}).status == 304
+    beyond = resident.get(path, headers={"Range": f"bytes={len(whole.body)}-"})
+    refused(beyond, 416, "range_not_satisfiable")
+    assert beyond.headers["Content-Range"] == f"bytes */{len(whole.body)}"
 
 
 @pytest.mark.long

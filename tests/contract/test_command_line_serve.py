@@ -238,8 +238,7 @@ def test_the_calls_that_a_demonstration_gives_work(tmp_path: Path) -> None:
     with served("serve", "--demo", "--data", str(tmp_path / "data"), *FREE) as (process, _):
         _, line, console, file = block(process)
         started = pasted(line, tmp_path)
-        # The script polls as seldom as callers should; the test need not.
-        called = pasted(Path(file.rpartition(": ")[2]).read_text().replace("sleep 5", "sleep 0.2"), tmp_path)
+        called = pasted(Path(file.rpartition(": ")[2]).read_text(), tmp_path)
         words = console.split()
         url = urlsplit(words[2])
         signed_in = Browser((str(url.hostname), int(url.port or 0))).sign_in(words[7], words[11].rstrip(","))

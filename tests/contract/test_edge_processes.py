@@ -204,7 +204,7 @@ def test_several_processes_need_redis() -> None:
     assert line.startswith("edge.processes: must be 1, or edge.redis_url must name a Redis")
 
 
-def test_serve_is_one_process(tmp_path: Path) -> None:
+def test_serve_has_a_setting_of_its_own_for_its_edges(tmp_path: Path) -> None:
     variables = {"WORKFLOW_API_EDGE_PROCESSES": "2", "WORKFLOW_API_EDGE_REDIS_URL": "redis://127.0.0.1:1"}
     line = refused("serve", "--data", str(tmp_path), variables=variables)
-    assert line.startswith("`workflow-api serve` is one process: set edge.processes to 1")
+    assert line.startswith("edge.processes is for `workflow-api edge`: set it to 1, and serve.edges (`--edges`)")

@@ -3,6 +3,7 @@
 import sqlite3
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ DEEP = "[" * 2_500 + "]" * 2_500
 
 @pytest.fixture
 def embedded(tmp_path: Path) -> Iterator[Service]:
-    """A service on the embedded database, into which a test writes."""
+    """A service on the embedded database, into whose file a test writes."""
     service = Service(tmp_path)
     service.start()
     yield service
@@ -26,12 +27,16 @@ def test_a_deep_value_of_an_earlier_release_is_answered_and_shown(embedded: Serv
     flows = embedded.admin.apply_test_workflows()
     caller = embedded.new_caller()
     run_id = caller.finished(flows["Echo"], input_text="x")["run_id"]
+    # Only a service that does not run leaves its file to others.
+    embedded.stop()
     (file,) = tmp_path.rglob("workflow-api.sqlite3")
     database = sqlite3.connect(file)
     with database:
         database.execute("UPDATE runs SET result = ?, parameters = ?", (DEEP, f'{{"a":{DEEP}}}'))
         database.execute("UPDATE events SET data = ? WHERE type = 'step.completed'", (f'{{"a\\u001b":{DEEP}}}',))
     database.close()
+    embedded.start()
+    caller = replace(caller, address=embedded.address)
 
     for path in ("", "/events", "/steps"):
         answer = caller.get(f"/runs/{run_id}{path}")

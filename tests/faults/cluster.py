@@ -168,7 +168,9 @@ class Cluster:
             "objects": self.objects,
             "edges": [self.edge_address(number) for number in range(2)],
             "hooked": self._hooked,
-            "accepted": [(each.json["data"]["run_id"], each.json["type"]) for each in self.receiver.accepted],
+            "accepted": [
+                (each.message_id, each.json["data"]["run_id"], each.json["type"]) for each in self.receiver.accepted
+            ],
         }
 
     def logs(self) -> dict[str, str]:

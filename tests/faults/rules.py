@@ -221,23 +221,26 @@ def spoiled_outputs(record: Record, state: State) -> Iterator[str]:
 
 
 def untold(record: Record, state: State) -> Iterator[str]:
-    """Every end and every erasure must have arrived, the end first."""
-    first: dict[tuple[str, str], int] = {}
-    for place, message in enumerate(state.accepted):
-        first.setdefault(message, place)
+    """Of every change that a webhook tells of, one message must have arrived, in the order of the changes."""
+    told: dict[str, list[str]] = defaultdict(list)
+    # Each message counts where it was first accepted.
+    for _, run_id, event in dict.fromkeys(state.accepted):
+        told[run_id].append(event)
     for run_id, row in _hooked_runs(state):
-        ended, erased = first.get((run_id, "run.ended")), first.get((run_id, "run.erased"))
-        if row.status in TERMINAL and ended is None:
-            yield f"nobody was told that run {run_id} ended: {row}"
-        if row.purged_at is not None and erased is None:
-            yield f"nobody was told that run {run_id} was erased: {row}"
-        if ended is not None and erased is not None and erased < ended:
-            yield f"run {run_id} was told to be erased before it ended"
+        changes = ["run.waiting_for_approval"] * row.parked
+        changes += ["run.ended"] if row.status in TERMINAL else []
+        changes += ["run.erased"] if row.purged_at is not None else []
+        if told[run_id] != changes:
+            yield f"run {run_id} changed by {changes}, and messages told of {told[run_id]}: {row}"
 
 
 def _hooked_runs(state: State) -> list[tuple[str, RunRow]]:
     told = state.hooked - state.revoked
     return [(run_id, row) for run_id, row in state.runs.items() if row.key_id in told]
+
+
+def _changes_of_hooked_runs(_: Record, state: State) -> int:
+    return sum(row.parked + (row.status in TERMINAL) + (row.purged_at is not None) for _, row in _hooked_runs(state))
 
 
 def _calls(*kinds: str) -> Callable[[Record, State], int]:
@@ -266,7 +269,7 @@ RULES: Final = (
     Rule("nothing is left of an erased run", _calls("erase"), left_of_erased),
     Rule("every revoked key stopped within two minutes", _calls("revoke_key"), used_after_revocation),
     Rule("every output's sha256 holds", lambda _, state: len(state.outputs), spoiled_outputs),
-    Rule("every webhook was told", lambda _, state: len(_hooked_runs(state)), untold),
+    Rule("every change was told to its webhook, in order", _changes_of_hooked_runs, untold),
 )
 
 

@@ -32,6 +32,8 @@ class RunRow(NamedTuple):
     """What its steps, events, approvals and outputs have left in other tables."""
     open_segments: int
     pending_approvals: int
+    parked: int
+    """How often it was left waiting for an approval."""
 
 
 class OutputRow(NamedTuple):
@@ -81,13 +83,18 @@ class State:
     """The events of a segment, each `[seq, type, digest]`."""
     hooked: set[str] = field(default_factory=set)
     """The keys that had a webhook before their first run."""
-    accepted: list[tuple[str, str]] = field(default_factory=list)
-    """The run and the event of each message that the receiver accepted, in that order."""
+    accepted: list[tuple[str, str, str]] = field(default_factory=list)
+    """The id, the run and the event of each message that the receiver accepted, in that order."""
     statuses_of_erased: dict[str, list[int]] = field(default_factory=dict)
     """The statuses of events, steps and approvals of an erased run."""
 
 
+# A segment that another one follows has parked its run, unless what it waited for was decided before: then the next one
+# was made by the same change.
 _RUNS: Final = """
+WITH ordered AS (
+    SELECT run_id, ended_at, lead(created_at) OVER (PARTITION BY run_id ORDER BY ordinal) AS followed_at FROM segments
+), parks AS (SELECT run_id FROM ordered WHERE followed_at <> ended_at)
 SELECT r.run_id, r.key_id, r.client_reference, r.status, r.data_purged_at,
     num_nonnulls(r.parameters, r.input_text, r.inputs_manifest, r.result, r.summary_markdown, r.error_message,
                  r.result_error_message, r.cancel_reason),
@@ -96,7 +103,8 @@ SELECT r.run_id, r.key_id, r.client_reference, r.status, r.data_purged_at,
         + (SELECT count(*) FROM outputs o WHERE o.run_id = r.run_id)
         + (SELECT count(*) FROM events e JOIN segments g USING (segment_id) WHERE g.run_id = r.run_id),
     (SELECT count(*) FROM segments g WHERE g.run_id = r.run_id AND g.state <> 'ended'),
-    (SELECT count(*) FROM approvals a WHERE a.run_id = r.run_id AND a.state = 'pending')
+    (SELECT count(*) FROM approvals a WHERE a.run_id = r.run_id AND a.state = 'pending'),
+    (SELECT count(*) FROM parks p WHERE p.run_id = r.run_id)
 FROM runs r
 """
 _SEGMENTS: Final = """
@@ -107,7 +115,9 @@ FROM segments g LEFT JOIN events e USING (segment_id) GROUP BY g.segment_id
 
 def look(scene: Mapping[str, Any]) -> State:
     """Reads it all, by SQL, from the store, and through the API."""
-    state = State(hooked=set(scene["hooked"]), accepted=[(run, event) for run, event in scene["accepted"]])
+    state = State(
+        hooked=set(scene["hooked"]), accepted=[(message, run, event) for message, run, event in scene["accepted"]]
+    )
     with psycopg.connect(scene["database"]) as database:
         state.runs = {row[0]: RunRow(*row[1:]) for row in database.execute(_RUNS)}
         state.segments = {row[0]: SegmentRow(*row[1:]) for row in database.execute(_SEGMENTS)}

@@ -14,6 +14,8 @@ from tests.faults.state import OutputRow, RunRow, SegmentRow, State, Stored
 KEY, RUN, ERASED, SEGMENT, OUTPUT, APPROVAL = "ak_1", "run_1", "run_2", "seg_1", "out_1", "apr_1"
 PURGED_AT = 1_790_244_930_123
 PURGED = "2026-09-24T10:15:30.123+00:00"
+PARKED_TOLD, END_TOLD = ("msg_1", RUN, "run.waiting_for_approval"), ("msg_2", RUN, "run.ended")
+ERASED_END_TOLD, ERASURE_TOLD = ("msg_3", ERASED, "run.ended"), ("msg_4", ERASED, "run.erased")
 EVENTS = [[1, "segment.started", "a"], [2, "run.started", "b"]]
 
 Change = Callable[[dict[str, dict[str, Any]], State], None]
@@ -67,8 +69,8 @@ def right() -> tuple[dict[str, dict[str, Any]], State]:
     calls["content"]["about"] |= {"output": OUTPUT, "sha256": "abc"}
     state = State(
         runs={
-            RUN: RunRow(KEY, "first", "completed", None, 3, 9, 0, 0),
-            ERASED: RunRow(KEY, "second", "cancelled", PURGED_AT, 0, 0, 0, 0),
+            RUN: RunRow(KEY, "first", "completed", None, 3, 9, 0, 0, 1),
+            ERASED: RunRow(KEY, "second", "cancelled", PURGED_AT, 0, 0, 0, 0, 0),
         },
         records={(KEY, "first"): RUN, (KEY, "second"): ERASED},
         segments={SEGMENT: SegmentRow(RUN, 2, 2, 1, 2)},
@@ -86,7 +88,7 @@ def right() -> tuple[dict[str, dict[str, Any]], State]:
         shown_events={SEGMENT: EVENTS},
         statuses_of_erased={ERASED: [404, 404, 404]},
         hooked={KEY},
-        accepted=[(RUN, "run.ended"), (ERASED, "run.ended"), (ERASED, "run.erased"), (RUN, "run.ended")],
+        accepted=[PARKED_TOLD, END_TOLD, ERASED_END_TOLD, ERASURE_TOLD, END_TOLD],
     )
     return calls, state
 
@@ -167,9 +169,12 @@ WRONG: list[tuple[str, Change]] = [
     ("every output's sha256", say("outputs", outputs=[["out_9", "one/1.txt", "abc", 3]])),
     ("every output's sha256", lambda _, state: state.objects.clear()),
     ("every output's sha256", lambda _, state: state.objects.update({f"runs/{RUN}/{OUTPUT}": Stored(3, "abd")})),
-    ("every webhook", lambda _, state: state.accepted.remove((ERASED, "run.erased"))),
-    ("every webhook", lambda _, state: state.accepted.remove((ERASED, "run.ended"))),
-    ("every webhook", lambda _, state: state.accepted.reverse()),
+    ("every change was told", lambda _, state: state.accepted.remove(PARKED_TOLD)),
+    ("every change was told", lambda _, state: state.accepted.remove(ERASURE_TOLD)),
+    ("every change was told", lambda _, state: state.accepted.remove(ERASED_END_TOLD)),
+    ("every change was told", lambda _, state: state.accepted.reverse()),
+    ("every change was told", lambda _, state: state.accepted.append(("msg_5", RUN, "run.ended"))),
+    ("every change was told", set_run(parked=2)),
 ]
 
 

@@ -24,7 +24,8 @@ def generous_time_outs(database_url: str | None, monkeypatch: pytest.MonkeyPatch
 @pytest.fixture
 def backend(database_url: str | None, generous_time_outs: None) -> Iterator[TestBackend]:
     models = {name: ModelProvider(base_url="http://127.0.0.1:1") for name in ("openai", "openai-chat")}
-    with test_backend(database=database_url, deployment_id="dep-test", models=models) as backend:
+    settings = {"deployment_id": "dep-test", "models": models, "watch_poll_seconds": 0.01}
+    with test_backend(database=database_url, **settings) as backend:
         yield backend
 
 

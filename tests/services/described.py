@@ -8,7 +8,7 @@ from google.protobuf.message import Message
 from jsonschema import Draft202012Validator
 
 from edge.codec.response import ResponseCodec
-from edge.openapi import openapi_document
+from edge.openapi.document import openapi_document
 from tests.support.schemas import FORMATS, strict
 
 _Message = TypeVar("_Message", bound=Message)

@@ -24,11 +24,12 @@ def example(backend: TestBackend, *arguments: str | Path) -> "subprocess.Popen[s
 
 
 def test_the_example_waits_for_its_run_and_fetches_its_outputs(backend: TestBackend, tmp_path: Path) -> None:
-    backend.add_workflow("Digest", parameters=[{"name": "top", "type": "string"}])
-    running = example(backend, "Digest", tmp_path / "fetched", "top=5")
+    parameters = [{"name": "top", "type": "integer"}, {"name": "title", "type": "string"}]
+    backend.add_workflow("Digest", parameters=parameters)
+    running = example(backend, "Digest", tmp_path / "fetched", "top=5", "title=a=b")
     runs = backend.stub(RunsServiceStub)
     [item] = until(lambda: runs.ListRuns(runs_pb2.ListRunsRequest()).items, "the run")
-    assert runs.GetRun(runs_pb2.GetRunRequest(run_id=item.run_id)).parameters == '{"top":"5"}'
+    assert runs.GetRun(runs_pb2.GetRunRequest(run_id=item.run_id)).parameters == '{"top":5,"title":"a=b"}'
     backend.finish_run(item.run_id, result={"words": 3}, outputs={"words.csv": "a,b\n"})
     out, err = running.communicate(timeout=120)
     assert (running.returncode, err) == (0, "")
@@ -38,6 +39,6 @@ def test_the_example_waits_for_its_run_and_fetches_its_outputs(backend: TestBack
 
 def test_the_example_tells_a_refusal_with_its_fields(backend: TestBackend, tmp_path: Path) -> None:
     backend.add_workflow("Digest", parameters=[{"name": "top", "type": "integer"}])
-    _, err = example(backend, "Digest", tmp_path, "top=5").communicate(timeout=120)
+    _, err = example(backend, "Digest", tmp_path, "top=five").communicate(timeout=120)
     assert err.startswith("INVALID_ARGUMENT INVALID_PARAMETERS: ")
     assert "'top': 'must be" in err

@@ -4,27 +4,36 @@ A start is parsed (`parsed_start`), compared with its idempotency record (`idemp
 into rows (`new_run`) and written (`sql`).
 """
 
+from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Final
 
 from backend import metrics
 from backend.audit import sql as audit
 from backend.caller import Caller
 from backend.clock import utc_day
+from backend.deferred import Deferred
 from backend.errors import ApiError
 from backend.runs import messages
+from backend.runs.parking import Asked
 from backend.runs.run_lookup import find_run
 from backend.runs.runtime_port import Runtime
 from backend.runs.start import idempotency, sql
 from backend.runs.start.admission import Inputs, StartContext, first_refusal, judge_inputs
-from backend.runs.start.new_run import Row, binding, new_run
+from backend.runs.start.new_run import NewRun, Row, binding, new_run
 from backend.runs.start.optimistic_start import OptimisticStart
+from backend.runs.start.parked_start import add_parked_run
 from backend.runs.start.parsed_start import ParsedStart, parse_start
 from backend.services import Services
 from backend.storage.database import ClaimedError, Tx, key_of
 from backend.storage.tables.runs import RunRow
+from backend.storage.tables.segments import StepRow
+from backend.workflows.parameters import judged_quickly
 from backend.workflows.terms import WorkflowTerms
 from backend.workflows.terms_cache import cached_terms, load_terms
 from workflow_api.v1 import errors_pb2, runs_pb2
+
+_QUICK_BYTES: Final = 2_048
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +56,40 @@ class Starts:
         single_round_trip = services.database.single_round_trip
         self._optimistic = None if single_round_trip is None else OptimisticStart(single_round_trip, services.cache)
 
-    def start(self, request: runs_pb2.StartRunRequest, caller: Caller) -> runs_pb2.StartRunResponse:
+    def start(self, request: runs_pb2.StartRunRequest, caller: Caller) -> Deferred[runs_pb2.StartRunResponse]:
         """Starts a run, or answers with the run that the same start made before.
 
-        Raises:
+        Raises, at once or with the answer:
             ApiError: a refusal of `admission.CHECKS`, `idempotency_conflict`, or `unauthorized` for a key that is gone.
         """
         start = parse_start(request, caller.key_id, self._clock())
         inputs = self._judge_inputs(start)
         try:
-            decided = self._start_optimistically(start, inputs) or self._database.write(
-                lambda tx: self._decide(tx, start, inputs, caller), lock_key=key_of(start.key_id), claim=start.claim
-            )
+            new = self._start_optimistically(start, inputs)
+        except ClaimedError:
+            return Deferred.done(self._while_being_decided(start))
+        if new is not None:
+            return Deferred.done(_started(new))
+        change = self._database.write_soon(
+            lambda tx: self._decide(tx, start, inputs, caller), lock_key=key_of(start.key_id), claim=start.claim
+        )
+        return Deferred(change, lambda change: self._answer(start, change))
+
+    def begins_quickly(self, request: runs_pb2.StartRunRequest) -> bool:
+        """Returns whether `start` reads nothing and judges the inputs in well under a millisecond."""
+        if request.ByteSize() > _QUICK_BYTES:
+            return False
+        terms = cached_terms(self._cache, request.workflow_id, request.version if request.HasField("version") else None)
+        return terms is not None and judged_quickly(terms.parameters)
+
+    def _answer(self, start: ParsedStart, change: "Future[_Decided | ApiError]") -> runs_pb2.StartRunResponse:
+        try:
+            decided = change.result()
         except ClaimedError:
             return self._while_being_decided(start)
         if isinstance(decided, ApiError):
             raise decided
-        if decided.new is None:
-            return self._replay(decided.run_id)
-        return runs_pb2.StartRunResponse(run=messages.detail(RunRow(**decided.new)))
+        return self._replay(decided.run_id) if decided.new is None else _started(decided.new)
 
     def _judge_inputs(self, start: ParsedStart) -> Inputs | None:
         """Checks the inputs before the transaction, which checks them again only if the terms have changed."""
@@ -76,13 +100,13 @@ class Starts:
             return None
         return judge_inputs(start, terms, self._capabilities.providers)
 
-    def _start_optimistically(self, start: ParsedStart, inputs: Inputs | None) -> _Decided | None:
+    def _start_optimistically(self, start: ParsedStart, inputs: Inputs | None) -> Row | None:
         new = None if self._optimistic is None or inputs is None else self._optimistic.start(start, inputs)
         if new is None:
             return None
         metrics.RUNS_STARTED.add()
         self._runtime.wake()
-        return _Decided(new.run_id, new.run)
+        return new.run
 
     def _decide(self, tx: Tx, start: ParsedStart, inputs: Inputs | None, caller: Caller) -> _Decided | ApiError:
         """Records a new run, or finds the one that exists.
@@ -116,7 +140,12 @@ class Starts:
         assert inputs is not None
         new = new_run(start, inputs)
         sql.bind(tx, binding(start, new.run_id, first_used_at), exists=exists)
-        sql.add_run(tx, new.run, new.steps, new.segment)
+        asked = self._asked_first(new, inputs, start.at)
+        if asked is not None:
+            add_parked_run(tx, new, asked, start.at)
+        else:
+            sql.add_run(tx, new.run, new.steps, new.segment)
+            tx.after_commit(self._runtime.wake)
         if start.key_id:
             sql.count_start(tx, start.key_id, day, first=facts.runs_started is None)
         else:
@@ -125,8 +154,15 @@ class Starts:
                 tx, at=start.at, actor=caller.audit_name, action="run.started", target=new.run_id, details=details
             )
         tx.after_commit(metrics.RUNS_STARTED.add)
-        tx.after_commit(self._runtime.wake)
         return _Decided(new.run_id, new.run)
+
+    def _asked_first(self, new: NewRun, inputs: Inputs, at: int) -> Asked | None:
+        """Returns what the run asks for, where it can be parked at once."""
+        if new.run["pii_redaction"] is not None:
+            return None
+        assert isinstance(inputs.parameters, dict)
+        steps = [StepRow(**row) for row in new.steps]
+        return self._runtime.asked_first(inputs.terms, new.segment["segment_id"], steps, inputs.parameters, at)
 
     def _load_terms(self, tx: Tx, start: ParsedStart, revision: int | None = None) -> WorkflowTerms | None:
         return load_terms(self._cache, tx, self._capabilities, start.workflow_id, start.version, revision=revision)
@@ -150,3 +186,7 @@ class Starts:
     def _replay(self, run_id: str) -> runs_pb2.StartRunResponse:
         row = self._database.read(lambda tx: find_run(tx, run_id, None))
         return runs_pb2.StartRunResponse(run=messages.detail(row), replayed=True)
+
+
+def _started(new: Row) -> runs_pb2.StartRunResponse:
+    return runs_pb2.StartRunResponse(run=messages.detail(RunRow(**new)))

@@ -8,15 +8,17 @@ from sqlalchemy import BindParameter, and_, bindparam, func, insert, literal_col
 from backend.run_status import IN_FLIGHT
 from backend.storage.database import Tx
 from backend.storage.purging import Purge
-from backend.storage.statements import Command, Query, select_row
+from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.deployment import deployments
 from backend.storage.tables.keys import api_keys, daily_usage
 from backend.storage.tables.runs import idempotency_records, runs, status_in
 from backend.storage.tables.segments import segments, steps
+from backend.storage.tables.webhooks import webhooks
 from backend.storage.tables.workflows import resource_revision
 
 RUN_COLUMNS: Final = tuple(column.name for column in runs.columns)
 SEGMENT_COLUMNS: Final = ("segment_id", "run_id", "ordinal", "state", "created_at", "last_seq")
+_ENDED_SEGMENT_COLUMNS: Final = (*SEGMENT_COLUMNS, "owner", "started_at", "ended_at")
 
 
 class RecordRow(NamedTuple):
@@ -84,6 +86,8 @@ _CHANGE_RECORD = Command(
 _ADD_RUN = Command(insert(runs), RUN_COLUMNS)
 _ADD_STEP = Command(insert(steps), [column.name for column in steps.columns])
 _ADD_SEGMENT = Command(insert(segments), SEGMENT_COLUMNS)
+_ADD_ENDED_SEGMENT = Command(insert(segments), _ENDED_SEGMENT_COLUMNS)
+_WEBHOOK_OF_KEY = ScalarQuery[str](select(webhooks.c.webhook_id).where(webhooks.c.key_id == _KEY))
 _FIRST_OF_DAY = Command(insert(daily_usage), ["key_id", "day", "runs_started"])
 _ONE_MORE = Command(
     update(daily_usage)
@@ -118,12 +122,22 @@ def bind(tx: Tx, record: Mapping[str, object], *, exists: bool) -> None:
 
 
 def add_run(
-    tx: Tx, run: Mapping[str, object], step_rows: Iterable[Mapping[str, object]], segment: Mapping[str, object]
+    tx: Tx,
+    run: Mapping[str, object],
+    step_rows: Iterable[Mapping[str, object]],
+    segment: Mapping[str, object],
+    *,
+    ended: bool = False,
 ) -> None:
-    """Writes a run, its steps, and its first segment, which is the outbox of the launcher."""
+    """Writes a run, its steps, and its first segment, which is the outbox of the launcher unless it has ended."""
     tx.enqueue(_ADD_RUN, **run)
     tx.many(_ADD_STEP, step_rows)
-    tx.enqueue(_ADD_SEGMENT, **segment)
+    tx.enqueue(_ADD_ENDED_SEGMENT if ended else _ADD_SEGMENT, **segment)
+
+
+def has_webhooks(tx: Tx, key_id: str) -> bool:
+    """Returns whether the key has a webhook."""
+    return tx.exists(_WEBHOOK_OF_KEY, of_key_id=key_id)
 
 
 def count_start(tx: Tx, key_id: str, day: int, *, first: bool) -> None:

@@ -82,8 +82,8 @@ async def _run(
     try:
         async with asyncio.timeout(START_SECONDS):
             await frames.next(WHILE_STARTING)
-        process.find_namespace()
-    except (TimeoutError, EndOfStepError, HostileFrameError) as error:
+        process.confirm()
+    except (OSError, EndOfStepError, HostileFrameError) as error:
         raise StepFailed("SandboxFailed", "the step's sandbox did not start", f"{error!r}\n".encode()) from error
     try:
         async with asyncio.timeout(request.limits.timeout_seconds) as clock:

@@ -5,11 +5,14 @@ keeps does not count: the tables say what runs, and an interrupted segment is ne
 """
 
 import logging
+from collections.abc import Collection
 from typing import Any, Final
 
 from dbos import DBOS, DBOSClient, WorkflowSerializationFormat
 
+from backend.runtime.engines.dbos_waking import QueueWaking
 from backend.runtime.engines.local import LocalEngine
+from backend.segment_state import HANDED_OVER
 
 _LOG = logging.getLogger(__name__)
 
@@ -19,6 +22,7 @@ _WORKFLOW: Final = "segment"
 # Workers of one release or of the next take the same segments.
 _APPLICATION_VERSION: Final = "1"
 _POLL_SECONDS: Final = 0.1
+_QUEUE_THREAD: Final = f"queue-worker-{_QUEUE}"
 
 
 class DbosQueue:
@@ -69,6 +73,7 @@ class DbosWorker:
     def __init__(self, url: str, owner: str, engine: LocalEngine, most: int) -> None:
         self._engine = engine
         self._most = most
+        self._waking: QueueWaking | None = None
         self._config: dict[str, Any] = {
             "name": _NAME,
             "system_database_url": url,
@@ -82,7 +87,7 @@ class DbosWorker:
 
     def start(self) -> None:
         """Starts to take segments. Not to be called in a thread with an event loop, which DBOS would use."""
-        DBOS(config=self._config)  # type: ignore[arg-type]  # the keys are those of its typed dictionary
+        dbos = DBOS(config=self._config)  # type: ignore[arg-type]  # the keys are those of its typed dictionary
 
         @DBOS.workflow(name=_WORKFLOW, max_recovery_attempts=0, serialization_type=WorkflowSerializationFormat.PORTABLE)
         def execute(segment_id: str) -> None:
@@ -91,6 +96,12 @@ class DbosWorker:
         DBOS.listen_queues([_QUEUE])
         DBOS.launch()
         DBOS.register_queue(_QUEUE, worker_concurrency=self._most, polling_interval_sec=_POLL_SECONDS)
+        self._waking = QueueWaking(dbos.background_thread_stop_events, _QUEUE_THREAD)
+
+    def hear(self, names: Collection[str] | None) -> None:
+        """Looks for segments at once where they were handed over; a listener of the database."""
+        if self._waking is not None and (names is None or HANDED_OVER in names):
+            self._waking.wake()
 
     def stop(self, grace_seconds: float) -> None:
         """Takes no more segments, and gives those that run so long to end by themselves."""

@@ -5,18 +5,21 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import uvloop
 
-from backend.runtime.execution.segment import Segment
 from backend.runtime.execution.segment_context import SegmentContext
+
+if TYPE_CHECKING:
+    from backend.runtime.execution.segment import Segment
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
     """A submitted segment that has not ended, with the futures that wait for its end."""
 
-    segment: Segment
+    segment: "Segment"
     waiters: "list[Future[None]]" = field(default_factory=list)
 
 
@@ -94,6 +97,11 @@ class LocalEngine:
             return segment_id in self._segments
 
     @property
+    def owner(self) -> str:
+        """The owner of the segments that are executed here."""
+        return self._context.owner
+
+    @property
     def running(self) -> int:
         """How many segments are executed here; from any thread."""
         with self._lock:
@@ -110,11 +118,14 @@ class LocalEngine:
             raise RuntimeError("the engine was stopped")
         entry = self._segments.get(segment_id)
         if entry is None:
+            # A start does without what executes segments.
+            from backend.runtime.execution.segment import Segment
+
             entry = self._segments[segment_id] = _Entry(Segment(self._context, segment_id))
             self._loop.call_soon_threadsafe(self._begin, segment_id, entry.segment)
         return entry
 
-    def _begin(self, segment_id: str, segment: Segment) -> None:
+    def _begin(self, segment_id: str, segment: "Segment") -> None:
         task = self._loop.create_task(segment.run(), name=segment_id)
         self._tasks.add(task)
         task.add_done_callback(self._ended)

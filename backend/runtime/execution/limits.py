@@ -4,8 +4,9 @@ from typing import Final
 
 from backend.sandbox import Limits
 from backend.settings import OutputLimits
+from backend.workflows.manifests.defaults import DEFAULT_ENVIRONMENT
 from backend.workflows.readiness import Definition
-from backend.workflows.terms import DEFAULT_ENVIRONMENT, StepTerms
+from backend.workflows.terms import StepTerms
 
 
 def limits_of(environment: Definition, outputs: OutputLimits) -> Limits:

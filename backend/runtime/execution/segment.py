@@ -12,8 +12,8 @@ from typing import Any
 from backend.run_status import RunStatus
 from backend.runs.lifecycle import RunResult, SegmentEndedError, complete_run, park_run, promote_outputs
 from backend.runtime.execution import dag, sql
+from backend.runtime.execution.begun_steps import slot_memory
 from backend.runtime.execution.claim import ClaimedSegment, claim_segment
-from backend.runtime.execution.limits import memory_of
 from backend.runtime.execution.preparation import StepInputs, inputs_folder, prepare, remove_folder
 from backend.runtime.execution.publishing_stage import publish
 from backend.runtime.execution.result_storing import store_result
@@ -50,7 +50,7 @@ class Segment:
             # It stays queued: its run would only be ended.
             return
         try:
-            claimed = await self._context.in_thread(lambda: claim_segment(self._context, self._segment_id))
+            claimed = await claim_segment(self._context, self._segment_id)
         except Exception:  # noqa: BLE001 - logged; other segments go on
             # It stays queued, and the sweeper's launch time-out fails it.
             _LOG.exception("Segment %s could not be claimed", self._segment_id)
@@ -70,8 +70,8 @@ class _SegmentRun:
         self._journal = SegmentJournal(context, segment_id, claimed)
         self._stop_signal = StopSignal(stop)
         self._slots: dict[str, asyncio.Future[None]] = {}
-        self._holding: set[str] = set()
-        self._beginning: list[str] = []
+        self._holding: set[str] = set(claimed.begun)
+        self._beginning: list[str] = list(claimed.begun)
         self._tasks: dict[asyncio.Task[StepOutcome], str] = {}
         self._backoffs: dict[str, asyncio.Task[None]] = {}
         self._parked = False
@@ -95,7 +95,7 @@ class _SegmentRun:
             await self._journal.close_stopped()
         finally:
             self._stop_signal.close()
-            if not self._parked:
+            if not self._parked and self._context.folder_of_run(self._claimed.run_id).exists():
                 await self._context.in_slow_thread(lambda: remove_folder(self._context, self._claimed.run_id))
 
     async def _execute(self) -> None:
@@ -107,7 +107,7 @@ class _SegmentRun:
                 await self._kill()
                 await self._journal.close(Outcome(RunStatus.FAILED, *failure))
                 return
-            self._step_states.request_approvals(plan, self._context.clock())
+            self._step_states.request_approvals(plan.ask, self._context.clock())
             self._take_slots(plan)
             if not (self._tasks or self._slots or self._beginning or self._backoffs):
                 await (self._complete() if plan.done else self._park())
@@ -118,7 +118,7 @@ class _SegmentRun:
 
     def _take_slots(self, plan: dag.Plan) -> None:
         """Requests a slot for each step that may begin, and begins those that have theirs."""
-        room = self._claimed.terms.parallel_steps - len(self._tasks) - len(self._slots)
+        room = self._claimed.terms.parallel_steps - len(self._tasks) - len(self._slots) - len(self._beginning)
         new = [step for step in plan.begin if step not in self._slots and step not in self._backoffs]
         for step in new[:room]:
             self._slots[step] = self._context.slots.request(self._claimed.key_id, self._memory(step))
@@ -138,9 +138,7 @@ class _SegmentRun:
         self._beginning.clear()
 
     def _memory(self, step: str) -> int:
-        """Returns the memory that a step holds with its slot; 0 where it needs more than there is, and will not run."""
-        memory_mb = memory_of(self._step_states.terms(step))
-        return memory_mb if memory_mb <= self._context.slots.memory_mb else 0
+        return slot_memory(self._context.slots, self._step_states.terms(step))
 
     def _release(self, step: str, _: object = None) -> None:
         """Releases a step's slot, once."""

@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,13 +15,14 @@ from backend.models.catalog import Models
 from backend.redaction.process.redactor import Redactor
 from backend.revisioned_cache import RevisionedCache
 from backend.runtime.execution.agent_sources import AgentSources
+from backend.runtime.execution.commit_futures import CommitFutures
 from backend.runtime.execution.slots import StepSlots
 from backend.runtime.publishing import Publisher
 from backend.sandbox import Network, Sandbox
 from backend.schemas.judge import SchemaJudge
 from backend.secrets import Secrets
 from backend.settings import OutputLimits, StepDataLimits
-from backend.storage.database import Database
+from backend.storage.database import Database, Tx
 from backend.storage.objects import ObjectStore
 
 T = TypeVar("T")
@@ -61,11 +62,24 @@ class SegmentContext:
     schemas: SchemaJudge
     sources: AgentSources
     packages: PackageBuilder
+    commits: CommitFutures = field(default_factory=CommitFutures)
 
     @property
     def capabilities(self) -> Capabilities:
         """What the settings of this process let workflows use."""
         return Capabilities(self.models.callable_providers, self.secrets.names, self.network)
+
+    async def read(self, work: Callable[[Tx], T]) -> T:
+        """Runs a few reads by key that must agree: on the loop itself where the database is not remote."""
+        if self.database.remote:
+            return await self.in_thread(lambda: self.database.snapshot(work))
+        return self.database.snapshot(work)
+
+    def write(self, work: Callable[[Tx], T], *, lock_key: str) -> asyncio.Future[T]:
+        """Makes a change, which is durable once the future is done; see `Database.write`."""
+        if self.database.remote:
+            return self.in_thread(lambda: self.database.write(work, lock_key=lock_key))
+        return self.commits.of(self.database.write_soon(work, lock_key=lock_key))
 
     def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """Runs work that blocks for a moment."""

@@ -72,8 +72,7 @@ class SegmentJournal:
         await retries.DATABASE.run(lambda: self._write_once(work), f"A change of run {self._run_id}")
 
     def _write_once(self, work: Callable[[Tx], None]) -> Awaitable[None]:
-        database, lock_key = self._context.database, run_of(self._run_id)
-        return self._context.in_thread(lambda: database.write(work, lock_key=lock_key))
+        return self._context.write(work, lock_key=run_of(self._run_id))
 
     async def give_up(self, outputs: Sequence[NewOutput]) -> None:
         """Removes outputs that were not recorded, and orders the removal of objects of a run erased meanwhile."""

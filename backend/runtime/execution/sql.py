@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from sqlalchemy import BindParameter, bindparam, insert, select, update
+from sqlalchemy import BindParameter, bindparam, select, update
 
 from backend import json_text
 from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.runs import runs
-from backend.storage.tables.segments import StepRow, approvals, segments, steps
+from backend.storage.tables.segments import StepRow, segments, steps
 
 
 class ExecutedRunRow(NamedTuple):
@@ -28,6 +28,7 @@ class ExecutedRunRow(NamedTuple):
     pii_policy: str
     pii_redaction: str | None
     ordinal: int
+    state: str
 
 
 _SEGMENT: Final[BindParameter[str]] = bindparam("of_segment_id")
@@ -54,10 +55,6 @@ _SAVE_STEP = Command(
     update(steps)
     .where(steps.c.run_id == _RUN, steps.c.position == bindparam("at_position"))
     .values({name: bindparam(f"new_{name}") for name in _STEP_COLUMNS})
-)
-_ADD_APPROVAL = Command(
-    insert(approvals),
-    ["approval_id", "run_id", "segment_id", "step", "title", "instructions", "state", "requested_at"],
 )
 _COUNTED: Final = ("steps_completed", "steps_failed", "steps_skipped", "approvals_pending")
 _COUNT = Command(
@@ -96,11 +93,6 @@ def save_steps(tx: Tx, run_id: str, rows: Iterable[Mapping[str, object]]) -> Non
     )
 
 
-def add_approvals(tx: Tx, rows: Iterable[Mapping[str, object]]) -> None:
-    """Writes approvals that wait for a person."""
-    tx.many(_ADD_APPROVAL, rows)
-
-
 def count(tx: Tx, run_id: str, more: Mapping[str, int]) -> None:
     """Adds to the run's counters."""
     tx.announce(run_id)
@@ -109,10 +101,12 @@ def count(tx: Tx, run_id: str, more: Mapping[str, int]) -> None:
 
 def set_manifest(tx: Tx, run_id: str, manifest: str) -> None:
     """Writes the manifest of the inputs that were copied."""
+    tx.announce(run_id)
     tx.enqueue(_SET_MANIFEST, of_run_id=run_id, manifest=manifest)
 
 
 def add_warnings(tx: Tx, run_id: str, new: Sequence[str]) -> None:
     """Adds warnings to those of an unfinished run, each once: later segments sweep the same files again."""
+    tx.announce(run_id)
     warnings = json_text.parse(tx.scalar_one(_WARNINGS, of_run_id=run_id))
     tx.enqueue(_SET_WARNINGS, of_run_id=run_id, new_warnings=json_text.write(list(dict.fromkeys([*warnings, *new]))))

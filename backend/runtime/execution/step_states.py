@@ -1,6 +1,6 @@
 """The states of a run's steps in its executing segment; each change of a step is gathered in a unit of work."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from backend import json_text
@@ -40,6 +40,11 @@ class StepStates:
     def plan(self) -> dag.Plan:
         """Returns the plan for the present statuses."""
         return dag.plan(tuple(self._steps.values()), self._status())
+
+    @property
+    def all_terms(self) -> Collection[StepTerms]:
+        """The terms of every step, in the order of the definition."""
+        return self._steps.values()
 
     def terms(self, step: str) -> StepTerms:
         """Returns the terms of a step, from the definition."""
@@ -102,9 +107,9 @@ class StepStates:
         for step in plan.block:
             self._rows[step].update(error_code=INVARIANT_BLOCKED, error_message=self._unmet_reason(step))
 
-    def request_approvals(self, plan: dag.Plan, at: int) -> None:
-        """Requests the approvals that the plan names."""
-        for step in plan.ask:
+    def request_approvals(self, ask: Sequence[str], at: int) -> None:
+        """Requests the approvals of these steps."""
+        for step in ask:
             terms = self._steps[step]
             approval_id = new_id("apr")
             self._move(step, StepStatus.WAITING, started_at=at, segment_id=self._segment_id)["attempt"] += 1

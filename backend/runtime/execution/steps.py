@@ -219,6 +219,8 @@ class StepWork:
 
     async def _files(self) -> Mapping[str, Path]:
         """Returns the folders of the steps that it needs, restored from the objects after the run waited."""
+        if not self.step.needs:
+            return {}
         what = f"Reading the files that step {self.step.step} of run {self.run_id} needs"
         try:
             return await retries.RESOURCE.run(
@@ -282,7 +284,7 @@ class StepWork:
                 manifest_sql.add_counts(tx, self.run_id, found)
 
         await retries.DATABASE.run(
-            lambda: self.context.in_thread(lambda: self.context.database.write(work, lock_key=run_of(self.run_id))),
+            lambda: self.context.write(work, lock_key=run_of(self.run_id)),
             f"An event of run {self.run_id}",
         )
 

@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from backend.outputs.sql import NewOutput, add_outputs
-from backend.runs.lifecycle import NewEvent, append_events
+from backend.runs.lifecycle import append_events
+from backend.runs.new_events import NewEvent
+from backend.runs.parking_sql import add_approvals
 from backend.runtime.execution import sql
 from backend.runtime.redaction import manifest_sql
 from backend.runtime.redaction.stages import Found
@@ -43,12 +45,16 @@ class UnitOfWork:
             SegmentEndedError: the segment does not run; nothing was written.
         """
         append_events(tx, segment_id, at, self.events)
-        sql.save_steps(tx, run_id, self.steps.values())
+        self.write_rows(tx, run_id)
         add_outputs(tx, self.outputs, at)
-        sql.add_approvals(tx, self.approvals)
         if self.counts:
             sql.count(tx, run_id, self.counts)
         if self.warnings:
             sql.add_warnings(tx, run_id, self.warnings)
         for found in self.redacted:
             manifest_sql.add_counts(tx, run_id, found)
+
+    def write_rows(self, tx: Tx, run_id: str) -> None:
+        """Writes the steps and the approvals alone."""
+        sql.save_steps(tx, run_id, self.steps.values())
+        add_approvals(tx, self.approvals)

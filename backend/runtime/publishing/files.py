@@ -11,7 +11,7 @@ from backend.outputs import sql as outputs_sql
 from backend.storage.database import Database
 from backend.storage.objects import ObjectReader, ObjectStore
 from backend.storage.tables.outputs import OutputRow
-from backend.workflows.manifests.publishing import RDF_ENDINGS, ROW_ENDINGS
+from backend.workflows.manifests.endings import RDF_ENDINGS, ROW_ENDINGS
 
 
 @dataclass(frozen=True, slots=True)

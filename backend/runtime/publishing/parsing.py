@@ -13,7 +13,7 @@ from backend.graphs.graph import GraphRefusedError, GraphUnavailableError
 from backend.graphs.triple_spool import TripleSpool
 from backend.runtime.publishing.files import PublishFile, is_chosen
 from backend.settings import JobLimits
-from backend.workflows.manifests.publishing import ROW_ENDINGS
+from backend.workflows.manifests.endings import ROW_ENDINGS
 
 MAX_TRIPLES: Final = 1_000_000
 MAX_CHARACTERS: Final = 256_000_000

@@ -35,4 +35,5 @@ def _manifest(tx: Tx, run_id: str) -> str:
 
 
 def _set(tx: Tx, run_id: str, manifest: str) -> None:
+    tx.announce(run_id)
     tx.enqueue(_SET_MANIFEST, of_run_id=run_id, manifest=manifest)

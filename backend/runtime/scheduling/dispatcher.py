@@ -9,6 +9,8 @@ from backend.runtime.ticker import Ticker
 
 _LAUNCH_SECONDS: Final = 0.5
 _UPKEEP_SECONDS: Final = 60
+# Its rules are a dozen changes, which a start can do without.
+_FIRST_UPKEEP_SECONDS: Final = 2
 # Well within the time that callers give an answer.
 _LONGEST_UPKEEP_SECONDS: Final = 20
 
@@ -20,11 +22,12 @@ class Dispatcher:
     """
 
     def __init__(self, launcher: Launcher, upkeep: Upkeep, removals: Removals) -> None:
+        self._launcher = launcher
         self.launching = Ticker("launcher", launcher.launch, _LAUNCH_SECONDS)
         self.removals = removals
         self.removing = Ticker("removals", removals.round, _UPKEEP_SECONDS)
         self._upkeep = upkeep
-        self._keeping = Ticker("upkeep", upkeep.round, _UPKEEP_SECONDS)
+        self._keeping = Ticker("upkeep", upkeep.round, _UPKEEP_SECONDS, _FIRST_UPKEEP_SECONDS)
 
     def start(self) -> None:
         """Starts the threads."""
@@ -38,6 +41,11 @@ class Dispatcher:
         self._keeping.stop()
         self.removals.halt()
         self.removing.stop()
+
+    def segment_ended(self) -> None:
+        """Hands over a segment that waits for room, if there may be one: most ends would only cost a round."""
+        if self._launcher.waits:
+            self.launching.wake()
 
     def upkeep(self) -> dict[str, int]:
         """Deletes what is past its time; see `Runtime.upkeep`."""

@@ -27,6 +27,8 @@ class Launcher:
         self._clock = clock
         self._engine = engine
         self._most = most
+        self.waits = True
+        """Whether segments may wait for room, so that one that ends lets another begin; from any thread."""
 
     def launch(self) -> None:
         """Hands over waiting segments, as far as there is room.
@@ -34,9 +36,12 @@ class Launcher:
         A segment that a crash left without its mark is handed over again. Marks are taken back where the engine may
         have dropped segments.
         """
+        # While it is not known, a segment that ends asks for another round.
+        self.waits = True
         most = self._most()
         waiting = self._database.read(lambda tx: sql.waiting(tx, most))
         if not waiting:
+            self.waits = False
             return
         taken = self._database.read(sql.taken_by_key)
         total = sum(taken.values())
@@ -55,3 +60,4 @@ class Launcher:
                 self._database.write(lambda tx: sql.hand_over(tx, handed_over, self._clock()), lock_key="launcher")
                 if self._engine.generation != generation:
                     self._database.write(sql.take_back, lock_key="launcher")
+        self.waits = len(handed_over) < len(waiting) or len(waiting) >= most

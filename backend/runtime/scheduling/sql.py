@@ -16,7 +16,7 @@ from sqlalchemy import (
 )
 
 from backend.run_status import IN_FLIGHT, RunStatus
-from backend.segment_state import SegmentState
+from backend.segment_state import HANDED_OVER, SegmentState
 from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.runs import runs, status_in
@@ -139,7 +139,8 @@ def taken_by_key(tx: Tx) -> dict[str, int]:
 
 
 def hand_over(tx: Tx, segment_ids: Iterable[str], now: int) -> None:
-    """Marks queued segments as handed over to the engine."""
+    """Marks queued segments as handed over to the engine, and tells workers that wait for some."""
+    tx.announce(HANDED_OVER)
     tx.many(_HAND_OVER, [{"of_segment_id": segment_id, "now": now} for segment_id in segment_ids])
 
 

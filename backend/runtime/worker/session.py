@@ -1,6 +1,6 @@
 """A worker session: what executes segments under one owner id, from its start to its end (docs/architecture.md)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -51,6 +51,11 @@ class WorkerSession:
         """Returns whether segments are taken."""
         return not (self._lost or self._stopped)
 
+    @property
+    def sole_owner(self) -> str | None:
+        """The owner of all segments, where no other process shares the database and segments are taken."""
+        return self.engine.owner if self._lease is None and self._queue is None and self.active else None
+
     def start(self, on_lost: Callable[[], None]) -> None:
         """Settles what an earlier owner left, and begins to take segments; a start that fails leaves nothing behind.
 
@@ -68,6 +73,11 @@ class WorkerSession:
     def other_worker_host(self) -> str | None:
         """Returns the host of another process that executes runs of this database; see `Lease.other_worker_host`."""
         return None if self._lease is None else self._lease.other_worker_host()
+
+    def hear(self, names: Collection[str] | None) -> None:
+        """Looks into the queue at once where segments were handed over; see `DbosWorker.hear`."""
+        if self._queue is not None:
+            self._queue.hear(names)
 
     def stop(self, grace_seconds: float) -> None:
         """Takes nothing new, gives segments so long to end, and ends the rest as orphaned; may be repeated."""

@@ -1,7 +1,7 @@
 """The worker sessions of a process, of which one at a time executes segments (docs/architecture.md)."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from backend import metrics
 from backend.runtime.ticker import TICK_SECONDS, Ticker
@@ -35,6 +35,12 @@ class WorkerSessions:
     def present(self) -> WorkerSession | None:
         """The present session; None before the first."""
         return self._session
+
+    @property
+    def sole_owner(self) -> str | None:
+        """The owner of all segments, where this process alone executes any and does so now; from any thread."""
+        session = self._session
+        return None if session is None else session.sole_owner
 
     def start(self, sandbox: Sandbox, on_free: Callable[[], None]) -> None:
         """Starts the first session; `on_free` is called whenever a segment has ended.
@@ -80,6 +86,12 @@ class WorkerSessions:
     def generation(self) -> int:
         """The number of sessions that were lost; see `Engine.generation`."""
         return self._generation
+
+    def hear(self, names: Collection[str] | None) -> None:
+        """Looks into the queue at once where segments were handed over; a listener of the database."""
+        session = self._session
+        if session is not None:
+            session.hear(names)
 
     def sweep_now(self) -> None:
         """Looks at once for segments that must end."""

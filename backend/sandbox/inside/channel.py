@@ -51,6 +51,10 @@ class Channel:
                 raise SystemExit(f"{path} shrank while it was read")
             sent += part
 
+    def wait(self) -> None:
+        """Waits until the worker closes its end."""
+        os.read(self._fd, 1)
+
     def _exactly(self, count: int) -> bytes:
         parts = []
         while count:

@@ -25,11 +25,13 @@ from backend.sandbox.inside.protocol import FAILURE, MAX_MESSAGE_CHARACTERS, MAX
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, NoReturn
 
     from backend.sandbox.inside.agent_code import FolderCode, TextCode
 
 NESTING_LIMIT = 3_000
+"""JSON counts its nesting against the interpreter's limit, and the contract allows 1,000 levels."""
 IDLE_MILLISECONDS = 200
 
 PRELOAD_CPU_SECONDS = 120
@@ -140,14 +142,19 @@ def _prepare(fd: int, modules: list[str]) -> list[str]:
 
     waiting = select.poll()
     waiting.register(fd, select.POLLIN)
-    failures: list[str] = []
     if waiting.poll(IDLE_MILLISECONDS):
-        return failures
+        return []
     import json  # noqa: F401 - so that the step need not load it
     import pathlib  # noqa: F401 - likewise
 
+    return preload(modules, lambda: bool(waiting.poll(0)))
+
+
+def preload(modules: list[str], wanted: Callable[[], bool] = lambda: False) -> list[str]:
+    """Imports modules until the step is wanted; returns why some could not be imported."""
+    failures: list[str] = []
     for module in modules:
-        if waiting.poll(0):
+        if wanted():
             break
         try:
             __import__(module)
@@ -156,25 +163,46 @@ def _prepare(fd: int, modules: list[str]) -> list[str]:
     return failures
 
 
-def _use_packages(packages: dict[str, Any]) -> list[str]:
+def use_packages(packages: dict[str, Any]) -> list[str]:
     """Makes packages importable, and limits this process before it runs code of theirs; returns those to preload."""
     sys.path.append(packages["path"])
-    preload: list[str] = packages["preload"]
-    if preload:
+    modules: list[str] = packages["preload"]
+    if modules:
         memory = packages["memory_bytes"]
         _limit(resource.RLIMIT_AS, memory, memory + _SPARE_MEMORY_BYTES)
         _limit(resource.RLIMIT_CPU, PRELOAD_CPU_SECONDS, resource.getrlimit(resource.RLIMIT_CPU)[1])
-    return preload
+    return modules
 
 
 def main(fd: int, packages: dict[str, Any] | None = None) -> NoReturn:
-    """Runs one request and sends its result; then waits until the worker ends this process and its children."""
-    # JSON counts its nesting against this limit, and the contract allows 1,000 levels.
+    """Runs one request in a fresh interpreter."""
     sys.setrecursionlimit(NESTING_LIMIT)
+    modules = [] if packages is None else use_packages(packages)
     channel = Channel(fd)
-    preload = [] if packages is None else _use_packages(packages)
     channel.send(READY)
-    failures = _prepare(fd, preload)
+    _run(channel, _prepare(fd, modules))
+
+
+def run(fd: int, failures: list[str]) -> NoReturn:
+    """Runs one request in a fork of a template, in which these modules could not be imported."""
+    _make_random_again()
+    # Those of the template believe that they can seek.
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - a descriptor
+    sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - the same
+    channel = Channel(fd)
+    channel.send(READY)
+    _run(channel, failures)
+
+
+def _make_random_again() -> None:
+    """Gives this process random numbers of its own; the interpreter does so for those of `random` by itself."""
+    numpy = sys.modules.get("numpy.random")
+    if numpy is not None:
+        numpy.seed()
+
+
+def _run(channel: Channel, failures: list[str]) -> NoReturn:
+    """Runs one request and sends its result; then waits until the worker ends this process and its children."""
     request = channel.receive()
     for failure in failures:
         note(failure)
@@ -198,7 +226,7 @@ def main(fd: int, packages: dict[str, Any] | None = None) -> NoReturn:
         _flush()
         events.close()
         _send_failure(channel, error, code)
-    os.read(fd, 1)
+    channel.wait()
     os._exit(0)
 
 

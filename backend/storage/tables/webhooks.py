@@ -58,7 +58,7 @@ webhook_deliveries = Table(
     "webhook_deliveries",
     METADATA,
     Column("webhook_id", Text, ForeignKey(webhooks.c.webhook_id, ondelete="CASCADE"), primary_key=True),
-    # The same for every webhook that is told.
+    # The same for every webhook that gets it.
     Column("message_id", Text, primary_key=True),
     Column("run_id", Text, ForeignKey(runs.c.run_id, ondelete="CASCADE"), nullable=False),
     # The place among the run's messages to this webhook, from 1.

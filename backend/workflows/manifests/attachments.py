@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from backend.workflows.manifests.nodes import Node, Problem, read_documents
+from backend.workflows.manifests.nodes import Node, Problem
+from backend.workflows.manifests.yaml_reader import read_documents
 
 LARGEST_CODE_BYTES: Final = 10 * 2**20
 MOST_CODE_FILES: Final = 1_000

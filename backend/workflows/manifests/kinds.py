@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from backend.workflows.manifests.defaults import DEFAULT_ENVIRONMENT
 from backend.workflows.manifests.packages import PYTHON
 from backend.workflows.manifests.publishing import GRAPH_STORES
 from backend.workflows.manifests.python_agent import PYTHON_AGENT
@@ -13,33 +14,44 @@ from backend.workflows.manifests.shapes import HTTP_ADDRESS, SECRET_NAME, Flag, 
 from backend.workflows.manifests.texts import LONG_TEXT, name_field
 from backend.workflows.manifests.workflow_fields import WORKFLOW
 
-MOST_OF_A_KIND: Final = 256
 LARGEST_DEFINITION_BYTES: Final = 8 * 2**20
 
 ENVIRONMENT: Final = Record(
     {
         "name": name_field("standard"),
         "memory_mb": Field(
-            Whole(1_769, 3_008), default=2_048, about="Memory of one attempt of a step, in MiB.", example=3_008
+            Whole(1_769, 3_008),
+            default=DEFAULT_ENVIRONMENT["memory_mb"],
+            about="Memory of one attempt of a step, in MiB.",
+            example=3_008,
         ),
-        "timeout_seconds": Field(Whole(1, 900), default=900, about="Time that one attempt may take.", example=300),
+        "timeout_seconds": Field(
+            Whole(1, 900),
+            default=DEFAULT_ENVIRONMENT["timeout_seconds"],
+            about="Time that one attempt may take.",
+            example=300,
+        ),
         "workspace_mb": Field(
             Whole(512, 3_008),
-            default=512,
+            default=DEFAULT_ENVIRONMENT["workspace_mb"],
             about="Disk for workspace, outputs and temporary files, in MiB.",
             example=1_024,
         ),
         "network": Field(
-            OneOf("none", "full"), default="none", about="Whether steps have the machine's network.", example="full"
+            OneOf("none", "full"),
+            default=DEFAULT_ENVIRONMENT["network"],
+            about="Whether steps have the machine's network.",
+            example="full",
         ),
         "status": Field(
             OneOf("active", "inactive"),
-            default="active",
+            default=DEFAULT_ENVIRONMENT["status"],
             about="An inactive environment keeps the workflows that use it from starting.",
             example="inactive",
         ),
         "python": Field(
             PYTHON,
+            default=DEFAULT_ENVIRONMENT["python"],
             about="Python packages of its steps; the standard library alone without it.",
             example={"packages": ["pandas==2.3.*"]},
         ),
@@ -150,14 +162,3 @@ KINDS: Final[Mapping[str, Record | Variant]] = {
 }
 
 DOCUMENT: Final = Variant("kind", KINDS, about="What the document describes.")
-
-RESOURCE_KINDS: Final[Mapping[str, str]] = {
-    "Environment": "environment",
-    "Connector": "connector",
-    "Agent": "agent",
-    "KnowledgeGraph": "knowledge_graph",
-}
-"""Kinds of resources in their table, by kind in manifests."""
-
-MANIFEST_KINDS: Final[Mapping[str, str]] = {kind: manifest_kind for manifest_kind, kind in RESOURCE_KINDS.items()}
-"""Kinds of resources in manifests, by kind in their table."""

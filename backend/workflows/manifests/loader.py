@@ -10,12 +10,13 @@ from backend.json_text import canonical
 from backend.workflows.manifests.attachments import Attachments
 from backend.workflows.manifests.content_checks import ContentChecks
 from backend.workflows.manifests.kinds import DOCUMENT, LARGEST_DEFINITION_BYTES
-from backend.workflows.manifests.nodes import Node, Problem, read_documents
+from backend.workflows.manifests.nodes import Node, Problem
 from backend.workflows.manifests.packages import package_problems
 from backend.workflows.manifests.python_agent import Code, add_code, code_of
 from backend.workflows.manifests.references import Reference, references
 from backend.workflows.manifests.result_schema import schema_problems
 from backend.workflows.manifests.rules import workflow_gaps, workflow_problems
+from backend.workflows.manifests.yaml_reader import read_documents
 from workflow_api.v1 import errors_pb2
 
 _MOST_PROBLEMS = 200

@@ -4,11 +4,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from backend.workflows.manifests.endings import RDF_ENDINGS, ROW_ENDINGS
 from backend.workflows.manifests.records import Either, Field, MapOf, Record
 from backend.workflows.manifests.shapes import HTTP_ADDRESS, SECRET_NAME, Checked, OneOf, Text, whole_value
-
-RDF_ENDINGS: Final = (".ttl", ".nt", ".nq", ".trig", ".jsonld")
-ROW_ENDINGS: Final = (".csv", ".jsonl")
 
 _CHARACTERS: Final = r"[^\x00-\x20\x7f<>\x22{}|^`\\]"
 _IRI: Final = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*:{_CHARACTERS}+")

@@ -21,7 +21,7 @@ Files = list[Path]
 
 
 class AsyncRun(RunRecord):
-    """A run: what is known of it, and what can be done with it."""
+    """A run: its last known state, and the calls about it."""
 
     def __init__(self, core: Core, driver: AsyncDriver, record: records.Run) -> None:
         self._core = core
@@ -30,7 +30,7 @@ class AsyncRun(RunRecord):
         self.outputs = AsyncOutputs(core, driver, record.run_id)
 
     async def refresh(self) -> "AsyncRun":
-        """Reads the run anew; returns it."""
+        """Reads the run again; returns it."""
         self.record = await self._driver.run(get(self._core, records.Run, routes.GET_RUN, self._path))
         return self
 

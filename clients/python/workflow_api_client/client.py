@@ -13,7 +13,7 @@ from workflow_api_client.core import Core
 from workflow_api_client.drivers import SyncDriver
 from workflow_api_client.generated import records, routes
 from workflow_api_client.operations.reading import get, items
-from workflow_api_client.operations.starting import find, start
+from workflow_api_client.operations.starting import find, parameters, start
 from workflow_api_client.run import Run
 from workflow_api_client.settings import checked, from_environment
 
@@ -24,7 +24,7 @@ class Client:
     """Calls the service with one key.
 
     `url` is its address, with or without `/api/v1`. `timeout` is how many seconds one request may take;
-    `retry_seconds` for how long a call is sent again that was refused for now, such as one beyond the rate limit.
+    `retry_seconds` for how long a temporary refusal, such as one by the rate limit, is retried.
 
     Raises:
         ConfigurationError: a value does not fit.
@@ -110,10 +110,7 @@ class Workflows:
 
     def parameters(self, workflow: str) -> Parameters:
         """Returns what a run of a workflow, by name or id, takes."""
-        found = self.get(workflow)
-        path = {"workflow_id": found.workflow_id}
-        operation = get(self._core, records.ListParametersResponse, routes.LIST_PARAMETERS, path)
-        return (self._driver.run(operation)).parameters
+        return self._driver.run(parameters(self._core, workflow))
 
 
 class Runs:
@@ -137,11 +134,11 @@ class Runs:
     ) -> Run:
         """Starts a run of a workflow by name or id.
 
-        An `idempotency_key` makes starts one: give the same for the same order, and there is one run of it, however
-        often the program is started again within 24 hours. Without one the call alone is safe to be sent again.
+        Calls with the same `idempotency_key` within 24 hours start one run, also from several programs. Without one,
+        only the retries of this call do.
 
         Raises:
-            ApiError: the service refused it; the classes of `errors` tell why.
+            ApiError: the service refused it; its class, one of `errors`, is the reason.
         """
         fields = {
             "parameters": None if parameters is None else dict(parameters),

@@ -22,7 +22,7 @@ TIMED_OUT: Final = 4
 _DESCRIPTION: Final = """\
 Starts workflows, watches their runs, and downloads what they made.
 
-WORKFLOW_API_URL, WORKFLOW_API_KEY and WORKFLOW_API_EXTERNAL_ID of the environment say where, and whom as.
+WORKFLOW_API_URL, WORKFLOW_API_KEY and WORKFLOW_API_EXTERNAL_ID of the environment name the service and the key.
 Ends with 0, or 1 if the run did not complete, 2 for wrong options, 3 for a refusal, 4 if the time given has passed."""
 _TEXT_TYPES: Final = frozenset({"string", "date", "s3_prefix"})
 
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None, new_client: Callable[[], Client
     """Runs the command; returns its exit status."""
     given = _parser().parse_args(arguments)
     try:
-        with _told_of_retries(), new_client() as client:
+        with _retries_shown(), new_client() as client:
             status: int = given.function(client, given)
             return status
     except TimedOutError as error:
@@ -48,8 +48,8 @@ def main(arguments: Sequence[str] | None = None, new_client: Callable[[], Client
 
 
 @contextlib.contextmanager
-def _told_of_retries() -> Iterator[None]:
-    """Shows on standard error what is sent again and why, so that nobody wonders what takes so long."""
+def _retries_shown() -> Iterator[None]:
+    """Shows retries and their reasons on standard error."""
     log, handler = logging.getLogger("workflow_api_client"), logging.StreamHandler()
     handler.setFormatter(logging.Formatter("wfa: %(message)s"))
     handler.setLevel(logging.INFO)
@@ -151,9 +151,9 @@ def _follow(run: Run) -> None:
 
 
 def _line(event: records.AnyEvent) -> str:
-    told: dict[str, Any] = dict(event.data)
-    message = told.pop("message", None)
-    details = " ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in told.items())
+    data: dict[str, Any] = dict(event.data)
+    message = data.pop("message", None)
+    details = " ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in data.items())
     parts = [f"{event.at:%H:%M:%S}", event.type, event.step, message, details]
     return "  ".join(str(part) for part in parts if part)
 
@@ -177,7 +177,9 @@ def _parameters(client: Client, workflow: str, texts: Sequence[str]) -> dict[str
         try:
             values[name] = json.loads(text)
         except ValueError:
-            raise ValueError(f"The parameter {name} is of type {types[name]}: {text!r} is none, in JSON.") from None
+            raise ValueError(
+                f"The parameter {name} must be JSON of type {types[name]}, which {text!r} is not."
+            ) from None
     return values
 
 

@@ -1,4 +1,4 @@
-"""Calls of routes: requests, refusals, and what is sent again when."""
+"""Calls of routes: requests, refusals and retries."""
 
 import json
 import logging
@@ -30,7 +30,7 @@ _LOG: Final = logging.getLogger("workflow_api_client")
 _SECONDS: Final = re.compile(rf"[0-9]{{1,{MAX_RETRY_AFTER_DIGITS}}}")
 # Refused before anything was done, so that every call may be sent again.
 _NOT_BEGUN: Final = frozenset({"rate_limited", "quota_exceeded", "too_many_active_runs", "deployment_updating"})
-# These pass by themselves if the service says when.
+# Temporary, if the service says for how long.
 _PASSING: Final = frozenset({"idempotency_conflict", "redaction_pending"})
 _NOT_MODIFIED: Final = 304
 _REDIRECT: Final = 300
@@ -53,7 +53,7 @@ class Core:
 
     @property
     def retry_seconds(self) -> float:
-        """For how long a call is sent again that was refused for now."""
+        """For how long temporary refusals are retried."""
         return self._settings.retry_seconds
 
     def call(
@@ -68,10 +68,10 @@ class Core:
         held: float = 0.0,
         idle: float | None = None,
     ) -> Steps[Answer]:
-        """Returns the answer of a call, which is sent again while that is allowed and helps.
+        """Returns the answer of a call, which is retried while that is safe and may help.
 
         `deadline` is a time of the clock, `held` how many seconds the service may hold the answer. With `idle` the body
-        is left to be read; it may be silent for so many seconds.
+        is left to be read, with at most so many seconds between two reads.
 
         Raises:
             ApiError: the service refused it.
@@ -121,7 +121,7 @@ class Core:
                 raise TimedOutError("The time given has passed.") from failure
             if now + pause > last_try:
                 raise failure
-            _LOG.info("%s %s: again in %.1f s, for %s", route.method, route.path, pause, _short(failure))
+            _LOG.info("%s %s: retrying in %.1f s after %s", route.method, route.path, pause, _short(failure))
             yield Pause(pause)
 
     def _request(
@@ -176,14 +176,14 @@ def retry_after(answer: Answer) -> float | None:
 
 def _pause_after(failure: WorkflowApiError, answer: Answer, route: Route, tries: int) -> float | None:
     """Returns the seconds after which a refused call is sent again; None where it is not."""
-    told = retry_after(answer)
+    given = retry_after(answer)
     code = failure.code if isinstance(failure, ApiError) else ""
     if code in _NOT_BEGUN or answer.status == _TOO_MANY:
-        return _back_off(tries) if told is None else told
+        return _back_off(tries) if given is None else given
     if code in _PASSING:
-        return told
+        return given
     if answer.status in _GATEWAY and route.repeatable:
-        return _back_off(tries) if told is None else told
+        return _back_off(tries) if given is None else given
     return None
 
 

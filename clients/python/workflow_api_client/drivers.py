@@ -2,12 +2,13 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Generator, Iterator
 from typing import Any, Final, TypeVar
 
 import httpx
 
 from workflow_api_client.clock import Clock
+from workflow_api_client.deadlines import Deadline, bound
 from workflow_api_client.exchange import (
     Answer,
     Close,
@@ -35,6 +36,7 @@ class SyncDriver:
     def __init__(self, http: httpx.Client, clock: Clock) -> None:
         self._http = http
         self._clock = clock
+        self._deadline = bound(http)
 
     def run(self, steps: Steps[T]) -> T:
         """Returns what an operation returns."""
@@ -52,7 +54,7 @@ class SyncDriver:
             yield from performed
 
     def _perform(self, steps: Steps[T]) -> Generator[Any, None, T]:
-        stream = _Stream(self._http, self._clock)
+        stream = _Stream(self._http, self._clock, self._deadline)
         outcome: Any = None
         failure: TransportError | None = None
         try:
@@ -94,32 +96,24 @@ class SyncDriver:
 class _Stream:
     """The answer that an operation reads from."""
 
-    def __init__(self, http: httpx.Client, clock: Clock) -> None:
+    def __init__(self, http: httpx.Client, clock: Clock, deadline: Deadline) -> None:
         self._http = http
         self._clock = clock
+        self._deadline = deadline
         self._response: httpx.Response | None = None
         self._pieces: Iterator[bytes] = iter(())
 
     def send(self, request: Request) -> Answer:
         end = self._clock.now() + request.within
-        response = self._head(request)
-        try:
-            pieces = []
-            for piece in response.iter_bytes():
-                pieces.append(piece)
-                if self._clock.now() > end:
-                    raise httpx.ReadTimeout("the answer took too long")
-            return _answer(response, b"".join(pieces))
-        finally:
-            response.close()
+        with self._deadline.within(request.within):
+            return self._whole(self._head(request), end)
 
     def open(self, request: Request) -> Answer:
-        response = self._head(request)
-        if response.status_code >= _REFUSED:
-            try:
-                return _answer(response, b"".join(response.iter_bytes()))
-            finally:
-                response.close()
+        end = self._clock.now() + request.within
+        with self._deadline.within(request.within):
+            response = self._head(request)
+            if response.status_code >= _REFUSED:
+                return self._whole(response, end)
         self._response, self._pieces = response, response.iter_bytes()
         return _answer(response, b"")
 
@@ -130,6 +124,18 @@ class _Stream:
         if self._response is not None:
             self._response.close()
         self._response, self._pieces = None, iter(())
+
+    def _whole(self, response: httpx.Response, end: float) -> Answer:
+        try:
+            pieces = []
+            for piece in response.iter_bytes():
+                pieces.append(piece)
+                # Transports that are not httpx's own have no deadline.
+                if self._clock.now() > end:
+                    raise httpx.ReadTimeout("the answer took too long")
+            return _answer(response, b"".join(pieces))
+        finally:
+            response.close()
 
     def _head(self, request: Request) -> httpx.Response:
         return self._http.send(_built(self._http, request), stream=True)
@@ -205,20 +211,10 @@ class _AsyncStream:
         self._pieces: AsyncIterator[bytes] | None = None
 
     async def send(self, request: Request) -> Answer:
-        try:
-            return await asyncio.wait_for(self._whole(request), request.within)
-        except asyncio.TimeoutError:  # another class before Python 3.11
-            raise httpx.ReadTimeout("the answer took too long") from None
+        return await _within(request, self._sent(request))
 
     async def open(self, request: Request) -> Answer:
-        response = await self._head(request)
-        if response.status_code >= _REFUSED:
-            try:
-                return _answer(response, b"".join([piece async for piece in response.aiter_bytes()]))
-            finally:
-                await response.aclose()
-        self._response, self._pieces = response, response.aiter_bytes()
-        return _answer(response, b"")
+        return await _within(request, self._opened(request))
 
     async def read(self) -> bytes:
         return await anext(self._pieces, b"") if self._pieces is not None else b""
@@ -228,8 +224,17 @@ class _AsyncStream:
             await self._response.aclose()
         self._response, self._pieces = None, None
 
-    async def _whole(self, request: Request) -> Answer:
+    async def _sent(self, request: Request) -> Answer:
+        return await self._whole(await self._head(request))
+
+    async def _opened(self, request: Request) -> Answer:
         response = await self._head(request)
+        if response.status_code >= _REFUSED:
+            return await self._whole(response)
+        self._response, self._pieces = response, response.aiter_bytes()
+        return _answer(response, b"")
+
+    async def _whole(self, response: httpx.Response) -> Answer:
         try:
             return _answer(response, b"".join([piece async for piece in response.aiter_bytes()]))
         finally:
@@ -237,6 +242,13 @@ class _AsyncStream:
 
     async def _head(self, request: Request) -> httpx.Response:
         return await self._http.send(_built(self._http, request), stream=True)
+
+
+async def _within(request: Request, sending: Coroutine[Any, Any, Answer]) -> Answer:
+    try:
+        return await asyncio.wait_for(sending, request.within)
+    except asyncio.TimeoutError:  # another class before Python 3.11
+        raise httpx.ReadTimeout("the answer took too long") from None
 
 
 def _built(http: httpx.Client | httpx.AsyncClient, request: Request) -> httpx.Request:

@@ -1,4 +1,4 @@
-"""What operations ask of whoever performs them: commands and their answers, without any input or output themselves.
+"""Commands that operations give to drivers, and their outcomes. Operations do no input or output themselves.
 
 An operation is a generator of commands. A driver performs each and sends its outcome back; see `drivers.py`.
 """
@@ -84,7 +84,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Emit:
-    """Hands an item to whoever iterates over the operation."""
+    """Yields an item to the caller that iterates over the operation."""
 
     item: Any
 
@@ -95,7 +95,7 @@ Steps = Generator[Command, Any, T]
 
 
 class TransportError(Exception):
-    """A request or its answer did not get through. `sent` tells whether the service may have received the request."""
+    """A request or its answer did not get through. `sent`: whether the service may have received it."""
 
     def __init__(self, message: str, *, sent: bool) -> None:
         super().__init__(message)

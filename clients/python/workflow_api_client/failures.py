@@ -18,7 +18,7 @@ class ApiError(WorkflowApiError):
         code: Stable and for programs, as `run_not_found`.
         message: For a person.
         status: HTTP status.
-        request_id: To quote in a report; None where the client itself found out.
+        request_id: To quote in a report; None where the client itself raised it.
         details: A list of problems or an object, as the code has it; null where there is none.
         retry_after: Seconds to wait before the next try, where the service gave them.
     """
@@ -43,12 +43,12 @@ class ApiError(WorkflowApiError):
 
     def __str__(self) -> str:
         """Returns code, message and details on one line."""
-        told = f"{self.code}: {self.message}"
+        text = f"{self.code}: {self.message}"
         if isinstance(self.details, list):
-            told += "".join(f" {each.get('name')}: {each.get('reason')}." for each in self.details)
+            text += "".join(f" {each.get('name')}: {each.get('reason')}." for each in self.details)
         elif self.details is not None:
-            told += f" {self.details}"
-        return told if self.request_id is None else f"{told} (status {self.status}, request {self.request_id})"
+            text += f" {self.details}"
+        return text if self.request_id is None else f"{text} (status {self.status}, request {self.request_id})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Makes the exception fit for other processes, as pools of workers need it."""
@@ -62,7 +62,7 @@ class UnexpectedAnswerError(WorkflowApiError):
 class ConnectionFailedError(WorkflowApiError):
     """No answer came: the service cannot be reached, or the connection broke.
 
-    `sent` tells whether the service may have received the call.
+    `sent`: whether the service may have received the call.
     """
 
     def __init__(self, message: str, *, sent: bool, request_id: str | None = None) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Route:
     """One method on one path below the base address.
 
-    `repeatable` tells whether a call whose answer was lost may be sent again: it changes nothing, or is recognized.
+    `repeatable`: a call whose answer was lost may be sent again, as it changes nothing or is recognized.
     """
 
     method: str

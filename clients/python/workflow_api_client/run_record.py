@@ -8,7 +8,7 @@ from workflow_api_client.operations.waiting import TERMINAL
 
 
 class RunRecord:
-    """A run as it was when the service last told of it; `record` has every field."""
+    """A run as of the last answer about it; `record` has every field."""
 
     record: records.Run
 

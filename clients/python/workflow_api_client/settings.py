@@ -1,4 +1,4 @@
-"""Where the service is and whom it is called as."""
+"""Address of the service, and the credentials of its caller."""
 
 import os
 import re
@@ -21,8 +21,8 @@ _CREDENTIAL: Final = re.compile(r"[!-~]{1,1000}")
 class Settings:
     """Address and credentials, and how long calls may take.
 
-    `url` ends with `/api/v1`. `timeout` is how many seconds one request may take, `retry_seconds` for how long a call
-    is sent again that was refused for now.
+    `url` ends with `/api/v1`. `timeout` is how many seconds one request may take, `retry_seconds` for how long a
+    temporary refusal is retried.
     """
 
     url: str

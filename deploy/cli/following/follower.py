@@ -3,18 +3,21 @@
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Final
 
 from deploy.cli.output.records import record_of
 from deploy.client.backend import Backend
+from deploy.failures import CommandFailed
 from workflow_api.v1 import runs_pb2
 
-FOLLOW_SECONDS: Final = 0.5
 PAGE: Final = 500
+WATCH_SECONDS: Final = 24 * 3600.0
+FOLLOW_SECONDS: Final = 0.5
 _DECISION_SECONDS: Final = 5.0
-_DECISION_POLL_SECONDS: Final = 0.1
+# A backend that stops, or that is of a release without the stream.
+_BROKEN: Final = frozenset({"runtime_unreachable", "runtime_error"})
 TERMINAL: Final = frozenset({runs_pb2.RUN_STATUS_COMPLETED, runs_pb2.RUN_STATUS_FAILED, runs_pb2.RUN_STATUS_CANCELLED})
 
 
@@ -38,6 +41,25 @@ def interruptible() -> Iterator[Callable[[], None]]:
         signal.signal(signal.SIGINT, former)
 
 
+def watched_events(backend: Backend, run_id: str, check: Callable[[], None]) -> Iterator[dict[str, Any]]:
+    """Yields every event of a run with its `segment_id`, each as soon as it is committed, until the run is terminal.
+
+    `check` is called before each event, and may raise to end it. Where the stream breaks, as when the backend restarts,
+    the rest is polled for.
+    """
+    read: dict[str, int] = {}
+    request = runs_pb2.WatchRunEventsRequest(run_id=run_id)
+    try:
+        for message in backend.stream(backend.runs.WatchRunEvents, request, WATCH_SECONDS):
+            check()
+            yield {"segment_id": message.segment_id, **record_of(message)["event"]}
+            read[message.segment_id] = message.event.seq
+    except CommandFailed as failed:
+        if failed.code not in _BROKEN:
+            raise
+        yield from all_events(backend, run_id, check, read=read)
+
+
 def all_events(
     backend: Backend,
     run_id: str,
@@ -45,13 +67,13 @@ def all_events(
     *,
     seconds: float | None = None,
     on_run: Callable[[runs_pb2.Run], None] = lambda _: None,
+    read: dict[str, int] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Yields every event of a run with its `segment_id`, in the order of segments, until the run is terminal.
+    """Yields the events of a run as `watched_events` does, but polls for them every `seconds`.
 
-    `check` is called before each round, and may raise to end it; `on_run` gets the run as it is after each round, of
-    which there is one every `seconds`.
+    `on_run` gets the run as it is after each round. `read` says the last seq that was read of a segment.
     """
-    read: dict[str, int] = {}
+    read = {} if read is None else read
     ended = False
     while True:
         check()
@@ -77,15 +99,14 @@ def status_after_decision(backend: Backend, run_id: str, *, approved: bool) -> s
 
     A run that waits for another approval goes on waiting; one that was rejected fails.
     """
-    until = time.monotonic() + _DECISION_SECONDS
-    while True:
-        run = backend.call(backend.runs.GetRun, runs_pb2.GetRunRequest(run_id=run_id))
-        status, pending = run.summary.status, run.summary.counts.approvals_pending
-        waits = status == runs_pb2.RUN_STATUS_WAITING_FOR_APPROVAL and (not pending or not approved)
-        settled = status in TERMINAL or (approved and not waits)
-        if settled or time.monotonic() > until:
-            return str(record_of(run)["status"])
-        time.sleep(_DECISION_POLL_SECONDS)
+    # Without a stream, or within the time, the present status is the answer.
+    with suppress(CommandFailed):
+        for run in backend.stream(backend.runs.WatchRun, runs_pb2.WatchRunRequest(run_id=run_id), _DECISION_SECONDS):
+            status, pending = run.summary.status, run.summary.counts.approvals_pending
+            waits = status == runs_pb2.RUN_STATUS_WAITING_FOR_APPROVAL and (not pending or not approved)
+            if status in TERMINAL or (approved and not waits):
+                return str(record_of(run)["status"])
+    return str(record_of(backend.call(backend.runs.GetRun, runs_pb2.GetRunRequest(run_id=run_id)))["status"])
 
 
 def events_after(

@@ -8,6 +8,7 @@ from contract.choices import EXPIRY_DAYS, OVERLAP_HOURS
 from contract.durations import duration_of
 from contract.spellings import SCOPES
 from contract.times import milliseconds_of
+from edge.console import formatting
 from edge.console.key_details import key_details
 from edge.console.key_form import (
     KeyForm,
@@ -22,7 +23,7 @@ from edge.console.problems import Problems, check_unchanged, form_hash, invalid,
 from edge.console.times import now_ms
 from edge.console.visit import ADMINISTRATORS, Answered, Page, Redirect, Services, View, Visit
 from edge.errors import Refusal
-from workflow_api.v1 import keys_pb2, usage_pb2
+from workflow_api.v1 import keys_pb2, usage_pb2, webhooks_pb2
 from workflow_api.v1.options_pb2 import TIME_UNIT_HOURS
 from workflow_api.v1.workflows_pb2 import ListWorkflowsRequest, WorkflowStatus
 
@@ -133,8 +134,9 @@ async def _one(visit: Visit, form: KeyForm | None = None, problems: Problems = _
     page = {
         "key": sheet,
         "state": record.state,
-        "overlaps": [(hours, _overlap(hours)) for hours in OVERLAP_HOURS],
+        "overlaps": [(hours, formatting.overlap(hours)) for hours in OVERLAP_HOURS],
         "form_hash": form_hash(form_of(record)),
+        "paused_webhooks": await _paused_webhooks(visit.services, record.key.key_id),
     }
     return View("keys/show.html", {**shown, **page}, status=400 if problems else 200)
 
@@ -149,6 +151,12 @@ async def _form_shown(services: Services, form: KeyForm, problems: Problems) -> 
         "hours": _HOURS,
         "expiries": [(days, f"{days} days") for days in EXPIRY_DAYS],
     }
+
+
+async def _paused_webhooks(services: Services, key_id: str) -> list[webhooks_pb2.Webhook]:
+    """Returns the webhooks that the service paused; a key has fewer than a page of them."""
+    found = await services.call("WebhooksService/ListWebhooks", webhooks_pb2.ListWebhooksRequest(key_id=key_id))
+    return [webhook for webhook in found.items if webhook.paused_reason not in {"", "requested"}]
 
 
 def _at_a_field(name: str) -> bool:
@@ -213,9 +221,3 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("POST", "/keys/{key_id}/revoke", ADMINISTRATORS, revoke),
     Page("POST", "/keys/{key_id}/delete", ADMINISTRATORS, delete),
 )
-
-
-def _overlap(hours: int) -> str:
-    if hours % 24 == 0 and hours > 24:
-        return f"{hours // 24} days"
-    return f"{hours} hour{'' if hours == 1 else 's'}"

@@ -7,6 +7,7 @@ from urllib.parse import quote, urlencode
 from contract.choices import OVERLAP_HOURS
 from contract.durations import duration_of
 from contract.spellings import spellings
+from edge.console import formatting
 from edge.console.paging import all_items
 from edge.console.problems import Problems, invalid, problems_of, whole_number
 from edge.console.visit import ADMINISTRATORS, Answered, Page, Redirect, View, Visit
@@ -137,7 +138,7 @@ async def _list(visit: Visit, problems: Problems = _NOTHING_WRONG) -> View:
     context = {
         "key_id": visit.path["key_id"],
         "list_path": _path_of_list(visit),
-        "webhooks": [(webhook, _told(webhook), _badge(webhook)) for webhook in found],
+        "webhooks": [(webhook, _names_of_events(webhook), _badge(webhook)) for webhook in found],
     }
     return View("webhooks/list.html", context | _form_shown(form, problems), status=400 if problems else 200)
 
@@ -161,12 +162,12 @@ async def _one(visit: Visit, problems: Problems = _NOTHING_WRONG) -> View:
         "webhook": webhook,
         "webhook_path": _path(visit),
         "list_path": _path_of_list(visit),
-        "told": _told(webhook),
+        "event_names": _names_of_events(webhook),
         "badge": _badge(webhook),
         "paused": _PAUSED.get(webhook.paused_reason, ""),
         "deliveries": [(each, _EVENT_NAMES.get(each.event, ""), *_outcome(each)) for each in deliveries.items],
         "older": f"{_path(visit)}?{following}" if deliveries.HasField("next_page_token") else "",
-        "overlaps": [(hours, f"{hours} hours") for hours in OVERLAP_HOURS],
+        "overlaps": [(hours, formatting.overlap(hours)) for hours in OVERLAP_HOURS],
     }
     return View("webhooks/show.html", context | _form_shown(form, problems), status=400 if problems else 200)
 
@@ -191,7 +192,7 @@ def _sent_events(visit: Visit) -> Sequence[webhooks_pb2.WebhookEvent.ValueType]:
     return [EVENTS[text] for text in sent]
 
 
-def _told(webhook: webhooks_pb2.Webhook) -> str:
+def _names_of_events(webhook: webhooks_pb2.Webhook) -> str:
     return ", ".join(_EVENT_NAMES.get(event, "") for event in webhook.events)
 
 

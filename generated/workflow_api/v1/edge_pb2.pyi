@@ -290,3 +290,113 @@ class RecordUsageResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RecordUsageResponse: _TypeAlias = RecordUsageResponse  # noqa: Y015
+
+@_typing.final
+class ReadManyRequest(_message.Message):
+    """Point reads of keys."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    READS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def reads(self) -> _containers.RepeatedCompositeFieldContainer[Global___KeyRead]:
+        """The reads."""
+
+    def __init__(
+        self,
+        *,
+        reads: _abc.Iterable[Global___KeyRead] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reads", b"reads"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadManyRequest: _TypeAlias = ReadManyRequest  # noqa: Y015
+
+@_typing.final
+class KeyRead(_message.Message):
+    """A point read in the name of a key."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RPC_FIELD_NUMBER: _builtins.int
+    REQUEST_FIELD_NUMBER: _builtins.int
+    KEY_ID_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    rpc: _builtins.str
+    """The RPC, as `/workflow_api.v1.RunsService/GetRun`."""
+    request: _builtins.bytes
+    """Its request, serialised."""
+    key_id: _builtins.str
+    """The key."""
+    request_id: _builtins.str
+    """The id of the caller's request."""
+    def __init__(
+        self,
+        *,
+        rpc: _builtins.str = ...,
+        request: _builtins.bytes = ...,
+        key_id: _builtins.str = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key_id", b"key_id", "request", b"request", "request_id", b"request_id", "rpc", b"rpc"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KeyRead: _TypeAlias = KeyRead  # noqa: Y015
+
+@_typing.final
+class ReadManyResponse(_message.Message):
+    """Their answers."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ANSWERS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def answers(self) -> _containers.RepeatedCompositeFieldContainer[Global___KeyReadAnswer]:
+        """One for each read, in the same order."""
+
+    def __init__(
+        self,
+        *,
+        answers: _abc.Iterable[Global___KeyReadAnswer] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers", b"answers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadManyResponse: _TypeAlias = ReadManyResponse  # noqa: Y015
+
+@_typing.final
+class KeyReadAnswer(_message.Message):
+    """What came of a point read."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESPONSE_FIELD_NUMBER: _builtins.int
+    REFUSAL_FIELD_NUMBER: _builtins.int
+    response: _builtins.bytes
+    """The RPC's response, serialised."""
+    refusal: _builtins.bytes
+    """The serialised google.rpc.Status that it refused with."""
+    def __init__(
+        self,
+        *,
+        response: _builtins.bytes = ...,
+        refusal: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["outcome", b"outcome", "refusal", b"refusal", "response", b"response"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["outcome", b"outcome", "refusal", b"refusal", "response", b"response"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_outcome: _TypeAlias = _typing.Literal["response", "refusal"]  # noqa: Y015
+    _WhichOneofArgType_outcome: _TypeAlias = _typing.Literal["outcome", b"outcome"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_outcome) -> _WhichOneofReturnType_outcome | None: ...
+
+Global___KeyReadAnswer: _TypeAlias = KeyReadAnswer  # noqa: Y015

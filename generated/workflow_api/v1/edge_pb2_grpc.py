@@ -55,6 +55,11 @@ class EdgeServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_edge__pb2.RecordUsageRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_edge__pb2.RecordUsageResponse.FromString,
                 _registered_method=True)
+        self.ReadMany = channel.unary_unary(
+                '/workflow_api.v1.EdgeService/ReadMany',
+                request_serializer=workflow__api_dot_v1_dot_edge__pb2.ReadManyRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_edge__pb2.ReadManyResponse.FromString,
+                _registered_method=True)
 
 
 class EdgeServiceServicer:
@@ -90,6 +95,14 @@ class EdgeServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReadMany(self, request, context):
+        """Answers several point reads of keys, each as its own RPC would. A backend with a database server does not implement
+        it: each read would wait for the round trips of those before it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_EdgeServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -112,6 +125,11 @@ def add_EdgeServiceServicer_to_server(servicer, server):
                     servicer.RecordUsage,
                     request_deserializer=workflow__api_dot_v1_dot_edge__pb2.RecordUsageRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_edge__pb2.RecordUsageResponse.SerializeToString,
+            ),
+            'ReadMany': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadMany,
+                    request_deserializer=workflow__api_dot_v1_dot_edge__pb2.ReadManyRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_edge__pb2.ReadManyResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -223,6 +241,33 @@ class EdgeService:
             '/workflow_api.v1.EdgeService/RecordUsage',
             workflow__api_dot_v1_dot_edge__pb2.RecordUsageRequest.SerializeToString,
             workflow__api_dot_v1_dot_edge__pb2.RecordUsageResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadMany(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.EdgeService/ReadMany',
+            workflow__api_dot_v1_dot_edge__pb2.ReadManyRequest.SerializeToString,
+            workflow__api_dot_v1_dot_edge__pb2.ReadManyResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -43,6 +43,10 @@ class EdgeServiceStub:
     """
     RecordUsage: _grpc.UnaryUnaryMultiCallable[_edge_pb2.RecordUsageRequest, _edge_pb2.RecordUsageResponse]
     """Writes a batch of usage records. Sending a batch again with the same `batch_id` writes nothing."""
+    ReadMany: _grpc.UnaryUnaryMultiCallable[_edge_pb2.ReadManyRequest, _edge_pb2.ReadManyResponse]
+    """Answers several point reads of keys, each as its own RPC would. A backend with a database server does not implement
+    it: each read would wait for the round trips of those before it.
+    """
 
 @_typing.type_check_only
 class EdgeServiceAsyncStub(EdgeServiceStub):
@@ -59,6 +63,10 @@ class EdgeServiceAsyncStub(EdgeServiceStub):
     """
     RecordUsage: _aio.UnaryUnaryMultiCallable[_edge_pb2.RecordUsageRequest, _edge_pb2.RecordUsageResponse]  # type: ignore[assignment]
     """Writes a batch of usage records. Sending a batch again with the same `batch_id` writes nothing."""
+    ReadMany: _aio.UnaryUnaryMultiCallable[_edge_pb2.ReadManyRequest, _edge_pb2.ReadManyResponse]  # type: ignore[assignment]
+    """Answers several point reads of keys, each as its own RPC would. A backend with a database server does not implement
+    it: each read would wait for the round trips of those before it.
+    """
 
 class EdgeServiceServicer(metaclass=_abc_1.ABCMeta):
     """Serves edges themselves: the keys that they mirror, and the usage records that they send."""
@@ -96,5 +104,15 @@ class EdgeServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_edge_pb2.RecordUsageResponse, _abc.Awaitable[_edge_pb2.RecordUsageResponse]]:
         """Writes a batch of usage records. Sending a batch again with the same `batch_id` writes nothing."""
+
+    @_abc_1.abstractmethod
+    def ReadMany(
+        self,
+        request: _edge_pb2.ReadManyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_edge_pb2.ReadManyResponse, _abc.Awaitable[_edge_pb2.ReadManyResponse]]:
+        """Answers several point reads of keys, each as its own RPC would. A backend with a database server does not implement
+        it: each read would wait for the round trips of those before it.
+        """
 
 def add_EdgeServiceServicer_to_server(servicer: EdgeServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -27,7 +27,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from workflow_api.v1 import options_pb2 as workflow__api_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dworkflow_api/v1/outputs.proto\x12\x0fworkflow_api.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\"\x81\x01\n\x12ListOutputsRequest\x12\x19\n\x06run_id\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\x12#\n\tpage_size\x18\x02 \x01(\x05\x42\x0b\xba\xbb\x18\x07\x30\x01\x38\x90Nx\x01H\x00\x88\x01\x01\x12\x1d\n\npage_token\x18\x03 \x01(\tB\t\xba\xbb\x18\x05\x18\x80\x08x\x01\x42\x0c\n\n_page_size\"X\n\x0eOutputDownload\x12\x46\n\x04path\x18\x01 \x01(\tB8\xba\xbb\x18\x34\x92\x01\x31/api/v1/runs/{run_id}/outputs/{output_id}/content\"\xee\x01\n\x06Output\x12\x11\n\toutput_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\x12\x11\n\x04step\x18\x04 \x01(\tH\x00\x88\x01\x01\x12\x12\n\nmedia_type\x18\x05 \x01(\t\x12\x12\n\nsize_bytes\x18\x06 \x01(\x03\x12\x0e\n\x06sha256\x18\x07 \x01(\t\x12.\n\ncreated_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x31\n\x08\x64ownload\x18\t \x01(\x0b\x32\x1f.workflow_api.v1.OutputDownloadB\x07\n\x05_step\"F\n\x0cOutputBundle\x12\x36\n\x04path\x18\x01 \x01(\tB(\xba\xbb\x18$\x92\x01!/api/v1/runs/{run_id}/outputs.zip\"\xd3\x01\n\x13ListOutputsResponse\x12&\n\x05items\x18\x01 \x03(\x0b\x32\x17.workflow_api.v1.Output\x12\x13\n\x0btotal_bytes\x18\x02 \x01(\x03\x12-\n\x06\x62undle\x18\x03 \x01(\x0b\x32\x1d.workflow_api.v1.OutputBundle\x12\x16\n\x06run_id\x18\x04 \x01(\tB\x06\xba\xbb\x18\x02x\x01\x12$\n\x0fnext_page_token\x18\x05 \x01(\tB\x06\xba\xbb\x18\x02x\x01H\x00\x88\x01\x01\x42\x12\n\x10_next_page_token\"1\n\x14GetOutputsZipRequest\x12\x19\n\x06run_id\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\"\xa0\x01\n\x0e\x44ownloadHeader\x12\x12\n\nmedia_type\x18\x01 \x01(\t\x12\x11\n\tfile_name\x18\x02 \x01(\t\x12\x12\n\nsize_bytes\x18\x03 \x01(\x03\x12\x0e\n\x06length\x18\x04 \x01(\x03\x12\x0e\n\x06offset\x18\x05 \x01(\x03\x12\x0f\n\x07partial\x18\x06 \x01(\x08\x12\x0c\n\x04\x65tag\x18\x07 \x01(\t\x12\x14\n\x0cnot_modified\x18\x08 \x01(\x08\"b\n\x15GetOutputsZipResponse\x12\x31\n\x06header\x18\x01 \x01(\x0b\x32\x1f.workflow_api.v1.DownloadHeaderH\x00\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part\"s\n\tByteRange\x12\x12\n\x05\x66irst\x18\x01 \x01(\x03H\x00\x88\x01\x01\x12\x11\n\x04last\x18\x02 \x01(\x03H\x01\x88\x01\x01\x12\x1a\n\rsuffix_length\x18\x03 \x01(\x03H\x02\x88\x01\x01\x42\x08\n\x06_firstB\x07\n\x05_lastB\x10\n\x0e_suffix_length\"\xdf\x01\n\x17GetOutputContentRequest\x12\x19\n\x06run_id\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\x12\x1c\n\toutput_id\x18\x02 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x10\x12\x36\n\x05range\x18\x03 \x01(\x0b\x32\x1a.workflow_api.v1.ByteRangeB\x06\xba\xbb\x18\x02x\x01H\x00\x88\x01\x01\x12\x1d\n\x08if_range\x18\x04 \x01(\tB\x06\xba\xbb\x18\x02x\x01H\x01\x88\x01\x01\x12\x1d\n\rif_none_match\x18\x05 \x03(\tB\x06\xba\xbb\x18\x02x\x01\x42\x08\n\x06_rangeB\x0b\n\t_if_range\"e\n\x18GetOutputContentResponse\x12\x31\n\x06header\x18\x01 \x01(\x0b\x32\x1f.workflow_api.v1.DownloadHeaderH\x00\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part\"3\n\x16GetPiiRedactionRequest\x12\x19\n\x06run_id\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\"c\n\x0eRedactionStage\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\r\n\x05\x66iles\x18\x03 \x01(\x03\x12\x0e\n\x06values\x18\x04 \x01(\x03\x12\x13\n\x0bmodel_calls\x18\x05 \x01(\x03\"\xdb\x02\n\x0cPiiRedaction\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0c\n\x04mode\x18\x02 \x01(\t\x12\x12\n\x05model\x18\x03 \x01(\tH\x00\x88\x01\x01\x12/\n\x06stages\x18\x04 \x03(\x0b\x32\x1f.workflow_api.v1.RedactionStage\x12\x41\n\ncategories\x18\x05 \x03(\x0b\x32-.workflow_api.v1.PiiRedaction.CategoriesEntry\x12\x39\n\x06\x63ounts\x18\x06 \x03(\x0b\x32).workflow_api.v1.PiiRedaction.CountsEntry\x1a\x31\n\x0f\x43\x61tegoriesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x42\x08\n\x06_model2\xa3\x05\n\x0eOutputsService\x12\x94\x01\n\x0bListOutputs\x12#.workflow_api.v1.ListOutputsRequest\x1a$.workflow_api.v1.ListOutputsResponse\":\x90\x02\x01\xb2\xbb\x18\x0e\x08\x04\x10\x04\"\x04\x01\x0b\x14\x15:\x02\x03\x04\x82\xd3\xe4\x93\x02\x1f\x12\x1d/api/v1/runs/{run_id}/outputs\x12\xa0\x01\n\rGetOutputsZip\x12%.workflow_api.v1.GetOutputsZipRequest\x1a&.workflow_api.v1.GetOutputsZipResponse\">\x90\x02\x01\xb2\xbb\x18\x0e\x08\x04\x10\x04\"\x05\x01\x0b\x14\x15\x19:\x01\x04\x82\xd3\xe4\x93\x02#\x12!/api/v1/runs/{run_id}/outputs.zip0\x01\x12\xbb\x01\n\x10GetOutputContent\x12(.workflow_api.v1.GetOutputContentRequest\x1a).workflow_api.v1.GetOutputContentResponse\"P\x90\x02\x01\xb2\xbb\x18\x10\x08\x04\x10\x04\"\x07\x01\x0b\x14\x15\x0c\x18\x1b:\x01\x04\x82\xd3\xe4\x93\x02\x33\x12\x31/api/v1/runs/{run_id}/outputs/{output_id}/content0\x01\x12\x98\x01\n\x0fGetPiiRedaction\x12\'.workflow_api.v1.GetPiiRedactionRequest\x1a\x1d.workflow_api.v1.PiiRedaction\"=\x90\x02\x01\xb2\xbb\x18\x0b\x08\x04\x10\x03\"\x03\x01\x0b\x0e(\x01\x82\xd3\xe4\x93\x02%\x12#/api/v1/runs/{run_id}/pii-redactionb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dworkflow_api/v1/outputs.proto\x12\x0fworkflow_api.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\"\x81\x01\n\x12ListOutputsRequest\x12\x19\n\x06run_id\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\x12#\n\tpage_size\x18\x02 \x01(\x05\x42\x0b\xba\xbb\x18\x07\x30\x01\x38\x90Nx\x01H\x00\x88\x01\x01\x12\x1d\n\npage_token\x18\x03 \x01(\tB\t\xba\xbb\x18\x05\x18\x80\x08x\x01\x42\x0c\n\n_page_size\"X\n\x0eOutputDownload\x12\x46\n\x04path\x18\x01 \x01(\tB8\xba\xbb\x18\x34\x92\x01\x31/api/v1/runs/{run_id}/outputs/{output_id}/content\"\xee\x01\n\x06Output\x12\x11\n\toutput_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\x12\x11\n\x04step\x18\x04 \x01(\tH\x00\x88\x01\x01\x12\x12\n\nmedia_type\x18\x05 \x01(\t\x12\x12\n\nsize_bytes\x18\x06 \x01(\x03\x12\x0e\n\x06sha256\x18\x07 \x01(\t\x12.\n\ncreated_at\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x31\n\x08\x64ownload\x18\t \x01(\x0b\x32\x1f.workflow_api.v1.OutputDownloadB\x07\n\x05_step\"F\n\x0cOutputBundle\x12\x36\n\x04path\x18\x01 \x01(\tB(\xba\xbb\x18$\x92\x01!/api/v1/runs/{run_id}/outputs.zip\"\xd3\x01\n\x13ListOutputsResponse\x12&\n\x05items\x18\x01 \x03(\x0b\x32\x17.workflow_api.v1.Output\x12\x13\n\x0btotal_bytes\x18\x02 \x01(\x03\x12-\n\x06\x62undle\x18\x03 \x01(\x0b\x32\x1d.workflow_api.v1.OutputBundle\x12\x16\n\x06run_id\x18\x04 \x01(\tB\x06\xba\xbb\x18\x02x\x01\x12$\n\x0fnext_page_token\x18\x05 \x01(\tB\x06\xba\xbb\x18\x02x\x01H\x00\x88\x01\x01\x42\x12\n\x10_next_page_token\"s\n\tByteRange\x12\x12\n\x05\x66irst\x18\x01 \x01(\x03H\x00\x88\x01\x01\x12\x11\n\x04last\x18\x02 \x01(\x03H\x01\x88\x01\x01\x12\x1a\n\rsuffix_length\x18\x03 \x01(\x03H\x02\x88\x01\x01\x42\x08\n\x06_firstB\x07\n\x05_lastB\x10\n\x0e_suffix_length\"\xbe\x01\n\x14GetOutputsZipRequest\x12\x19\n\x06run_id\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\x12\x36\n\x05range\x18\x02 \x01(\x0b\x32\x1a.workflow_api.v1.ByteRangeB\x06\xba\xbb\x18\x02x\x01H\x00\x88\x01\x01\x12\x1d\n\x08if_range\x18\x03 \x01(\tB\x06\xba\xbb\x18\x02x\x01H\x01\x88\x01\x01\x12\x1d\n\rif_none_match\x18\x04 \x03(\tB\x06\xba\xbb\x18\x02x\x01\x42\x08\n\x06_rangeB\x0b\n\t_if_range\"\xa0\x01\n\x0e\x44ownloadHeader\x12\x12\n\nmedia_type\x18\x01 \x01(\t\x12\x11\n\tfile_name\x18\x02 \x01(\t\x12\x12\n\nsize_bytes\x18\x03 \x01(\x03\x12\x0e\n\x06length\x18\x04 \x01(\x03\x12\x0e\n\x06offset\x18\x05 \x01(\x03\x12\x0f\n\x07partial\x18\x06 \x01(\x08\x12\x0c\n\x04\x65tag\x18\x07 \x01(\t\x12\x14\n\x0cnot_modified\x18\x08 \x01(\x08\"b\n\x15GetOutputsZipResponse\x12\x31\n\x06header\x18\x01 \x01(\x0b\x32\x1f.workflow_api.v1.DownloadHeaderH\x00\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part\"\xdf\x01\n\x17GetOutputContentRequest\x12\x19\n\x06run_id\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\x12\x1c\n\toutput_id\x18\x02 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x10\x12\x36\n\x05range\x18\x03 \x01(\x0b\x32\x1a.workflow_api.v1.ByteRangeB\x06\xba\xbb\x18\x02x\x01H\x00\x88\x01\x01\x12\x1d\n\x08if_range\x18\x04 \x01(\tB\x06\xba\xbb\x18\x02x\x01H\x01\x88\x01\x01\x12\x1d\n\rif_none_match\x18\x05 \x03(\tB\x06\xba\xbb\x18\x02x\x01\x42\x08\n\x06_rangeB\x0b\n\t_if_range\"e\n\x18GetOutputContentResponse\x12\x31\n\x06header\x18\x01 \x01(\x0b\x32\x1f.workflow_api.v1.DownloadHeaderH\x00\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part\"3\n\x16GetPiiRedactionRequest\x12\x19\n\x06run_id\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\"c\n\x0eRedactionStage\x12\r\n\x05stage\x18\x01 \x01(\t\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\r\n\x05\x66iles\x18\x03 \x01(\x03\x12\x0e\n\x06values\x18\x04 \x01(\x03\x12\x13\n\x0bmodel_calls\x18\x05 \x01(\x03\"\xdb\x02\n\x0cPiiRedaction\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0c\n\x04mode\x18\x02 \x01(\t\x12\x12\n\x05model\x18\x03 \x01(\tH\x00\x88\x01\x01\x12/\n\x06stages\x18\x04 \x03(\x0b\x32\x1f.workflow_api.v1.RedactionStage\x12\x41\n\ncategories\x18\x05 \x03(\x0b\x32-.workflow_api.v1.PiiRedaction.CategoriesEntry\x12\x39\n\x06\x63ounts\x18\x06 \x03(\x0b\x32).workflow_api.v1.PiiRedaction.CountsEntry\x1a\x31\n\x0f\x43\x61tegoriesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x42\x08\n\x06_model2\xa6\x05\n\x0eOutputsService\x12\x96\x01\n\x0bListOutputs\x12#.workflow_api.v1.ListOutputsRequest\x1a$.workflow_api.v1.ListOutputsResponse\"<\x90\x02\x01\xb2\xbb\x18\x10\x08\x04\x10\x04\"\x04\x01\x0b\x14\x15:\x02\x03\x04@\x01\x82\xd3\xe4\x93\x02\x1f\x12\x1d/api/v1/runs/{run_id}/outputs\x12\xa1\x01\n\rGetOutputsZip\x12%.workflow_api.v1.GetOutputsZipRequest\x1a&.workflow_api.v1.GetOutputsZipResponse\"?\x90\x02\x01\xb2\xbb\x18\x0f\x08\x04\x10\x04\"\x06\x01\x0b\x14\x15\x19\x1b:\x01\x04\x82\xd3\xe4\x93\x02#\x12!/api/v1/runs/{run_id}/outputs.zip0\x01\x12\xbb\x01\n\x10GetOutputContent\x12(.workflow_api.v1.GetOutputContentRequest\x1a).workflow_api.v1.GetOutputContentResponse\"P\x90\x02\x01\xb2\xbb\x18\x10\x08\x04\x10\x04\"\x07\x01\x0b\x14\x15\x0c\x18\x1b:\x01\x04\x82\xd3\xe4\x93\x02\x33\x12\x31/api/v1/runs/{run_id}/outputs/{output_id}/content0\x01\x12\x98\x01\n\x0fGetPiiRedaction\x12\'.workflow_api.v1.GetPiiRedactionRequest\x1a\x1d.workflow_api.v1.PiiRedaction\"=\x90\x02\x01\xb2\xbb\x18\x0b\x08\x04\x10\x03\"\x03\x01\x0b\x0e(\x01\x82\xd3\xe4\x93\x02%\x12#/api/v1/runs/{run_id}/pii-redactionb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -50,6 +50,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTOUTPUTSRESPONSE'].fields_by_name['next_page_token']._serialized_options = b'\272\273\030\002x\001'
   _globals['_GETOUTPUTSZIPREQUEST'].fields_by_name['run_id']._loaded_options = None
   _globals['_GETOUTPUTSZIPREQUEST'].fields_by_name['run_id']._serialized_options = b'\272\273\030\005\010\001\030\200\001'
+  _globals['_GETOUTPUTSZIPREQUEST'].fields_by_name['range']._loaded_options = None
+  _globals['_GETOUTPUTSZIPREQUEST'].fields_by_name['range']._serialized_options = b'\272\273\030\002x\001'
+  _globals['_GETOUTPUTSZIPREQUEST'].fields_by_name['if_range']._loaded_options = None
+  _globals['_GETOUTPUTSZIPREQUEST'].fields_by_name['if_range']._serialized_options = b'\272\273\030\002x\001'
+  _globals['_GETOUTPUTSZIPREQUEST'].fields_by_name['if_none_match']._loaded_options = None
+  _globals['_GETOUTPUTSZIPREQUEST'].fields_by_name['if_none_match']._serialized_options = b'\272\273\030\002x\001'
   _globals['_GETOUTPUTCONTENTREQUEST'].fields_by_name['run_id']._loaded_options = None
   _globals['_GETOUTPUTCONTENTREQUEST'].fields_by_name['run_id']._serialized_options = b'\272\273\030\005\010\001\030\200\001'
   _globals['_GETOUTPUTCONTENTREQUEST'].fields_by_name['output_id']._loaded_options = None
@@ -67,9 +73,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PIIREDACTION_COUNTSENTRY']._loaded_options = None
   _globals['_PIIREDACTION_COUNTSENTRY']._serialized_options = b'8\001'
   _globals['_OUTPUTSSERVICE'].methods_by_name['ListOutputs']._loaded_options = None
-  _globals['_OUTPUTSSERVICE'].methods_by_name['ListOutputs']._serialized_options = b'\220\002\001\262\273\030\016\010\004\020\004\"\004\001\013\024\025:\002\003\004\202\323\344\223\002\037\022\035/api/v1/runs/{run_id}/outputs'
+  _globals['_OUTPUTSSERVICE'].methods_by_name['ListOutputs']._serialized_options = b'\220\002\001\262\273\030\020\010\004\020\004\"\004\001\013\024\025:\002\003\004@\001\202\323\344\223\002\037\022\035/api/v1/runs/{run_id}/outputs'
   _globals['_OUTPUTSSERVICE'].methods_by_name['GetOutputsZip']._loaded_options = None
-  _globals['_OUTPUTSSERVICE'].methods_by_name['GetOutputsZip']._serialized_options = b'\220\002\001\262\273\030\016\010\004\020\004\"\005\001\013\024\025\031:\001\004\202\323\344\223\002#\022!/api/v1/runs/{run_id}/outputs.zip'
+  _globals['_OUTPUTSSERVICE'].methods_by_name['GetOutputsZip']._serialized_options = b'\220\002\001\262\273\030\017\010\004\020\004\"\006\001\013\024\025\031\033:\001\004\202\323\344\223\002#\022!/api/v1/runs/{run_id}/outputs.zip'
   _globals['_OUTPUTSSERVICE'].methods_by_name['GetOutputContent']._loaded_options = None
   _globals['_OUTPUTSSERVICE'].methods_by_name['GetOutputContent']._serialized_options = b'\220\002\001\262\273\030\020\010\004\020\004\"\007\001\013\024\025\014\030\033:\001\004\202\323\344\223\0023\0221/api/v1/runs/{run_id}/outputs/{output_id}/content'
   _globals['_OUTPUTSSERVICE'].methods_by_name['GetPiiRedaction']._loaded_options = None
@@ -84,28 +90,28 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_OUTPUTBUNDLE']._serialized_end=677
   _globals['_LISTOUTPUTSRESPONSE']._serialized_start=680
   _globals['_LISTOUTPUTSRESPONSE']._serialized_end=891
-  _globals['_GETOUTPUTSZIPREQUEST']._serialized_start=893
-  _globals['_GETOUTPUTSZIPREQUEST']._serialized_end=942
-  _globals['_DOWNLOADHEADER']._serialized_start=945
-  _globals['_DOWNLOADHEADER']._serialized_end=1105
-  _globals['_GETOUTPUTSZIPRESPONSE']._serialized_start=1107
-  _globals['_GETOUTPUTSZIPRESPONSE']._serialized_end=1205
-  _globals['_BYTERANGE']._serialized_start=1207
-  _globals['_BYTERANGE']._serialized_end=1322
-  _globals['_GETOUTPUTCONTENTREQUEST']._serialized_start=1325
-  _globals['_GETOUTPUTCONTENTREQUEST']._serialized_end=1548
-  _globals['_GETOUTPUTCONTENTRESPONSE']._serialized_start=1550
-  _globals['_GETOUTPUTCONTENTRESPONSE']._serialized_end=1651
-  _globals['_GETPIIREDACTIONREQUEST']._serialized_start=1653
-  _globals['_GETPIIREDACTIONREQUEST']._serialized_end=1704
-  _globals['_REDACTIONSTAGE']._serialized_start=1706
-  _globals['_REDACTIONSTAGE']._serialized_end=1805
-  _globals['_PIIREDACTION']._serialized_start=1808
-  _globals['_PIIREDACTION']._serialized_end=2155
-  _globals['_PIIREDACTION_CATEGORIESENTRY']._serialized_start=2049
-  _globals['_PIIREDACTION_CATEGORIESENTRY']._serialized_end=2098
-  _globals['_PIIREDACTION_COUNTSENTRY']._serialized_start=2100
-  _globals['_PIIREDACTION_COUNTSENTRY']._serialized_end=2145
-  _globals['_OUTPUTSSERVICE']._serialized_start=2158
-  _globals['_OUTPUTSSERVICE']._serialized_end=2833
+  _globals['_BYTERANGE']._serialized_start=893
+  _globals['_BYTERANGE']._serialized_end=1008
+  _globals['_GETOUTPUTSZIPREQUEST']._serialized_start=1011
+  _globals['_GETOUTPUTSZIPREQUEST']._serialized_end=1201
+  _globals['_DOWNLOADHEADER']._serialized_start=1204
+  _globals['_DOWNLOADHEADER']._serialized_end=1364
+  _globals['_GETOUTPUTSZIPRESPONSE']._serialized_start=1366
+  _globals['_GETOUTPUTSZIPRESPONSE']._serialized_end=1464
+  _globals['_GETOUTPUTCONTENTREQUEST']._serialized_start=1467
+  _globals['_GETOUTPUTCONTENTREQUEST']._serialized_end=1690
+  _globals['_GETOUTPUTCONTENTRESPONSE']._serialized_start=1692
+  _globals['_GETOUTPUTCONTENTRESPONSE']._serialized_end=1793
+  _globals['_GETPIIREDACTIONREQUEST']._serialized_start=1795
+  _globals['_GETPIIREDACTIONREQUEST']._serialized_end=1846
+  _globals['_REDACTIONSTAGE']._serialized_start=1848
+  _globals['_REDACTIONSTAGE']._serialized_end=1947
+  _globals['_PIIREDACTION']._serialized_start=1950
+  _globals['_PIIREDACTION']._serialized_end=2297
+  _globals['_PIIREDACTION_CATEGORIESENTRY']._serialized_start=2191
+  _globals['_PIIREDACTION_CATEGORIESENTRY']._serialized_end=2240
+  _globals['_PIIREDACTION_COUNTSENTRY']._serialized_start=2242
+  _globals['_PIIREDACTION_COUNTSENTRY']._serialized_end=2287
+  _globals['_OUTPUTSSERVICE']._serialized_start=2300
+  _globals['_OUTPUTSSERVICE']._serialized_end=2978
 # @@protoc_insertion_point(module_scope)

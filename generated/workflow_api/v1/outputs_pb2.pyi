@@ -202,24 +202,88 @@ class ListOutputsResponse(_message.Message):
 Global___ListOutputsResponse: _TypeAlias = ListOutputsResponse  # noqa: Y015
 
 @_typing.final
+class ByteRange(_message.Message):
+    """One range of bytes as a caller asks for it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FIRST_FIELD_NUMBER: _builtins.int
+    LAST_FIELD_NUMBER: _builtins.int
+    SUFFIX_LENGTH_FIELD_NUMBER: _builtins.int
+    first: _builtins.int
+    """Offset of the first byte; absent for a suffix."""
+    last: _builtins.int
+    """Offset of the last byte; absent means to the end."""
+    suffix_length: _builtins.int
+    """The last so many bytes."""
+    def __init__(
+        self,
+        *,
+        first: _builtins.int | None = ...,
+        last: _builtins.int | None = ...,
+        suffix_length: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_first", b"_first", "_last", b"_last", "_suffix_length", b"_suffix_length", "first", b"first", "last", b"last", "suffix_length", b"suffix_length"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_first", b"_first", "_last", b"_last", "_suffix_length", b"_suffix_length", "first", b"first", "last", b"last", "suffix_length", b"suffix_length"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__first: _TypeAlias = _typing.Literal["first"]  # noqa: Y015
+    _WhichOneofArgType__first: _TypeAlias = _typing.Literal["_first", b"_first"]  # noqa: Y015
+    _WhichOneofReturnType__last: _TypeAlias = _typing.Literal["last"]  # noqa: Y015
+    _WhichOneofArgType__last: _TypeAlias = _typing.Literal["_last", b"_last"]  # noqa: Y015
+    _WhichOneofReturnType__suffix_length: _TypeAlias = _typing.Literal["suffix_length"]  # noqa: Y015
+    _WhichOneofArgType__suffix_length: _TypeAlias = _typing.Literal["_suffix_length", b"_suffix_length"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__first) -> _WhichOneofReturnType__first | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__last) -> _WhichOneofReturnType__last | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__suffix_length) -> _WhichOneofReturnType__suffix_length | None: ...
+
+Global___ByteRange: _TypeAlias = ByteRange  # noqa: Y015
+
+@_typing.final
 class GetOutputsZipRequest(_message.Message):
     """Asks for all outputs as one zip."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     RUN_ID_FIELD_NUMBER: _builtins.int
+    RANGE_FIELD_NUMBER: _builtins.int
+    IF_RANGE_FIELD_NUMBER: _builtins.int
+    IF_NONE_MATCH_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
+    if_range: _builtins.str
+    """Strong entity tag of `If-Range`: the range holds only for these bytes."""
+    @_builtins.property
+    def range(self) -> Global___ByteRange:
+        """The range of a well-formed `Range` header with one range."""
+
+    @_builtins.property
+    def if_none_match(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Entity tags of `If-None-Match`; `*` means any."""
+
     def __init__(
         self,
         *,
         run_id: _builtins.str = ...,
+        range: Global___ByteRange | None = ...,
+        if_range: _builtins.str | None = ...,
+        if_none_match: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_if_range", b"_if_range", "_range", b"_range", "if_range", b"if_range", "range", b"range"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["run_id", b"run_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_if_range", b"_if_range", "_range", b"_range", "if_none_match", b"if_none_match", "if_range", b"if_range", "range", b"range", "run_id", b"run_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__if_range: _TypeAlias = _typing.Literal["if_range"]  # noqa: Y015
+    _WhichOneofArgType__if_range: _TypeAlias = _typing.Literal["_if_range", b"_if_range"]  # noqa: Y015
+    _WhichOneofReturnType__range: _TypeAlias = _typing.Literal["range"]  # noqa: Y015
+    _WhichOneofArgType__range: _TypeAlias = _typing.Literal["_range", b"_range"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__if_range) -> _WhichOneofReturnType__if_range | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__range) -> _WhichOneofReturnType__range | None: ...
 
 Global___GetOutputsZipRequest: _TypeAlias = GetOutputsZipRequest  # noqa: Y015
 
@@ -250,7 +314,9 @@ class DownloadHeader(_message.Message):
     partial: _builtins.bool
     """True when `length` bytes at `offset` answer a range."""
     etag: _builtins.str
-    """Strong entity tag without quotes: the SHA-256 in hexadecimal. Empty for a zip."""
+    """Strong entity tag without quotes: of an output the SHA-256 in hexadecimal. Empty from a backend of an earlier release
+    for a zip, which then knows no ranges.
+    """
     not_modified: _builtins.bool
     """The caller has these bytes already; none follow."""
     def __init__(
@@ -302,47 +368,6 @@ class GetOutputsZipResponse(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType_part) -> _WhichOneofReturnType_part | None: ...
 
 Global___GetOutputsZipResponse: _TypeAlias = GetOutputsZipResponse  # noqa: Y015
-
-@_typing.final
-class ByteRange(_message.Message):
-    """One range of bytes as a caller asks for it."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    FIRST_FIELD_NUMBER: _builtins.int
-    LAST_FIELD_NUMBER: _builtins.int
-    SUFFIX_LENGTH_FIELD_NUMBER: _builtins.int
-    first: _builtins.int
-    """Offset of the first byte; absent for a suffix."""
-    last: _builtins.int
-    """Offset of the last byte; absent means to the end."""
-    suffix_length: _builtins.int
-    """The last so many bytes."""
-    def __init__(
-        self,
-        *,
-        first: _builtins.int | None = ...,
-        last: _builtins.int | None = ...,
-        suffix_length: _builtins.int | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_first", b"_first", "_last", b"_last", "_suffix_length", b"_suffix_length", "first", b"first", "last", b"last", "suffix_length", b"suffix_length"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_first", b"_first", "_last", b"_last", "_suffix_length", b"_suffix_length", "first", b"first", "last", b"last", "suffix_length", b"suffix_length"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__first: _TypeAlias = _typing.Literal["first"]  # noqa: Y015
-    _WhichOneofArgType__first: _TypeAlias = _typing.Literal["_first", b"_first"]  # noqa: Y015
-    _WhichOneofReturnType__last: _TypeAlias = _typing.Literal["last"]  # noqa: Y015
-    _WhichOneofArgType__last: _TypeAlias = _typing.Literal["_last", b"_last"]  # noqa: Y015
-    _WhichOneofReturnType__suffix_length: _TypeAlias = _typing.Literal["suffix_length"]  # noqa: Y015
-    _WhichOneofArgType__suffix_length: _TypeAlias = _typing.Literal["_suffix_length", b"_suffix_length"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__first) -> _WhichOneofReturnType__first | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__last) -> _WhichOneofReturnType__last | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__suffix_length) -> _WhichOneofReturnType__suffix_length | None: ...
-
-Global___ByteRange: _TypeAlias = ByteRange  # noqa: Y015
 
 @_typing.final
 class GetOutputContentRequest(_message.Message):

@@ -70,7 +70,7 @@ class OutputsServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetOutputsZip(self, request, context):
-        """All outputs as one zip of at most 500,000,000 bytes of content and 2,000 files.
+        """All outputs as one zip of at most 500,000,000 bytes of content and 2,000 files, whole or one range of it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

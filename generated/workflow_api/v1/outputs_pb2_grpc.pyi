@@ -38,7 +38,7 @@ class OutputsServiceStub:
     is beyond, and what is no plain file, is not promoted, and a warning of the run counts it.
     """
     GetOutputsZip: _grpc.UnaryStreamMultiCallable[_outputs_pb2.GetOutputsZipRequest, _outputs_pb2.GetOutputsZipResponse]
-    """All outputs as one zip of at most 500,000,000 bytes of content and 2,000 files."""
+    """All outputs as one zip of at most 500,000,000 bytes of content and 2,000 files, whole or one range of it."""
     GetOutputContent: _grpc.UnaryStreamMultiCallable[_outputs_pb2.GetOutputContentRequest, _outputs_pb2.GetOutputContentResponse]
     """One output's bytes, whole or one range of them."""
     GetPiiRedaction: _grpc.UnaryUnaryMultiCallable[_outputs_pb2.GetPiiRedactionRequest, _outputs_pb2.PiiRedaction]
@@ -54,7 +54,7 @@ class OutputsServiceAsyncStub(OutputsServiceStub):
     is beyond, and what is no plain file, is not promoted, and a warning of the run counts it.
     """
     GetOutputsZip: _aio.UnaryStreamMultiCallable[_outputs_pb2.GetOutputsZipRequest, _outputs_pb2.GetOutputsZipResponse]  # type: ignore[assignment]
-    """All outputs as one zip of at most 500,000,000 bytes of content and 2,000 files."""
+    """All outputs as one zip of at most 500,000,000 bytes of content and 2,000 files, whole or one range of it."""
     GetOutputContent: _aio.UnaryStreamMultiCallable[_outputs_pb2.GetOutputContentRequest, _outputs_pb2.GetOutputContentResponse]  # type: ignore[assignment]
     """One output's bytes, whole or one range of them."""
     GetPiiRedaction: _aio.UnaryUnaryMultiCallable[_outputs_pb2.GetPiiRedactionRequest, _outputs_pb2.PiiRedaction]  # type: ignore[assignment]
@@ -79,7 +79,7 @@ class OutputsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _outputs_pb2.GetOutputsZipRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_outputs_pb2.GetOutputsZipResponse], _abc.AsyncIterator[_outputs_pb2.GetOutputsZipResponse]]:
-        """All outputs as one zip of at most 500,000,000 bytes of content and 2,000 files."""
+        """All outputs as one zip of at most 500,000,000 bytes of content and 2,000 files, whole or one range of it."""
 
     @_abc_1.abstractmethod
     def GetOutputContent(

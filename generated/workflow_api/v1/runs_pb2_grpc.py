@@ -75,6 +75,11 @@ class RunsServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_runs__pb2.ListRunStepsRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_runs__pb2.ListRunStepsResponse.FromString,
                 _registered_method=True)
+        self.FindChangedRuns = channel.unary_unary(
+                '/workflow_api.v1.RunsService/FindChangedRuns',
+                request_serializer=workflow__api_dot_v1_dot_runs__pb2.FindChangedRunsRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_runs__pb2.FindChangedRunsResponse.FromString,
+                _registered_method=True)
         self.WatchRun = channel.unary_stream(
                 '/workflow_api.v1.RunsService/WatchRun',
                 request_serializer=workflow__api_dot_v1_dot_runs__pb2.WatchRunRequest.SerializeToString,
@@ -166,6 +171,14 @@ class RunsServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FindChangedRuns(self, request, context):
+        """Which of the runs that an edge has read are no more as they were read. An edge asks every few seconds for those that
+        its callers wait for, so that an announcement that is lost with a process delays nobody for longer.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def WatchRun(self, request, context):
         """One run in full: now, and after each change of its status or its counts until it has finished. Changes that come
         close together are one message. A backend that stops ends it as unavailable: call again.
@@ -246,6 +259,11 @@ def add_RunsServiceServicer_to_server(servicer, server):
                     servicer.ListRunSteps,
                     request_deserializer=workflow__api_dot_v1_dot_runs__pb2.ListRunStepsRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_runs__pb2.ListRunStepsResponse.SerializeToString,
+            ),
+            'FindChangedRuns': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindChangedRuns,
+                    request_deserializer=workflow__api_dot_v1_dot_runs__pb2.FindChangedRunsRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_runs__pb2.FindChangedRunsResponse.SerializeToString,
             ),
             'WatchRun': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchRun,
@@ -490,6 +508,33 @@ class RunsService:
             '/workflow_api.v1.RunsService/ListRunSteps',
             workflow__api_dot_v1_dot_runs__pb2.ListRunStepsRequest.SerializeToString,
             workflow__api_dot_v1_dot_runs__pb2.ListRunStepsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindChangedRuns(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.RunsService/FindChangedRuns',
+            workflow__api_dot_v1_dot_runs__pb2.FindChangedRunsRequest.SerializeToString,
+            workflow__api_dot_v1_dot_runs__pb2.FindChangedRunsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -57,6 +57,10 @@ class RunsServiceStub:
     """
     ListRunSteps: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ListRunStepsRequest, _runs_pb2.ListRunStepsResponse]
     """The state of every step, read from the run's board."""
+    FindChangedRuns: _grpc.UnaryUnaryMultiCallable[_runs_pb2.FindChangedRunsRequest, _runs_pb2.FindChangedRunsResponse]
+    """Which of the runs that an edge has read are no more as they were read. An edge asks every few seconds for those that
+    its callers wait for, so that an announcement that is lost with a process delays nobody for longer.
+    """
     WatchRun: _grpc.UnaryStreamMultiCallable[_runs_pb2.WatchRunRequest, _runs_pb2.Run]
     """One run in full: now, and after each change of its status or its counts until it has finished. Changes that come
     close together are one message. A backend that stops ends it as unavailable: call again.
@@ -103,6 +107,10 @@ class RunsServiceAsyncStub(RunsServiceStub):
     """
     ListRunSteps: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListRunStepsRequest, _runs_pb2.ListRunStepsResponse]  # type: ignore[assignment]
     """The state of every step, read from the run's board."""
+    FindChangedRuns: _aio.UnaryUnaryMultiCallable[_runs_pb2.FindChangedRunsRequest, _runs_pb2.FindChangedRunsResponse]  # type: ignore[assignment]
+    """Which of the runs that an edge has read are no more as they were read. An edge asks every few seconds for those that
+    its callers wait for, so that an announcement that is lost with a process delays nobody for longer.
+    """
     WatchRun: _aio.UnaryStreamMultiCallable[_runs_pb2.WatchRunRequest, _runs_pb2.Run]  # type: ignore[assignment]
     """One run in full: now, and after each change of its status or its counts until it has finished. Changes that come
     close together are one message. A backend that stops ends it as unavailable: call again.
@@ -194,6 +202,16 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_runs_pb2.ListRunStepsResponse, _abc.Awaitable[_runs_pb2.ListRunStepsResponse]]:
         """The state of every step, read from the run's board."""
+
+    @_abc_1.abstractmethod
+    def FindChangedRuns(
+        self,
+        request: _runs_pb2.FindChangedRunsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_runs_pb2.FindChangedRunsResponse, _abc.Awaitable[_runs_pb2.FindChangedRunsResponse]]:
+        """Which of the runs that an edge has read are no more as they were read. An edge asks every few seconds for those that
+        its callers wait for, so that an announcement that is lost with a process delays nobody for longer.
+        """
 
     @_abc_1.abstractmethod
     def WatchRun(

@@ -6,14 +6,12 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from backend.audit import sql as audit
-from backend.audit.servicer import AuditServicer
-from backend.deployment.servicer import DeploymentServicer
-from backend.key_changes import KeyChanges
 from backend.services import Services
 from contract.times import milliseconds_of, to_timestamp
 from contract.versions import RELEASE
 from tests.services.calls import Caller, RefusedError
 from workflow_api.v1 import audit_pb2, deployment_pb2
+from workflow_api_testing import TestBackend
 
 
 def days(count: int) -> Duration:
@@ -21,10 +19,8 @@ def days(count: int) -> Duration:
 
 
 @pytest.fixture
-def deployment(services: Services) -> Caller:
-    service = deployment_pb2.DESCRIPTOR.services_by_name["DeploymentService"]
-    audit = audit_pb2.DESCRIPTOR.services_by_name["AuditService"]
-    return Caller(DeploymentServicer(services, KeyChanges()), service, (AuditServicer(services), audit))
+def deployment(backend: TestBackend) -> Caller:
+    return Caller.of_backend(backend)
 
 
 def update(deployment: Caller, **fields: Any) -> Any:

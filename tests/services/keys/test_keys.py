@@ -8,22 +8,17 @@ from typing import Any
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from backend.audit.servicer import AuditServicer
 from backend.clock import utc_day
-from backend.deployment.servicer import DeploymentServicer
 from backend.key_changes import KeyChanges
 from backend.keys import sql
-from backend.keys.caller_servicer import CallerServicer
-from backend.keys.edge_servicer import EdgeServicer
 from backend.keys.servicer import KeysServicer
-from backend.keys.usage_servicer import UsageServicer
-from backend.run_changes import RunChanges
 from backend.runs.start import sql as start_sql
 from backend.services import Services
 from contract.times import milliseconds_of, to_timestamp
 from tests.services.calls import Caller, RefusedError
 from tests.services.conftest import TestClock
 from workflow_api.v1 import audit_pb2, caller_pb2, deployment_pb2, edge_pb2, keys_pb2, options_pb2, usage_pb2
+from workflow_api_testing import TestBackend
 
 READ = options_pb2.SCOPE_WORKFLOWS_READ
 CREATE = options_pb2.SCOPE_RUNS_CREATE
@@ -41,31 +36,13 @@ def days(count: int) -> Duration:
 
 
 @pytest.fixture
-def changes() -> KeyChanges:
-    return KeyChanges()
+def keys(backend: TestBackend) -> Caller:
+    return Caller.of_backend(backend)
 
 
 @pytest.fixture
-def keys(services: Services, changes: KeyChanges) -> Caller:
-    return Caller(
-        KeysServicer(services, changes),
-        keys_pb2.DESCRIPTOR.services_by_name["KeysService"],
-        (CallerServicer(services), caller_pb2.DESCRIPTOR.services_by_name["CallerService"]),
-        (UsageServicer(services), usage_pb2.DESCRIPTOR.services_by_name["UsageService"]),
-        (
-            EdgeServicer(services, changes, 0.01, RunChanges(services.database)),
-            edge_pb2.DESCRIPTOR.services_by_name["EdgeService"],
-        ),
-    )
-
-
-@pytest.fixture
-def deployment(services: Services, changes: KeyChanges) -> Caller:
-    return Caller(
-        DeploymentServicer(services, changes),
-        deployment_pb2.DESCRIPTOR.services_by_name["DeploymentService"],
-        (AuditServicer(services), audit_pb2.DESCRIPTOR.services_by_name["AuditService"]),
-    )
+def deployment(keys: Caller) -> Caller:
+    return keys
 
 
 def create(keys: Caller, **fields: Any) -> keys_pb2.KeyCredentials:
@@ -87,10 +64,10 @@ def sha256(value: str) -> bytes:
     ("release", "bound"), [("1.0.138", False), ("1.0.99", False), ("1.0.139", True), ("1.1.0", True)]
 )
 def test_a_key_is_not_bound_to_a_release_that_does_not_serve_the_api(
-    services: Services, changes: KeyChanges, release: str, bound: bool
+    services: Services, release: str, bound: bool
 ) -> None:
     older = replace(services, release=release)
-    keys = Caller(KeysServicer(older, changes), keys_pb2.DESCRIPTOR.services_by_name["KeysService"])
+    keys = Caller(KeysServicer(older, KeyChanges()), keys_pb2.DESCRIPTOR.services_by_name["KeysService"])
     if bound:
         assert create(keys).key_value
         return

@@ -1,22 +1,28 @@
-"""GetOutputsZip. (contract 18.14, 18.15)"""
+"""GetOutputsZip. (contract 18.11 to 18.16)"""
 
 import io
 import tracemalloc
 import zipfile
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from backend.ids import new_id
-from backend.outputs.bundle import bundle_parts
+from backend.outputs.bundle import WINDOW_BYTES, Bundle
+from backend.outputs.checksums import Checksums
 from backend.outputs.sql import NewOutput, add_outputs, outputs_of
 from backend.storage.object_keys import object_key
+from backend.storage.tables.outputs import OutputRow
 from tests.services.calls import RefusedError
 from tests.services.runs.world import World
 from workflow_api.v1 import outputs_pb2
 
+FILES = {"first/a.txt": b"aaa", "first/b.bin": bytes(range(256)) * 2_000, "first/empty": b"", "first/é.txt": b"e"}
 
-def bundle(world: World, run_id: str) -> tuple[outputs_pb2.DownloadHeader, bytes]:
-    request = outputs_pb2.GetOutputsZipRequest(run_id=run_id)
+
+def bundle(world: World, run_id: str, **fields: Any) -> tuple[outputs_pb2.DownloadHeader, bytes]:
+    request = outputs_pb2.GetOutputsZipRequest(run_id=run_id, **fields)
     messages = world.outputs.stream("GetOutputsZip", request, world.key).rest()
     assert all(len(message.data) <= 256 * 1024 for message in messages)
     return messages[0].header, b"".join(message.data for message in messages[1:])
@@ -44,6 +50,22 @@ def claiming(world: World, sizes: list[int]) -> str:
     return run_id
 
 
+def rows_of(world: World, run_id: str) -> list[OutputRow]:
+    return world.services.database.read(lambda tx: outputs_of(tx, run_id))
+
+
+class Counting:
+    """An object store that counts the bytes that are read."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.read = 0
+
+    def open_range(self, key: str, offset: int, length: int) -> Any:
+        self.read += length
+        return self._world.objects.open_range(key, offset, length)
+
+
 def refusal(world: World, run_id: str) -> str:
     with pytest.raises(RefusedError) as caught:
         bundle(world, run_id)
@@ -65,6 +87,94 @@ def test_the_same_zip_is_made_each_time(world: World) -> None:
     first = bundle(world, run_id)
     world.clock.advance(days=3)
     assert bundle(world, run_id) == first
+
+
+def test_the_bytes_are_those_of_the_standard_librarys_writer(world: World) -> None:
+    run_id = filled(world, FILES)
+
+    class Pipe(io.RawIOBase):
+        written = b""
+
+        def write(self, data: Any) -> int:
+            self.written += bytes(data)
+            return len(data)
+
+    pipe = Pipe()
+    with zipfile.ZipFile(pipe, "w") as archive:
+        for row in rows_of(world, run_id):
+            info = zipfile.ZipInfo(row.path, datetime.fromtimestamp(row.created_at / 1000, UTC).timetuple()[:6])
+            info.external_attr = 0o644 << 16
+            with archive.open(info, "w") as target:
+                target.write(FILES[row.path])
+    assert bundle(world, run_id)[1] == pipe.written
+
+
+def test_every_range_is_that_part_of_the_zip(world: World) -> None:
+    run_id = filled(world, {"first/a.txt": b"aaa", "first/empty": b"", "first/é.txt": b"e"})
+    whole = bundle(world, run_id)[1]
+    rows = rows_of(world, run_id)
+    for offset in range(len(whole)):
+        for length in (1, 40, len(whole) - offset):
+            made = Bundle(rows, world.objects, Checksums())
+            assert b"".join(made.parts(offset, length)) == whole[offset : offset + length]
+
+
+def test_a_range_of_the_zip_is_resumed_with_its_entity_tag(world: World) -> None:
+    run_id = filled(world, FILES)
+    header, whole = bundle(world, run_id)
+    rest = outputs_pb2.ByteRange(first=1_000)
+    resumed, data = bundle(world, run_id, range=rest, if_range=header.etag)
+    assert (resumed.partial, resumed.offset, resumed.etag, data) == (True, 1_000, header.etag, whole[1_000:])
+    assert bundle(world, run_id, range=rest, if_range="other")[1] == whole
+    kept, none = bundle(world, run_id, if_none_match=[header.etag])
+    assert (kept.not_modified, none) == (True, b"")
+    with pytest.raises(RefusedError) as caught:
+        bundle(world, run_id, range=outputs_pb2.ByteRange(first=len(whole)))
+    assert (caught.value.reason, caught.value.metadata) == ("range_not_satisfiable", {"size": str(len(whole))})
+
+
+def test_other_outputs_have_another_entity_tag(world: World) -> None:
+    rows = rows_of(world, filled(world, FILES))
+
+    def tag(*changed: OutputRow) -> str:
+        return Bundle([*changed, *rows[1:]], world.objects, Checksums()).etag
+
+    first = rows[0]
+    others = [
+        first._replace(path="b"),
+        first._replace(sha256="0" * 64),
+        first._replace(size_bytes=4),
+        first._replace(created_at=first.created_at + 2_000),
+    ]
+    assert len({tag(first), tag(), *map(tag, others)}) == 6
+    assert tag(first._replace(object_key="elsewhere")) == tag(first)
+
+
+def test_only_objects_within_the_range_are_read(world: World) -> None:
+    run_id = filled(world, FILES)
+    objects, checksums = Counting(world), Checksums()
+    made = Bundle(rows_of(world, run_id), objects, checksums)  # type: ignore[arg-type]
+    whole = b"".join(made.parts(0, made.size))
+    assert objects.read == sum(map(len, FILES.values()))
+    for known, most in ((checksums, 1_001), (Checksums(), sum(map(len, FILES.values())))):
+        objects.read = 0
+        offset = whole.index(b"first/b.bin") + len(b"first/b.bin") + 511_000
+        again = Bundle(rows_of(world, run_id), objects, known)  # type: ignore[arg-type]
+        assert b"".join(again.parts(offset, made.size - offset)) == whole[offset:]
+        assert objects.read == most
+
+
+def test_an_erasure_ends_the_download_of_a_zip(world: World) -> None:
+    run_id = filled(world, {"first/a.txt": bytes(WINDOW_BYTES + 1)})
+    request = outputs_pb2.GetOutputsZipRequest(run_id=run_id)
+    stream = world.outputs.stream("GetOutputsZip", request, world.key)
+    stream.take()
+    stream.take()
+    world.erase(run_id)
+    world.removals.round()
+    with pytest.raises(RefusedError) as caught:
+        stream.rest()
+    assert caught.value.reason == "runtime_unreachable"
 
 
 @pytest.mark.parametrize("erased", [False, True])
@@ -95,10 +205,10 @@ def test_500_million_bytes_of_content_are_the_most(world: World) -> None:
 
 def test_a_bundle_is_made_in_constant_memory(world: World) -> None:
     run_id = filled(world, {f"first/{number}": bytes(8_000_000) for number in range(5)})
-    rows = world.services.database.read(lambda tx: outputs_of(tx, run_id))
+    made = Bundle(rows_of(world, run_id), world.objects, Checksums())
     tracemalloc.start()
     try:
-        size = sum(len(part) for part in bundle_parts(rows, world.objects))
+        size = sum(len(part) for part in made.parts(0, made.size))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -37,6 +37,20 @@ def test_a_replay_from_zero_gives_the_same_events(world: World) -> None:
     assert world.event_types(run_id) == ["segment.started", "run.started", "run.completed", "segment.ended"]
 
 
+def test_a_page_that_is_read_again_has_what_was_added_and_nothing_erased(world: World) -> None:
+    run_id = world.started()
+    segment_id = world.begin(run_id)
+    for number in range(2):
+        assert [event.seq for event in world.events(run_id).events] == list(range(1, 3 + number))
+        world.write(segment_id, "step.progress", step="first", data={"number": number})
+    finished = world.finished()
+    assert world.events(finished).events
+    world.erase(finished)
+    with pytest.raises(RefusedError) as refused:
+        world.events(finished)
+    assert refused.value.reason == "not_found"
+
+
 def test_the_latest_segment_that_has_begun_is_read_by_default(world: World) -> None:
     run_id = world.started("Gated")
     first = world.begin(run_id)

@@ -119,6 +119,9 @@ class IdleRuntime:
     forgotten: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
 
+    def asked_first(self, *_: object) -> None:
+        """Begins no run."""
+
     def wake(self) -> None:
         self.woken += 1
 

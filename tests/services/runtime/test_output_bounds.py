@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from backend.outputs.bundle import bundle_parts
+from backend.outputs.bundle import Bundle
+from backend.outputs.checksums import Checksums
 from backend.outputs.sql import outputs_of
 from backend.settings import OutputLimits
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate
@@ -101,8 +102,8 @@ def test_names_of_outputs_stay_inside_their_folder_on_every_system(world: Runtim
     assert paths == {f"odd/{safe}" for safe in ODD_NAMES.values()}
     assert json.loads(row.result)["files"] == {f"odd/{safe}": name for name, safe in ODD_NAMES.items()}
     assert json.loads(row.warnings) == []
-    bundle = b"".join(bundle_parts(rows, world.objects))
-    with zipfile.ZipFile(io.BytesIO(bundle)) as archive:
+    bundle = Bundle(rows, world.objects, Checksums())
+    with zipfile.ZipFile(io.BytesIO(b"".join(bundle.parts(0, bundle.size)))) as archive:
         assert {*archive.namelist()} == {*paths, "result.json"}
         archive.extractall(tmp_path / "unpacked")
     unpacked = (path.relative_to(tmp_path / "unpacked") for path in (tmp_path / "unpacked").rglob("*"))

@@ -1,8 +1,14 @@
 import json
+import re
 from pathlib import Path
+from typing import Any
 
-from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate
+from backend.settings import WebhookSettings
+from backend.webhooks.servicer import WebhooksServicer
+from tests.services.calls import Caller
+from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate, manifest
 from tests.support.poll import until
+from workflow_api.v1 import runs_pb2, webhooks_pb2
 
 
 def test_a_run_parks_and_an_approval_starts_a_new_segment(world: RuntimeWorld) -> None:
@@ -97,3 +103,70 @@ def test_a_queued_run_is_launched_after_a_restart(idle_world: RuntimeWorld) -> N
     run_id = idle_world.run("Later", [agent_step("main")])
     idle_world.local_runtime.start()
     assert idle_world.until_ended(run_id).status == "completed"
+
+
+def _asking(world: RuntimeWorld, **fields: Any) -> str:
+    """Applies a workflow whose runs first ask for two approvals; returns its name."""
+    steps = [gate("left"), gate("right"), agent_step("after", "echo", "left", "right")]
+    world.workflows |= world.apply(manifest("Asking", steps, **fields))
+    return "Asking"
+
+
+def _left(world: RuntimeWorld, run_id: str) -> dict[str, list[Any]]:
+    """What a run left in the tables, without its ids and when it was handed over."""
+    segment_id = world.events(run_id).segments[0].segment_id
+    tables = {
+        table: world.dump(f"{table} WHERE {column} = '{value}'")
+        for table, column, value in (
+            ("runs", "run_id", run_id),
+            ("steps", "run_id", run_id),
+            ("segments", "run_id", run_id),
+            ("events", "segment_id", segment_id),
+            ("approvals", "run_id", run_id),
+        )
+    }
+    found = {}
+    for table, rows in tables.items():
+        kept = [{name: value for name, value in row._asdict().items() if name != "handed_over_at"} for row in rows]
+        texts = sorted(re.sub(r"(run|seg|apr)_[0-9a-z]{26}", r"\1", repr(row)) for row in kept)
+        found[table] = texts
+    return found
+
+
+def test_a_run_that_asks_first_waits_from_its_start_as_one_that_was_launched(idle_world: RuntimeWorld) -> None:
+    world = idle_world
+    workflow = _asking(world)
+    launched = world.started(workflow)
+    assert world.status(launched) == "queued"
+    world.local_runtime.start()
+    world.until_status(launched, "waiting_for_approval")
+    answer = world.start(workflow)
+    run_id = answer.run.summary.run_id
+    assert world.status(run_id) == "waiting_for_approval"
+    assert runs_pb2.RunStatus.Name(answer.run.summary.status) == "RUN_STATUS_QUEUED"
+    assert _left(world, run_id) == _left(world, launched)
+    for approval_id in world.approvals(run_id).values():
+        world.decide(approval_id, True)
+    assert world.until_ended(run_id).status == "completed"
+
+
+def test_a_run_with_a_policy_for_personal_data_is_launched_before_it_asks(world: RuntimeWorld) -> None:
+    workflow = _asking(world, pii_policy={"mode": "redact"})
+    run_id = world.started(workflow)
+    assert world.until_status(run_id, "waiting_for_approval").approvals_pending == 2
+
+
+def test_a_start_that_parks_tells_the_webhooks_of_its_key(world: RuntimeWorld) -> None:
+    servicer = WebhooksServicer(world.services, WebhookSettings())
+    webhooks = Caller(servicer, webhooks_pb2.DESCRIPTOR.services_by_name["WebhooksService"])
+    request = webhooks_pb2.CreateWebhookRequest(key_id=world.key, url="https://example.org/hook")
+    webhooks("CreateWebhook", request)
+    run_id = world.started(_asking(world))
+    told = [(row.event, row.run_status) for row in world.dump("webhook_deliveries") if row.run_id == run_id]
+    assert told == [("run.waiting_for_approval", "waiting_for_approval")]
+
+
+def test_no_run_is_parked_with_its_start_once_the_runtime_has_stopped(world: RuntimeWorld) -> None:
+    workflow = _asking(world)
+    world.local_runtime.stop()
+    assert world.status(world.started(workflow)) == "queued"

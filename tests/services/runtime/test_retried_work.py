@@ -4,6 +4,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,9 @@ from backend.storage.database import DatabaseUnavailableError, OutcomeUnknownErr
 from backend.storage.objects import FolderObjects
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate
 from tests.support.poll import until
+
+Work = Callable[..., Any]
+Commit = Callable[[], Any]
 
 
 class Away:
@@ -123,6 +127,30 @@ def test_a_cancel_ends_the_wait_for_the_store(
     assert world.until_ended(run_id).status == "cancelled"
 
 
+def _commit_by(
+    commits: Callable[[Work, str, Commit], Any], world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Makes all changes by a function that gets each with its lock key, and what commits it and returns its result."""
+    database = world.services.database
+    write, write_soon = database.write, database.write_soon
+
+    def made(work: Work, *, lock_key: str | None = None, claim: str | None = None) -> Any:
+        return commits(work, lock_key or "", lambda: write(work, lock_key=lock_key, claim=claim))
+
+    def made_soon(work: Work, *, lock_key: str | None = None, claim: str | None = None) -> "Future[Any]":
+        done: Future[Any] = Future()
+        try:
+            commit = lambda: write_soon(work, lock_key=lock_key, claim=claim).result()  # noqa: E731 - as above
+            done.set_result(commits(work, lock_key or "", commit))
+        except DatabaseUnavailableError as error:
+            done.set_exception(error)
+        return done
+
+    # The embedded database makes the one by the other.
+    name, by = ("write", made) if database.remote else ("write_soon", made_soon)
+    monkeypatch.setattr(database, name, by)
+
+
 @pytest.fixture
 def quiet(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
@@ -131,17 +159,17 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.usefixtures("quiet")
 def test_a_run_survives_a_short_outage_of_the_database(world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retries, "DATABASE", replace(retries.DATABASE, backoff=Backoff(0.0, 0.0)))
-    write, left = world.services.database.write, [3]
+    left = [3]
 
-    def away(work: Any, *, lock_key: str | None = None, claim: str | None = None) -> Any:
-        if lock_key is not None and lock_key.startswith("run ") and left and world.event_types(run_id):
+    def away(_: Work, lock_key: str, commit: Commit) -> Any:
+        if lock_key.startswith("run ") and left and world.event_types(run_id):
             left.pop()
             raise DatabaseUnavailableError
-        return write(work, lock_key=lock_key, claim=claim)
+        return commit()
 
     run_id = world.run("Waits", [agent_step("say", "waiter"), agent_step("write", "writer", "say")])
     world.until_event(run_id, "step.progress")
-    monkeypatch.setattr(world.services.database, "write", away)
+    _commit_by(away, world, monkeypatch)
     row = world.until_ended(run_id)
     assert (row.status, row.outputs_count, left) == ("completed", 2, [])
 
@@ -151,15 +179,15 @@ def test_a_step_that_reports_progress_survives_a_short_outage_of_the_database(
     world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retries, "DATABASE", replace(retries.DATABASE, backoff=Backoff(0.0, 0.0)))
-    write, left = world.services.database.write, [5]
+    left = [5]
 
-    def away(work: Any, *, lock_key: str | None = None, claim: str | None = None) -> Any:
+    def away(work: Work, _: str, commit: Commit) -> Any:
         if left[0] and "_append" in work.__qualname__:
             left[0] -= 1
             raise DatabaseUnavailableError
-        return write(work, lock_key=lock_key, claim=claim)
+        return commit()
 
-    monkeypatch.setattr(world.services.database, "write", away)
+    _commit_by(away, world, monkeypatch)
     run_id = world.run("Tells", [agent_step("say", "chatty")])
     assert world.until_ended(run_id).status == "completed"
     assert (world.event_types(run_id).count("step.progress"), left) == (20, [0])
@@ -170,18 +198,19 @@ def test_objects_named_by_a_commit_of_unknown_outcome_stay_stored(
     world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = world.services.database
-    write = database.write
+    unknown, again = threading.Event(), threading.Event()
 
-    def outcome_unknown(work: Any, *, lock_key: str | None = None, claim: str | None = None) -> Any:
-        outcome = write(work, lock_key=lock_key, claim=claim)
-        if lock_key is not None and lock_key.startswith("run ") and world.count("outputs") and not again.is_set():
+    def outcome_unknown(_: Work, lock_key: str, commit: Commit) -> Any:
+        outcome = commit()
+        if lock_key.startswith("run ") and world.count("outputs") and not again.is_set():
+            unknown.set()
             raise OutcomeUnknownError
         return outcome
 
-    again = threading.Event()
-    monkeypatch.setattr(database, "write", outcome_unknown)
+    _commit_by(outcome_unknown, world, monkeypatch)
     run_id = world.run("Asks", [agent_step("write", "writer")])
     named = until(lambda: database.read(lambda tx: outputs_of(tx, run_id)), "the outputs")
+    until(unknown.is_set, "a commit of unknown outcome")
     again.set()
     world.until_ended(run_id)
     for output in named:

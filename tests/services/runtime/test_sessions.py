@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from backend.ids import new_id
-from backend.runtime.engines import local
+from backend.runtime.engines.dbos import DbosWorker
+from backend.runtime.execution import segment
 from backend.runtime.local import LocalRuntime
 from backend.runtime.scheduling import workers_sql
 from backend.runtime.worker import sessions
 from backend.runtime.worker.lease import Lease
 from backend.runtime.worker.sessions import WorkerSessions
+from backend.segment_state import HANDED_OVER
 from backend.storage.database import DatabaseUnavailableError
 from tests.services.runtime.conftest import RuntimeWorld, agent_step
 from tests.support.fake_segments import FakeSegment
@@ -76,7 +78,7 @@ def test_nothing_runs_after_a_stop_that_meets_the_loss_of_a_lease(
     idle_world: RuntimeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     FakeSegment.reset()
-    monkeypatch.setattr(local, "Segment", FakeSegment)
+    monkeypatch.setattr(segment, "Segment", FakeSegment)
     random = Random(15)
     before = set(threading.enumerate())
     for number in range(ROUNDS):
@@ -152,6 +154,28 @@ def test_a_session_that_cannot_follow_a_lost_one_at_first_follows_later(
     assert len(tries) == 3
     runtime.stop()
     assert owners(idle_world) == set()
+
+
+def test_a_worker_hears_of_segments_in_its_present_session_and_in_none_before(
+    idle_world: RuntimeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hearing: list[DbosWorker] = []
+    monkeypatch.setattr(DbosWorker, "start", lambda _: None)
+    monkeypatch.setattr(DbosWorker, "stop", lambda *_: None)
+    monkeypatch.setattr(DbosWorker, "hear", lambda self, _: hearing.append(self))
+    runtime = idle_world.new_runtime(tmp_path / "worker", **SHARED, engine="dbos")
+    executor = runtime._executor
+    executor.start(on_free=lambda: None)
+    first = executor.sessions.present
+    lose(idle_world)
+    until(lambda: executor.sessions.present is not first, "another session")
+    hearing.clear()
+    idle_world.services.database.write(lambda tx: tx.announce(HANDED_OVER))
+    until(lambda: hearing, "what is announced")
+    present = executor.sessions.present
+    executor.stop()
+    assert present is not None
+    assert hearing == [present._queue]
 
 
 def test_an_engine_that_fails_to_stop_does_not_keep_another_session_from_following(

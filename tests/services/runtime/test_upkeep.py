@@ -14,7 +14,8 @@ from backend.clock import DAY_MS
 from backend.keys import retention as keys_retention
 from backend.keys import usage_sql
 from backend.runs import retention as runs_retention
-from backend.runs.lifecycle import NewEvent, append_events
+from backend.runs.lifecycle import append_events
+from backend.runs.new_events import NewEvent
 from backend.runtime.final_sweep import sql
 from backend.runtime.publishing import sql as publishing_sql
 from backend.runtime.scheduling import sql as scheduling_sql

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from backend.clock import Clock
 from backend.services import Services
 from backend.settings import WebhookSettings
 from backend.webhooks.deliverer import Deliverer
@@ -44,9 +45,11 @@ class Hooked(World):
         request = webhooks_pb2.ListWebhookDeliveriesRequest(webhook_id=webhook_id)
         return list(reversed(self.webhooks("ListWebhookDeliveries", request).items))
 
-    def deliver(self, settings: WebhookSettings | None = None) -> Deliverer:
-        """Starts a deliverer."""
-        deliverer = Deliverer(self.services.database, self.clock, settings or self.settings)
+    def deliver(
+        self, settings: WebhookSettings | None = None, *, poll_seconds: float = 0.1, clock: Clock | None = None
+    ) -> Deliverer:
+        """Starts a deliverer; it polls often, as it does not hear of steps of the clock."""
+        deliverer = Deliverer(self.services.database, clock or self.clock, settings or self.settings, poll_seconds)
         self._deliverers.append(deliverer)
         deliverer.start()
         return deliverer

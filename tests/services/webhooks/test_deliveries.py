@@ -1,9 +1,11 @@
 """Deliveries to a real receiver. (docs/webhooks.md)"""
 
 import socket
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler
+from typing import Any
 
 import pytest
 from standardwebhooks import Webhook
@@ -20,6 +22,22 @@ from workflow_api.v1 import audit_pb2, webhooks_pb2
 PENDING = webhooks_pb2.WEBHOOK_DELIVERY_STATE_PENDING
 DELIVERED = webhooks_pb2.WEBHOOK_DELIVERY_STATE_DELIVERED
 FAILED = webhooks_pb2.WEBHOOK_DELIVERY_STATE_FAILED
+
+
+NAME = "rebound.example"
+
+
+def resolve_to(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
+    """Answers for `NAME` as its name server would: one address after the other, and the last from then on."""
+    answers = list(addresses)
+    getaddrinfo = socket.getaddrinfo
+
+    def resolve(host: str, *arguments: Any, **options: Any) -> Any:
+        if host == NAME:
+            host = answers.pop(0) if len(answers) > 1 else answers[0]
+        return getaddrinfo(host, *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
 
 
 def _signatures(receiver: Receiver, *secrets: str) -> list[bool]:
@@ -77,7 +95,11 @@ def test_the_next_message_of_a_run_waits_for_the_one_before(hooked: Hooked, rece
     other = hooked.finished()
     hooked.deliver()
     arrived(receiver, 2)
-    hooked.attempted(made.webhook.webhook_id, 1)
+    of_webhook = f"webhook_deliveries WHERE webhook_id = '{made.webhook.webhook_id}'"
+    until(
+        lambda: [row.claim for row in hooked.dump(of_webhook) if row.attempts == 1] == [None, None],
+        "what came of both attempts",
+    )
     assert {message.json["data"]["run_id"] for message in receiver.received} == {run_id, other}
     receiver.status = 200
     hooked.clock.advance(seconds=6)
@@ -167,6 +189,32 @@ def test_a_message_can_be_delivered_once_more(hooked: Hooked, receiver: Receiver
     assert {message.message_id for message in receiver.received} == {message_id}
 
 
+def test_a_commit_wakes_the_deliverer_which_else_looks_seldom(hooked: Hooked, receiver: Receiver) -> None:
+    webhook_id = hooked.hook(receiver.url).webhook.webhook_id
+    hooked.deliver(poll_seconds=3600)
+    run_id = hooked.finished()
+    message_id = hooked.attempted(webhook_id, 1).message_id
+    hooked.erase(run_id)
+    arrived(receiver, 2)
+    hooked.webhooks("PauseWebhook", webhooks_pb2.PauseWebhookRequest(webhook_id=webhook_id))
+    hooked.finished()
+    hooked.webhooks("ResumeWebhook", webhooks_pb2.ResumeWebhookRequest(webhook_id=webhook_id))
+    arrived(receiver, 3)
+    request = webhooks_pb2.RedeliverWebhookMessageRequest(webhook_id=webhook_id, message_id=message_id)
+    hooked.webhooks("RedeliverWebhookMessage", request)
+    assert arrived(receiver, 4) == ["run.ended", "run.erased", "run.ended", "run.ended"]
+
+
+def test_the_next_attempt_has_a_timer(hooked: Hooked, receiver: Receiver) -> None:
+    webhook_id = hooked.hook(receiver.url).webhook.webhook_id
+    hooked.finished()
+    at, began = hooked.clock(), time.monotonic()
+    taken = hooked.services.database.write(lambda tx: delivery_sql.claim(tx, webhook_id, "clm_dead", at, at + 500, 1))
+    assert len(taken) == 1
+    hooked.deliver(poll_seconds=3600, clock=lambda: at + round((time.monotonic() - began) * 1000))
+    arrived(receiver, 1)
+
+
 def test_a_redirect_is_not_followed(hooked: Hooked, receiver: Receiver) -> None:
     webhook_id = hooked.hook(receiver.url).webhook.webhook_id
     receiver.status, receiver.location = 307, receiver.url + "/elsewhere"
@@ -177,13 +225,35 @@ def test_a_redirect_is_not_followed(hooked: Hooked, receiver: Receiver) -> None:
     assert [message.path for message in receiver.received] == ["/hook"]
 
 
-def test_a_private_address_behind_a_name_is_refused_when_it_is_connected_to(hooked: Hooked, receiver: Receiver) -> None:
+# All of them are the receiver's, or that of a machine beside it.
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1", "0.0.0.0", "169.254.169.254", "::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "fe80::1%lo"]
+)
+def test_a_private_address_behind_a_name_is_refused_when_it_is_connected_to(
+    hooked: Hooked, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    resolve_to(monkeypatch, address)
     port = receiver.url.rpartition(":")[2].partition("/")[0]
-    webhook_id = hooked.hook(f"https://localhost:{port}/hook").webhook.webhook_id
+    webhook_id = hooked.hook(f"https://{NAME}:{port}/hook").webhook.webhook_id
     hooked.finished()
     hooked.deliver(WebhookSettings())
     assert hooked.attempted(webhook_id, 1).last_error == "address"
     assert receiver.received == []
+
+
+def test_a_name_that_later_leads_elsewhere_leads_nowhere(
+    hooked: Hooked, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The second would reach the receiver, too.
+    resolve_to(monkeypatch, "127.0.0.1", "0.0.0.0")
+    webhook_id = hooked.hook(receiver.url.replace("127.0.0.1", NAME)).webhook.webhook_id
+    hooked.deliver()
+    hooked.finished()
+    message_id = hooked.attempted(webhook_id, 1).message_id
+    request = webhooks_pb2.RedeliverWebhookMessageRequest(webhook_id=webhook_id, message_id=message_id)
+    hooked.webhooks("RedeliverWebhookMessage", request)
+    until(lambda: hooked.deliveries(webhook_id)[0].last_error == "address", "the refusal")
+    assert len(receiver.received) == 1
 
 
 def test_an_unencrypted_message_goes_to_the_allowed_networks_alone(hooked: Hooked, receiver: Receiver) -> None:

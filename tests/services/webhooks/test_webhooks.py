@@ -67,6 +67,16 @@ def test_no_answer_after_the_first_and_no_audit_record_has_a_secret(hooked: Hook
         "https://10.0.0.1/hook",
         "https://[::ffff:10.0.0.1]/hook",
         "https://169.254.169.254/latest",
+        "https://0.0.0.0/hook",
+        "https://127.1/hook",
+        "https://2130706433/hook",
+        "https://[::127.0.0.1]/hook",
+        "https://[::ffff:0:127.0.0.1]/hook",
+        "https://[64:ff9b::127.0.0.1]/hook",
+        "https://[64:ff9b:1::127.0.0.1]/hook",
+        "https://[2002:7f00:1::]/hook",
+        "https://[fe80::1%25eth0]/hook",
+        "https://[fec0::1]/hook",
     ],
 )
 def test_an_address_that_must_not_be_sent_to_is_refused(hooked: Hooked, url: str) -> None:

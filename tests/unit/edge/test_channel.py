@@ -9,8 +9,10 @@ import grpc.aio
 import pytest
 from google.protobuf.message import Message
 
+from backend.run_changes import RunChanges
 from edge.channel import LONGEST_STREAM_SECONDS, Channel
 from edge.errors import Refusal
+from tests.unit.backend.test_run_changes import Database
 from tests.unit.edge.channels import (
     GET_ME,
     GET_RUN,
@@ -130,6 +132,35 @@ def test_a_slow_reader_holds_the_stream_back(run: Run) -> None:
     run({WATCH: Handler(servicers.watch)}, use)
 
 
+def test_streams_that_pause_hold_no_thread() -> None:
+    database = Database()
+    changes = RunChanges(database)  # type: ignore[arg-type]  # what it uses of one
+    waiting: list[Message] = []
+
+    def steps(request: Message, _: grpc.ServicerContext) -> Iterator[Any]:
+        subscription = changes.subscribe("run_1")
+        waiting.append(request)
+        try:
+            yield subscription
+            yield KeyMirror(revision=len(subscription.take().run_ids))
+        finally:
+            subscription.close()
+
+    async def use(channel: Channel) -> list[Any]:
+        streams = [channel.stream(WATCH, WatchKeyMirrorRequest(), (), 60) for _ in range(30)]
+        first = [asyncio.ensure_future(anext(stream)) for stream in streams]
+        await asyncio.to_thread(wait_until, lambda: len(waiting) == len(streams))
+        database.announce(["run_1"])
+        return await asyncio.gather(*first)
+
+    # Of which there are five.
+    assert [mirror.revision for mirror in in_process({WATCH: Handler(_never, steps=steps)}, use)] == [1] * 30
+
+
+def _never(_: Message, __: grpc.ServicerContext) -> Iterator[KeyMirror]:
+    raise AssertionError
+
+
 def test_a_refusal_after_messages_ends_the_stream_with_it(run: Run) -> None:
     def watch(request: Message, context: grpc.ServicerContext) -> Iterator[KeyMirror]:
         yield KeyMirror(revision=1)
@@ -223,6 +254,21 @@ def test_point_reads_run_on_the_loop_and_everything_else_beside_it() -> None:
         in_process({GET_ME: Handler(servicers.get_me, point_read=quick)}, get_me())
         threads.append(servicers.thread == threading.get_ident())
     assert threads == [True, False]
+
+
+def test_a_known_answer_is_given_without_a_call() -> None:
+    servicers, asked = Servicers(), []
+
+    def recall(request: Message, metadata: object) -> ApiKey | None:
+        asked.append((request, metadata))
+        return ApiKey(key_id="ak_known") if len(asked) == 1 else None
+
+    handler = Handler(broken)
+    handler.recall, handler.anew = recall, servicers.get_me
+    assert in_process({GET_ME: handler}, get_me()) == ApiKey(key_id="ak_known")
+    assert not servicers.metadata
+    assert in_process({GET_ME: handler}, get_me()) == ApiKey(key_id="ak_1")
+    assert len(asked) == 2
 
 
 def test_a_call_in_process_is_told_when_nobody_waits_any_more() -> None:

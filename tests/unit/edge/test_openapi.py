@@ -7,8 +7,8 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
 from contract.reasons import BY_CODE
-from edge.openapi import openapi_document
 from edge.openapi.comments import comments
+from edge.openapi.document import openapi_document
 from edge.openapi.failures import meaning
 from edge.routes import BASE, Route, RouteTable
 from edge.settings import EdgeSettings
@@ -205,12 +205,13 @@ def test_a_start_answers_201_with_location_and_a_replay_200() -> None:
     assert responses["200"]["content"] == responses["201"]["content"]
 
 
-def test_content_answers_whole_partly_or_not_at_all() -> None:
-    responses = named("GetOutputContent")["responses"]
+@pytest.mark.parametrize("name", ["GetOutputContent", "GetOutputsZip"])
+def test_a_download_answers_whole_partly_or_not_at_all(name: str) -> None:
+    responses = named(name)["responses"]
     assert {"200", "206", "304", "416"} <= responses.keys()
     assert "content" not in responses["304"]
     assert {"Content-Range", "ETag", "Accept-Ranges"} <= responses["206"]["headers"].keys()
-    assert {"Range", "If-Range", "If-None-Match"} <= parameters("GetOutputContent").keys()
+    assert {"Range", "If-Range", "If-None-Match"} <= parameters(name).keys()
 
 
 def test_query_parameters_have_their_bounds_and_defaults() -> None:

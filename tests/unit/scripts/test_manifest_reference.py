@@ -8,9 +8,10 @@ import pytest
 
 from backend.workflows.manifests.kinds import KINDS
 from backend.workflows.manifests.loader import check_manifests
-from backend.workflows.manifests.nodes import Problem, read_documents
+from backend.workflows.manifests.nodes import Problem
 from backend.workflows.manifests.records import Either, Field, ListOf, MapOf, Record, Variant
 from backend.workflows.manifests.shapes import Shape
+from backend.workflows.manifests.yaml_reader import read_documents
 from scripts.manifest_reference import PAGE, with_tables
 from tests.support.content_checks import UNBOUNDED
 

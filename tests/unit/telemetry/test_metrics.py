@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from deploy.serve.prometheus import exposition
-from telemetry import Counter, Gauge, Histogram, TimedCounter, UpDownCounter
+from telemetry import Counter, Gauge, Histogram, MetricsRegistry, TimedCounter, UpDownCounter
 
 
 def lines(*families: object) -> list[str]:
@@ -90,3 +90,14 @@ def test_no_count_is_lost_between_threads() -> None:
         thread.join()
     assert counter.collect().samples[0].value == 80_000
     assert timed.collect()[0].samples[0].value == 80_000
+
+
+def test_a_family_of_several_sources_is_one_family_with_the_samples_of_all() -> None:
+    gauge = Gauge("things", "Things.", ("place",))
+    registry = MetricsRegistry()
+    with (
+        registry.registered(lambda: [gauge.with_values({("a",): 1})]),
+        registry.registered(lambda: [gauge.with_values({("b",): 2})]),
+    ):
+        (family,) = registry.collect()
+    assert [(sample.labels, sample.value) for sample in family.samples] == [({"place": "a"}, 1), ({"place": "b"}, 2)]

@@ -83,6 +83,17 @@ def test_a_refusal_carries_the_fields_and_the_wait_given(
     assert (refusal.fields, refusal.retry_after) == ({"top": "must be a number"}, 7)
 
 
+def test_some_calls_are_refused_and_the_next_answered_as_before(
+    fake: FakeBackend, runs: runs_pb2_grpc.RunsServiceStub
+) -> None:
+    request = runs_pb2.GetRunRequest(run_id="run_1")
+    for after in (grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.OK):
+        fake.refuse("GetRun", errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE, times=2)
+        codes = [runs.GetRun.future(request).code() for _ in range(3)]
+        assert codes == [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNAVAILABLE, after]
+        fake.answer("GetRun", run_with(runs_pb2.RUN_STATUS_QUEUED))
+
+
 def test_a_function_answers_by_the_request(fake: FakeBackend, runs: runs_pb2_grpc.RunsServiceStub) -> None:
     fake.handle("GetRun", lambda request, _: runs_pb2.Run(summary=runs_pb2.RunSummary(run_id=request.run_id)))
     assert runs.GetRun(runs_pb2.GetRunRequest(run_id="run_7")).summary.run_id == "run_7"

@@ -165,10 +165,15 @@ def test_what_no_execution_could_do_is_refused(backend: TestBackend, caller: Cal
         move(backend, caller.run_id)
 
 
-def test_a_run_does_not_finish_past_an_approval_and_is_left_as_it_was(backend: TestBackend) -> None:
+@pytest.mark.parametrize(
+    "move",
+    [TestBackend.finish_run, TestBackend.fail, lambda backend, run_id: backend.progress(run_id, "Half of it")],
+    ids=["finish_run", "fail", "progress"],
+)
+def test_a_run_does_not_go_past_an_approval_and_is_left_as_it_was(backend: TestBackend, move: Any) -> None:
     caller = Caller(backend, backend.add_workflow(approvals=["Look"]))
     with pytest.raises(ScriptError, match="waits for step 'approval-1' first"):
-        backend.finish_run(caller.run_id)
+        move(backend, caller.run_id)
     assert caller.status == "queued"
 
 

@@ -17,7 +17,7 @@ from backend.storage.dialects.postgresql.deadlines import break_connection
 _CHANNEL: Final = "workflow_api_changes"
 # PostgreSQL takes payloads of less than 8,000 bytes.
 _PAYLOAD_BYTES: Final = 7_900
-# What is kept while the server cannot be reached; listeners read everything anew after that, too.
+# What is kept while the server cannot be reached; listeners read everything again after that, too.
 _MOST_KEPT: Final = 10_000
 _RETRY_SECONDS: Final = 1.0
 
@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Announcements:
-    """Sends the names that this process announces, and tells its listeners those of all processes.
+    """Sends the names that this process announces, and passes those of all processes on to its listeners.
 
     `connect` opens a connection that is not of a pool. Nothing is connected before it is needed.
     """
@@ -33,7 +33,7 @@ class Announcements:
     def __init__(self, connect: Callable[[], Connection]) -> None:
         self._connect = connect
         self._listeners = Listeners()
-        # Which announcements are this process's own: its listeners were told of them directly.
+        # Which announcements are this process's own: its listeners got them directly.
         self._sender = secrets.token_hex(4)
         self._wanted = threading.Condition()
         self._names: set[str] = set()
@@ -48,7 +48,7 @@ class Announcements:
             self._listening_thread = self._started(self._listen, "announcements-in")
 
     def send(self, names: set[str]) -> None:
-        """Tells the listeners of this process now, and those of others soon."""
+        """Notifies the listeners of this process now, and those of others soon."""
         self._listeners.notify(names)
         with self._wanted:
             if self._ended.is_set() or len(self._names) > _MOST_KEPT:
@@ -86,7 +86,7 @@ class Announcements:
                         for payload in _payloads(self._sender, names):
                             connection.execute("SELECT pg_notify($1, $2)", (_CHANNEL, payload))
                         names = self._next_names()
-            except Exception:  # noqa: BLE001 - whatever fails, other processes are told of later changes
+            except Exception:  # noqa: BLE001 - whatever fails, other processes get later changes
                 if self._ended.is_set():
                     return
                 with self._wanted:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from time import perf_counter
 from typing import Final, TypeVar
@@ -12,7 +13,7 @@ from sqlalchemy.dialects.postgresql.psycopg import dialect as psycopg_dialect
 
 from backend import metrics
 from backend.storage.announcements import Listener
-from backend.storage.database import ClaimedError, DatabaseUnavailableError, Tx
+from backend.storage.database import ClaimedError, DatabaseUnavailableError, OutcomeUnknownError, Tx
 from backend.storage.dialects.postgresql.announcements import Announcements
 from backend.storage.dialects.postgresql.connection import Connection, Timeouts, connect
 from backend.storage.dialects.postgresql.guarded_insert import guarded_params, guarded_statement
@@ -35,6 +36,7 @@ class PostgresqlDatabase:
     A change without a lock key runs beside no other; one with a key, beside those with other keys.
     """
 
+    remote = True
     commits: None = None
 
     def __init__(self, url: str, connections: int, timeouts: Timeouts | None = None) -> None:
@@ -68,6 +70,10 @@ class PostgresqlDatabase:
             try:
                 result = work(tx)
                 tx.commit()
+            except OutcomeUnknownError:
+                # It may hold, and then nothing else announces it.
+                self._announce(tx)
+                raise
             except BaseException:
                 end_transaction(connection, "ROLLBACK")
                 raise
@@ -78,14 +84,24 @@ class PostgresqlDatabase:
             result, made = self._pool.run(change)
         finally:
             metrics.DATABASE_WRITE.observe(perf_counter() - began)
-        if made.announced:
-            self._announcements.send(made.announced)
+        self._announce(made)
         for action in made.take_after_commit():
             try:
                 action()
             except Exception:  # noqa: BLE001 - the change holds all the same
                 _LOG.exception("An action after a commit failed")
         return result
+
+    def write_soon(
+        self, work: Callable[[Tx], T], *, lock_key: str | None = None, claim: str | None = None
+    ) -> Future[T]:
+        """Runs changes at once, on this thread; see `Database.write_soon`."""
+        done: Future[T] = Future()
+        try:
+            done.set_result(self.write(work, lock_key=lock_key, claim=claim))
+        except Exception as error:  # noqa: BLE001 - it is the caller's
+            done.set_exception(error)
+        return done
 
     def single_round_trip(
         self,
@@ -120,6 +136,10 @@ class PostgresqlDatabase:
             return self._pool.run(change)
         finally:
             metrics.DATABASE_WRITE.observe(perf_counter() - began)
+
+    def _announce(self, tx: Tx) -> None:
+        if tx.announced:
+            self._announcements.send(tx.announced)
 
     def listen(self, listener: Listener) -> None:
         """Calls the listener from now on, over a connection of its own."""

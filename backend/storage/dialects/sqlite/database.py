@@ -4,6 +4,7 @@ import contextlib
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from time import perf_counter, sleep
 from typing import Final, TypeVar
@@ -34,6 +35,7 @@ class SqliteDatabase:
     """The embedded database: many readers, one writer."""
 
     # No statement is a round trip.
+    remote = False
     single_round_trip: None = None
 
     def __init__(self, path: Path) -> None:
@@ -48,8 +50,8 @@ class SqliteDatabase:
         self._writer = Writer(self._connect, self._dialect, self._listeners.notify)
 
     @property
-    def commits(self) -> int:
-        """How many group commits there were."""
+    def commits(self) -> int | None:
+        """How many group commits there were; None while one is under way."""
         return self._writer.commits
 
     def read(self, work: Callable[[Tx], T]) -> T:
@@ -66,21 +68,36 @@ class SqliteDatabase:
         finally:
             connection.execute("COMMIT")
 
-    def write(
+    def write(self, work: Callable[[Tx], T], *, lock_key: str | None = None, claim: str | None = None) -> T:
+        """Runs changes in the next group commit and returns after it; see `Database.write`."""
+        return self.write_soon(work, lock_key=lock_key, claim=claim).result()
+
+    def write_soon(
         self,
         work: Callable[[Tx], T],
         *,
         lock_key: str | None = None,  # noqa: ARG002 - one writer: no change runs beside another
         claim: str | None = None,
-    ) -> T:
-        """Runs changes in the next group commit and returns after it; see `Database.write`."""
-        with self._claimed(claim):
+    ) -> Future[T]:
+        """Queues changes for the next group commit; see `Database.write_soon`."""
+        if claim is not None and not self._take_claim(claim):
+            refused: Future[T] = Future()
+            refused.set_exception(ClaimedError())
+            return refused
+        began = perf_counter()
+
+        def end(_: object) -> None:
+            metrics.DATABASE_WRITE.observe(perf_counter() - began)
+            if claim is not None:
+                self._give_claim_back(claim)
+
+        try:
             done = self._writer.submit(work)
-            began = perf_counter()
-            try:
-                return done.result()
-            finally:
-                metrics.DATABASE_WRITE.observe(perf_counter() - began)
+        except RuntimeError:
+            end(None)
+            raise
+        done.add_done_callback(end)
+        return done
 
     def listen(self, listener: Listener) -> None:
         """Calls the listener from now on; this process alone has the database, so nothing is ever missed."""
@@ -89,11 +106,13 @@ class SqliteDatabase:
     @contextlib.contextmanager
     def hold(self, name: str) -> Iterator[bool]:
         """Keeps a name within this process, which alone has the database; see `Database.hold`."""
+        claim = f"hold {name}"
+        held = self._take_claim(claim)
         try:
-            with self._claimed(f"hold {name}"):
-                yield True
-        except ClaimedError:
-            yield False
+            yield held
+        finally:
+            if held:
+                self._give_claim_back(claim)
 
     def reclaim_space(self, may_go_on: Callable[[], bool]) -> None:
         """Shrinks the file by what was deleted, in small changes between those of others; see `Database`."""
@@ -136,20 +155,16 @@ class SqliteDatabase:
                 connection.close()
             self._connections.clear()
 
-    @contextlib.contextmanager
-    def _claimed(self, claim: str | None) -> Iterator[None]:
-        if claim is None:
-            yield
-            return
+    def _take_claim(self, claim: str) -> bool:
         with self._claims_lock:
             if claim in self._claims:
-                raise ClaimedError
+                return False
             self._claims.add(claim)
-        try:
-            yield
-        finally:
-            with self._claims_lock:
-                self._claims.discard(claim)
+        return True
+
+    def _give_claim_back(self, claim: str) -> None:
+        with self._claims_lock:
+            self._claims.discard(claim)
 
     def _reading(self) -> sqlite3.Connection:
         """This thread's connection."""

@@ -14,31 +14,30 @@ KEPT_PAGES: Final = 256
 PAGES_A_CHANGE: Final = 128
 """Pages that one change frees; few enough that no other change waits noticeably."""
 
-_INCREMENTAL: Final = 2
+INCREMENTAL: Final = 2
+"""The mode of SQLite's `auto_vacuum` in which pages are freed when asked for."""
+
 _LOG = logging.getLogger(__name__)
 
 
-def prepare(file: Path) -> None:
+def prepare(connection: sqlite3.Connection, file: Path) -> None:
     """Has the file record where each page belongs, without which it cannot shrink; it must have no other user.
 
     A new file gets that at no cost, an existing one by being rewritten once. Where that is not possible now the file
     is left as it is and keeps working.
     """
-    connection = sqlite3.connect(file, isolation_level=None)
     try:
-        if connection.execute("PRAGMA auto_vacuum").fetchone()[0] == _INCREMENTAL:
+        if connection.execute("PRAGMA auto_vacuum").fetchone()[0] == INCREMENTAL:
             return
         if file.stat().st_size > LARGEST_CONVERTED_BYTES:
             _LOG.warning(
                 "The database file is too large to be rewritten at the start: docs/operators-guide.md says how"
             )
             return
-        connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
+        connection.execute(f"PRAGMA auto_vacuum = {INCREMENTAL}")
         connection.execute("VACUUM")
     except sqlite3.Error:
         _LOG.warning("The database file could not be rewritten, and keeps its size for now", exc_info=True)
-    finally:
-        connection.close()
 
 
 def has_space_to_free(connection: sqlite3.Connection) -> bool:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from sqlalchemy import Dialect
 
@@ -26,6 +26,15 @@ _MAX_JOBS_A_COMMIT: Final = 128
 class _Job:
     work: Callable[[Tx], object]
     done: Future[object]
+
+
+class _Outcome(NamedTuple):
+    """What came of a job in a transaction that is still to be committed."""
+
+    job: _Job
+    tx: Tx
+    result: object
+    error: Exception | None
 
 
 class _TransactionLostError(Exception):
@@ -49,7 +58,8 @@ class Writer:
         self._closing = threading.Lock()
         self._closed = False
         self._log_holds_deleted = False
-        self.commits = 0
+        self._commits = 0
+        self._committing = False
         self._thread = threading.Thread(target=self._run, name="sqlite-writer", daemon=True)
         self._thread.start()
 
@@ -59,6 +69,11 @@ class Writer:
         return self._thread.is_alive()
 
     @property
+    def commits(self) -> int | None:
+        """How many counted commits there were, each before its results are set; None while one is under way."""
+        return None if self._committing else self._commits
+
+    @property
     def queued(self) -> int:
         """How many changes wait for the next commit."""
         return self._queue.qsize()
@@ -66,6 +81,8 @@ class Writer:
     def submit(self, work: Callable[[Tx], T]) -> Future[T]:
         """Queues a change; the future has its result after the commit."""
         done: Future[T] = Future()
+        # From now on it cannot be cancelled, and nobody sets it but this thread.
+        done.set_running_or_notify_cancel()
         with self._closing:
             if self._closed:
                 raise RuntimeError("the database is closed")
@@ -110,30 +127,29 @@ class Writer:
 
     def _commit_batch(self, connection: sqlite3.Connection, batch: list[_Job]) -> None:
         """Runs the jobs in one transaction and sets no result before the commit."""
-        outcomes: list[tuple[_Job, object, Exception | None]] = []
-        actions: list[Callable[[], None]] = []
-        announced: set[str] = set()
         try:
-            connection.execute("BEGIN IMMEDIATE")
-            for job in batch:
-                tx = Tx(connection, self._dialect)
-                result, error = _run_job(connection, tx, job)
-                outcomes.append((job, result, error))
-                if error is None:
-                    actions += tx.take_after_commit()
-                    announced |= tx.announced
-                    self._log_holds_deleted |= tx.leaves_no_trace
+            outcomes = self._run_together(connection, batch)
+            if outcomes is None:
+                outcomes = self._run_apart(connection, batch)
+            # Readers see the changes from some moment within, whether or not it succeeds.
+            self._committing = any(not outcome.tx.uncounted for outcome in outcomes)
             connection.execute("COMMIT")
-            self.commits += 1
         except Exception as error:  # noqa: BLE001 - every caller of the batch must get it
-            # Something may hold all the same.
-            self.commits += 1
+            self._count_commit()
             metrics.DATABASE_ERRORS.add("commit")
             _LOG.exception("A group commit of %d changes failed", len(batch))
             with contextlib.suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
             _fail(batch, error)
             return
+        self._count_commit()
+        actions: list[Callable[[], None]] = []
+        announced: set[str] = set()
+        for outcome in outcomes:
+            if outcome.error is None:
+                actions += outcome.tx.take_after_commit()
+                announced |= outcome.tx.announced
+                self._log_holds_deleted |= outcome.tx.leaves_no_trace
         if self._log_holds_deleted:
             self._log_holds_deleted = not empty_log(connection)
         if announced:
@@ -144,32 +160,59 @@ class Writer:
             except Exception:  # noqa: BLE001
                 # The change holds all the same, and the writer must live on.
                 _LOG.exception("An action after a commit failed")
-        for job, result, failure in outcomes:
+        for job, _, result, failure in outcomes:
             if failure is not None:
                 job.done.set_exception(failure)
             else:
                 job.done.set_result(result)
 
+    def _count_commit(self) -> None:
+        self._commits += self._committing
+        self._committing = False
 
-def _run_job(connection: sqlite3.Connection, tx: Tx, job: _Job) -> tuple[object, Exception | None]:
-    """Runs one job under a savepoint; a job that raises leaves nothing, the others of the batch stay.
+    def _run_together(self, connection: sqlite3.Connection, batch: list[_Job]) -> list[_Outcome] | None:
+        """Runs the jobs in a transaction; None where one raised, with nothing left of any.
 
-    Raises:
-        _TransactionLostError: the database gave up the whole transaction, so no job of the batch holds.
-    """
-    connection.execute("SAVEPOINT job")
-    try:
-        result = job.work(tx)
-    except Exception as error:
-        if not connection.in_transaction:
-            raise _TransactionLostError from error
-        connection.execute("ROLLBACK TO job")
-        connection.execute("RELEASE job")
-        return None, error
-    if not connection.in_transaction:
-        raise _TransactionLostError
-    connection.execute("RELEASE job")
-    return result, None
+        A savepoint for each job would cost two statements, and a copy of each page that it shares with those before.
+
+        Raises:
+            _TransactionLostError: the database gave up the whole transaction, so no job of the batch holds.
+        """
+        connection.execute("BEGIN IMMEDIATE")
+        outcomes: list[_Outcome] = []
+        for job in batch:
+            tx = Tx(connection, self._dialect)
+            try:
+                result = job.work(tx)
+            except Exception as error:
+                if not connection.in_transaction:
+                    raise _TransactionLostError from error
+                connection.execute("ROLLBACK")
+                return None
+            if not connection.in_transaction:
+                raise _TransactionLostError
+            outcomes.append(_Outcome(job, tx, result, None))
+        return outcomes
+
+    def _run_apart(self, connection: sqlite3.Connection, batch: list[_Job]) -> list[_Outcome]:
+        """Runs the jobs in a transaction: one that raises leaves nothing, the others stay. Raises as above."""
+        connection.execute("BEGIN IMMEDIATE")
+        outcomes: list[_Outcome] = []
+        for job in batch:
+            tx = Tx(connection, self._dialect)
+            connection.execute("SAVEPOINT job")
+            try:
+                result, failure = job.work(tx), None
+            except Exception as error:
+                if not connection.in_transaction:
+                    raise _TransactionLostError from error
+                connection.execute("ROLLBACK TO job")
+                result, failure = None, error
+            if not connection.in_transaction:
+                raise _TransactionLostError
+            connection.execute("RELEASE job")
+            outcomes.append(_Outcome(job, tx, result, failure))
+        return outcomes
 
 
 def _fail(batch: list[_Job], error: Exception) -> None:

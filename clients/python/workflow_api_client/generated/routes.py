@@ -55,7 +55,7 @@ LIST_OUTPUTS: Final = Route(method="GET", path="/runs/{run_id}/outputs", repeata
 deep; what is beyond, and what is no plain file, is not promoted, and a warning of the run counts it."""
 
 GET_OUTPUTS_ZIP: Final = Route(method="GET", path="/runs/{run_id}/outputs.zip", repeatable=True, takes_body=False)
-"""All outputs as one zip of at most 500,000,000 bytes of content and 2,000 files."""
+"""All outputs as one zip of at most 500,000,000 bytes of content and 2,000 files, whole or one range of it."""
 
 GET_OUTPUT_CONTENT: Final = Route(
     method="GET", path="/runs/{run_id}/outputs/{output_id}/content", repeatable=True, takes_body=False

@@ -11,8 +11,8 @@ _LOCAL: Final = ("127.0.0.1", "localhost", "::1")
 _DESCRIPTION: Final = """\
 Offers every workflow within a key's reach as a tool of the Model Context Protocol, over standard input and output.
 
-WORKFLOW_API_URL, WORKFLOW_API_KEY and WORKFLOW_API_EXTERNAL_ID of the environment say where, and whom as. Whoever can
-reach the server acts with that key, so over HTTP it listens on this machine alone."""
+WORKFLOW_API_URL, WORKFLOW_API_KEY and WORKFLOW_API_EXTERNAL_ID of the environment name the service and the
+key. Every client of the server acts with that key, so over HTTP it listens on this machine alone."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,8 +66,8 @@ def _address(text: str) -> tuple[str, int]:
         raise argparse.ArgumentTypeError("must be HOST:PORT, as 127.0.0.1:8900") from None
     if host not in _LOCAL:
         raise argparse.ArgumentTypeError(
-            "must be an address of this machine alone: whoever reaches the server acts with the key. For others put a "
-            "proxy before it that signs them in."
+            "must be an address of this machine alone: every client of the server acts with the key. For others put a "
+            "proxy in front that authenticates them."
         )
     return host, number
 

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+from collections.abc import Iterator
 from typing import Any, Final
 
 import anyio
@@ -30,7 +31,7 @@ from workflow_api_client.mcp.tools import (
     LONGEST_WAIT_SECONDS,
     OWN_TOOLS,
     RUN_STATUS,
-    names_of,
+    ToolNames,
     place_of,
     refused,
     result_of,
@@ -39,10 +40,11 @@ from workflow_api_client.mcp.tools import (
 )
 
 _CANCEL_SECONDS: Final = 10.0
+_CANCELLED: Final = "The call of the tool was cancelled."
 _LISTINGS: Final = 4
 _INSTRUCTIONS: Final = (
     "Each tool runs a workflow of a governed deployment. A run may wait for a person's approval: then the tool says "
-    f"so, and `{RUN_STATUS}` tells later what became of it. Outputs are linked as resources."
+    f"so, and `{RUN_STATUS}` returns its state later. Outputs are linked as resources."
 )
 _Context = ServerRequestContext[Any]
 
@@ -69,13 +71,16 @@ class WorkflowTools:
         )
 
     async def list_tools(self, _: _Context, __: PaginatedRequestParams | None) -> ListToolsResult:
-        """Returns a tool for each workflow that is ready, and the server's own."""
-        workflows = await self._workflows()
-        declared = await asyncio.gather(*(self._parameters(each) for each in workflows.values()))
+        """Returns a tool for each workflow that is ready, and the server's own.
+
+        Costs one call for a page of workflows, and one more for each version that was not listed before.
+        """
+        names = await self._names()
+        ready = {name: workflow for name, workflow in names.listed.items() if workflow.readiness.ready}
+        declared = await asyncio.gather(*map(self._parameters, ready.values()))
         tools = [
             tool_of(name, workflow, parameters)
-            for (name, workflow), parameters in zip(workflows.items(), declared, strict=True)
-            if workflow.readiness.ready
+            for (name, workflow), parameters in zip(ready.items(), declared, strict=True)
         ]
         return ListToolsResult(tools=[*tools, *OWN_TOOLS])
 
@@ -85,11 +90,11 @@ class WorkflowTools:
         try:
             if params.name in {RUN_STATUS, CANCEL_RUN}:
                 return await self._own(params.name, arguments)
-            workflow = (await self._workflows()).get(params.name)
+            workflow = (await self._names()).find(params.name)
             if workflow is None:
                 raise MCPError(INVALID_PARAMS, f"There is no tool {params.name!r}.")
             given = split_arguments(arguments, await self._parameters(workflow))
-            run = await self._client.runs.start(workflow.workflow_id, **given)
+            run = await self._started(workflow.workflow_id, given)
         except WorkflowApiError as error:
             return refused(error)
         try:
@@ -115,14 +120,19 @@ class WorkflowTools:
             blob = base64.b64encode(content).decode()
             return ReadResourceResult(contents=[BlobResourceContents(uri=params.uri, blob=blob)])
 
-    async def _workflows(self) -> dict[str, records.Workflow]:
-        return names_of([workflow async for workflow in self._client.workflows.list()])
+    async def _names(self) -> ToolNames:
+        workflows = [workflow async for workflow in self._client.workflows.list()]
+        current = {(workflow.workflow_id, workflow.version) for workflow in workflows}
+        self._declared = {place: known for place, known in self._declared.items() if place in current}
+        return ToolNames(workflows)
 
     async def _parameters(self, workflow: records.Workflow) -> list[records.Parameter]:
         place = (workflow.workflow_id, workflow.version)
         if place not in self._declared:
             async with self._listing:
-                self._declared[place] = await self._client.workflows.parameters(workflow.workflow_id)
+                answered = await self._client.workflows.parameters(workflow.workflow_id)
+            self._declared[place] = answered
+            return answered
         return self._declared[place]
 
     async def _own(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
@@ -141,6 +151,17 @@ class WorkflowTools:
             await run.refresh()
         return await self._state(run)
 
+    async def _started(self, workflow_id: str, given: dict[str, Any]) -> AsyncRun:
+        """Returns the run that it starts, and cancels it if the call is cancelled meanwhile."""
+        starting = asyncio.ensure_future(self._client.runs.start(workflow_id, **given))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # What was sent may have started a run, whose id only the answer tells.
+            with _cancelling():
+                await (await starting).cancel(_CANCELLED)
+            raise
+
     async def _followed(self, context: _Context, run: AsyncRun) -> CallToolResult:
         """Returns where a run stands once it has ended, waits for a person, or has taken too long for one call."""
         try:
@@ -148,9 +169,9 @@ class WorkflowTools:
                 await asyncio.wait_for(self._report(context, run), self._wait_seconds)
             return await self._state(await run.refresh())
         except asyncio.CancelledError:
-            # Whoever called has given up on the run.
-            with anyio.move_on_after(_CANCEL_SECONDS, shield=True), contextlib.suppress(WorkflowApiError):
-                await run.cancel("The call of the tool was cancelled.")
+            # The client has cancelled the call, and so the run.
+            with _cancelling():
+                await run.cancel(_CANCELLED)
             raise
 
     async def _report(self, context: _Context, run: AsyncRun) -> None:
@@ -172,6 +193,13 @@ class WorkflowTools:
                 outputs = await run.outputs.list()
         approvals = await run.approvals() if run.status == "waiting_for_approval" else []
         return result_of(run, outputs, approvals)
+
+
+@contextlib.contextmanager
+def _cancelling() -> Iterator[None]:
+    """Gives a cancelled call time to cancel its run."""
+    with anyio.move_on_after(_CANCEL_SECONDS, shield=True), contextlib.suppress(WorkflowApiError):
+        yield
 
 
 def _line(event: records.AnyEvent) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
@@ -21,6 +22,7 @@ MOST_LINKS: Final = 50
 
 _SCHEME: Final = "workflow-output://"
 _LONGEST_NAME: Final = 64
+_SUFFIX_LETTERS: Final = 8
 _TYPES: Final[Mapping[str, Mapping[str, Any]]] = {
     "string": {"type": "string"},
     "integer": {"type": "integer"},
@@ -37,12 +39,12 @@ _BOUNDS: Final = {
     "min_length": "minLength",
     "max_length": "maxLength",
 }
-_RUN_ID: Final = {"type": "string", "description": "As a tool of a workflow told it."}
+_RUN_ID: Final = {"type": "string", "description": "As a tool of a workflow gave it."}
 
 OWN_TOOLS: Final = (
     Tool(
         name=RUN_STATUS,
-        description="Tells where a run stands, waits for it if asked, and gives its result once there is one.",
+        description="Returns the state of a run, waits for it if asked, and gives its result once there is one.",
         input_schema={
             "type": "object",
             "properties": {
@@ -74,18 +76,36 @@ OWN_TOOLS: Final = (
 )
 
 
-def names_of(workflows: Iterable[records.Workflow]) -> dict[str, records.Workflow]:
-    """Returns workflows by the names of their tools: their own, as far as letters allow, and unique."""
-    taken = {tool.name for tool in OWN_TOOLS}
-    names: dict[str, records.Workflow] = {}
-    # In an order that does not change when a workflow is renamed or added.
-    for workflow in sorted(workflows, key=lambda each: each.workflow_id):
-        name = re.sub(r"[^a-z0-9]+", "_", workflow.name.casefold()).strip("_")[:_LONGEST_NAME] or "workflow"
-        if name in taken or name in names:
-            suffix = workflow.workflow_id[-8:]
-            name = f"{name[: _LONGEST_NAME - len(suffix) - 1]}_{suffix}"
-        names[name] = workflow
-    return names
+class ToolNames:
+    """Names of the tools of workflows: their own, as far as letters allow.
+
+    Where two would have the same, all of them end with a part of the workflow's id. Such a name always finds its
+    workflow, whether or not it is listed, so that no name means another workflow when one is added, renamed or removed.
+
+    Attributes:
+        listed: The workflows by the names that are shown.
+    """
+
+    def __init__(self, workflows: Iterable[records.Workflow]) -> None:
+        named = [(_short_name(workflow), workflow) for workflow in workflows]
+        self._by_long_name = {_long_name(short, workflow): workflow for short, workflow in named}
+        uses = Counter([*(short for short, _ in named), *self._by_long_name, *(tool.name for tool in OWN_TOOLS)])
+        self.listed = {
+            short if uses[short] == 1 else _long_name(short, workflow): workflow for short, workflow in named
+        }
+
+    def find(self, name: str) -> records.Workflow | None:
+        """Returns the workflow of a tool."""
+        return self.listed.get(name) or self._by_long_name.get(name)
+
+
+def _short_name(workflow: records.Workflow) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", workflow.name.casefold()).strip("_")[:_LONGEST_NAME] or "workflow"
+
+
+def _long_name(short: str, workflow: records.Workflow) -> str:
+    suffix = workflow.workflow_id[-_SUFFIX_LETTERS:]
+    return f"{short[: _LONGEST_NAME - len(suffix) - 1]}_{suffix}"
 
 
 def tool_of(name: str, workflow: records.Workflow, parameters: Sequence[records.Parameter]) -> Tool:
@@ -97,7 +117,7 @@ def tool_of(name: str, workflow: records.Workflow, parameters: Sequence[records.
         name=name,
         title=workflow.name,
         description=f"{workflow.description or workflow.name}\n\nRuns the workflow {workflow.name!r}. It may wait for "
-        f"a person's approval, which nobody can give here; ask {RUN_STATUS} for what became of it.",
+        f"a person's approval, which nobody can give here; {RUN_STATUS} returns its state later.",
         input_schema={
             "type": "object",
             "properties": properties,
@@ -183,7 +203,7 @@ def _schema_of(parameter: records.Parameter) -> dict[str, Any]:
 def _sentence(run: AsyncRun, approvals: Sequence[records.Approval]) -> str:
     if run.status == "waiting_for_approval":
         titles = "; ".join(each.title for each in approvals)
-        return f"The run waits for a person to decide: {titles}. Only people can approve. Ask {RUN_STATUS} later."
+        return f"The run waits for a person to decide: {titles} (only people can approve; ask {RUN_STATUS} later)."
     if not run.is_finished:
         return f"The run is {run.status}. Ask {RUN_STATUS} later."
     if run.error is not None:

@@ -1,4 +1,4 @@
-"""Downloads that go on where they broke off, and are checked against the digests that the service lists."""
+"""Downloads that are resumed where they broke off, and checked against the digests that the service lists."""
 
 import hashlib
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _BLOCK: Final = 2**20
 _TRIES_WITHOUT_PROGRESS: Final = 5
 
 Arrived = Callable[[int], None]
-"""Called with the number of bytes of the file that are there."""
+"""Called with the number of bytes of the file that have arrived."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def _continues(answer: Answer, offset: int) -> bool:
 
 
 def _write(part: Path, begin: int, arrived: Arrived) -> Steps[int]:
-    """Writes the opened answer at an offset, and cuts off what was behind it; returns where it ended."""
+    """Writes the opened answer at an offset, truncating what followed; returns the offset of its end."""
 
     def opened() -> Any:
         file = part.open("r+b" if part.exists() else "wb")
@@ -110,7 +110,7 @@ def checked_file(core: Core, source: Source, target: Path, sha256: str, size: in
     present: int = yield Work(lambda: part.stat().st_size if part.exists() else -1)
     if present > size:
         yield Work(part.unlink)
-    # A part that is whole already is not asked for: the range behind its end would not fit.
+    # No bytes are asked for beyond a complete part: such a range would not fit.
     if present != size:
         yield from fetch(core, source, part, arrived)
     if (yield Work(lambda: digest_of(part))) != sha256:

@@ -16,7 +16,7 @@ from workflow_api_client.operations.server_sent import Message, Parser
 from workflow_api_client.operations.waiting import TERMINAL, RunWatch
 
 SILENT_SECONDS: Final = 45.0
-"""A stream has a comment every 15 seconds; one without a byte for so long is taken for broken."""
+"""A stream has a comment every 15 seconds; one without a byte for this long is taken for broken."""
 PAGE: Final = 500
 
 _ID: Final = re.compile(r"([!-9;-~]{1,128}):([0-9]{1,18})")
@@ -156,7 +156,7 @@ def _pages(core: Core, run_id: str, position: Position, *, live: bool) -> Steps[
 
 
 def _after(page: "_Page", segment_id: str | None) -> str | None:
-    """Returns the segment behind one, if it has begun."""
+    """Returns the segment after one, if it has begun."""
     ids = [one.segment_id for one in page.segments]
     if segment_id not in ids:
         return ids[0] if ids else None
@@ -181,7 +181,7 @@ def _page(core: Core, run_id: str, position: Position, wait_seconds: int) -> Ste
     body = body_of(answer)
     page = decode(records.ListRunEventsResponse, {**body, "events": []})
     if position.segment_id is None and page.segments and page.segments[0].segment_id != page.segment_id:
-        # Without a segment the answer is about the latest one; events are told from the first on.
+        # Without a segment the answer is about the latest one; events begin with the first segment.
         position.segment_id = page.segments[0].segment_id
         return (yield from _page(core, run_id, position, 0))
     segment_id = page.segment_id or ""

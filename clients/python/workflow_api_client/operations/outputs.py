@@ -12,7 +12,7 @@ from workflow_api_client.core import Core
 from workflow_api_client.exchange import Steps, Work
 from workflow_api_client.failures import CorruptDownloadError, UnexpectedAnswerError
 from workflow_api_client.generated import records, routes
-from workflow_api_client.generated.errors import OutputNotFoundError, UseBundleError
+from workflow_api_client.generated.errors import OutputNotFoundError, RangeNotSatisfiableError, UseBundleError
 from workflow_api_client.operations.downloading import Source, checked_file, fetch
 from workflow_api_client.operations.reading import get
 
@@ -84,26 +84,34 @@ def download_zip(
 ) -> Steps[Path]:
     """Writes the zip of all outputs, once every file in it has the digest that the service lists.
 
+    What an earlier program left of it is completed.
+
     Raises:
-        CorruptDownloadError: it has not, also when fetched anew; nothing is left of it.
+        CorruptDownloadError: a file has another digest, also after the zip was fetched again; nothing is left of it.
     """
     outputs = listed if listed is not None else (yield from list_outputs(core, run_id))
     total = sum(one.size_bytes for one in outputs)
-    part = path.with_name(f".{path.name}.{run_id}.part")
+    part = path.with_name(f".{path.name[:100]}.{_digest_of(outputs)}.part")
     yield Work(lambda: path.parent.mkdir(parents=True, exist_ok=True))
     resumed: bool = yield Work(part.exists)
     while True:
-        if not (resumed and (yield Work(lambda: _problem(part, outputs))) is None):
+        problem: str | None = (yield Work(lambda: _problem(part, outputs))) if resumed else "it is not there yet"
+        if problem is not None:
             source = Source(routes.GET_OUTPUTS_ZIP, {"run_id": run_id})
-            yield from fetch(core, source, part, _reporter(report, path.name, 0, total))
-        problem: str | None = yield Work(lambda: _problem(part, outputs))
+            try:
+                yield from fetch(core, source, part, _reporter(report, path.name, 0, total))
+                problem = yield Work(lambda: _problem(part, outputs))
+            except RangeNotSatisfiableError:
+                # What was left is as long as the zip, or longer.
+                if not resumed:
+                    raise
         if problem is None:
             yield Work(lambda: part.replace(path))
             return path
         yield Work(part.unlink)
         if not resumed:
             raise CorruptDownloadError(f"{path.name}: {problem}")
-        # What was left of an earlier download may have been of other bytes.
+        # What was left may have been of other bytes.
         resumed = False
 
 
@@ -123,6 +131,12 @@ def target_in(folder: Path, path: str) -> Path:
 
 def _place(run_id: str, output: records.Output) -> dict[str, str]:
     return {"run_id": run_id, "output_id": output.output_id}
+
+
+def _digest_of(outputs: Sequence[records.Output]) -> str:
+    """Returns a digest that only the zip of these outputs has, short enough for the name of a file."""
+    listed = "\n".join(f"{one.output_id} {one.path} {one.sha256}" for one in outputs)
+    return hashlib.sha256(listed.encode()).hexdigest()[:16]
 
 
 def _reporter(report: Report, path: str, done: int, total: int) -> Callable[[int], None]:

@@ -1,4 +1,4 @@
-"""How often something is asked for that changes by itself."""
+"""Intervals between the polls of something that changes."""
 
 import math
 from typing import Final

@@ -42,6 +42,23 @@ def find(core: Core, name_or_id: str) -> Steps[records.Workflow]:
     )
 
 
+def find_id(core: Core, name_or_id: str) -> Steps[str]:
+    """Returns the id of a workflow; an id costs no call.
+
+    Raises:
+        WorkflowNotFoundError: no active workflow within the key's reach has this name.
+    """
+    if _ID.fullmatch(name_or_id):
+        return name_or_id
+    return (yield from find(core, name_or_id)).workflow_id
+
+
+def parameters(core: Core, workflow: str) -> Steps[list[records.Parameter]]:
+    """Returns what a run of a workflow, by name or id, takes."""
+    path = {"workflow_id": (yield from find_id(core, workflow))}
+    return (yield from get(core, records.ListParametersResponse, routes.LIST_PARAMETERS, path)).parameters
+
+
 def start(
     core: Core, workflow: str, fields: Mapping[str, Any], *, idempotency_key: str | None = None
 ) -> Steps[records.Run]:
@@ -53,9 +70,7 @@ def start(
     idempotency_key = uuid.uuid4().hex if idempotency_key is None else idempotency_key
     if not _IDEMPOTENCY_KEY.fullmatch(idempotency_key):
         raise ValueError("`idempotency_key` must be 1 to 128 printable ASCII characters.")
-    workflow_id = workflow
-    if not _ID.fullmatch(workflow):
-        workflow_id = (yield from find(core, workflow)).workflow_id
+    workflow_id = yield from find_id(core, workflow)
     answer = yield from core.call(
         routes.START_RUN,
         {"workflow_id": workflow_id},

@@ -1,4 +1,4 @@
-"""Waiting for what becomes of a run."""
+"""Waiting for the end of a run, or for an approval."""
 
 from typing import Final
 
@@ -47,9 +47,9 @@ def wait(core: Core, run_id: str, timeout: float | None, *, or_approval: bool = 
 
 
 class RunWatch:
-    """Looks at one run again and again, and learns of a change as soon as the service can tell.
+    """Reads one run repeatedly, by held calls that the service answers at a change.
 
-    `changed` tells whether the last look found something new.
+    `changed`: whether the last read found something new.
     """
 
     def __init__(self, core: Core, run_id: str, deadline: float | None = None) -> None:

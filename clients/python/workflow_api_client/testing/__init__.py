@@ -6,11 +6,11 @@ run = api.client().runs.start("Contract digest").wait()
 assert run.result == {"pages": 1}
 """
 
-from workflow_api_client.testing.calls import FakeRequest
 from workflow_api_client.testing.fake_api import FakeApi
 from workflow_api_client.testing.fake_clock import FakeClock
 from workflow_api_client.testing.fake_run import FakeRun
 from workflow_api_client.testing.script import Moment, approval, complete, fail, progress
+from workflow_api_client.testing.state import FakeRequest
 
 __all__ = [
     "FakeApi",

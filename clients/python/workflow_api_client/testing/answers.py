@@ -31,7 +31,7 @@ class Pieces(httpx.SyncByteStream, httpx.AsyncByteStream):
             yield piece
 
 
-class Refused(Exception):  # noqa: N818 # it is answered, not raised to anybody
+class Refused(Exception):  # noqa: N818 # it becomes an answer
     """A call that is refused."""
 
     def __init__(self, code: str, message: str = "", details: Any = None, retry_after: int | None = None) -> None:
@@ -57,20 +57,19 @@ def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None
 
 
 def bytes_answer(
-    content: bytes, asking: Mapping[str, str], *, tag: str | None, cut: Callable[[Iterator[bytes]], Iterator[bytes]]
+    content: bytes, asking: Mapping[str, str], cut: Callable[[Iterator[bytes]], Iterator[bytes]]
 ) -> httpx.Response:
-    """Returns bytes, or the range of them that is asked for; without a tag always all of them."""
-    headers = {"Content-Type": "application/octet-stream"}
+    """Returns bytes, or the range of them that is asked for."""
+    tag = f'"{hashlib.sha256(content).hexdigest()}"'
+    headers = {"Content-Type": "application/octet-stream", "ETag": tag, "Accept-Ranges": "bytes"}
     status, begin = 200, 0
-    if tag is not None:
-        headers |= {"ETag": tag, "Accept-Ranges": "bytes"}
-        asked = _RANGE.fullmatch(asking.get("range", ""))
-        if asked and asking.get("if-range", tag) == tag:
-            begin = int(asked[1])
-            if begin >= len(content):
-                raise Refused("range_not_satisfiable")
-            status = 206
-            headers["Content-Range"] = f"bytes {begin}-{len(content) - 1}/{len(content)}"
+    asked = _RANGE.fullmatch(asking.get("range", ""))
+    if asked and asking.get("if-range", tag) == tag:
+        begin = int(asked[1])
+        if begin >= len(content):
+            raise Refused("range_not_satisfiable")
+        status = 206
+        headers["Content-Range"] = f"bytes {begin}-{len(content) - 1}/{len(content)}"
     body = content[begin:]
     headers["Content-Length"] = str(len(body))
     pieces = (body[place : place + 65536] for place in range(0, len(body), 65536))

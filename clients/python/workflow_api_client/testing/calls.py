@@ -5,7 +5,6 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -13,48 +12,14 @@ import httpx
 
 from workflow_api_client.settings import BASE
 from workflow_api_client.testing.answers import Pieces, Refused, bytes_answer, json_answer, output_record, zip_of
-from workflow_api_client.testing.fake_clock import FakeClock
 from workflow_api_client.testing.fake_run import FakeRun
-from workflow_api_client.testing.script import Moment
+from workflow_api_client.testing.state import FakeRequest, State
 
 KEY: Final = "ak_fake00000000.not-a-secret-at-all"
 EXTERNAL_ID: Final = "ake_00000000000000000000000000000000"
 BUNDLE_ONLY_BYTES: Final = 25_000_000
 
 _COMMENT_SECONDS: Final = 15.0
-
-
-@dataclass(frozen=True)
-class FakeRequest:
-    """A request that the fake service received. Names of headers are in lower case."""
-
-    method: str
-    path: str
-    query: Mapping[str, str]
-    headers: Mapping[str, str]
-    body: Any
-    at: float
-
-
-@dataclass
-class State:
-    """What the fake service knows."""
-
-    waits: bool
-    streams: bool
-    clock: FakeClock = field(default_factory=FakeClock)
-    runs: dict[str, FakeRun] = field(default_factory=dict)
-    workflows: dict[str, dict[str, Any]] = field(default_factory=dict)
-    scripts: dict[str, tuple[Moment, ...]] = field(default_factory=dict)
-    parameters: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    keys: dict[str, tuple[str, str]] = field(default_factory=dict)
-    cuts: list[tuple[int, bool]] = field(default_factory=list)
-    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
-
-    def catch_up(self) -> None:
-        """Lets happen what is due."""
-        for run in self.runs.values():
-            run.catch_up()
 
 
 class Call:
@@ -229,11 +194,10 @@ class Call:
             raise Refused("output_not_found")
         if len(content) > BUNDLE_ONLY_BYTES:
             raise Refused("use_bundle", details={"bundle": f"{BASE}/runs/{run_id}/outputs.zip"})
-        tag = f'"{hashlib.sha256(content).hexdigest()}"'
-        return bytes_answer(content, self._request.headers, tag=tag, cut=self._cut)
+        return bytes_answer(content, self._request.headers, self._cut)
 
     def _zip(self, run_id: str) -> httpx.Response:
-        return bytes_answer(zip_of(self._ended(run_id).outputs), self._request.headers, tag=None, cut=self._cut)
+        return bytes_answer(zip_of(self._ended(run_id).outputs), self._request.headers, self._cut)
 
     def _cancel(self, run_id: str) -> httpx.Response:
         run = self._run_of(run_id)

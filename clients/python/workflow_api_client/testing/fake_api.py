@@ -10,10 +10,11 @@ from workflow_api_client.async_client import AsyncClient
 from workflow_api_client.client import Client
 from workflow_api_client.settings import BASE
 from workflow_api_client.testing.answers import Refused
-from workflow_api_client.testing.calls import EXTERNAL_ID, KEY, Call, FakeRequest, State
+from workflow_api_client.testing.calls import EXTERNAL_ID, KEY, Call
 from workflow_api_client.testing.fake_clock import FakeClock
 from workflow_api_client.testing.fake_run import FakeRun
 from workflow_api_client.testing.script import Moment, complete
+from workflow_api_client.testing.state import FakeRequest, State
 
 URL: Final = "http://fake.invalid"
 
@@ -80,6 +81,10 @@ class FakeApi:
         blank = {"type": "string", "description": None, "required": False, "default": None}
         self._state.parameters[workflow_id] = [{**blank, **declared} for declared in parameters]
         return workflow_id
+
+    def remove_workflow(self, workflow_id: str) -> None:
+        """Takes a workflow out of the key's reach; its runs stay."""
+        del self._state.workflows[workflow_id]
 
     def client(self, **options: Any) -> Client:
         """Returns a client of this service, in its time."""

@@ -1,4 +1,4 @@
-"""A clock that only passes when somebody sleeps."""
+"""A clock that only advances by sleeping."""
 
 import asyncio
 from datetime import datetime, timedelta, timezone
@@ -13,7 +13,7 @@ class FakeClock:
     """Time in seconds from 0; sleeping takes none of the test's.
 
     Raises:
-        RuntimeError: a day has passed, so that whoever waits does so for what never comes.
+        RuntimeError: a day has passed, so the test waits for something that never comes.
     """
 
     def __init__(self) -> None:

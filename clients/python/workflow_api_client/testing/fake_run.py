@@ -79,7 +79,7 @@ class FakeRun:
         return self.status in TERMINAL
 
     def catch_up(self) -> None:
-        """Lets happen what is due."""
+        """Applies the part of the script that is due."""
         while self._plan and self._plan[0][0] <= self._clock.now():
             _, moment = self._plan.pop(0)
             self._happen(moment)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Moment:
-    """Something that happens `after` seconds behind what happened before."""
+    """Something that happens `after` seconds after the one before."""
 
     after: float
 

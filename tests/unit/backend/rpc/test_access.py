@@ -3,18 +3,21 @@ from pathlib import Path
 
 import pytest
 
-from backend.rpc.access import Access
+from backend.rpc.access import Access, edge_rpcs
 from backend.rpc.reflection import SERVICE_NAMES
 from edge import usage
 from edge.admission import key_mirror
+from edge.channel.gathered_reads import READ_MANY
 from edge.services import METHODS
-from edge.waiting import follower
+from edge.waiting import follower, run_checks
 from workflow_api.v1 import options_pb2
 
 ROOT = Path(__file__).parents[4]
 RULES = {rpc: method.GetOptions().Extensions[options_pb2.method_rules] for rpc, method in METHODS.items()}
 INTERNAL = {rpc for rpc, rules in RULES.items() if rules.access == options_pb2.ACCESS_INTERNAL}
 PUBLIC = {rpc for rpc, rules in RULES.items() if rules.access == options_pb2.ACCESS_PUBLIC}
+
+OF_EDGES = {key_mirror._GET, key_mirror._WATCH, follower._WATCH, run_checks._FIND, usage._RPC, READ_MANY}
 
 
 def given(*names: str) -> set[str]:
@@ -26,14 +29,20 @@ def given(*names: str) -> set[str]:
 
 
 def test_an_edge_may_call_what_its_routes_and_its_mirror_need() -> None:
-    own = {key_mirror._GET, key_mirror._WATCH, follower._WATCH, usage._RPC}
-    assert given("edge") == (set(METHODS) - INTERNAL) | own
+    assert given("edge") == edge_rpcs(RULES) == (set(METHODS) - INTERNAL) | OF_EDGES
 
 
 def test_an_edge_names_a_key_wherever_the_rpc_is_a_keys() -> None:
     access = Access(RULES, {"dns:a": ["edge"]})
     without = {rpc for rpc in METHODS if access.refusal(["dns:a"], rpc, names_a_key=False) is None}
-    assert without == PUBLIC | {key_mirror._GET, key_mirror._WATCH, follower._WATCH, usage._RPC}
+    assert without == PUBLIC | OF_EDGES
+
+
+def test_reads_that_name_their_keys_are_for_those_alone_who_act_for_keys() -> None:
+    access = Access(RULES, {"dns:a": ["workflow_api.v1.EdgeService"], "dns:b": [READ_MANY, "act-for-keys"]})
+    assert access.refusal(["dns:a"], usage._RPC, names_a_key=False) is None
+    assert access.refusal(["dns:a"], READ_MANY, names_a_key=False) is not None
+    assert access.refusal(["dns:b"], READ_MANY, names_a_key=False) is None
 
 
 def test_administration_and_runs_are_what_the_commands_call_and_nothing_of_an_edge() -> None:
@@ -45,7 +54,7 @@ def test_administration_and_runs_are_what_the_commands_call_and_nothing_of_an_ed
     assert len(needed) > 20
     assert needed <= given("administration", "runs")
     assert given("administration", "runs") - needed <= INTERNAL
-    assert not given("administration", "runs") & {key_mirror._GET, key_mirror._WATCH, follower._WATCH, usage._RPC}
+    assert not given("administration", "runs") & OF_EDGES
 
 
 def test_only_runs_lets_a_person_start_and_erase_runs_and_fetch_what_they_left() -> None:
@@ -53,6 +62,14 @@ def test_only_runs_lets_a_person_start_and_erase_runs_and_fetch_what_they_left()
     assert own <= {rpc.rpartition("/")[2] for rpc in given("runs")}
     assert not own & {rpc.rpartition("/")[2] for rpc in given("administration")}
     assert all(re.search("/(Get|List|Stream|Watch)", rpc) for rpc in given("runs") & INTERNAL)
+
+
+@pytest.mark.parametrize(
+    ("role", "may"), [("edge", True), ("console", True), ("runs", True), ("administration", False)]
+)
+def test_roles_that_keep_a_channel_may_watch_whether_a_backend_stops(role: str, may: bool) -> None:
+    refusal = Access(RULES, {"dns:a": [role]}).refusal(["dns:a"], "/grpc.health.v1.Health/Watch", names_a_key=False)
+    assert (refusal is None) == may
 
 
 def test_the_console_may_call_what_its_pages_call() -> None:
@@ -69,7 +86,7 @@ def test_the_console_may_read_what_its_pages_show_and_alone_hears_of_passwords()
     assert own | administration <= console
     assert all(re.search("/(Get|List|CancelRun$)", rpc) for rpc in console - administration - own)
     assert not {rpc for rpc in console if re.search("/GetOutput", rpc)}
-    assert not console & {key_mirror._GET, key_mirror._WATCH, follower._WATCH, usage._RPC}
+    assert not console & OF_EDGES
 
 
 def test_an_identity_has_what_any_of_its_names_was_given() -> None:
@@ -79,6 +96,14 @@ def test_an_identity_has_what_any_of_its_names_was_given() -> None:
     assert access.refusal(["dns:a"], get_run, names_a_key=True) is not None
     assert access.refusal(["uri:b"], get_run, names_a_key=True) is not None
     assert access.refusal([], get_run, names_a_key=False) is not None
+
+
+@pytest.mark.parametrize("rpc", ["GetRun", "WatchRun", "WatchRunEvents"])
+def test_who_acts_for_keys_names_one_to_read_or_watch_a_run(rpc: str) -> None:
+    access = Access(RULES, {"dns:a": ["workflow_api.v1.RunsService", "act-for-keys"]})
+    path = f"/workflow_api.v1.RunsService/{rpc}"
+    assert access.refusal(["dns:a"], path, names_a_key=False) is not None
+    assert access.refusal(["dns:a"], path, names_a_key=True) is None
 
 
 def test_every_internal_rpc_names_the_roles_that_may_call_it() -> None:

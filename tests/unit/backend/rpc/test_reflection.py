@@ -1,8 +1,4 @@
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -13,8 +9,6 @@ from grpc_reflection.v1alpha import reflection_pb2
 from backend.rpc.reflection import SERVICE_NAMES
 from workflow_api_testing import TestBackend, test_backend
 from workflow_api_testing.descriptors import services
-
-BUF = Path(sys.executable).parent / "buf"
 
 
 @pytest.fixture(scope="module")
@@ -48,17 +42,22 @@ def test_every_service_that_is_listed_is_described(backend: TestBackend, service
         assert each.name in {f"{file.package}.{found.name}" for file in files for found in file.service}
 
 
-def test_buf_curl_calls_with_its_defaults(backend: TestBackend) -> None:
-    workflow_id = backend.add_workflow("Digest")
-    socket = backend.address.removeprefix("unix:")
-    called = subprocess.run(
-        [
-            *(BUF, "curl", "--protocol", "grpc", "--http2-prior-knowledge", "--unix-socket", socket),
-            *("--data", "{}", "http://localhost/workflow_api.v1.WorkflowsService/ListWorkflows"),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert called.returncode == 0, called.stderr
-    assert [item["workflowId"] for item in json.loads(called.stdout)["items"]] == [workflow_id]
+@pytest.mark.parametrize("service", SERVICE_NAMES)
+@pytest.mark.parametrize(
+    ("symbol", "file"),
+    [
+        ("workflow_api.v1.RunsService.GetRun", "workflow_api/v1/runs.proto"),
+        ("workflow_api.v1.RUN_STATUS_QUEUED", "workflow_api/v1/runs.proto"),
+        ("workflow_api.v1.method_rules", "workflow_api/v1/options.proto"),
+        ("google.rpc.BadRequest", "google/rpc/error_details.proto"),
+    ],
+)
+def test_whatever_a_tool_may_describe_is_found(backend: TestBackend, service: str, symbol: str, file: str) -> None:
+    answer = ask(backend, service, file_containing_symbol=symbol).file_descriptor_response
+    assert FileDescriptorProto.FromString(answer.file_descriptor_proto[0]).name == file
+
+
+def test_what_does_not_exist_is_not_found(backend: TestBackend) -> None:
+    for symbol in ("workflow_api.v1.RunsService.GetRuns", "nothing.Here"):
+        answer = ask(backend, SERVICE_NAMES[0], file_containing_symbol=symbol)
+        assert answer.error_response.error_code == grpc.StatusCode.NOT_FOUND.value[0]

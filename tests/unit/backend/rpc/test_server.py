@@ -56,10 +56,11 @@ def test_a_call_that_is_late_before_its_turn_is_not_carried_out(database: Sqlite
     handler = Handler(
         get,
         options_pb2.MethodRules(access=options_pb2.ACCESS_SCOPE),
-        False,
-        False,
-        runs_pb2.GetRunRequest,
-        runs_pb2.Run,
+        streaming=False,
+        point_read=False,
+        page_read=False,
+        request_class=runs_pb2.GetRunRequest,
+        response_class=runs_pb2.Run,
     )
     server = GrpcServer({"/workflow_api.v1.RunsService/GetRun": handler}, database, "127.0.0.1:0")
     server.start()
@@ -72,6 +73,13 @@ def test_a_call_that_is_late_before_its_turn_is_not_carried_out(database: Sqlite
             with pytest.raises(grpc.RpcError) as late:
                 stub.GetRun(runs_pb2.GetRunRequest(run_id="late"), timeout=0.2)
             assert late.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+            # Refused without a thread, after the server has read that nobody waits for the late call.
+            unknown: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
+                "/workflow_api.v1.RunsService/Unknown"
+            )
+            with pytest.raises(grpc.RpcError) as refused:
+                unknown(b"", timeout=60)
+            assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
             let_go.set()
             for call in busy:
                 call.result()

@@ -51,3 +51,16 @@ def test_work_that_raises_is_done_again(caplog: pytest.LogCaptureFixture) -> Non
 
 def test_stopping_one_that_never_started_is_harmless() -> None:
     Ticker("t", lambda: None, seconds=1).stop()
+
+
+def test_a_first_call_that_is_to_come_later_comes_with_a_wake_and_not_with_a_stop() -> None:
+    calls: list[int] = []
+    ticker = Ticker("t", lambda: calls.append(1), seconds=600, first_seconds=600)
+    ticker.start()
+    ticker.wake()
+    until(lambda: len(calls) == 1, "the first call")
+    ticker.stop()
+    other = Ticker("t", lambda: calls.append(2), seconds=600, first_seconds=600)
+    other.start()
+    other.stop()
+    assert calls == [1]

@@ -36,3 +36,10 @@ def isolated(namespaced: Sandbox, tmp_path: Path) -> Steps:
 def confined(layer: Sandbox, tmp_path: Path) -> Steps:
     """Steps in any isolating layer."""
     return Steps(layer, tmp_path)
+
+
+@pytest.fixture(params=each(["bwrap", "bwrap, user namespace"]))
+def forking(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Steps]:
+    """Steps that are forked from templates of this test alone."""
+    with opened(request.param) as sandbox:
+        yield Steps(sandbox, tmp_path)

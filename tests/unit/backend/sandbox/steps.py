@@ -16,6 +16,7 @@ from backend.sandbox import Sandbox
 from backend.secrets import Secrets
 from tests.support.answers import mismatch_of_answer, value_in_process
 from tests.support.poll import LONGEST_WAIT_SECONDS
+from tests.unit.backend.sandbox.layers import await_template
 
 LIMITS = Limits(memory_mb=1024, timeout_seconds=120, workspace_mb=16)
 
@@ -36,7 +37,7 @@ class Steps:
     def deps(self) -> AgentDeps:
         return AgentDeps(self.sandbox, Models(Secrets(), {}), mismatch_of_answer, value_in_process)
 
-    def request(self, code: str, **fields: Any) -> StepRequest:
+    def request(self, code: str, *, awaits_template: bool = True, **fields: Any) -> StepRequest:
         self.outputs = self.root / f"outputs-{next(self.numbers)}"
         given: dict[str, Any] = {
             "step": "count",
@@ -50,7 +51,10 @@ class Steps:
             "connectors": {},
             "limits": LIMITS,
         }
-        return StepRequest(**{**given, **fields})
+        request = StepRequest(**{**given, **fields})
+        if awaits_template and request.inputs is None and not request.files:
+            await_template(self.sandbox, request.limits)
+        return request
 
     def on_progress(self, message: str, data: dict[str, Any]) -> None:
         self.events.append((message, data))

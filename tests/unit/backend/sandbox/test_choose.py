@@ -60,7 +60,7 @@ def test_nested_namespaces_are_left_alone_where_forbidding_them_fails(bwrap: San
     write_program(programs / "bwrap", f'case "$*" in {failing}) exit 1;; esac; exec {real} "$@"')
     sandbox = choose_sandbox("bwrap", warm=0)
     try:
-        assert Steps(sandbox, programs).run("def run(context): return 1") == 1
+        assert Steps(sandbox, programs).run("def run(context): return 1", awaits_template=False) == 1
     finally:
         sandbox.close()
 

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from backend.runtime.agents import run_python_step
 from backend.sandbox import Limits, Readable, Sandbox, choose_sandbox
 from backend.sandbox.process import StepProcess
+from tests.support.answers import value_in_process
 from tests.unit.backend.sandbox.layers import opened
 from tests.unit.backend.sandbox.steps import LIMITS, Steps, eventually
 
@@ -33,10 +35,27 @@ def fill(sandbox: Sandbox, limits: Limits = LIMITS) -> list[StepProcess]:
 
 def test_a_prepared_environment_starts_warm_and_is_refilled(sandbox: Sandbox, tmp_path: Path) -> None:
     first, second = fill(sandbox)
-    assert Steps(sandbox, tmp_path).run("def run(context): return 1") == 1
-    assert eventually(lambda: len(waiting(sandbox)) == 2)
-    assert not first.alive
+    steps = Steps(sandbox, tmp_path)
+    request = steps.request("def run(context): return 1")
+
+    async def run_and_await_the_refill() -> bool:
+        await run_python_step(sandbox, request, steps.on_progress, value_in_process)
+        return await asyncio.to_thread(eventually, lambda: len(waiting(sandbox)) == 2)
+
+    assert asyncio.run(run_and_await_the_refill())
+    # Its descriptors are closed, and may be those of the sandbox that replaces it.
+    assert first not in sandbox._open
     assert waiting(sandbox)[0] is second
+
+
+def test_a_sandbox_that_was_the_last_is_replaced_at_once(
+    sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("backend.sandbox.sandbox.REFILL_SECONDS", 3600.0)
+    fill(sandbox)
+    for _ in range(2):
+        assert Steps(sandbox, tmp_path).run("def run(context): return 1") == 1
+    assert eventually(lambda: len(waiting(sandbox)) == 2)
 
 
 def test_environments_of_another_workspace_do_not_share(sandbox: Sandbox, tmp_path: Path) -> None:
@@ -70,7 +89,7 @@ def test_a_run_with_inputs_starts_cold(sandbox: Sandbox, tmp_path: Path) -> None
 def test_a_sandbox_that_died_while_it_waited_is_not_used(sandbox: Sandbox, tmp_path: Path) -> None:
     kept = fill(sandbox)
     for process in kept:
-        process._popen.kill()
+        process.kill()
     assert eventually(lambda: not any(process.alive for process in kept))
     assert Steps(sandbox, tmp_path).run("def run(context): return 1") == 1
 

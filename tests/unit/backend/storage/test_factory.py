@@ -9,7 +9,6 @@ import pytest
 
 from backend.deployment import sql as deployment_sql
 from backend.storage.factory import DataFolder, DataFolderError
-from backend.storage.migrate import schema_digest
 
 DATABASE = "workflow-api.sqlite3"
 
@@ -87,30 +86,12 @@ def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
     DataFolder(tmp_path).close()
 
 
-def test_a_new_database_is_copied_from_the_empty_one_that_the_first_left(tmp_path: Path) -> None:
-    empty = tmp_path / "cache"
-
-    def opened(name: str) -> list[str]:
-        folder = DataFolder(tmp_path / name)
-        folder.open_database(empty).close()
-        folder.close()
-        with sqlite3.connect(tmp_path / name / "workflow-api.sqlite3") as connection:
-            return [row[0] for row in connection.execute("SELECT sql FROM sqlite_master ORDER BY name")]
-
-    first = opened("first")
-    (kept,) = empty.iterdir()
-    assert kept.name == f"empty-{schema_digest()}.sqlite3"
-    changed = kept.stat().st_mtime_ns
-    assert opened("second") == first
-    assert kept.stat().st_mtime_ns == changed
-
-
-def test_a_database_that_exists_is_never_replaced_by_the_empty_one(tmp_path: Path) -> None:
+def test_a_database_that_exists_is_kept(tmp_path: Path) -> None:
     folder = DataFolder(tmp_path / "data")
-    database = folder.open_database(tmp_path / "cache")
+    database = folder.open_database()
     database.write(lambda tx: deployment_sql.ensure(tx, "plant-7"))
     database.close()
-    again = folder.open_database(tmp_path / "cache")
+    again = folder.open_database()
     assert again.write(lambda tx: deployment_sql.ensure(tx, "other")).deployment_id == "plant-7"
     again.close()
     folder.close()

@@ -18,7 +18,7 @@ from sqlalchemy.event import listen
 
 import backend.storage.migrate
 from backend.storage.dialects.postgresql.connection import engine_of
-from backend.storage.migrate import is_newest_file, upgrade
+from backend.storage.migrate import upgrade
 from backend.storage.tables.metadata import METADATA
 from tests.support.postgresql import Postgresql
 
@@ -73,20 +73,6 @@ def test_processes_that_start_at_once_migrate_once(engine: Engine) -> None:
         list(pool.map(lambda _: upgrade(engine), range(4)))
     with engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
-
-
-def test_a_file_has_the_newest_schema_only_after_all_migrations(tmp_path: Path) -> None:
-    file = tmp_path / "new.sqlite3"
-    assert not is_newest_file(file)
-    engine = create_engine(f"sqlite:///{file}")
-    upgrade(engine)
-    assert is_newest_file(file)
-    with engine.begin() as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
-    assert not is_newest_file(file)
-    engine.dispose()
-    file.write_bytes(b"no database")
-    assert not is_newest_file(file)
 
 
 def test_migrating_twice_changes_nothing(engine: Engine) -> None:

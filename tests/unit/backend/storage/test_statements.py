@@ -93,3 +93,19 @@ def test_a_field_is_computed_or_a_column_of_the_first_table_that_has_it() -> Non
     assert str(clause).split("\n", maxsplit=1)[0] == "SELECT notes.text, tags.tag, count(notes.number) AS notes "
     with pytest.raises(KeyError, match="tag"):
         select_row(Counted, NOTES, notes=func.count())
+
+
+@pytest.mark.parametrize("rows", [49, 50, 51, 100, 149])
+def test_many_rows_are_inserted_together_whatever_their_number(tx: Tx, rows: int) -> None:
+    tx.many(ADD, ({"number": number, "text": f"{number}"} for number in range(10, 10 + rows)))
+    assert tx.all(ALL)[2:] == [Note(number, f"{number}") for number in range(10, 10 + rows)]
+
+
+def test_many_changes_are_made_one_by_one_where_they_insert_no_plain_rows(tx: Tx) -> None:
+    tx.many(ADD, [{"number": number, "text": "a"} for number in range(10, 70)])
+    change = Command(update(NOTES).where(NOTES.c.number == bindparam("of")).values(text=bindparam("new")))
+    tx.many(change, [{"of": number, "new": "b"} for number in range(10, 70)])
+    computed = Command(insert(NOTES).values(number=bindparam("at"), text=func.upper(bindparam("given"))))
+    tx.many(computed, [{"at": number, "given": "c"} for number in range(100, 160)])
+    assert {row.text for row in tx.all(ALL) if 10 <= row.number < 70} == {"b"}
+    assert [row.text for row in tx.all(ALL) if row.number >= 100] == ["C"] * 60

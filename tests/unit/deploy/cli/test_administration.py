@@ -384,7 +384,7 @@ def test_a_decision_is_sent_with_its_comment(backend: FakeBackend, verb: str, *,
     answer = runs_pb2.DecideApprovalResponse(approval_id="apr_1", run_id="run_1", status=waiting)
     backend.answers["DecideApproval"] = answer
     after = runs_pb2.RUN_STATUS_RUNNING if approve else runs_pb2.RUN_STATUS_FAILED
-    backend.answers["GetRun"] = [
+    backend.answers["WatchRun"] = [
         runs_pb2.Run(summary=runs_pb2.RunSummary(status=status))
         for status in (runs_pb2.RUN_STATUS_WAITING_FOR_APPROVAL, after)
     ]

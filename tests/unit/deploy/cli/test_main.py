@@ -16,7 +16,7 @@ def test_help_lists_every_command() -> None:
     assert all(f"  {module.name} " in shown.out for module in COMMANDS)
 
 
-HEAVY = ("grpc", "rich", "google.protobuf", "aiohttp", "sqlalchemy")
+HEAVY = ("grpc", "rich", "google.protobuf", "aiohttp", "sqlalchemy", "pydantic")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["serve", "--help"]], ids=" ".join)

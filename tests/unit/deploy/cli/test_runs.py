@@ -159,6 +159,32 @@ def test_follow_reads_every_segment_until_the_run_is_terminal(
     assert backend.answers["ListRunEvents"] == []
 
 
+def event(segment: str, seq: int) -> runs_pb2.WatchRunEventsResponse:
+    return runs_pb2.WatchRunEventsResponse(segment_id=segment, event=runs_pb2.Event(seq=seq, type="run.started"))
+
+
+def test_follow_is_a_stream_and_reads_on_where_it_breaks(backend: FakeBackend) -> None:
+    stopped = ApiError(errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE)
+    backend.answers["WatchRunEvents"] = [event("seg_1", 1), event("seg_1", 2), event("seg_2", 1), stopped]
+    backend.answers["ListRunEvents"] = [
+        page("seg_2", [1], {"seg_1": 2, "seg_2": 2}),
+        page("seg_2", [2], {"seg_1": 2, "seg_2": 2}),
+        page("seg_2", [1], {"seg_1": 2, "seg_2": 2}),
+    ]
+    backend.answers["GetRun"] = run_in(runs_pb2.RUN_STATUS_COMPLETED)
+
+    followed = command("runs", "events", "run_1", "--follow", "--grpc", backend.address, "--json")
+
+    events = [json.loads(line) for line in followed.out.splitlines()]
+    assert [(event["segment_id"], event["seq"]) for event in events] == [
+        ("seg_1", 1),
+        ("seg_1", 2),
+        ("seg_2", 1),
+        ("seg_2", 2),
+    ]
+    assert events[0].keys() == events[-1].keys()
+
+
 def test_follow_takes_no_start_position() -> None:
     assert command("runs", "events", "run_1", "--follow", "--after-seq", "1").code == 2
 

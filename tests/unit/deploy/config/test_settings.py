@@ -59,7 +59,7 @@ def test_all_unknown_names_are_reported_together(tmp_path: Path) -> None:
     assert reported["WORKFLOW_API_EDGE_HTPP"] == "is no setting; did you mean WORKFLOW_API_EDGE_HTTP?"
 
 
-@pytest.mark.parametrize("variable", ["WORKFLOW_API_GRPC", "WORKFLOW_API_TEST_POSTGRES"])
+@pytest.mark.parametrize("variable", ["WORKFLOW_API_GRPC", "WORKFLOW_API_KEY", "WORKFLOW_API_TEST_POSTGRES"])
 def test_reserved_variables_are_no_settings(variable: str) -> None:
     assert read_settings({variable: "x"}) == Settings()
 
@@ -344,12 +344,6 @@ def test_a_console_off_loopback_uses_https_by_default(listen: str, given: dict[s
     settings = read_settings({"WORKFLOW_API_CONSOLE_LISTEN": listen, **given})
     assert settings.console.listen is not None
     assert console_settings(settings, settings.console.listen).https is https
-
-
-def test_several_processes_share_their_port() -> None:
-    settings = read_settings({"WORKFLOW_API_EDGE_PROCESSES": "2", "WORKFLOW_API_EDGE_REDIS_URL": "redis://localhost"})
-    assert edge_settings(settings).shared_port
-    assert not edge_settings(Settings()).shared_port
 
 
 def test_settings_have_the_defaults_of_the_parts() -> None:

@@ -65,7 +65,7 @@ def test_a_wait_for_a_run_ends_and_fails() -> None:
     tried = subprocess.run(
         ["bash", "-e"], input=f"{commands}\n{waits[0]}\necho on", text=True, capture_output=True, check=False
     )
-    assert (tried.returncode, tried.stdout, tried.stderr) == (1, "", "run_1 takes longer than 10 minutes\n")
+    assert (tried.returncode, tried.stdout, tried.stderr) == (1, "", "run_1 takes too long\n")
 
 
 def test_a_later_start_prints_the_creation_of_another_key() -> None:

@@ -13,11 +13,8 @@ from hypothesis import strategies as st
 from edge.codec.response import ResponseCodec
 from edge.codec.timestamps import timestamp_text
 from workflow_api.v1 import (
-    caller_pb2,
-    deployment_pb2,
     edge_pb2,
     keys_pb2,
-    options_pb2,
     outputs_pb2,
     runs_pb2,
     workflows_pb2,
@@ -282,14 +279,3 @@ def test_what_is_remembered_is_never_another_messages() -> None:
     keys = [keys_pb2.ApiKey(key_id=f"ak_{number % 700}", quota_used_today=number // 700) for number in range(2_100)]
     for key in [*keys, *reversed(keys)]:
         assert remembering.encode(key) == codec(key).encode(key)
-
-
-def test_no_answer_with_what_may_be_erased_is_remembered() -> None:
-    remembered = {
-        f"{service.name}/{method.name}"
-        for file in (caller_pb2, keys_pb2, outputs_pb2, runs_pb2, workflows_pb2, deployment_pb2)
-        for service in file.DESCRIPTOR.services_by_name.values()
-        for method in service.methods
-        if method.GetOptions().Extensions[options_pb2.method_rules].remembered
-    }
-    assert remembered == {"CallerService/GetMe"}

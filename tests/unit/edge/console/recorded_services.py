@@ -1,7 +1,7 @@
 """Services with prepared answers, and an administrator who calls them."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 from google.protobuf.message import Message
@@ -13,6 +13,7 @@ from workflow_api.v1.keys_pb2 import ApiKey, KeyRecord, WorkflowAccess
 from workflow_api.v1.options_pb2 import SCOPE_WORKFLOWS_READ
 from workflow_api.v1.usage_pb2 import ListUsageRecordsResponse
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, User
+from workflow_api.v1.webhooks_pb2 import ListWebhooksResponse
 from workflow_api.v1.workflows_pb2 import WORKFLOW_STATUS_ACTIVE, ListWorkflowsResponse, Workflow
 
 KEY_ID = "ak_0123456789ab"
@@ -29,6 +30,7 @@ class RecordedServices:
             "WorkflowsService/ListWorkflows": ListWorkflowsResponse(
                 items=[Workflow(workflow_id="wf_1", name="Summary", status=WORKFLOW_STATUS_ACTIVE)]
             ),
+            "WebhooksService/ListWebhooks": ListWebhooksResponse(),
             **answers,
         }
         self.asked: list[tuple[str, Message]] = []
@@ -39,6 +41,9 @@ class RecordedServices:
         if isinstance(answer, Refusal):
             raise answer
         return answer
+
+    def stream(self, rpc: str, request: Message, seconds: float) -> AsyncGenerator[Message, None]:
+        raise NotImplementedError
 
     def asked_for(self, rpc: str) -> list[Any]:
         return [request for name, request in self.asked if name == rpc]

@@ -1,7 +1,7 @@
 """Services that answer from memory, and pages rendered from their answers."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
 from google.protobuf.message import Message
@@ -26,6 +26,7 @@ class MemoryServices:
 
     def __init__(self, answers: Mapping[str, Answer]) -> None:
         self.answers = dict(answers)
+        self.streams: dict[str, list[Message]] = {}
         self.calls: list[tuple[str, Any]] = []
 
     async def call(self, rpc: str, request: Message) -> Any:
@@ -36,6 +37,14 @@ class MemoryServices:
         if isinstance(answer, Refusal):
             raise answer
         return answer if isinstance(answer, Message) else answer(copy)
+
+    async def stream(self, rpc: str, request: Message, seconds: float) -> AsyncGenerator[Message, None]:
+        """The messages of a list of them; without one, the refusal of a backend of an older release."""
+        self.calls.append((rpc, request))
+        if rpc not in self.streams:
+            raise Refusal("runtime_error")
+        for message in self.streams[rpc]:
+            yield message
 
     def asked(self, rpc: str) -> list[Any]:
         return [request for name, request in self.calls if name == rpc]

@@ -1,4 +1,5 @@
 import asyncio
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from google.protobuf.message import Message
@@ -22,6 +23,9 @@ class PagedServices:
         if number + 1 < len(self.names):
             page.next_page_token = str(number + 1)
         return page
+
+    def stream(self, rpc: str, request: Any, seconds: float) -> AsyncGenerator[Message, None]:
+        raise NotImplementedError
 
 
 def items(services: PagedServices, request: ListUsersRequest) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 
 from edge.errors import Refusal
 from edge.http.bounded_connection import Awaited, Timeouts
-from edge.http.listener import Listener
+from edge.http.listener import Listener, listening_sockets
 from edge.http.parser import MAX_HEAD_BYTES, MAX_LINE_BYTES
 from edge.http.request import MAX_BODY_BYTES, HttpRequest
 from edge.http.response import Answer, refused
@@ -30,7 +30,7 @@ class Echo:
 
     async def start(self) -> None:
         self.http = HttpServer(self.handle, HttpLimits(100, 8_000_000, TIMEOUTS))
-        self._listener = Listener(self.http, "127.0.0.1", 0)
+        self._listener = Listener(self.http, listening_sockets("127.0.0.1", 0))
         self.port = self._listener.port
 
     async def stop(self) -> None:

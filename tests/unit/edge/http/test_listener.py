@@ -6,7 +6,7 @@ from contextlib import ExitStack
 import pytest
 import uvloop
 
-from edge.http.listener import Listener
+from edge.http.listener import Listener, listening_sockets
 
 CALLERS = 200
 
@@ -32,7 +32,7 @@ async def rounds(number: int) -> None:
 def test_many_connections_are_accepted_in_few_iterations_of_the_loop() -> None:
     async def attempt() -> int:
         protocol = made()
-        listener = Listener(protocol, "127.0.0.1", 0)
+        listener = Listener(protocol, listening_sockets("127.0.0.1", 0))
         with ExitStack() as stack:
             for _ in range(CALLERS):
                 stack.enter_context(socket.create_connection(("127.0.0.1", listener.port)))
@@ -49,7 +49,7 @@ def test_many_connections_are_accepted_in_few_iterations_of_the_loop() -> None:
 def test_queued_connections_are_accepted_before_the_listening_sockets_close() -> None:
     async def attempt() -> int:
         protocol = made()
-        listener = Listener(protocol, "127.0.0.1", 0)
+        listener = Listener(protocol, listening_sockets("127.0.0.1", 0))
         with ExitStack() as stack:
             for _ in range(CALLERS):
                 stack.enter_context(socket.create_connection(("127.0.0.1", listener.port)))
@@ -66,24 +66,60 @@ def test_queued_connections_are_accepted_before_the_listening_sockets_close() ->
 def test_an_address_in_use_is_an_error() -> None:
     async def attempt() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
-            for shared in (False, True):
-                with pytest.raises(OSError, match="in use") as failed:
-                    Listener(made(), "127.0.0.1", taken.getsockname()[1], shared=shared)
-                assert failed.value.errno == errno.EADDRINUSE
+            with pytest.raises(OSError, match="in use") as failed:
+                listening_sockets("127.0.0.1", taken.getsockname()[1])
+            assert failed.value.errno == errno.EADDRINUSE
 
     uvloop.run(attempt())
 
 
-def test_a_port_may_be_shared_and_a_name_may_have_several_addresses() -> None:
+def test_a_name_may_have_several_addresses() -> None:
     async def attempt() -> None:
-        one = Listener(made(), "localhost", 0, shared=True)
-        other = Listener(made(), "localhost", one.port, shared=True)
-        socket.create_connection(("localhost", one.port)).close()
-        assert other.port == one.port
-        await one.close()
-        await other.close()
+        listener = Listener(made(), listening_sockets("localhost", 0))
+        socket.create_connection(("localhost", listener.port)).close()
+        await listener.close()
 
     uvloop.run(attempt())
+
+
+def test_connections_are_left_to_others_while_this_listener_leads_and_taken_if_nobody_else_does() -> None:
+    asked: list[int] = []
+
+    def leads(connecting: int) -> bool:
+        asked.append(connecting)
+        return True
+
+    async def attempt() -> int:
+        protocol = made()
+        listener = Listener(protocol, listening_sockets("127.0.0.1", 0), leads)
+        with ExitStack() as stack:
+            for _ in range(3):
+                stack.enter_context(socket.create_connection(("127.0.0.1", listener.port)))
+            async with asyncio.timeout(30):
+                while len(protocol.transports) < 3:  # noqa: ASYNC110 - a state of the loop itself
+                    await asyncio.sleep(0.001)
+            for transport in protocol.transports:
+                transport.close()
+            await listener.close()
+        return len(asked)
+
+    assert uvloop.run(attempt()) >= 3
+
+
+def test_a_listener_that_closes_leaves_no_queued_connection_to_others() -> None:
+    async def attempt() -> int:
+        protocol = made()
+        listener = Listener(protocol, listening_sockets("127.0.0.1", 0), lambda _: True)
+        with ExitStack() as stack:
+            for _ in range(CALLERS):
+                stack.enter_context(socket.create_connection(("127.0.0.1", listener.port)))
+            await listener.close()
+            taken = len(protocol.transports)
+            for transport in protocol.transports:
+                transport.close()
+        return taken
+
+    assert uvloop.run(attempt()) == CALLERS
 
 
 def test_accepting_is_tried_again_after_an_error(
@@ -103,7 +139,7 @@ def test_accepting_is_tried_again_after_an_error(
         monkeypatch.setattr(socket.socket, "accept", failing)
         monkeypatch.setattr("edge.http.listener._PAUSE_SECONDS", 0.01)
         protocol = made()
-        listener = Listener(protocol, "127.0.0.1", 0)
+        listener = Listener(protocol, listening_sockets("127.0.0.1", 0))
         with socket.create_connection(("127.0.0.1", listener.port)):
             async with asyncio.timeout(30):
                 while not protocol.transports:  # noqa: ASYNC110 - a state of the loop itself

@@ -17,6 +17,7 @@ from workflow_api.v1.outputs_pb2 import (
     DownloadHeader,
     GetOutputContentRequest,
     GetOutputContentResponse,
+    GetOutputsZipRequest,
     GetOutputsZipResponse,
 )
 
@@ -81,7 +82,22 @@ def test_an_empty_file_is_an_empty_body(service: Service) -> None:
     assert (reply.status, reply.headers["Content-Length"]) == (200, "0")
 
 
-def test_a_zip_has_neither_tag_nor_ranges(service: Service) -> None:
+def test_a_range_of_the_zip_is_forwarded_and_answered_206(service: Service) -> None:
+    header = DownloadHeader(
+        media_type="application/zip", file_name="z", size_bytes=9, offset=5, length=4, partial=True, etag="abc"
+    )
+    service.channel.streams[ZIP] = answering(
+        [GetOutputsZipResponse(header=header), GetOutputsZipResponse(data=b"PK..")]
+    )
+    conditions = ("Range: bytes=5-", 'If-Range: "abc"', 'If-None-Match: "x"')
+    reply = service.call("GET", "/api/v1/runs/run_1/outputs.zip", *CREDENTIALS, *conditions)
+    assert (reply.status, reply.body, reply.headers["Content-Range"]) == (206, b"PK..", "bytes 5-8/9")
+    assert (reply.headers["ETag"], reply.headers["Accept-Ranges"]) == ('"abc"', "bytes")
+    [asked] = service.channel.called(ZIP)
+    assert asked == GetOutputsZipRequest(run_id="run_1", range=ByteRange(first=5), if_range="abc", if_none_match=["x"])
+
+
+def test_a_zip_of_an_earlier_backend_has_neither_tag_nor_ranges(service: Service) -> None:
     header = DownloadHeader(media_type="application/zip", file_name="run_1.zip", size_bytes=4, length=4)
     service.channel.streams[ZIP] = answering(
         [GetOutputsZipResponse(header=header), GetOutputsZipResponse(data=b"PK..")]

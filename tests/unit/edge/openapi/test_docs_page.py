@@ -6,8 +6,8 @@ from html import unescape
 from html.parser import HTMLParser
 from typing import Any
 
-from edge.openapi import openapi_document
 from edge.openapi.docs_page import docs_page
+from edge.openapi.document import openapi_document
 
 DOCUMENT: dict[str, Any] = json.loads(openapi_document("workflows.example.org"))
 PAGE = docs_page("workflows.example.org").decode()

@@ -16,6 +16,8 @@ from workflow_api.v1.edge_pb2 import RunChanges
 from workflow_api.v1.runs_pb2 import (
     RUN_STATUS_RUNNING,
     Event,
+    FindChangedRunsRequest,
+    FindChangedRunsResponse,
     GetRunRequest,
     ListRunEventsRequest,
     ListRunEventsResponse,
@@ -26,27 +28,34 @@ from workflow_api.v1.runs_pb2 import (
 )
 
 GET_RUN = RUNS + "GetRun"
+FIND_CHANGED = RUNS + "FindChangedRuns"
 LIST_EVENTS = RUNS + "ListRunEvents"
 PATH = "/api/v1/runs/run_1"
+_HEARTBEAT_SECONDS = 0.2
 
 
 class Runs:
-    """One run of a backend in memory, and the stream that tells of its changes."""
+    """One run of a backend in memory, and the stream of its changes."""
 
     def __init__(self, channel: MemoryChannel) -> None:
         self.status: RunStatus.ValueType = RUN_STATUS_RUNNING
         self.events: list[Event] = []
         self.reachable = True
-        self.told = True
-        """Whether changes are told."""
+        self.announces = True
+        """Whether changes are announced, and heartbeats sent."""
         self._queues: set[asyncio.Queue[RunChanges | None]] = set()
         channel.answers[GET_RUN] = self._get
+        channel.answers[FIND_CHANGED] = self._find_changed
         channel.answers[LIST_EVENTS] = self._list
         channel.streams[EDGE + "WatchRunChanges"] = self._watch
 
     def _get(self, request: GetRunRequest) -> Message:
         self._check()
         return Run(summary=RunSummary(run_id=request.run_id, status=self.status), etag=str(self.status))
+
+    def _find_changed(self, request: FindChangedRunsRequest) -> Message:
+        self._check()
+        return FindChangedRunsResponse(run_ids=[run.run_id for run in request.runs if run.etag != str(self.status)])
 
     def _list(self, request: ListRunEventsRequest) -> Message:
         self._check()
@@ -70,17 +79,27 @@ class Runs:
         self._queues.add(queue)
         try:
             yield RunChanges()
-            while (changes := await queue.get()) is not None:
+            while (changes := await self._next(queue)) is not None:
                 yield changes
         finally:
             self._queues.discard(queue)
         raise Refusal("runtime_unreachable")
 
+    async def _next(self, queue: asyncio.Queue[RunChanges | None]) -> RunChanges | None:
+        """Returns what changed, or a heartbeat unless the backend hangs."""
+        while True:
+            try:
+                async with asyncio.timeout(_HEARTBEAT_SECONDS):
+                    return await queue.get()
+            except TimeoutError:
+                if self.announces:
+                    return RunChanges()
+
     async def change(self, status: RunStatus.ValueType | None = None, *events: Event) -> None:
-        """Changes the run, and tells of it."""
+        """Changes the run, and announces it."""
         self.status = status or self.status
         self.events += events
-        if self.told:
+        if self.announces:
             for queue in self._queues:
                 queue.put_nowait(RunChanges(run_ids=["run_1"]))
 

@@ -83,6 +83,23 @@ def test_a_quiet_stream_has_comments(held: NewHeld, monkeypatch: pytest.MonkeyPa
             received += wire.socket.recv(65_536)
 
 
+def test_a_stream_has_comments_while_the_backend_is_away(held: NewHeld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edge.waiting.event_stream._COMMENT_SECONDS", 0.05)
+    world = held()
+    with Wire(world.service.edge.port) as wire:
+        world.send(wire, "/events", ACCEPT)
+        world.waiting()
+        world.service.thread.run(world.runs.go_away())
+        received = b""
+        # More than were written before it was away, and before the next read failed.
+        while received.count(b": waiting\n\n") < 30:
+            received += wire.socket.recv(65_536)
+        world.service.thread.run(world.runs.come_back())
+        world.change(RUN_STATUS_COMPLETED, event(1))
+        while b"event: end" not in received:
+            received += wire.socket.recv(65_536)
+
+
 def test_a_slow_reader_is_dropped(held: NewHeld) -> None:
     world = held(stall_seconds=0.2)
     with Wire(world.service.edge.port) as wire:

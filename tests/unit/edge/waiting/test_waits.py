@@ -134,7 +134,7 @@ def test_a_backend_that_stays_away_leaves_the_answer_that_was_read(held: NewHeld
     assert (reply.status, reply.json["status"]) == (200, "running")
 
 
-def test_an_edge_that_is_told_nothing_looks_for_itself(held: NewHeld) -> None:
+def test_an_edge_without_announcements_polls(held: NewHeld) -> None:
     world = held()
     del world.service.channel.streams["/workflow_api.v1.EdgeService/WatchRunChanges"]
     with Wire(world.service.edge.port) as wire:

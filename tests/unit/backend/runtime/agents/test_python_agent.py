@@ -13,6 +13,7 @@ from backend.runtime.agents import Limits, StepFailed, run_python_step, run_step
 from backend.settings import OutputLimits, StepDataLimits
 from tests.support.answers import value_in_process
 from tests.support.poll import until
+from tests.unit.backend.sandbox.layers import opened
 from tests.unit.backend.sandbox.steps import LIMITS, Steps
 
 
@@ -88,9 +89,10 @@ def test_async_run_is_awaited(steps: Steps) -> None:
     assert steps.run(code) == 3
 
 
-def test_asyncio_is_imported_only_for_an_async_run(steps: Steps) -> None:
+def test_a_fresh_interpreter_imports_asyncio_only_for_an_async_run(tmp_path: Path) -> None:
     code = "import sys\ndef run(context): return sorted({'asyncio', 'socket'} & set(sys.modules))"
-    assert steps.run(code) == []
+    with opened("bwrap, not forked") as sandbox:
+        assert Steps(sandbox, tmp_path).run(code) == []
 
 
 def test_progress_arrives_in_order_with_its_data(steps: Steps) -> None:

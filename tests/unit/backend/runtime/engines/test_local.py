@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from backend.runtime.engines import local
 from backend.runtime.engines.local import LocalEngine
+from backend.runtime.execution import segment
 from tests.support.fake_segments import FakeSegment
 
 ROUNDS = 150
@@ -20,7 +20,7 @@ ROUNDS = 150
 @pytest.fixture(autouse=True)
 def waiting_segments(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     FakeSegment.reset()
-    monkeypatch.setattr(local, "Segment", FakeSegment)
+    monkeypatch.setattr(segment, "Segment", FakeSegment)
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield

@@ -1,7 +1,8 @@
 import pytest
 
 from backend.runtime.execution.dag import plan, unmet_need
-from backend.workflows.terms import AGENT, APPROVAL, DEFAULT_ENVIRONMENT, StepTerms
+from backend.workflows.manifests.defaults import DEFAULT_ENVIRONMENT
+from backend.workflows.terms import AGENT, APPROVAL, StepTerms
 
 
 def _step(step: str, kind: str = AGENT, needs: tuple[str, ...] = (), optional: bool = False) -> StepTerms:

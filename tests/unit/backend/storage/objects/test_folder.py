@@ -14,6 +14,33 @@ def test_a_failed_store_leaves_no_remains(tmp_path: Path) -> None:
     assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
 
 
+def test_a_store_whose_content_is_not_synced_leaves_no_remains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = FolderObjects(tmp_path)
+
+    def broken(_: int) -> None:
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr("os.fsync", broken)
+    with pytest.raises(OSError, match="gone"):
+        objects.put_bytes("runs/run_1/out_1", b"text")
+    assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
+
+
+def test_content_that_replaces_another_is_synced_before_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects = FolderObjects(tmp_path)
+    objects.put_bytes("runs/run_1/out_1", b"old")
+
+    def broken(_: int) -> None:
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr("os.fsync", broken)
+    with pytest.raises(OSError, match="gone"):
+        objects.put_bytes("runs/run_1/out_1", b"new")
+    assert b"".join(objects.open_range("runs/run_1/out_1", 0, 3)) == b"old"
+
+
 def test_what_a_crash_left_half_written_is_gone_at_the_next_start(tmp_path: Path) -> None:
     FolderObjects(tmp_path).put_bytes("runs/run_1/out_1", b"kept")
     (tmp_path / ".incoming" / "half").write_bytes(b"remains")

@@ -12,7 +12,8 @@ import jsonschema_rs
 import pytest
 
 from backend.workflows.manifests.json_schema import manifest_schema
-from backend.workflows.manifests.nodes import Problem, read_documents
+from backend.workflows.manifests.nodes import Problem
+from backend.workflows.manifests.yaml_reader import read_documents
 from tests.unit.backend.workflows.manifests.test_kinds import ALLOWED, REFUSED
 
 ROOT = Path(__file__).parents[5]

@@ -19,6 +19,7 @@ from workflow_api.v1.keys_pb2 import (
     WorkflowAccess,
 )
 from workflow_api.v1.usage_pb2 import ListUsageRecordsResponse, UsageRecord
+from workflow_api.v1.webhooks_pb2 import ListWebhooksResponse, Webhook
 from workflow_api.v1.workflows_pb2 import WORKFLOW_STATUS_DRAFT, ListWorkflowsResponse, Workflow
 
 ONE = "/keys/{key_id}"
@@ -136,6 +137,21 @@ def test_a_refusal_that_is_not_about_the_form_is_passed_on() -> None:
     services = RecordedServices({"KeysService/CreateKey": Refusal("runtime_unreachable")})
     with pytest.raises(Refusal, match="runtime_unreachable"):
         answered(PAGES, "POST", "/keys", services, form=FORM)
+
+
+def test_a_key_tells_of_webhooks_that_the_service_paused() -> None:
+    services = with_key(key_record())
+    services.answers["WebhooksService/ListWebhooks"] = ListWebhooksResponse(
+        items=[
+            Webhook(webhook_id="wh_1", description="Ledger", state="paused", paused_reason="unreachable"),
+            Webhook(webhook_id="wh_2", description="Shop", state="paused", paused_reason="requested"),
+            Webhook(webhook_id="wh_3", description="Store", state="active"),
+        ]
+    )
+    page = page_of(viewed(PAGES, "GET", ONE, services, names=NAMES))
+    assert f'paused the webhook <a href="/keys/{KEY_ID}/webhooks/wh_1">Ledger</a>' in page
+    assert "Shop" not in page
+    assert "Store" not in page
 
 
 def test_the_form_of_a_key_has_its_current_values() -> None:

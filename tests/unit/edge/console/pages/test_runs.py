@@ -285,6 +285,21 @@ def test_live_updates_report_events_segments_and_statuses_until_the_end(
     ]
 
 
+def test_live_updates_wait_for_the_event_after_those_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_events, "POLL_SECONDS", 0)
+    rounds = iter([RUN_STATUS_RUNNING, RUN_STATUS_COMPLETED])
+    backend = services(
+        GetRun=lambda _: Run(summary=summary(status=next(rounds))),
+        ListRunEvents=events(3),
+        ListOutputs=ListOutputsResponse(),
+    )
+    backend.streams["RunsService/WatchRunEvents"] = [runs_pb2.WatchRunEventsResponse(segment_id="seg_1")]
+    assert followed(backend, status="running", segment="seg_1", seq="3") == ["refresh completed seg_1 3"]
+    assert backend.asked("RunsService/WatchRunEvents") == [
+        runs_pb2.WatchRunEventsRequest(run_id="run_1", segment="seg_1", after_seq=3)
+    ]
+
+
 def test_live_updates_report_when_outputs_become_readable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_events, "POLL_SECONDS", 0)
     withheld = iter([True, True, False])

@@ -1,8 +1,9 @@
 """A table of notes on a server, and what tests do to it."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import psycopg
@@ -107,3 +108,20 @@ def waits(url: str) -> bool:
             " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
         ).fetchone()
     return found is not None and found[0] > 0
+
+
+@contextmanager
+def ending_sessions_in_their_commit(url: str) -> Iterator[None]:
+    """While it lasts, a session that adds a note ends while it commits."""
+    with psycopg.connect(url) as connection:
+        connection.execute("""
+            CREATE FUNCTION end_session() RETURNS trigger LANGUAGE plpgsql AS
+                'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END';
+            CREATE CONSTRAINT TRIGGER end_session AFTER INSERT ON notes
+                DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION end_session();
+        """)
+    try:
+        yield
+    finally:
+        with psycopg.connect(url) as connection:
+            connection.execute("DROP TRIGGER end_session ON notes; DROP FUNCTION end_session")

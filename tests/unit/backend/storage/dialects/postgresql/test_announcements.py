@@ -5,16 +5,18 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 
 import psycopg
+import pytest
 
 from backend.storage.announcements import Listener
-from backend.storage.database import Tx
+from backend.storage.database import OutcomeUnknownError, Tx
 from backend.storage.dialects.postgresql.announcements import _PAYLOAD_BYTES, _payloads
 from backend.storage.dialects.postgresql.database import PostgresqlDatabase
 from tests.support.poll import until
+from tests.unit.backend.storage.dialects.postgresql.notes import ADD, ending_sessions_in_their_commit
 
 
 class Heard:
-    """A listener that keeps what it was told."""
+    """A listener that keeps what it received."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -76,7 +78,20 @@ def test_a_change_that_fails_is_not_announced(url: str) -> None:
         assert here.names == set()
 
 
-def test_a_listener_that_lost_its_connection_is_told_that_it_may_have_missed_something(url: str) -> None:
+def test_a_change_that_may_hold_is_announced(url: str) -> None:
+    here = Heard()
+    with process(url, here) as one, ending_sessions_in_their_commit(url):
+
+        def work(tx: Tx) -> None:
+            tx.announce("run_1")
+            tx.run(ADD, number=1, text="text")
+
+        with pytest.raises(OutcomeUnknownError):
+            one.write(work, lock_key="a")
+        assert here.names == {"run_1"}
+
+
+def test_a_listener_that_lost_its_connection_learns_that_it_may_have_missed_something(url: str) -> None:
     there = Heard()
     with process(url) as one, process(url, there), psycopg.connect(url, autocommit=True) as admin:
         until(listening(there), "the other process to listen")

@@ -25,6 +25,7 @@ from tests.unit.backend.storage.dialects.postgresql.notes import (
     Held,
     add,
     add_once,
+    ending_sessions_in_their_commit,
     notes,
     waits,
 )
@@ -133,19 +134,8 @@ def test_a_change_whose_session_ends_is_retried_and_made_once(database: Postgres
 
 
 def test_a_change_whose_session_ends_in_its_commit_is_not_made_twice(url: str, database: PostgresqlDatabase) -> None:
-    with psycopg.connect(url) as connection:
-        connection.execute("""
-            CREATE FUNCTION end_session() RETURNS trigger LANGUAGE plpgsql AS
-                'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END';
-            CREATE CONSTRAINT TRIGGER end_session AFTER INSERT ON notes
-                DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION end_session();
-        """)
-    try:
-        with pytest.raises(OutcomeUnknownError):
-            add(database, 1)
-    finally:
-        with psycopg.connect(url) as connection:
-            connection.execute("DROP TRIGGER end_session ON notes; DROP FUNCTION end_session")
+    with ending_sessions_in_their_commit(url), pytest.raises(OutcomeUnknownError):
+        add(database, 1)
     assert notes(database) == {}
 
 

@@ -5,7 +5,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, Text, bindparam, create_engine, insert
@@ -51,6 +51,51 @@ def add(database: SqliteDatabase, number: int, text: str = "text") -> None:
 
 def numbers(database: SqliteDatabase) -> list[int]:
     return [row.number for row in database.read(lambda tx: tx.all(ALL))]
+
+
+def test_commits_are_counted_before_their_results_are_known(database: SqliteDatabase) -> None:
+    before = database.commits
+    assert before is not None
+    counted: list[int | None] = []
+    done = database.write_soon(lambda tx: tx.run(ADD, number=1, text="text"))
+    done.add_done_callback(lambda _: counted.append(database.commits))
+    done.result()
+    until(lambda: counted == [before + 1], "the commit is counted")
+
+
+def test_commits_of_uncounted_changes_alone_are_not_counted(database: SqliteDatabase) -> None:
+    def uncounted(tx: Tx) -> None:
+        tx.uncounted = True
+        tx.run(ADD, number=1, text="text")
+
+    before = database.commits
+    assert before is not None
+    database.write(uncounted)
+    assert (database.commits, numbers(database)) == (before, [1])
+    add(database, 2)
+    assert database.commits == before + 1
+
+
+def test_while_a_commit_is_under_way_their_number_is_not_known(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[int | None] = []
+
+    class Connection(sqlite3.Connection):
+        def execute(self, sql: str, *arguments: Any) -> sqlite3.Cursor:
+            if sql != "COMMIT":
+                return super().execute(sql, *arguments)
+            counted.append(opened.commits)
+            try:
+                return super().execute(sql)
+            finally:
+                counted.append(opened.commits)
+
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *given, **named: connect(*given, **named, factory=Connection))
+    opened = SqliteDatabase(path)
+    add(opened, 1)
+    assert counted == [None, None]
+    assert opened.commits is not None
+    opened.close()
 
 
 def test_a_change_is_readable_by_another_connection_once_it_returns(database: SqliteDatabase, path: Path) -> None:

@@ -3,6 +3,7 @@
 import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -27,11 +28,16 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def database(path: Path) -> Iterator[SqliteDatabase]:
-    space.prepare(path)
+    prepare(path)
     make_table(path)
     database = SqliteDatabase(path)
     yield database
     database.close()
+
+
+def prepare(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        space.prepare(connection, path)
 
 
 def make_table(path: Path) -> None:
@@ -130,7 +136,7 @@ def test_a_file_of_an_earlier_release_is_rewritten_once_at_the_start(tmp_path: P
     assert mode_of(file) == 2
     assert is_sound(file)
     changed = file.stat().st_mtime_ns
-    space.prepare(file)
+    prepare(file)
     assert file.stat().st_mtime_ns == changed
     folder.close()
 
@@ -138,7 +144,7 @@ def test_a_file_of_an_earlier_release_is_rewritten_once_at_the_start(tmp_path: P
 def test_a_large_file_is_not_rewritten_and_works(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_table(path)
     monkeypatch.setattr(space, "LARGEST_CONVERTED_BYTES", 4096)
-    space.prepare(path)
+    prepare(path)
     assert mode_of(path) == 0
     database = SqliteDatabase(path)
     fill(database, 2)

@@ -1,0 +1,36 @@
+"""Events that have no place in their segment yet, and how they are written once they have."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from backend import json_text
+from backend.runs import lifecycle_sql
+from backend.storage.database import Tx
+
+
+@dataclass(frozen=True, slots=True)
+class NewEvent:
+    """An event that has no seq yet."""
+
+    type: str
+    step: str | None = None
+    data: Mapping[str, Any] | None = None
+
+
+def write_events(tx: Tx, segment_id: str, first_seq: int, at: int, new: Sequence[NewEvent]) -> None:
+    """Writes events with seqs that the segment was raised by."""
+    lifecycle_sql.add_events(
+        tx,
+        [
+            {
+                "segment_id": segment_id,
+                "seq": seq,
+                "type": event.type,
+                "at": at,
+                "step": event.step,
+                "data": json_text.write(event.data) if event.data else "{}",
+            }
+            for seq, event in enumerate(new, first_seq)
+        ],
+    )

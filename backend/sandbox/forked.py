@@ -1,0 +1,147 @@
+"""A step whose runner was forked from a template."""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from backend.sandbox.layer import Launch
+from backend.sandbox.log import StepLog
+from backend.sandbox.process import StepProcess
+
+REAP_SECONDS = 5.0
+_MOST_STATUS_BYTES = 64 * 1024
+NAMESPACES = ("cgroup", "ipc", "mnt", "pid", "user", "uts")
+_ALL_NAMESPACES = (*NAMESPACES, "net")
+NO_CAPABILITY = "0" * 16
+FILTERED = "2"
+
+
+class ForkedProcess(StepProcess):
+    """A step in a process namespace of its own; `first` is a pidfd of that namespace's first process."""
+
+    wrapped = True
+
+    def __init__(
+        self,
+        first: int,
+        launch: Launch,
+        channel: socket.socket,
+        log: StepLog,
+        link: socket.socket,
+        *,
+        own_network: bool,
+        ended: Callable[[int], None],
+        odd: Callable[[], None],
+    ) -> None:
+        super().__init__(launch, channel, log, link)
+        self._first = first
+        self._pid = _pid_of(first)
+        self._namespaces = (*NAMESPACES, "net") if own_network else NAMESPACES
+        self._ended = ended
+        self._odd = odd
+
+    @property
+    def pid(self) -> int:
+        """Id of the first process of the step's namespace."""
+        return self._pid
+
+    @property
+    def alive(self) -> bool:
+        """Returns whether the first process, whose end ends all others of the namespace, still runs."""
+        return not _ready(self._first, 0)
+
+    def confirm(self) -> None:
+        """Compares what the kernel says of the namespace's first process with what every step must have.
+
+        The runner was forked from it afterwards, and so has no more. If anything is odd, the template is given up.
+        """
+        try:
+            self._refuse_oddities()
+        except (OSError, ValueError, KeyError) as error:
+            self._odd()
+            raise OSError(f"the step's process is not isolated: {error}") from error
+        self.root = Path(f"/proc/{self._pid}/root")
+
+    def _refuse_oddities(self) -> None:
+        status = _status(self._pid)
+        template = int(status["PPid"])
+        held = {status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")}
+        # Before Linux 5.9 the kernel does not say how many filters there are.
+        own_filters = int(status.get("Seccomp_filters", 2)) > int(_status(template).get("Seccomp_filters", 1))
+        if held != {NO_CAPABILITY} or status["NoNewPrivs"] != "1" or status["Seccomp"] != FILTERED:
+            raise ValueError("it has rights")
+        if not own_filters:
+            raise ValueError("it may do what only its template needs")
+        workers = _namespaces_of_this_process(os.getpid())
+        for name in self._namespaces:
+            own = _namespace(self._pid, name)
+            if own in {_namespace(template, name), workers[name]}:
+                raise ValueError(f"it shares the namespace {own}")
+        if not self.alive:
+            raise ValueError("it has ended")
+
+    def exit_status(self, wait_seconds: float) -> int | None:
+        """Returns the exit status, negative for a signal; None if it still runs after that time."""
+        if not _ready(self._link.fileno(), wait_seconds):
+            return None
+        try:
+            return int(self._link.recv(16))
+        except ValueError:
+            # The first process was killed, and the kernel killed the runner with it.
+            return -signal.SIGKILL
+
+    def kill(self) -> None:
+        """Kills all processes of the step, without waiting for their end."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._first, signal.SIGKILL)
+
+    def end(self) -> None:
+        """Kills all processes of the step; the kernel removes its files with the last of them."""
+        self.kill()
+        if _ready(self._first, REAP_SECONDS):
+            self._ended(self._pid)
+        else:
+            self._odd()
+
+    def close(self) -> None:
+        """Closes the worker's ends of socket, log, link and namespace."""
+        super().close()
+        os.close(self._first)
+
+
+def _ready(fd: int, wait_seconds: float) -> bool:
+    waiting = select.poll()
+    waiting.register(fd, select.POLLIN)
+    return bool(waiting.poll(wait_seconds * 1000))
+
+
+def _pid_of(pidfd: int) -> int:
+    for line in Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == "Pid" and int(value) > 0:
+            return int(value)
+    raise OSError("the first process of the step has ended")
+
+
+def _status(pid: int) -> dict[str, str]:
+    fd = os.open(f"/proc/{pid}/status", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        text = os.read(fd, _MOST_STATUS_BYTES).decode()
+    finally:
+        os.close(fd)
+    return dict(line.split(":\t", 1) for line in text.splitlines() if ":\t" in line)
+
+
+@cache
+def _namespaces_of_this_process(pid: int) -> dict[str, str]:
+    # The worker never leaves its namespaces; the argument is its id, so that a fork of it looks for itself.
+    return {name: _namespace(pid, name) for name in _ALL_NAMESPACES}
+
+
+def _namespace(pid: int, name: str) -> str:
+    return os.readlink(f"/proc/{pid}/ns/{name}")  # noqa: PTH115 - one of many, of every step

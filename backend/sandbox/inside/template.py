@@ -1,0 +1,260 @@
+"""Program that imports what steps need once, and then forks a runner for each step; uses the standard library alone.
+
+It is started by bubblewrap with capabilities over nothing but its own namespaces. The first process maps users and
+waits; the second is the template, in a user namespace of its own. It knows no request, has no file of any run, and
+answers each message on its socket by forking the first process of a new process namespace. That one isolates itself
+(`isolation`), and forks the runner, which then waits for its one request; the template sees neither request nor result.
+"""
+
+from __future__ import annotations
+
+import asyncio  # noqa: F401 - so that steps need not load it
+import ctypes
+import gc
+import json  # noqa: F401 - likewise
+import marshal
+import os
+import pathlib  # noqa: F401 - likewise
+import select
+import signal
+import socket
+import sys
+import traceback
+import typing  # noqa: F401 - likewise
+
+from backend.confined.restrictions import (
+    CLONE_NEWUSER,
+    SET_CHILD_SUBREAPER,
+    SET_DUMPABLE,
+    SET_KEEPCAPS,
+    SET_NO_NEW_PRIVS,
+    SET_PDEATHSIG,
+    close_all_but,
+    filter_calls,
+    prctl,
+)
+from backend.sandbox.inside.isolation import (
+    CLONE_NEWPID,
+    SYS_ADMIN,
+    TEMPLATE_CAPABILITIES,
+    enter,
+    fork_plainly,
+    isolate,
+    keep_capabilities,
+    unmount_below,
+    unshare,
+    use_capabilities,
+)
+from backend.sandbox.inside.runner import NESTING_LIMIT, preload, run, use_packages
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+READY, FORKED = b"ready", b"forked"
+MOST_MESSAGE_BYTES = 64 * 1024
+DESCRIPTORS = 3
+"""The runner's socket, its log, and where the first process of its namespace reports the runner's status."""
+PROBE_WORKSPACE_BYTES = 1024 * 1024
+
+_REAP_MILLISECONDS = 1_000
+
+
+def main(control_fd: int) -> NoReturn:
+    """Starts the template, and ends when it does."""
+    control = socket.socket(fileno=control_fd)
+    options: dict[str, Any] = marshal.loads(control.recv(MOST_MESSAGE_BYTES))  # noqa: S302 - the worker made it
+    try:
+        unmount_below("/proc")
+        entered, mapped = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
+        prctl(SET_CHILD_SUBREAPER, 1)
+        between = os.fork()
+        if between == 0:
+            _enter_user_namespace(options, entered[1], mapped[0])
+            # The template returns to this namespace of processes after each fork, so it must be its own.
+            unshare(CLONE_NEWPID)
+            if os.fork() != 0:
+                os._exit(0)
+            _prepare(control, options)
+            _serve(control, options)
+        os.read(entered[0], 1)
+        _map_users(between, options)
+        os.write(mapped[1], b"m")
+        close_all_but(set())
+        keep_capabilities(())
+        prctl(SET_DUMPABLE, 0)
+        while True:
+            os.wait()
+    except ChildProcessError:
+        os._exit(0)
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the worker must know that there is no template
+        control.send(f"{type(error).__name__}: {error}".encode(errors="replace")[:1000])
+    os._exit(1)
+
+
+def _enter_user_namespace(options: dict[str, Any], entered: int, mapped: int) -> None:
+    if options["own_users"]:
+        prctl(SET_KEEPCAPS, 1)
+        os.setgroups([])
+        user = options["user"]
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+        # Where ordinary users may make no user namespace, this may.
+        use_capabilities(1 << SYS_ADMIN)
+    unshare(CLONE_NEWUSER)
+    os.write(entered, b"e")
+    os.read(mapped, 1)
+    keep_capabilities(TEMPLATE_CAPABILITIES)
+    prctl(SET_NO_NEW_PRIVS, 1)
+    filter_calls(options["template_filter"])
+
+
+def _map_users(process: int, options: dict[str, Any]) -> None:
+    first, count = options["users"]
+    for name in ("uid_map", "gid_map"):
+        with open(f"/proc/{process}/{name}", "w", encoding="ascii") as file:  # noqa: PTH123 - pathlib is no shorter
+            file.write(f"{first} {first} {count}")
+
+
+def _prepare(control: socket.socket, options: dict[str, Any]) -> None:
+    """Imports what the environment preloads, then tries the isolation out."""
+    close_all_but({0, 1, 2, control.fileno()})
+    sys.setrecursionlimit(NESTING_LIMIT)
+    packages = options["packages"]
+    modules = [] if packages is None else use_packages(packages)
+    _end_by(signal.SIGXCPU)
+    options["failures"] = preload(modules)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    options["own"] = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+    read, write = os.pipe2(os.O_CLOEXEC)
+    first = _fork_first(options)
+    if first == 0:
+        try:
+            isolate(options, options["user"], PROBE_WORKSPACE_BYTES)
+        except BaseException as error:  # noqa: BLE001 - the code of the template must not run in this process
+            os.write(write, f"{type(error).__name__}: {error}".encode(errors="replace")[:1000])
+        os._exit(0)
+    os.close(write)
+    reason = os.read(read, 1000)
+    os.close(read)
+    os.waitpid(first, 0)
+    if reason:
+        raise OSError(reason.decode(errors="replace"))
+    _refuse_what_forks_would_share({0, 1, 2, control.fileno(), options["own"]})
+    gc.collect()
+    gc.freeze()
+    control.send(READY)
+
+
+def _end_by(number: int) -> None:
+    """Makes a signal end this process, which the kernel ignores for the first of a namespace that does not handle it.
+
+    No handler of Python, because an extension module need not return to the interpreter.
+    """
+    libc = ctypes.CDLL(None)
+    libc.signal(number, ctypes.cast(libc["_exit"], ctypes.c_void_p))
+
+
+def _refuse_what_forks_would_share(known: set[int]) -> None:
+    """Raises OSError if modules left what one step could leave a message in for the next, or what no fork has.
+
+    A pool of threads may end its threads before a fork, as that of OpenBLAS does, so the first fork comes before this.
+    """
+    if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208 - pathlib takes longer
+        raise OSError("what is preloaded has started threads")
+    held = {int(fd) for fd in os.listdir("/proc/self/fd")} - known  # noqa: PTH208 - the same
+    if any(os.path.lexists(f"/proc/self/fd/{fd}") for fd in held):  # That of the listing is closed.
+        raise OSError("what is preloaded holds open files")
+    with open("/proc/self/maps", "rb") as maps:  # noqa: PTH123 - the same
+        if any(line.split(b" ", 2)[1] == b"rw-s" for line in maps):
+            raise OSError("what is preloaded holds shared memory")
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return
+    raise OSError("what is preloaded has started processes")
+
+
+def _fork_first(options: dict[str, Any]) -> int:
+    """Forks the first process of a new process namespace; returns its id, and 0 in it."""
+    unshare(CLONE_NEWPID)
+    first = fork_plainly()
+    if first != 0:
+        enter(options["own"], CLONE_NEWPID)
+    return first
+
+
+def _serve(control: socket.socket, options: dict[str, Any]) -> NoReturn:
+    waiting = select.poll()
+    waiting.register(control, select.POLLIN)
+    running = 0
+    while True:
+        asked = waiting.poll(_REAP_MILLISECONDS if running else None)
+        while running and os.waitpid(-1, os.WNOHANG)[0]:
+            running -= 1
+        if not asked:
+            continue
+        message, fds, _, _ = socket.recv_fds(control, MOST_MESSAGE_BYTES, DESCRIPTORS)
+        if not message:
+            os._exit(0)
+        user, workspace_bytes = marshal.loads(message)  # noqa: S302 - the worker made it
+        first = _fork_first(options)
+        if first == 0:
+            _begin(options, user, workspace_bytes, fds)
+        running += 1
+        # Its id cannot have been used again, for it has not been reaped.
+        process = os.pidfd_open(first)
+        socket.send_fds(control, [FORKED], [process])
+        for fd in (process, *fds):
+            os.close(fd)
+
+
+def _begin(options: dict[str, Any], user: int, workspace_bytes: int, fds: list[int]) -> NoReturn:
+    """Isolates this process, forks the runner, reaps what the runner leaves, and reports the runner's status."""
+    channel, log, report = fds
+    try:
+        # Opened again, because a descriptor that steps shared would carry its flags from one to the next.
+        os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        close_all_but({0, 1, 2, channel, report})
+        os.setsid()
+        isolate(options, user, workspace_bytes)
+        # Reset by the change of user. Another process of the step's user can neither trace nor read this one.
+        prctl(SET_DUMPABLE, 0)
+        prctl(SET_PDEATHSIG, signal.SIGKILL)
+        step = os.fork()
+        if step == 0:
+            _start(options, channel, report)
+    except BaseException as error:  # noqa: BLE001 - the code of the template must not run in this process
+        os.write(2, f"the step could not be isolated: {type(error).__name__}: {error}\n".encode(errors="replace"))
+        os._exit(126)
+    # The kernel keeps from this process the signals of the step that it has no handler for.
+    for number in (signal.SIGINT, signal.SIGXCPU):
+        signal.signal(number, signal.SIG_DFL)
+    close_all_but({report})
+    ended, status = os.wait()
+    while ended != step:
+        ended, status = os.wait()
+    os.write(report, str(os.waitstatus_to_exitcode(status)).encode())
+    os._exit(0)
+
+
+def _start(options: dict[str, Any], channel: int, report: int) -> NoReturn:
+    try:
+        os.close(report)
+        prctl(SET_DUMPABLE, 1)
+        signal.signal(signal.SIGXCPU, signal.SIG_DFL)
+        os.chdir(options["workspace"])
+        run(channel, options["failures"])
+    except SystemExit:
+        os._exit(0)
+    except BaseException:  # noqa: BLE001 - as the interpreter would
+        traceback.print_exc()
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,455 @@
+CREATE TABLE alembic_version (
+	version_num VARCHAR(32) NOT NULL, 
+	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+);
+CREATE TABLE api_keys (
+	key_id TEXT NOT NULL, 
+	deployment_id TEXT NOT NULL, 
+	name TEXT NOT NULL, 
+	description TEXT NOT NULL, 
+	secret_sha256 TEXT NOT NULL, 
+	previous_secret_sha256 TEXT, 
+	previous_secret_expires_at BIGINT, 
+	external_id_sha256 TEXT NOT NULL, 
+	scopes TEXT NOT NULL, 
+	access_mode TEXT NOT NULL, 
+	access_workflow_ids TEXT NOT NULL, 
+	source_allow_list TEXT NOT NULL, 
+	start_hour INTEGER, 
+	end_hour INTEGER, 
+	created_at BIGINT NOT NULL, 
+	expires_at BIGINT NOT NULL, 
+	rate_limit_rpm INTEGER NOT NULL, 
+	daily_run_quota INTEGER NOT NULL, 
+	max_concurrent_runs INTEGER NOT NULL, 
+	revoked_at BIGINT, 
+	CONSTRAINT pk_api_keys PRIMARY KEY (key_id)
+);
+CREATE TABLE audit_records (
+	audit_id TEXT NOT NULL, 
+	at BIGINT NOT NULL, 
+	actor TEXT NOT NULL, 
+	action TEXT NOT NULL, 
+	target TEXT NOT NULL, 
+	details TEXT NOT NULL, 
+	CONSTRAINT pk_audit_records PRIMARY KEY (audit_id)
+);
+CREATE INDEX ix_audit_records_at ON audit_records (at);
+CREATE INDEX ix_audit_records_target_at ON audit_records (target, at);
+CREATE TABLE deployments (
+	deployment_id TEXT NOT NULL, 
+	governed INTEGER NOT NULL, 
+	api_enabled INTEGER NOT NULL, 
+	any_key_ever INTEGER NOT NULL, 
+	licence_state TEXT NOT NULL, 
+	licence_reason TEXT, 
+	licence_enforcement_status TEXT, 
+	license_id TEXT, 
+	retention_days INTEGER NOT NULL, 
+	revision BIGINT NOT NULL, 
+	cursor_secret TEXT NOT NULL, 
+	CONSTRAINT pk_deployments PRIMARY KEY (deployment_id)
+);
+CREATE TABLE idempotency_records (
+	key_id TEXT NOT NULL, 
+	idempotency_key TEXT NOT NULL, 
+	fingerprint TEXT NOT NULL, 
+	run_id TEXT, 
+	first_used_at BIGINT NOT NULL, 
+	CONSTRAINT pk_idempotency_records PRIMARY KEY (key_id, idempotency_key)
+);
+CREATE INDEX ix_idempotency_records_first_used_at ON idempotency_records (first_used_at);
+CREATE TABLE pending_removals (
+	run_id TEXT NOT NULL, 
+	requested_at BIGINT NOT NULL, 
+	CONSTRAINT pk_pending_removals PRIMARY KEY (run_id)
+);
+CREATE INDEX ix_pending_removals_requested_at ON pending_removals (requested_at);
+CREATE TABLE resource_revision (
+	only INTEGER NOT NULL, 
+	revision BIGINT NOT NULL, 
+	CONSTRAINT pk_resource_revision PRIMARY KEY (only)
+);
+CREATE TABLE resources (
+	resource_id TEXT NOT NULL, 
+	kind TEXT NOT NULL, 
+	name TEXT NOT NULL, 
+	version INTEGER NOT NULL, 
+	definition TEXT NOT NULL, 
+	created_at BIGINT NOT NULL, 
+	updated_at BIGINT NOT NULL, 
+	CONSTRAINT pk_resources PRIMARY KEY (resource_id), 
+	CONSTRAINT uq_resources_kind_name UNIQUE (kind, name)
+);
+CREATE TABLE runs (
+	run_id TEXT NOT NULL, 
+	key_id TEXT NOT NULL, 
+	workflow_id TEXT NOT NULL, 
+	workflow_name TEXT NOT NULL, 
+	version INTEGER NOT NULL, 
+	status TEXT NOT NULL, 
+	triggered_by TEXT NOT NULL, 
+	created_at BIGINT NOT NULL, 
+	started_at BIGINT, 
+	finished_at BIGINT, 
+	cancel_requested_at BIGINT, 
+	cancel_reason TEXT, 
+	client_reference TEXT, 
+	labels TEXT NOT NULL, 
+	steps_total INTEGER NOT NULL, 
+	steps_completed INTEGER NOT NULL, 
+	steps_failed INTEGER NOT NULL, 
+	steps_skipped INTEGER NOT NULL, 
+	approvals_pending INTEGER NOT NULL, 
+	outputs_count INTEGER NOT NULL, 
+	warnings TEXT NOT NULL, 
+	parameters TEXT, 
+	input_text TEXT, 
+	inputs_manifest TEXT, 
+	error_code TEXT, 
+	error_message TEXT, 
+	max_run_hours FLOAT, 
+	summary_markdown TEXT, 
+	result TEXT, 
+	result_error_code TEXT, 
+	result_error_message TEXT, 
+	result_schema_version TEXT, 
+	result_output_id TEXT, 
+	result_size_bytes BIGINT, 
+	result_sha256 TEXT, 
+	data_purged_at BIGINT, 
+	pii_policy TEXT NOT NULL, 
+	pii_redaction TEXT, 
+	redaction_state TEXT NOT NULL, 
+	CONSTRAINT pk_runs PRIMARY KEY (run_id)
+);
+CREATE INDEX ix_runs_newest ON runs (created_at, run_id);
+CREATE INDEX ix_runs_newest_of_key ON runs (key_id, created_at, run_id);
+CREATE TABLE usage_records (
+	batch_id TEXT NOT NULL, 
+	position INTEGER NOT NULL, 
+	at BIGINT NOT NULL, 
+	key_id TEXT NOT NULL, 
+	method TEXT NOT NULL, 
+	route TEXT NOT NULL, 
+	status INTEGER NOT NULL, 
+	address TEXT NOT NULL, 
+	reason TEXT NOT NULL, 
+	request_id TEXT NOT NULL, 
+	CONSTRAINT pk_usage_records PRIMARY KEY (batch_id, position)
+);
+CREATE INDEX ix_usage_records_at ON usage_records (at);
+CREATE INDEX ix_usage_records_key_id_at ON usage_records (key_id, at);
+CREATE TABLE workflows (
+	workflow_id TEXT NOT NULL, 
+	name TEXT NOT NULL, 
+	name_folded TEXT NOT NULL, 
+	description TEXT NOT NULL, 
+	status TEXT NOT NULL, 
+	active_version INTEGER, 
+	newest_version INTEGER NOT NULL, 
+	created_at BIGINT NOT NULL, 
+	updated_at BIGINT NOT NULL, 
+	CONSTRAINT pk_workflows PRIMARY KEY (workflow_id), 
+	CONSTRAINT uq_workflows_name UNIQUE (name)
+);
+CREATE INDEX ix_workflows_name_workflow_id ON workflows (name, workflow_id);
+CREATE TABLE approvals (
+	approval_id TEXT NOT NULL, 
+	run_id TEXT NOT NULL, 
+	segment_id TEXT NOT NULL, 
+	step TEXT NOT NULL, 
+	title TEXT NOT NULL, 
+	instructions TEXT, 
+	state TEXT NOT NULL, 
+	requested_at BIGINT NOT NULL, 
+	decided_at BIGINT, 
+	decided_by TEXT, 
+	comment TEXT, 
+	continued_in TEXT, 
+	CONSTRAINT pk_approvals PRIMARY KEY (approval_id), 
+	CONSTRAINT fk_approvals_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
+);
+CREATE INDEX ix_approvals_pending ON approvals (requested_at) WHERE state = 'pending';
+CREATE INDEX ix_approvals_run_id_requested_at ON approvals (run_id, requested_at);
+CREATE TABLE connector_tests (
+	connector_id TEXT NOT NULL, 
+	version INTEGER NOT NULL, 
+	passed INTEGER NOT NULL, 
+	message TEXT NOT NULL, 
+	tested_at BIGINT NOT NULL, 
+	CONSTRAINT pk_connector_tests PRIMARY KEY (connector_id, version), 
+	CONSTRAINT fk_connector_tests_connector_id_resources FOREIGN KEY(connector_id) REFERENCES resources (resource_id) ON DELETE CASCADE
+);
+CREATE TABLE daily_usage (
+	key_id TEXT NOT NULL, 
+	day INTEGER NOT NULL, 
+	runs_started INTEGER NOT NULL, 
+	CONSTRAINT pk_daily_usage PRIMARY KEY (key_id, day), 
+	CONSTRAINT fk_daily_usage_key_id_api_keys FOREIGN KEY(key_id) REFERENCES api_keys (key_id) ON DELETE CASCADE
+);
+CREATE TABLE outputs (
+	output_id TEXT NOT NULL, 
+	run_id TEXT NOT NULL, 
+	path TEXT NOT NULL, 
+	step TEXT, 
+	media_type TEXT NOT NULL, 
+	size_bytes BIGINT NOT NULL, 
+	sha256 TEXT NOT NULL, 
+	created_at BIGINT NOT NULL, 
+	object_key TEXT NOT NULL, 
+	CONSTRAINT pk_outputs PRIMARY KEY (output_id), 
+	CONSTRAINT fk_outputs_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE, 
+	CONSTRAINT uq_outputs_run_id_path UNIQUE (run_id, path)
+);
+CREATE TABLE resource_versions (
+	resource_id TEXT NOT NULL, 
+	version INTEGER NOT NULL, 
+	definition TEXT NOT NULL, 
+	created_at BIGINT NOT NULL, source_digest TEXT, 
+	CONSTRAINT pk_resource_versions PRIMARY KEY (resource_id, version), 
+	CONSTRAINT fk_resource_versions_resource_id_resources FOREIGN KEY(resource_id) REFERENCES resources (resource_id) ON DELETE CASCADE
+);
+CREATE TABLE segments (
+	segment_id TEXT NOT NULL, 
+	run_id TEXT NOT NULL, 
+	ordinal INTEGER NOT NULL, 
+	state TEXT NOT NULL, 
+	owner TEXT, 
+	created_at BIGINT NOT NULL, 
+	handed_over_at BIGINT, 
+	started_at BIGINT, 
+	ended_at BIGINT, 
+	last_seq INTEGER NOT NULL, 
+	CONSTRAINT pk_segments PRIMARY KEY (segment_id), 
+	CONSTRAINT fk_segments_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
+);
+CREATE INDEX ix_segments_open ON segments (state, created_at) WHERE state <> 'ended';
+CREATE UNIQUE INDEX ix_segments_run_id_ordinal ON segments (run_id, ordinal);
+CREATE TABLE steps (
+	run_id TEXT NOT NULL, 
+	position INTEGER NOT NULL, 
+	step TEXT NOT NULL, 
+	name TEXT NOT NULL, 
+	kind TEXT NOT NULL, 
+	status TEXT NOT NULL, 
+	needs TEXT NOT NULL, 
+	agent_id TEXT, 
+	segment_id TEXT, 
+	attempt INTEGER NOT NULL, 
+	optional INTEGER NOT NULL, 
+	started_at BIGINT, 
+	finished_at BIGINT, 
+	error_code TEXT, 
+	error_message TEXT, 
+	value TEXT, 
+	CONSTRAINT pk_steps PRIMARY KEY (run_id, position), 
+	CONSTRAINT fk_steps_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
+);
+CREATE TABLE workflow_versions (
+	workflow_id TEXT NOT NULL, 
+	version INTEGER NOT NULL, 
+	definition TEXT NOT NULL, 
+	created_at BIGINT NOT NULL, definition_version INTEGER, 
+	CONSTRAINT pk_workflow_versions PRIMARY KEY (workflow_id, version), 
+	CONSTRAINT fk_workflow_versions_workflow_id_workflows FOREIGN KEY(workflow_id) REFERENCES workflows (workflow_id) ON DELETE CASCADE
+);
+CREATE TABLE events (
+	segment_id TEXT NOT NULL, 
+	seq INTEGER NOT NULL, 
+	type TEXT NOT NULL, 
+	at BIGINT NOT NULL, 
+	step TEXT, 
+	data TEXT NOT NULL, 
+	CONSTRAINT pk_events PRIMARY KEY (segment_id, seq), 
+	CONSTRAINT fk_events_segment_id_segments FOREIGN KEY(segment_id) REFERENCES segments (segment_id) ON DELETE CASCADE
+)
+ WITHOUT ROWID
+
+;
+CREATE TABLE usage_hours (
+	hour BIGINT NOT NULL, 
+	key_id TEXT NOT NULL, 
+	method TEXT NOT NULL, 
+	route TEXT NOT NULL, 
+	status INTEGER NOT NULL, 
+	calls BIGINT NOT NULL, 
+	CONSTRAINT pk_usage_hours PRIMARY KEY (hour, key_id, method, route, status)
+);
+CREATE TABLE pending_deletions (
+	object_key TEXT NOT NULL, 
+	CONSTRAINT pk_pending_deletions PRIMARY KEY (object_key)
+);
+CREATE INDEX ix_runs_unswept ON runs (finished_at) WHERE redaction_state = 'pending';
+CREATE TABLE publications (
+	run_id TEXT NOT NULL, 
+	graph_id TEXT NOT NULL, 
+	graph_version INTEGER NOT NULL, 
+	entry TEXT NOT NULL, 
+	state TEXT NOT NULL, 
+	requested_at BIGINT NOT NULL, 
+	attempts INTEGER NOT NULL, 
+	next_attempt_at BIGINT NOT NULL, 
+	CONSTRAINT pk_publications PRIMARY KEY (run_id, graph_id)
+);
+CREATE INDEX ix_publications_graph_id ON publications (graph_id);
+CREATE INDEX ix_publications_open ON publications (next_attempt_at) WHERE state IN ('pending', 'landed', 'removing');
+CREATE TABLE workers (
+	owner TEXT NOT NULL, 
+	host TEXT NOT NULL, 
+	step_slots INTEGER NOT NULL, 
+	started_at BIGINT NOT NULL, 
+	lease_until BIGINT NOT NULL, 
+	draining INTEGER NOT NULL, 
+	CONSTRAINT pk_workers PRIMARY KEY (owner)
+);
+CREATE TABLE users (
+	name TEXT NOT NULL, 
+	role TEXT NOT NULL, 
+	password_hash TEXT NOT NULL, 
+	password_is_temporary INTEGER NOT NULL, 
+	created_at BIGINT NOT NULL, 
+	signed_in_at BIGINT, 
+	disabled_at BIGINT, 
+	CONSTRAINT pk_users PRIMARY KEY (name)
+);
+CREATE TABLE sessions (
+	token_sha256 TEXT NOT NULL, 
+	name TEXT NOT NULL, 
+	created_at BIGINT NOT NULL, 
+	used_at BIGINT NOT NULL, 
+	CONSTRAINT pk_sessions PRIMARY KEY (token_sha256), 
+	CONSTRAINT fk_sessions_name_users FOREIGN KEY(name) REFERENCES users (name) ON DELETE CASCADE
+);
+CREATE INDEX ix_sessions_name ON sessions (name);
+CREATE INDEX ix_sessions_created_at ON sessions (created_at);
+CREATE TABLE sign_in_tries (
+	name_sha256 TEXT NOT NULL, 
+	tries INTEGER NOT NULL, 
+	last_at BIGINT NOT NULL, 
+	waits_until BIGINT NOT NULL, 
+	audited_at BIGINT NOT NULL, 
+	CONSTRAINT pk_sign_in_tries PRIMARY KEY (name_sha256)
+);
+CREATE INDEX ix_sign_in_tries_last_at ON sign_in_tries (last_at);
+CREATE INDEX ix_runs_expiring ON runs (finished_at) WHERE finished_at IS NOT NULL AND data_purged_at IS NULL;
+CREATE INDEX ix_runs_in_flight ON runs (key_id, status, created_at, run_id) WHERE status = 'queued' OR status = 'running' OR status = 'waiting_for_approval';
+CREATE INDEX ix_runs_finished ON runs (key_id, status, created_at, run_id) WHERE status = 'completed' OR status = 'failed' OR status = 'cancelled';
+CREATE INDEX ix_runs_finished_of_workflow ON runs (key_id, workflow_id, status, created_at, run_id) WHERE status = 'completed' OR status = 'failed' OR status = 'cancelled';
+CREATE INDEX ix_runs_finished_of_reference ON runs (client_reference, key_id, workflow_id, status, created_at, run_id) WHERE client_reference IS NOT NULL AND (status = 'completed' OR status = 'failed' OR status = 'cancelled');
+CREATE INDEX ix_usage_hours_key_id_hour ON usage_hours (key_id, hour);
+CREATE TABLE workflow_version_resources (
+	workflow_id TEXT NOT NULL, 
+	version INTEGER NOT NULL, 
+	kind TEXT NOT NULL, 
+	name TEXT NOT NULL, 
+	resource_id TEXT, 
+	resource_version INTEGER, 
+	CONSTRAINT pk_workflow_version_resources PRIMARY KEY (workflow_id, version, kind, name), 
+	CONSTRAINT fk_workflow_version_resources_workflow_id_workflow_versions FOREIGN KEY(workflow_id, version) REFERENCES workflow_versions (workflow_id, version) ON DELETE CASCADE, 
+	CONSTRAINT fk_workflow_version_resources_resource_id_resource_versions FOREIGN KEY(resource_id, resource_version) REFERENCES resource_versions (resource_id, version)
+);
+CREATE TABLE environment_locks (
+	digest TEXT NOT NULL, 
+	lock TEXT NOT NULL, 
+	created_at BIGINT NOT NULL, 
+	requested_at BIGINT NOT NULL, 
+	built_at BIGINT, 
+	modules TEXT, 
+	CONSTRAINT pk_environment_locks PRIMARY KEY (digest)
+);
+CREATE TABLE environment_packages (
+	resource_id TEXT NOT NULL, 
+	digest TEXT NOT NULL, 
+	CONSTRAINT pk_environment_packages PRIMARY KEY (resource_id), 
+	CONSTRAINT fk_environment_packages_digest_environment_locks FOREIGN KEY(digest) REFERENCES environment_locks (digest), 
+	CONSTRAINT fk_environment_packages_resource_id_resources FOREIGN KEY(resource_id) REFERENCES resources (resource_id) ON DELETE CASCADE
+);
+CREATE TABLE environment_builds (
+	digest TEXT NOT NULL, 
+	machine TEXT NOT NULL, 
+	state TEXT NOT NULL, 
+	message TEXT NOT NULL, 
+	size BIGINT, 
+	updated_at BIGINT NOT NULL, 
+	seen_at BIGINT NOT NULL, 
+	CONSTRAINT pk_environment_builds PRIMARY KEY (digest, machine), 
+	CONSTRAINT fk_environment_builds_digest_environment_locks FOREIGN KEY(digest) REFERENCES environment_locks (digest)
+);
+CREATE TABLE step_logs (
+	run_id TEXT NOT NULL, 
+	step TEXT NOT NULL, 
+	attempt INTEGER NOT NULL, 
+	began_at BIGINT NOT NULL, 
+	ended_at BIGINT, 
+	size_bytes BIGINT, 
+	problem TEXT, 
+	CONSTRAINT pk_step_logs PRIMARY KEY (run_id, step, attempt), 
+	CONSTRAINT fk_step_logs_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
+);
+CREATE TABLE step_log_parts (
+	run_id TEXT NOT NULL, 
+	step TEXT NOT NULL, 
+	attempt INTEGER NOT NULL, 
+	seq INTEGER NOT NULL, 
+	text TEXT NOT NULL, 
+	superseded_at BIGINT, 
+	CONSTRAINT pk_step_log_parts PRIMARY KEY (run_id, step, attempt, seq), 
+	CONSTRAINT fk_step_log_parts_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
+);
+CREATE INDEX ix_step_log_parts_superseded ON step_log_parts (superseded_at) WHERE superseded_at IS NOT NULL;
+CREATE TABLE agent_sources (
+	digest TEXT NOT NULL, 
+	archive BLOB NOT NULL, 
+	applied_at BIGINT NOT NULL, 
+	CONSTRAINT pk_agent_sources PRIMARY KEY (digest)
+);
+CREATE INDEX ix_agent_sources_applied_at ON agent_sources (applied_at);
+CREATE INDEX ix_resource_versions_source_digest ON resource_versions (source_digest);
+CREATE TABLE webhooks (
+	webhook_id TEXT NOT NULL, 
+	key_id TEXT NOT NULL, 
+	url TEXT NOT NULL, 
+	description TEXT NOT NULL, 
+	run_ended INTEGER NOT NULL, 
+	run_waiting_for_approval INTEGER NOT NULL, 
+	run_erased INTEGER NOT NULL, 
+	secret TEXT NOT NULL, 
+	previous_secret TEXT, 
+	previous_secret_expires_at BIGINT, 
+	created_at BIGINT NOT NULL, 
+	paused_at BIGINT, 
+	paused_reason TEXT, 
+	failing_since BIGINT, 
+	CONSTRAINT pk_webhooks PRIMARY KEY (webhook_id), 
+	CONSTRAINT fk_webhooks_key_id_api_keys FOREIGN KEY(key_id) REFERENCES api_keys (key_id) ON DELETE CASCADE
+);
+CREATE INDEX ix_webhooks_key_id ON webhooks (key_id);
+CREATE TABLE webhook_deliveries (
+	webhook_id TEXT NOT NULL, 
+	message_id TEXT NOT NULL, 
+	run_id TEXT NOT NULL, 
+	ordinal INTEGER NOT NULL, 
+	event TEXT NOT NULL, 
+	run_status TEXT NOT NULL, 
+	occurred_at BIGINT NOT NULL, 
+	state TEXT NOT NULL, 
+	due_at BIGINT, 
+	claim TEXT, 
+	attempts INTEGER NOT NULL, 
+	first_attempt_at BIGINT, 
+	last_attempt_at BIGINT, 
+	last_status INTEGER, 
+	last_error TEXT, 
+	finished_at BIGINT, 
+	CONSTRAINT pk_webhook_deliveries PRIMARY KEY (webhook_id, message_id), 
+	CONSTRAINT fk_webhook_deliveries_webhook_id_webhooks FOREIGN KEY(webhook_id) REFERENCES webhooks (webhook_id) ON DELETE CASCADE, 
+	CONSTRAINT fk_webhook_deliveries_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
+);
+CREATE UNIQUE INDEX ix_webhook_deliveries_order ON webhook_deliveries (webhook_id, run_id, ordinal);
+CREATE INDEX ix_webhook_deliveries_newest ON webhook_deliveries (webhook_id, occurred_at, message_id);
+CREATE INDEX ix_webhook_deliveries_occurred_at ON webhook_deliveries (occurred_at);
+CREATE INDEX ix_webhook_deliveries_run_id ON webhook_deliveries (run_id);
+CREATE INDEX ix_webhook_deliveries_due ON webhook_deliveries (webhook_id, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX ix_webhook_deliveries_pending ON webhook_deliveries (webhook_id, run_id, ordinal) WHERE state = 'pending';
+INSERT INTO alembic_version (version_num) VALUES ('0013');

@@ -1,0 +1,75 @@
+"""Applies the files of a request, and reports what became of them."""
+
+from backend.environments.store import PackageStore
+from backend.services import Services
+from backend.storage.database import Tx
+from backend.workflows.apply_report import Report, reports
+from backend.workflows.difference import difference
+from backend.workflows.locking import lock_packages
+from backend.workflows.manifests.attachments import Attachments
+from backend.workflows.manifests.loader import ManifestText, load_manifests
+from backend.workflows.service import apply_manifests
+from workflow_api.v1 import workflows_pb2
+
+
+class _TakenBackError(Exception):
+    """Ends the transaction of a dry run, with what it would have done."""
+
+    def __init__(self, found: list[Report]) -> None:
+        super().__init__()
+        self.reports = found
+
+
+def apply_files(
+    services: Services, packages: PackageStore, request: workflows_pb2.ApplyManifestsRequest, actor: str
+) -> workflows_pb2.ApplyManifestsResponse:
+    """Applies all files, or nothing; a dry run applies them in a transaction that is taken back.
+
+    Raises:
+        ApiError: see `load_manifests`, `lock_packages` and `apply_manifests`.
+    """
+    files = [
+        ManifestText(file.name, file.content, Attachments({each.path: each.content for each in file.attached_files}))
+        for file in request.files
+    ]
+    manifests = load_manifests(files, services.schemas.manifest_checks())
+    manifests = lock_packages(services.database, packages, manifests, files, upgrade=request.upgrade_packages)
+    now = services.clock()
+    capabilities = services.capabilities
+
+    def work(tx: Tx) -> list[Report]:
+        applied = apply_manifests(tx, manifests, now=now, actor=actor)
+        found = reports(tx, applied, capabilities, definitions=request.dry_run)
+        if request.dry_run:
+            raise _TakenBackError(found)
+        return found
+
+    try:
+        done = services.database.write(work)
+    except _TakenBackError as taken_back:
+        done = taken_back.reports
+    if not request.dry_run:
+        packages.wake()
+    return workflows_pb2.ApplyManifestsResponse(items=[_applied_message(one, dry_run=request.dry_run) for one in done])
+
+
+def _applied_message(report: Report, *, dry_run: bool) -> workflows_pb2.AppliedResource:
+    """What became of a manifest, or would become of it in a dry run, whose new ids are not kept."""
+    one = report.applied
+    changes = ""
+    if report.before is not None and report.after is not None:
+        title = f"{one.kind} {one.name}, version"
+        heads = f"{title} {one.previous_version}", f"{title} {one.version}"
+        changes = difference(report.before, report.after, heads)
+    return workflows_pb2.AppliedResource(
+        kind=one.kind,
+        name=one.name,
+        id="" if dry_run and one.previous_version is None else one.id,
+        version=one.version,
+        outcome=one.outcome,
+        changed_resources=one.changed_resources,
+        previous_version=one.previous_version,
+        difference=changes,
+        not_ready=report.not_ready,
+        warnings=report.warnings,
+    )

@@ -1,0 +1,102 @@
+"""Measures the service and a peer in turn, and makes ratios of what was found."""
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from benchmarks import servers
+from benchmarks.peers.subject import Load, Subject
+from benchmarks.servers import Measured, Server
+
+HEAD: Final = (
+    "| measure | service | lowest to highest | {peer} | lowest to highest | times the peer | lowest to highest |"
+)
+RULE: Final = "|---|---|---|---|---|---|---|"
+
+_IDLE_SHARE: Final = 0.1
+_IDLE_SECONDS: Final = 0.3
+_SETTLES_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One row: its load, connections, and the figure of a round, with how that of the service is better."""
+
+    name: str
+    load: Callable[[Subject], Load]
+    connections: int
+    figure: Callable[[Measured], float]
+    less_is_better: bool = False
+
+
+MEASURES: Final = (
+    Measure("starts a second, 16 at once", lambda subject: subject.starts, 16, lambda found: found.per_second),
+    Measure("reads of a run a second, 16 at once", lambda subject: subject.run, 16, lambda found: found.per_second),
+    Measure("lists of 20 a second, 16 at once", lambda subject: subject.runs, 16, lambda found: found.per_second),
+    Measure(
+        "runs of one step a second, 16 at once", lambda subject: subject.one_step, 16, lambda found: found.per_second
+    ),
+    Measure("a run of one step alone, ms", lambda subject: subject.one_step, 1, lambda found: found.p50_ms, True),
+)
+
+
+def table(service: Subject, peer: Subject, *, rounds: int, seconds: float) -> Iterator[str]:
+    """Yields the rows of a peer; each round measures both, in the other order than the round before."""
+    yield HEAD.format(peer=peer.name)
+    yield RULE
+    for measure in MEASURES:
+        own: list[float] = []
+        other: list[float] = []
+        in_turn = [(service, own), (peer, other)]
+        try:
+            for _ in range(rounds):
+                for subject, found in in_turn:
+                    found.append(measure.figure(_round(subject, measure, seconds)))
+                    _settle(service.server, peer.server)
+                in_turn.reverse()
+        except RuntimeError as refused:
+            # Such as Prefect's starts at once, which its database does not keep up with on a busy machine.
+            yield f"| {measure.name} | not measured: {refused} | | | | | |"
+        else:
+            yield row(measure, own, other)
+
+
+def row(measure: Measure, service: Sequence[float], peer: Sequence[float]) -> str:
+    """Returns a row: medians and spreads of both, and of the ratios of rounds that ran one after the other."""
+    ratios = [b / a if measure.less_is_better else a / b for a, b in zip(service, peer, strict=True)]
+    return f"| {measure.name} | {_spread(service)} | {_spread(peer)} | {_spread(ratios)} |"
+
+
+def _spread(values: Sequence[float]) -> str:
+    median, lowest, highest = (_figure(each) for each in (statistics.median(values), min(values), max(values)))
+    return f"{median} | {lowest} to {highest}"
+
+
+def _figure(value: float) -> str:
+    """Returns three digits of a figure, and more before the point."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _round(subject: Subject, measure: Measure, seconds: float) -> Measured:
+    load = measure.load(subject)
+    return servers.load(
+        subject.server,
+        load.requests(),
+        connections=measure.connections,
+        seconds=seconds,
+        expect=load.status,
+        follow=load.follow,
+    )
+
+
+def _settle(*measured: Server) -> None:
+    """Waits until servers have done what a load left behind, such as runs that were started; at most a minute."""
+    deadline = time.monotonic() + _SETTLES_SECONDS
+    while time.monotonic() < deadline:
+        before = [server.cpu_seconds() for server in measured]
+        time.sleep(_IDLE_SECONDS)
+        used = [server.cpu_seconds() - start for server, start in zip(measured, before, strict=True)]
+        if max(used) <= _IDLE_SHARE * _IDLE_SECONDS:
+            return

@@ -1,0 +1,30 @@
+"""The registry of a process's metrics, served where the settings say so."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
+
+from deploy.config.settings import Settings
+from telemetry import MetricsRegistry
+
+
+@contextmanager
+def serving_metrics(settings: Settings, part: str | None) -> Iterator[MetricsRegistry]:
+    """Serves a registry's metrics where `metrics.listen` is set; yields the registry, for parts to register with.
+
+    `part` is the name of this process in its own metrics; None leaves those out.
+
+    Raises:
+        CommandFailed: the address cannot be bound.
+    """
+    registry = MetricsRegistry()
+    if settings.metrics.listen is None:
+        yield registry
+        return
+    from deploy.serve.metrics_server import MetricsServer
+    from deploy.serve.prometheus import process_metrics
+
+    own = registry.registered(partial(process_metrics, part)) if part else nullcontext()
+    with own, MetricsServer(settings.metrics.listen, registry) as server:
+        registry.url = server.url
+        yield registry

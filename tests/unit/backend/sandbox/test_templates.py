@@ -1,0 +1,198 @@
+"""Steps that are forked from a template: what they share with it and with each other, and when there is none."""
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backend.runtime.agents import StepFailed, run_python_step
+from backend.sandbox import Packages, Sandbox, forked, template
+from backend.sandbox.bubblewrap import Bubblewrap
+from backend.sandbox.layer import TemplateLaunch
+from backend.sandbox.limits import Limits
+from backend.sandbox.templates import MOST_ODDITIES
+from tests.support.answers import value_in_process
+from tests.unit.backend.sandbox.steps import LIMITS, Steps, eventually, marker, running
+from tests.unit.backend.sandbox.templates import IDENTITY, process_of, serving
+
+REPOSITORY = Path(__file__).resolve().parents[4]
+
+
+@pytest.mark.parametrize(("name", "value"), [("MOST_STEPS", 3), ("MOST_SECONDS", 0.0)])
+def test_a_template_is_replaced_after_some_steps_and_some_time(
+    name: str, value: float, forking: Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = process_of(serving(forking.sandbox))
+    monkeypatch.setattr(template, name, value)
+    assert eventually(lambda: forking.run(IDENTITY) and process_of(serving(forking.sandbox)) != first)
+    assert eventually(lambda: forking.run(IDENTITY) and not Path(f"/proc/{first}").exists())
+
+
+def test_a_step_goes_on_while_its_template_is_replaced(forking: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = "import time\ndef run(context):\n    context.progress('started')\n    time.sleep(1.5)\n    return 1"
+    first = serving(forking.sandbox)
+
+    async def beside() -> None:
+        started = asyncio.Event()
+        running = asyncio.create_task(
+            run_python_step(forking.sandbox, forking.request(slow), lambda *_: started.set(), value_in_process)
+        )
+        await started.wait()
+        monkeypatch.setattr(template, "MOST_STEPS", 1)
+        assert await asyncio.to_thread(eventually, lambda: serving(forking.sandbox) is not first)
+        monkeypatch.undo()
+        assert (await running).value == 1
+
+    asyncio.run(beside())
+
+
+def test_a_template_that_fails_while_the_sandbox_closes_is_ended() -> None:
+    layer = Bubblewrap()
+    layer.check()
+    sandbox = Sandbox(layer, warm=0)
+    templates = sandbox._templates
+    templates.serving(LIMITS)
+    assert eventually(lambda: any(templates._starting.values()))
+    started = next(iter(templates._starting.values()))
+    assert started is not None
+    # It dies with the spawner's thread, after which nothing of the spawner's is carried out.
+    sandbox._spawner.close()
+    assert eventually(lambda: not templates._starting)
+    sandbox.close()
+    assert started._popen.returncode is not None
+
+
+def test_a_template_that_dies_is_replaced(forking: Steps) -> None:
+    first = process_of(serving(forking.sandbox))
+    os.kill(first, signal.SIGKILL)
+    assert eventually(lambda: forking.run(IDENTITY) and process_of(serving(forking.sandbox)) != first)
+
+
+def test_a_template_of_an_odd_step_forks_no_more(forking: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After three in a row, steps have interpreters of their own."""
+    request = forking.request(IDENTITY)
+    for _ in range(MOST_ODDITIES):
+        first = serving(forking.sandbox)
+        with monkeypatch.context() as odd:
+            odd.setattr(forked, "NO_CAPABILITY", "another")
+            with pytest.raises(StepFailed) as failed:
+                forking.run(IDENTITY)
+        assert failed.value.type == "SandboxFailed"
+        assert first.odd
+        assert forking.sandbox._templates.serving(LIMITS) is None
+        assert eventually(lambda: not forking.sandbox._templates._starting)
+    run = asyncio.run(run_python_step(forking.sandbox, request, lambda *_: None, value_in_process))
+    assert run.value is False
+
+
+WORKER = """
+import sys
+from pathlib import Path
+from backend.sandbox import choose_sandbox
+from tests.unit.backend.sandbox.steps import Steps
+code = '''
+    import os
+    def run(context):
+        context.progress("started")
+        os.execv("/usr/bin/sleep", ["sleep", context.parameters["marker"]])
+'''
+steps = Steps(choose_sandbox("bwrap", warm=2), Path(sys.argv[1]))
+steps.on_progress = lambda *_: print(flush=True)
+steps.run(code, parameters={"marker": sys.argv[2]})
+"""
+
+
+LEAST_PROCESSES = 6
+"""Two of bubblewrap, two of the template, and two of the step."""
+
+
+def test_kill_of_the_worker_ends_templates_and_what_they_forked(bwrap: Sandbox, tmp_path: Path) -> None:
+    """The step that runs, those that wait, and the template with all that is above it."""
+    sleeper = marker()
+    command = [sys.executable, "-c", WORKER, str(tmp_path), sleeper]
+    with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE) as worker:
+        assert worker.stdout is not None
+        worker.stdout.readline()
+        assert eventually(lambda: bool(running(sleeper)))
+        family = descendants(worker.pid)
+        assert len(family) >= LEAST_PROCESSES
+        worker.send_signal(signal.SIGKILL)
+    assert eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in family))
+
+
+def descendants(pid: int) -> list[int]:
+    family = [pid]
+    for one in family:
+        for task in Path(f"/proc/{one}/task").iterdir():
+            family += map(int, (task / "children").read_text().split())
+    return family[1:]
+
+
+def without(launch: TemplateLaunch, **options: Any) -> TemplateLaunch:
+    return replace(launch, options={**launch.options, **options})
+
+
+UNFIT: dict[str, tuple[Callable[[TemplateLaunch], TemplateLaunch], str]] = {
+    "it does not start": (lambda one: replace(one, launch=replace(one.launch, argv=["/bin/false"])), "ended|reset"),
+    "it may make no namespace": (lambda one: without(one, template_filter=one.options["filter"]), "PermissionError"),
+    "its steps share its network": (lambda one: without(one, own_network=False), "shares the namespace net"),
+}
+
+
+@pytest.mark.parametrize("unfit", UNFIT)
+def test_steps_have_interpreters_of_their_own_where_none_can_be_forked_as_it_must_be(
+    unfit: str, bwrap: Sandbox, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    change, reason = UNFIT[unfit]
+
+    class Unfit(Bubblewrap):
+        def launch_template(self, limits: Limits) -> TemplateLaunch | None:
+            launch = super().launch_template(limits)
+            return None if launch is None else change(launch)
+
+    layer = Unfit()
+    layer.check()
+    sandbox = Sandbox(layer, warm=0)
+    try:
+        assert run_without_template(Steps(sandbox, tmp_path), LIMITS) is False
+        assert run_without_template(Steps(sandbox, tmp_path), LIMITS) is False
+    finally:
+        sandbox.close()
+    assert [re.search(reason, record.message) is not None for record in caplog.records] == [True]
+
+
+def run_without_template(steps: Steps, limits: Limits) -> Any:
+    """Runs a step once it is known whether a template serves."""
+    known = threading.Event()
+    if steps.sandbox._templates.await_first(limits, known.set):
+        known.wait()
+    request = steps.request(IDENTITY, limits=limits, awaits_template=False)
+    return asyncio.run(run_python_step(steps.sandbox, request, lambda *_: None, value_in_process)).value
+
+
+SHARING = {
+    "threads": "import threading, time\nthreading.Thread(target=time.sleep, args=(99,), daemon=True).start()",
+    "open files": "FILE = open(__file__)",
+    "shared memory": "import mmap\nAREA = mmap.mmap(-1, 4096)",
+    "processes": "import os, time\nif os.fork() == 0:\n    time.sleep(99)\n    os._exit(0)",
+}
+
+
+@pytest.mark.parametrize("held", SHARING)
+def test_modules_that_hold_what_forks_would_share_are_imported_for_each_step(
+    held: str, bwrap: Sandbox, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "packages").mkdir()
+    (tmp_path / "packages" / "holder.py").write_text(SHARING[held])
+    limits = replace(LIMITS, packages=Packages(tmp_path / "packages", ("holder",)))
+    assert run_without_template(Steps(bwrap, tmp_path), limits) is False
+    assert [held in record.message for record in caplog.records] == [True]
