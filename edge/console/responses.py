@@ -31,6 +31,9 @@ _MESSAGES: Final[Mapping[int, str]] = {
     500: "Something went wrong here. Give your administrator the request id below.",
 }
 
+# Set by console.js on the requests with which an open page brings itself up to date.
+_REFRESH: Final = "X-Refresh"
+
 
 class NavigationEntry(NamedTuple):
     """An entry of the navigation."""
@@ -49,11 +52,15 @@ class Responses:
         self._roles_of = {page.path: page.roles for page in pages if page.method == "GET"}
 
     def view(self, request: web.Request, visitor: Visitor, view: View) -> web.Response:
-        """Returns a page; a visitor without a secret gets one with it, and a pending notice is shown and cleared."""
+        """Returns a page; a visitor without a secret gets one with it, and a pending notice is shown and cleared.
+
+        A refresh of an open page leaves the notice: its script takes over the live elements only, and may ask between
+        a redirect and the page that the visitor is led to.
+        """
         response = web.Response(status=view.status, content_type="text/html", charset="utf-8")
         if not visitor.secret:
             visitor = self._sessions.new_visitor(response)
-        notice = self._sessions.notice(request, visitor)
+        notice = "" if _REFRESH in request.headers else self._sessions.notice(request, visitor)
         if notice:
             self._sessions.clear_notice(response)
         context = {

@@ -46,7 +46,7 @@ let postponed = false;
 
 async function refresh() {
   postponed = false;
-  const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+  const answer = await fetch(location.href, { headers: { Accept: "text/html", "X-Refresh": "true" } });
   if (answer.redirected) return location.reload();
   if (!answer.ok) throw new Error(`the page was answered ${answer.status}`);
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");

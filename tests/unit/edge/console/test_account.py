@@ -156,6 +156,14 @@ def test_another_site_cannot_sign_users_out(desk: Desk) -> None:
     assert not [line for line in answer.headers.get_all("Set-Cookie", []) if line.startswith("session=")]
 
 
+def test_a_refresh_of_an_open_page_leaves_the_notice_for_the_page_that_follows_the_redirect(desk: Desk) -> None:
+    ann = desk.browser("ann")
+    ann.post("/keys/ak_1/rename", ann.get("/keys").token, name="b")
+
+    assert "Renamed" not in ann.get("/runs", X_Refresh="true").words
+    assert "Renamed to b." in ann.get("/runs").words
+
+
 def test_a_notice_cannot_be_forged(desk: Desk) -> None:
     ann, bob = desk.browser("ann"), desk.browser("bob")
     ann.post("/keys/ak_1/rename", ann.get("/keys").token, name="<b>")
