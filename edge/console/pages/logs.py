@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -11,15 +11,12 @@ from edge.console.paging import all_items
 from edge.console.visit import ADMINISTRATORS, Answered, EventStream, Page, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.logs_pb2 import GetRunLogRequest, ListRunLogsRequest, RunLog, RunLogSummary
-from workflow_api.v1.runs_pb2 import STEP_STATUS_FAILED, GetRunRequest, Run, Step
+from workflow_api.v1.runs_pb2 import GetRunRequest, Run
 
-END_CHARS: Final = 100_000
+END_CHARS: Final = 60_000
 """How much of the end of a log its page shows, unless the whole is asked for."""
-FAILURE_CHARS: Final = 4_000
-"""How much of the end of a failed step's log the page of its run shows."""
 
 _ATTEMPT: Final = re.compile(r"[1-9][0-9]{0,8}")
-_MOST_FAILURES: Final = 3
 _PAGE: Final = 1_000
 _POLL_SECONDS: Final = 1.0
 _REFUSED: Final = frozenset({"run_not_found", "not_found", "invalid_request"})
@@ -31,16 +28,6 @@ async def latest_logs(visit: Visit, run_id: str) -> dict[str, RunLogSummary]:
         return {}
     logs = await _logs(visit, run_id)
     return {log.step: log for log in sorted(logs, key=lambda log: log.attempt)}
-
-
-async def failure_logs(visit: Visit, run_id: str, steps: Sequence[Step]) -> list[RunLog]:
-    """Returns the ends of the logs of the first failed steps, for those who may read logs."""
-    if visit.user.role not in ADMINISTRATORS:
-        return []
-    failed = [step.step for step in steps if step.status == STEP_STATUS_FAILED][:_MOST_FAILURES]
-    requests = [GetRunLogRequest(run_id=run_id, step=step, tail_chars=FAILURE_CHARS) for step in failed]
-    found = await asyncio.gather(*(visit.services.call("LogsService/GetRunLog", request) for request in requests))
-    return [log for log in found if log.text or log.log.HasField("problem")]
 
 
 async def show(visit: Visit) -> Answered:
