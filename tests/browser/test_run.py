@@ -66,3 +66,37 @@ def test_events_are_sentences_and_are_filtered(caller: Caller, workflows: dict[s
     screen.page.locator("#log summary").first.click()
     expect(screen.page.locator("#log details code").first).to_be_visible()
     assert screen.complaints == []
+
+
+def test_outputs_are_previewed_and_downloaded(caller: Caller, workflows: dict[str, str], signed_in: NewPerson) -> None:
+    run_id = caller.finished(workflows["Tree"])["run_id"]
+    screen = signed_in("fetching", ROLE_APPROVER)
+    screen.open(f"/runs/{run_id}")
+    with screen.page.expect_download() as zipped:
+        screen.page.get_by_role("link", name="Download all as zip").click()
+    assert zipped.value.suggested_filename == f"{run_id}.zip"
+    screen.page.locator("#results").get_by_role("link", name="grow/table.csv", exact=True).click()
+    expect(screen.page.locator("table th").first).to_have_text("a")
+    with screen.page.expect_download() as file:
+        screen.page.get_by_role("link", name="Download").click()
+    assert file.value.path().read_bytes() == b"a,b\n1,2\n"
+    assert screen.complaints == []
+
+
+def test_a_log_is_searched_unwrapped_and_downloaded(
+    caller: Caller, workflows: dict[str, str], signed_in: NewPerson
+) -> None:
+    run_id = caller.finished(workflows["Failure"])["run_id"]
+    screen = signed_in("searching", ROLE_ADMINISTRATOR)
+    screen.open(f"/runs/{run_id}")
+    expect(screen.page.locator("#step .log")).to_contain_text("the sky fell")
+    screen.page.get_by_role("link", name="Search and download it").click()
+    screen.page.get_by_label("Search").fill("SKY")
+    screen.page.get_by_role("button", name="Search").click()
+    expect(screen.page.locator("mark").first).to_have_text("sky")
+    screen.page.get_by_role("link", name="Do not wrap lines").click()
+    expect(screen.page.locator("pre.nowrap")).to_have_count(1)
+    with screen.page.expect_download() as log:
+        screen.page.get_by_role("link", name="Download").click()
+    assert "the sky fell" in log.value.path().read_text()
+    assert screen.complaints == []

@@ -2,15 +2,24 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from edge.console import formatting
+from edge.console.downloads import MESSAGE_SECONDS, MessageParts
 from edge.console.paging import all_items
-from edge.console.visit import ADMINISTRATORS, Answered, EventStream, Page, View, Visit
+from edge.console.run.log_search import MOST_SOUGHT_CHARS, found_lines
+from edge.console.visit import ADMINISTRATORS, Answered, Download, EventStream, Page, View, Visit
 from edge.errors import Refusal
-from workflow_api.v1.logs_pb2 import GetRunLogRequest, ListRunLogsRequest, RunLog, RunLogSummary
+from workflow_api.v1.logs_pb2 import (
+    GetRunLogRequest,
+    ListRunLogsRequest,
+    RunLog,
+    RunLogSummary,
+    StreamRunLogsRequest,
+)
 from workflow_api.v1.runs_pb2 import GetRunRequest, Run
 
 END_CHARS: Final = 60_000
@@ -37,7 +46,8 @@ async def show(visit: Visit) -> Answered:
     if asked and not _ATTEMPT.fullmatch(asked):
         return View("runs/missing.html", {"message": "An attempt is a number from 1."}, status=404)
     request = GetRunLogRequest(run_id=run_id, step=step, attempt=int(asked) if asked else None)
-    if not whole:
+    sought = visit.query.get("q", "").strip()[:MOST_SOUGHT_CHARS]
+    if not whole and not sought:
         request.tail_chars = END_CHARS
     try:
         run: Run = await visit.services.call("RunsService/GetRun", GetRunRequest(run_id=run_id))
@@ -50,7 +60,9 @@ async def show(visit: Visit) -> Answered:
         return View("runs/missing.html", {"message": message}, status=404)
     ended = formatting.RUN_STATUSES.get(run.summary.status) in formatting.ENDED
     here = f"/runs/{quote(run_id, safe='')}/logs/{quote(step, safe='')}"
-    query = {name: value for name, value in (("attempt", asked), ("whole", "yes" if whole else "")) if value}
+    wraps = visit.query.get("wrap") != "no"
+    shown = (("attempt", asked), ("whole", "yes" if whole else ""), ("q", sought), ("wrap", "" if wraps else "no"))
+    query = {name: value for name, value in shown if value}
     return View(
         "runs/log.html",
         {
@@ -59,11 +71,34 @@ async def show(visit: Visit) -> Answered:
             "log": found.log,
             "here": here,
             "whole": whole,
+            "sought": sought,
+            "matches": found_lines(found.text, sought) if sought else None,
+            "wraps": wraps,
+            "link": partial(_link, here, query),
             "attempts": range(1, found.attempts + 1) if found.attempts > 1 else (),
             "size": formatting.size(found.log.size_bytes) if found.log.HasField("size_bytes") else "",
-            "stream": "" if ended else f"{here}/stream?{urlencode({**query, 'seen': _seen(found.log)})}",
+            "stream": "" if ended or sought else f"{here}/stream?{urlencode({**query, 'seen': _seen(found.log)})}",
         },
     )
+
+
+async def download(visit: Visit) -> Answered:
+    """Sends the whole log of one attempt of a step, the latest unless the query names one."""
+    run_id, step, asked = visit.path["run_id"], visit.path["step"], visit.query.get("attempt", "")
+    request = GetRunLogRequest(run_id=run_id, step=step, tail_chars=1)
+    if _ATTEMPT.fullmatch(asked):
+        request.attempt = int(asked)
+    try:
+        found: RunLog = await visit.services.call("LogsService/GetRunLog", request)
+    except Refusal as refusal:
+        if refusal.code not in _REFUSED:
+            raise
+        return View("runs/missing.html", {"message": refusal.message}, status=404)
+    attempt = found.log.attempt
+    wanted = StreamRunLogsRequest(run_id=run_id, step=step, attempt=attempt)
+    messages = visit.services.stream("LogsService/StreamRunLogs", wanted, MESSAGE_SECONDS)
+    parts = MessageParts(messages, lambda message: (message.text or message.problem).encode())
+    return Download(parts, f"{run_id}-{step}-{attempt}.log", "text/plain")
 
 
 async def stream(visit: Visit) -> Answered:
@@ -94,6 +129,11 @@ async def _updates(visit: Visit) -> AsyncIterator[tuple[str, str]]:
         await asyncio.sleep(_POLL_SECONDS)
 
 
+def _link(here: str, state: Mapping[str, str], **changed: str) -> str:
+    query = {name: value for name, value in {**state, **changed}.items() if value}
+    return here + (f"?{urlencode(query)}" if query else "")
+
+
 async def _logs(visit: Visit, run_id: str) -> list[Any]:
     request = ListRunLogsRequest(run_id=run_id, page_size=_PAGE)
     return await all_items(visit.services, "LogsService/ListRunLogs", request)
@@ -108,5 +148,6 @@ def _seen(log: RunLogSummary) -> str:
 
 PAGES: Final[tuple[Page, ...]] = (
     Page("GET", "/runs/{run_id}/logs/{step}", ADMINISTRATORS, show),
+    Page("GET", "/runs/{run_id}/logs/{step}/download", ADMINISTRATORS, download),
     Page("GET", "/runs/{run_id}/logs/{step}/stream", ADMINISTRATORS, stream),
 )

@@ -53,7 +53,7 @@ _STATE: Final = ("step", "segment", "after_seq", "kind", "of")
 _MOST_TEXT_CHARS: Final = 10_000
 _MOST_JSON_CHARS: Final = 400
 _MOST_SENTENCE_CHARS: Final = 300
-_MOST_OUTPUTS: Final = 60
+_MOST_OUTPUTS: Final = 40
 
 
 def path_of(run_id: str) -> str:
