@@ -100,3 +100,29 @@ def test_a_log_is_searched_unwrapped_and_downloaded(
         screen.page.get_by_role("link", name="Download").click()
     assert "the sky fell" in log.value.path().read_text()
     assert screen.complaints == []
+
+
+def test_a_run_is_run_again_with_edited_inputs_compared_and_erased(
+    caller: Caller, workflows: dict[str, str], signed_in: NewPerson
+) -> None:
+    run_id = caller.finished(workflows["Echo"], input_text="first words")["run_id"]
+    screen = signed_in("repeating", ROLE_ADMINISTRATOR)
+    screen.page.on("dialog", lambda dialog: dialog.accept())
+    screen.open(f"/runs/{run_id}")
+    screen.page.get_by_role("link", name="Run again").click()
+    screen.page.get_by_label("Text").fill("other words")
+    screen.page.get_by_role("button", name="Start the run").click()
+    expect(screen.page.get_by_role("status")).to_have_text("The run is started.")
+    expect(screen.page.locator("#summary .badge")).to_have_text("completed")
+    expect(screen.page.locator("#summary")).to_contain_text("console user:repeating")
+
+    screen.page.get_by_role("link", name="Compare with another run").click()
+    screen.page.get_by_label("With").fill(run_id)
+    screen.page.get_by_role("button", name="Compare").click()
+    expect(screen.page.get_by_role("region", name="Parts of the result that differ")).to_contain_text("first words")
+
+    screen.open(f"/runs/{run_id}")
+    screen.page.get_by_label("Reason").fill("Asked for")
+    screen.page.get_by_role("button", name="Erase the data").click()
+    expect(screen.page.locator("#summary")).to_contain_text("data erased")
+    assert screen.complaints == []
