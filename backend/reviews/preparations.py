@@ -14,6 +14,10 @@ _MOST_WAITING: Final = 2
 """Each holds one of the few threads that calls of the public API need too; whoever comes beside them asks again."""
 
 
+_MOST_KEPT: Final = 32
+"""So many pieces are kept for those who do not ask again; beyond that, what is done is dropped."""
+
+
 class Preparations(Generic[T]):
     """Pieces of work by name. Thread-safe."""
 
@@ -49,9 +53,11 @@ class Preparations(Generic[T]):
         return making.done()
 
     def _begin(self, name: str, make: Callable[[], T]) -> Future[T]:
-        """Returns the work under way, or begins it; it is kept until somebody has asked for it."""
+        """Returns the work under way, or begins it; it is kept for whoever asks for it."""
         with self._lock:
             found = self._making.get(name)
             if found is None:
+                if len(self._making) >= _MOST_KEPT:
+                    self._making = {each: future for each, future in self._making.items() if not future.done()}
                 found = self._making[name] = self._threads.submit(make)
             return found

@@ -1,5 +1,6 @@
 """HTML made of Markdown, cleaned of everything that is not formatting before a page holds it."""
 
+import re
 from typing import Final
 
 import nh3
@@ -11,10 +12,15 @@ _TAGS: Final = {
 }
 _ATTRIBUTES: Final = {"a": {"href", "title"}, "ol": {"start"}}
 _SCHEMES: Final = {"http", "https", "mailto"}
+# Cleaned headings have no attributes.
+_HEADING: Final = re.compile(r"<(/?)h([1-6])>")
 
 
-def sanitised(html: str) -> Markup:
-    """Returns HTML with formatting and links to the web alone: no scripts, styles, forms or images."""
+def sanitised(html: str, below: int) -> Markup:
+    """Returns HTML with formatting and links to the web alone: no scripts, styles, forms or images.
+
+    Its headings come below one of the level `below` of the page.
+    """
     clean = nh3.clean(
         html,
         tags=set(_TAGS),
@@ -22,4 +28,5 @@ def sanitised(html: str) -> Markup:
         url_schemes=set(_SCHEMES),
         link_rel="noopener noreferrer nofollow",
     )
-    return Markup(clean)  # noqa: S704 - it was cleaned in the line above
+    lowered = _HEADING.sub(lambda found: f"<{found[1]}h{min(6, int(found[2]) + below)}>", clean)
+    return Markup(lowered)  # noqa: S704 - it is cleaned above

@@ -184,7 +184,7 @@ async def _parts(visit: Visit, run: Run) -> Mapping[str, Any]:
         "outputs_left_out": 0 if outputs is None else max(0, len(outputs.items) - _MOST_OUTPUTS),
         "outputs_size": "" if outputs is None else formatting.size(outputs.total_bytes),
         "outputs_withheld": withheld,
-        "summary_html": sanitised(summary_html.html) if summary_html.HasField("html") else None,
+        "summary_html": sanitised(summary_html.html, below=3) if summary_html.HasField("html") else None,
         "summary_cut": summary_html.cut,
         "summary_text": _cut(run.summary_markdown),
     }

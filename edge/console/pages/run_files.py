@@ -47,7 +47,7 @@ async def show(visit: Visit) -> Answered:
             "file": file,
             "size": formatting.size(file.size_bytes),
             "image": file.media_type in IMAGES,
-            "html": sanitised(preview.html) if preview.HasField("html") else None,
+            "html": sanitised(preview.html, below=1) if preview.HasField("html") else None,
             "tree": tree,
             "text": text[:_MOST_TEXT_CHARS],
             "text_cut": file.text.cut or len(text) > _MOST_TEXT_CHARS,

@@ -18,12 +18,16 @@ from edge.console.markup import sanitised
     ],
 )
 def test_nothing_but_formatting_is_left(html: str) -> None:
-    left = "".join(re.findall("<[^>]*>", sanitised(html)))
+    left = "".join(re.findall("<[^>]*>", sanitised(html, 0)))
     assert not re.search("alert|style|class|id=|img|svg|form|script", left)
 
 
 def test_formatting_tables_and_links_stay() -> None:
     kept = "<h1>T</h1><table><tbody><tr><td>1</td></tr></tbody></table>"
-    assert sanitised(kept) == kept
-    link = sanitised('<a href="https://example.org/">x</a>')
+    assert sanitised(kept, 0) == kept
+    link = sanitised('<a href="https://example.org/">x</a>', 0)
     assert link == '<a href="https://example.org/" rel="noopener noreferrer nofollow">x</a>'
+
+
+def test_headings_come_below_those_of_the_page() -> None:
+    assert sanitised("<h1>a</h1><h2>&lt;h1&gt;</h2><h6>c</h6>", 3) == "<h4>a</h4><h5>&lt;h1&gt;</h5><h6>c</h6>"
