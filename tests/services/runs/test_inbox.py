@@ -29,7 +29,7 @@ def parked(world: World, *steps: str) -> list[str]:
 def test_the_approvals_of_one_gate_are_listed_alone(world: World, call: Caller) -> None:
     (first, other), (second,) = parked(world, "review", "other"), parked(world, "review")
     gated = world.workflows["Gated"]
-    asked: dict[str, Any]
+    asked: Any
     for asked, expected in (
         ({"workflow_id": gated, "step": "review"}, [first, second]),
         ({"step": "other"}, [other]),
