@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from backend.approval_state import ApprovalState
+from backend.clock import MAX_MS
 from backend.paging import Paging
 from backend.redaction.process.redactor import RedactionError, Redactor
 from backend.reviews import sql
@@ -26,6 +27,7 @@ from workflow_api.v1 import reviews_pb2
 _LOG = logging.getLogger(__name__)
 
 _SIZE_BYTES: Final = 8
+_MOST_GATES: Final = 200
 _STATES: Final = {
     name.removeprefix("APPROVAL_STATE_").lower(): number for name, number in reviews_pb2.ApprovalState.items()
 }
@@ -75,18 +77,37 @@ class Reviews:
 
         rows = self._services.database.snapshot(work)
         shown, token = paging.page_of(rows, lambda row: (row.decided_at, row.approval_id))
+        return reviews_pb2.ListDecisionsResponse(items=[_decision(row) for row in shown], next_page_token=token)
+
+    def all_decisions(self, request: reviews_pb2.ListAllDecisionsRequest) -> reviews_pb2.ListAllDecisionsResponse:
+        """Returns the decisions of all runs, newest first; raises ApiError as `Paging`."""
+        paging = Paging(self._services.cursors, request)
+        decided_at, approval_id = paging.after or (MAX_MS, "")
+        rows = self._services.database.read(
+            lambda tx: sql.all_decisions(tx, int(decided_at), str(approval_id), paging.rows_to_read)
+        )
+        shown, token = paging.cut(rows, lambda row: (row.decided_at, row.approval_id))
         items = [
-            reviews_pb2.Decision(
-                approval_id=row.approval_id,
-                step=row.step,
-                title=row.title,
-                state=_STATES[row.state],
-                decided_at=to_timestamp(row.decided_at),
-                decided_by=row.decided_by,
+            reviews_pb2.RunDecision(
+                decision=_decision(row),
+                run_id=row.run_id,
+                workflow_id=row.workflow_id,
+                workflow_name=row.workflow_name,
+                comment=row.comment,
+                requested_at=to_timestamp(row.requested_at),
             )
             for row in shown
         ]
-        return reviews_pb2.ListDecisionsResponse(items=items, next_page_token=token)
+        return reviews_pb2.ListAllDecisionsResponse(items=items, next_page_token=token)
+
+    def count_pending(self) -> reviews_pb2.CountPendingApprovalsResponse:
+        """Returns how many approvals wait, and at which gates."""
+
+        def work(tx: Tx) -> reviews_pb2.CountPendingApprovalsResponse:
+            gates = [reviews_pb2.PendingGate(**row._asdict()) for row in sql.gates(tx, _MOST_GATES)]
+            return reviews_pb2.CountPendingApprovalsResponse(total=sql.pending_total(tx), gates=gates)
+
+        return self._services.database.snapshot(work)
 
     def close(self) -> None:
         """Ends what is being made; may be repeated."""
@@ -131,6 +152,17 @@ class Reviews:
     def _read(self, run_id: str, approval_id: str, offset: int, length: int) -> bytes:
         with closing(self._objects.open_range(_key(run_id, approval_id), offset, length)) as parts:
             return b"".join(parts)
+
+
+def _decision(row: sql.DecisionRow | sql.RunDecisionRow) -> reviews_pb2.Decision:
+    return reviews_pb2.Decision(
+        approval_id=row.approval_id,
+        step=row.step,
+        title=row.title,
+        state=_STATES[row.state],
+        decided_at=to_timestamp(row.decided_at),
+        decided_by=row.decided_by,
+    )
 
 
 def _key(run_id: str, approval_id: str) -> str:
