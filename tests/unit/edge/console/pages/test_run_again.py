@@ -36,6 +36,7 @@ def test_the_form_holds_the_inputs_of_the_run() -> None:
     assert (fields.texts["client_reference"], fields.texts["labels"]) == ("order-7", "team=blue")
     assert (fields.chosen["version"], fields.chosen["keeps_policy"]) == (["2"], ["yes"])
     assert EVIL not in page
+    assert 'href="/workflows/wf_1/start?run=run_1"' in page
     assert roles_of("GET", PAGE) == roles_of("POST", PAGE) == ADMINISTRATORS
 
 
