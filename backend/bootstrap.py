@@ -27,6 +27,8 @@ from backend.logs.service import Logs
 from backend.logs.servicer import LogsServicer
 from backend.models.catalog import Models
 from backend.outputs.servicer import OutputsServicer
+from backend.previews.service import Previews
+from backend.previews.servicer import PreviewsServicer
 from backend.pure_reads import KnownAnswers
 from backend.redaction.process.redactor import Redactor
 from backend.reviews.service import Reviews
@@ -76,6 +78,7 @@ from workflow_api.v1 import (
     keys_pb2,
     logs_pb2,
     outputs_pb2,
+    previews_pb2,
     reviews_pb2,
     run_lists_pb2,
     runs_pb2,
@@ -195,6 +198,7 @@ class Backend:
         self._runtime = _runtime(settings, parts, open_sandbox)
         self._logs = Logs(services, objects)
         self._reviews = Reviews(services, objects, parts.redactor, settings.data / "reviews")
+        self._previews = Previews(services, objects, parts.redactor, settings.data / "previews")
         self._run_days = RunDays(services)
         self._deliverer = Deliverer(services.database, services.clock, settings.webhooks)
         self._identities = settings.identities
@@ -218,6 +222,7 @@ class Backend:
             (reviews_pb2.DESCRIPTOR, ReviewsServicer(self._reviews)),
             (logs_pb2.DESCRIPTOR, LogsServicer(self._logs)),
             (outputs_pb2.DESCRIPTOR, OutputsServicer(services, objects)),
+            (previews_pb2.DESCRIPTOR, PreviewsServicer(self._previews)),
             (users_pb2.DESCRIPTOR, UsersServicer(services, passwords, settings.users_limit)),
             (sessions_pb2.DESCRIPTOR, SessionsServicer(services, passwords)),
             (webhooks_pb2.DESCRIPTOR, WebhooksServicer(services, settings.webhooks)),
@@ -262,6 +267,7 @@ class Backend:
         if self._server is not None:
             self._server.stop(grace_seconds, self._end_streams)
         self._reviews.close()
+        self._previews.close()
         self._run_days.close()
         self._runtime.stop()
         self._deliverer.stop()

@@ -8,7 +8,7 @@ from edge.console import times
 from edge.console.pages import run_list
 from edge.console.visit import EventStream, View
 from edge.errors import Refusal
-from tests.unit.edge.console.pages.test_runs import EVIL, summary
+from tests.unit.edge.console.run_answers import EVIL, summary
 from tests.unit.edge.console.seen import APPROVER, MemoryServices, answered, html
 from workflow_api.v1.keys_pb2 import ApiKey, KeyRecord, ListKeysResponse
 from workflow_api.v1.run_lists_pb2 import FoundRun, GetRunDaysResponse, ListFoundRunsResponse, RunDay

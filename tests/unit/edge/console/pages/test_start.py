@@ -5,7 +5,7 @@ import pytest
 
 from edge.console.visit import ADMINISTRATORS, Redirect, View
 from edge.errors import Refusal
-from tests.unit.edge.console.pages.test_runs import EVIL, summary
+from tests.unit.edge.console.run_answers import EVIL, summary
 from tests.unit.edge.console.seen import Answer, MemoryServices, answered, html, roles_of
 from workflow_api.v1.runs_pb2 import TRIGGERED_BY_CONSOLE, Run, StartRunResponse
 from workflow_api.v1.workflows_pb2 import (
