@@ -15,7 +15,7 @@ NUMBER_OF_DAYS: Final = 30
 _FRESH_MS: Final = 10_000
 # Within that, a process whose clock is behind may still end a run on the day before.
 _SETTLED_MS: Final = 600_000
-_WAIT_SECONDS: Final = 0.05
+_WAIT_SECONDS: Final = 0.02
 """How long a reader waits for a count: it takes longer where hundreds of thousands of runs end in a day."""
 
 

@@ -43,10 +43,13 @@ def test_keys_move_and_decide_and_the_count_follows(
     expect(page).to_have_title(f"({waiting - 1}) Approvals · Workflow API")
 
     page.evaluate("window.stayed = true")
+    page.keyboard.press("x")
+    expect(page.locator(".items :checked")).to_have_count(1)
     third = caller.parked(workflows["Park"])["run_id"]
     expect(links).to_have_count(total)
     expect(page).to_have_title(f"({waiting}) Approvals · Workflow API")
     assert page.evaluate("window.stayed === true")
+    expect(page.locator(".items :checked")).to_have_count(1)
     assert caller.wait(first)["status"] == "completed"
 
     for box in page.locator('.items input[type="checkbox"]').all():

@@ -128,14 +128,18 @@ async def _decide(visit: Visit, approval_id: str, decision: str, comment: str) -
 async def _changes(visit: Visit) -> AsyncIterator[tuple[str, str]]:
     gate, at = visit.query.get("gate", ""), visit.query.get("at", "")
     seen: bytes | None = None
-    prepared = not at
+    shown, prepared = "", False
     while True:
         listed, counted = await asyncio.gather(_pending(visit, gate, visit.query.get("cursor", "")), _count(visit))
-        if not prepared:
-            review = await _review(visit, at)
-            prepared = review is None or not review.preparing
         ids = [each.approval.approval_id for each in listed.items]
-        now = sha256(repr((ids, counted.total, prepared)).encode()).digest()
+        # As the page chooses.
+        chosen = at if at in ids or not ids else ids[0]
+        if chosen != shown:
+            shown, prepared = chosen, not ids
+        if not prepared:
+            review = await _review(visit, shown)
+            prepared = review is None or not review.preparing
+        now = sha256(repr((ids, counted.total, shown, prepared)).encode()).digest()
         if seen is not None and now != seen:
             yield "refresh", "changed"
         seen = now

@@ -4,7 +4,10 @@
 "use strict";
 
 const TITLE = document.title.replace(/^\(\d+\) /, "");
+const BOX = ".items input[type=checkbox]";
 let known = new Set(items().map((link) => link.dataset.item));
+// An update brings the list anew.
+const chosen = new Set();
 
 function items() {
   return [...document.querySelectorAll("[data-item]")];
@@ -26,9 +29,14 @@ function decide(decision) {
 }
 
 function choose() {
-  const current = document.querySelector(".items .current input[type=checkbox]");
-  if (current) current.checked = !current.checked;
+  document.querySelector(".items .current input[type=checkbox]")?.click();
 }
+
+document.addEventListener("change", ({ target }) => {
+  if (!target.matches(BOX)) return;
+  if (target.checked) chosen.add(target.value);
+  else chosen.delete(target.value);
+});
 
 const KEYS = { j: () => step(1), k: () => step(-1), a: () => decide("approve"), r: () => decide("reject"), x: choose };
 
@@ -59,6 +67,7 @@ function count() {
     shown.addEventListener("click", () => window.focus());
   }
   known = new Set(now.map((link) => link.dataset.item));
+  for (const box of document.querySelectorAll(BOX)) if (chosen.has(box.value)) box.checked = true;
 }
 
 new MutationObserver(count).observe(document.getElementById("content"), { childList: true, subtree: true });

@@ -184,6 +184,27 @@ def test_a_new_approval_and_what_was_prepared_refresh_the_page(monkeypatch: pyte
     assert asyncio.run(events()) == [("refresh", "changed")] * 2
 
 
+def test_what_takes_the_place_of_a_decided_one_is_followed_until_it_is_prepared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(approval_inbox, "_POLL_SECONDS", 0)
+    backend = services(pending())
+    ready, unready = review(pending(), material=ReviewMaterial()), review(pending(2), preparing=True)
+    reviews = iter([ready, unready, review(pending(2), material=ReviewMaterial())])
+    lists = iter([[pending(1), pending(2)], [pending(2)], [pending(2)]])
+    backend.answers["ReviewsService/GetReview"] = lambda _: next(reviews)
+    backend.answers[LIST] = lambda _: ListPendingApprovalsResponse(items=next(lists))
+    answer = answered(backend, "GET", "/approvals/stream", query={"at": "apr_1"})
+    assert isinstance(answer, EventStream)
+
+    async def events() -> list[tuple[str, str]]:
+        return [await anext(answer.events) for _ in range(2)]
+
+    assert asyncio.run(events()) == [("refresh", "changed")] * 2
+    asked = [request.approval_id for request in backend.asked("ReviewsService/GetReview")]
+    assert asked == ["apr_1", "apr_2", "apr_2"]
+
+
 def test_an_approval_that_was_decided_meanwhile_is_told_to_be_prepared() -> None:
     late = review(pending(), state=reviews_pb2.APPROVAL_STATE_APPROVED)
     assert "is being prepared" in inbox(services(pending(), shown=late))
