@@ -30,6 +30,10 @@ class Launcher:
         self.waits = True
         """Whether segments may wait for room, so that one that ends lets another begin; from any thread."""
 
+    def has_room(self, executed: int) -> bool:
+        """Returns whether one segment more than these may be with the engine, where none waits for it."""
+        return not self.waits and executed < self._most()
+
     def launch(self) -> None:
         """Hands over waiting segments, as far as there is room.
 
