@@ -180,25 +180,51 @@ def main(fd: int, packages: dict[str, Any] | None = None) -> NoReturn:
     modules = [] if packages is None else use_packages(packages)
     channel = Channel(fd)
     channel.send(READY)
-    _run(channel, _prepare(fd, modules))
+    failures = _prepare(fd, modules)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
+    provide_library()
+    _run(channel, failures)
+
+
+def prepare_forks() -> None:
+    """Makes what every step that is forked from this process needs and none changes; streams for its log, above all.
+
+    In a step this took 0.2 ms of processor time, half of it to copy pages that it touched.
+    """
+    read, write = os.pipe()
+    before = [os.dup(fd) for fd in (1, 2)]
+    # They find out here that they cannot seek.
+    for fd in (1, 2):
+        os.dup2(write, fd)
+    sys.stdout, sys.stderr = (
+        open(fd, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115 - descriptors
+        for fd in (1, 2)
+    )
+    for fd, earlier in zip((1, 2), before, strict=True):
+        os.dup2(earlier, fd)
+    for fd in (read, write, *before):
+        os.close(fd)
+    provide_library()
 
 
 def run(fd: int, failures: list[str]) -> NoReturn:
     """Runs one request in a fork of a template, in which these modules could not be imported."""
-    _make_random_again()
-    # Those of the template believe that they can seek.
-    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - a descriptor
-    sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - the same
+    _make_own_again()
     channel = Channel(fd)
     channel.send(READY)
     _run(channel, failures)
 
 
-def _make_random_again() -> None:
-    """Gives this process random numbers of its own; the interpreter does so for those of `random` by itself."""
-    numpy = sys.modules.get("numpy.random")
-    if numpy is not None:
-        numpy.seed()
+def _make_own_again() -> None:
+    """Gives this process random numbers and a thread id of its own, also where the interpreter knows of no fork."""
+    for name in ("random", "numpy.random"):
+        module = sys.modules.get(name)
+        if module is not None:
+            module.seed()
+    threading = sys.modules.get("threading")
+    if threading is not None:
+        threading.main_thread()._set_native_id()  # noqa: SLF001 - as the module does after the forks that it knows of
 
 
 def _run(channel: Channel, failures: list[str]) -> NoReturn:
@@ -206,9 +232,6 @@ def _run(channel: Channel, failures: list[str]) -> NoReturn:
     request = channel.receive()
     for failure in failures:
         note(failure)
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
-    provide_library()
     code = code_of(request)
     sys.argv = [code.name]
     _apply_limits(request["limits"])
