@@ -33,6 +33,7 @@ from backend.confined.restrictions import (
     filter_calls,
     prctl,
 )
+from backend.sandbox.inside.forks import prepare as prepare_forks
 from backend.sandbox.inside.isolation import (
     CLONE_NEWPID,
     SYS_ADMIN,
@@ -46,7 +47,7 @@ from backend.sandbox.inside.isolation import (
     unshare,
     use_capabilities,
 )
-from backend.sandbox.inside.runner import NESTING_LIMIT, preload, prepare_forks, run, use_packages
+from backend.sandbox.inside.runner import NESTING_LIMIT, preload, run, use_packages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _prepare(control: socket.socket, options: dict[str, Any]) -> None:
     options["failures"] = preload(modules)
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    prepare_forks()
+    prepare_forks("/step")
     # What modules registered for a fork takes 0.4 ms, and those of the template need none of it.
     options["fork_runner"] = os.fork if modules else fork_plainly
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
