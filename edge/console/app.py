@@ -12,6 +12,7 @@ from edge.channel import Channel
 from edge.console import metrics
 from edge.console.account import PASSWORD, SIGN_IN, SIGN_OUT, Account, sign_in_address
 from edge.console.connections import ConsoleServer
+from edge.console.downloads import Downloads
 from edge.console.events import EventStreams
 from edge.console.forms import Form, check_sender, read_form
 from edge.console.headers import NO_STORE, common_headers
@@ -23,7 +24,7 @@ from edge.console.services import ChannelServices
 from edge.console.sessions import NewServices, Sessions, Visitor
 from edge.console.settings import ConsoleSettings
 from edge.console.static_files import ROUTE, StaticFiles
-from edge.console.visit import EventStream, Page, Redirect, Services, View, Visit
+from edge.console.visit import Download, EventStream, Page, Redirect, Services, View, Visit
 from edge.errors import Refusal
 from edge.http.request_id import request_id_from
 from telemetry import Family
@@ -63,6 +64,7 @@ class Console:
         self._responses = Responses(Rendering(self._files), self._sessions, self._pages)
         self._account = Account(settings, self._sessions, self._responses)
         self._streams = EventStreams(settings)
+        self._downloads = Downloads(settings.stall_seconds)
         self._server: ConsoleServer | None = None
 
     async def start(self) -> None:
@@ -153,6 +155,8 @@ class Console:
         if isinstance(result, EventStream):
             session_lasts = partial(self._session_lasts, request, visitor, services)
             return await self._streams.send(request, visitor.secret, result.events, session_lasts)
+        if isinstance(result, Download):
+            return await self._downloads.send(request, visitor.secret, result)
         if isinstance(result, Redirect):
             return self._responses.redirect(visitor, result)
         return self._responses.view(request, visitor, result)

@@ -5,10 +5,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import jinja2
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 from markupsafe import Markup
 
 from contract.times import milliseconds_of
+from edge.console import formatting, times
 from edge.console.static_files import StaticFiles
 
 _NOTHING: Final = "\N{EN DASH}"
@@ -27,7 +29,7 @@ class Rendering:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._environment.filters |= {"time": time_of, "number": number}
+        self._environment.filters |= {"time": time_of, "number": number, "day": day_of, "span": span}
         self._environment.globals["static"] = files.url_of
 
     def page(self, template: str, context: Mapping[str, Any]) -> str:
@@ -47,6 +49,16 @@ def time_of(time: int | Timestamp | datetime | None) -> Markup | str:
     at = _EPOCH + timedelta(milliseconds=time) if isinstance(time, int) else time.astimezone(UTC)
     machine = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return Markup('<time datetime="{}">{}</time>').format(machine, at.strftime("%Y-%m-%d %H:%M:%S UTC"))
+
+
+def day_of(time: Timestamp) -> str:
+    """Returns the UTC day of a time, as `2026-09-24`."""
+    return times.day(milliseconds_of(time))
+
+
+def span(duration: Duration) -> str:
+    """Returns a duration in words."""
+    return formatting.duration(milliseconds_of(duration))
 
 
 def number(value: float | None) -> str:
