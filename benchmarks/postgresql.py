@@ -59,6 +59,9 @@ class NoRuntime:
     def asked_first(self, *_: object) -> None:
         """Begins no run."""
 
+    def place_for(self, *_: object) -> None:
+        """Has no room for any."""
+
     def wake(self) -> None:
         """Does nothing."""
 

@@ -67,6 +67,8 @@ parameters: [{name: language, type: string, enum: [en, fr], default: en}]
 steps: [{step: review, approval: {title: Wait}}]
 """
 
+_HELD_SECONDS = 10
+
 _numbers = count()
 
 
@@ -167,13 +169,12 @@ class Workload:
         return str(self.wait_for(key, run, until)["run_id"])
 
     def wait_for(self, key: Key, run: Any, until: str) -> Any:
-        """Polls a run until it has a status; returns it."""
+        """Waits for a run until it has a status, by calls that are held until it changes; returns it."""
         deadline = time.monotonic() + 60
         while run["status"] != until:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"run stays {run['status']}")
-            time.sleep(0.002)
-            _, run = self.call("GET", f"/runs/{run['run_id']}", key)
+            _, run = self.call("GET", f"/runs/{run['run_id']}?wait_seconds={_HELD_SECONDS}", key)
         return run
 
     def fill(self, keys: list[Key], workflow: str, until: str, each: int) -> list[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from backend.runs.begun_run import Place
 from backend.runs.parking import Asked
 from backend.storage.tables.segments import StepRow
 from backend.workflows.terms import WorkflowTerms
@@ -17,6 +18,12 @@ class Runtime(Protocol):
         """Returns what a new run without a PII policy asks for, where it does nothing else before it is parked.
 
         None where it does something else, or where other processes may take its segment. From any thread.
+        """
+
+    def place_for(self, key_id: str, terms: WorkflowTerms, parameters: Mapping[str, Any]) -> Place | None:
+        """Returns a place for a new run without a PII policy, where its first steps may begin at once.
+
+        None where it has to wait, or other processes may take its segment. From any thread.
         """
 
     def wake(self) -> None:

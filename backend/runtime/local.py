@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from backend.runs.begun_run import Place
 from backend.runs.parking import Asked
 from backend.runtime.execution.first_asks import asked_first, has_inputs
 from backend.runtime.execution.step_states import StepStates
 from backend.runtime.scheduling.dispatcher import Dispatcher
 from backend.runtime.worker.executor import Executor
+from backend.runtime.worker.places import place_in
 from backend.storage.tables.segments import StepRow
 from backend.workflows.terms import WorkflowTerms
 from telemetry import Family
@@ -51,6 +53,13 @@ class LocalRuntime:
             return None
         asked = asked_first(StepStates(terms.steps, steps[0].run_id, segment_id, steps), at)
         return None if asked is None else Asked(owner, asked.events, asked.steps, asked.approvals)
+
+    def place_for(self, key_id: str, terms: WorkflowTerms, parameters: Mapping[str, Any]) -> Place | None:
+        """Returns a place for a new run, unless others wait for one; see `Runtime.place_for`."""
+        session = self._executor.sessions.present
+        if session is None or session.sole_owner is None or has_inputs(terms, parameters):
+            return None
+        return place_in(session, key_id, terms) if self._dispatcher.has_room(session.engine.running) else None
 
     def wake(self) -> None:
         """Starts to launch queued segments; see `Runtime.wake`."""

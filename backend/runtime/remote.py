@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from backend import metrics
 from backend.clock import HOUR_MS
+from backend.runs.begun_run import Place
 from backend.runs.parking import Asked
 from backend.runtime.engines.dbos import DbosQueue
 from backend.runtime.engines.dbos_sql import is_there, purge
@@ -56,6 +57,15 @@ class RemoteRuntime:
         at: int,  # noqa: ARG002 - the same
     ) -> Asked | None:
         """Returns None, as no run begins in this process; see `Runtime.asked_first`."""
+        return None
+
+    def place_for(
+        self,
+        key_id: str,  # noqa: ARG002 - as above
+        terms: WorkflowTerms,  # noqa: ARG002 - the same
+        parameters: Mapping[str, Any],  # noqa: ARG002 - the same
+    ) -> Place | None:
+        """Returns None, as no run begins in this process; see `Runtime.place_for`."""
         return None
 
     def wake(self) -> None:

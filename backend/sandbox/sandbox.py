@@ -14,6 +14,7 @@ from backend.sandbox.inside import (
     channel,
     context,
     events,
+    forks,
     isolation,
     library,
     nesting,
@@ -52,7 +53,7 @@ class Sandbox:
         self._reapers = ThreadPoolExecutor(REAPER_THREADS, thread_name_prefix="step-reaper")
         self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="step-readable")
         self._runner_fd = compiled(runner, *_RUNNER_PARTS, library=_LIBRARY)
-        self._template_fd = compiled(template, *_RUNNER_PARTS, restrictions, isolation, runner, library=_LIBRARY)
+        self._template_fd = compiled(template, *_RUNNER_PARTS, restrictions, isolation, runner, forks, library=_LIBRARY)
         self._pool = WarmPool(self._refill, self._discard, warm)
         self._watch = LimitWatch()
         self._templates = Templates(layer, self._template_fd, self._watch, self._spawner)

@@ -13,7 +13,7 @@ class FakeSegment:
     begun: list[str] = []  # noqa: RUF012 - of the class
     ended: list[str] = []  # noqa: RUF012 - of the class
 
-    def __init__(self, _: object, segment_id: str) -> None:
+    def __init__(self, _: object, segment_id: str, _claimed: object = None) -> None:
         self._id = segment_id
         self._stop = asyncio.Event()
 

@@ -32,7 +32,7 @@ def add_parked_run(tx: Tx, new: NewRun, asked: Asked, at: int) -> None:
         "last_seq": len(events),
     }
     steps = [asked.steps.get(row["step"], row) for row in new.steps]
-    sql.add_run(tx, new.run | waiting, steps, new.segment | ended, ended=True)
+    sql.add_run(tx, new.run | waiting, steps, new.segment | ended, begun=True)
     write_events(tx, new.segment["segment_id"], 1, at, events)
     parking_sql.add_approvals(tx, asked.approvals)
     tx.announce(new.run_id)

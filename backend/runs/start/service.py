@@ -4,6 +4,7 @@ A start is parsed (`parsed_start`), compared with its idempotency record (`idemp
 into rows (`new_run`) and written (`sql`).
 """
 
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Final
@@ -15,11 +16,13 @@ from backend.clock import utc_day
 from backend.deferred import Deferred
 from backend.errors import ApiError
 from backend.runs import messages
+from backend.runs.begun_run import Place
 from backend.runs.parking import Asked
 from backend.runs.run_lookup import find_run
 from backend.runs.runtime_port import Runtime
 from backend.runs.start import idempotency, sql
 from backend.runs.start.admission import Inputs, StartContext, first_refusal, judge_inputs
+from backend.runs.start.begun_start import add_begun_run
 from backend.runs.start.new_run import NewRun, Row, binding, new_run
 from backend.runs.start.optimistic_start import OptimisticStart
 from backend.runs.start.parked_start import add_parked_run
@@ -70,9 +73,17 @@ class Starts:
             return Deferred.done(self._while_being_decided(start))
         if new is not None:
             return Deferred.done(_started(new))
-        change = self._database.write_soon(
-            lambda tx: self._decide(tx, start, inputs, caller), lock_key=key_of(start.key_id), claim=start.claim
-        )
+        place = self._place_for(start, inputs)
+        try:
+            change = self._database.write_soon(
+                lambda tx: self._decide(tx, start, inputs, place, caller),
+                lock_key=key_of(start.key_id),
+                claim=start.claim,
+            )
+        except BaseException:
+            _settle(place, None)
+            raise
+        change.add_done_callback(lambda change: _settle(place, change))
         return Deferred(change, lambda change: self._answer(start, change))
 
     def begins_quickly(self, request: runs_pb2.StartRunRequest) -> bool:
@@ -108,7 +119,9 @@ class Starts:
         self._runtime.wake()
         return new.run
 
-    def _decide(self, tx: Tx, start: ParsedStart, inputs: Inputs | None, caller: Caller) -> _Decided | ApiError:
+    def _decide(
+        self, tx: Tx, start: ParsedStart, inputs: Inputs | None, place: Place | None, caller: Caller
+    ) -> _Decided | ApiError:
         """Records a new run, or finds the one that exists.
 
         A refusal is returned, not raised, so that the binding of the idempotency key stays. What people start is
@@ -128,6 +141,7 @@ class Starts:
             return _Decided(replayed)
         terms = self._load_terms(tx, start, facts.resource_revision)
         if terms is not None and terms.refusal() is None and (inputs is None or inputs.terms is not terms):
+            place = None
             inputs = judge_inputs(start, terms, self._capabilities.providers)
         refusal = first_refusal(StartContext(start, facts, terms, inputs))
         bound = idempotency.is_bound(facts, start.at)
@@ -140,9 +154,13 @@ class Starts:
         assert inputs is not None
         new = new_run(start, inputs)
         sql.bind(tx, binding(start, new.run_id, first_used_at), exists=exists)
-        asked = self._asked_first(new, inputs, start.at)
+        steps = [StepRow(**row) for row in new.steps]
+        asked = self._asked_first(new, steps, inputs, start.at)
+        begun = None if place is None else place.begin(new.run, new.segment["segment_id"], steps, start.at)
         if asked is not None:
             add_parked_run(tx, new, asked, start.at)
+        elif begun is not None:
+            add_begun_run(tx, new, begun, start.at)
         else:
             sql.add_run(tx, new.run, new.steps, new.segment)
             tx.after_commit(self._runtime.wake)
@@ -156,12 +174,21 @@ class Starts:
         tx.after_commit(metrics.RUNS_STARTED.add)
         return _Decided(new.run_id, new.run)
 
-    def _asked_first(self, new: NewRun, inputs: Inputs, at: int) -> Asked | None:
+    def _place_for(self, start: ParsedStart, inputs: Inputs | None) -> Place | None:
+        """Returns a place for a run whose inputs are judged, which nothing of its policy keeps from beginning."""
+        if inputs is None or isinstance(inputs.parameters, ApiError) or isinstance(inputs.policy, ApiError):
+            return None
+        return (
+            self._runtime.place_for(start.key_id, inputs.terms, inputs.parameters)
+            if inputs.policy["mode"] == "off"
+            else None
+        )
+
+    def _asked_first(self, new: NewRun, steps: Sequence[StepRow], inputs: Inputs, at: int) -> Asked | None:
         """Returns what the run asks for, where it can be parked at once."""
         if new.run["pii_redaction"] is not None:
             return None
         assert isinstance(inputs.parameters, dict)
-        steps = [StepRow(**row) for row in new.steps]
         return self._runtime.asked_first(inputs.terms, new.segment["segment_id"], steps, inputs.parameters, at)
 
     def _load_terms(self, tx: Tx, start: ParsedStart, revision: int | None = None) -> WorkflowTerms | None:
@@ -186,6 +213,14 @@ class Starts:
     def _replay(self, run_id: str) -> runs_pb2.StartRunResponse:
         row = self._database.read(lambda tx: find_run(tx, run_id, None))
         return runs_pb2.StartRunResponse(run=messages.detail(row), replayed=True)
+
+
+def _settle(place: Place | None, change: "Future[_Decided | ApiError] | None") -> None:
+    """Has the run executed that a start recorded, if it did."""
+    if place is None:
+        return
+    decided = None if change is None or change.exception() is not None else change.result()
+    place.settle(decided.run_id if isinstance(decided, _Decided) and decided.new is not None else None)
 
 
 def _started(new: Row) -> runs_pb2.StartRunResponse:

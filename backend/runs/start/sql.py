@@ -19,7 +19,7 @@ from backend.storage.tables.workflows import resource_revision
 
 RUN_COLUMNS: Final = tuple(column.name for column in runs.columns)
 SEGMENT_COLUMNS: Final = ("segment_id", "run_id", "ordinal", "state", "created_at", "last_seq")
-_ENDED_SEGMENT_COLUMNS: Final = (*SEGMENT_COLUMNS, "owner", "started_at", "ended_at")
+_BEGUN_SEGMENT_COLUMNS: Final = (*SEGMENT_COLUMNS, "owner", "started_at", "ended_at")
 
 
 class RecordRow(NamedTuple):
@@ -88,7 +88,7 @@ _ADD_RUN = Command(insert(runs), RUN_COLUMNS)
 _ADD_LABEL = Command(insert(run_labels), run_labels.columns.keys())
 _ADD_STEP = Command(insert(steps), [column.name for column in steps.columns])
 _ADD_SEGMENT = Command(insert(segments), SEGMENT_COLUMNS)
-_ADD_ENDED_SEGMENT = Command(insert(segments), _ENDED_SEGMENT_COLUMNS)
+_ADD_BEGUN_SEGMENT = Command(insert(segments), _BEGUN_SEGMENT_COLUMNS)
 _WEBHOOK_OF_KEY = ScalarQuery[str](select(webhooks.c.webhook_id).where(webhooks.c.key_id == _KEY))
 _FIRST_OF_DAY = Command(insert(daily_usage), ["key_id", "day", "runs_started"])
 _ONE_MORE = Command(
@@ -129,15 +129,15 @@ def add_run(
     step_rows: Iterable[Mapping[str, object]],
     segment: Mapping[str, object],
     *,
-    ended: bool = False,
+    begun: bool = False,
 ) -> None:
-    """Writes a run, its steps, and its first segment, which is the outbox of the launcher unless it has ended."""
+    """Writes a run, its steps, and its first segment, which is the outbox of the launcher unless it has begun."""
     tx.enqueue(_ADD_RUN, **run)
     labels = label_rows(run)
     if labels:
         tx.many(_ADD_LABEL, labels)
     tx.many(_ADD_STEP, step_rows)
-    tx.enqueue(_ADD_ENDED_SEGMENT if ended else _ADD_SEGMENT, **segment)
+    tx.enqueue(_ADD_BEGUN_SEGMENT if begun else _ADD_SEGMENT, **segment)
 
 
 def label_rows(run: Mapping[str, object]) -> list[dict[str, object]]:

@@ -5,14 +5,17 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import uvloop
 
 from backend.runtime.execution.segment_context import SegmentContext
 
 if TYPE_CHECKING:
+    from backend.runtime.execution.claim import ClaimedSegment
     from backend.runtime.execution.segment import Segment
+
+_PROMISED_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,8 @@ class _Entry:
 class LocalEngine:
     """Executes segments in this process; `on_free` is called whenever one has ended.
 
-    A lock guards the segments and whether more are accepted. Tasks belong to the loop's thread alone.
+    A lock guards the segments, those promised, and whether more are accepted. Tasks belong to the loop's thread alone.
+    A segment is promised while its run's start is being committed, with which it begins.
     """
 
     def __init__(self, context: SegmentContext, on_free: Callable[[], None]) -> None:
@@ -35,6 +39,9 @@ class LocalEngine:
         self._loop = uvloop.new_event_loop()
         self._lock = threading.Lock()
         self._segments: dict[str, _Entry] = {}
+        self._promised: set[str] = set()
+        self._settled = threading.Condition(self._lock)
+        self._closing = False
         self._closed = False
         self._aborted = asyncio.Event()
         # References to the tasks, because the loop itself holds none.
@@ -48,6 +55,9 @@ class LocalEngine:
     def stop(self, grace_seconds: float) -> None:
         """Accepts no more segments, gives the present ones so long to end, then ends them as orphaned."""
         with self._lock:
+            self._closing = True
+            # What is being committed has begun.
+            self._settled.wait_for(lambda: not self._promised, _PROMISED_SECONDS)
             self._closed = True
         if self._thread.is_alive():
             asyncio.run_coroutine_threadsafe(self._drain(grace_seconds), self._loop).result()
@@ -63,7 +73,7 @@ class LocalEngine:
         Does not wait; from any thread; may be repeated, also after a stop.
         """
         with self._lock:
-            self._closed = True
+            self._closing = self._closed = True
             if not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(self._abort)
 
@@ -83,6 +93,32 @@ class LocalEngine:
             self._entry(segment_id).waiters.append(ended)
         return ended
 
+    def promise(self, segment_id: str) -> bool:
+        """Has a segment from now on that begins with a commit under way; False where none may begin any more."""
+        with self._lock:
+            if not self._closing:
+                self._promised.add(segment_id)
+            return not self._closing
+
+    def keep_promise(self, segment_id: str, claimed: "ClaimedSegment") -> None:
+        """Executes a promised segment, whose begin is durable; where the engine has ended, recovery ends its run."""
+        with self._lock:
+            if self._closed:
+                self._forget(segment_id)
+            else:
+                self._loop.call_soon_threadsafe(self._begin_promised, segment_id, claimed)
+
+    def break_promise(self, segment_id: str) -> None:
+        """Forgets a promised segment, which was not committed."""
+        with self._lock:
+            self._forget(segment_id)
+
+    def call_soon(self, action: Callable[[], None]) -> None:
+        """Calls an action on the loop, unless that has ended; from any thread."""
+        with self._lock:
+            if not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(action)
+
     def cancel(self, segment_id: str) -> None:
         """Ends a segment; see `Engine.cancel`."""
         with self._lock:
@@ -94,7 +130,7 @@ class LocalEngine:
     def executes(self, segment_id: str) -> bool:
         """Returns whether the segment is executed here; see `Engine.executes`."""
         with self._lock:
-            return segment_id in self._segments
+            return segment_id in self._segments or segment_id in self._promised
 
     @property
     def owner(self) -> str:
@@ -105,7 +141,7 @@ class LocalEngine:
     def running(self) -> int:
         """How many segments are executed here; from any thread."""
         with self._lock:
-            return len(self._segments)
+            return len(self._segments) + len(self._promised)
 
     @property
     def generation(self) -> int:
@@ -124,6 +160,19 @@ class LocalEngine:
             entry = self._segments[segment_id] = _Entry(Segment(self._context, segment_id))
             self._loop.call_soon_threadsafe(self._begin, segment_id, entry.segment)
         return entry
+
+    def _begin_promised(self, segment_id: str, claimed: "ClaimedSegment") -> None:
+        from backend.runtime.execution.segment import Segment
+
+        segment = Segment(self._context, segment_id, claimed)
+        with self._lock:
+            self._segments[segment_id] = _Entry(segment)
+            self._begin(segment_id, segment)
+            self._forget(segment_id)
+
+    def _forget(self, segment_id: str) -> None:
+        self._promised.discard(segment_id)
+        self._settled.notify_all()
 
     def _begin(self, segment_id: str, segment: "Segment") -> None:
         task = self._loop.create_task(segment.run(), name=segment_id)

@@ -33,11 +33,12 @@ StepOutcome = Completed | Failed
 
 
 class Segment:
-    """One segment, used on the engine's loop only."""
+    """One segment, used on the engine's loop only; `claimed` where its run's start has claimed it."""
 
-    def __init__(self, context: SegmentContext, segment_id: str) -> None:
+    def __init__(self, context: SegmentContext, segment_id: str, claimed: ClaimedSegment | None = None) -> None:
         self._context = context
         self._segment_id = segment_id
+        self._claimed = claimed
         self._stop = asyncio.Event()
 
     def stop(self) -> None:
@@ -46,17 +47,22 @@ class Segment:
 
     async def run(self) -> None:
         """Executes the segment to its end; an unexpected failure is logged, and ends a run that began as `orphaned`."""
-        if self._stop.is_set():
-            # It stays queued: its run would only be ended.
-            return
+        claimed = self._claimed
+        if claimed is None:
+            if self._stop.is_set():
+                # It stays queued: its run would only be ended.
+                return
+            claimed = await self._claim()
+        if claimed is not None:
+            await _SegmentRun(self._context, self._segment_id, claimed, self._stop).run()
+
+    async def _claim(self) -> ClaimedSegment | None:
         try:
-            claimed = await claim_segment(self._context, self._segment_id)
+            return await claim_segment(self._context, self._segment_id)
         except Exception:  # noqa: BLE001 - logged; other segments go on
             # It stays queued, and the sweeper's launch time-out fails it.
             _LOG.exception("Segment %s could not be claimed", self._segment_id)
-            return
-        if claimed is not None:
-            await _SegmentRun(self._context, self._segment_id, claimed, self._stop).run()
+            return None
 
 
 class _SegmentRun:

@@ -1,6 +1,7 @@
 """Shares step slots, and the memory of steps, fairly between API keys."""
 
 import asyncio
+import threading
 from collections import Counter, deque
 from typing import Final, NamedTuple
 
@@ -20,7 +21,7 @@ class StepSlots:
     A free slot goes to the key that holds the fewest, among equals to the one that waits longest. The request at the
     front stays there until there is memory enough for it: a small request never overtakes a large one.
 
-    Used on the engine's loop only.
+    Used on the engine's loop only, but for `take_now`.
     """
 
     def __init__(self, count: int, memory_mb: int) -> None:
@@ -31,6 +32,7 @@ class StepSlots:
         self._held: Counter[str] = Counter()
         self._waiting: dict[str, deque[_Request]] = {}
         self._front: _Request | None = None
+        self._lock = threading.Lock()
 
     @property
     def in_use(self) -> int:
@@ -43,28 +45,42 @@ class StepSlots:
         `memory_mb` is at most the memory of all slots.
         """
         slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(key, deque()).append(_Request(key, memory_mb, slot))
         # Others may wait behind a request that is cancelled.
         slot.add_done_callback(lambda _: self._grant())
+        with self._lock:
+            self._waiting.setdefault(key, deque()).append(_Request(key, memory_mb, slot))
         self._grant()
         return slot
 
+    def take_now(self, key: str, memory_mb: int) -> bool:
+        """Takes a slot where one is free and nobody waits, to be released on the loop; from any thread."""
+        with self._lock:
+            if self._next() is not None or not self._free or memory_mb > self._free_mb:
+                return False
+            self._hold(key, memory_mb)
+            return True
+
     def release(self, key: str, memory_mb: int) -> None:
         """Releases a slot with the memory that was requested."""
-        self._held[key] -= 1
-        if not self._held[key]:
-            del self._held[key]
-        self._free += 1
-        self._free_mb += memory_mb
+        with self._lock:
+            self._held[key] -= 1
+            if not self._held[key]:
+                del self._held[key]
+            self._free += 1
+            self._free_mb += memory_mb
         self._grant()
 
     def _grant(self) -> None:
-        while self._free and (request := self._next()) is not None and request.memory_mb <= self._free_mb:
-            self._front = None
-            request.slot.set_result(None)
-            self._held[request.key] += 1
-            self._free -= 1
-            self._free_mb -= request.memory_mb
+        with self._lock:
+            while self._free and (request := self._next()) is not None and request.memory_mb <= self._free_mb:
+                self._front = None
+                request.slot.set_result(None)
+                self._hold(request.key, request.memory_mb)
+
+    def _hold(self, key: str, memory_mb: int) -> None:
+        self._held[key] += 1
+        self._free -= 1
+        self._free_mb -= memory_mb
 
     def _next(self) -> _Request | None:
         while (self._front is None or self._front.slot.done()) and self._waiting:

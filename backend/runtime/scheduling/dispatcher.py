@@ -42,6 +42,10 @@ class Dispatcher:
         self.removals.halt()
         self.removing.stop()
 
+    def has_room(self, executed: int) -> bool:
+        """Returns whether a segment more may begin beside those executed, and none waits; see `Launcher.has_room`."""
+        return self._launcher.has_room(executed)
+
     def segment_ended(self) -> None:
         """Hands over a segment that waits for room, if there may be one: most ends would only cost a round."""
         if self._launcher.waits:

@@ -29,6 +29,14 @@ class Launcher:
         self._most = most
         self.waits = True
         """Whether segments may wait for room, so that one that ends lets another begin; from any thread."""
+        self._left = True
+
+    def has_room(self, executed: int) -> bool:
+        """Returns whether one segment more than these may be with the engine, where the last round left none waiting.
+
+        It may overtake what the present round hands over, by the length of that round.
+        """
+        return not self._left and executed < self._most()
 
     def launch(self) -> None:
         """Hands over waiting segments, as far as there is room.
@@ -41,7 +49,7 @@ class Launcher:
         most = self._most()
         waiting = self._database.read(lambda tx: sql.waiting(tx, most))
         if not waiting:
-            self.waits = False
+            self.waits = self._left = False
             return
         taken = self._database.read(sql.taken_by_key)
         total = sum(taken.values())
@@ -60,4 +68,4 @@ class Launcher:
                 self._database.write(lambda tx: sql.hand_over(tx, handed_over, self._clock()), lock_key="launcher")
                 if self._engine.generation != generation:
                     self._database.write(sql.take_back, lock_key="launcher")
-        self.waits = len(handed_over) < len(waiting) or len(waiting) >= most
+        self.waits = self._left = len(handed_over) < len(waiting) or len(waiting) >= most

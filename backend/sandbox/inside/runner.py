@@ -180,25 +180,30 @@ def main(fd: int, packages: dict[str, Any] | None = None) -> NoReturn:
     modules = [] if packages is None else use_packages(packages)
     channel = Channel(fd)
     channel.send(READY)
-    _run(channel, _prepare(fd, modules))
+    failures = _prepare(fd, modules)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
+    provide_library()
+    _run(channel, failures)
 
 
 def run(fd: int, failures: list[str]) -> NoReturn:
     """Runs one request in a fork of a template, in which these modules could not be imported."""
-    _make_random_again()
-    # Those of the template believe that they can seek.
-    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - a descriptor
-    sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - the same
+    _make_own_again()
     channel = Channel(fd)
     channel.send(READY)
     _run(channel, failures)
 
 
-def _make_random_again() -> None:
-    """Gives this process random numbers of its own; the interpreter does so for those of `random` by itself."""
-    numpy = sys.modules.get("numpy.random")
-    if numpy is not None:
-        numpy.seed()
+def _make_own_again() -> None:
+    """Gives this process random numbers and a thread id of its own, also where the interpreter knows of no fork."""
+    for name in ("random", "numpy.random"):
+        module = sys.modules.get(name)
+        if module is not None:
+            module.seed()
+    threading = sys.modules.get("threading")
+    if threading is not None:
+        threading.main_thread()._set_native_id()  # noqa: SLF001 - as the module does after the forks that it knows of
 
 
 def _run(channel: Channel, failures: list[str]) -> NoReturn:
@@ -206,12 +211,18 @@ def _run(channel: Channel, failures: list[str]) -> NoReturn:
     request = channel.receive()
     for failure in failures:
         note(failure)
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
-    provide_library()
     code = code_of(request)
     sys.argv = [code.name]
     _apply_limits(request["limits"])
+    answer(channel, request, code, request["limits"]["outputs"])
+    channel.wait()
+    os._exit(0)
+
+
+def answer(
+    channel: Channel, request: dict[str, Any], code: TextCode | FolderCode, output_limits: dict[str, int]
+) -> None:
+    """Runs the agent of a request, and sends its events, and either its outputs and its result or its failure."""
     limits: dict[str, int] = request["data_limits"]
     budget = EventBudget(limits["event_bytes"], limits["events"], limits["event_data_bytes"])
     events = EventReporter(channel, budget)
@@ -219,15 +230,13 @@ def _run(channel: Channel, failures: list[str]) -> NoReturn:
         value = _finish(code.load()(Context(events, request)))
         result = _encode_result(value, limits["result_bytes"], limits["json_levels"])
         events.close()
-        send_outputs(channel, request["folders"]["outputs"], request["limits"]["outputs"])
+        send_outputs(channel, request["folders"]["outputs"], output_limits)
         _flush()
         channel.send(RESULT, result)
     except BaseException as error:  # noqa: BLE001 - SystemExit of the agent is a failure like any other
         _flush()
         events.close()
         _send_failure(channel, error, code)
-    channel.wait()
-    os._exit(0)
 
 
 def _flush() -> None:

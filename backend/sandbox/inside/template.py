@@ -33,6 +33,7 @@ from backend.confined.restrictions import (
     filter_calls,
     prctl,
 )
+from backend.sandbox.inside.forks import prepare as prepare_forks
 from backend.sandbox.inside.isolation import (
     CLONE_NEWPID,
     SYS_ADMIN,
@@ -41,6 +42,7 @@ from backend.sandbox.inside.isolation import (
     fork_plainly,
     isolate,
     keep_capabilities,
+    reset_signal,
     unmount_below,
     unshare,
     use_capabilities,
@@ -58,6 +60,7 @@ DESCRIPTORS = 3
 PROBE_WORKSPACE_BYTES = 1024 * 1024
 
 _REAP_MILLISECONDS = 1_000
+_INTERRUPT, _KILL, _NO_TIME_LEFT = map(int, (signal.SIGINT, signal.SIGKILL, signal.SIGXCPU))
 
 
 def main(control_fd: int) -> NoReturn:
@@ -126,6 +129,9 @@ def _prepare(control: socket.socket, options: dict[str, Any]) -> None:
     options["failures"] = preload(modules)
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
+    prepare_forks("/step")
+    # What modules registered for a fork takes 0.4 ms, and those of the template need none of it.
+    options["fork_runner"] = os.fork if modules else fork_plainly
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     options["own"] = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     read, write = os.pipe2(os.O_CLOEXEC)
@@ -224,16 +230,16 @@ def _begin(options: dict[str, Any], user: int, workspace_bytes: int, fds: list[i
         isolate(options, user, workspace_bytes)
         # Reset by the change of user. Another process of the step's user can neither trace nor read this one.
         prctl(SET_DUMPABLE, 0)
-        prctl(SET_PDEATHSIG, signal.SIGKILL)
-        step = os.fork()
+        prctl(SET_PDEATHSIG, _KILL)
+        step = options["fork_runner"]()
         if step == 0:
             _start(options, channel, report)
     except BaseException as error:  # noqa: BLE001 - the code of the template must not run in this process
         os.write(2, f"the step could not be isolated: {type(error).__name__}: {error}\n".encode(errors="replace"))
         os._exit(126)
     # The kernel keeps from this process the signals of the step that it has no handler for.
-    for number in (signal.SIGINT, signal.SIGXCPU):
-        signal.signal(number, signal.SIG_DFL)
+    for number in (_INTERRUPT, _NO_TIME_LEFT):
+        reset_signal(number)
     close_all_but({report})
     ended, status = os.wait()
     while ended != step:
@@ -246,7 +252,7 @@ def _start(options: dict[str, Any], channel: int, report: int) -> NoReturn:
     try:
         os.close(report)
         prctl(SET_DUMPABLE, 1)
-        signal.signal(signal.SIGXCPU, signal.SIG_DFL)
+        reset_signal(_NO_TIME_LEFT)
         os.chdir(options["workspace"])
         run(channel, options["failures"])
     except SystemExit:

@@ -122,6 +122,9 @@ class IdleRuntime:
     def asked_first(self, *_: object) -> None:
         """Begins no run."""
 
+    def place_for(self, *_: object) -> None:
+        """Has no room for any."""
+
     def wake(self) -> None:
         self.woken += 1
 

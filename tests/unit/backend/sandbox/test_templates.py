@@ -71,6 +71,32 @@ def test_a_template_that_fails_while_the_sandbox_closes_is_ended() -> None:
     assert started._popen.returncode is not None
 
 
+def test_a_step_knows_its_own_thread_and_process(forking: Steps) -> None:
+    code = """
+        import os, threading
+        def run(context):
+            main = threading.main_thread()
+            return [main.native_id, threading.get_native_id(), os.getpid()]
+    """
+    known, thread, process = forking.run(code)
+    assert known == thread == process
+
+
+def test_a_step_prints_line_by_line_to_its_own_log(forking: Steps) -> None:
+    code = """
+        import os, sys
+        def run(context):
+            print("first", end="\\n")
+            os.write(1, b"second\\n")
+            print("third \\udcff", file=sys.stderr)
+            return [sys.stdout.seekable(), sys.stdout.line_buffering, sys.stdout.fileno(), sys.stderr.fileno()]
+    """
+    answer, log = forking.run_logged(code)
+    assert answer == [False, True, 1, 2]
+    assert log == b"first\nsecond\nthird \\udcff\n"
+    assert forking.run_logged("def run(context): return None") == (None, b"")
+
+
 def test_a_template_that_dies_is_replaced(forking: Steps) -> None:
     first = process_of(serving(forking.sandbox))
     os.kill(first, signal.SIGKILL)

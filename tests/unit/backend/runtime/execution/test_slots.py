@@ -108,3 +108,19 @@ def test_who_gives_up_waiting_for_memory_holds_up_nobody() -> None:
         await asyncio.wait_for(small, 60)
 
     asyncio.run(scene())
+
+
+def test_a_slot_is_taken_at_once_only_where_nobody_waits_and_there_is_memory() -> None:
+    async def scene() -> None:
+        slots = StepSlots(3, 100)
+        assert not slots.take_now("k", 101)
+        assert slots.take_now("k", 60)
+        waiting = slots.request("z", 60)
+        assert not slots.take_now("k", 10)
+        slots.release("k", 60)
+        assert waiting.done()
+        assert slots.take_now("k", 40)
+        assert not slots.take_now("k", 1)
+        assert slots.in_use == 2
+
+    asyncio.run(scene())

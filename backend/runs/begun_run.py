@@ -1,0 +1,30 @@
+"""A new run whose first steps begin in the transaction of its start: what a runtime promises, and what that writes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from backend.runs.new_events import NewEvent
+from backend.storage.tables.segments import StepRow
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What a run's first segment begins with, executed by `owner`: events, and by handle the steps' rows."""
+
+    owner: str
+    events: Sequence[NewEvent]
+    steps: Mapping[str, Mapping[str, Any]]
+
+
+class Place(Protocol):
+    """Room for one new run, which `settle` uses or gives back."""
+
+    def begin(self, run: Mapping[str, Any], segment_id: str, steps: Sequence[StepRow], at: int) -> Begun | None:
+        """Returns what the run begins with, to be written with it; None where it must be queued after all.
+
+        In the transaction that writes the run, which may be repeated with another run.
+        """
+
+    def settle(self, run_id: str | None) -> None:
+        """Executes the run that was committed, None for none; called once, from any thread."""
