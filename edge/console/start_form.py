@@ -2,7 +2,10 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
+
+from edge.console.formatting import json_lines
 
 PREFIX: Final = "p."
 """Before the names of parameters in the form, which has fields of its own."""
@@ -61,6 +64,24 @@ def initial_texts(declared: Sequence[Declared], values: Mapping[str, Any]) -> di
     return {
         each["name"]: _text(each, values[each["name"]]) for each in declared if values.get(each["name"]) is not None
     }
+
+
+def carried_texts(shown: Sequence[Declared], chosen: Sequence[Declared], typed: Mapping[str, str]) -> dict[str, str]:
+    """Returns what was typed as texts of another version's fields, where that has a parameter of the name.
+
+    A text stays as it is where the field is of the same kind, or where it stands for no value.
+    """
+    before = {each["name"]: each for each in shown}
+    texts: dict[str, str] = {}
+    for each in chosen:
+        if (old := before.get(each["name"])) is None:
+            continue
+        text = typed.get(each["name"], "")
+        if _kind(old) != _kind(each) and text.strip():
+            with suppress(ValueError):
+                text = _text(each, json.loads(_json(old, text)))
+        texts[each["name"]] = text
+    return texts
 
 
 def json_of(declared: Sequence[Declared], typed: Mapping[str, str]) -> tuple[str, dict[str, str]]:
@@ -133,7 +154,8 @@ def _field(declared: Declared, value: str, error: str) -> StartField:
     numeric = declared["type"] in _NUMBERS
     return StartField(
         name=declared["name"],
-        kind=_kind(declared),
+        # A line of text would lose the line breaks of a value.
+        kind="area" if _kind(declared) == "text" and "\n" in value else _kind(declared),
         required=bool(declared.get("required")) and declared.get("default") is None,
         value=value,
         help=_help(declared),
@@ -197,5 +219,5 @@ def _text(declared: Declared, value: Any) -> str:
     if _kind(declared) == "choice" or declared["type"] in _NUMBERS:
         return json.dumps(value)
     if declared["type"] == "json":
-        return json.dumps(value, indent=2, ensure_ascii=False)
+        return json_lines(json.dumps(value, ensure_ascii=False))
     return value if isinstance(value, str) else json.dumps(value)

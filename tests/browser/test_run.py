@@ -110,9 +110,10 @@ def test_a_run_is_run_again_with_edited_inputs_compared_and_erased(
     screen.page.on("dialog", lambda dialog: dialog.accept())
     screen.open(f"/runs/{run_id}")
     screen.page.get_by_role("link", name="Run again").click()
+    expect(screen.page).to_have_url(screen.address(f"/workflows/{workflows['Echo']}/start?run={run_id}"))
     screen.page.get_by_label("Text").fill("other words")
     screen.page.get_by_role("button", name="Start the run").click()
-    expect(screen.page.get_by_role("status")).to_have_text("The run is started.")
+    expect(screen.page.get_by_role("status")).to_have_text("The run has started.")
     expect(screen.page.locator("#summary .badge")).to_have_text("completed")
     expect(screen.page.locator("#summary")).to_contain_text("console user:repeating")
 

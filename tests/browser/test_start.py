@@ -1,12 +1,22 @@
 """Starting a run from the form in a real browser."""
 
+import json
+
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import NewPerson
 from tests.support.service import Service
 from workflow_api.v1.audit_pb2 import ListAuditRecordsRequest
+from workflow_api.v1.pii_policy_pb2 import PII_MODE_DETECT
+from workflow_api.v1.runs_pb2 import GetRunRequest
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR
+
+_SEND_TWICE = """async () => {
+  const form = document.querySelector("form.start");
+  const send = () => fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)) });
+  return [(await send()).url, (await send()).url];
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -48,10 +58,63 @@ def test_an_administrator_starts_a_run_from_the_form_and_again_from_its_inputs(
 
     screen.open(f"/workflows/{workflows['Typed']}/start?run={run_id}")
     expect(page.get_by_label("number")).to_have_value("7")
+    expect(page.get_by_role("textbox", name="extra")).to_have_value('{\n  "a": 1\n}')
     expect(page.get_by_label("Labels")).to_have_value("team=north")
     page.get_by_label("number").press("Enter")
     expect(page.get_by_role("status")).to_have_text("The run has started.")
     assert [text for text in screen.complaints if "400" not in text] == []
+
+
+def test_a_run_of_an_earlier_version_is_started_with_the_fields_of_either(
+    console: Service, workflows: dict[str, str], signed_in: NewPerson
+) -> None:
+    manifest = """
+kind: Workflow
+name: Two versions
+status: active
+parameters:
+  - {name: word, type: string}
+  - {name: %s, type: string}
+steps:
+  - {step: echo, agent: echo, environment: standard}
+result: {step: echo}
+pii_policy: {mode: redact, categories: [EMAIL_ADDRESS], stages: [outputs]}
+"""
+    workflow_id = console.admin.apply(manifest % "old", "first.yaml")["Two versions"]
+    caller = console.new_caller()
+    run_id = caller.finished(workflow_id, parameters={"word": "alpha", "old": "beta"})["run_id"]
+    console.admin.apply(manifest % "new", "second.yaml")
+    screen = signed_in("versions", ROLE_ADMINISTRATOR)
+    page = screen.page
+    screen.open(f"/runs/{run_id}")
+    page.get_by_role("link", name="Run again").click()
+    expect(page.get_by_label("old")).to_have_value("beta")
+    expect(page.get_by_label("With the PII policy of that run")).to_be_checked()
+    page.get_by_label("word").fill("gamma")
+    page.get_by_role("button", name="Take version 2, the active one").click()
+    expect(page.get_by_label("word")).to_have_value("gamma")
+    expect(page.get_by_label("new")).to_have_value("")
+    expect(page.get_by_label("old")).to_have_count(0)
+    page.get_by_role("button", name="Take version 1, that of the run").click()
+    expect(page.get_by_label("old")).to_have_value("beta")
+    page.get_by_role("button", name="Start the run").click()
+    expect(page.locator("#summary")).to_contain_text("completed")
+    again = console.admin.runs.GetRun(GetRunRequest(run_id=screen.path.removeprefix("/runs/")))
+    assert (again.summary.version, json.loads(again.parameters)) == (1, {"word": "gamma", "old": "beta"})
+    assert screen.complaints == []
+
+
+def test_a_form_that_is_sent_twice_starts_one_run(
+    console: Service, workflows: dict[str, str], signed_in: NewPerson
+) -> None:
+    run_id = console.new_caller().finished(workflows["Detecting"], parameters={"seconds": 0})["run_id"]
+    screen = signed_in("twice", ROLE_ADMINISTRATOR)
+    screen.open(f"/workflows/{workflows['Detecting']}/start?run={run_id}")
+    first, second = screen.page.evaluate(_SEND_TWICE)
+    assert first == second
+    started = console.admin.runs.GetRun(GetRunRequest(run_id=first.rpartition("/")[2]))
+    assert started.summary.run_id != run_id
+    assert started.pii_policy.mode == PII_MODE_DETECT
 
 
 @pytest.mark.parametrize("width", [360, 1400])

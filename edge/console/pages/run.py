@@ -256,13 +256,14 @@ def _json_texts(run: Run) -> Sequence[tuple[str, str, bool]]:
     texts = (
         ("Parameters", run.parameters),
         ("Copied inputs", run.inputs_manifest),
-        ("PII policy", _policy_text(run.pii_policy) if run.HasField("pii_policy") else ""),
+        ("PII policy", policy_text(run.pii_policy) if run.HasField("pii_policy") else ""),
         ("Redaction manifest", run.pii_redaction),
     )
     return [(name, *_cut(formatting.json_lines(text))) for name, text in texts if text]
 
 
-def _policy_text(policy: PiiPolicy) -> str:
+def policy_text(policy: PiiPolicy) -> str:
+    """Returns a PII policy as the JSON that callers write."""
     return orjson.dumps(_POLICY_OBJECT(policy)).decode()
 
 

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
-from urllib.parse import quote
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from contract.fields import rules_of
 from edge.console import formatting
-from edge.console.start_form import PREFIX, Declared, initial_texts, json_of, start_fields
+from edge.console.earlier_run import ERASED, has_policy, other_texts, other_version, parameter_texts
+from edge.console.pages.run import GONE, missing, path_of, policy_text
+from edge.console.start_form import PREFIX, Declared, carried_texts, json_of, start_fields
 from edge.console.visit import ADMINISTRATORS, Answered, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.runs_pb2 import TRIGGERED_BY_CONSOLE, GetRunRequest, Run, StartRunRequest
@@ -32,71 +33,98 @@ _ABOVE: Final = frozenset(
     }
 )
 """Refusals that the page shows above the form, with what was typed kept."""
+_OF_ANOTHER: Final = "That run is of another workflow."
 _OWN: Final = ("input_text", "client_reference", "labels")
 _FIELDS: Final = StartRunRequest.DESCRIPTOR.fields_by_name
 _LONGEST_TEXT: Final = rules_of(_FIELDS["input_text"]).max_length
 _LONGEST_REFERENCE: Final = rules_of(_FIELDS["client_reference"]).max_length
+_MOST_VERSION_DIGITS: Final = 17
+
+
+class _Form(NamedTuple):
+    """What the form holds.
+
+    Attributes:
+        definition: Of the version that the form is for.
+        texts: Of the fields of parameters, by name.
+        own: Texts of the other fields.
+        run: The earlier run whose inputs filled the form.
+        keeps_policy: Whether the run is started with the PII policy of that run.
+        once: The idempotency key, with which a form that is sent twice starts one run.
+    """
+
+    definition: WorkflowDefinition
+    declared: Sequence[Declared]
+    texts: Mapping[str, str]
+    own: Mapping[str, str]
+    run: Run | None
+    keeps_policy: bool
+    once: str
 
 
 async def show(visit: Visit) -> Answered:
-    """Shows the form, empty or with the inputs of the run that the address names."""
-    definition = await _definition(visit, None)
-    if isinstance(definition, View):
-        return definition
+    """Shows the form, empty or with what the run that the address names was started with."""
+    opened = await _opened(visit, visit.query.get("run", ""), None)
+    if isinstance(opened, View):
+        return opened
+    run, definition = opened
     declared = _declared(definition)
-    texts: dict[str, str] = {}
-    own = dict.fromkeys(_OWN, "")
-    if visit.query.get("run"):
-        run = await _run(visit, visit.query["run"])
-        if run is not None and run.summary.workflow_id == definition.workflow.workflow_id:
-            texts = initial_texts(declared, json.loads(run.parameters or "{}"))
-            labels = "\n".join(f"{name}={value}" for name, value in sorted(run.summary.labels.items()))
-            own = {"input_text": run.input_text, "client_reference": run.summary.client_reference, "labels": labels}
-    return _view(definition, declared, texts, own)
+    if run is None:
+        return _view(_Form(definition, declared, {}, dict.fromkeys(_OWN, ""), None, False, _new_key()))
+    if run.HasField("data_purged_at"):
+        return missing(ERASED)
+    texts = parameter_texts(run, declared)
+    return _view(_Form(definition, declared, texts, other_texts(run), run, has_policy(run), _new_key()))
 
 
 async def start(visit: Visit) -> Answered:
     """Starts a run; what cannot be is shown at its field, with everything that was typed."""
-    version = visit.sent("version")
-    definition = await _definition(visit, int(version) if version.isdecimal() and len(version) < 18 else None)
-    if isinstance(definition, View):
-        return definition
-    declared = _declared(definition)
-    texts = {each["name"]: _typed(visit, PREFIX + each["name"]) for each in declared}
-    own = {name: _typed(visit, name) for name in _OWN}
-    for name, uri in (each.split(" ", 1) for each in visit.form.get("use", ()) if " " in each):
-        if name in texts:
-            texts[name] = uri
+    opened = await _opened(visit, visit.sent("run"), _number(visit.sent("version")))
+    if isinstance(opened, View):
+        return opened
+    form = _sent_form(visit, *opened)
+    if visit.form.get("take"):
+        return await _with_other_version(visit, form)
     if visit.form.get("use") or visit.form.get("browse"):
-        browsed = await _browsed(visit, definition, visit.sent("browse"))
-        return _view(definition, declared, texts, own, browsed=browsed)
-    parameters, wrong = json_of(declared, texts)
-    labels, wrong_labels = _labels(own["labels"])
+        return _view(form, browsed=await _browsed(visit, form.definition, visit.sent("browse")))
+    parameters, wrong = json_of(form.declared, form.texts)
+    labels, wrong_labels = _labels(form.own["labels"])
     problems = {PREFIX + name: problem for name, problem in wrong.items()} | wrong_labels
-    above = ""
-    if not problems:
-        request = StartRunRequest(
-            workflow_id=definition.workflow.workflow_id,
-            version=definition.version,
-            idempotency_key=visit.sent("once") or uuid4().hex,
-            parameters=parameters,
-            input_text=own["input_text"] or None,
-            client_reference=own["client_reference"].strip() or None,
-            labels=labels,
-            triggered_by=TRIGGERED_BY_CONSOLE,
-        )
-        try:
-            started = await visit.services.call("RunsService/StartRun", request)
-        except Refusal as refusal:
-            problems, above = _problems_of(refusal)
-        else:
-            return Redirect(f"/runs/{quote(started.run.summary.run_id, safe='')}", "The run has started.")
-    return _view(definition, declared, texts, own, problems=problems, above=above, status=400)
+    if problems:
+        return _view(form, problems=problems, status=400)
+    request = StartRunRequest(
+        workflow_id=form.definition.workflow.workflow_id,
+        version=form.definition.version,
+        idempotency_key=form.once,
+        parameters=parameters,
+        input_text=form.own["input_text"] or None,
+        client_reference=form.own["client_reference"].strip() or None,
+        labels=labels,
+        triggered_by=TRIGGERED_BY_CONSOLE,
+        pii_policy_override=policy_text(form.run.pii_policy) if form.run and form.keeps_policy else None,
+    )
+    try:
+        started = await visit.services.call("RunsService/StartRun", request)
+    except Refusal as refusal:
+        problems, above = _problems_of(refusal)
+        # A start that is still being decided is sent again as it is; any other is corrected, which takes another key.
+        once = form.once if refusal.retry_after else _new_key()
+        return _view(form._replace(once=once), problems=problems, above=above, status=400)
+    return Redirect(path_of(started.run.summary.run_id), "The run has started.")
+
+
+def _new_key() -> str:
+    return f"console-{uuid4().hex}"
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) <= _MOST_VERSION_DIGITS else None
 
 
 def _typed(visit: Visit, name: str) -> str:
+    """Returns a field as it was typed, for blanks may matter; browsers send line breaks as CR LF."""
     values = visit.form.get(name, ())
-    return values[0] if values else ""
+    return values[0].replace("\r\n", "\n") if values else ""
 
 
 def _declared(definition: WorkflowDefinition) -> Sequence[Declared]:
@@ -104,26 +132,54 @@ def _declared(definition: WorkflowDefinition) -> Sequence[Declared]:
     return declared
 
 
-async def _definition(visit: Visit, version: int | None) -> WorkflowDefinition | View:
-    """Returns the version that the form is for, the active one by default; or the page that says why there is none."""
+def _sent_form(visit: Visit, run: Run | None, definition: WorkflowDefinition) -> _Form:
+    declared = _declared(definition)
+    texts = {each["name"]: _typed(visit, PREFIX + each["name"]) for each in declared}
+    for name, uri in (each.split(" ", 1) for each in visit.form.get("use", ()) if " " in each):
+        if name in texts:
+            texts[name] = uri
+    keeps_policy = run is not None and has_policy(run) and visit.sent("keeps_policy") == "yes"
+    own = {name: _typed(visit, name) for name in _OWN}
+    return _Form(definition, declared, texts, own, run, keeps_policy, visit.sent("once") or _new_key())
+
+
+async def _with_other_version(visit: Visit, form: _Form) -> View:
+    """Returns the form of another version, with what was typed; parameters that only that one has are as in the run."""
+    opened = await _opened(visit, visit.sent("run"), _number(visit.sent("take")))
+    if isinstance(opened, View):
+        return opened
+    run, definition = opened
+    declared = _declared(definition)
+    texts = parameter_texts(run, declared) if run is not None else {}
+    texts |= carried_texts(form.declared, declared, form.texts)
+    return _view(form._replace(definition=definition, declared=declared, texts=texts))
+
+
+async def _opened(visit: Visit, run_id: str, version: int | None) -> tuple[Run | None, WorkflowDefinition] | View:
+    """Returns the earlier run, and the version that the form is for; or the page that says why there is none.
+
+    Without a version it is that of the run, or the active one.
+    """
+    run: Run | None = None
+    if run_id:
+        try:
+            run = await visit.services.call("RunsService/GetRun", GetRunRequest(run_id=run_id))
+        except Refusal as refusal:
+            if refusal.code not in {*GONE, "invalid_request"}:
+                raise
+            return missing(refusal.message)
+    if run is not None and version is None:
+        version = run.summary.version
     request = GetWorkflowDefinitionRequest(workflow=visit.path["workflow_id"], version=version)
     try:
-        answer: WorkflowDefinition = await visit.services.call("WorkflowsService/GetWorkflowDefinition", request)
+        definition: WorkflowDefinition = await visit.services.call("WorkflowsService/GetWorkflowDefinition", request)
     except Refusal as refusal:
         if refusal.code not in _NOT_THERE:
             raise
         return View("workflows/missing.html", {"message": refusal.message}, status=404)
-    return answer
-
-
-async def _run(visit: Visit, run_id: str) -> Run | None:
-    try:
-        run: Run = await visit.services.call("RunsService/GetRun", GetRunRequest(run_id=run_id))
-    except Refusal as refusal:
-        if refusal.code not in {"run_not_found", "invalid_request"}:
-            raise
-        return None
-    return run
+    if run is not None and run.summary.workflow_id != definition.workflow.workflow_id:
+        return missing(_OF_ANOTHER)
+    return run, definition
 
 
 async def _browsed(visit: Visit, definition: WorkflowDefinition, asked: str) -> Mapping[str, Any] | None:
@@ -177,10 +233,7 @@ def _problems_of(refusal: Refusal) -> tuple[dict[str, str], str]:
 
 
 def _view(
-    definition: WorkflowDefinition,
-    declared: Sequence[Declared],
-    texts: Mapping[str, str],
-    own: Mapping[str, str],
+    form: _Form,
     *,
     problems: Mapping[str, str] = {},
     above: str = "",
@@ -188,20 +241,27 @@ def _view(
     status: int = 200,
 ) -> View:
     of_parameters = {name.removeprefix(PREFIX): text for name, text in problems.items() if name.startswith(PREFIX)}
-    fields = start_fields(declared, texts, of_parameters)
+    fields = start_fields(form.declared, form.texts, of_parameters)
     shown = {*of_parameters} & {field.name for field in fields}
     others = [f"{name.removeprefix(PREFIX)} {text}" for name, text in problems.items()]
     known = {PREFIX + name for name in shown} | set(_OWN)
     left = [line for name, line in zip(problems, others, strict=True) if name not in known]
+    workflow, version, run = form.definition.workflow, form.definition.version, form.run
+    # Readiness is known of the active version; of another one the service says it when it is started.
+    reasons = workflow.readiness.reasons if version == workflow.version else ()
     context = {
-        "workflow": definition.workflow,
-        "version": definition.version,
+        "workflow": workflow,
+        "version": version,
+        "reasons": reasons,
+        "run": run,
+        "other_version": other_version(run, version, workflow.version) if run else None,
+        "has_policy": run is not None and has_policy(run),
+        "form": form,
         "fields": fields,
-        "own": own,
+        "own": form.own,
         "problems": {**dict.fromkeys(_OWN, ""), **problems},
         "above": " ".join(filter(None, [above, *left])),
         "browsed": browsed,
-        "once": uuid4().hex,
         "longest_text": _LONGEST_TEXT,
         "longest_reference": _LONGEST_REFERENCE,
         "prefix": PREFIX,

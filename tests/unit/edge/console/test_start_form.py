@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from edge.console.start_form import JsonPlaceError, initial_texts, json_of, read_json, start_fields
+from edge.console.start_form import JsonPlaceError, carried_texts, initial_texts, json_of, read_json, start_fields
 
 DECLARED: list[dict[str, Any]] = [
     {"name": "language", "type": "string", "enum": ["en", "fr"], "default": "en"},
@@ -87,3 +87,30 @@ def test_values_of_a_run_become_the_same_texts_again() -> None:
     texts = initial_texts(DECLARED, values)
     assert "day" not in texts
     assert json.loads(json_of(DECLARED, texts)[0]) == {name: value for name, value in values.items() if value}
+
+
+def test_a_value_with_line_breaks_and_one_of_many_levels_keep_them_in_their_fields() -> None:
+    declared = [{"name": "title", "type": "string"}, {"name": "options", "type": "json"}]
+    deep = json.loads("[" * 400 + "]" * 400)
+    texts = initial_texts(declared, {"title": "a\nb", "options": deep})
+    assert [field.kind for field in start_fields(declared, texts, {})] == ["area", "json"]
+    text, problems = json_of(declared, texts)
+    assert (json.loads(text), problems) == ({"title": "a\nb", "options": deep}, {})
+
+
+def test_what_was_typed_for_one_version_is_shown_in_the_fields_of_another() -> None:
+    shown: list[dict[str, Any]] = [
+        {"name": "language", "type": "string", "enum": ["en", "fr"]},
+        {"name": "share", "type": "number"},
+        {"name": "count", "type": "integer"},
+        {"name": "dropped", "type": "string"},
+    ]
+    chosen: list[dict[str, Any]] = [
+        {"name": "language", "type": "string"},
+        {"name": "share", "type": "number"},
+        {"name": "count", "type": "string"},
+        {"name": "added", "type": "string"},
+    ]
+    typed = {"language": '"fr"', "share": "0.10000000000000000001", "count": "many", "dropped": "x"}
+    assert carried_texts(shown, chosen, typed) == {"language": "fr", "share": typed["share"], "count": "many"}
+    assert carried_texts(chosen, shown, {"language": "fr"})["language"] == '"fr"'

@@ -295,6 +295,14 @@ def test_a_run_names_its_key_with_a_link_for_administrators() -> None:
     assert "/keys/ak_1" not in seen
 
 
+def test_run_again_leads_administrators_to_the_form_with_the_inputs_of_the_run() -> None:
+    link = 'href="/workflows/wf_1/start?run=run_1"'
+    assert link in html(answered(services(), "GET", ONE, HERE))
+    assert link not in html(answered(services(), "GET", ONE, HERE, user=APPROVER), APPROVER)
+    erased = Run(summary=summary(), data_purged_at=Timestamp(seconds=1))
+    assert link not in html(answered(services(erased), "GET", ONE, HERE))
+
+
 def test_the_duration_of_a_running_run_counts_and_of_an_ended_one_stands() -> None:
     started = Timestamp(seconds=1_790_000_010)
     assert "data-elapsed=" in html(answered(services(Run(summary=summary(started_at=started))), "GET", ONE, HERE))

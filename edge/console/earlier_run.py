@@ -1,0 +1,34 @@
+"""What the form that starts a run offers of an earlier run: its inputs, its version and its PII policy."""
+
+import json
+from collections.abc import Sequence
+from typing import Final
+
+from edge.console.start_form import Declared, initial_texts
+from workflow_api.v1.pii_policy_pb2 import PII_MODE_OFF
+from workflow_api.v1.runs_pb2 import Run
+
+ERASED: Final = "The data of this run is erased, so there are no inputs to start it with again."
+
+
+def parameter_texts(run: Run, declared: Sequence[Declared]) -> dict[str, str]:
+    """Returns the texts of fields that stand for the run's parameters."""
+    return initial_texts(declared, json.loads(run.parameters or "{}"))
+
+
+def other_texts(run: Run) -> dict[str, str]:
+    """Returns the texts of the form's own fields; labels are lines `name=value`."""
+    labels = "\n".join(f"{name}={value}" for name, value in sorted(run.summary.labels.items()))
+    return {"input_text": run.input_text, "client_reference": run.summary.client_reference, "labels": labels}
+
+
+def other_version(run: Run, shown: int, active: int) -> tuple[int, str] | None:
+    """Returns the version that the form offers in place of the shown one, and which it is."""
+    if shown != run.summary.version:
+        return run.summary.version, "that of the run"
+    return None if shown == active else (active, "the active one")
+
+
+def has_policy(run: Run) -> bool:
+    """Returns whether personal data was swept or counted in the run."""
+    return run.HasField("pii_policy") and run.pii_policy.mode != PII_MODE_OFF
