@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from itertools import chain
-from typing import Final, Protocol, TypeVar, cast
+from typing import Final, Protocol, TypeAlias, TypeVar, cast
 
 from sqlalchemy import Dialect
 
@@ -13,6 +13,7 @@ from backend.storage.guarded_insert import SingleRoundTrip
 from backend.storage.statements import Arguments, Command, Params, Query, RowT, ScalarQuery
 from telemetry import Family
 
+Item = TypeVar("Item")
 T = TypeVar("T")
 
 # A driver gives the interpreter's lock away for each statement, and waits for a busy event loop to give it back.
@@ -189,6 +190,13 @@ class Tx:
         return actions
 
 
+GroupWork: TypeAlias = Callable[[Tx, Sequence[Item]], Sequence[T]]
+"""Makes changes of one kind in order, one for each item, and returns a result for each.
+
+Where it raises for several items it is run again for each of them by itself.
+"""
+
+
 class Database(Protocol):
     """Interface of a database, as services read and write it."""
 
@@ -237,6 +245,11 @@ class Database(Protocol):
 
         The future cannot be cancelled. Its callbacks must be quick: they hold up the next commit.
         """
+
+    def write_grouped(
+        self, work: GroupWork[Item, T], item: Item, *, lock_key: str | None = None, claim: str | None = None
+    ) -> Future[T]:
+        """As `write_soon` of work on the item, which gets those of other changes by equal work as well where it can."""
 
     def listen(self, listener: Listener) -> None:
         """Calls the listener with what changes announce from now on, in this process and in others.

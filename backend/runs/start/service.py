@@ -4,6 +4,7 @@ A start is parsed (`parsed_start`), compared with its idempotency record (`idemp
 into rows (`new_run`) and written (`sql`).
 """
 
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Final
@@ -11,7 +12,6 @@ from typing import Final
 from backend import metrics
 from backend.audit import sql as audit
 from backend.caller import Caller
-from backend.clock import utc_day
 from backend.deferred import Deferred
 from backend.errors import ApiError
 from backend.runs import messages
@@ -22,8 +22,8 @@ from backend.runs.start import idempotency, sql
 from backend.runs.start.admission import Inputs, StartContext, first_refusal, judge_inputs
 from backend.runs.start.new_run import NewRun, Row, binding, new_run
 from backend.runs.start.optimistic_start import OptimisticStart
-from backend.runs.start.parked_start import add_parked_run
 from backend.runs.start.parsed_start import ParsedStart, parse_start
+from backend.runs.start.start_group import StartGroup
 from backend.services import Services
 from backend.storage.database import ClaimedError, Tx, key_of
 from backend.storage.tables.runs import RunRow
@@ -70,8 +70,8 @@ class Starts:
             return Deferred.done(self._while_being_decided(start))
         if new is not None:
             return Deferred.done(_started(new))
-        change = self._database.write_soon(
-            lambda tx: self._decide(tx, start, inputs, caller), lock_key=key_of(start.key_id), claim=start.claim
+        change = self._database.write_grouped(
+            self._decide_all, (start, inputs, caller), lock_key=key_of(start.key_id), claim=start.claim
         )
         return Deferred(change, lambda change: self._answer(start, change))
 
@@ -108,14 +108,24 @@ class Starts:
         self._runtime.wake()
         return new.run
 
-    def _decide(self, tx: Tx, start: ParsedStart, inputs: Inputs | None, caller: Caller) -> _Decided | ApiError:
+    def _decide_all(
+        self, tx: Tx, starts: Sequence[tuple[ParsedStart, Inputs | None, Caller]]
+    ) -> list[_Decided | ApiError]:
+        """Decides starts one after the other, and writes what they leave."""
+        group = StartGroup(tx)
+        decided = [self._decide(group, *start) for start in starts]
+        group.write()
+        return decided
+
+    def _decide(
+        self, group: StartGroup, start: ParsedStart, inputs: Inputs | None, caller: Caller
+    ) -> _Decided | ApiError:
         """Records a new run, or finds the one that exists.
 
         A refusal is returned, not raised, so that the binding of the idempotency key stays. What people start is
         audited; a run of a key says itself whose it is.
         """
-        day = utc_day(start.at)
-        facts = sql.facts(tx, start.key_id, start.idempotency_key, day)
+        facts = group.facts(start)
         if start.key_id and facts.key_id is None:
             raise ApiError(errors_pb2.ERROR_REASON_UNAUTHORIZED)
         if self._optimistic is not None:
@@ -126,7 +136,7 @@ class Starts:
         replayed = idempotency.replayed_run(facts, start)
         if replayed is not None:
             return _Decided(replayed)
-        terms = self._load_terms(tx, start, facts.resource_revision)
+        terms = self._load_terms(group.tx, start, facts.resource_revision)
         if terms is not None and terms.refusal() is None and (inputs is None or inputs.terms is not terms):
             inputs = judge_inputs(start, terms, self._capabilities.providers)
         refusal = first_refusal(StartContext(start, facts, terms, inputs))
@@ -135,25 +145,23 @@ class Starts:
         exists = facts.fingerprint is not None
         if refusal is not None:
             if not bound:
-                sql.bind(tx, binding(start, None, first_used_at), exists=exists)
+                group.bind(binding(start, None, first_used_at), exists=exists)
             return refusal
         assert inputs is not None
         new = new_run(start, inputs)
-        sql.bind(tx, binding(start, new.run_id, first_used_at), exists=exists)
+        group.bind(binding(start, new.run_id, first_used_at), exists=exists)
+        group.admit(start)
         asked = self._asked_first(new, inputs, start.at)
         if asked is not None:
-            add_parked_run(tx, new, asked, start.at)
+            group.add_parked(new, asked, start.at)
         else:
-            sql.add_run(tx, new.run, new.steps, new.segment)
-            tx.after_commit(self._runtime.wake)
-        if start.key_id:
-            sql.count_start(tx, start.key_id, day, first=facts.runs_started is None)
-        else:
+            group.add_queued(new)
+            group.tx.after_commit(self._runtime.wake)
+        if not start.key_id:
             details = {"workflow_id": start.workflow_id, "version": new.run["version"]}
             audit.record(
-                tx, at=start.at, actor=caller.audit_name, action="run.started", target=new.run_id, details=details
+                group.tx, at=start.at, actor=caller.audit_name, action="run.started", target=new.run_id, details=details
             )
-        tx.after_commit(metrics.RUNS_STARTED.add)
         return _Decided(new.run_id, new.run)
 
     def _asked_first(self, new: NewRun, inputs: Inputs, at: int) -> Asked | None:

@@ -1,6 +1,7 @@
 """SQL of a start: the facts that it is judged by, and the rows that it writes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from sqlalchemy import BindParameter, and_, bindparam, func, insert, literal_column, select, update
@@ -15,6 +16,8 @@ from backend.storage.tables.runs import idempotency_records, runs, status_in
 from backend.storage.tables.segments import segments, steps
 from backend.storage.tables.webhooks import webhooks
 from backend.storage.tables.workflows import resource_revision
+
+Row = Mapping[str, object]
 
 RUN_COLUMNS: Final = tuple(column.name for column in runs.columns)
 SEGMENT_COLUMNS: Final = ("segment_id", "run_id", "ordinal", "state", "created_at", "last_seq")
@@ -47,6 +50,19 @@ class FactsRow(NamedTuple):
     fingerprint: str | None
     run_id: str | None
     first_used_at: int | None
+
+
+@dataclass(slots=True)
+class StartRows:
+    """Rows of starts, by their tables; a segment that has not ended is the outbox of the launcher."""
+
+    records: list[Row] = field(default_factory=list)
+    runs: list[Row] = field(default_factory=list)
+    steps: list[Row] = field(default_factory=list)
+    segments: list[Row] = field(default_factory=list)
+    ended_segments: list[Row] = field(default_factory=list)
+    events: list[Row] = field(default_factory=list)
+    approvals: list[Row] = field(default_factory=list)
 
 
 _KEY: BindParameter[str] = bindparam("of_key_id")
@@ -89,10 +105,10 @@ _ADD_SEGMENT = Command(insert(segments), SEGMENT_COLUMNS)
 _ADD_ENDED_SEGMENT = Command(insert(segments), _ENDED_SEGMENT_COLUMNS)
 _WEBHOOK_OF_KEY = ScalarQuery[str](select(webhooks.c.webhook_id).where(webhooks.c.key_id == _KEY))
 _FIRST_OF_DAY = Command(insert(daily_usage), ["key_id", "day", "runs_started"])
-_ONE_MORE = Command(
+_MORE_OF_DAY = Command(
     update(daily_usage)
     .where(daily_usage.c.key_id == _KEY, daily_usage.c.day == bindparam("of_day"))
-    .values(runs_started=daily_usage.c.runs_started + literal_column("1"))
+    .values(runs_started=daily_usage.c.runs_started + bindparam("more"))
 )
 
 purge_records = Purge(idempotency_records, idempotency_records.c.first_used_at)
@@ -108,11 +124,8 @@ def record(tx: Tx, key_id: str, idempotency_key: str) -> RecordRow | None:
     return tx.first(_FIND_RECORD, of_key_id=key_id, of_idempotency_key=idempotency_key)
 
 
-def bind(tx: Tx, record: Mapping[str, object], *, exists: bool) -> None:
-    """Writes the idempotency record."""
-    if not exists:
-        tx.enqueue(_ADD_RECORD, **record)
-        return
+def bind_again(tx: Tx, record: Mapping[str, object]) -> None:
+    """Changes the idempotency record that exists."""
     tx.enqueue(
         _CHANGE_RECORD,
         of_key_id=record["key_id"],
@@ -121,18 +134,13 @@ def bind(tx: Tx, record: Mapping[str, object], *, exists: bool) -> None:
     )
 
 
-def add_run(
-    tx: Tx,
-    run: Mapping[str, object],
-    step_rows: Iterable[Mapping[str, object]],
-    segment: Mapping[str, object],
-    *,
-    ended: bool = False,
-) -> None:
-    """Writes a run, its steps, and its first segment, which is the outbox of the launcher unless it has ended."""
-    tx.enqueue(_ADD_RUN, **run)
-    tx.many(_ADD_STEP, step_rows)
-    tx.enqueue(_ADD_ENDED_SEGMENT if ended else _ADD_SEGMENT, **segment)
+def add(tx: Tx, rows: StartRows) -> None:
+    """Writes idempotency records, runs, their segments and steps."""
+    tx.many(_ADD_RECORD, rows.records)
+    tx.many(_ADD_RUN, rows.runs)
+    tx.many(_ADD_SEGMENT, rows.segments)
+    tx.many(_ADD_ENDED_SEGMENT, rows.ended_segments)
+    tx.many(_ADD_STEP, rows.steps)
 
 
 def has_webhooks(tx: Tx, key_id: str) -> bool:
@@ -140,9 +148,9 @@ def has_webhooks(tx: Tx, key_id: str) -> bool:
     return tx.exists(_WEBHOOK_OF_KEY, of_key_id=key_id)
 
 
-def count_start(tx: Tx, key_id: str, day: int, *, first: bool) -> None:
-    """Counts one start against the key's quota of that UTC day."""
+def count_starts(tx: Tx, key_id: str, day: int, number: int, *, first: bool) -> None:
+    """Counts starts against the key's quota of that UTC day; `first` says that it has none of that day yet."""
     if first:
-        tx.enqueue(_FIRST_OF_DAY, key_id=key_id, day=day, runs_started=1)
+        tx.enqueue(_FIRST_OF_DAY, key_id=key_id, day=day, runs_started=number)
     else:
-        tx.enqueue(_ONE_MORE, of_key_id=key_id, of_day=day)
+        tx.enqueue(_MORE_OF_DAY, of_key_id=key_id, of_day=day, more=number)
