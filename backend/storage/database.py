@@ -17,7 +17,7 @@ Item = TypeVar("Item")
 T = TypeVar("T")
 
 # A driver gives the interpreter's lock away for each statement, and waits for a busy event loop to give it back.
-_ROWS_AT_ONCE: Final = 50
+_ROWS_AT_ONCE: Final = (64, 16, 4)
 
 
 class DatabaseUnavailableError(Exception):
@@ -161,17 +161,20 @@ class Tx:
     def many(self, command: Command, rows: Iterable[Params]) -> None:
         """Runs a change as `enqueue`, once for each set of parameters."""
         text, arguments = command.bind_many(self._dialect, rows)
-        if len(arguments) >= _ROWS_AT_ONCE:
-            arguments = self._insert_together(command.text_of_rows(text, _ROWS_AT_ONCE), arguments)
-        if arguments:
-            self._connection.cursor().executemany(text, arguments)
+        self._run_for_each(command, text, arguments)
 
-    def _insert_together(self, text: str, arguments: list[Arguments]) -> list[Arguments]:
-        """Inserts as many rows as fill whole statements, and returns the arguments of the others."""
-        whole = len(arguments) - len(arguments) % _ROWS_AT_ONCE if text else 0
-        for start in range(0, whole, _ROWS_AT_ONCE):
-            self._connection.execute(text, tuple(chain.from_iterable(arguments[start : start + _ROWS_AT_ONCE])))
-        return arguments[whole:]
+    def insert(self, command: Command, rows: Sequence[Arguments]) -> None:
+        """As `many` with the insert of whole rows, which are tuples of all columns of the table in order."""
+        self._run_for_each(command, command.text(self._dialect), rows)
+
+    def _run_for_each(self, command: Command, text: str, arguments: Sequence[Arguments]) -> None:
+        done = 0
+        for rows in _ROWS_AT_ONCE:
+            while done + rows <= len(arguments) and (together := command.text_of_rows(text, rows)):
+                self._connection.execute(together, tuple(chain.from_iterable(arguments[done : done + rows])))
+                done += rows
+        if done < len(arguments):
+            self._connection.cursor().executemany(text, arguments[done:])
 
     def after_commit(self, action: Callable[[], None]) -> None:
         """Registers an action to call once this change is durable; it must be quick and must not raise."""

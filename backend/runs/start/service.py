@@ -20,14 +20,13 @@ from backend.runs.run_lookup import find_run
 from backend.runs.runtime_port import Runtime
 from backend.runs.start import idempotency, sql
 from backend.runs.start.admission import Inputs, StartContext, first_refusal, judge_inputs
-from backend.runs.start.new_run import NewRun, Row, binding, new_run
+from backend.runs.start.new_run import NewRun, binding, new_run
 from backend.runs.start.optimistic_start import OptimisticStart
 from backend.runs.start.parsed_start import ParsedStart, parse_start
 from backend.runs.start.start_group import StartGroup
 from backend.services import Services
 from backend.storage.database import ClaimedError, Tx, key_of
 from backend.storage.tables.runs import RunRow
-from backend.storage.tables.segments import StepRow
 from backend.workflows.parameters import judged_quickly
 from backend.workflows.terms import WorkflowTerms
 from backend.workflows.terms_cache import cached_terms, load_terms
@@ -41,7 +40,7 @@ class _Decided:
     """The run that a start leads to; `new` is its row where this start recorded it."""
 
     run_id: str
-    new: Row | None = None
+    new: RunRow | None = None
 
 
 class Starts:
@@ -100,7 +99,7 @@ class Starts:
             return None
         return judge_inputs(start, terms, self._capabilities.providers)
 
-    def _start_optimistically(self, start: ParsedStart, inputs: Inputs | None) -> Row | None:
+    def _start_optimistically(self, start: ParsedStart, inputs: Inputs | None) -> RunRow | None:
         new = None if self._optimistic is None or inputs is None else self._optimistic.start(start, inputs)
         if new is None:
             return None
@@ -158,7 +157,7 @@ class Starts:
             group.add_queued(new)
             group.tx.after_commit(self._runtime.wake)
         if not start.key_id:
-            details = {"workflow_id": start.workflow_id, "version": new.run["version"]}
+            details = {"workflow_id": start.workflow_id, "version": new.run.version}
             audit.record(
                 group.tx, at=start.at, actor=caller.audit_name, action="run.started", target=new.run_id, details=details
             )
@@ -166,11 +165,10 @@ class Starts:
 
     def _asked_first(self, new: NewRun, inputs: Inputs, at: int) -> Asked | None:
         """Returns what the run asks for, where it can be parked at once."""
-        if new.run["pii_redaction"] is not None:
+        if new.run.pii_redaction is not None:
             return None
         assert isinstance(inputs.parameters, dict)
-        steps = [StepRow(**row) for row in new.steps]
-        return self._runtime.asked_first(inputs.terms, new.segment["segment_id"], steps, inputs.parameters, at)
+        return self._runtime.asked_first(inputs.terms, new.segment["segment_id"], new.steps, inputs.parameters, at)
 
     def _load_terms(self, tx: Tx, start: ParsedStart, revision: int | None = None) -> WorkflowTerms | None:
         return load_terms(self._cache, tx, self._capabilities, start.workflow_id, start.version, revision=revision)
@@ -196,5 +194,5 @@ class Starts:
         return runs_pb2.StartRunResponse(run=messages.detail(row), replayed=True)
 
 
-def _started(new: Row) -> runs_pb2.StartRunResponse:
-    return runs_pb2.StartRunResponse(run=messages.detail(RunRow(**new)))
+def _started(new: RunRow) -> runs_pb2.StartRunResponse:
+    return runs_pb2.StartRunResponse(run=messages.detail(new))

@@ -12,7 +12,7 @@ from backend.storage.purging import Purge
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.deployment import deployments
 from backend.storage.tables.keys import api_keys, daily_usage
-from backend.storage.tables.runs import idempotency_records, runs, status_in
+from backend.storage.tables.runs import RunRow, idempotency_records, runs, status_in
 from backend.storage.tables.segments import segments, steps
 from backend.storage.tables.webhooks import webhooks
 from backend.storage.tables.workflows import resource_revision
@@ -57,7 +57,7 @@ class StartRows:
     """Rows of starts, by their tables; a segment that has not ended is the outbox of the launcher."""
 
     records: list[Row] = field(default_factory=list)
-    runs: list[Row] = field(default_factory=list)
+    runs: list[RunRow] = field(default_factory=list)
     steps: list[Row] = field(default_factory=list)
     segments: list[Row] = field(default_factory=list)
     ended_segments: list[Row] = field(default_factory=list)
@@ -137,7 +137,7 @@ def bind_again(tx: Tx, record: Mapping[str, object]) -> None:
 def add(tx: Tx, rows: StartRows) -> None:
     """Writes idempotency records, runs, their segments and steps."""
     tx.many(_ADD_RECORD, rows.records)
-    tx.many(_ADD_RUN, rows.runs)
+    tx.insert(_ADD_RUN, rows.runs)
     tx.many(_ADD_SEGMENT, rows.segments)
     tx.many(_ADD_ENDED_SEGMENT, rows.ended_segments)
     tx.many(_ADD_STEP, rows.steps)

@@ -65,7 +65,7 @@ class StartGroup:
     def add_queued(self, new: NewRun) -> None:
         """Adds a run whose first segment is the outbox of the launcher."""
         self._rows.runs.append(new.run)
-        self._rows.steps += new.steps
+        self._rows.steps += [step._asdict() for step in new.steps]
         self._rows.segments.append(new.segment)
 
     def add_parked(self, new: NewRun, asked: Asked, at: int) -> None:
@@ -78,9 +78,9 @@ class StartGroup:
         segment_id = new.segment["segment_id"]
         rows = self._rows
         rows.runs.append(
-            new.run | {"status": RunStatus.WAITING, "started_at": at, "approvals_pending": len(asked.approvals)}
+            new.run._replace(status=RunStatus.WAITING, started_at=at, approvals_pending=len(asked.approvals))
         )
-        rows.steps += [asked.steps.get(row["step"], row) for row in new.steps]
+        rows.steps += [asked.steps.get(step.step) or step._asdict() for step in new.steps]
         rows.ended_segments.append(
             new.segment
             | {
@@ -93,7 +93,7 @@ class StartGroup:
         )
         rows.events += event_rows(segment_id, 1, at, events)
         rows.approvals += asked.approvals
-        self._parked.append((new.run_id, new.run["key_id"], at))
+        self._parked.append((new.run_id, new.run.key_id, at))
 
     def write(self) -> None:
         """Writes all rows."""

@@ -10,7 +10,7 @@ from sqlalchemy import Dialect
 from backend import metrics
 from backend.storage.database import ClaimedError, OutcomeUnknownError, Tx
 from backend.storage.dialects.postgresql.connection import Connection, Cursor
-from backend.storage.statements import Command, Params, Query, RowT
+from backend.storage.statements import Arguments, Command, Params, Query, RowT
 
 Bound = tuple[str, Sequence[object] | None]
 """The text of a statement and its arguments."""
@@ -36,9 +36,8 @@ class PipelinedTx(Tx):
         """Keeps a change for the next round trip."""
         self._waiting.append(command.bind(self._dialect, params))
 
-    def many(self, command: Command, rows: Iterable[Params]) -> None:
-        """Keeps a change, once for each set of parameters, for the next round trip."""
-        text, arguments = command.bind_many(self._dialect, rows)
+    def _run_for_each(self, command: Command, text: str, arguments: Sequence[Arguments]) -> None:  # noqa: ARG002 - the base's
+        """Keeps a change, once for each set of arguments, for the next round trip."""
         self._waiting += [(text, values) for values in arguments]
 
     def each(self, query: Query[RowT], rows: Iterable[Params]) -> list[list[RowT]]:
