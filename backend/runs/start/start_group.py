@@ -31,22 +31,27 @@ class StartGroup:
         self.tx = tx
         self._admitted: Counter[str] = Counter()
         self._counted: Counter[tuple[str, int]] = Counter()
-        self._uncounted_days: set[tuple[str, int]] = set()
+        self._found: dict[tuple[str, int], FactsRow] = {}
         self._rows = sql.StartRows()
         self._parked: list[tuple[str, str, int]] = []
 
     def facts(self, start: ParsedStart) -> FactsRow:
-        """Returns what the start depends on, with what the group has admitted before it."""
-        day = utc_day(start.at)
-        facts = sql.facts(self.tx, start.key_id, start.idempotency_key, day)
-        if facts.runs_started is None:
-            self._uncounted_days.add((start.key_id, day))
-        admitted = self._admitted[start.key_id]
-        if not admitted:
-            return facts
-        counted = self._counted[start.key_id, day]
-        return facts._replace(
-            active_runs=facts.active_runs + admitted, runs_started=(facts.runs_started or 0) + counted
+        """Returns what the start depends on, with what the group has admitted before it.
+
+        Of several starts of a key, all but its idempotency record is read once.
+        """
+        key_id, day = start.key_id, utc_day(start.at)
+        found = self._found.get((key_id, day))
+        if found is None:
+            found = self._found[key_id, day] = sql.facts(self.tx, key_id, start.idempotency_key, day)
+            return found._replace(active_runs=found.active_runs + self._admitted[key_id])
+        record = sql.record(self.tx, key_id, start.idempotency_key)
+        return found._replace(
+            active_runs=found.active_runs + self._admitted[key_id],
+            runs_started=(found.runs_started or 0) + self._counted[key_id, day],
+            fingerprint=record.fingerprint if record else None,
+            run_id=record.run_id if record else None,
+            first_used_at=record.first_used_at if record else None,
         )
 
     def bind(self, record: Row, *, exists: bool) -> None:
@@ -102,7 +107,7 @@ class StartGroup:
         lifecycle_sql.add_events(tx, rows.events)
         parking_sql.add_approvals(tx, rows.approvals)
         for (key_id, day), number in self._counted.items():
-            sql.count_starts(tx, key_id, day, number, first=(key_id, day) in self._uncounted_days)
+            sql.count_starts(tx, key_id, day, number, first=self._found[key_id, day].runs_started is None)
         has_webhooks = {key_id: sql.has_webhooks(tx, key_id) for key_id in {key_id for _, key_id, _ in self._parked}}
         for run_id, key_id, at in self._parked:
             tx.announce(run_id)
