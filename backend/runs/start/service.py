@@ -111,7 +111,7 @@ class Starts:
         self, tx: Tx, starts: Sequence[tuple[ParsedStart, Inputs | None, Caller]]
     ) -> list[_Decided | ApiError]:
         """Decides starts one after the other, and writes what they leave."""
-        group = StartGroup(tx)
+        group = StartGroup(tx, [start for start, _, _ in starts])
         decided = [self._decide(group, *start) for start in starts]
         group.write()
         return decided

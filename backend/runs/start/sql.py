@@ -1,10 +1,11 @@
 """SQL of a start: the facts that it is judged by, and the rows that it writes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, cycle
 from typing import Final, NamedTuple
 
-from sqlalchemy import BindParameter, and_, bindparam, func, insert, literal_column, select, update
+from sqlalchemy import BindParameter, and_, bindparam, func, insert, literal_column, or_, select, update
 
 from backend.run_status import IN_FLIGHT
 from backend.storage.database import Tx
@@ -27,6 +28,16 @@ _ENDED_SEGMENT_COLUMNS: Final = (*SEGMENT_COLUMNS, "owner", "started_at", "ended
 class RecordRow(NamedTuple):
     """What an idempotency key is bound to."""
 
+    fingerprint: str
+    run_id: str | None
+    first_used_at: int
+
+
+class KeyedRecordRow(NamedTuple):
+    """An idempotency key, and what it is bound to."""
+
+    key_id: str
+    idempotency_key: str
     fingerprint: str
     run_id: str | None
     first_used_at: int
@@ -91,6 +102,22 @@ FACTS: Final = (
 )
 _FACTS = Query(FactsRow, FACTS)
 _FIND_RECORD = Query(RecordRow, select_row(RecordRow, idempotency_records).where(_OF_RECORD))
+_PAIRS: Final = [(f"key_id_{number}", f"idempotency_key_{number}") for number in range(16)]
+_PAIR_NAMES: Final = tuple(chain.from_iterable(_PAIRS))
+_FIND_RECORDS = Query(
+    KeyedRecordRow,
+    select_row(KeyedRecordRow, idempotency_records).where(
+        or_(
+            *(
+                and_(
+                    idempotency_records.c.key_id == bindparam(key_id),
+                    idempotency_records.c.idempotency_key == bindparam(idempotency_key),
+                )
+                for key_id, idempotency_key in _PAIRS
+            )
+        )
+    ),
+)
 _ADD_RECORD = Command(insert(idempotency_records), [column.name for column in idempotency_records.columns])
 _CHANGE_RECORD = Command(
     update(idempotency_records)
@@ -122,6 +149,17 @@ def facts(tx: Tx, key_id: str, idempotency_key: str, day: int) -> FactsRow:
 def record(tx: Tx, key_id: str, idempotency_key: str) -> RecordRow | None:
     """Returns the idempotency record, or None."""
     return tx.first(_FIND_RECORD, of_key_id=key_id, of_idempotency_key=idempotency_key)
+
+
+def records(tx: Tx, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], KeyedRecordRow]:
+    """Returns the idempotency records that there are, by API key and idempotency key, several with one statement."""
+    found = {}
+    for first in range(0, len(keys), len(_PAIRS)):
+        some = keys[first : first + len(_PAIRS)]
+        values = chain(chain.from_iterable(some), cycle(some[-1]))
+        for row in tx.all(_FIND_RECORDS, **dict(zip(_PAIR_NAMES, values, strict=False))):
+            found[row.key_id, row.idempotency_key] = row
+    return found
 
 
 def bind_again(tx: Tx, record: Mapping[str, object]) -> None:

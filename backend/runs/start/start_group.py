@@ -6,6 +6,7 @@ all. (`python -m benchmarks`: POST start.)
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 
 from backend import metrics
@@ -27,8 +28,11 @@ from backend.webhooks.outbox_sql import add_messages
 class StartGroup:
     """What the starts of a transaction leave to those after them, and the rows that they write at its end."""
 
-    def __init__(self, tx: Tx) -> None:
+    def __init__(self, tx: Tx, starts: Sequence[ParsedStart]) -> None:
         self.tx = tx
+        # One that is alone finds its record with the other facts.
+        several = [(start.key_id, start.idempotency_key) for start in starts] if len(starts) > 1 else []
+        self._records = sql.records(tx, several)
         self._admitted: Counter[str] = Counter()
         self._counted: Counter[tuple[str, int]] = Counter()
         self._found: dict[tuple[str, int], FactsRow] = {}
@@ -38,14 +42,14 @@ class StartGroup:
     def facts(self, start: ParsedStart) -> FactsRow:
         """Returns what the start depends on, with what the group has admitted before it.
 
-        Of several starts of a key, all but its idempotency record is read once.
+        Of several starts of a key, all but the idempotency records is read once.
         """
         key_id, day = start.key_id, utc_day(start.at)
         found = self._found.get((key_id, day))
         if found is None:
             found = self._found[key_id, day] = sql.facts(self.tx, key_id, start.idempotency_key, day)
             return found._replace(active_runs=found.active_runs + self._admitted[key_id])
-        record = sql.record(self.tx, key_id, start.idempotency_key)
+        record = self._records.get((key_id, start.idempotency_key))
         return found._replace(
             active_runs=found.active_runs + self._admitted[key_id],
             runs_started=(found.runs_started or 0) + self._counted[key_id, day],

@@ -216,3 +216,22 @@ def test_of_starts_that_one_transaction_decides_each_sees_those_before_it(world:
     assert world.count("runs", f"key_id = '{key}'") == 3
     assert world.count("idempotency_records", f"key_id = '{key}'") == 5
     assert world.count("daily_usage", f"key_id = '{key}' AND runs_started = 3") == 1
+
+
+def test_of_starts_that_one_transaction_decides_each_is_compared_with_its_own_record(world: World) -> None:
+    key = world.new_key(max_concurrent_runs=50)
+    bound = {number: world.started(idempotency_key=f"k{number}", key=key) for number in (0, 17, 18)}
+    workflow_id = world.workflows["Plain"]
+    requests = [runs_pb2.StartRunRequest(workflow_id=workflow_id, idempotency_key=f"k{number}") for number in range(20)]
+    requests[18].client_reference = "another body"
+    starts = [(parse_start(request, key, world.clock()), None, Caller(key, "edge", "")) for request in requests]
+    decided = world.services.database.write(
+        lambda tx: world.servicer._starts._decide_all(tx, starts), lock_key=key_of(key)
+    )
+    conflict = decided[18]
+    assert isinstance(conflict, ApiError)
+    assert conflict.reason == errors_pb2.ERROR_REASON_IDEMPOTENCY_CONFLICT
+    found = {number: one.run_id for number, one in enumerate(decided) if not isinstance(one, ApiError)}
+    assert (found[0], found[17]) == (bound[0], bound[17])
+    assert len(set(found.values())) == 19
+    assert world.count("runs", f"key_id = '{key}'") == 20
