@@ -393,7 +393,7 @@ def test_a_key_shown_to_its_caller_is_never_older_than_its_last_change(
 
     def count(key_id: str, *, first: bool) -> None:
         day = utc_day(clock())
-        services.database.write(lambda tx: start_sql.count_start(tx, key_id, day, first=first))
+        services.database.write(lambda tx: start_sql.count_starts(tx, key_id, day, 1, first=first))
 
     assert (seen(one), seen(other)) == (("one", 0), ("other", 0))
     keys("UpdateKey", keys_pb2.UpdateKeyRequest(key_id=one, name="renamed"))
