@@ -1,4 +1,4 @@
-"""The style sheet, the script and the icon, each at an address that changes with its content."""
+"""Style sheets, scripts and icons, each at an address that changes with its content."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -9,7 +9,8 @@ from aiohttp import web
 
 from edge.console.headers import IMMUTABLE
 
-ROUTE: Final = "/static/{version}/{name}"
+STATIC: Final = "/static/"
+ROUTE: Final = STATIC + "{version}/{name}"
 
 _MEDIA_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
