@@ -63,7 +63,7 @@ class Console:
         self._headers = common_headers(https=settings.https)
         self._files = StaticFiles()
         self._sessions = Sessions(settings)
-        self._responses = Responses(Rendering(self._files), self._sessions, self._pages)
+        self._responses = Responses(Rendering(self._files, settings.api_url), self._sessions, self._pages)
         self._account = Account(settings, self._sessions, self._responses)
         self._preferences = Preferences(settings, self._sessions, self._responses)
         self._streams = EventStreams(settings)

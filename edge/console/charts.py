@@ -42,6 +42,19 @@ def bar_chart(bars: Sequence[Bar], kinds: Sequence[str], title: str) -> Markup:
     ).format(width, height, title, inside)
 
 
+def spark_line(counts: Sequence[int], title: str) -> Markup:
+    """Returns small bars without axes, as tall as the highest of them allows; `title` says what they show."""
+    most = max(counts, default=0) or 1
+    bars = Markup("").join(
+        Markup('<rect x="{}" y="{:.1f}" width="2.4" height="{:.1f}"/>').format(place * 3, 16 - tall, tall)
+        for place, count in enumerate(counts)
+        if (tall := 16 * count / most)
+    )
+    return Markup('<svg class="spark" viewBox="0 0 {} 16" role="img" aria-label="{}">{}</svg>').format(
+        max(1, len(counts)) * 3, title, bars
+    )
+
+
 def scale_top(most: int) -> int:
     """Returns the end of the scale: the first of 1, 2, 5, 10, 20, 50 … that is not below the highest bar."""
     step = 1

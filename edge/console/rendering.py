@@ -21,7 +21,7 @@ _ROW_TAG: Final = re.compile(r"<(tr|td|th)\b")
 class Rendering:
     """The template environment of the console."""
 
-    def __init__(self, files: StaticFiles) -> None:
+    def __init__(self, files: StaticFiles, api_url: str = "") -> None:
         self.environment = jinja2.Environment(
             loader=jinja2.PackageLoader("edge.console"),
             autoescape=True,
@@ -32,7 +32,7 @@ class Rendering:
         )
         self.environment.filters |= {"time": time_of, "number": number, "labelled": labelled}
         self.environment.tests["containing"] = _contains
-        self.environment.globals["static"] = files.url_of
+        self.environment.globals |= {"static": files.url_of, "api_url": api_url}
 
     def page(self, template: str, context: Mapping[str, Any]) -> str:
         """Returns the page that a template renders from a context."""
@@ -45,11 +45,13 @@ def _contains(text: str, part: str) -> bool:
 
 
 @jinja2.pass_context
-def time_of(context: Context, time: int | Timestamp | datetime | None, *, exact: bool = False) -> Markup | str:
+def time_of(
+    context: Context, time: int | Timestamp | datetime | None, *, exact: bool = False, countdown: bool = False
+) -> Markup | str:
     """Returns a `<time>` element in the zone of the page's context; integers are milliseconds since the epoch.
 
     The script replaces its text by the time until now, such as "3 minutes ago", unless it has to stay exact; the exact
-    one is its tooltip. None and 0 mean no time, and give a dash.
+    one is its tooltip. A countdown shows hours, minutes and seconds. None and 0 mean no time, and give a dash.
     """
     if isinstance(time, datetime):
         time = round(time.timestamp() * 1000)
@@ -59,7 +61,8 @@ def time_of(context: Context, time: int | Timestamp | datetime | None, *, exact:
         return _NOTHING
     shown = text_in(context.get("zone", UTC), time)
     tooltip = "" if exact else Markup(' title="{}"').format(shown)
-    return Markup('<time datetime="{}"{}>{}</time>').format(machine_text(time), tooltip, shown)
+    kind = Markup(" data-countdown") if countdown else ""
+    return Markup('<time datetime="{}"{}{}>{}</time>').format(machine_text(time), tooltip, kind, shown)
 
 
 def number(value: float | None) -> str:

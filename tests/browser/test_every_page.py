@@ -36,10 +36,12 @@ def paths(console: Service) -> list[str]:
     approval = caller.get(f"/runs/{waiting}/approvals").json()["items"][0]["approval_id"]
     caller.get("/runs/nothing")
     key = f"/keys/{caller.key_id}"
+    asked = f"route=POST+/workflows/%7Bworkflow_id%7D/runs&address=10.0.0.1&workflow_id={workflows['Echo']}"
     return [
+        f"{key}/try?{asked}",
         *("/", "/approvals", "/runs", "/workflows", "/keys", "/usage", "/deployment", "/people", "/audit"),
         *("/preferences", "/password", "/search", "/search?q=echo", "/search?q=nothing-of-this-name", "/nothing"),
-        *("/keys/new", key, f"{key}/usage", f"{key}/webhooks", "/runs?client_reference=none"),
+        *("/keys/new", key, f"{key}/usage", f"{key}/webhooks", f"{key}/rotate", "/runs?client_reference=none"),
         *(f"/runs/{failed}", f"/runs/{done['run_id']}", f"/runs/{waiting}", "/runs/run_nothing"),
         *(f"/approvals/{approval}", f"/workflows/{workflows['Two gates']}"),
     ]

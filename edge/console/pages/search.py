@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from contract.fields import rules_of
 from edge.console.formatting import Badge, run_badge, workflow_badge
-from edge.console.key_details import state_of
+from edge.console.key_details import matches, state_of
 from edge.console.pages.workflows import every_workflow
 from edge.console.paging import all_items
 from edge.console.times import now_ms
@@ -107,17 +107,12 @@ async def _keys(visit: Visit, asked: str) -> Sequence[Found]:
     return [
         Found(_path("keys", each.key.key_id), each.key.name, each.key.key_id, Badge(*state_of(each, now)))
         for each in records
-        if matches_key(each, asked)
+        if matches(each, asked)
     ][:_SHOWN]
 
 
 def _path(folder: str, identifier: str) -> str:
     return f"/{folder}/{quote(identifier, safe='')}"
-
-
-def matches_key(record: KeyRecord, asked: str) -> bool:
-    """Returns whether a key's name, id or description holds a text in lower case."""
-    return any(asked in text.lower() for text in (record.key.name, record.key.key_id, record.description))
 
 
 PAGES: Final[tuple[Page, ...]] = (Page("GET", "/search", ALL_ROLES, show),)

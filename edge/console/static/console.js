@@ -1,6 +1,7 @@
 // Script of the console. Without it everything works except live updates, confirmations, Copy and relative times.
 //
-// <time datetime title>    a time with a tooltip: shows how long ago it was, or how long until it comes.
+// <time datetime title>    a time with a tooltip: shows how long ago it was, or how long until it comes; with
+//                          data-countdown what is left, to the second.
 // data-zone-of="id"        on a hidden element with a button: offers the zone of this device for the select with that id.
 // data-confirm="question"  on a button: a confirmation before its form is sent.
 // data-copy="id"           on a hidden button: shows it, and copies the text of the element with that id.
@@ -60,10 +61,16 @@ function untilThen(then) {
   return Math.abs(seconds) < 5 ? "now" : words.format(Math.trunc(seconds / length), unit);
 }
 
+// What is left, as 23:59:12.
+function countedDown(then) {
+  const left = Math.max(0, Math.floor((Date.parse(then) - Date.now()) / 1000));
+  return [left / 3600, (left / 60) % 60, left % 60].map((part) => String(Math.floor(part)).padStart(2, "0")).join(":");
+}
+
 function showAges(within) {
   for (const time of within.querySelectorAll("time[title]")) {
     time.dataset.exact = time.title;
-    const text = untilThen(time.dateTime);
+    const text = "countdown" in time.dataset ? countedDown(time.dateTime) : untilThen(time.dateTime);
     if (time.textContent !== text) time.textContent = text;
   }
 }
@@ -88,7 +95,7 @@ document.addEventListener("fresh", (event) => {
 offerCopies(document);
 showAges(document);
 offerZone();
-setInterval(() => showAges(document), 10000);
+setInterval(() => showAges(document), document.querySelector("[data-countdown]") ? 1000 : 10000);
 
 const PAUSE = 1000;
 const RETRY = 5000;
