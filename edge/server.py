@@ -148,9 +148,10 @@ class Edge:
         key_id = call.key_id
         if key_id:
             answer.lines = self._window_of(call).header_lines
+        seconds = perf_counter() - began - call.waited
         if reason or key_id:
-            self._record(call, answer.status, reason)
-        metrics.count(request.method, call.template, answer.status, reason, perf_counter() - began - call.waited)
+            self._record(call, answer.status, reason, seconds)
+        metrics.count(request.method, call.template, answer.status, reason, seconds)
         return answer
 
     def _window_of(self, call: Call) -> Window:
@@ -161,7 +162,7 @@ class Edge:
             window = window and window.after((now_ms - call.now_ms) / 1000)
         return window or self._deps.limiter.usage(call.key_id, call.key.rate_limit, now_ms)
 
-    def _record(self, call: Call, status: int, reason: str) -> None:
+    def _record(self, call: Call, status: int, reason: str, seconds: float) -> None:
         """Records the usage of a call with a key, or of a refusal before that; liveness is not recorded."""
         record = UsageRecord(
             key_id=call.key_id,
@@ -171,6 +172,7 @@ class Edge:
             address=plain_address(call.address),
             reason=reason,
             request_id=call.request.request_id,
+            duration_us=int(seconds * 1_000_000),
         )
         set_milliseconds(record.at, call.now_ms)
         self._usage.record(record)

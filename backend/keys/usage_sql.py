@@ -91,6 +91,7 @@ def keep(tx: Tx, batch_id: str, records: Sequence[usage_pb2.UsageRecord]) -> Non
                 "address": record.address,
                 "reason": record.reason,
                 "request_id": record.request_id,
+                "duration_us": record.duration_us if record.HasField("duration_us") else None,
             }
         )
         hours[at - at % HOUR_MS, key_id, method, route, status] += 1

@@ -25,7 +25,7 @@ from edge.console.services import ChannelServices
 from edge.console.sessions import NewServices, Sessions, Visitor
 from edge.console.settings import ConsoleSettings
 from edge.console.static_files import ROUTE, STATIC, StaticFiles
-from edge.console.visit import EventStream, Page, Redirect, Services, View, Visit
+from edge.console.visit import Download, EventStream, Page, Redirect, Services, View, Visit
 from edge.errors import Refusal
 from edge.http.request_id import request_id_from
 from telemetry import Family
@@ -161,6 +161,8 @@ class Console:
             return await self._streams.send(request, visitor.secret, result.events, session_lasts)
         if isinstance(result, Redirect):
             return self._responses.redirect(visitor, result)
+        if isinstance(result, Download):
+            return self._responses.download(result)
         return self._responses.view(request, visitor, result)
 
     async def _session_lasts(self, request: web.Request, visitor: Visitor, services: NewServices) -> bool:

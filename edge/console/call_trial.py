@@ -33,6 +33,9 @@ _CLOSED: Final[Mapping[str, str]] = {
 }
 
 
+_START: Final = "/workflow_api.v1.RunsService/StartRun"
+
+
 class Verdict(NamedTuple):
     """The answer to one question: what was asked, whether it passed, and why not."""
 
@@ -50,6 +53,11 @@ def routes() -> RouteTable:
 def route_choices() -> list[tuple[str, str]]:
     """Returns every route as a choice, such as `GET /runs/{run_id}`."""
     return [(text, text) for text in (f"{each.method} {each.template.removeprefix(BASE)}" for each in routes().routes)]
+
+
+def is_start(method: str, path: str) -> bool:
+    """Returns whether a call starts a run."""
+    return routes().match(method, path).route.rpc == _START
 
 
 async def verdicts(record: KeyRecord, deployment: Deployment, call: TriedCall) -> list[Verdict]:

@@ -80,7 +80,16 @@ class EventStream:
     events: AsyncIterator[tuple[str, str]]
 
 
-Answered = View | Redirect | EventStream
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A file of text that the browser saves under a name."""
+
+    name: str
+    media_type: str
+    text: str
+
+
+Answered = View | Redirect | EventStream | Download
 
 
 class Page(NamedTuple):

@@ -38,7 +38,7 @@ def paths(console: Service) -> list[str]:
     key = f"/keys/{caller.key_id}"
     asked = f"route=POST+/workflows/%7Bworkflow_id%7D/runs&address=10.0.0.1&workflow_id={workflows['Echo']}"
     return [
-        f"{key}/try?{asked}",
+        *(f"{key}/try?{asked}", "/usage?by=route", f"{key}/usage?by=status&from=2026-09-24&to=2026-09-25"),
         *("/", "/approvals", "/runs", "/workflows", "/keys", "/usage", "/deployment", "/people", "/audit"),
         *("/preferences", "/password", "/search", "/search?q=echo", "/search?q=nothing-of-this-name", "/nothing"),
         *("/keys/new", key, f"{key}/usage", f"{key}/webhooks", f"{key}/rotate", "/runs?client_reference=none"),

@@ -135,7 +135,7 @@ CREATE TABLE usage_records (
 	status INTEGER NOT NULL, 
 	address TEXT NOT NULL, 
 	reason TEXT NOT NULL, 
-	request_id TEXT NOT NULL, 
+	request_id TEXT NOT NULL, duration_us BIGINT, 
 	CONSTRAINT pk_usage_records PRIMARY KEY (batch_id, position)
 );
 CREATE INDEX ix_usage_records_at ON usage_records (at);
@@ -452,4 +452,4 @@ CREATE INDEX ix_webhook_deliveries_occurred_at ON webhook_deliveries (occurred_a
 CREATE INDEX ix_webhook_deliveries_run_id ON webhook_deliveries (run_id);
 CREATE INDEX ix_webhook_deliveries_due ON webhook_deliveries (webhook_id, due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX ix_webhook_deliveries_pending ON webhook_deliveries (webhook_id, run_id, ordinal) WHERE state = 'pending';
-INSERT INTO alembic_version (version_num) VALUES ('0013');
+INSERT INTO alembic_version (version_num) VALUES ('0014');

@@ -5,7 +5,7 @@ from typing import Final
 from urllib.parse import quote
 
 from edge.admission.trial import TriedCall
-from edge.console.call_trial import Verdict, route_choices, verdicts
+from edge.console.call_trial import Verdict, is_start, route_choices, verdicts
 from edge.console.key_details import key_details
 from edge.console.pages.workflows import every_workflow
 from edge.console.times import now_ms
@@ -34,7 +34,7 @@ async def show(visit: Visit) -> Answered:
         deployment = await visit.services.call("DeploymentService/GetDeployment", GetDeploymentRequest())
         found = await verdicts(record, deployment, TriedCall(method, path, asked["address"], at_ms))
         if asked["workflow_id"] and found[-1].passed:
-            found.append(await _workflow(visit, asked["workflow_id"]))
+            found.append(await _workflow(visit, asked["workflow_id"], starts=is_start(method, path)))
     shown = {
         "key": key_details(record, now),
         "asked": {**asked, "at": asked["at"] or datetime.fromtimestamp(now / 1000, UTC).strftime(_FORM)},
@@ -55,15 +55,15 @@ def _time(text: str, now: int) -> tuple[int, str]:
     return now if at is None else round(at.timestamp() * 1000), ""
 
 
-async def _workflow(visit: Visit, workflow_id: str) -> Verdict:
-    """Returns whether the service gives the key access to a workflow, as it would at the call."""
+async def _workflow(visit: Visit, workflow_id: str, *, starts: bool) -> Verdict:
+    """Returns whether the service gives the key access to a workflow, and for a start whether it is ready."""
     request = GetWorkflowForKeyRequest(workflow_id=workflow_id, key_id=visit.path["key_id"])
-    asks = "May the key use the workflow, and can it start?"
+    asks = "May the key start the workflow, and is it ready?" if starts else "May the key use the workflow?"
     try:
         workflow = await visit.services.call("WorkflowsService/GetWorkflowForKey", request)
     except Refusal as refusal:
         return Verdict(asks, False, refusal.message)
-    reasons = " ".join(workflow.readiness.reasons)
+    reasons = " ".join(workflow.readiness.reasons) if starts else ""
     return Verdict(asks, not reasons, reasons)
 
 

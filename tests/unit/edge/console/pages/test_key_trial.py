@@ -9,6 +9,7 @@ from tests.unit.edge.console.recorded_services import KEY_ID, RecordedServices, 
 from tests.unit.edge.console.rendered import page_of
 from workflow_api.v1.deployment_pb2 import Deployment
 from workflow_api.v1.keys_pb2 import AllowedHours
+from workflow_api.v1.options_pb2 import SCOPE_RUNS_CREATE
 from workflow_api.v1.workflows_pb2 import WORKFLOW_STATUS_ACTIVE, Readiness, Workflow
 
 MORNING = {
@@ -52,7 +53,11 @@ def test_the_workflow_is_asked_of_the_service_in_place_of_the_key() -> None:
     page = page_of(view(MORNING, workflow=Refusal("workflow_not_found", "There is no workflow <i>.")))
     assert "There is no workflow &lt;i&gt;." in page
     unready = Workflow(workflow_id="wf_1", readiness=Readiness(reasons=["The step a has no agent."]))
-    page = page_of(view(MORNING, workflow=unready))
+    assert "Yes, it would pass" in page_of(view(MORNING, workflow=unready))
+    record = key_record()
+    record.key.scopes.append(SCOPE_RUNS_CREATE)
+    start = {**MORNING, "route": "POST /workflows/{workflow_id}/runs"}
+    page = page_of(view(start, key=record, workflow=unready))
     assert "No, it would be refused" in page
     assert "The step a has no agent." in page
 
