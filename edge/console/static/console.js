@@ -52,12 +52,14 @@ function offerCopies(within) {
   for (const button of within.querySelectorAll("[data-copy]")) button.hidden = false;
 }
 
-const UNITS = [["year", 31557600], ["month", 2629800], ["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
+// Each unit with its seconds, and from how many seconds on it is used: 89 days say more than two months.
+const UNITS = [["year", 31557600, 63115200], ["month", 2629800, 8640000], ["day", 86400, 86400], ["hour", 3600, 3600],
+  ["minute", 60, 60], ["second", 1, 1]];
 const words = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
 
 function untilThen(then) {
   const seconds = (Date.parse(then) - Date.now()) / 1000;
-  const [unit, length] = UNITS.find(([, length]) => Math.abs(seconds) >= length) ?? UNITS.at(-1);
+  const [unit, length] = UNITS.find(([, , least]) => Math.abs(seconds) >= least) ?? UNITS.at(-1);
   return Math.abs(seconds) < 5 ? "now" : words.format(Math.trunc(seconds / length), unit);
 }
 
