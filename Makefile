@@ -11,7 +11,10 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock"
 SECONDS ?= 600
-PYTEST = $(BIN)/pytest -n 3 --dist loadfile $(if $(CI),--no-skips)
+OPTIONS = $(if $(CI),--no-skips)
+# In CI, on machines that others use as well, a test that fails beside others gets one more try alone, and is named.
+AGAIN = --last-failed --last-failed-no-failures none --exitfirst --verbose
+pytest = $(BIN)/pytest -n 3 --dist loadfile $(OPTIONS) $(1) $(if $(CI),|| $(BIN)/pytest $(OPTIONS) $(AGAIN) $(1))
 STORES = $(addprefix tests/services/,deployment keys outputs runs users webhooks workflows)
 CODE := $(wildcard backend contract edge telemetry deploy workflow_api_agent workflow_api_testing generated examples scripts tests benchmarks)
 # The client runs on an older Python than the service.
@@ -32,14 +35,14 @@ run: $(RUN) ## Start the whole service with example workflows, and print how to 
 	@exec $(BIN)/workflow-api serve --demo $(ARGS)
 
 test: $(DEV) $(if $(ARGS),$(GENERATOR)) ## Run the tests that are not marked long, within six minutes on two cores
-	$(PYTEST) $(or $(ARGS),-m "not long")
+	$(call pytest,$(or $(ARGS),-m "not long"))
 
 test-long: $(DEV) $(GENERATOR) ## Run all others: many processes, browsers, campaigns, and the stores on PostgreSQL
-	$(PYTEST) $(or $(ARGS),-m long)
-	$(if $(ARGS),,$(PYTEST) --database postgresql $(STORES))
+	$(call pytest,$(or $(ARGS),-m long))
+	$(if $(ARGS),,$(call pytest,--database postgresql $(STORES)))
 
 test-postgresql: $(DEV) $(GENERATOR) ## Run the tests that store data on PostgreSQL instead of the embedded database
-	$(PYTEST) --database postgresql $(or $(ARGS),tests/services tests/contract)
+	$(call pytest,--database postgresql $(or $(ARGS),tests/services tests/contract))
 
 lint: lint-python lint-protos lint-breaking lint-generated ## Run the static checks
 

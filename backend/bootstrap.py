@@ -27,6 +27,8 @@ from backend.logs.service import Logs
 from backend.logs.servicer import LogsServicer
 from backend.models.catalog import Models
 from backend.outputs.servicer import OutputsServicer
+from backend.previews.service import Previews
+from backend.previews.servicer import PreviewsServicer
 from backend.pure_reads import KnownAnswers
 from backend.redaction.process.redactor import Redactor
 from backend.reviews.service import Reviews
@@ -36,6 +38,8 @@ from backend.rpc.interceptors import Handler, handlers_of
 from backend.rpc.many_reads import ManyReads
 from backend.run_changes import RunChanges
 from backend.runs import retention as runs_retention
+from backend.runs.days import RunDays
+from backend.runs.lists_servicer import RunListsServicer
 from backend.runs.servicer import RunsServicer
 from backend.runtime.bootstrap import (
     new_executor,
@@ -74,7 +78,9 @@ from workflow_api.v1 import (
     keys_pb2,
     logs_pb2,
     outputs_pb2,
+    previews_pb2,
     reviews_pb2,
+    run_lists_pb2,
     runs_pb2,
     sessions_pb2,
     usage_pb2,
@@ -192,6 +198,8 @@ class Backend:
         self._runtime = _runtime(settings, parts, open_sandbox)
         self._logs = Logs(services, objects)
         self._reviews = Reviews(services, objects, parts.redactor, settings.data / "reviews")
+        self._previews = Previews(services, objects, parts.redactor, settings.data / "previews")
+        self._run_days = RunDays(services)
         self._deliverer = Deliverer(services.database, services.clock, settings.webhooks)
         self._identities = settings.identities
         self._server: GrpcServer | None = None
@@ -210,9 +218,11 @@ class Backend:
             (workflows_pb2.DESCRIPTOR, WorkflowsServicer(services, parts.graphs, parts.packages)),
             (environments_pb2.DESCRIPTOR, EnvironmentsServicer(services)),
             (runs_pb2.DESCRIPTOR, RunsServicer(services, self._runtime, self._run_changes)),
+            (run_lists_pb2.DESCRIPTOR, RunListsServicer(services, self._run_days)),
             (reviews_pb2.DESCRIPTOR, ReviewsServicer(self._reviews)),
             (logs_pb2.DESCRIPTOR, LogsServicer(self._logs)),
             (outputs_pb2.DESCRIPTOR, OutputsServicer(services, objects)),
+            (previews_pb2.DESCRIPTOR, PreviewsServicer(self._previews)),
             (users_pb2.DESCRIPTOR, UsersServicer(services, passwords, settings.users_limit)),
             (sessions_pb2.DESCRIPTOR, SessionsServicer(services, passwords)),
             (webhooks_pb2.DESCRIPTOR, WebhooksServicer(services, settings.webhooks)),
@@ -257,6 +267,8 @@ class Backend:
         if self._server is not None:
             self._server.stop(grace_seconds, self._end_streams)
         self._reviews.close()
+        self._previews.close()
+        self._run_days.close()
         self._runtime.stop()
         self._deliverer.stop()
         self._parts.close()

@@ -55,7 +55,11 @@ class Paging:
         if self.limit is None or len(rows) <= self.limit:
             return rows, None
         shown = rows[: self.limit]
-        return shown, self._cursors.issue(self._list, self._key_id, position(shown[-1]))
+        return shown, self.token_after(position(shown[-1]))
+
+    def token_after(self, position: Sequence[str | int]) -> str:
+        """Returns the token of a page that begins after a position."""
+        return self._cursors.issue(self._list, self._key_id, position)
 
     def page_of(self, rows: Sequence[Row], position: Callable[[Row], Position]) -> tuple[Sequence[Row], str | None]:
         """Returns the same as `cut` from a list that was read whole and is in the order of its positions."""

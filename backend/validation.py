@@ -4,8 +4,9 @@ The edge reports the same to a JSON caller before it calls; here the bounds hold
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -48,7 +49,18 @@ class _Field(NamedTuple):
     repeated: bool
     violations: tuple[Violation, ...]
     checks: tuple[Check, ...]
-    nested: tuple["_Field", ...]
+    nested: "_Plan"
+
+
+class _Plan(NamedTuple):
+    """The checks of a message: all, and those without its texts of which no more is asked than that they hold no NUL.
+
+    These texts are looked at together, which takes a quarter of the time in a batch of usage records.
+    """
+
+    fields: tuple[_Field, ...]
+    fields_but_texts: tuple[_Field, ...]
+    texts: Callable[[Any], Iterable[str]]
 
 
 def validate(request: Message) -> None:
@@ -65,7 +77,8 @@ def validate(request: Message) -> None:
             raise ApiError(reason, message, problems=problems)
 
 
-def _check(message: Message, fields: tuple[_Field, ...], prefix: str, found: Found) -> None:
+def _check(message: Message, plan: _Plan, prefix: str, found: Found) -> None:
+    fields = plan.fields if "\0" in "".join(plan.texts(message)) else plan.fields_but_texts
     for name, spelling, reason, required, has_presence, repeated, violations, checks, nested in fields:
         value = getattr(message, name)
         if not (message.HasField(name) if has_presence else value):
@@ -79,27 +92,46 @@ def _check(message: Message, fields: tuple[_Field, ...], prefix: str, found: Fou
         for check in checks:
             for each in check(value):
                 found.setdefault(reason, []).append((prefix + spelling, each))
-        if nested:
+        if nested.fields:
             for part in value if repeated else (value,):
                 _check(part, nested, f"{prefix}{spelling}.", found)
 
 
 @cache
-def _plan(descriptor: Descriptor) -> tuple[_Field, ...]:
+def _plan(descriptor: Descriptor) -> _Plan:
     plan = []
+    texts = []
     for field in descriptor.fields:
         rules = rules_of(field)
         violations, checks = tuple(_violations(field, rules)), tuple(_checks(rules))
         message = field.message_type
-        nested = () if message is None or message.GetOptions().map_entry else _plan(message)
-        if violations or checks or nested or rules.required:
+        nested = _NOTHING if message is None or message.GetOptions().map_entry else _plan(message)
+        if violations or checks or nested.fields or rules.required:
             spelling = rules.header or json_name(field, rules)
             reason = rules.violation or ERROR_REASON_INVALID_REQUEST
             repeated, presence = field.is_repeated, field.has_presence
             plan.append(
                 _Field(field.name, spelling, reason, rules.required, presence, repeated, violations, checks, nested)
             )
-    return tuple(plan)
+            if _is_unbounded_text(field, rules):
+                texts.append(field.name)
+    return _Plan(tuple(plan), tuple(each for each in plan if each.name not in texts), _texts_of(texts))
+
+
+_NOTHING: Final = _Plan((), (), lambda _: ())
+
+
+def _is_unbounded_text(field: FieldDescriptor, rules: FieldRules) -> bool:
+    if field.type != FieldDescriptor.TYPE_STRING or field.is_repeated or rules.required or rules.raw_json:
+        return False
+    return not (rules.HasField("max_length") or rules.min_length or rules.pattern or rules.HasField("max_bytes"))
+
+
+def _texts_of(names: Sequence[str]) -> Callable[[Any], Iterable[str]]:
+    """Returns what reads the fields of these names."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda message: [getattr(message, name) for name in names]
 
 
 def _violations(field: FieldDescriptor, rules: FieldRules) -> Iterator[Violation]:

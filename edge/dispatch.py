@@ -1,8 +1,7 @@
 """Dispatch of admitted calls: decode, call the service, encode."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from types import MappingProxyType
-from typing import Any, Final, cast
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
 
 from google.protobuf.message import Message
 
@@ -10,21 +9,19 @@ from contract import metadata as metadata_names
 from contract.versions import API_VERSION
 from edge.admission.call import Call
 from edge.admission.keyring import Keyring
+from edge.answers import Answers
 from edge.channel import Channel, Metadata
 from edge.errors import Refusal
 from edge.http.conditional_headers import take_conditions, take_tags
 from edge.http.response import Answer
 from edge.http.streaming import open_download
-from edge.routes import BASE, Route
 from edge.settings import EdgeSettings
 from edge.waiting.event_stream import open_event_stream, wants_stream
 from edge.waiting.follower import RunChangesFollower
 from edge.waiting.waits import Waits
 from workflow_api.v1.deployment_pb2 import Health
 from workflow_api.v1.outputs_pb2 import GetOutputContentRequest, GetOutputsZipRequest
-from workflow_api.v1.runs_pb2 import GetRunRequest, ListRunEventsRequest, Run, StartRunResponse
-
-Encode = Callable[[Message], bytes]
+from workflow_api.v1.runs_pb2 import GetRunRequest, ListRunEventsRequest
 
 _HEALTH: Final = "/workflow_api.v1.DeploymentService/GetHealth"
 
@@ -39,6 +36,7 @@ class Dispatcher:
         self._keyring = keyring
         self._follower = follower
         self._waits = Waits(follower)
+        self._answers = Answers()
         self._settings = settings
 
     async def dispatch(self, call: Call) -> Answer:
@@ -59,34 +57,35 @@ class Dispatcher:
         elif isinstance(message, GetRunRequest):
             take_tags(request, message)
             if message.wait.seconds:
-                return self._finished(route, await self._waits.run(call, message, self._reading(route.rpc, metadata)))
+                return self._answers.of(route, await self._waits.run(call, message, self._reading(route.rpc, metadata)))
         elif isinstance(message, ListRunEventsRequest):
             if wants_stream(request):
                 return await open_event_stream(call, message, self._reading(route.rpc, metadata), self._follower)
             if message.wait.seconds:
                 read = self._reading(route.rpc, metadata)
-                return self._finished(route, await self._waits.events(call, message, read))
+                return self._answers.of(route, await self._waits.events(call, message, read))
         if route.streaming:
             return await open_download(self._channel.stream(route.rpc, message, metadata, seconds))
+        known = self._channel.known(route.rpc, message, metadata)
+        if known is not None:
+            return self._answers.again(route, known)
         try:
             answer = await self._channel.unary(route.rpc, message, metadata, seconds)
         except Refusal as refusal:
             if route.rpc != _HEALTH or refusal.status < 500:
                 raise
             answer = self._last_known_health()
-        return self._finished(route, answer)
-
-    @staticmethod
-    def _finished(route: Route, answer: Message) -> Answer:
-        assert route.response_codec is not None
-        finish = _FINISH.get(route.rpc)
-        if finish:
-            return finish(answer, route.response_codec.encode)
-        return Answer(route.success_status, route.response_codec.encode(answer))
+        return self._answers.of(route, answer)
 
     def _reading(self, rpc: str, metadata: Metadata) -> Callable[[Message], Awaitable[Any]]:
         """Returns what reads again and again for one call."""
-        return lambda request: self._channel.unary(rpc, request, metadata, self._settings.backend_seconds)
+        channel, seconds = self._channel, self._settings.backend_seconds
+
+        async def read(request: Message) -> Message:
+            known = channel.known(rpc, request, metadata)
+            return await channel.unary(rpc, request, metadata, seconds) if known is None else known
+
+        return read
 
     def _last_known_health(self) -> Health:
         """Returns the health according to the last mirror, because liveness must not depend on the backend."""
@@ -96,25 +95,3 @@ class Dispatcher:
             deployment_id=self._keyring.deployment_id,
             api_version=API_VERSION,
         )
-
-
-def _started(answer: Message, encode: Encode) -> Answer:
-    """A first start names its run's address; a replay says that it is one (contract 12.1, 12.7)."""
-    started = cast("StartRunResponse", answer)
-    body = encode(started)
-    if started.replayed:
-        return Answer(200, body, headers=[("Idempotency-Replayed", "true")])
-    return Answer(201, body, headers=[("Location", f"{BASE}/runs/{started.run.summary.run_id}")])
-
-
-def _run(answer: Message, encode: Encode) -> Answer:
-    """A run carries its entity tag; a caller that has this state gets the tag alone (contract 14.15)."""
-    run = cast("Run", answer)
-    # A backend of an earlier release has none.
-    tag = [("ETag", f'"{run.etag}"')] if run.etag else []
-    return Answer(304, headers=tag) if run.not_modified else Answer(200, encode(run), headers=tag)
-
-
-_FINISH: Final[Mapping[str, Callable[[Message, Encode], Answer]]] = MappingProxyType(
-    {"/workflow_api.v1.RunsService/StartRun": _started, "/workflow_api.v1.RunsService/GetRun": _run}
-)

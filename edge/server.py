@@ -7,7 +7,6 @@ from time import perf_counter, time
 from typing import Final
 
 from contract.addresses import plain_address
-from contract.times import set_milliseconds
 from edge import metrics
 from edge.admission.call import AdmissionDeps, Call
 from edge.admission.checks import PreflightAnswered, admit
@@ -31,7 +30,6 @@ from edge.shared_memory.share import Share
 from edge.usage import UsageRecorder
 from edge.waiting.follower import RunChangesFollower
 from telemetry import Family
-from workflow_api.v1.usage_pb2 import UsageRecord
 
 _UNDER_BASE: Final = BASE + "/"
 
@@ -164,18 +162,18 @@ class Edge:
 
     def _record(self, call: Call, status: int, reason: str, seconds: float) -> None:
         """Records the usage of a call with a key, or of a refusal before that; liveness is not recorded."""
-        record = UsageRecord(
-            key_id=call.key_id,
-            method=call.request.method,
-            route=call.template.removeprefix(BASE),
-            status=status,
-            address=plain_address(call.address),
-            reason=reason,
-            request_id=call.request.request_id,
-            duration_us=int(seconds * 1_000_000),
-        )
-        set_milliseconds(record.at, call.now_ms)
-        self._usage.record(record)
+        request = call.request
+        record = self._usage.new_record(call.now_ms, call.key_id)
+        if record is None:
+            return
+        record.method = request.method
+        record.route = call.template.removeprefix(BASE)
+        record.status = status
+        record.address = plain_address(call.address)
+        record.request_id = request.request_id
+        record.duration_us = int(seconds * 1_000_000)
+        if reason:
+            record.reason = reason
 
 
 def _counted_without_key(share: Share) -> int:

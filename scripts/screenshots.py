@@ -66,7 +66,7 @@ def demonstration(folder: Path) -> Iterator[Demonstration]:
     """Starts the demonstration with its data in a folder, and stops it at the end."""
     ports = [word for name in ("http", "grpc", "console") for word in (f"--{name}", "127.0.0.1:0")]
     with (folder / "stderr.log").open("w") as log:
-        serve = [COMMAND, "serve", "--demo", "--json", "--data", folder / "data", *ports]
+        serve = [str(COMMAND), "serve", "--demo", "--json", "--data", str(folder / "data"), *ports]
         process = subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=log, text=True)
         try:
             assert process.stdout is not None

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Final
 
 from sqlalchemy import and_, bindparam, insert, literal_column, or_, select, tuple_, update
@@ -14,7 +15,8 @@ from backend.storage.tables.keys import UsageHourRow, UsageRow, usage_hours, usa
 from contract.times import milliseconds_of
 from workflow_api.v1 import usage_pb2
 
-_INSERT = Command(insert(usage_records), [column.name for column in usage_records.columns])
+_INSERT = Command(insert(usage_records), UsageRow._fields)
+_KEY_OF: Final = itemgetter(UsageRow._fields.index("key_id"))
 _BATCH_KNOWN = ScalarQuery[str](
     select(usage_records.c.batch_id).where(usage_records.c.batch_id == bindparam("batch_id")).limit(literal_column("1"))
 )
@@ -74,28 +76,17 @@ def keep(tx: Tx, batch_id: str, records: Sequence[usage_pb2.UsageRecord]) -> Non
     tx.uncounted = True
     if tx.exists(_BATCH_KNOWN, batch_id=batch_id):
         return
-    rows: list[dict[str, object]] = []
+    rows: list[tuple[str | int | None, ...]] = []
     hours: Counter[tuple[int, str, str, str, int]] = Counter()
     for position, record in enumerate(records):
         at, key_id, method, route = milliseconds_of(record.at), record.key_id, record.method, record.route
-        status = record.status
-        rows.append(
-            {
-                "batch_id": batch_id,
-                "position": position,
-                "at": at,
-                "key_id": key_id,
-                "method": method,
-                "route": route,
-                "status": status,
-                "address": record.address,
-                "reason": record.reason,
-                "request_id": record.request_id,
-                "duration_us": record.duration_us if record.HasField("duration_us") else None,
-            }
-        )
+        status, address, reason, request_id = record.status, record.address, record.reason, record.request_id
+        took = record.duration_us if record.HasField("duration_us") else None
+        rows.append((batch_id, position, at, key_id, method, route, status, address, reason, request_id, took))
         hours[at - at % HOUR_MS, key_id, method, route, status] += 1
-    tx.many(_INSERT, rows)
+    # Rows of a key follow one another in its index, too, which takes a third less time.
+    rows.sort(key=_KEY_OF)
+    tx.insert(_INSERT, rows)
     for values, calls in hours.items():
         of_hour = dict(zip(_COUNTED, values, strict=True))
         if not tx.run(_MORE, more=calls, **{f"of_{name}": value for name, value in of_hour.items()}):

@@ -3,16 +3,17 @@
 import logging
 import shutil
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 from backend.approval_state import ApprovalState
+from backend.clock import MAX_MS
 from backend.paging import Paging
 from backend.redaction.process.redactor import RedactionError, Redactor
 from backend.reviews import sql
 from backend.reviews.material import make_material
+from backend.reviews.preparations import Preparations
 from backend.runs import erase_sql, messages
 from backend.runs.approvals import no_such_approval
 from backend.runs.run_lookup import find_logged
@@ -25,12 +26,8 @@ from workflow_api.v1 import reviews_pb2
 
 _LOG = logging.getLogger(__name__)
 
-_THREADS: Final = 2
-# After that the caller is told to ask again.
-_WAIT_SECONDS: Final = 3.0
-_MOST_WAITING: Final = 2
-"""Each holds one of the few threads that calls of the public API need too; whoever comes beside them asks again."""
 _SIZE_BYTES: Final = 8
+_MOST_GATES: Final = 200
 _STATES: Final = {
     name.removeprefix("APPROVAL_STATE_").lower(): number for name, number in reviews_pb2.ApprovalState.items()
 }
@@ -44,11 +41,8 @@ class Reviews:
         self._objects = objects
         self._redactor = redactor
         self._folder = folder
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="review")
-        self._lock = threading.Lock()
-        self._making: dict[str, Future[reviews_pb2.ReviewMaterial]] = {}
+        self._preparations = Preparations[reviews_pb2.ReviewMaterial]("review")
         self._halt = threading.Event()
-        self._waiting = threading.Semaphore(_MOST_WAITING)
         # An earlier process may have died while it swept, and nothing unswept may stay on this disk.
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -83,23 +77,42 @@ class Reviews:
 
         rows = self._services.database.snapshot(work)
         shown, token = paging.page_of(rows, lambda row: (row.decided_at, row.approval_id))
+        return reviews_pb2.ListDecisionsResponse(items=[_decision(row) for row in shown], next_page_token=token)
+
+    def all_decisions(self, request: reviews_pb2.ListAllDecisionsRequest) -> reviews_pb2.ListAllDecisionsResponse:
+        """Returns the decisions of all runs, newest first; raises ApiError as `Paging`."""
+        paging = Paging(self._services.cursors, request)
+        decided_at, approval_id = paging.after or (MAX_MS, "")
+        rows = self._services.database.read(
+            lambda tx: sql.all_decisions(tx, int(decided_at), str(approval_id), paging.rows_to_read)
+        )
+        shown, token = paging.cut(rows, lambda row: (row.decided_at, row.approval_id))
         items = [
-            reviews_pb2.Decision(
-                approval_id=row.approval_id,
-                step=row.step,
-                title=row.title,
-                state=_STATES[row.state],
-                decided_at=to_timestamp(row.decided_at),
-                decided_by=row.decided_by,
+            reviews_pb2.RunDecision(
+                decision=_decision(row),
+                run_id=row.run_id,
+                workflow_id=row.workflow_id,
+                workflow_name=row.workflow_name,
+                comment=row.comment,
+                requested_at=to_timestamp(row.requested_at),
             )
             for row in shown
         ]
-        return reviews_pb2.ListDecisionsResponse(items=items, next_page_token=token)
+        return reviews_pb2.ListAllDecisionsResponse(items=items, next_page_token=token)
+
+    def count_pending(self) -> reviews_pb2.CountPendingApprovalsResponse:
+        """Returns how many approvals wait, and at which gates."""
+
+        def work(tx: Tx) -> reviews_pb2.CountPendingApprovalsResponse:
+            gates = [reviews_pb2.PendingGate(**row._asdict()) for row in sql.gates(tx, _MOST_GATES)]
+            return reviews_pb2.CountPendingApprovalsResponse(total=sql.pending_total(tx), gates=gates)
+
+        return self._services.database.snapshot(work)
 
     def close(self) -> None:
         """Ends what is being made; may be repeated."""
         self._halt.set()
-        self._threads.shutdown(cancel_futures=True)
+        self._preparations.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _add_material(self, review: reviews_pb2.Review, run_id: str, approval_id: str) -> None:
@@ -107,44 +120,17 @@ class Reviews:
         if stored is not None:
             review.material.CopyFrom(stored)
             return
-        making = self._begin(run_id, approval_id)
-        if not self._is_done(making):
-            review.preparing = True
-            return
-        with self._lock:
-            self._making.pop(approval_id, None)
         try:
-            review.material.CopyFrom(making.result())
+            made = self._preparations.result(approval_id, lambda: self._make(run_id, approval_id))
+            if made is None:
+                review.preparing = True
+            else:
+                review.material.CopyFrom(made)
         except RedactionError as error:
             review.problem = f"It could not be swept for personal data, so nothing of it is shown: {error}."
         except (OSError, KeyError, EOFError):
             _LOG.exception("What approval %s is about could not be read", approval_id)
             review.problem = "What it is about could not be read."
-
-    def _is_done(self, making: "Future[reviews_pb2.ReviewMaterial]") -> bool:
-        """Waits a little for the work under way, unless others wait already; returns whether it is done."""
-        if not making.done() and self._waiting.acquire(blocking=False):
-            try:
-                wait({making}, _WAIT_SECONDS)
-            finally:
-                self._waiting.release()
-        return making.done()
-
-    def _begin(self, run_id: str, approval_id: str) -> Future[reviews_pb2.ReviewMaterial]:
-        """Returns the work under way, or begins it; a failure is kept until somebody has asked for it."""
-
-        def forget(done: Future[reviews_pb2.ReviewMaterial]) -> None:
-            if not done.cancelled() and done.exception() is None:
-                with self._lock:
-                    self._making.pop(approval_id, None)
-
-        with self._lock:
-            found = self._making.get(approval_id)
-            if found is not None:
-                return found
-            making = self._making[approval_id] = self._threads.submit(self._make, run_id, approval_id)
-        making.add_done_callback(forget)
-        return making
 
     def _make(self, run_id: str, approval_id: str) -> reviews_pb2.ReviewMaterial:
         database = self._services.database
@@ -166,6 +152,17 @@ class Reviews:
     def _read(self, run_id: str, approval_id: str, offset: int, length: int) -> bytes:
         with closing(self._objects.open_range(_key(run_id, approval_id), offset, length)) as parts:
             return b"".join(parts)
+
+
+def _decision(row: sql.DecisionRow | sql.RunDecisionRow) -> reviews_pb2.Decision:
+    return reviews_pb2.Decision(
+        approval_id=row.approval_id,
+        step=row.step,
+        title=row.title,
+        state=_STATES[row.state],
+        decided_at=to_timestamp(row.decided_at),
+        decided_by=row.decided_by,
+    )
 
 
 def _key(run_id: str, approval_id: str) -> str:

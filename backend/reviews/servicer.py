@@ -21,3 +21,15 @@ class ReviewsServicer(reviews_pb2_grpc.ReviewsServiceServicer):
     ) -> reviews_pb2.ListDecisionsResponse:
         """Returns who decided what in a run."""
         return self._reviews.decisions(request)
+
+    def ListAllDecisions(
+        self, request: reviews_pb2.ListAllDecisionsRequest, context: grpc.ServicerContext
+    ) -> reviews_pb2.ListAllDecisionsResponse:
+        """Returns who decided what in all runs, newest first."""
+        return self._reviews.all_decisions(request)
+
+    def CountPendingApprovals(
+        self, request: reviews_pb2.CountPendingApprovalsRequest, context: grpc.ServicerContext
+    ) -> reviews_pb2.CountPendingApprovalsResponse:
+        """Returns how many approvals wait, and at which gates."""
+        return self._reviews.count_pending()

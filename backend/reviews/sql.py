@@ -2,13 +2,13 @@
 
 from typing import Final, NamedTuple
 
-from sqlalchemy import BindParameter, bindparam, literal_column
+from sqlalchemy import BigInteger, BindParameter, Text, bindparam, func, literal_column, select, tuple_
 
-from backend.approval_state import DECIDED
+from backend.approval_state import DECIDED, ApprovalState
 from backend.runs.approvals_sql import PendingApprovalRow
 from backend.runs.starter_sql import STARTED_BY
 from backend.storage.database import Tx
-from backend.storage.statements import Query, select_row
+from backend.storage.statements import Query, ScalarQuery, select_row
 from backend.storage.tables.keys import api_keys
 from backend.storage.tables.runs import runs
 from backend.storage.tables.segments import approvals, steps
@@ -58,6 +58,32 @@ class DecisionRow(NamedTuple):
     decided_by: str
 
 
+class RunDecisionRow(NamedTuple):
+    """A decision with its run."""
+
+    approval_id: str
+    step: str
+    title: str
+    state: str
+    decided_at: int
+    decided_by: str
+    run_id: str
+    workflow_id: str
+    workflow_name: str
+    comment: str | None
+    requested_at: int
+
+
+class GateRow(NamedTuple):
+    """A step of a workflow at which approvals wait, with how many."""
+
+    workflow_id: str
+    workflow_name: str
+    step: str
+    title: str
+    pending: int
+
+
 _RUN: Final[BindParameter[str]] = bindparam("of_run_id")
 _APPROVAL: Final[BindParameter[str]] = bindparam("of_approval_id")
 
@@ -89,6 +115,40 @@ _DECISIONS = Query(
     .where(approvals.c.run_id == _RUN, approvals.c.state.in_([literal_column(f"'{state}'") for state in DECIDED]))
     .order_by(approvals.c.decided_at, approvals.c.approval_id),
 )
+_ALL_DECISIONS = Query(
+    RunDecisionRow,
+    select_row(RunDecisionRow, approvals, runs)
+    .join(runs, runs.c.run_id == approvals.c.run_id)
+    .where(
+        approvals.c.decided_by.is_not(None),
+        tuple_(approvals.c.decided_at, approvals.c.approval_id)
+        < tuple_(bindparam("before", type_=BigInteger), bindparam("before_id", type_=Text)),
+    )
+    .order_by(approvals.c.decided_at.desc(), approvals.c.approval_id.desc())
+    .limit(bindparam("limit")),
+)
+_IS_PENDING: Final = approvals.c.state == literal_column(f"'{ApprovalState.PENDING}'")
+# The name and the title may differ between versions.
+_GATES = Query(
+    GateRow,
+    select_row(
+        GateRow,
+        approvals,
+        runs,
+        workflow_name=func.max(runs.c.workflow_name),
+        title=func.max(approvals.c.title),
+        pending=func.count(),
+    )
+    .select_from(approvals)
+    .join(runs, runs.c.run_id == approvals.c.run_id)
+    .where(_IS_PENDING)
+    .group_by(runs.c.workflow_id, approvals.c.step)
+    .order_by(func.max(runs.c.workflow_name), runs.c.workflow_id, approvals.c.step)
+    .limit(bindparam("limit")),
+)
+_TOTAL: Final[ScalarQuery[int]] = ScalarQuery(
+    select(func.count().label("total")).select_from(approvals).where(_IS_PENDING)
+)
 
 
 def named(tx: Tx, approval_id: str) -> PendingApprovalRow | None:
@@ -114,3 +174,18 @@ def needed_step(tx: Tx, run_id: str, step: str) -> NeededStepRow:
 def decisions(tx: Tx, run_id: str) -> list[DecisionRow]:
     """Returns the decided approvals of a run, in the order of their decisions."""
     return tx.all(_DECISIONS, of_run_id=run_id)
+
+
+def all_decisions(tx: Tx, before: int, before_id: str, limit: int) -> list[RunDecisionRow]:
+    """Returns decisions of all runs, newest first, that come after one made at `before`."""
+    return tx.all(_ALL_DECISIONS, before=before, before_id=before_id, limit=limit)
+
+
+def gates(tx: Tx, limit: int) -> list[GateRow]:
+    """Returns the gates at which approvals wait, by workflow and step."""
+    return tx.all(_GATES, limit=limit)
+
+
+def pending_total(tx: Tx) -> int:
+    """Returns how many approvals wait."""
+    return tx.scalar_one(_TOTAL)

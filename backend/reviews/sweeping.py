@@ -3,19 +3,40 @@
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from backend import json_text
 from backend.redaction.counts import Counts
 from backend.redaction.formats.preview import FilePreview
 from backend.redaction.process.redactor import RedactionError, Redactor
-from backend.reviews import sql
 from backend.runs import redaction_manifest
 from backend.runtime.redaction import manifest_sql
 from backend.runtime.redaction.stages import OUTPUTS, STEPS, Found
 from backend.storage.database import Database, run_of
 
+MOST_ROWS: Final = 50
+
 T = TypeVar("T")
+
+
+class SweptRun(Protocol):
+    """What a sweep needs to know of a run."""
+
+    @property
+    def run_id(self) -> str:
+        """The run."""
+
+    @property
+    def key_id(self) -> str:
+        """The key that started it; empty where none did."""
+
+    @property
+    def pii_policy(self) -> str:
+        """Its PII policy, JSON."""
+
+    @property
+    def pii_redaction(self) -> str | None:
+        """Its redaction manifest, JSON."""
 
 
 class ReviewSweep:
@@ -24,7 +45,7 @@ class ReviewSweep:
     A policy that redacts does so whatever stages it names. The other modes change nothing, so nothing is swept in them.
     """
 
-    def __init__(self, database: Database, redactor: Redactor, run: sql.ReviewedRunRow, halt: threading.Event) -> None:
+    def __init__(self, database: Database, redactor: Redactor, run: SweptRun, halt: threading.Event) -> None:
         policy: Mapping[str, Any] = json_text.parse(run.pii_policy)
         self.redacts: bool = policy["mode"] == "redact"
         self.values_are_swept: bool = STEPS in policy["stages"]
@@ -62,7 +83,9 @@ class ReviewSweep:
 
     def preview(self, source: Path, name: str) -> FilePreview | str:
         """Returns the beginning of a file, of which all was swept; or why there is none."""
-        return self._counted(lambda: self._redactor.preview(self._policy, source, name, self._halt, owner=self._owner))
+        return self._counted(
+            lambda: self._redactor.preview(self._policy, source, name, self._halt, owner=self._owner, rows=MOST_ROWS)
+        )
 
     def _counted(self, sweep: Callable[[], tuple[T, Counts]]) -> T:
         try:

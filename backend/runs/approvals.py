@@ -47,7 +47,12 @@ class Approvals:
         requested_at, approval_id = paging.after or (0, "")
         rows = self._services.database.read(
             lambda tx: approvals_sql.pending(
-                tx, after=int(requested_at), after_id=str(approval_id), limit=paging.rows_to_read
+                tx,
+                after=int(requested_at),
+                after_id=str(approval_id),
+                limit=paging.rows_to_read,
+                workflow_id=request.workflow_id if request.HasField("workflow_id") else None,
+                step=request.step if request.HasField("step") else None,
             )
         )
         shown, token = paging.cut(rows, lambda row: (row.requested_at, row.approval_id))

@@ -47,19 +47,28 @@ class FoundApprovalRow(NamedTuple):
 
 
 _ONE: ColumnElement[int] = literal_column("1")
-_PENDING = Query(
-    PendingApprovalRow,
-    select_row(PendingApprovalRow, approvals, runs, key_name=api_keys.c.name, started_by=STARTED_BY)
-    .join(runs, runs.c.run_id == approvals.c.run_id)
-    .outerjoin(api_keys, api_keys.c.key_id == runs.c.key_id)
-    .where(
-        approvals.c.state == literal_column(f"'{ApprovalState.PENDING}'"),
-        tuple_(approvals.c.requested_at, approvals.c.approval_id)
-        > tuple_(bindparam("after", type_=BigInteger), bindparam("after_id", type_=Text)),
+_FILTERS: Final = {"workflow_id": runs.c.workflow_id, "step": approvals.c.step}
+
+
+def _pending(filters: tuple[str, ...]) -> Query[PendingApprovalRow]:
+    return Query(
+        PendingApprovalRow,
+        select_row(PendingApprovalRow, approvals, runs, key_name=api_keys.c.name, started_by=STARTED_BY)
+        .join(runs, runs.c.run_id == approvals.c.run_id)
+        .outerjoin(api_keys, api_keys.c.key_id == runs.c.key_id)
+        .where(
+            approvals.c.state == literal_column(f"'{ApprovalState.PENDING}'"),
+            tuple_(approvals.c.requested_at, approvals.c.approval_id)
+            > tuple_(bindparam("after", type_=BigInteger), bindparam("after_id", type_=Text)),
+            *(_FILTERS[name] == bindparam(f"of_{name}", type_=Text) for name in filters),
+        )
+        .order_by(approvals.c.requested_at, approvals.c.approval_id)
+        .limit(bindparam("limit")),
     )
-    .order_by(approvals.c.requested_at, approvals.c.approval_id)
-    .limit(bindparam("limit")),
-)
+
+
+_FILTERED: Final[tuple[tuple[str, ...], ...]] = ((), ("workflow_id",), ("step",), ("workflow_id", "step"))
+_PENDING: Final = {filters: _pending(filters) for filters in _FILTERED}
 _FIND = Query(
     FoundApprovalRow,
     select_row(FoundApprovalRow, approvals, runs)
@@ -95,9 +104,13 @@ _COUNT: Final[Mapping[bool, Command]] = {
 }
 
 
-def pending(tx: Tx, *, after: int, after_id: str, limit: int) -> list[PendingApprovalRow]:
+def pending(
+    tx: Tx, *, after: int, after_id: str, limit: int, workflow_id: str | None = None, step: str | None = None
+) -> list[PendingApprovalRow]:
     """Returns approvals that wait for a person, oldest first, that come after `after_id`, requested at `after`."""
-    return tx.all(_PENDING, after=after, after_id=after_id, limit=limit)
+    given = {name: value for name, value in (("workflow_id", workflow_id), ("step", step)) if value is not None}
+    filters = {f"of_{name}": value for name, value in given.items()}
+    return tx.all(_PENDING[tuple(given)], after=after, after_id=after_id, limit=limit, **filters)
 
 
 def find(tx: Tx, approval_id: str) -> FoundApprovalRow | None:

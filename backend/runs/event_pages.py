@@ -11,7 +11,7 @@ from backend.runs import messages, sql
 from backend.storage.database import Tx
 from backend.storage.tables.segments import SegmentRow
 from contract.recent_values import RecentValues
-from workflow_api.v1.runs_pb2 import Event
+from workflow_api.v1.runs_pb2 import Event, ListRunEventsRequest
 
 _MOST_BYTES: Final = 32_000_000
 
@@ -38,11 +38,13 @@ class EventPages:
             self._pages.put(page, events)
         return events
 
-    def read_for_people(self, tx: Tx, run_id: str, segment: SegmentRow, after_seq: int, limit: int) -> Sequence[Event]:
-        """Returns the same with who made each decision, which the public API never names."""
-        rows = sql.events_after(tx, segment.segment_id, after_seq, limit)
+    def read_for_people(
+        self, tx: Tx, request: ListRunEventsRequest, segment: SegmentRow, after_seq: int, limit: int
+    ) -> Sequence[Event]:
+        """Returns those that the request chooses, with who made each decision, which the public API never names."""
+        rows = sql.chosen_events_after(tx, segment.segment_id, after_seq, limit, request.types, request.step)
         decided = any(row.type == messages.DECIDED_EVENT for row in rows)
-        deciders = sql.deciders(tx, run_id) if decided else {}
+        deciders = sql.deciders(tx, request.run_id) if decided else {}
         return [messages.event_for_people(row, deciders) for row in rows]
 
 

@@ -8,7 +8,7 @@ from backend.clock import first_millisecond_from
 from backend.errors import ApiError
 from backend.runs.status_names import STATUS_NAMES
 from contract.times import milliseconds_of
-from workflow_api.v1 import errors_pb2, runs_pb2
+from workflow_api.v1 import errors_pb2, run_lists_pb2, runs_pb2
 
 _EARLIEST_MS: Final = -(2**63)
 _LATEST_MS: Final = 2**63 - 1
@@ -40,16 +40,19 @@ class RunFilters:
         return {"upper_created_at": upper[0], "upper_run_id": upper[1], "lower_created_at": lower, "lower_run_id": ""}
 
 
-def read_filters(request: runs_pb2.ListRunsRequest) -> RunFilters:
-    """Returns the filters of a request.
+def read_filters(request: runs_pb2.ListRunsRequest | run_lists_pb2.ListFoundRunsRequest) -> RunFilters:
+    """Returns the filters of a request; what people search for is read apart from them.
 
     Raises:
         ApiError: `invalid_filter`, for a status that there is not.
     """
+    reference = None
+    if isinstance(request, runs_pb2.ListRunsRequest) and request.HasField("client_reference"):
+        reference = request.client_reference
     return RunFilters(
         statuses=_statuses(request.status),
         workflow_id=request.workflow_id if request.HasField("workflow_id") else None,
-        client_reference=request.client_reference if request.HasField("client_reference") else None,
+        client_reference=reference,
         # Runs have whole milliseconds: what is after 0.5 ms is after 0, what is before it is before 1.
         after_ms=milliseconds_of(request.created_after) if request.HasField("created_after") else None,
         before_ms=first_millisecond_from(request.created_before) if request.HasField("created_before") else None,

@@ -112,7 +112,7 @@ class RunReads:
             if segment is not None and key_id:
                 events = self._events.read(tx, segment, after_seq, paging.rows_to_read)
             elif segment is not None:
-                events = self._events.read_for_people(tx, request.run_id, segment, after_seq, paging.rows_to_read)
+                events = self._events.read_for_people(tx, request, segment, after_seq, paging.rows_to_read)
             segment_id = segment and segment.segment_id
             shown, token = paging.cut(events, lambda event: (segment_id or "", event.seq))
             return runs_pb2.ListRunEventsResponse(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Final, NamedTuple
 
-from sqlalchemy import BigInteger, bindparam
+from sqlalchemy import BigInteger, ColumnElement, bindparam
 
 from backend.approval_state import ApprovalState
 from backend.storage.database import Tx
@@ -71,13 +71,25 @@ _SEGMENTS = Query(
     .where(segments.c.run_id == bindparam("of_run_id"), segments.c.started_at.is_not(None))
     .order_by(segments.c.ordinal),
 )
-_EVENTS = Query(
-    EventRow,
-    select_row(EventRow, events)
-    .where(events.c.segment_id == bindparam("of_segment_id"), events.c.seq > bindparam("after_seq", type_=BigInteger))
-    .order_by(events.c.seq)
-    .limit(bindparam("limit")),
+_EVENT_TYPES: Final = [f"type_{number}" for number in range(20)]
+_AFTER: Final = (
+    events.c.segment_id == bindparam("of_segment_id"),
+    events.c.seq > bindparam("after_seq", type_=BigInteger),
 )
+_OF_TYPES: Final = events.c.type.in_([bindparam(name) for name in _EVENT_TYPES])
+_OF_STEP: Final = events.c.step == bindparam("of_step")
+
+
+def _chosen(*where: ColumnElement[bool]) -> Query[EventRow]:
+    return Query(
+        EventRow, select_row(EventRow, events).where(*_AFTER, *where).order_by(events.c.seq).limit(bindparam("limit"))
+    )
+
+
+_EVENTS = _chosen()
+_EVENTS_OF_TYPES = _chosen(_OF_TYPES)
+_EVENTS_OF_STEP = _chosen(_OF_STEP)
+_EVENTS_OF_BOTH = _chosen(_OF_TYPES, _OF_STEP)
 
 
 def run(tx: Tx, run_id: str, key_id: str | None) -> RunRow | None:
@@ -124,3 +136,15 @@ def begun_segments(tx: Tx, run_id: str) -> list[SegmentRow]:
 def events_after(tx: Tx, segment_id: str, after_seq: int, limit: int) -> list[EventRow]:
     """Returns events of a segment in order."""
     return tx.all(_EVENTS, of_segment_id=segment_id, after_seq=after_seq, limit=limit)
+
+
+def chosen_events_after(
+    tx: Tx, segment_id: str, after_seq: int, limit: int, types: Sequence[str], step: str
+) -> list[EventRow]:
+    """Returns events of a segment in order: of up to 20 types, of a step, or both; empty means any."""
+    params: dict[str, object] = {"of_segment_id": segment_id, "after_seq": after_seq, "limit": limit}
+    if types:
+        params |= dict(zip_longest(_EVENT_TYPES, types, fillvalue=types[0]))
+    if not step:
+        return tx.all(_EVENTS_OF_TYPES if types else _EVENTS, **params)
+    return tx.all(_EVENTS_OF_BOTH if types else _EVENTS_OF_STEP, **params, of_step=step)

@@ -159,13 +159,19 @@ class Tx:
 
     def many(self, command: Command, rows: Iterable[Params]) -> None:
         """Runs a change as `enqueue`, once for each set of parameters."""
-        text, arguments = command.bind_many(self._dialect, rows)
+        self._run_many(command, *command.bind_many(self._dialect, rows))
+
+    def insert(self, command: Command, rows: Sequence[Arguments]) -> None:
+        """Inserts rows as `many`, whose values come in the order of the command's columns: that binds nothing."""
+        self._run_many(command, command.text(self._dialect), rows)
+
+    def _run_many(self, command: Command, text: str, arguments: Sequence[Arguments]) -> None:
         if len(arguments) >= _ROWS_AT_ONCE:
             arguments = self._insert_together(command.text_of_rows(text, _ROWS_AT_ONCE), arguments)
         if arguments:
             self._connection.cursor().executemany(text, arguments)
 
-    def _insert_together(self, text: str, arguments: list[Arguments]) -> list[Arguments]:
+    def _insert_together(self, text: str, arguments: Sequence[Arguments]) -> Sequence[Arguments]:
         """Inserts as many rows as fill whole statements, and returns the arguments of the others."""
         whole = len(arguments) - len(arguments) % _ROWS_AT_ONCE if text else 0
         for start in range(0, whole, _ROWS_AT_ONCE):

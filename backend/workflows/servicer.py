@@ -19,6 +19,7 @@ from backend.storage.database import Tx
 from backend.storage.tables.workflows import WorkflowRow
 from backend.workflows import resources_sql, sql, versions_sql
 from backend.workflows.access import access_of
+from backend.workflows.browsing import browse, connector_of
 from backend.workflows.graph_queries import answer, knowledge_graph_message
 from backend.workflows.messages import (
     STATUSES,
@@ -191,6 +192,16 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
             message=message,
             tested_at=to_timestamp(now),
         )
+
+    def BrowseInputs(
+        self, request: workflows_pb2.BrowseInputsRequest, context: grpc.ServicerContext
+    ) -> workflows_pb2.BrowseInputsResponse:
+        """Returns what an `s3_prefix` parameter may name, listed outside of any transaction."""
+        version = request.version if request.HasField("version") else None
+        terms = self._services.database.snapshot(
+            lambda tx: load_terms(self._services.cache, tx, self._services.capabilities, request.workflow_id, version)
+        )
+        return browse(connector_of(terms, request.parameter), request.uri, self._services.secrets)
 
     def ListKnowledgeGraphs(
         self, request: workflows_pb2.ListKnowledgeGraphsRequest, context: grpc.ServicerContext

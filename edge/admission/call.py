@@ -26,7 +26,25 @@ class AdmissionDeps(NamedTuple):
 class Call:
     """A request and what the checks have found out about it so far."""
 
-    __slots__ = ("_key", "_match", "address", "body", "deps", "now_ms", "raw_body", "request", "waited", "window")
+    __slots__ = (
+        "address",
+        "body",
+        "deps",
+        "key",
+        "key_id",
+        "match",
+        "now_ms",
+        "raw_body",
+        "request",
+        "template",
+        "waited",
+        "window",
+    )
+
+    match: Match
+    """The route and its path parameters; set once the path is known to exist."""
+    key: Key
+    """The calling key; set once it is identified."""
 
     def __init__(self, request: HttpRequest, deps: AdmissionDeps, now_ms: int) -> None:
         self.request = request
@@ -38,33 +56,15 @@ class Call:
         self.window: Window | None = None
         self.waited = 0.0
         """Seconds for which the answer was held."""
-        self._match: Match | None = None
-        self._key: Key | None = None
+        self.template = ""
+        """The route's path template; empty until a route is found."""
+        self.key_id = ""
+        """The calling key's id; empty until a key is identified."""
 
-    @property
-    def match(self) -> Match:
-        """The route and its path parameters; set once the path is known to exist."""
-        assert self._match is not None
-        return self._match
-
-    @match.setter
-    def match(self, match: Match) -> None:
-        self._match = match
-
-    @property
-    def key(self) -> Key:
-        """The calling key; set once it is identified."""
-        assert self._key is not None
-        return self._key
-
-    @key.setter
-    def key(self, key: Key) -> None:
-        self._key = key
-
-    @property
-    def key_id(self) -> str:
-        """The calling key's id; empty when no key was identified."""
-        return self._key.key_id if self._key else ""
+    def is_of(self, key: Key) -> None:
+        """Takes the key that was identified."""
+        self.key = key
+        self.key_id = key.key_id
 
     def key_unchanged(self, now_ms: int) -> bool:
         """Returns whether the key is the one that was admitted, and nothing of it has ended since."""
@@ -76,8 +76,3 @@ class Call:
             and not self.now_ms < key.previous_until_ms <= now_ms
             and key.outside_hours(now_ms) is None
         )
-
-    @property
-    def template(self) -> str:
-        """The route's path template; empty while no route is found."""
-        return self._match.route.template if self._match else ""

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from edge.admission.call import Call
+from edge.admission.rate_limit import Window
 from edge.codec.json_body import parse_json_body
 from edge.errors import Refusal
 from edge.http.cors import preflight_headers
@@ -42,7 +43,8 @@ def is_no_preflight(call: Call) -> None:
 
 def path_and_method_exist(call: Call) -> None:
     """Finds the route by the raw path."""
-    call.match = call.deps.routes.match(call.request.method, call.request.path)
+    match = call.match = call.deps.routes.match(call.request.method, call.request.path)
+    call.template = match.route.template
 
 
 def body_is_json(call: Call) -> Awaitable[None] | None:
@@ -65,7 +67,7 @@ def credentials_are_right(call: Call) -> None:
     )
     if key is None:
         raise Refusal("unauthorized")
-    call.key = key
+    call.is_of(key)
 
 
 def source_is_allowed(call: Call) -> None:
@@ -82,11 +84,23 @@ def hour_is_allowed(call: Call) -> None:
         raise Refusal("outside_time_window", details={"valid_hours_utc": {"start_hour": start, "end_hour": end}})
 
 
-async def rate_limit_is_kept(call: Call) -> None:
+def rate_limit_is_kept(call: Call) -> Awaitable[None] | None:
     """Counts the call, and refuses it when the key's minute is full."""
     key = call.key
     # Not the minute in which it began: one whose body came slowly would begin that minute again, for all keys.
-    window = call.window = await call.deps.limiter.count(key.key_id, key.rate_limit, call.deps.clock())
+    counted = call.deps.limiter.count(key.key_id, key.rate_limit, call.deps.clock())
+    if not isinstance(counted, Window):
+        return _keep_shared_rate_limit(call, counted)
+    _keep_rate_limit(call, counted)
+    return None
+
+
+async def _keep_shared_rate_limit(call: Call, counted: Awaitable[Window]) -> None:
+    _keep_rate_limit(call, await counted)
+
+
+def _keep_rate_limit(call: Call, window: Window) -> None:
+    call.window = window
     if window.full:
         wait = window.reset_seconds
         seconds = "1 second" if wait == 1 else f"{wait} seconds"
@@ -167,7 +181,7 @@ def check_again(call: Call, now_ms: int) -> None:
     later.match = call.match
     for passes in _LASTING:
         passes(later)
-    call.key = later.key
+    call.is_of(later.key)
 
 
 async def _read_body(call: Call) -> None:

@@ -16,7 +16,7 @@ class MachineRateLimiter:
     def __init__(self, counts: SharedMinuteCounts) -> None:
         self._counts = counts
 
-    async def count(self, key_id: str, limit: int, now_ms: int) -> Window:  # noqa: ARG002 - counted at a later time
+    def count(self, key_id: str, limit: int, now_ms: int) -> Window:  # noqa: ARG002 - counted at a later time
         """Counts one call of a key and returns its usage."""
         return _window(limit, self._counts.add(key_id))
 

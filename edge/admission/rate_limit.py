@@ -1,5 +1,6 @@
 """Requests per minute of each key, in fixed minutes of UTC (contract 22.1, 22.2)."""
 
+from collections.abc import Awaitable
 from math import ceil
 from typing import Final, NamedTuple, Protocol
 
@@ -41,8 +42,8 @@ class Window(NamedTuple):
 class RateLimiter(Protocol):
     """Counts the calls of keys."""
 
-    async def count(self, key_id: str, limit: int, now_ms: int) -> Window:
-        """Counts one call of a key and returns its usage."""
+    def count(self, key_id: str, limit: int, now_ms: int) -> Window | Awaitable[Window]:
+        """Counts one call of a key and returns its usage, at once where nobody else is asked."""
         ...
 
     def usage(self, key_id: str, limit: int, now_ms: int) -> Window:
@@ -80,7 +81,7 @@ class LocalRateLimiter:
     def __init__(self, counts: MinuteCounts | None = None) -> None:
         self._counts = counts or MinuteCounts()
 
-    async def count(self, key_id: str, limit: int, now_ms: int) -> Window:
+    def count(self, key_id: str, limit: int, now_ms: int) -> Window:
         """Counts one call of a key and returns its usage."""
         minute, elapsed = divmod(now_ms, _MINUTE_MS)
         return Window(limit, self._counts.add(key_id, minute), -(-(_MINUTE_MS - elapsed) // 1000))

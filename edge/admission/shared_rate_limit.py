@@ -81,7 +81,7 @@ class RedisRateLimiter:
         """Counts one call of a key and returns its usage."""
         counted = await self._shared(key_id) if self._available else None
         if counted is None:
-            return await self._local.count(key_id, limit, now_ms)
+            return self._local.count(key_id, limit, now_ms)
         # Redis may have been unavailable or have lost its counts; this edge has not.
         used = max(counted.used, self._counts.add(key_id, counted.minute))
         return Window(limit, used, counted.reset_seconds)

@@ -103,13 +103,14 @@ class InProcessChannel:
         self._stream_threads = ThreadPoolExecutor(stream_threads, thread_name_prefix="edge-stream")
         self._streams: set[InProcessContext] = set()
 
+    def known(self, rpc: str, request: Message, metadata: Metadata) -> Message | None:
+        """Returns the answer of a unary RPC if it is known; see `Channel`."""
+        recall = self._handlers[rpc].recall
+        return None if recall is None else recall(request, metadata)
+
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
         """Returns the answer of a unary RPC; see `Channel`."""
         handler = self._handlers[rpc]
-        if handler.recall is not None:
-            known = handler.recall(request, metadata)
-            if known is not None:
-                return known
         context = InProcessContext(metadata, seconds)
         try:
             call = handler.anew or handler.call

@@ -36,6 +36,10 @@ class PairChannel(FrameProtocol):
         _, channel = await asyncio.get_running_loop().create_unix_connection(cls, sock=end)
         return channel
 
+    def known(self, rpc: str, request: Message, metadata: Metadata) -> Message | None:  # noqa: ARG002 - as `Channel`
+        """Returns None: only the other process knows answers."""
+        return None
+
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
         """Returns the answer of a unary RPC; see `Channel`."""
         call = next(self._numbers)

@@ -64,7 +64,10 @@ class PairServer(FrameProtocol):
 
     async def _unary(self, call: int, content: CallContent) -> None:
         try:
-            answer = await self._channel.unary(content.rpc, _request(content), content.metadata, content.seconds)
+            request, channel = _request(content), self._channel
+            answer = channel.known(content.rpc, request, content.metadata)
+            if answer is None:
+                answer = await channel.unary(content.rpc, request, content.metadata, content.seconds)
             self.send(Kind.MESSAGE, call, answer.SerializeToString())
         except Exception as error:  # noqa: BLE001 - the caller learns of it
             self._refuse(call, error)

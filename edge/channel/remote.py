@@ -124,6 +124,10 @@ class RemoteChannel:
         self._asked_at = monotonic()
         self._reads = GatheredReads(self._call)
 
+    def known(self, rpc: str, request: Message, metadata: Metadata) -> Message | None:  # noqa: ARG002 - as `Channel`
+        """Returns None: only the other process knows answers."""
+        return None
+
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
         """Returns the answer of a unary RPC; see `Channel`."""
         call = self._reads.unary if self._reads.takes(rpc, metadata) else self._call

@@ -13,6 +13,7 @@ from edge.channel import Channel
 from edge.console import metrics
 from edge.console.account import PASSWORD, SIGN_IN, SIGN_OUT, Account, sign_in_address
 from edge.console.connections import ConsoleServer
+from edge.console.downloads import Downloads
 from edge.console.events import EventStreams
 from edge.console.forms import Form, check_sender, read_form
 from edge.console.headers import NO_STORE, common_headers
@@ -67,6 +68,7 @@ class Console:
         self._account = Account(settings, self._sessions, self._responses)
         self._preferences = Preferences(settings, self._sessions, self._responses)
         self._streams = EventStreams(settings)
+        self._downloads = Downloads(settings.stall_seconds)
         self._server: ConsoleServer | None = None
 
     async def start(self) -> None:
@@ -159,10 +161,10 @@ class Console:
         if isinstance(result, EventStream):
             session_lasts = partial(self._session_lasts, request, visitor, services)
             return await self._streams.send(request, visitor.secret, result.events, session_lasts)
+        if isinstance(result, Download):
+            return await self._downloads.send(request, visitor.secret, result)
         if isinstance(result, Redirect):
             return self._responses.redirect(visitor, result)
-        if isinstance(result, Download):
-            return self._responses.download(result)
         return self._responses.view(request, visitor, result)
 
     async def _session_lasts(self, request: web.Request, visitor: Visitor, services: NewServices) -> bool:

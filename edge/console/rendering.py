@@ -6,11 +6,13 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import jinja2
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from contract.times import milliseconds_of
+from edge.console import formatting, times
 from edge.console.static_files import StaticFiles
 from edge.console.times import machine_text, text_in
 
@@ -30,7 +32,13 @@ class Rendering:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self.environment.filters |= {"time": time_of, "number": number, "labelled": labelled}
+        self.environment.filters |= {
+            "time": time_of,
+            "number": number,
+            "day": day_of,
+            "span": span,
+            "labelled": labelled,
+        }
         self.environment.tests["containing"] = _contains
         self.environment.globals |= {"static": files.url_of, "api_url": api_url}
 
@@ -63,6 +71,16 @@ def time_of(
     tooltip = "" if exact else Markup(' title="{}"').format(shown)
     kind = Markup(" data-countdown") if countdown else ""
     return Markup('<time datetime="{}"{}{}>{}</time>').format(machine_text(time), tooltip, kind, shown)
+
+
+def day_of(time: Timestamp) -> str:
+    """Returns the UTC day of a time, as `2026-09-24`."""
+    return times.day(milliseconds_of(time))
+
+
+def span(duration: Duration) -> str:
+    """Returns a duration in words."""
+    return formatting.duration(milliseconds_of(duration))
 
 
 def number(value: float | None) -> str:

@@ -9,7 +9,7 @@ from aiohttp import web
 from edge.console.rendering import Rendering
 from edge.console.sessions import Sessions, Visitor
 from edge.console.tokens import form_token
-from edge.console.visit import Download, Page, Redirect, View
+from edge.console.visit import Page, Redirect, View
 from edge.console.zones import zone_named
 from edge.errors import Refusal
 
@@ -83,14 +83,6 @@ class Responses:
         if redirect.notice:
             self._sessions.set_notice(response, visitor, redirect.notice)
         return response
-
-    def download(self, download: Download) -> web.Response:
-        """Returns a file to save."""
-        return web.Response(
-            text=download.text,
-            content_type=download.media_type,
-            headers={"Content-Disposition": f'attachment; filename="{download.name}"'},
-        )
 
     def refusal(self, request: web.Request, visitor: Visitor, refusal: Refusal, request_id: str) -> web.Response:
         """Returns the page of a service's refusal."""

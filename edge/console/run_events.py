@@ -1,7 +1,7 @@
 """Events of a run: pages of one segment, and live updates of a running one."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -19,7 +19,7 @@ from workflow_api.v1.runs_pb2 import (
     WatchRunEventsRequest,
 )
 
-PAGE: Final = 200
+PAGE: Final = 50
 POLL_SECONDS: Final = 1.0
 """The least time between two reads for one page."""
 _CHECK_SECONDS: Final = 30.0
@@ -63,15 +63,40 @@ class EventPage:
     later: int | None
 
 
-async def events_page(services: Services, run_id: str, segment: str, after_seq: int | None) -> EventPage:
+class Chosen(NamedTuple):
+    """Which events of a segment are shown: of these types, and of this step; empty means any."""
+
+    types: Sequence[str] = ()
+    step: str = ""
+
+
+EVERYTHING: Final = Chosen()
+
+
+async def events_page(
+    services: Services, run_id: str, segment: str, after_seq: int | None, chosen: Chosen = EVERYTHING
+) -> EventPage:
     """Returns a page of events; without `after_seq` the last page, without a segment that of the latest.
+
+    Of chosen events it is the first page, because only a reader of all of them knows where the last begins.
 
     Raises:
         Refusal: `segment_not_found`, or as the service refuses.
     """
-    request = ListRunEventsRequest(run_id=run_id, segment=segment, after_seq=after_seq or 0, page_size=PAGE)
+    request = ListRunEventsRequest(
+        run_id=run_id, segment=segment, after_seq=after_seq or 0, page_size=PAGE, types=chosen.types
+    )
+    if chosen.step:
+        request.step = chosen.step
     read = await services.call("RunsService/ListRunEvents", request)
     found = _segment(read)
+    if any(chosen):
+        return EventPage(
+            read=read,
+            segment=found,
+            earlier=0 if after_seq else None,
+            later=read.next_after_seq if len(read.events) == PAGE else None,
+        )
     if after_seq is None and found is not None and found.last_seq > PAGE:
         # By segment id: a new segment may have begun meanwhile, and must not be read from its middle.
         request.segment, request.after_seq = found.segment_id, found.last_seq - PAGE

@@ -12,6 +12,9 @@ from edge.console.headers import IMMUTABLE
 STATIC: Final = "/static/"
 ROUTE: Final = STATIC + "{version}/{name}"
 
+MOST_COUNTED: Final = 10
+"""The icon `count-<n>.svg` of that number says that there are as many or more."""
+
 _MEDIA_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
@@ -28,9 +31,13 @@ class StaticFiles:
     def __init__(self) -> None:
         self._files: dict[str, _File] = {}
         for found in resources.files("edge.console").joinpath("static").iterdir():
-            content = found.read_bytes()
-            media_type = _MEDIA_TYPES[f".{found.name.rpartition('.')[2]}"]
-            self._files[found.name] = _File(content, media_type, sha256(content).hexdigest()[:16])
+            self._add(found.name, found.read_bytes())
+        for count in range(MOST_COUNTED + 1):
+            self._add(f"count-{count}.svg", _counting(self._files["icon.svg"].content, count))
+
+    def _add(self, name: str, content: bytes) -> None:
+        media_type = _MEDIA_TYPES[f".{name.rpartition('.')[2]}"]
+        self._files[name] = _File(content, media_type, sha256(content).hexdigest()[:16])
 
     def url_of(self, name: str) -> str:
         """Returns the path of a file."""
@@ -44,3 +51,16 @@ class StaticFiles:
         return web.Response(
             body=file.content, content_type=file.media_type, charset="utf-8", headers={"Cache-Control": IMMUTABLE}
         )
+
+
+def _counting(icon: bytes, count: int) -> bytes:
+    """Returns the icon with a number on it; without one for none."""
+    if not count:
+        return icon
+    text = f"{MOST_COUNTED - 1}+" if count == MOST_COUNTED else str(count)
+    badge = (
+        '<circle cx="10.5" cy="10.5" r="5.5" fill="#a3231b"/><text x="10.5" y="13.2" fill="#ffffff" '
+        f'text-anchor="middle" font-family="sans-serif" font-size="{6 if len(text) > 1 else 8}" '
+        f'font-weight="700">{text}</text></svg>'
+    )
+    return icon.replace(b"</svg>", badge.encode())

@@ -80,13 +80,34 @@ class EventStream:
     events: AsyncIterator[tuple[str, str]]
 
 
+class Parts(Protocol):
+    """Bytes that arrive in parts; closing it ends what they come from."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """Returns itself."""
+        ...
+
+    async def __anext__(self) -> bytes:
+        """Returns the next part."""
+        ...
+
+    async def aclose(self) -> None:
+        """Ends it."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Download:
-    """A file of text that the browser saves under a name."""
+    """Bytes for the browser, which saves them, or shows them in a page where `inline` says so.
 
-    name: str
+    `length` is None where it is not known before the end.
+    """
+
+    parts: Parts
+    file_name: str
     media_type: str
-    text: str
+    length: int | None = None
+    inline: bool = False
 
 
 Answered = View | Redirect | EventStream | Download

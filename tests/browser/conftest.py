@@ -55,7 +55,10 @@ class Screen:
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
 
     def open(self, path: str) -> None:
-        self.page.goto(self._address + path)
+        self.page.goto(self.address(path))
+
+    def address(self, path: str) -> str:
+        return self._address + path
 
     @property
     def path(self) -> str:

@@ -104,6 +104,13 @@ class Lists:
         if waiting:
             self.world.decide(waiting[0].approval_id, approve=True)
 
+    def add_decision_of_a_run(self) -> None:
+        self.world.clock.advance(seconds=next(self.numbers) % 2)
+        self.add_parked_run()
+        request = runs_pb2.ListPendingApprovalsRequest(page_size=1)
+        (waiting,) = self.call("ListPendingApprovals", request).items
+        self.world.decide(waiting.approval.approval_id, approve=True)
+
     def add_webhook(self) -> None:
         self.world.clock.advance(seconds=next(self.numbers) % 2)
         url = f"https://example.org/{next(self.numbers)}"
@@ -157,9 +164,11 @@ class Listing(NamedTuple):
 
 
 LISTS = {
+    "ListAllDecisions": Listing(Lists.add_decision_of_a_run),
     "ListAuditRecords": Listing(Lists.add_key),
     "ListDecisions": Listing(Lists.add_decision, Lists.of_run),
     "ListEnvironmentBuilds": Listing(Lists.add_environment),
+    "ListFoundRuns": Listing(Lists.add_run),
     "ListKeys": Listing(Lists.add_key),
     "ListKnowledgeGraphs": Listing(Lists.add_graph),
     "ListOutputs": Listing(Lists.add_output, Lists.of_run),
@@ -179,9 +188,11 @@ LISTS = {
     "ListWorkflows": Listing(Lists.add_workflow),
 }
 INTERNAL = {
+    "ListAllDecisions",
     "ListAuditRecords",
     "ListDecisions",
     "ListEnvironmentBuilds",
+    "ListFoundRuns",
     "ListKeys",
     "ListKnowledgeGraphs",
     "ListPendingApprovals",

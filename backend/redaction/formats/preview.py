@@ -13,7 +13,8 @@ from backend.redaction.formats.encodings import text_encoding
 from backend.redaction.formats.outcome import parser_failures_withheld
 
 MOST_CHARS: Final = 65_536
-MOST_ROWS: Final = 50
+MOST_ROWS: Final = 200
+"""The most rows that may be asked for."""
 MOST_COLUMNS: Final = 30
 MOST_CELL_CHARS: Final = 300
 
@@ -56,8 +57,8 @@ class FilePreview:
         return None
 
 
-def preview_of(source: Path, name: str) -> FilePreview:
-    """Returns the beginning of a file, read by its content and the extension of its name.
+def preview_of(source: Path, name: str, rows: int) -> FilePreview:
+    """Returns the beginning of a file, of a table the first `rows`, read by its content and the extension of its name.
 
     Raises:
         WithheldError: the file is malformed.
@@ -65,7 +66,7 @@ def preview_of(source: Path, name: str) -> FilePreview:
     """
     with source.open("rb") as file:
         if file.read(4) == _PARQUET_MARK:
-            return _parquet(source)
+            return _parquet(source, rows)
     encoding = text_encoding(source)
     if encoding is None:
         return FilePreview()
@@ -75,42 +76,42 @@ def preview_of(source: Path, name: str) -> FilePreview:
         if len(text) > MOST_CHARS:
             break
     if os.path.splitext(name)[1].lower() in _SEPARATED and text.strip():  # noqa: PTH122 - a name, not a path
-        return _separated(text[:MOST_CHARS], whole=len(text) <= MOST_CHARS)
+        return _separated(text[:MOST_CHARS], rows, whole=len(text) <= MOST_CHARS)
     return FilePreview(text[:MOST_CHARS], cut=len(text) > MOST_CHARS)
 
 
-def _separated(text: str, *, whole: bool) -> FilePreview:
+def _separated(text: str, most_rows: int, *, whole: bool) -> FilePreview:
     csv.field_size_limit(_LONGEST_CELL)
     try:
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator_of(text))
-        rows = list(islice(reader, MOST_ROWS + 2))
+        rows = list(islice(reader, most_rows + 2))
     except csv.Error:
         return FilePreview(text, cut=not whole)
-    if not whole and len(rows) <= MOST_ROWS + 1:
+    if not whole and len(rows) <= most_rows + 1:
         # The last one may have been cut in its middle.
         del rows[-1:]
-    return _table(rows[0] if rows else [], rows[1:], more=not whole)
+    return _table(rows[0] if rows else [], rows[1:], most_rows, more=not whole)
 
 
-def _parquet(source: Path) -> FilePreview:
+def _parquet(source: Path, most_rows: int) -> FilePreview:
     # Imported late: pyarrow is large, and most runs leave no such file.
     import pyarrow.parquet as pq
 
     with parser_failures_withheld("parquet"), pq.ParquetFile(source, pre_buffer=False) as file:
         names = list(file.schema_arrow.names)
         wanted = names[: MOST_COLUMNS + 1]
-        batch = next(file.iter_batches(batch_size=MOST_ROWS + 1, columns=wanted), None)
+        batch = next(file.iter_batches(batch_size=most_rows + 1, columns=wanted), None)
         # By place, for a file may give several columns one name.
         columns = [] if batch is None else [column.to_pylist() for column in batch.columns]
         rows = [["" if cell is None else str(cell) for cell in row] for row in zip(*columns, strict=True)]
-        return _table(names, rows, more=file.metadata.num_rows > len(rows))
+        return _table(names, rows, most_rows, more=file.metadata.num_rows > len(rows))
 
 
-def _table(columns: list[str], rows: list[list[str]], *, more: bool) -> FilePreview:
-    shown = [row[:MOST_COLUMNS] for row in rows[:MOST_ROWS]]
+def _table(columns: list[str], rows: list[list[str]], most_rows: int, *, more: bool) -> FilePreview:
+    shown = [row[:MOST_COLUMNS] for row in rows[:most_rows]]
     cut = (
         more
-        or len(rows) > MOST_ROWS
+        or len(rows) > most_rows
         or any(len(row) > MOST_COLUMNS for row in (columns, *rows))
         or any(len(cell) > MOST_CELL_CHARS for row in (columns[:MOST_COLUMNS], *shown) for cell in row)
     )

@@ -108,7 +108,7 @@ def sweep_lines(arguments: Mapping[str, Any], _: Sequence[int]) -> dict[str, Any
 def preview_file(arguments: Mapping[str, Any], descriptors: Sequence[int]) -> dict[str, Any]:
     """Returns the beginning of the file at the first descriptor, whose name is `name`, after a sweep of all of it.
 
-    `preview` is null for a file that cannot be swept, for the `reason`.
+    Of a table it has the first `rows`. `preview` is null for a file that cannot be swept, for the `reason`.
     """
     engine = _engine(arguments)
     source, target = _scratch / "source", _scratch / "target"
@@ -121,7 +121,8 @@ def preview_file(arguments: Mapping[str, Any], descriptors: Sequence[int]) -> di
                 outcome = engine.sweep_file(source, target, arguments["name"])
                 reason = outcome.reason if outcome.withheld else None
             if reason is None:
-                preview = preview_of(target if engine.redacts else source, arguments["name"]).as_dict()
+                shown = target if engine.redacts else source
+                preview = preview_of(shown, arguments["name"], arguments["rows"]).as_dict()
         except WithheldError as error:
             reason = error.reason
     return {"preview": preview, "reason": reason, "counts": engine.counts}

@@ -178,16 +178,18 @@ class Redactor:
         return outcome, counts
 
     def preview(
-        self, policy: Policy, source: Path, name: str, halt: threading.Event | None = None, *, owner: str
+        self, policy: Policy, source: Path, name: str, halt: threading.Event | None = None, *, owner: str, rows: int
     ) -> tuple[FilePreview | str, Counts]:
         """Returns the beginning of a file for a person, after a sweep of all of it where the policy redacts.
 
+        Of a table it has the first `rows`, at most `MOST_ROWS` of `backend.redaction.formats.preview`.
         For a file that cannot be swept, or whose sweep exceeds a limit, returns why. Raises as `values`.
         """
         try:
             with source.open("rb") as given:
                 size, descriptors = source.stat().st_size, (given.fileno(),)
-                answer, counts = self._run("preview", policy, {"name": name}, size, f"{owner}/files", halt, descriptors)
+                given_job = {"name": name, "rows": rows}
+                answer, counts = self._run("preview", policy, given_job, size, f"{owner}/files", halt, descriptors)
         except RedactionError as error:
             if not error.permanent:
                 raise

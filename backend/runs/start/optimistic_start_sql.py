@@ -4,13 +4,14 @@ It leaves what the functions of `sql` leave, by a guarded insert, and knows none
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from backend.runs.start import sql
 from backend.runs.start.new_run import NewRun
 from backend.storage.guarded_insert import GuardedInsert, InsertedRows, SingleRoundTrip
 from backend.storage.tables.keys import daily_usage
-from backend.storage.tables.runs import idempotency_records, runs
+from backend.storage.tables.runs import idempotency_records, run_labels, runs
 from backend.storage.tables.segments import segments, steps
 
 _COUNTERS: Final = ("active_runs", "runs_started")
@@ -31,6 +32,11 @@ _START: Final = GuardedInsert(
     },
 )
 
+# Most runs have no label, and their statement stays the shorter one.
+_LABELLED_START: Final = replace(
+    _START, inserts={**_START.inserts, "label": InsertedRows(run_labels, run_labels.columns.keys(), many=True)}
+)
+
 
 def start(
     single_round_trip: SingleRoundTrip,
@@ -46,8 +52,9 @@ def start(
 
     Raises as `SingleRoundTrip`.
     """
+    labels = sql.label_rows(new.run)
     return single_round_trip(
-        _START,
+        _LABELLED_START if labels else _START,
         facts,
         {
             "record": record,
@@ -55,6 +62,7 @@ def start(
             "step": new.steps,
             "segment": new.segment,
             "usage": {"key_id": record["key_id"], "day": day, "runs_started": 1},
+            "label": labels,
         },
         lock_key=lock_key,
         claim=claim,

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+import orjson
 from sqlalchemy import BindParameter, and_, bindparam, func, insert, literal_column, select, update
 
 from backend.run_status import IN_FLIGHT
@@ -11,7 +12,7 @@ from backend.storage.purging import Purge
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.deployment import deployments
 from backend.storage.tables.keys import api_keys, daily_usage
-from backend.storage.tables.runs import idempotency_records, runs, status_in
+from backend.storage.tables.runs import idempotency_records, run_labels, runs, status_in
 from backend.storage.tables.segments import segments, steps
 from backend.storage.tables.webhooks import webhooks
 from backend.storage.tables.workflows import resource_revision
@@ -84,6 +85,7 @@ _CHANGE_RECORD = Command(
     )
 )
 _ADD_RUN = Command(insert(runs), RUN_COLUMNS)
+_ADD_LABEL = Command(insert(run_labels), run_labels.columns.keys())
 _ADD_STEP = Command(insert(steps), [column.name for column in steps.columns])
 _ADD_SEGMENT = Command(insert(segments), SEGMENT_COLUMNS)
 _ADD_ENDED_SEGMENT = Command(insert(segments), _ENDED_SEGMENT_COLUMNS)
@@ -131,8 +133,21 @@ def add_run(
 ) -> None:
     """Writes a run, its steps, and its first segment, which is the outbox of the launcher unless it has ended."""
     tx.enqueue(_ADD_RUN, **run)
+    labels = label_rows(run)
+    if labels:
+        tx.many(_ADD_LABEL, labels)
     tx.many(_ADD_STEP, step_rows)
     tx.enqueue(_ADD_ENDED_SEGMENT if ended else _ADD_SEGMENT, **segment)
+
+
+def label_rows(run: Mapping[str, object]) -> list[dict[str, object]]:
+    """Returns the rows of a run's labels, which people search by."""
+    labels = run["labels"]
+    if labels == "{}":
+        return []
+    assert isinstance(labels, str)
+    of_run = {"run_id": run["run_id"], "created_at": run["created_at"]}
+    return [{**of_run, "name": name, "value": value} for name, value in orjson.loads(labels).items()]
 
 
 def has_webhooks(tx: Tx, key_id: str) -> bool:

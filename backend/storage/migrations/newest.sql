@@ -452,4 +452,27 @@ CREATE INDEX ix_webhook_deliveries_occurred_at ON webhook_deliveries (occurred_a
 CREATE INDEX ix_webhook_deliveries_run_id ON webhook_deliveries (run_id);
 CREATE INDEX ix_webhook_deliveries_due ON webhook_deliveries (webhook_id, due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX ix_webhook_deliveries_pending ON webhook_deliveries (webhook_id, run_id, ordinal) WHERE state = 'pending';
-INSERT INTO alembic_version (version_num) VALUES ('0014');
+CREATE TABLE run_labels (
+	run_id TEXT NOT NULL, 
+	name TEXT NOT NULL, 
+	value TEXT NOT NULL, 
+	created_at BIGINT NOT NULL, 
+	CONSTRAINT pk_run_labels PRIMARY KEY (run_id, name), 
+	CONSTRAINT fk_run_labels_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
+)
+ WITHOUT ROWID
+
+;
+CREATE INDEX ix_run_labels_newest ON run_labels (value, created_at, run_id);
+CREATE TABLE run_days (
+	day BIGINT NOT NULL, 
+	ended INTEGER NOT NULL, 
+	failed INTEGER NOT NULL, 
+	cancelled INTEGER NOT NULL, 
+	median_ms BIGINT, 
+	p95_ms BIGINT, 
+	CONSTRAINT pk_run_days PRIMARY KEY (day)
+);
+CREATE INDEX ix_runs_ended ON runs (finished_at, status, started_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX ix_approvals_decided ON approvals (decided_at, approval_id) WHERE decided_by IS NOT NULL;
+INSERT INTO alembic_version (version_num) VALUES ('0015');

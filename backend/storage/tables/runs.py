@@ -7,6 +7,7 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Float,
+    ForeignKey,
     Index,
     Integer,
     Table,
@@ -83,6 +84,8 @@ runs = Table(
     Index("ix_runs_newest", "created_at", "run_id"),
     partial_index("ix_runs_unswept", "finished_at", where="redaction_state = 'pending'"),
     partial_index("ix_runs_expiring", "finished_at", where=_KEPT),
+    # All that a day's figures need, so that counting reads no row of the table.
+    partial_index("ix_runs_ended", "finished_at", "status", "started_at", where="finished_at IS NOT NULL"),
     # Of each key there are at most as many as it may have in flight.
     partial_index("ix_runs_in_flight", "key_id", "status", "created_at", "run_id", where=_IN_FLIGHT),
     # What the list filters by, then its order; entries are written once, when a run finishes.
@@ -100,6 +103,33 @@ runs = Table(
         "run_id",
         where=_REFERENCED,
     ),
+)
+
+
+# The labels of runs once more, so that people find runs by them.
+run_labels = Table(
+    "run_labels",
+    METADATA,
+    Column("run_id", Text, ForeignKey(runs.c.run_id, ondelete="CASCADE"), primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+    # Of the run: the order of its list.
+    Column("created_at", BigInteger, nullable=False),
+    Index("ix_run_labels_newest", "value", "created_at", "run_id"),
+    sqlite_with_rowid=False,
+)
+
+# Figures of the UTC days that are over, counted when somebody first asks.
+run_days = Table(
+    "run_days",
+    METADATA,
+    Column("day", BigInteger, primary_key=True, autoincrement=False),
+    Column("ended", Integer, nullable=False),
+    Column("failed", Integer, nullable=False),
+    Column("cancelled", Integer, nullable=False),
+    # Of the runs that began; null where none did.
+    Column("median_ms", BigInteger),
+    Column("p95_ms", BigInteger),
 )
 
 

@@ -143,6 +143,7 @@ approvals = Table(
         "requested_at",
         where="state = 'pending'",
     ),
+    partial_index("ix_approvals_decided", "decided_at", "approval_id", where="decided_by IS NOT NULL"),
 )
 
 

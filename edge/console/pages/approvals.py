@@ -1,9 +1,9 @@
-"""Pages of approvals: the inbox, what one is about, and its decision."""
+"""Pages of one approval: what it is about, and its decision."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from contract.fields import rules_of
 from contract.times import milliseconds_of
@@ -35,12 +35,6 @@ async def pending_approvals(visit: Visit) -> list[PendingApproval]:
     return await all_items(visit.services, "RunsService/ListPendingApprovals", request)
 
 
-async def show_list(visit: Visit) -> Answered:
-    """Shows the pending approvals."""
-    approvals = [(each, waiting_text(each)) for each in await pending_approvals(visit)]
-    return View("approvals/list.html", {"approvals": approvals})
-
-
 async def show_one(visit: Visit) -> Answered:
     """Shows one approval with what it is about and its form; of one that is decided, who decided it."""
     return await _one(visit)
@@ -66,6 +60,8 @@ async def decide(visit: Visit) -> Answered:
             raise
         return Redirect(_back(visit), "Nothing was changed: this approval is no longer pending.")
     done = "Approved: the run continues." if request.approve else "Rejected: the run fails."
+    if visit.sent("inbox"):
+        return Redirect(_back(visit), done)
     return Redirect(f"/runs/{quote(decided.run_id, safe='')}", done)
 
 
@@ -105,8 +101,8 @@ async def _one(visit: Visit, *, comment: str = "", problem: str = "") -> View:
         "labels": sorted(pending.labels.items()),
         "open": review.state == APPROVAL_STATE_PENDING,
         "state": formatting.approval_badge(review.state),
-        "inputs": _inputs(review.material),
-        "steps": [_step(step) for step in review.material.steps],
+        "inputs": inputs_view(review.material),
+        "steps": [step_view(step) for step in review.material.steps],
         "stream": f"/approvals/{quote(approval_id, safe='')}/stream" if review.preparing else "",
         "comment": comment,
         "problem": problem,
@@ -115,12 +111,18 @@ async def _one(visit: Visit, *, comment: str = "", problem: str = "") -> View:
     return View("approvals/one.html", context, status=400 if problem else 200)
 
 
+def inbox_address(gate: str = "", at: str = "") -> str:
+    """Returns the address of the inbox, of one gate if it is given, with an approval opened."""
+    given = {name: value for name, value in (("gate", gate), ("at", at)) if value}
+    return f"{_LIST}?{urlencode(given)}" if given else _LIST
+
+
 def waiting_text(pending: PendingApproval) -> str:
     """Returns how long an approval has waited, in words."""
     return formatting.duration(milliseconds_of(pending.waiting))
 
 
-def _inputs(material: ReviewMaterial) -> list[tuple[str, str, bool]]:
+def inputs_view(material: ReviewMaterial) -> list[tuple[str, str, bool]]:
     """Returns the inputs of the run as heading, text, and whether the rest is cut."""
     found = []
     if material.HasField("input_text"):
@@ -133,7 +135,8 @@ def _inputs(material: ReviewMaterial) -> list[tuple[str, str, bool]]:
     return found
 
 
-def _step(step: ReviewStep) -> Mapping[str, Any]:
+def step_view(step: ReviewStep) -> Mapping[str, Any]:
+    """Returns a step that an approval needs, with its value in lines and the sizes of its files."""
     value = formatting.json_lines(step.value.text) if step.HasField("value") else ""
     return {
         "step": step,
@@ -149,13 +152,14 @@ def _is_about(refusal: Refusal, name: str) -> bool:
 
 
 def _back(visit: Visit) -> str:
-    """Returns where to go after a decision that came too late: the run's page, if it was made there, else the list."""
+    """Returns where a decision was made, as when it came too late: in the inbox, else on the run's page."""
+    if visit.sent("inbox"):
+        return inbox_address(visit.sent("gate"))
     run_id = visit.sent("run_id")
     return f"/runs/{quote(run_id, safe='')}" if run_id else _LIST
 
 
 PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", _LIST, ALL_ROLES, show_list),
     Page("GET", "/approvals/{approval_id}", ALL_ROLES, show_one),
     Page("GET", "/approvals/{approval_id}/stream", ALL_ROLES, stream),
     Page("POST", "/approvals/{approval_id}", ALL_ROLES, decide),

@@ -2,24 +2,30 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from edge.console import formatting
+from edge.console.downloads import MESSAGE_SECONDS, MessageParts
 from edge.console.paging import all_items
-from edge.console.visit import ADMINISTRATORS, Answered, EventStream, Page, View, Visit
+from edge.console.run.log_search import MOST_SOUGHT_CHARS, found_lines
+from edge.console.visit import ADMINISTRATORS, Answered, Download, EventStream, Page, View, Visit
 from edge.errors import Refusal
-from workflow_api.v1.logs_pb2 import GetRunLogRequest, ListRunLogsRequest, RunLog, RunLogSummary
-from workflow_api.v1.runs_pb2 import STEP_STATUS_FAILED, GetRunRequest, Run, Step
+from workflow_api.v1.logs_pb2 import (
+    GetRunLogRequest,
+    ListRunLogsRequest,
+    RunLog,
+    RunLogSummary,
+    StreamRunLogsRequest,
+)
+from workflow_api.v1.runs_pb2 import GetRunRequest, Run
 
-END_CHARS: Final = 100_000
+END_CHARS: Final = 60_000
 """How much of the end of a log its page shows, unless the whole is asked for."""
-FAILURE_CHARS: Final = 4_000
-"""How much of the end of a failed step's log the page of its run shows."""
 
 _ATTEMPT: Final = re.compile(r"[1-9][0-9]{0,8}")
-_MOST_FAILURES: Final = 3
 _PAGE: Final = 1_000
 _POLL_SECONDS: Final = 1.0
 _REFUSED: Final = frozenset({"run_not_found", "not_found", "invalid_request"})
@@ -33,16 +39,6 @@ async def latest_logs(visit: Visit, run_id: str) -> dict[str, RunLogSummary]:
     return {log.step: log for log in sorted(logs, key=lambda log: log.attempt)}
 
 
-async def failure_logs(visit: Visit, run_id: str, steps: Sequence[Step]) -> list[RunLog]:
-    """Returns the ends of the logs of the first failed steps, for those who may read logs."""
-    if visit.user.role not in ADMINISTRATORS:
-        return []
-    failed = [step.step for step in steps if step.status == STEP_STATUS_FAILED][:_MOST_FAILURES]
-    requests = [GetRunLogRequest(run_id=run_id, step=step, tail_chars=FAILURE_CHARS) for step in failed]
-    found = await asyncio.gather(*(visit.services.call("LogsService/GetRunLog", request) for request in requests))
-    return [log for log in found if log.text or log.log.HasField("problem")]
-
-
 async def show(visit: Visit) -> Answered:
     """Shows the log of one attempt of a step, the latest unless the query names one."""
     run_id, step = visit.path["run_id"], visit.path["step"]
@@ -50,7 +46,8 @@ async def show(visit: Visit) -> Answered:
     if asked and not _ATTEMPT.fullmatch(asked):
         return View("runs/missing.html", {"message": "An attempt is a number from 1."}, status=404)
     request = GetRunLogRequest(run_id=run_id, step=step, attempt=int(asked) if asked else None)
-    if not whole:
+    sought = visit.query.get("q", "").strip()[:MOST_SOUGHT_CHARS]
+    if not whole and not sought:
         request.tail_chars = END_CHARS
     try:
         run: Run = await visit.services.call("RunsService/GetRun", GetRunRequest(run_id=run_id))
@@ -63,7 +60,9 @@ async def show(visit: Visit) -> Answered:
         return View("runs/missing.html", {"message": message}, status=404)
     ended = formatting.RUN_STATUSES.get(run.summary.status) in formatting.ENDED
     here = f"/runs/{quote(run_id, safe='')}/logs/{quote(step, safe='')}"
-    query = {name: value for name, value in (("attempt", asked), ("whole", "yes" if whole else "")) if value}
+    wraps = visit.query.get("wrap") != "no"
+    shown = (("attempt", asked), ("whole", "yes" if whole else ""), ("q", sought), ("wrap", "" if wraps else "no"))
+    query = {name: value for name, value in shown if value}
     return View(
         "runs/log.html",
         {
@@ -72,11 +71,34 @@ async def show(visit: Visit) -> Answered:
             "log": found.log,
             "here": here,
             "whole": whole,
+            "sought": sought,
+            "matches": found_lines(found.text, sought) if sought else None,
+            "wraps": wraps,
+            "link": partial(_link, here, query),
             "attempts": range(1, found.attempts + 1) if found.attempts > 1 else (),
             "size": formatting.size(found.log.size_bytes) if found.log.HasField("size_bytes") else "",
-            "stream": "" if ended else f"{here}/stream?{urlencode({**query, 'seen': _seen(found.log)})}",
+            "stream": "" if ended or sought else f"{here}/stream?{urlencode({**query, 'seen': _seen(found.log)})}",
         },
     )
+
+
+async def download(visit: Visit) -> Answered:
+    """Sends the whole log of one attempt of a step, the latest unless the query names one."""
+    run_id, step, asked = visit.path["run_id"], visit.path["step"], visit.query.get("attempt", "")
+    request = GetRunLogRequest(run_id=run_id, step=step, tail_chars=1)
+    if _ATTEMPT.fullmatch(asked):
+        request.attempt = int(asked)
+    try:
+        found: RunLog = await visit.services.call("LogsService/GetRunLog", request)
+    except Refusal as refusal:
+        if refusal.code not in _REFUSED:
+            raise
+        return View("runs/missing.html", {"message": refusal.message}, status=404)
+    attempt = found.log.attempt
+    wanted = StreamRunLogsRequest(run_id=run_id, step=step, attempt=attempt)
+    messages = visit.services.stream("LogsService/StreamRunLogs", wanted, MESSAGE_SECONDS)
+    parts = MessageParts(messages, lambda message: (message.text or message.problem).encode())
+    return Download(parts, f"{run_id}-{step}-{attempt}.log", "text/plain")
 
 
 async def stream(visit: Visit) -> Answered:
@@ -107,6 +129,11 @@ async def _updates(visit: Visit) -> AsyncIterator[tuple[str, str]]:
         await asyncio.sleep(_POLL_SECONDS)
 
 
+def _link(here: str, state: Mapping[str, str], **changed: str) -> str:
+    query = {name: value for name, value in {**state, **changed}.items() if value}
+    return here + (f"?{urlencode(query)}" if query else "")
+
+
 async def _logs(visit: Visit, run_id: str) -> list[Any]:
     request = ListRunLogsRequest(run_id=run_id, page_size=_PAGE)
     return await all_items(visit.services, "LogsService/ListRunLogs", request)
@@ -121,5 +148,6 @@ def _seen(log: RunLogSummary) -> str:
 
 PAGES: Final[tuple[Page, ...]] = (
     Page("GET", "/runs/{run_id}/logs/{step}", ADMINISTRATORS, show),
+    Page("GET", "/runs/{run_id}/logs/{step}/download", ADMINISTRATORS, download),
     Page("GET", "/runs/{run_id}/logs/{step}/stream", ADMINISTRATORS, stream),
 )

@@ -3,7 +3,7 @@
 import asyncio
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -112,7 +112,12 @@ async def _csv(visit: Visit, key_id: str | None) -> Download:
     for each in counts:
         at = utc_text(milliseconds_of(each.hour))
         writer.writerow((at, each.key_id, each.method, each.route, each.status, each.calls))
-    return Download("usage.csv", "text/csv", text.getvalue())
+    content = text.getvalue().encode()
+    return Download(_whole(content), "usage.csv", "text/csv", len(content))
+
+
+async def _whole(content: bytes) -> AsyncGenerator[bytes, None]:
+    yield content
 
 
 async def _counts(

@@ -485,3 +485,192 @@ class ListDecisionsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__next_page_token) -> _WhichOneofReturnType__next_page_token | None: ...
 
 Global___ListDecisionsResponse: _TypeAlias = ListDecisionsResponse  # noqa: Y015
+
+@_typing.final
+class ListAllDecisionsRequest(_message.Message):
+    """Asks for the decisions of all runs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """Most decisions to return."""
+    page_token: _builtins.str
+    """`next_page_token` of the page before."""
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int | None = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
+    _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
+
+Global___ListAllDecisionsRequest: _TypeAlias = ListAllDecisionsRequest  # noqa: Y015
+
+@_typing.final
+class RunDecision(_message.Message):
+    """A decision with its run."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DECISION_FIELD_NUMBER: _builtins.int
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    WORKFLOW_ID_FIELD_NUMBER: _builtins.int
+    WORKFLOW_NAME_FIELD_NUMBER: _builtins.int
+    COMMENT_FIELD_NUMBER: _builtins.int
+    REQUESTED_AT_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    """The run."""
+    workflow_id: _builtins.str
+    """The workflow."""
+    workflow_name: _builtins.str
+    """Its name."""
+    comment: _builtins.str
+    """What the person wrote."""
+    @_builtins.property
+    def decision(self) -> Global___Decision:
+        """The decision."""
+
+    @_builtins.property
+    def requested_at(self) -> _timestamp_pb2.Timestamp:
+        """When it was asked for."""
+
+    def __init__(
+        self,
+        *,
+        decision: Global___Decision | None = ...,
+        run_id: _builtins.str = ...,
+        workflow_id: _builtins.str = ...,
+        workflow_name: _builtins.str = ...,
+        comment: _builtins.str | None = ...,
+        requested_at: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_comment", b"_comment", "comment", b"comment", "decision", b"decision", "requested_at", b"requested_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_comment", b"_comment", "comment", b"comment", "decision", b"decision", "requested_at", b"requested_at", "run_id", b"run_id", "workflow_id", b"workflow_id", "workflow_name", b"workflow_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__comment: _TypeAlias = _typing.Literal["comment"]  # noqa: Y015
+    _WhichOneofArgType__comment: _TypeAlias = _typing.Literal["_comment", b"_comment"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__comment) -> _WhichOneofReturnType__comment | None: ...
+
+Global___RunDecision: _TypeAlias = RunDecision  # noqa: Y015
+
+@_typing.final
+class ListAllDecisionsResponse(_message.Message):
+    """A page of decisions."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEMS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Where the next page begins; absent on the last one."""
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___RunDecision]:
+        """The decisions."""
+
+    def __init__(
+        self,
+        *,
+        items: _abc.Iterable[Global___RunDecision] | None = ...,
+        next_page_token: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token", "items", b"items", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__next_page_token: _TypeAlias = _typing.Literal["next_page_token"]  # noqa: Y015
+    _WhichOneofArgType__next_page_token: _TypeAlias = _typing.Literal["_next_page_token", b"_next_page_token"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__next_page_token) -> _WhichOneofReturnType__next_page_token | None: ...
+
+Global___ListAllDecisionsResponse: _TypeAlias = ListAllDecisionsResponse  # noqa: Y015
+
+@_typing.final
+class CountPendingApprovalsRequest(_message.Message):
+    """Asks how many approvals wait."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountPendingApprovalsRequest: _TypeAlias = CountPendingApprovalsRequest  # noqa: Y015
+
+@_typing.final
+class PendingGate(_message.Message):
+    """A step of a workflow at which approvals wait."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WORKFLOW_ID_FIELD_NUMBER: _builtins.int
+    WORKFLOW_NAME_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
+    PENDING_FIELD_NUMBER: _builtins.int
+    workflow_id: _builtins.str
+    """The workflow."""
+    workflow_name: _builtins.str
+    """Its name."""
+    step: _builtins.str
+    """Handle of the step."""
+    title: _builtins.str
+    """What is asked there."""
+    pending: _builtins.int
+    """How many wait."""
+    def __init__(
+        self,
+        *,
+        workflow_id: _builtins.str = ...,
+        workflow_name: _builtins.str = ...,
+        step: _builtins.str = ...,
+        title: _builtins.str = ...,
+        pending: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pending", b"pending", "step", b"step", "title", b"title", "workflow_id", b"workflow_id", "workflow_name", b"workflow_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PendingGate: _TypeAlias = PendingGate  # noqa: Y015
+
+@_typing.final
+class CountPendingApprovalsResponse(_message.Message):
+    """How many approvals wait."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOTAL_FIELD_NUMBER: _builtins.int
+    GATES_FIELD_NUMBER: _builtins.int
+    total: _builtins.int
+    """All of them."""
+    @_builtins.property
+    def gates(self) -> _containers.RepeatedCompositeFieldContainer[Global___PendingGate]:
+        """The first 200 gates, by workflow and step."""
+
+    def __init__(
+        self,
+        *,
+        total: _builtins.int = ...,
+        gates: _abc.Iterable[Global___PendingGate] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gates", b"gates", "total", b"total"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountPendingApprovalsResponse: _TypeAlias = CountPendingApprovalsResponse  # noqa: Y015

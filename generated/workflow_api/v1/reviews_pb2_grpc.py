@@ -45,6 +45,16 @@ class ReviewsServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_reviews__pb2.ListDecisionsRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_reviews__pb2.ListDecisionsResponse.FromString,
                 _registered_method=True)
+        self.ListAllDecisions = channel.unary_unary(
+                '/workflow_api.v1.ReviewsService/ListAllDecisions',
+                request_serializer=workflow__api_dot_v1_dot_reviews__pb2.ListAllDecisionsRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_reviews__pb2.ListAllDecisionsResponse.FromString,
+                _registered_method=True)
+        self.CountPendingApprovals = channel.unary_unary(
+                '/workflow_api.v1.ReviewsService/CountPendingApprovals',
+                request_serializer=workflow__api_dot_v1_dot_reviews__pb2.CountPendingApprovalsRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_reviews__pb2.CountPendingApprovalsResponse.FromString,
+                _registered_method=True)
 
 
 class ReviewsServiceServicer:
@@ -66,6 +76,20 @@ class ReviewsServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListAllDecisions(self, request, context):
+        """The decisions of all runs whose data is not erased, newest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CountPendingApprovals(self, request, context):
+        """How many approvals wait for a person, and at which gates.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ReviewsServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -78,6 +102,16 @@ def add_ReviewsServiceServicer_to_server(servicer, server):
                     servicer.ListDecisions,
                     request_deserializer=workflow__api_dot_v1_dot_reviews__pb2.ListDecisionsRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_reviews__pb2.ListDecisionsResponse.SerializeToString,
+            ),
+            'ListAllDecisions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListAllDecisions,
+                    request_deserializer=workflow__api_dot_v1_dot_reviews__pb2.ListAllDecisionsRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_reviews__pb2.ListAllDecisionsResponse.SerializeToString,
+            ),
+            'CountPendingApprovals': grpc.unary_unary_rpc_method_handler(
+                    servicer.CountPendingApprovals,
+                    request_deserializer=workflow__api_dot_v1_dot_reviews__pb2.CountPendingApprovalsRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_reviews__pb2.CountPendingApprovalsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -135,6 +169,60 @@ class ReviewsService:
             '/workflow_api.v1.ReviewsService/ListDecisions',
             workflow__api_dot_v1_dot_reviews__pb2.ListDecisionsRequest.SerializeToString,
             workflow__api_dot_v1_dot_reviews__pb2.ListDecisionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListAllDecisions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.ReviewsService/ListAllDecisions',
+            workflow__api_dot_v1_dot_reviews__pb2.ListAllDecisionsRequest.SerializeToString,
+            workflow__api_dot_v1_dot_reviews__pb2.ListAllDecisionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CountPendingApprovals(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.ReviewsService/CountPendingApprovals',
+            workflow__api_dot_v1_dot_reviews__pb2.CountPendingApprovalsRequest.SerializeToString,
+            workflow__api_dot_v1_dot_reviews__pb2.CountPendingApprovalsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -39,6 +39,10 @@ class ReviewsServiceStub:
     """
     ListDecisions: _grpc.UnaryUnaryMultiCallable[_reviews_pb2.ListDecisionsRequest, _reviews_pb2.ListDecisionsResponse]
     """The approvals of a run that people have decided, in the order of their decisions."""
+    ListAllDecisions: _grpc.UnaryUnaryMultiCallable[_reviews_pb2.ListAllDecisionsRequest, _reviews_pb2.ListAllDecisionsResponse]
+    """The decisions of all runs whose data is not erased, newest first."""
+    CountPendingApprovals: _grpc.UnaryUnaryMultiCallable[_reviews_pb2.CountPendingApprovalsRequest, _reviews_pb2.CountPendingApprovalsResponse]
+    """How many approvals wait for a person, and at which gates."""
 
 @_typing.type_check_only
 class ReviewsServiceAsyncStub(ReviewsServiceStub):
@@ -51,6 +55,10 @@ class ReviewsServiceAsyncStub(ReviewsServiceStub):
     """
     ListDecisions: _aio.UnaryUnaryMultiCallable[_reviews_pb2.ListDecisionsRequest, _reviews_pb2.ListDecisionsResponse]  # type: ignore[assignment]
     """The approvals of a run that people have decided, in the order of their decisions."""
+    ListAllDecisions: _aio.UnaryUnaryMultiCallable[_reviews_pb2.ListAllDecisionsRequest, _reviews_pb2.ListAllDecisionsResponse]  # type: ignore[assignment]
+    """The decisions of all runs whose data is not erased, newest first."""
+    CountPendingApprovals: _aio.UnaryUnaryMultiCallable[_reviews_pb2.CountPendingApprovalsRequest, _reviews_pb2.CountPendingApprovalsResponse]  # type: ignore[assignment]
+    """How many approvals wait for a person, and at which gates."""
 
 class ReviewsServiceServicer(metaclass=_abc_1.ABCMeta):
     """Shows people what they decide on."""
@@ -72,5 +80,21 @@ class ReviewsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_reviews_pb2.ListDecisionsResponse, _abc.Awaitable[_reviews_pb2.ListDecisionsResponse]]:
         """The approvals of a run that people have decided, in the order of their decisions."""
+
+    @_abc_1.abstractmethod
+    def ListAllDecisions(
+        self,
+        request: _reviews_pb2.ListAllDecisionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_reviews_pb2.ListAllDecisionsResponse, _abc.Awaitable[_reviews_pb2.ListAllDecisionsResponse]]:
+        """The decisions of all runs whose data is not erased, newest first."""
+
+    @_abc_1.abstractmethod
+    def CountPendingApprovals(
+        self,
+        request: _reviews_pb2.CountPendingApprovalsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_reviews_pb2.CountPendingApprovalsResponse, _abc.Awaitable[_reviews_pb2.CountPendingApprovalsResponse]]:
+        """How many approvals wait for a person, and at which gates."""
 
 def add_ReviewsServiceServicer_to_server(servicer: ReviewsServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1390,6 +1390,8 @@ class ListRunEventsRequest(_message.Message):
     SEGMENT_FIELD_NUMBER: _builtins.int
     WAIT_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    TYPES_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run."""
     after_seq: _builtins.int
@@ -1400,6 +1402,8 @@ class ListRunEventsRequest(_message.Message):
     """Runtime segment, one of `segments`; absent means the latest."""
     page_token: _builtins.str
     """`next_page_token` of the page before, which says segment and seq: neither is given beside it."""
+    step: _builtins.str
+    """Only events of this step, for internal services."""
     @_builtins.property
     def wait(self) -> _duration_pb2.Duration:
         """For maintainers: as of GetRunRequest; over gRPC there is WatchRunEvents instead.
@@ -1407,6 +1411,10 @@ class ListRunEventsRequest(_message.Message):
         Holds an answer without events until an event after `after_seq` is there, the segment ends, or the run finishes, for
         so many seconds at most. Without `segment` it waits across segments.
         """
+
+    @_builtins.property
+    def types(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Only events of these types, for internal services; none means all of them. `next_after_seq` passes over the others."""
 
     def __init__(
         self,
@@ -1417,21 +1425,27 @@ class ListRunEventsRequest(_message.Message):
         segment: _builtins.str = ...,
         wait: _duration_pb2.Duration | None = ...,
         page_token: _builtins.str = ...,
+        types: _abc.Iterable[_builtins.str] | None = ...,
+        step: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "_page_size", b"_page_size", "_wait", b"_wait", "after_seq", b"after_seq", "page_size", b"page_size", "wait", b"wait"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "_page_size", b"_page_size", "_step", b"_step", "_wait", b"_wait", "after_seq", b"after_seq", "page_size", b"page_size", "step", b"step", "wait", b"wait"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "_page_size", b"_page_size", "_wait", b"_wait", "after_seq", b"after_seq", "page_size", b"page_size", "page_token", b"page_token", "run_id", b"run_id", "segment", b"segment", "wait", b"wait"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq", "_page_size", b"_page_size", "_step", b"_step", "_wait", b"_wait", "after_seq", b"after_seq", "page_size", b"page_size", "page_token", b"page_token", "run_id", b"run_id", "segment", b"segment", "step", b"step", "types", b"types", "wait", b"wait"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__after_seq: _TypeAlias = _typing.Literal["after_seq"]  # noqa: Y015
     _WhichOneofArgType__after_seq: _TypeAlias = _typing.Literal["_after_seq", b"_after_seq"]  # noqa: Y015
     _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
     _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
+    _WhichOneofReturnType__step: _TypeAlias = _typing.Literal["step"]  # noqa: Y015
+    _WhichOneofArgType__step: _TypeAlias = _typing.Literal["_step", b"_step"]  # noqa: Y015
     _WhichOneofReturnType__wait: _TypeAlias = _typing.Literal["wait"]  # noqa: Y015
     _WhichOneofArgType__wait: _TypeAlias = _typing.Literal["_wait", b"_wait"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__after_seq) -> _WhichOneofReturnType__after_seq | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__step) -> _WhichOneofReturnType__step | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__wait) -> _WhichOneofReturnType__wait | None: ...
 
@@ -1845,23 +1859,40 @@ class ListPendingApprovalsRequest(_message.Message):
 
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    WORKFLOW_ID_FIELD_NUMBER: _builtins.int
+    STEP_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """Most approvals to return."""
     page_token: _builtins.str
     """`next_page_token` of the page before."""
+    workflow_id: _builtins.str
+    """Only those of runs of this workflow."""
+    step: _builtins.str
+    """Only those of the step of this handle."""
     def __init__(
         self,
         *,
         page_size: _builtins.int | None = ...,
         page_token: _builtins.str = ...,
+        workflow_id: _builtins.str | None = ...,
+        step: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_step", b"_step", "_workflow_id", b"_workflow_id", "page_size", b"page_size", "step", b"step", "workflow_id", b"workflow_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_step", b"_step", "_workflow_id", b"_workflow_id", "page_size", b"page_size", "page_token", b"page_token", "step", b"step", "workflow_id", b"workflow_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
     _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
+    _WhichOneofReturnType__step: _TypeAlias = _typing.Literal["step"]  # noqa: Y015
+    _WhichOneofArgType__step: _TypeAlias = _typing.Literal["_step", b"_step"]  # noqa: Y015
+    _WhichOneofReturnType__workflow_id: _TypeAlias = _typing.Literal["workflow_id"]  # noqa: Y015
+    _WhichOneofArgType__workflow_id: _TypeAlias = _typing.Literal["_workflow_id", b"_workflow_id"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__step) -> _WhichOneofReturnType__step | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__workflow_id) -> _WhichOneofReturnType__workflow_id | None: ...
 
 Global___ListPendingApprovalsRequest: _TypeAlias = ListPendingApprovalsRequest  # noqa: Y015
 

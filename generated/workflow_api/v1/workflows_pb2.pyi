@@ -1318,3 +1318,140 @@ class KnowledgeGraphAnswer(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__boolean) -> _WhichOneofReturnType__boolean | None: ...
 
 Global___KnowledgeGraphAnswer: _TypeAlias = KnowledgeGraphAnswer  # noqa: Y015
+
+@_typing.final
+class BrowseInputsRequest(_message.Message):
+    """Asks what an `s3_prefix` parameter may name."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WORKFLOW_ID_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    PARAMETER_FIELD_NUMBER: _builtins.int
+    URI_FIELD_NUMBER: _builtins.int
+    workflow_id: _builtins.str
+    """The workflow."""
+    version: _builtins.int
+    """The version; the active one where it is absent."""
+    parameter: _builtins.str
+    """The parameter."""
+    uri: _builtins.str
+    """Where to look, as `s3://bucket/prefix/`; empty for what the connector allows."""
+    def __init__(
+        self,
+        *,
+        workflow_id: _builtins.str = ...,
+        version: _builtins.int | None = ...,
+        parameter: _builtins.str = ...,
+        uri: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_version", b"_version", "version", b"version"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_version", b"_version", "parameter", b"parameter", "uri", b"uri", "version", b"version", "workflow_id", b"workflow_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__version: _TypeAlias = _typing.Literal["version"]  # noqa: Y015
+    _WhichOneofArgType__version: _TypeAlias = _typing.Literal["_version", b"_version"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__version) -> _WhichOneofReturnType__version | None: ...
+
+Global___BrowseInputsRequest: _TypeAlias = BrowseInputsRequest  # noqa: Y015
+
+@_typing.final
+class BrowsedFolder(_message.Message):
+    """A folder that a parameter may name."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    URI_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Its name within the place that was asked for."""
+    uri: _builtins.str
+    """The value of the parameter that names it."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        uri: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "uri", b"uri"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BrowsedFolder: _TypeAlias = BrowsedFolder  # noqa: Y015
+
+@_typing.final
+class BrowsedObject(_message.Message):
+    """An object of a place."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Its name within the place."""
+    size_bytes: _builtins.int
+    """Its size."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        size_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "size_bytes", b"size_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BrowsedObject: _TypeAlias = BrowsedObject  # noqa: Y015
+
+@_typing.final
+class BrowseInputsResponse(_message.Message):
+    """What there is at one place."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FOLDERS_FIELD_NUMBER: _builtins.int
+    OBJECTS_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
+    PARENT_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    more: _builtins.bool
+    """Whether there are more."""
+    parent: _builtins.str
+    """The place above, if the connector allows it; empty for the list of what it allows."""
+    problem: _builtins.str
+    """Why nothing could be listed; absent where it could."""
+    @_builtins.property
+    def folders(self) -> _containers.RepeatedCompositeFieldContainer[Global___BrowsedFolder]:
+        """The first 200 folders."""
+
+    @_builtins.property
+    def objects(self) -> _containers.RepeatedCompositeFieldContainer[Global___BrowsedObject]:
+        """The first 200 objects."""
+
+    def __init__(
+        self,
+        *,
+        folders: _abc.Iterable[Global___BrowsedFolder] | None = ...,
+        objects: _abc.Iterable[Global___BrowsedObject] | None = ...,
+        more: _builtins.bool = ...,
+        parent: _builtins.str | None = ...,
+        problem: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_parent", b"_parent", "_problem", b"_problem", "parent", b"parent", "problem", b"problem"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_parent", b"_parent", "_problem", b"_problem", "folders", b"folders", "more", b"more", "objects", b"objects", "parent", b"parent", "problem", b"problem"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__parent: _TypeAlias = _typing.Literal["parent"]  # noqa: Y015
+    _WhichOneofArgType__parent: _TypeAlias = _typing.Literal["_parent", b"_parent"]  # noqa: Y015
+    _WhichOneofReturnType__problem: _TypeAlias = _typing.Literal["problem"]  # noqa: Y015
+    _WhichOneofArgType__problem: _TypeAlias = _typing.Literal["_problem", b"_problem"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__parent) -> _WhichOneofReturnType__parent | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__problem) -> _WhichOneofReturnType__problem | None: ...
+
+Global___BrowseInputsResponse: _TypeAlias = BrowseInputsResponse  # noqa: Y015

@@ -85,6 +85,11 @@ class WorkflowsServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_workflows__pb2.TestConnectorRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_workflows__pb2.ConnectorTest.FromString,
                 _registered_method=True)
+        self.BrowseInputs = channel.unary_unary(
+                '/workflow_api.v1.WorkflowsService/BrowseInputs',
+                request_serializer=workflow__api_dot_v1_dot_workflows__pb2.BrowseInputsRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_workflows__pb2.BrowseInputsResponse.FromString,
+                _registered_method=True)
         self.ListKnowledgeGraphs = channel.unary_unary(
                 '/workflow_api.v1.WorkflowsService/ListKnowledgeGraphs',
                 request_serializer=workflow__api_dot_v1_dot_workflows__pb2.ListKnowledgeGraphsRequest.SerializeToString,
@@ -172,6 +177,14 @@ class WorkflowsServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def BrowseInputs(self, request, context):
+        """What a connector has that an `s3_prefix` parameter may name: folders and objects of one place, listed with the
+        connector's credentials and never outside of its prefixes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListKnowledgeGraphs(self, request, context):
         """Knowledge graphs by name, with how much was published to it.
         """
@@ -239,6 +252,11 @@ def add_WorkflowsServiceServicer_to_server(servicer, server):
                     servicer.TestConnector,
                     request_deserializer=workflow__api_dot_v1_dot_workflows__pb2.TestConnectorRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_workflows__pb2.ConnectorTest.SerializeToString,
+            ),
+            'BrowseInputs': grpc.unary_unary_rpc_method_handler(
+                    servicer.BrowseInputs,
+                    request_deserializer=workflow__api_dot_v1_dot_workflows__pb2.BrowseInputsRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_workflows__pb2.BrowseInputsResponse.SerializeToString,
             ),
             'ListKnowledgeGraphs': grpc.unary_unary_rpc_method_handler(
                     servicer.ListKnowledgeGraphs,
@@ -522,6 +540,33 @@ class WorkflowsService:
             '/workflow_api.v1.WorkflowsService/TestConnector',
             workflow__api_dot_v1_dot_workflows__pb2.TestConnectorRequest.SerializeToString,
             workflow__api_dot_v1_dot_workflows__pb2.ConnectorTest.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BrowseInputs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.WorkflowsService/BrowseInputs',
+            workflow__api_dot_v1_dot_workflows__pb2.BrowseInputsRequest.SerializeToString,
+            workflow__api_dot_v1_dot_workflows__pb2.BrowseInputsResponse.FromString,
             options,
             channel_credentials,
             insecure,

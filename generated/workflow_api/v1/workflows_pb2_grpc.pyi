@@ -55,6 +55,10 @@ class WorkflowsServiceStub:
     """One version of an environment, connector, agent or knowledge graph, with its definition."""
     TestConnector: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.TestConnectorRequest, _workflows_pb2.ConnectorTest]
     """Really lists with the connector's credentials and records whether it passed, for its present version."""
+    BrowseInputs: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.BrowseInputsRequest, _workflows_pb2.BrowseInputsResponse]
+    """What a connector has that an `s3_prefix` parameter may name: folders and objects of one place, listed with the
+    connector's credentials and never outside of its prefixes.
+    """
     ListKnowledgeGraphs: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.ListKnowledgeGraphsRequest, _workflows_pb2.ListKnowledgeGraphsResponse]
     """Knowledge graphs by name, with how much was published to it."""
     QueryKnowledgeGraph: _grpc.UnaryStreamMultiCallable[_workflows_pb2.QueryKnowledgeGraphRequest, _workflows_pb2.KnowledgeGraphAnswer]
@@ -89,6 +93,10 @@ class WorkflowsServiceAsyncStub(WorkflowsServiceStub):
     """One version of an environment, connector, agent or knowledge graph, with its definition."""
     TestConnector: _aio.UnaryUnaryMultiCallable[_workflows_pb2.TestConnectorRequest, _workflows_pb2.ConnectorTest]  # type: ignore[assignment]
     """Really lists with the connector's credentials and records whether it passed, for its present version."""
+    BrowseInputs: _aio.UnaryUnaryMultiCallable[_workflows_pb2.BrowseInputsRequest, _workflows_pb2.BrowseInputsResponse]  # type: ignore[assignment]
+    """What a connector has that an `s3_prefix` parameter may name: folders and objects of one place, listed with the
+    connector's credentials and never outside of its prefixes.
+    """
     ListKnowledgeGraphs: _aio.UnaryUnaryMultiCallable[_workflows_pb2.ListKnowledgeGraphsRequest, _workflows_pb2.ListKnowledgeGraphsResponse]  # type: ignore[assignment]
     """Knowledge graphs by name, with how much was published to it."""
     QueryKnowledgeGraph: _aio.UnaryStreamMultiCallable[_workflows_pb2.QueryKnowledgeGraphRequest, _workflows_pb2.KnowledgeGraphAnswer]  # type: ignore[assignment]
@@ -180,6 +188,16 @@ class WorkflowsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_workflows_pb2.ConnectorTest, _abc.Awaitable[_workflows_pb2.ConnectorTest]]:
         """Really lists with the connector's credentials and records whether it passed, for its present version."""
+
+    @_abc_1.abstractmethod
+    def BrowseInputs(
+        self,
+        request: _workflows_pb2.BrowseInputsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_workflows_pb2.BrowseInputsResponse, _abc.Awaitable[_workflows_pb2.BrowseInputsResponse]]:
+        """What a connector has that an `s3_prefix` parameter may name: folders and objects of one place, listed with the
+        connector's credentials and never outside of its prefixes.
+        """
 
     @_abc_1.abstractmethod
     def ListKnowledgeGraphs(

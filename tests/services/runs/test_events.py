@@ -1,6 +1,7 @@
 """ListRunEvents. (contract 17)"""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -84,3 +85,20 @@ def test_a_segment_that_is_not_the_runs_or_has_not_begun_is_not_found(world: Wor
     with pytest.raises(RefusedError) as for_people:
         world.runs("ListRunEvents", request)
     assert for_people.value.message == f"Run {run_id} has no segment {segment}."
+
+
+def test_people_choose_events_by_type_and_step(world: World) -> None:
+    run_id = world.started()
+    segment_id = world.begin(run_id)
+    for step in ("first", "last", "first"):
+        world.write(segment_id, "step.progress", step=step, data={})
+        world.write(segment_id, "step.completed", step=step, data={})
+
+    def seqs(**chosen: Any) -> list[int]:
+        request = ListRunEventsRequest(run_id=run_id, **chosen)
+        return [event.seq for event in world.runs("ListRunEvents", request).events]
+
+    assert seqs(types=["step.completed"]) == [4, 6, 8]
+    assert seqs(types=["step.completed"], step="first") == [4, 8]
+    assert seqs(step="last") == [5, 6]
+    assert seqs(types=["step.completed", "run.started"], after_seq=3, page_size=1) == [4]

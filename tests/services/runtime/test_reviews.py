@@ -13,7 +13,7 @@ import pytest
 
 from backend.models.catalog import Models
 from backend.redaction.process.redactor import Redactor
-from backend.reviews import material, service
+from backend.reviews import material, preparations, service
 from backend.reviews.service import Reviews
 from backend.reviews.servicer import ReviewsServicer
 from backend.secrets import Secrets
@@ -250,11 +250,11 @@ def test_who_asks_beside_those_that_wait_is_told_at_once_to_ask_again(
         return made(*given)
 
     monkeypatch.setattr(service, "make_material", slow)
-    monkeypatch.setattr(service, "_WAIT_SECONDS", 20.0)
+    monkeypatch.setattr(preparations, "_WAIT_SECONDS", 20.0)
     waiting = [threading.Thread(target=desk.reviews.review, args=(approval_id,)) for _ in range(2)]
     for thread in waiting:
         thread.start()
-    until(lambda: desk.reviews._waiting._value == 0, "both that wait")
+    until(lambda: desk.reviews._preparations._waiting._value == 0, "both that wait")
     assert desk.reviews.review(approval_id).preparing
     going_on.set()
     for thread in waiting:

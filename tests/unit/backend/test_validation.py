@@ -3,7 +3,8 @@ from google.protobuf.message import Message
 
 from backend.errors import ApiError
 from backend.validation import validate
-from workflow_api.v1 import errors_pb2, keys_pb2, options_pb2, runs_pb2, workflows_pb2
+from workflow_api.v1 import edge_pb2, errors_pb2, keys_pb2, options_pb2, runs_pb2, workflows_pb2
+from workflow_api.v1.usage_pb2 import UsageRecord
 
 
 def start(**fields: object) -> runs_pb2.StartRunRequest:
@@ -66,6 +67,7 @@ OUT_OF_BOUNDS = [
         ),
         "allowed_hours.start_hour",
     ),
+    (edge_pb2.RecordUsageRequest(records=[UsageRecord(), UsageRecord(route="/me\0")]), "records.route"),
 ]
 
 

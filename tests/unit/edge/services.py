@@ -90,6 +90,9 @@ class MemoryChannel:
         self.mirror = present
         self._changed.set()
 
+    def known(self, rpc: str, request: Message, metadata: Metadata) -> None:
+        return None
+
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
         self.calls.append((rpc, request, dict(metadata)))
         if not self.reachable:

@@ -27,6 +27,7 @@ from tests.unit.edge.channels import (
     refuse,
 )
 from tests.unit.edge.wire import wait_until
+from workflow_api.v1.caller_pb2 import GetMeRequest
 from workflow_api.v1.edge_pb2 import KeyMirror, WatchKeyMirrorRequest
 from workflow_api.v1.keys_pb2 import ApiKey
 from workflow_api.v1.runs_pb2 import GetRunRequest, ListRunsRequest, ListRunsResponse, RunSummary
@@ -256,19 +257,24 @@ def test_point_reads_run_on_the_loop_and_everything_else_beside_it() -> None:
     assert threads == [True, False]
 
 
-def test_a_known_answer_is_given_without_a_call() -> None:
-    servicers, asked = Servicers(), []
+def test_a_known_answer_is_found_without_a_call() -> None:
+    answer = ApiKey(key_id="ak_known")
+    known, unknown = Handler(broken), Handler(broken)
+    known.recall, unknown.recall = lambda *_: answer, lambda *_: None
 
-    def recall(request: Message, metadata: object) -> ApiKey | None:
-        asked.append((request, metadata))
-        return ApiKey(key_id="ak_known") if len(asked) == 1 else None
+    async def use(channel: Channel) -> None:
+        assert channel.known(GET_ME, GetMeRequest(), ()) is answer
+        assert channel.known(GET_RUN, GetRunRequest(), ()) is None
+        assert channel.known(LIST_RUNS, ListRunsRequest(), ()) is None
 
+    in_process({GET_ME: known, GET_RUN: unknown, LIST_RUNS: Handler(broken)}, use)
+
+
+def test_what_is_not_known_is_read_without_being_looked_for_again() -> None:
+    servicers = Servicers()
     handler = Handler(broken)
-    handler.recall, handler.anew = recall, servicers.get_me
-    assert in_process({GET_ME: handler}, get_me()) == ApiKey(key_id="ak_known")
-    assert not servicers.metadata
+    handler.recall, handler.anew = broken, servicers.get_me
     assert in_process({GET_ME: handler}, get_me()) == ApiKey(key_id="ak_1")
-    assert len(asked) == 2
 
 
 def test_a_call_in_process_is_told_when_nobody_waits_any_more() -> None:

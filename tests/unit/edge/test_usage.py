@@ -3,11 +3,10 @@ from collections.abc import Callable
 
 import pytest
 
-from contract.times import milliseconds_of, to_timestamp
+from contract.times import milliseconds_of
 from edge.settings import EdgeSettings
 from edge.usage import UsageRecorder
 from tests.unit.edge.services import EDGE, MemoryChannel, refusing
-from workflow_api.v1.usage_pb2 import UsageRecord
 
 
 async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
@@ -16,8 +15,9 @@ async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
             await asyncio.sleep(0.001)
 
 
-def records(count: int, start: int = 0) -> list[UsageRecord]:
-    return [UsageRecord(at=to_timestamp(n), status=200, key_id="ak_a") for n in range(start, start + count)]
+def record(recorder: UsageRecorder, count: int, start: int = 0) -> None:
+    for at_ms in range(start, start + count):
+        recorder.new_record(at_ms, "ak_a")
 
 
 def seen(channel: MemoryChannel) -> list[int]:
@@ -28,8 +28,7 @@ def test_records_leave_in_batches_of_at_most_a_thousand() -> None:
     async def run() -> MemoryChannel:
         channel = MemoryChannel()
         recorder = UsageRecorder(channel, EdgeSettings(usage_flush_seconds=0.001))
-        for record in records(2500):
-            recorder.record(record)
+        record(recorder, 2500)
         recorder.start()
         await until(lambda: len(channel.usage) == 2500)
         await recorder.stop()
@@ -46,7 +45,7 @@ def test_a_batch_is_tried_again_under_its_id_until_it_is_kept() -> None:
         channel = MemoryChannel()
         channel.reachable = False
         recorder = UsageRecorder(channel, EdgeSettings(usage_flush_seconds=0.001))
-        recorder.record(records(1)[0])
+        record(recorder, 1)
         recorder.start()
         await until(lambda: len(channel.calls) > 3)
         channel.reachable = True
@@ -65,10 +64,10 @@ def test_a_batch_that_is_refused_does_not_hold_up_the_next() -> None:
         recorder = UsageRecorder(channel, EdgeSettings())
         keep = channel.answers[EDGE + "RecordUsage"]
         channel.answers[EDGE + "RecordUsage"] = refusing("invalid_request")
-        recorder.record(records(1)[0])
+        record(recorder, 1)
         await recorder.stop()
         channel.answers[EDGE + "RecordUsage"] = keep
-        recorder.record(records(1, start=1)[0])
+        record(recorder, 1, start=1)
         await recorder.stop()
         return channel, recorder.lost
 
@@ -80,8 +79,7 @@ def test_what_overflows_the_buffer_is_counted_oldest_first() -> None:
     async def run() -> tuple[MemoryChannel, int]:
         channel = MemoryChannel()
         recorder = UsageRecorder(channel, EdgeSettings(usage_buffer_records=10))
-        for record in records(25):
-            recorder.record(record)
+        record(recorder, 25)
         await recorder.stop()
         return channel, recorder.lost
 
@@ -94,8 +92,7 @@ def test_what_cannot_be_sent_at_the_end_is_counted(caplog: pytest.LogCaptureFixt
         channel = MemoryChannel()
         channel.reachable = False
         recorder = UsageRecorder(channel, EdgeSettings())
-        for record in records(3):
-            recorder.record(record)
+        record(recorder, 3)
         await recorder.stop()
         return recorder.lost
 
@@ -108,8 +105,8 @@ def test_records_without_a_key_have_a_share_of_each_minute_only() -> None:
         channel = MemoryChannel()
         recorder = UsageRecorder(channel, EdgeSettings(usage_anonymous_per_minute=2))
         for at_ms in (0, 1, 2, 3, 60_000):
-            recorder.record(UsageRecord(at=to_timestamp(at_ms)))
-        recorder.record(UsageRecord(at=to_timestamp(4), key_id="ak_a"))
+            recorder.new_record(at_ms, "")
+        record(recorder, 1, start=4)
         await recorder.stop()
         return channel, recorder.lost
 

@@ -10,7 +10,7 @@ from sqlalchemy import Dialect
 from backend import metrics
 from backend.storage.database import ClaimedError, OutcomeUnknownError, Tx
 from backend.storage.dialects.postgresql.connection import Connection, Cursor
-from backend.storage.statements import Command, Params, Query, RowT
+from backend.storage.statements import Arguments, Command, Params, Query, RowT
 
 Bound = tuple[str, Sequence[object] | None]
 """The text of a statement and its arguments."""
@@ -40,6 +40,11 @@ class PipelinedTx(Tx):
         """Keeps a change, once for each set of parameters, for the next round trip."""
         text, arguments = command.bind_many(self._dialect, rows)
         self._waiting += [(text, values) for values in arguments]
+
+    def insert(self, command: Command, rows: Sequence[Arguments]) -> None:
+        """Keeps rows, whose values come in the order of the command's columns, for the next round trip."""
+        text = command.text(self._dialect)
+        self._waiting += [(text, values) for values in rows]
 
     def each(self, query: Query[RowT], rows: Iterable[Params]) -> list[list[RowT]]:
         """Returns every row of a query for each set of parameters, in one round trip."""

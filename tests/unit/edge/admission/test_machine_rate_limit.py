@@ -1,5 +1,3 @@
-import asyncio
-
 from edge.admission.machine_rate_limit import MachineRateLimiter
 from edge.admission.rate_limit import Window
 from edge.shared_memory.minute_counts import VALUE_BYTES, SharedMinuteCounts
@@ -20,7 +18,7 @@ class Machine:
         ]
 
     def count(self, edge: int, began_ms: int, key_id: str = "ak_a") -> Window:
-        return asyncio.run(self.limiters[edge].count(key_id, 2, began_ms))
+        return self.limiters[edge].count(key_id, 2, began_ms)
 
 
 def test_edges_share_the_limit_of_a_key() -> None:

@@ -1,12 +1,10 @@
-import asyncio
-
 from edge.admission.rate_limit import LocalRateLimiter, Window
 
 MINUTE = 29_833_333 * 60_000
 
 
 def count(limiter: LocalRateLimiter, at_ms: int, key_id: str = "ak_a") -> Window:
-    return asyncio.run(limiter.count(key_id, 2, at_ms))
+    return limiter.count(key_id, 2, at_ms)
 
 
 def test_the_call_after_the_limit_is_one_too_many() -> None:

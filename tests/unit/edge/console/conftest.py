@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 
 from edge.console.app import Console
 from edge.console.settings import ConsoleSettings
-from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Answered, EventStream, Page, Redirect, View, Visit
+from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Answered, Download, EventStream, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from tests.support.browsing import Browser
 from tests.unit.edge.console.people import PeopleChannel
@@ -52,6 +52,7 @@ class Desk:
         yield Page("GET", "/refused", ALL_ROLES, self._refused)
         yield Page("GET", "/broken", ALL_ROLES, self._broken)
         yield Page("GET", "/live", ALL_ROLES, self._live)
+        yield Page("GET", "/download", ALL_ROLES, self._download)
 
     async def _seen(self, visit: Visit) -> Answered:
         self.visits.append(visit)
@@ -66,6 +67,15 @@ class Desk:
 
     async def _broken(self, _: Visit) -> Answered:
         raise ValueError("secret words")
+
+    async def _download(self, visit: Visit) -> Answered:
+        length = visit.query.get("length")
+        inline = visit.query.get("inline") == "yes"
+        return Download(self._parts(), HOSTILE, "image/png", None if length is None else int(length), inline)
+
+    async def _parts(self) -> AsyncGenerator[bytes, None]:
+        yield b"one "
+        yield b"two"
 
     async def _live(self, _: Visit) -> Answered:
         return EventStream(self._ticks())

@@ -39,6 +39,9 @@ class PeopleChannel:
         self.sessions[token] = name
         return token
 
+    def known(self, rpc: str, request: Message, metadata: Metadata) -> None:
+        return None
+
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
         self.calls.append((rpc, request, dict(metadata)))
         if not self.reachable:

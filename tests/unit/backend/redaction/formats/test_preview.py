@@ -18,7 +18,7 @@ from backend.redaction.formats.preview import (
 def shown(folder: Path, content: str | bytes, name: str = "notes.md") -> FilePreview:
     path = folder / "source"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return preview_of(path, name)
+    return preview_of(path, name, MOST_ROWS)
 
 
 def test_text_is_shown_up_to_its_bound(tmp_path: Path) -> None:
@@ -57,11 +57,11 @@ def test_a_row_in_whose_middle_the_text_was_cut_is_left_out(tmp_path: Path) -> N
 def test_parquet_is_a_table_of_its_first_rows(tmp_path: Path) -> None:
     path = tmp_path / "source"
     pq.write_table(pa.table({"n": [1, None, 3], "name": ["a", "b", "c" * 400]}), path)
-    assert preview_of(path, "t.parquet") == FilePreview(
+    assert preview_of(path, "t.parquet", MOST_ROWS) == FilePreview(
         columns=["n", "name"], rows=[["1", "a"], ["", "b"], ["3", "c" * MOST_CELL_CHARS]], cut=True
     )
     pq.write_table(pa.table({"n": range(MOST_ROWS + 1)}), path)
-    assert len(preview_of(path, "t.parquet").rows) == MOST_ROWS
+    assert len(preview_of(path, "t.parquet", MOST_ROWS).rows) == MOST_ROWS
 
 
 def test_malformed_parquet_is_withheld(tmp_path: Path) -> None:

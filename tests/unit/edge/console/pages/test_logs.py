@@ -5,10 +5,10 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from edge.console.pages import logs
-from edge.console.visit import ADMINISTRATORS, EventStream, View
+from edge.console.visit import ADMINISTRATORS, Download, EventStream, View
 from edge.errors import Refusal
 from tests.unit.edge.console.seen import MemoryServices, answered, html, roles_of
-from workflow_api.v1.logs_pb2 import ListRunLogsResponse, RunLog, RunLogSummary
+from workflow_api.v1.logs_pb2 import ListRunLogsResponse, RunLog, RunLogSummary, StreamRunLogsResponse
 from workflow_api.v1.runs_pb2 import RUN_STATUS_COMPLETED, RUN_STATUS_RUNNING, Run, RunStatus, RunSummary
 
 EVIL = "<script>alert(1)</script>"
@@ -36,7 +36,12 @@ def summary(last_part: int, **fields: Any) -> RunLogSummary:
 
 
 def test_only_administrators_read_logs() -> None:
-    assert roles_of("GET", PAGE) == roles_of("GET", f"{PAGE}/stream") == ADMINISTRATORS
+    assert (
+        roles_of("GET", PAGE)
+        == roles_of("GET", f"{PAGE}/stream")
+        == roles_of("GET", f"{PAGE}/download")
+        == ADMINISTRATORS
+    )
 
 
 def test_a_log_is_shown_escaped_with_its_attempts_and_followed_while_the_run_goes_on() -> None:
@@ -112,3 +117,22 @@ def test_updates_come_when_the_step_has_printed_and_end_with_the_run(monkeypatch
         return [event async for event in stream.events]
 
     assert asyncio.run(everything()) == [("refresh", "1-2-False")]
+
+
+def test_a_search_shows_the_lines_that_hold_the_text_escaped() -> None:
+    log = RunLog(log=summary(3), text=f"first\nthe {EVIL} here\n", attempts=1)
+    backend = services(log)
+    page = html(answered(backend, "GET", PAGE, HERE, query={"q": "script", "wrap": "no"}))
+    assert "2  the &lt;<mark>script</mark>&gt;alert(1)" in page
+    assert "first" not in page
+    assert 'class="plain log nowrap"' in page
+    assert "data-stream" not in page
+    assert backend.asked("LogsService/GetRunLog")[0].HasField("tail_chars") is False
+
+
+def test_a_log_is_downloaded_whole() -> None:
+    backend = services(RunLog(log=summary(3, attempt=2), attempts=2))
+    backend.streams["LogsService/StreamRunLogs"] = [StreamRunLogsResponse(text="one\n")]
+    found = answered(backend, "GET", f"{PAGE}/download", HERE)
+    assert isinstance(found, Download)
+    assert (found.file_name, found.media_type) == ("run_1-count-2.log", "text/plain")

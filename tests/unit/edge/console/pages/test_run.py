@@ -11,98 +11,30 @@ from edge.console import run_events
 from edge.console.run_events import PAGE
 from edge.console.visit import ADMINISTRATORS, EventStream, Redirect, View
 from edge.errors import Refusal
-from tests.unit.edge.console.seen import APPROVER, Answer, MemoryServices, answered, html, roles_of
+from tests.unit.edge.console.run_answers import EVIL, HERE, ONE, events, services, summary
+from tests.unit.edge.console.seen import APPROVER, MemoryServices, answered, html, roles_of
 from workflow_api.v1 import runs_pb2
 from workflow_api.v1.logs_pb2 import ListRunLogsResponse, RunLog, RunLogSummary
 from workflow_api.v1.outputs_pb2 import ListOutputsResponse, Output
-from workflow_api.v1.reviews_pb2 import APPROVAL_STATE_APPROVED, Decision, ListDecisionsResponse
+from workflow_api.v1.previews_pb2 import GetStepPreviewRequest, StepFile, StepPreview, SummaryPreview
+from workflow_api.v1.reviews_pb2 import APPROVAL_STATE_APPROVED, Decision, ListDecisionsResponse, ReviewText
 from workflow_api.v1.runs_pb2 import (
     RUN_STATUS_CANCELLED,
     RUN_STATUS_COMPLETED,
     RUN_STATUS_RUNNING,
     RUN_STATUS_WAITING_FOR_APPROVAL,
+    TRIGGERED_BY_API_KEY,
     Approval,
     CancelRunResponse,
+    EraseRunDataResponse,
     Event,
     ListPendingApprovalsResponse,
     ListRunEventsResponse,
-    ListRunsResponse,
     ListRunStepsResponse,
     PendingApproval,
     Run,
-    RunCounts,
-    RunSummary,
-    Segment,
     Step,
 )
-from workflow_api.v1.workflows_pb2 import ListWorkflowsResponse, Workflow
-
-EVIL = "<script>alert(1)</script>"
-HERE = {"run_id": "run_1"}
-ONE = "/runs/{run_id}"
-
-
-def summary(**other: Any) -> RunSummary:
-    fields: dict[str, Any] = {
-        "run_id": "run_1",
-        "workflow_id": "wf_1",
-        "workflow_name": "Digest",
-        "version": 2,
-        "status": RUN_STATUS_RUNNING,
-        "created_at": Timestamp(seconds=1_790_000_000),
-        "counts": RunCounts(steps_total=2, steps_completed=1),
-    }
-    return RunSummary(**{**fields, **other})
-
-
-def events(last_seq: int, *segments: str) -> ListRunEventsResponse:
-    """Returns the answer for a run with `last_seq` events in its latest segment, without the events."""
-    begun = [Segment(segment_id=each, ordinal=n, last_seq=last_seq) for n, each in enumerate(segments or ("seg_1",), 1)]
-    return ListRunEventsResponse(run_id="run_1", segment_id=begun[-1].segment_id, segments=begun)
-
-
-def services(run: Run | None = None, **answers: Any) -> MemoryServices:
-    """Returns services that know one run; `answers` adds answers by the name of the RPC."""
-    known: dict[str, Answer] = {
-        "RunsService/GetRun": run or Run(summary=summary()),
-        "ReviewsService/ListDecisions": ListDecisionsResponse(),
-        "LogsService/ListRunLogs": ListRunLogsResponse(),
-        "RunsService/ListRunSteps": ListRunStepsResponse(items=[Step(step="count", name="Count")]),
-        "RunsService/ListPendingApprovals": ListPendingApprovalsResponse(),
-        "RunsService/ListRunEvents": events(0),
-        "OutputsService/ListOutputs": Refusal("run_not_terminal"),
-        "WorkflowsService/ListWorkflows": ListWorkflowsResponse(items=[Workflow(workflow_id="wf_1", name="Digest")]),
-    }
-    # By the name of the RPC, which is unlike in every service.
-    by_name = {name.rpartition("/")[2]: name for name in [*known, "RunsService/ListRuns", "RunsService/CancelRun"]}
-    return MemoryServices({**known, **{by_name[name]: answer for name, answer in answers.items()}})
-
-
-def test_filters_are_sent_to_the_service_and_kept_for_the_next_page() -> None:
-    backend = services(ListRuns=ListRunsResponse(items=[summary()], next_page_token="c/2"))
-    answer = answered(backend, "GET", "/runs", query={"status": "running", "workflow_id": "wf_1", "cursor": "c1"})
-    (asked,) = backend.asked("RunsService/ListRuns")
-    assert (asked.status, asked.workflow_id, asked.page_token) == ([runs_pb2.RUN_STATUS_RUNNING], "wf_1", "c1")
-    assert not asked.HasField("client_reference")
-    assert 'href="/runs?status=running&amp;workflow_id=wf_1&amp;cursor=c%2F2"' in html(answer)
-    assert '<option value="running" selected>' in html(answer)
-
-
-@pytest.mark.parametrize("code", ["invalid_filter", "invalid_cursor"])
-def test_a_refused_filter_is_reported_on_the_page(code: str) -> None:
-    answer = answered(services(ListRuns=Refusal(code, "status must be …")), "GET", "/runs", query={"status": "failed"})
-    assert isinstance(answer, View)
-    assert answer.status == 400
-    assert "status must be …" in html(answer)
-
-
-def test_a_status_that_there_is_not_is_told_without_asking_a_service() -> None:
-    backend = services()
-    answer = answered(backend, "GET", "/runs", query={"status": "x"})
-    assert isinstance(answer, View)
-    assert answer.status == 400
-    assert "status must be a comma-separated list of queued, " in html(answer)
-    assert not backend.asked("RunsService/ListRuns")
 
 
 def test_a_run_shows_its_board_as_a_drawing_and_as_a_table() -> None:
@@ -116,7 +48,7 @@ def test_a_run_shows_its_board_as_a_drawing_and_as_a_table() -> None:
         Step(step="check", name="Check", kind=runs_pb2.STEP_KIND_APPROVAL, needs=["count"]),
     ]
     page = html(answered(services(ListRunSteps=ListRunStepsResponse(items=steps)), "GET", ONE, HERE))
-    assert page.count("<rect ") == 2
+    assert page.count('<g class="step') == 2
     assert page.count('<path class="need"') == 1
     assert '<g class="step good">' in page
     assert "3.2 s" in page
@@ -206,7 +138,10 @@ def test_the_last_page_of_a_long_segment_is_shown_first() -> None:
 
     backend = services(ListRunEvents=read)
     page = html(answered(backend, "GET", ONE, HERE))
-    assert [asked.after_seq for asked in backend.asked("RunsService/ListRunEvents")] == [0, 450 - PAGE]
+    assert [asked.after_seq for asked in backend.asked("RunsService/ListRunEvents") if not asked.types] == [
+        0,
+        450 - PAGE,
+    ]
     assert f"after_seq={450 - 2 * PAGE}#events" in page
     assert "Later events" not in page
 
@@ -350,3 +285,107 @@ def test_the_log_of_a_failed_step_is_on_the_page_of_its_run_for_administrators_o
     seen = html(answered(backend, "GET", ONE, HERE, user=APPROVER), APPROVER)
     assert "KeyError" not in seen
     assert "/logs/" not in seen
+
+
+def test_a_run_names_its_key_with_a_link_for_administrators() -> None:
+    run = Run(summary=summary(), triggered_by=TRIGGERED_BY_API_KEY, key_id="ak_1", started_by="warehouse")
+    assert '<a href="/keys/ak_1">warehouse</a>' in html(answered(services(run), "GET", ONE, HERE))
+    seen = html(answered(services(run), "GET", ONE, HERE, user=APPROVER), APPROVER)
+    assert "warehouse" in seen
+    assert "/keys/ak_1" not in seen
+
+
+def test_the_duration_of_a_running_run_counts_and_of_an_ended_one_stands() -> None:
+    started = Timestamp(seconds=1_790_000_010)
+    assert "data-elapsed=" in html(answered(services(Run(summary=summary(started_at=started))), "GET", ONE, HERE))
+    ended = summary(status=RUN_STATUS_COMPLETED, started_at=started, duration=Duration(seconds=75))
+    page = html(answered(services(Run(summary=ended), ListOutputs=ListOutputsResponse()), "GET", ONE, HERE))
+    assert "data-elapsed=" not in page
+    assert "1 min 15 s" in page
+    assert "after 10 s in the queue" in page
+
+
+def test_a_summary_is_shown_as_clean_html() -> None:
+    run = Run(summary=summary(status=RUN_STATUS_COMPLETED), summary_markdown="# Hello")
+    shown = SummaryPreview(html=f'<h1>Hello</h1>{EVIL}<img src="//x"><a href="javascript:x()" onclick="x()">y</a>')
+    page = html(answered(services(run, GetSummaryPreview=shown, ListOutputs=ListOutputsResponse()), "GET", ONE, HERE))
+    assert "<h4>Hello</h4>" in page
+    assert not re.search("alert|//x|javascript|onclick", page)
+
+
+STEPS = [
+    Step(step="count", name="Count", status=runs_pb2.STEP_STATUS_COMPLETED),
+    Step(step="sum", name="Sum", needs=["count"], status=runs_pb2.STEP_STATUS_FAILED, attempt=2),
+]
+
+
+def previews(request: GetStepPreviewRequest) -> StepPreview:
+    file = StepFile(output_id="out_1", path=f"{request.step}/a.txt", size_bytes=7)
+    return StepPreview(value=ReviewText(text=json.dumps({"of": request.step})), files=[file], files_total=1)
+
+
+def test_a_selected_step_shows_what_it_needed_and_made() -> None:
+    backend = services(ListRunSteps=ListRunStepsResponse(items=STEPS), GetStepPreview=previews)
+    page = html(answered(backend, "GET", ONE, HERE, query={"step": "sum"}))
+    assert [asked.step for asked in backend.asked("PreviewsService/GetStepPreview")] == ["sum", "count"]
+    assert "&#34;of&#34;: &#34;count&#34;" in page
+    assert "count/a.txt" in page
+    assert page.count('aria-current="true"') == 3, "in the graph, the timeline and the table"
+    assert 'href="/runs/run_1?step=count#step"' in page
+
+
+def test_the_first_failed_step_is_selected_with_what_to_do() -> None:
+    failed = Step()
+    failed.CopyFrom(STEPS[1])
+    failed.error.code, failed.error.message = "node_failed", "ModelTimeout: too slow"
+    life = events(2)
+    life.events.append(Event(seq=1, type="step.started", step="sum", data='{"attempt": 1}'))
+    data = {"code": "node_failed", "type": "ModelTimeout", "message": "too slow", "attempt": 1, "retry_at": None}
+    life.events.append(Event(seq=2, type="step.failed", step="sum", data=json.dumps(data)))
+    backend = services(ListRunSteps=ListRunStepsResponse(items=[STEPS[0], failed]), ListRunEvents=life)
+    page = html(answered(backend, "GET", ONE, HERE))
+    assert "The model was too slow. Raise" in page
+    assert "<td>attempt 1</td><td>failed</td>" in page
+
+
+def test_events_are_filtered_by_kind_and_step() -> None:
+    backend = services()
+    page = html(answered(backend, "GET", ONE, HERE, query={"kind": "progress", "of": "count"}))
+    asked = backend.asked("RunsService/ListRunEvents")[0]
+    assert (list(asked.types), asked.step) == (["step.progress"], "count")
+    assert '<option value="progress" selected>' in page
+
+
+def test_long_data_of_an_event_is_cut_and_shown_on_a_page_of_its_own() -> None:
+    log = events(1)
+    log.events.append(Event(seq=1, type="step.progress", step="a", data=json.dumps({"message": "m", "x": "y" * 9_000})))
+    page = html(answered(services(ListRunEvents=log), "GET", ONE, HERE))
+    assert "y" * 1_000 not in page
+    assert 'href="/runs/run_1/events/seg_1/1"' in page
+    names = {**HERE, "segment": "seg_1", "seq": "1"}
+    whole = html(answered(services(ListRunEvents=log), "GET", ONE + "/events/{segment}/{seq}", names))
+    assert "y" * 9_000 in whole
+    assert "a: m (x yyy" in whole
+
+
+def test_a_page_of_a_large_run_has_at_most_100_kb() -> None:
+    run = Run(
+        summary=summary(status=RUN_STATUS_COMPLETED),
+        parameters=json.dumps({"x": "p" * 100_000}),
+        input_text="t" * 20_000,
+        result=json.dumps("r" * 200_000),
+    )
+    log = events(50)
+    text = json.dumps({"message": "m" * 60_000})
+    log.events.extend(Event(seq=n, type="step.progress", step="a", data=text) for n in range(50))
+    outputs = [Output(output_id=f"out_{n}", path=f"step/{n}.txt", sha256="0" * 64) for n in range(2_000)]
+    backend = services(run, ListRunEvents=log, ListOutputs=ListOutputsResponse(items=outputs))
+    assert len(html(answered(backend, "GET", ONE, HERE)).encode()) < 100_000
+
+
+def test_an_erasure_is_sent_with_its_reason() -> None:
+    backend = services(EraseRunData=EraseRunDataResponse(run_id="run_1"))
+    answer = answered(backend, "POST", ONE + "/erase", HERE, form={"reason": "asked for"})
+    assert answer == Redirect("/runs/run_1", "The data of the run is erased.")
+    assert backend.asked("RunsService/EraseRunData")[0].reason == "asked for"
+    assert roles_of("POST", ONE + "/erase") == ADMINISTRATORS

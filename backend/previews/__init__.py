@@ -1,0 +1,1 @@
+"""What people see of what a run made: values of steps, the beginning of files, the summary. Never on the public API."""

@@ -1,0 +1,77 @@
+"""The beginning of one output: its text, or the first rows of its table, read in a confined process."""
+
+import shutil
+import tempfile
+import threading
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from backend import json_text
+from backend.previews.sql import PreviewedRunRow
+from backend.redaction.formats.preview import MOST_CHARS, MOST_ROWS, FilePreview
+from backend.redaction.process.redactor import RedactionError, Redactor
+from backend.storage.objects import ObjectStore
+from backend.storage.tables.outputs import OutputRow
+
+LARGEST_TABLE: Final = 25_000_000
+"""Bytes of a Parquet file, of which all must be read."""
+
+_HEAD_BYTES: Final = 4 * MOST_CHARS
+_PARQUET: Final = (".parquet", ".pq")
+_UNREADABLE: Final = ("image/", "audio/", "video/")
+_NEITHER: Final = "It is neither text nor a table."
+
+
+class FilePreviews:
+    """Reads outputs that callers may read; `folder` is for their copies, which are gone on return."""
+
+    def __init__(self, objects: ObjectStore, redactor: Redactor, folder: Path) -> None:
+        self._objects = objects
+        self._redactor = redactor
+        self._folder = folder
+        self._halt = threading.Event()
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def preview(self, run: PreviewedRunRow, output: OutputRow) -> FilePreview | str:
+        """Returns the beginning of an output, or why it is not shown.
+
+        Raises:
+            KeyError: it was erased meanwhile.
+            OSError, EOFError: the object store failed.
+        """
+        if output.media_type.startswith(_UNREADABLE):
+            return _NEITHER
+        parquet = output.path.lower().endswith(_PARQUET)
+        if parquet and output.size_bytes > LARGEST_TABLE:
+            return f"It is a table of more than {LARGEST_TABLE:,} bytes."
+        size = output.size_bytes if parquet else min(output.size_bytes, _HEAD_BYTES)
+        with closing(self._objects.open_range(output.object_key, 0, size)) as parts:
+            content = b"".join(parts)
+        whole = size == output.size_bytes
+        if not whole:
+            # Not in the middle of a character.
+            content = content[: content.rfind(b"\n") + 1] or content.rstrip(bytes(range(0x80, 0x100)))
+        self._folder.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(dir=self._folder))
+        try:
+            source = scratch / "source"
+            source.write_bytes(content)
+            # The sweeps of the run are over: nothing is swept here.
+            policy = {**json_text.parse(run.pii_policy), "mode": "off", "model": None}
+            owner, rows = run.key_id, MOST_ROWS
+            found, _ = self._redactor.preview(policy, source, output.path, self._halt, owner=owner, rows=rows)
+        except RedactionError as error:
+            return f"It could not be read: {error}."
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+        if isinstance(found, str):
+            return _NEITHER if found == "binary" else "It is malformed, or too large to be read here."
+        if found.empty:
+            return _NEITHER
+        return found if whole else FilePreview(found.text, found.columns, found.rows, cut=True)
+
+    def close(self) -> None:
+        """Ends what is being read."""
+        self._halt.set()
+        shutil.rmtree(self._folder, ignore_errors=True)

@@ -1,0 +1,223 @@
+"""The inbox of approvals: one gate or all, oldest first, with what the chosen one rests on beside its buttons."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from edge.console import formatting
+from edge.console.pages.approvals import MAX_COMMENT_CHARS, inbox_address, inputs_view, step_view, waiting_text
+from edge.console.paging import all_items
+from edge.console.review_excerpt import excerpt
+from edge.console.static_files import MOST_COUNTED
+from edge.console.visit import ALL_ROLES, Answered, EventStream, Page, Redirect, View, Visit
+from edge.errors import Refusal
+from workflow_api.v1.reviews_pb2 import (
+    APPROVAL_STATE_PENDING,
+    CountPendingApprovalsRequest,
+    CountPendingApprovalsResponse,
+    GetReviewRequest,
+    ListAllDecisionsRequest,
+    PendingGate,
+    Review,
+)
+from workflow_api.v1.runs_pb2 import (
+    DecideApprovalRequest,
+    ListPendingApprovalsRequest,
+    ListPendingApprovalsResponse,
+    PendingApproval,
+)
+
+_PAGE: Final = 50
+_ALL: Final = 1_000
+_POLL_SECONDS: Final = 2.0
+_REVIEW_SECONDS: Final = 0.1
+"""How long the page waits for what an approval is about; once that is prepared, the open page is brought up to date."""
+_GONE: Final = frozenset({"not_found", "invalid_request"})
+_DECISIONS: Final = {"approve": True, "reject": False}
+
+
+async def show(visit: Visit) -> Answered:
+    """Shows the pending approvals of all gates or of one, and what the chosen one rests on."""
+    gate, cursor = visit.query.get("gate", ""), visit.query.get("cursor", "")
+    listed, counted = await asyncio.gather(_pending(visit, gate, cursor), _count(visit))
+    chosen = await _chosen(visit, listed.items)
+    token = listed.next_page_token if listed.HasField("next_page_token") else ""
+    given = {name: value for name, value in (("gate", gate), ("cursor", cursor)) if value}
+    at = chosen["id"] if chosen else ""
+    return View(
+        "approvals/list.html",
+        {
+            "items": [_item(each, given, at) for each in listed.items],
+            "chosen": chosen,
+            "total": counted.total,
+            "icon": f"count-{min(counted.total, MOST_COUNTED)}.svg",
+            "gates": [("", "all"), *((gate_name(each), _gate_label(each)) for each in counted.gates)],
+            "gate": gate,
+            "newer": "/approvals?" + urlencode({**given, "cursor": token}) if token else "",
+            "stream": "/approvals/stream?" + urlencode({**given, "at": at}),
+            "longest": MAX_COMMENT_CHARS,
+        },
+    )
+
+
+async def stream(visit: Visit) -> Answered:
+    """Streams an update whenever the list or what is shown beside it has changed."""
+    return EventStream(_changes(visit))
+
+
+async def history(visit: Visit) -> Answered:
+    """Lists who decided what, newest first."""
+    request = ListAllDecisionsRequest(page_size=_PAGE, page_token=visit.query.get("cursor", ""))
+    answer = await visit.services.call("ReviewsService/ListAllDecisions", request)
+    token = answer.next_page_token if answer.HasField("next_page_token") else ""
+    return View(
+        "approvals/history.html",
+        {
+            "rows": [(each, formatting.approval_badge(each.decision.state)) for each in answer.items],
+            "older": "/approvals/history?" + urlencode({"cursor": token}) if token else "",
+        },
+    )
+
+
+async def decide_several(visit: Visit) -> Answered:
+    """Decides the chosen approvals of one gate, once the person has said that they are sure."""
+    gate, decision, comment = visit.sent("gate"), visit.sent("decision"), visit.sent("comment")
+    chosen = set(visit.form.get("approval_id", ()))
+    if not gate or decision not in _DECISIONS or not chosen or len(comment) > MAX_COMMENT_CHARS:
+        return Redirect(inbox_address(gate), "Nothing was changed: choose approvals of one gate, and how to decide.")
+    request = _request(gate, _ALL, "")
+    pending = await all_items(visit.services, "RunsService/ListPendingApprovals", request)
+    # Only what waits at that gate: a form cannot reach further.
+    waiting = [each for each in pending if each.approval.approval_id in chosen]
+    if not visit.sent("sure"):
+        context = {
+            "items": [(each, waiting_text(each)) for each in waiting],
+            "gate": gate,
+            "decision": decision,
+            "comment": comment,
+            "back": inbox_address(gate),
+        }
+        return View("approvals/sure.html", context)
+    done = 0
+    for each in waiting:
+        done += await _decide(visit, each.approval.approval_id, decision, comment)
+    late = len(chosen) - done
+    notice = f"{'Approved' if _DECISIONS[decision] else 'Rejected'}: {done}."
+    return Redirect(inbox_address(gate), notice + (f" No longer pending: {late}." if late else ""))
+
+
+def gate_name(gate: PendingGate) -> str:
+    """Returns how the address names a gate: the step, then the workflow."""
+    return f"{gate.step}@{gate.workflow_id}"
+
+
+async def _decide(visit: Visit, approval_id: str, decision: str, comment: str) -> bool:
+    """Decides one approval; returns False where somebody was faster."""
+    request = DecideApprovalRequest(approval_id=approval_id, approve=_DECISIONS[decision], comment=comment or None)
+    try:
+        await visit.services.call("RunsService/DecideApproval", request)
+    except Refusal as refusal:
+        if refusal.code not in _GONE:
+            raise
+        return False
+    return True
+
+
+async def _changes(visit: Visit) -> AsyncIterator[tuple[str, str]]:
+    gate, at = visit.query.get("gate", ""), visit.query.get("at", "")
+    seen: bytes | None = None
+    prepared = not at
+    while True:
+        listed, counted = await asyncio.gather(_pending(visit, gate, visit.query.get("cursor", "")), _count(visit))
+        if not prepared:
+            review = await _review(visit, at)
+            prepared = review is None or not review.preparing
+        ids = [each.approval.approval_id for each in listed.items]
+        now = sha256(repr((ids, counted.total, prepared)).encode()).digest()
+        if seen is not None and now != seen:
+            yield "refresh", "changed"
+        seen = now
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+def _request(gate: str, size: int, cursor: str) -> ListPendingApprovalsRequest:
+    step, _, workflow_id = gate.rpartition("@")
+    return ListPendingApprovalsRequest(
+        page_size=size, page_token=cursor, step=step if gate else None, workflow_id=workflow_id if gate else None
+    )
+
+
+async def _pending(visit: Visit, gate: str, cursor: str) -> ListPendingApprovalsResponse:
+    answer: ListPendingApprovalsResponse = await visit.services.call(
+        "RunsService/ListPendingApprovals", _request(gate, _PAGE, cursor)
+    )
+    return answer
+
+
+async def _count(visit: Visit) -> CountPendingApprovalsResponse:
+    answer: CountPendingApprovalsResponse = await visit.services.call(
+        "ReviewsService/CountPendingApprovals", CountPendingApprovalsRequest()
+    )
+    return answer
+
+
+async def _review(visit: Visit, approval_id: str) -> Review | None:
+    """Returns an approval with what it is about; None where there is none."""
+    try:
+        async with asyncio.timeout(_REVIEW_SECONDS):
+            answer: Review = await visit.services.call(
+                "ReviewsService/GetReview", GetReviewRequest(approval_id=approval_id)
+            )
+    except TimeoutError:
+        return Review(preparing=True)
+    except Refusal as refusal:
+        if refusal.code not in _GONE:
+            raise
+        return None
+    return answer
+
+
+async def _chosen(visit: Visit, listed: Sequence[PendingApproval]) -> Mapping[str, Any] | None:
+    """Returns the approval that the address names, else the oldest listed; None where nothing is listed."""
+    asked = visit.query.get("at", "")
+    pending = next((each for each in listed if each.approval.approval_id == asked), listed[0] if listed else None)
+    if pending is None:
+        return None
+    review = await _review(visit, pending.approval.approval_id)
+    if review is None or (review.state != APPROVAL_STATE_PENDING and not review.preparing):
+        # Decided since the list was read: the page is brought up to date at once.
+        review = Review(preparing=True)
+    material, cut = excerpt(review.material)
+    return {
+        "id": pending.approval.approval_id,
+        "pending": pending,
+        "review": review,
+        "waiting": waiting_text(pending),
+        "inputs": inputs_view(material),
+        "steps": [step_view(step) for step in material.steps],
+        "cut": cut,
+    }
+
+
+def _item(pending: PendingApproval, given: Mapping[str, str], at: str) -> Mapping[str, Any]:
+    approval_id = pending.approval.approval_id
+    return {
+        "pending": pending,
+        "waiting": waiting_text(pending),
+        "to": "/approvals?" + urlencode({**given, "at": approval_id}),
+        "current": approval_id == at,
+    }
+
+
+def _gate_label(gate: PendingGate) -> str:
+    return f"{gate.workflow_name}: {gate.title} ({gate.pending:,})"
+
+
+PAGES: Final[tuple[Page, ...]] = (
+    Page("GET", "/approvals", ALL_ROLES, show),
+    Page("GET", "/approvals/stream", ALL_ROLES, stream),
+    Page("GET", "/approvals/history", ALL_ROLES, history),
+    Page("POST", "/approvals/several", ALL_ROLES, decide_several),
+)

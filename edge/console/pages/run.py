@@ -1,0 +1,273 @@
+"""The page of one run: its head, its graph and timeline with a selected step, results, events and inputs."""
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import orjson
+
+from contract.fields import rules_of
+from contract.times import milliseconds_of
+from edge.codec.response import object_of
+from edge.console import dag, formatting
+from edge.console.markup import sanitised
+from edge.console.pages.approvals import MAX_COMMENT_CHARS, pending_approvals
+from edge.console.pages.logs import latest_logs
+from edge.console.run.advice import run_advice
+from edge.console.run.attempts import life_events, spans_of
+from edge.console.run.header import header
+from edge.console.run.sentences import KINDS, sentence
+from edge.console.run.step import selected_step, step_view
+from edge.console.run.timeline import timeline
+from edge.console.run_events import Chosen, EventPage, RunProgress, events_page, watch
+from edge.console.times import now_ms
+from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Answered, EventStream, Page, View, Visit
+from edge.errors import Refusal
+from workflow_api.v1.outputs_pb2 import ListOutputsRequest, ListOutputsResponse
+from workflow_api.v1.pii_policy_pb2 import PiiPolicy
+from workflow_api.v1.previews_pb2 import GetSummaryPreviewRequest, SummaryPreview
+from workflow_api.v1.reviews_pb2 import ListDecisionsRequest
+from workflow_api.v1.runs_pb2 import (
+    STEP_STATUS_PENDING,
+    CancelRunRequest,
+    Event,
+    GetRunRequest,
+    ListRunEventsRequest,
+    ListRunEventsResponse,
+    ListRunStepsRequest,
+    Run,
+    Step,
+)
+
+MAX_REASON_CHARS: Final = rules_of(CancelRunRequest.DESCRIPTOR.fields_by_name["reason"]).max_length
+
+GONE: Final = frozenset({"run_not_found", "not_found", "segment_not_found"})
+
+_POLICY_OBJECT: Final = object_of(PiiPolicy.DESCRIPTOR, raw=orjson.Fragment, links=orjson.Fragment)
+_SEQ: Final = re.compile(r"[0-9]{1,18}")
+_STATE: Final = ("step", "segment", "after_seq", "kind", "of")
+"""Names of the query that say what the page shows; links keep the others when they change one."""
+_MOST_TEXT_CHARS: Final = 10_000
+_MOST_JSON_CHARS: Final = 400
+_MOST_SENTENCE_CHARS: Final = 300
+_MOST_OUTPUTS: Final = 40
+
+
+def path_of(run_id: str) -> str:
+    """Returns the address of a run's page."""
+    return f"/runs/{quote(run_id, safe='')}"
+
+
+def missing(message: str) -> View:
+    """Returns the page in place of a run that cannot be shown."""
+    return View("runs/missing.html", {"message": message}, status=404)
+
+
+async def show(visit: Visit) -> Answered:
+    """Shows one run; of an erased one, what is left."""
+    run_id = visit.path["run_id"]
+    try:
+        run: Run = await visit.services.call("RunsService/GetRun", GetRunRequest(run_id=run_id))
+        parts = {} if run.HasField("data_purged_at") else await _parts(visit, run)
+    except Refusal as refusal:
+        if refusal.code not in GONE:
+            raise
+        return missing(refusal.message)
+    summary = run.summary
+    ended = formatting.RUN_STATUSES.get(summary.status) in formatting.ENDED
+    administers = visit.user.role in ADMINISTRATORS
+    erased = run.HasField("data_purged_at")
+    return View(
+        "runs/one.html",
+        {
+            **header(run, visit.user),
+            "run": run,
+            "here": path_of(run_id),
+            "erased": erased,
+            "run_advice": run_advice(run.error.code) if run.HasField("error") else "",
+            "administers": administers,
+            "can_cancel": administers and not ended,
+            "can_erase": administers and ended and not erased,
+            "longest": MAX_COMMENT_CHARS,
+            "longest_reason": MAX_REASON_CHARS,
+            "json_texts": _json_texts(run),
+            "input_text": _cut(run.input_text),
+            "result": _cut(formatting.json_lines(run.result)),
+            **parts,
+        },
+    )
+
+
+async def stream(visit: Visit) -> Answered:
+    """Streams updates of a run; the query says what the page shows."""
+    seq = visit.query.get("seq", "")
+    seen = RunProgress(
+        visit.query.get("status", ""), visit.query.get("segment", ""), int(seq) if _SEQ.fullmatch(seq) else 0
+    )
+    return EventStream(watch(visit.services, visit.path["run_id"], seen))
+
+
+async def show_event(visit: Visit) -> Answered:
+    """Shows all of one event."""
+    run_id, segment, seq = visit.path["run_id"], visit.path["segment"], visit.path["seq"]
+    if not _SEQ.fullmatch(seq) or int(seq) < 1:
+        return missing("An event is a number from 1.")
+    request = ListRunEventsRequest(run_id=run_id, segment=segment, after_seq=int(seq) - 1, page_size=1)
+    try:
+        read: ListRunEventsResponse = await visit.services.call("RunsService/ListRunEvents", request)
+    except Refusal as refusal:
+        if refusal.code not in GONE:
+            raise
+        return missing(refusal.message)
+    if not read.events:
+        return missing("The segment has no such event.")
+    event = read.events[0]
+    context = {
+        "here": path_of(run_id),
+        "event": event,
+        "sentence": sentence(event.type, event.step, event.data),
+        "text": formatting.json_lines(event.data),
+    }
+    return View("runs/event.html", context)
+
+
+async def _parts(visit: Visit, run: Run) -> Mapping[str, Any]:
+    """Returns the parts of a run whose data is not erased: steps, approvals, events, outputs.
+
+    Raises:
+        Refusal: of a service, as where the data is erased meanwhile.
+    """
+    run_id = run.summary.run_id
+    query = visit.query
+    asked = query.get("after_seq", "")
+    kind = query.get("kind", "") if query.get("kind", "") in KINDS else ""
+    chosen = Chosen(KINDS[kind][1] if kind else (), query.get("of", "")[:128])
+    after_seq = int(asked) if _SEQ.fullmatch(asked) else None
+    steps, pending, decided, events, (outputs, withheld), logs, summary_html = await asyncio.gather(
+        visit.services.call("RunsService/ListRunSteps", ListRunStepsRequest(run_id=run_id)),
+        pending_approvals(visit),
+        visit.services.call("ReviewsService/ListDecisions", ListDecisionsRequest(run_id=run_id)),
+        events_page(visit.services, run_id, query.get("segment", ""), after_seq, chosen),
+        _outputs(visit, run_id),
+        latest_logs(visit, run_id),
+        _summary(visit, run),
+    )
+    spans = spans_of(await life_events(visit.services, run_id, events.read.segments))
+    step = selected_step(query.get("step", ""), steps.items)
+    selected = None
+    if step is not None:
+        selected = await step_view(visit, run_id, step, spans.get(step.step, ()), decided.items)
+    progress = RunProgress.of(run, events.read)
+    link = partial(_link, path_of(run_id), {name: query[name] for name in _STATE if query.get(name)})
+    return {
+        "link": link,
+        "href_of_step": lambda name: link("step", step=name),
+        "steps": [_step(each) for each in steps.items],
+        "logs": logs,
+        "selected": selected,
+        "drawing": dag.draw([_node(each) for each in steps.items]),
+        "timeline": timeline(run.summary, steps.items, spans, now_ms()),
+        "approvals": [each for each in pending if each.run_id == run_id],
+        "decisions": [(each, formatting.approval_badge(each.state)) for each in decided.items],
+        "events": events,
+        "event_rows": _event_rows(events),
+        "kinds": [("", "any"), *((name, words) for name, (words, _) in KINDS.items())],
+        "kind": kind,
+        "of": chosen.step,
+        "stream": "" if progress.ended and not withheld else _stream_address(run_id, progress),
+        "outputs": None
+        if outputs is None
+        else [(each, formatting.size(each.size_bytes)) for each in outputs.items[:_MOST_OUTPUTS]],
+        "outputs_left_out": 0 if outputs is None else max(0, len(outputs.items) - _MOST_OUTPUTS),
+        "outputs_size": "" if outputs is None else formatting.size(outputs.total_bytes),
+        "outputs_withheld": withheld,
+        "summary_html": sanitised(summary_html.html) if summary_html.HasField("html") else None,
+        "summary_cut": summary_html.cut,
+        "summary_text": _cut(run.summary_markdown),
+    }
+
+
+async def _outputs(visit: Visit, run_id: str) -> tuple[ListOutputsResponse | None, str]:
+    """Returns the outputs of a run, or the reason why they are not listed yet."""
+    try:
+        return await visit.services.call("OutputsService/ListOutputs", ListOutputsRequest(run_id=run_id)), ""
+    except Refusal as refusal:
+        if refusal.code not in {"run_not_terminal", "redaction_pending"}:
+            raise
+        return None, refusal.message
+
+
+async def _summary(visit: Visit, run: Run) -> SummaryPreview:
+    if not run.summary_markdown:
+        return SummaryPreview()
+    request = GetSummaryPreviewRequest(run_id=run.summary.run_id)
+    found: SummaryPreview = await visit.services.call("PreviewsService/GetSummaryPreview", request)
+    return found
+
+
+def _link(here: str, state: Mapping[str, str], anchor: str = "", **changed: str | int | None) -> str:
+    """Returns the address of this page with some of its query changed; None and "" remove a part."""
+    query = {name: value for name, value in {**state, **changed}.items() if value not in {None, ""}}
+    return here + (f"?{urlencode(query)}" if query else "") + (f"#{anchor}" if anchor else "")
+
+
+def _stream_address(run_id: str, progress: RunProgress) -> str:
+    return f"{path_of(run_id)}/stream?{urlencode(progress._asdict())}"
+
+
+def _event_rows(events: EventPage) -> list[tuple[Event, str, str, bool]]:
+    """Returns each event as a sentence, with its data as JSON and whether that is cut."""
+    rows = []
+    for event in events.read.events:
+        data = "" if event.data in {"", "{}"} else event.data
+        said = sentence(event.type, event.step, event.data)
+        rows.append((event, _cut_to(said, _MOST_SENTENCE_CHARS), *_cut(data, _MOST_JSON_CHARS)))
+    return rows
+
+
+def _cut(text: str, most: int = _MOST_TEXT_CHARS) -> tuple[str, bool]:
+    return text[:most], len(text) > most
+
+
+def _cut_to(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _step(step: Step) -> Mapping[str, Any]:
+    return {
+        "step": step,
+        "kind": formatting.step_kind(step.kind),
+        "badge": formatting.step_badge(step.status),
+        "lasted": formatting.duration(milliseconds_of(step.duration)) if step.HasField("duration") else "",
+    }
+
+
+def _node(step: Step) -> dag.Node:
+    badge = formatting.step_badge(step.status)
+    css_class = "pending" if step.status == STEP_STATUS_PENDING else badge.kind
+    return dag.Node(step.step, step.name or step.step, tuple(step.needs), badge.text, css_class)
+
+
+def _json_texts(run: Run) -> Sequence[tuple[str, str, bool]]:
+    """Returns the JSON texts of a run with their headings, and whether they are cut."""
+    texts = (
+        ("Parameters", run.parameters),
+        ("Copied inputs", run.inputs_manifest),
+        ("PII policy", _policy_text(run.pii_policy) if run.HasField("pii_policy") else ""),
+        ("Redaction manifest", run.pii_redaction),
+    )
+    return [(name, *_cut(formatting.json_lines(text))) for name, text in texts if text]
+
+
+def _policy_text(policy: PiiPolicy) -> str:
+    return orjson.dumps(_POLICY_OBJECT(policy)).decode()
+
+
+PAGES: Final[tuple[Page, ...]] = (
+    Page("GET", "/runs/{run_id}", ALL_ROLES, show),
+    Page("GET", "/runs/{run_id}/stream", ALL_ROLES, stream),
+    Page("GET", "/runs/{run_id}/events/{segment}/{seq}", ALL_ROLES, show_event),
+)

@@ -1,0 +1,111 @@
+"""Outputs of a run: previewed, and downloaded one by one or zipped."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+from edge.console import formatting
+from edge.console.downloads import MESSAGE_SECONDS, opened
+from edge.console.markup import sanitised
+from edge.console.pages.run import missing, path_of
+from edge.console.run.json_tree import tree_of
+from edge.console.visit import ALL_ROLES, Answered, Page, View, Visit
+from edge.errors import Refusal
+from workflow_api.v1.outputs_pb2 import GetOutputContentRequest, GetOutputsZipRequest
+from workflow_api.v1.previews_pb2 import GetOutputPreviewRequest, OutputPreview
+from workflow_api.v1.reviews_pb2 import ReviewTable
+
+IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"})
+"""Images that are shown; SVG is not among them, because it may hold script."""
+
+_REFUSED: Final = frozenset({"run_not_found", "output_not_found", "run_not_terminal", "redaction_pending"})
+_TOO_LARGE: Final = frozenset({"use_bundle", "bundle_too_large"})
+_MOST_TEXT_CHARS: Final = 60_000
+_MOST_TABLE_CHARS: Final = 60_000
+_CELL_CHARS: Final = 9
+"""Characters of a cell's own tags."""
+
+
+async def show(visit: Visit) -> Answered:
+    """Shows the beginning of an output."""
+    run_id, output_id = visit.path["run_id"], visit.path["output_id"]
+    request = GetOutputPreviewRequest(run_id=run_id, output_id=output_id)
+    try:
+        preview: OutputPreview = await visit.services.call("PreviewsService/GetOutputPreview", request)
+    except Refusal as refusal:
+        if refusal.code not in _REFUSED:
+            raise
+        return missing(refusal.message)
+    file = preview.file
+    text, rows = file.text.text, _rows(file.table)
+    tree = None if preview.HasField("html") or file.text.cut else tree_of(text)
+    return View(
+        "runs/output.html",
+        {
+            "here": path_of(run_id),
+            "address": f"{path_of(run_id)}/outputs/{quote(output_id, safe='')}",
+            "file": file,
+            "size": formatting.size(file.size_bytes),
+            "image": file.media_type in IMAGES,
+            "html": sanitised(preview.html) if preview.HasField("html") else None,
+            "tree": tree,
+            "text": text[:_MOST_TEXT_CHARS],
+            "text_cut": file.text.cut or len(text) > _MOST_TEXT_CHARS,
+            "rows": rows,
+            "table_cut": file.table.cut or len(rows) < len(file.table.rows),
+        },
+    )
+
+
+async def download(visit: Visit) -> Answered:
+    """Sends an output."""
+    return await _content(visit)
+
+
+async def show_image(visit: Visit) -> Answered:
+    """Sends an output that is an image, to be shown in a page."""
+    return await _content(visit, image=True)
+
+
+async def download_all(visit: Visit) -> Answered:
+    """Sends all outputs as one zip."""
+    request = GetOutputsZipRequest(run_id=visit.path["run_id"])
+    return await _opened(visit, "OutputsService/GetOutputsZip", request)
+
+
+async def _content(visit: Visit, *, image: bool = False) -> Answered:
+    request = GetOutputContentRequest(run_id=visit.path["run_id"], output_id=visit.path["output_id"])
+    return await _opened(visit, "OutputsService/GetOutputContent", request, image=image)
+
+
+async def _opened(visit: Visit, rpc: str, request: Any, *, image: bool = False) -> Answered:
+    try:
+        found = await opened(visit.services.stream(rpc, request, MESSAGE_SECONDS), inline=image)
+    except Refusal as refusal:
+        if refusal.code not in _REFUSED | _TOO_LARGE:
+            raise
+        return missing(refusal.message)
+    if image and found.media_type not in IMAGES:
+        await found.parts.aclose()
+        return missing("This output is no image that can be shown.")
+    return found
+
+
+def _rows(table: ReviewTable) -> Sequence[Sequence[str]]:
+    """Returns the first rows of a table, as many as a page may hold."""
+    room = _MOST_TABLE_CHARS
+    rows: list[Sequence[str]] = []
+    for row in table.rows:
+        room -= sum(len(cell) + _CELL_CHARS for cell in row.cells)
+        if room < 0:
+            break
+        rows.append(row.cells)
+    return rows
+
+
+PAGES: Final[tuple[Page, ...]] = (
+    Page("GET", "/runs/{run_id}/outputs.zip", ALL_ROLES, download_all),
+    Page("GET", "/runs/{run_id}/outputs/{output_id}", ALL_ROLES, show),
+    Page("GET", "/runs/{run_id}/outputs/{output_id}/download", ALL_ROLES, download),
+    Page("GET", "/runs/{run_id}/outputs/{output_id}/image", ALL_ROLES, show_image),
+)

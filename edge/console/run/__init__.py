@@ -1,0 +1,1 @@
+"""Parts of the page of one run: what its sections show, without the requests for it."""

@@ -1,0 +1,41 @@
+"""Lines of a log that hold a text."""
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+MOST_SOUGHT_CHARS: Final = 200
+
+_MOST_LINES: Final = 250
+_MOST_LINE_CHARS: Final = 300
+_BEFORE_CHARS: Final = 80
+
+
+class FoundLine(NamedTuple):
+    """A line with its number from 1, in parts; every second one is the text that was sought."""
+
+    number: int
+    parts: Sequence[str]
+
+
+class Found(NamedTuple):
+    """The first lines that hold the text, and how many do."""
+
+    lines: Sequence[FoundLine]
+    total: int
+
+
+def found_lines(text: str, sought: str) -> Found:
+    """Returns the lines of a text that hold another, in whatever case, each cut around its first match."""
+    pattern = re.compile(f"({re.escape(sought)})", re.IGNORECASE)
+    lines: list[FoundLine] = []
+    total = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        match = pattern.search(line)
+        if match is None:
+            continue
+        total += 1
+        if len(lines) < _MOST_LINES:
+            start = max(0, match.start() - _BEFORE_CHARS)
+            lines.append(FoundLine(number, pattern.split(line[start : start + _MOST_LINE_CHARS])))
+    return Found(lines, total)

@@ -1,0 +1,71 @@
+// Script of the inbox of approvals. Without it everything works except keys, the count that follows, and notifications.
+//
+// [data-item] are the links of the list, #decide holds the form of the chosen one, #inbox has data-total and data-icon.
+"use strict";
+
+const TITLE = document.title.replace(/^\(\d+\) /, "");
+let known = new Set(items().map((link) => link.dataset.item));
+
+function items() {
+  return [...document.querySelectorAll("[data-item]")];
+}
+
+function step(by) {
+  const links = items();
+  const at = links.findIndex((link) => link.getAttribute("aria-current"));
+  const next = links[Math.min(Math.max(at + by, 0), links.length - 1)];
+  if (next && links.indexOf(next) !== at) next.click();
+}
+
+function decide(decision) {
+  const button = document.querySelector(`#decide button[value="${decision}"]`);
+  if (!button) return;
+  // Rejecting has a question of its own.
+  const title = document.getElementById("chosen").textContent;
+  if (decision === "reject" || window.confirm(`Approve “${title}”?`)) button.click();
+}
+
+function choose() {
+  const current = document.querySelector(".items .current input[type=checkbox]");
+  if (current) current.checked = !current.checked;
+}
+
+const KEYS = { j: () => step(1), k: () => step(-1), a: () => decide("approve"), r: () => decide("reject"), x: choose };
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+  if (event.target.closest("input:not([type=checkbox]), textarea, select")) return;
+  const act = KEYS[event.key];
+  if (!act) return;
+  event.preventDefault();
+  act();
+});
+
+function allowed() {
+  return "Notification" in window && Notification.permission === "granted";
+}
+
+function count() {
+  const inbox = document.getElementById("inbox");
+  const total = Number(inbox.dataset.total);
+  document.title = total ? `(${total}) ${TITLE}` : TITLE;
+  const icon = document.getElementById("count-icon");
+  if (icon.getAttribute("href") !== inbox.dataset.icon) icon.setAttribute("href", inbox.dataset.icon);
+  const now = items();
+  const added = now.filter((link) => !known.has(link.dataset.item));
+  if (added.length && document.hidden && allowed()) {
+    const [first] = added;
+    const shown = new Notification("An approval waits", { body: first.querySelector("strong").textContent, tag: "approvals" });
+    shown.addEventListener("click", () => window.focus());
+  }
+  known = new Set(now.map((link) => link.dataset.item));
+}
+
+new MutationObserver(count).observe(document.getElementById("content"), { childList: true, subtree: true });
+
+const notify = document.getElementById("notify");
+if ("Notification" in window && Notification.permission === "default") notify.hidden = false;
+notify.addEventListener("click", async () => {
+  await Notification.requestPermission();
+  notify.hidden = true;
+});

@@ -1,0 +1,90 @@
+"""The inbox of approvals in a real browser: by keys, several at once, and with a count."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import NewPerson
+from tests.support.client import Caller
+from tests.support.service import Service
+from workflow_api.v1.users_pb2 import ROLE_APPROVER
+
+
+@pytest.fixture(scope="module")
+def caller(console: Service) -> Caller:
+    return console.new_caller()
+
+
+@pytest.fixture(scope="module")
+def workflows(console: Service) -> dict[str, str]:
+    return console.admin.apply_test_workflows()
+
+
+def test_keys_move_and_decide_and_the_count_follows(
+    caller: Caller, workflows: dict[str, str], signed_in: NewPerson
+) -> None:
+    first, second = (caller.parked(workflows["Park"])["run_id"] for _ in range(2))
+    screen = signed_in("by-keys", ROLE_APPROVER)
+    page = screen.page
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.goto(screen.address(f"/approvals?gate=ask@{workflows['Park']}"))
+    links = page.locator("[data-item]")
+    expect(links.first).to_have_attribute("aria-current", "true")
+    total = links.count()
+    waiting = int(page.locator("#inbox").get_attribute("data-total") or "")
+    expect(page).to_have_title(f"({waiting}) Approvals · Workflow API")
+    page.keyboard.press("j")
+    expect(links.nth(1)).to_have_attribute("aria-current", "true")
+    page.keyboard.press("k")
+    expect(links.first).to_have_attribute("aria-current", "true")
+
+    page.keyboard.press("a")
+    expect(page.get_by_role("status")).to_have_text("Approved: the run continues.")
+    expect(links).to_have_count(total - 1)
+    expect(page).to_have_title(f"({waiting - 1}) Approvals · Workflow API")
+
+    page.evaluate("window.stayed = true")
+    third = caller.parked(workflows["Park"])["run_id"]
+    expect(links).to_have_count(total)
+    expect(page).to_have_title(f"({waiting}) Approvals · Workflow API")
+    assert page.evaluate("window.stayed === true")
+    assert caller.wait(first)["status"] == "completed"
+
+    for box in page.locator('.items input[type="checkbox"]').all():
+        box.check()
+    page.get_by_role("button", name="Approve chosen").click()
+    page.get_by_role("button", name="Approve all of them").click()
+    expect(page.get_by_role("status")).to_have_text(f"Approved: {total}.")
+    assert {caller.wait(run_id)["status"] for run_id in (second, third)} == {"completed"}
+
+    page.get_by_role("link", name="Who decided what").click()
+    expect(page.locator("tbody tr", has_text=second)).to_contain_text("user:by-keys")
+    assert screen.complaints == []
+
+
+def test_the_inbox_works_without_script(
+    console: Service, caller: Caller, workflows: dict[str, str], signed_in: NewPerson
+) -> None:
+    run_id = caller.parked(workflows["Gate"])["run_id"]
+    screen = signed_in("scriptless", ROLE_APPROVER)
+    browser = screen.page.context.browser
+    assert browser is not None
+    plain = browser.new_context(java_script_enabled=False, storage_state=screen.page.context.storage_state())
+    page = plain.new_page()
+    page.goto(screen.address("/approvals"))
+    page.locator(".items a", has_text="Check the echo").last.click()
+    expect(page.locator("article")).to_contain_text(run_id)
+    page.get_by_role("button", name="Approve", exact=True).click()
+    expect(page.get_by_role("status")).to_have_text("Approved: the run continues.")
+    plain.close()
+    assert caller.wait(run_id)["status"] == "completed"
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+def test_the_inbox_fits_the_screen(caller: Caller, workflows: dict[str, str], signed_in: NewPerson, width: int) -> None:
+    run_id = caller.parked(workflows["Gate"], input_text="w" * 9_000)["run_id"]
+    screen = signed_in(f"inbox-reader-{width}", ROLE_APPROVER)
+    screen.page.set_viewport_size({"width": width, "height": 800})
+    screen.open("/approvals")
+    assert screen.page.evaluate("document.documentElement.scrollWidth") <= width
+    caller.post(f"/runs/{run_id}/cancel", {})
+    assert screen.complaints == []

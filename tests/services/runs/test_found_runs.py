@@ -1,0 +1,131 @@
+"""ListFoundRuns and GetRunDays: runs as people look through them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from backend.clock import DAY_MS
+from backend.runs import search_sql
+from backend.runs.days import RunDays
+from backend.runs.lists_servicer import RunListsServicer
+from contract.times import milliseconds_of, to_timestamp
+from tests.services.calls import Caller
+from tests.services.runs.world import World
+from workflow_api.v1 import run_lists_pb2, runs_pb2
+
+COMPLETED, QUEUED = runs_pb2.RUN_STATUS_COMPLETED, runs_pb2.RUN_STATUS_QUEUED
+
+
+@pytest.fixture
+def lists(world: World) -> Iterator[Caller]:
+    service = run_lists_pb2.DESCRIPTOR.services_by_name["RunListsService"]
+    counted = RunDays(world.services, wait_seconds=60)
+    yield Caller(RunListsServicer(world.services, counted), service)
+    counted.close()
+
+
+def page(lists: Caller, **asked: Any) -> run_lists_pb2.ListFoundRunsResponse:
+    answer: run_lists_pb2.ListFoundRunsResponse = lists("ListFoundRuns", run_lists_pb2.ListFoundRunsRequest(**asked))
+    return answer
+
+
+def ids(lists: Caller, **asked: Any) -> list[str]:
+    return [each.run.run_id for each in page(lists, **asked).items]
+
+
+def days(lists: Caller) -> list[run_lists_pb2.RunDay]:
+    return list(lists("GetRunDays", run_lists_pb2.GetRunDaysRequest()).days)
+
+
+def test_a_text_finds_runs_by_id_by_reference_and_by_label(world: World, lists: Caller) -> None:
+    by_reference = world.started(client_reference="order 7")
+    by_label = world.started(labels={"order": "order 7", "colour": "red"})
+    world.started(client_reference="order 8")
+    assert ids(lists, search="order 7") == [by_label, by_reference]
+    assert ids(lists, search="colour=red") == ids(lists, search=" red ") == [by_label]
+    assert ids(lists, search="order=red") == []
+    assert ids(lists, search=by_reference) == ids(lists, search=by_reference[:-1]) == [by_reference]
+    assert ids(lists, search="run_") == []
+
+
+def test_filters_and_a_text_hold_together(world: World, lists: Caller) -> None:
+    other = world.new_key()
+    ended = world.finished(labels={"team": "a"})
+    world.started("Gated", labels={"team": "a"})
+    foreign = world.started(labels={"team": "a"}, key=other)
+    of_person = world.started(labels={"team": "a"}, key=None)
+    plain = world.workflows["Plain"]
+    assert ids(lists, search="a", workflow_id=plain) == [of_person, foreign, ended]
+    assert ids(lists, search="a", status=[COMPLETED]) == [ended]
+    assert ids(lists, search="a", key_id=other) == [foreign]
+    assert ids(lists, search="team=a", key_id="") == [of_person]
+    assert ids(lists, search=ended, status=[QUEUED]) == []
+    assert ids(lists, search="a", created_before=to_timestamp(world.clock())) == [ended]
+
+
+def test_a_search_by_a_common_label_ends_its_page_early_and_goes_on(
+    world: World, lists: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_sql, "MOST_LOOKED_AT", 2)
+    wanted = world.finished(labels={"team": "a"})
+    for _ in range(5):
+        world.started(labels={"team": "a"})
+    asked = {"search": "a", "status": [COMPLETED]}
+    answer, pages = page(lists, **asked), 1
+    found = [each.run.run_id for each in answer.items]
+    while answer.HasField("next_page_token"):
+        answer, pages = page(lists, page_token=answer.next_page_token, **asked), pages + 1
+        found += [each.run.run_id for each in answer.items]
+    assert (found, pages) == ([wanted], 4)
+
+
+def test_a_run_says_who_started_it_and_how_long_it_waited(world: World, lists: Caller) -> None:
+    run_id = world.started("Gated", key=None)
+    world.clock.advance(seconds=2)
+    segment_id = world.begin(run_id)
+    world.clock.advance(seconds=5)
+    first, second = world.park(run_id, segment_id, "review", "other")
+    asked_at = world.clock()
+    world.clock.advance(seconds=3)
+    world.decide(first, approve=True)
+    (found,) = page(lists).items
+    assert (found.started_by, found.HasField("key_id")) == ("tester", False)
+    assert milliseconds_of(found.waited) == 2_000
+    assert milliseconds_of(found.waiting_since) == asked_at
+    world.decide(second, approve=True)
+    (found,) = page(lists).items
+    assert (milliseconds_of(found.waited), found.HasField("waiting_since")) == (5_000, False)
+
+
+def test_days_have_counts_and_durations_of_the_runs_that_ended(world: World, lists: Caller) -> None:
+    world.clock.advance(seconds=(DAY_MS - world.clock() % DAY_MS) // 1000 + 1)
+    for seconds in range(1, 21):
+        run_id = world.started()
+        world.begin(run_id)
+        world.clock.advance(seconds=seconds)
+        world.close(run_id, "failed" if seconds == 1 else "completed")
+    world.close(world.started(), "cancelled")
+    figures = days(lists)
+    today = figures[-1]
+    assert [milliseconds_of(day.day) // DAY_MS for day in figures] == list(
+        range(world.clock() // DAY_MS - 29, world.clock() // DAY_MS + 1)
+    )
+    assert (today.ended, today.failed, today.cancelled) == (21, 1, 1)
+    assert (milliseconds_of(today.median), milliseconds_of(today.p95)) == (10_000, 19_000)
+    assert (figures[0].ended, figures[0].HasField("median")) == (0, False)
+
+
+def test_a_day_is_counted_once_it_is_over_and_today_every_ten_seconds(world: World, lists: Caller) -> None:
+    world.finished()
+    assert days(lists)[-1].ended == 1
+    world.finished()
+    assert days(lists)[-1].ended == 1
+    world.clock.advance(seconds=10)
+    assert days(lists)[-1].ended == 2
+    world.clock.advance(seconds=DAY_MS // 1000 + 600)
+    assert [day.ended for day in days(lists)[-2:]] == [2, 0]
+    kept = world.dump("run_days")
+    assert [row.ended for row in kept if row.ended] == [2]
+    assert {row.day for row in kept} >= {world.clock() // DAY_MS - 1}
+    assert world.clock() // DAY_MS not in {row.day for row in kept}

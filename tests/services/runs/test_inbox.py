@@ -1,0 +1,61 @@
+"""What the inbox of approvals asks for: the approvals of one gate, how many wait where, and past decisions."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.services.calls import Caller
+from tests.services.runs.world import World
+from workflow_api.v1 import reviews_pb2, runs_pb2
+from workflow_api_testing import TestBackend
+
+
+@pytest.fixture
+def call(backend: TestBackend) -> Caller:
+    return Caller.of_backend(backend)
+
+
+@pytest.fixture
+def world(backend: TestBackend, tmp_path: Path) -> World:
+    return World(backend.composition.services, backend.clock, tmp_path)
+
+
+def parked(world: World, *steps: str) -> list[str]:
+    run_id = world.started("Gated")
+    return world.park(run_id, world.begin(run_id), *steps)
+
+
+def test_the_approvals_of_one_gate_are_listed_alone(world: World, call: Caller) -> None:
+    (first, other), (second,) = parked(world, "review", "other"), parked(world, "review")
+    gated = world.workflows["Gated"]
+    asked: Any
+    for asked, expected in (
+        ({"workflow_id": gated, "step": "review"}, [first, second]),
+        ({"step": "other"}, [other]),
+        ({"workflow_id": world.workflows["Plain"]}, []),
+    ):
+        items = call("ListPendingApprovals", runs_pb2.ListPendingApprovalsRequest(**asked)).items
+        assert [each.approval.approval_id for each in items] == expected
+
+
+def test_what_waits_is_counted_by_gate(world: World, call: Caller) -> None:
+    parked(world, "review", "other")
+    (decided,) = parked(world, "review")
+    world.decide(decided, approve=True)
+    parked(world, "review")
+    counted = call("CountPendingApprovals", reviews_pb2.CountPendingApprovalsRequest())
+    assert counted.total == 3
+    gates = [(gate.workflow_name, gate.step, gate.title, gate.pending) for gate in counted.gates]
+    assert gates == [("Gated", "other", "Look", 1), ("Gated", "review", "Look", 2)]
+
+
+def test_decisions_of_all_runs_are_newest_first_with_comment_and_run(world: World, call: Caller) -> None:
+    (first,), (second, waits) = parked(world, "review"), parked(world, "review", "other")
+    world.decide(first, approve=True, comment="fine")
+    world.clock.advance(seconds=1)
+    world.decide(second, approve=False)
+    items = call("ListAllDecisions", reviews_pb2.ListAllDecisionsRequest()).items
+    assert [each.decision.approval_id for each in items] == [second, first]
+    assert waits not in {each.decision.approval_id for each in items}
+    assert (items[1].comment, items[1].decision.decided_by, items[1].workflow_name) == ("fine", "tester", "Gated")

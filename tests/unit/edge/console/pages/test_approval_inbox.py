@@ -1,0 +1,189 @@
+import asyncio
+from typing import Any
+
+import pytest
+
+from edge.console.pages import approval_inbox
+from edge.console.review_excerpt import excerpt
+from edge.console.visit import ALL_ROLES, EventStream, Redirect, Visit
+from edge.errors import Refusal
+from tests.unit.edge.console.pages.test_approvals import DECIDED, EVIL, pending, review, services
+from tests.unit.edge.console.seen import APPROVER, MemoryServices, answered, html, roles_of
+from workflow_api.v1 import reviews_pb2
+from workflow_api.v1.reviews_pb2 import (
+    APPROVAL_STATE_REJECTED,
+    CountPendingApprovalsResponse,
+    Decision,
+    ListAllDecisionsResponse,
+    PendingGate,
+    ReviewFile,
+    ReviewMaterial,
+    ReviewRow,
+    ReviewStep,
+    ReviewTable,
+    ReviewText,
+    RunDecision,
+)
+from workflow_api.v1.runs_pb2 import ListPendingApprovalsResponse
+
+LIST = "RunsService/ListPendingApprovals"
+GATE = "review@wf_1"
+
+
+def inbox(backend: MemoryServices, **query: str) -> str:
+    return html(answered(backend, "GET", "/approvals", query=query, user=APPROVER), APPROVER)
+
+
+def sent(backend: MemoryServices, **form: Any) -> Any:
+    (page,) = (each for each in approval_inbox.PAGES if each.method == "POST")
+    visit = Visit(APPROVER, backend, form={name: [value] for name, value in form.items()})
+    visit.form["approval_id"] = form.get("approval_id", ["apr_1"])  # type: ignore[index]
+
+    async def answer() -> Any:
+        return await page.answer(visit)
+
+    return asyncio.run(answer())
+
+
+def test_the_inbox_is_for_everybody_who_decides() -> None:
+    assert roles_of("GET", "/approvals") == roles_of("POST", "/approvals/several") == ALL_ROLES
+
+
+def test_approvals_are_in_the_order_of_the_service_and_the_first_is_opened() -> None:
+    page = inbox(services(pending(1), pending(2)))
+    assert page.index("Title 1") < page.index("Title 2")
+    assert 'href="/approvals?at=apr_2" data-item="apr_2"' in page
+    assert 'action="/approvals/apr_1"' in page
+    assert "<title>(2) Approvals" in page
+    assert "/count-2.svg" in page
+
+
+def test_the_inbox_names_reference_labels_and_waiting_time() -> None:
+    waiting = pending()
+    waiting.client_reference = "order-7"
+    waiting.labels["team"] = "north"
+    waiting.waiting.FromSeconds(125)
+    page = inbox(services(waiting))
+    assert all(text in page for text in ("order-7", "team: north", "2 min 5 s"))
+
+
+def test_an_empty_inbox_is_a_sentence_without_a_count() -> None:
+    page = inbox(services())
+    assert "Nothing waits" in page
+    assert "<title>Approvals" in page
+
+
+def test_a_gate_in_the_address_is_asked_for_and_can_be_decided_together() -> None:
+    backend = services(pending(1), pending(2))
+    gate = PendingGate(workflow_id="wf_1", workflow_name="Digest", step="review", title="Look", pending=2)
+    backend.answers["ReviewsService/CountPendingApprovals"] = CountPendingApprovalsResponse(total=9, gates=[gate])
+    page = inbox(backend, gate=GATE)
+    (asked,) = backend.asked(LIST)
+    assert (asked.workflow_id, asked.step) == ("wf_1", "review")
+    assert f'<option value="{GATE}" selected>Digest: Look (2)</option>' in page
+    assert page.count('type="checkbox" name="approval_id"') == 2
+    assert 'type="checkbox"' not in inbox(backend)
+
+
+def test_what_the_chosen_one_rests_on_stands_beside_its_buttons_shortened() -> None:
+    step = ReviewStep(step="count", value=ReviewText(text='"' + "x" * 9_000 + '"'))
+    material = ReviewMaterial(steps=[step], input_text=ReviewText(text=EVIL), redacted=True)
+    page = inbox(services(pending(), shown=review(pending(), material=material)))
+    assert "x" * 3_999 in page
+    assert "x" * 4_000 not in page
+    assert "All of what is shortened here" in page
+    assert "Personal data is replaced" in page
+    assert EVIL not in page
+
+
+def test_an_excerpt_has_the_first_rows_and_columns_of_a_table() -> None:
+    table = ReviewTable(columns=[str(n) for n in range(30)], rows=[ReviewRow(cells=["c" * 300] * 30)] * 50)
+    material = ReviewMaterial(steps=[ReviewStep(files=[ReviewFile(table=table)])])
+    short, cut = excerpt(material)
+    shown = short.steps[0].files[0].table
+    assert (len(shown.rows), len(shown.columns), {len(row.cells) for row in shown.rows}) == (10, 8, {8})
+    assert (shown.cut, cut, max(len(cell) for row in shown.rows for cell in row.cells)) == (True, True, 80)
+    assert excerpt(ReviewMaterial(input_text=ReviewText(text="short")))[1] is False
+
+
+def test_a_page_of_many_long_texts_stays_small() -> None:
+    files = [ReviewFile(path=f"f{n}.txt", text=ReviewText(text="y" * 60_000)) for n in range(20)]
+    step = ReviewStep(step="s", files=files, files_total=20)
+    material = ReviewMaterial(steps=[step] * 5)
+    waiting = [pending(number) for number in range(1, 51)]
+    page = inbox(services(*waiting, shown=review(pending(), material=material)))
+    assert len(page.encode()) < 100_000
+
+
+def test_a_decision_in_the_inbox_leads_back_to_it() -> None:
+    form = {"decision": "approve", "inbox": "yes", "gate": GATE}
+    answer = answered(services(pending()), "POST", "/approvals/{approval_id}", {"approval_id": "apr_1"}, form=form)
+    assert answer == Redirect("/approvals?gate=review%40wf_1", "Approved: the run continues.")
+
+
+def test_several_are_decided_only_after_a_second_page() -> None:
+    backend = services(pending(1), pending(2), decided=DECIDED)
+    page = html(sent(backend, gate=GATE, decision="reject", comment="late", approval_id=["apr_1", "apr_2"]))
+    assert "Reject 2 approvals?" in page
+    assert 'name="sure" value="yes"' in page
+    assert not backend.asked("RunsService/DecideApproval")
+
+
+def test_several_of_one_gate_are_decided_and_what_is_not_there_is_told() -> None:
+    backend = services(pending(1), pending(2), decided=DECIDED)
+    chosen = ["apr_1", "apr_2", "apr_of_another_gate"]
+    answer = sent(backend, gate=GATE, decision="approve", comment="fine", sure="yes", approval_id=chosen)
+    assert answer == Redirect("/approvals?gate=review%40wf_1", "Approved: 2. No longer pending: 1.")
+    decided = backend.asked("RunsService/DecideApproval")
+    assert [(each.approval_id, each.approve, each.comment) for each in decided] == [
+        ("apr_1", True, "fine"),
+        ("apr_2", True, "fine"),
+    ]
+    assert {(asked.workflow_id, asked.step) for asked in backend.asked(LIST)} == {("wf_1", "review")}
+
+
+def test_somebody_faster_does_not_stop_the_others() -> None:
+    backend = services(pending(1), pending(2), decided=Refusal("not_found"))
+    answer = sent(backend, gate=GATE, decision="approve", sure="yes", approval_id=["apr_1", "apr_2"])
+    assert answer.notice == "Approved: 0. No longer pending: 2."
+
+
+@pytest.mark.parametrize("form", [{}, {"decision": "maybe"}, {"gate": ""}, {"comment": "x" * 2_001}])
+def test_several_need_a_gate_and_a_decision(form: dict[str, str]) -> None:
+    backend = services(pending())
+    answer = sent(backend, **{"gate": GATE, "decision": "approve" if form else "", "sure": "yes", **form})
+    assert answer.notice.startswith("Nothing was changed")
+    assert not backend.asked("RunsService/DecideApproval")
+
+
+def test_the_history_says_who_decided_what() -> None:
+    decision = Decision(
+        approval_id="apr_1", title="Look", state=APPROVAL_STATE_REJECTED, decided_by="user:ana", step="review"
+    )
+    made = RunDecision(decision=decision, run_id="run_1", workflow_id="wf_1", workflow_name="Digest", comment=EVIL)
+    backend = services()
+    backend.answers["ReviewsService/ListAllDecisions"] = ListAllDecisionsResponse(items=[made], next_page_token="c2")
+    page = html(answered(backend, "GET", "/approvals/history", query={"cursor": "c1"}))
+    assert all(text in page for text in ("user:ana", "rejected", "Digest", 'href="/approvals/history?cursor=c2"'))
+    assert EVIL not in page
+
+
+def test_a_new_approval_and_what_was_prepared_refresh_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(approval_inbox, "_POLL_SECONDS", 0)
+    backend = services(pending())
+    reviews = iter([review(pending(), preparing=True), review(pending(), material=ReviewMaterial())])
+    lists = iter([[pending()], [pending()], [pending(), pending(2)]])
+    backend.answers["ReviewsService/GetReview"] = lambda _: next(reviews)
+    backend.answers[LIST] = lambda _: ListPendingApprovalsResponse(items=next(lists))
+    answer = answered(backend, "GET", "/approvals/stream", query={"at": "apr_1"})
+    assert isinstance(answer, EventStream)
+
+    async def events() -> list[tuple[str, str]]:
+        return [await anext(answer.events) for _ in range(2)]
+
+    assert asyncio.run(events()) == [("refresh", "changed")] * 2
+
+
+def test_an_approval_that_was_decided_meanwhile_is_told_to_be_prepared() -> None:
+    late = review(pending(), state=reviews_pb2.APPROVAL_STATE_APPROVED)
+    assert "is being prepared" in inbox(services(pending(), shown=late))

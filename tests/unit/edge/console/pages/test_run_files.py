@@ -1,0 +1,90 @@
+import re
+from typing import Any
+
+import pytest
+
+from edge.console.visit import Download, View
+from edge.errors import Refusal
+from tests.unit.edge.console.run_answers import EVIL, HERE, services
+from tests.unit.edge.console.seen import MemoryServices, answered, html
+from workflow_api.v1.outputs_pb2 import DownloadHeader, GetOutputContentResponse, GetOutputsZipResponse
+from workflow_api.v1.previews_pb2 import OutputPreview
+from workflow_api.v1.reviews_pb2 import ReviewFile, ReviewRow, ReviewTable, ReviewText
+
+ONE = "/runs/{run_id}/outputs/{output_id}"
+OUTPUT = {**HERE, "output_id": "out_1"}
+
+
+def shown(file: ReviewFile, **preview: Any) -> str:
+    answer = OutputPreview(file=file, **preview)
+    return html(answered(services(GetOutputPreview=answer), "GET", ONE, OUTPUT))
+
+
+def test_text_is_shown_escaped() -> None:
+    page = shown(ReviewFile(path=EVIL, media_type="text/plain", text=ReviewText(text=EVIL)))
+    assert "&lt;script&gt;" in page
+    assert EVIL not in page
+
+
+def test_markdown_is_shown_as_clean_html() -> None:
+    file = ReviewFile(path="a.md", media_type="text/markdown", text=ReviewText(text="# T"))
+    page = shown(file, html=f"<h1>T</h1>{EVIL}")
+    assert "<h4>T</h4>" in page
+    assert "alert" not in page
+
+
+def test_a_table_is_shown_in_rows_of_bounded_size() -> None:
+    rows = [ReviewRow(cells=[EVIL + "x" * 270] * 30)] * 200
+    page = shown(ReviewFile(path="a.csv", table=ReviewTable(columns=["c"] * 30, rows=rows)))
+    assert len(page) < 100_000
+    assert "These are the first 6 rows." in page
+    assert EVIL not in page
+
+
+def test_json_is_shown_as_a_tree() -> None:
+    text = '{"a": {"b": "<i>"}}'
+    page = shown(ReviewFile(path="a.json", media_type="application/json", text=ReviewText(text=text)))
+    assert re.search(r'<details open><summary><b>a</b> <span class="soft">1 member</span>', page)
+    assert "<code>&#34;&lt;i&gt;&#34;</code>" in page
+
+
+def test_an_image_is_shown_unless_it_may_hold_script() -> None:
+    assert '<img src="/runs/run_1/outputs/out_1/image"' in shown(ReviewFile(path="a.png", media_type="image/png"))
+    assert "<img" not in shown(ReviewFile(path="a.svg", media_type="image/svg+xml", problem="No."))
+
+
+@pytest.mark.parametrize("code", ["output_not_found", "run_not_terminal", "redaction_pending", "run_not_found"])
+def test_an_output_that_cannot_be_read_is_reported(code: str) -> None:
+    answer = answered(services(GetOutputPreview=Refusal(code, "Not yet.")), "GET", ONE, OUTPUT)
+    assert isinstance(answer, View)
+    assert answer.status == 404
+    assert "Not yet." in html(answer)
+
+
+def streaming(media_type: str) -> MemoryServices:
+    backend = services()
+    header = DownloadHeader(media_type=media_type, file_name="a.x", length=3)
+    backend.streams["OutputsService/GetOutputContent"] = [
+        GetOutputContentResponse(header=header),
+        GetOutputContentResponse(data=b"abc"),
+    ]
+    backend.streams["OutputsService/GetOutputsZip"] = [
+        GetOutputsZipResponse(header=header),
+        GetOutputsZipResponse(data=b"zip"),
+    ]
+    return backend
+
+
+@pytest.mark.parametrize(("path", "content"), [(ONE + "/download", b"abc"), ("/runs/{run_id}/outputs.zip", b"zip")])
+def test_outputs_are_downloaded_one_by_one_or_zipped(path: str, content: bytes) -> None:
+    found = answered(streaming("text/html"), "GET", path, OUTPUT)
+    assert isinstance(found, Download)
+    assert (found.file_name, found.length, found.inline) == ("a.x", 3, False)
+
+
+@pytest.mark.parametrize(
+    ("media_type", "inline"), [("image/png", True), ("image/svg+xml", False), ("text/html", False)]
+)
+def test_only_images_are_sent_to_be_shown(media_type: str, inline: bool) -> None:
+    found = answered(streaming(media_type), "GET", ONE + "/image", OUTPUT)
+    assert (isinstance(found, Download) and found.inline) == inline

@@ -1,0 +1,32 @@
+from edge.answers import Answers
+from edge.routes import RouteTable
+from workflow_api.v1.runs_pb2 import Run, RunSummary
+
+ROUTE = RouteTable().match("GET", "/api/v1/runs/run_1").route
+
+
+def run(reference: str) -> Run:
+    return Run(summary=RunSummary(run_id="run_1", client_reference=reference), etag="e")
+
+
+def test_the_answer_to_the_same_message_is_that_of_an_equal_one() -> None:
+    answers = Answers()
+    message = run("a")
+    answer = answers.of(ROUTE, run("a"))
+    for again in (answers.again(ROUTE, message), answers.again(ROUTE, message)):
+        assert (again.status, again.body, list(again.headers)) == (200, answer.body, [("ETag", '"e"')])
+
+
+def test_what_is_done_to_an_answer_does_not_change_the_next() -> None:
+    answers = Answers()
+    message = run("a")
+    first = answers.again(ROUTE, message)
+    first.lines, first.keep_alive = "X: y\r\n", False
+    second = answers.again(ROUTE, message)
+    assert (second.lines, second.keep_alive) == ("", True)
+
+
+def test_each_message_has_its_own_answer() -> None:
+    answers = Answers()
+    bodies = [answers.again(ROUTE, run(reference)).body for reference in "abcdefgh"]
+    assert len(set(bodies)) == 8
