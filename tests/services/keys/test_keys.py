@@ -340,10 +340,12 @@ def test_a_usage_batch_is_kept_once(keys: Caller) -> None:
     record = usage_pb2.UsageRecord(
         at=to_timestamp(5), key_id="ak_1", method="GET", route="/me", status=403, address="10.0.0.1", reason="forbidden"
     )
+    measured = usage_pb2.UsageRecord(duration_us=1_500)
+    measured.MergeFrom(record)
     for _ in range(2):
-        keys("RecordUsage", edge_pb2.RecordUsageRequest(batch_id="b1", records=[record, record]))
+        keys("RecordUsage", edge_pb2.RecordUsageRequest(batch_id="b1", records=[record, measured]))
     kept = keys("ListUsageRecords", usage_pb2.ListUsageRecordsRequest(key_id="ak_1")).items
-    assert list(kept) == [record, record]
+    assert list(kept) == [measured, record]
     assert not keys("ListUsageRecords", usage_pb2.ListUsageRecordsRequest(key_id="ak_2")).items
 
 
