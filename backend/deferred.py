@@ -36,8 +36,11 @@ class Deferred(Generic[T]):
         self._change.add_done_callback(lambda _: action())
 
     def answer(self) -> T:
-        """Returns the answer, after the commit, for which the function waits; raises what the function raises."""
-        return self._answer(self._change)
+        """Returns the answer, once, after the commit, for which the function waits; raises what the function raises."""
+        change = self._change
+        # The callbacks of the change lead to this call: the cycle would be left to the garbage collector.
+        del self._change
+        return self._answer(change)
 
 
 def deferring(quick: Callable[[Any, Any], bool]) -> Callable[[M], M]:

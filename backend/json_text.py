@@ -1,13 +1,17 @@
 """JSON as the service stores it: compact text, with exact integers of any size, and strictly JSON.
 
-It uses the standard library, not orjson, which rounds integers beyond 64 bits and refuses nesting that the contract
-allows. orjson serves what holds no value of a caller or a step: labels, warnings, needs and the redaction manifest.
+It writes with the standard library, not orjson, which refuses integers beyond 64 bits and nesting that the contract
+allows. orjson writes what holds no value of a caller or a step (labels, warnings, needs, the redaction manifest), and
+reads what both read alike, in a fifth of the time.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable
 from json import encoder
 from typing import Any, Final
+
+import orjson
 
 
 def _encoder(*, sort_keys: bool) -> Callable[[object, int], Iterable[str]]:
@@ -25,6 +29,9 @@ def _encoder(*, sort_keys: bool) -> Callable[[object, int], Iterable[str]]:
 
 _COMPACT: Final = _encoder(sort_keys=False)
 _CANONICAL: Final = _encoder(sort_keys=True)
+
+# orjson reads an integer beyond 64 bits as a double; a number shorter than this fits.
+_LONG_NUMBER: Final = re.compile(r"[0-9]{19}", re.ASCII)
 
 LARGEST_SHARED: Final = 65_536
 """The longest JSON text of a step that is parsed in a process which other runs share: its objects take much more."""
@@ -46,8 +53,13 @@ def text_of(value: Any) -> str:
     return str(value) if isinstance(value, JsonText) else write(value)
 
 
-def parse(text: str | bytes) -> Any:
+def parse(text: str) -> Any:
     """Returns the value of JSON text; raises ValueError or RecursionError."""
+    if _LONG_NUMBER.search(text) is None:
+        try:
+            return orjson.loads(text)
+        except orjson.JSONDecodeError:
+            pass
     return json.loads(text)
 
 

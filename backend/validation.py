@@ -3,7 +3,6 @@
 The edge reports the same to a JSON caller before it calls; here the bounds hold for internal callers too.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from operator import attrgetter
@@ -13,6 +12,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from backend import json_text
 from backend.errors import ApiError
 from contract.bounds import DurationBounds, ItemBounds, NumberBounds, SizeBounds, TextBounds
 from contract.fields import is_duration, is_timestamp, json_name, rules_of
@@ -175,7 +175,7 @@ def _timestamp_violation(value: Timestamp) -> str | None:
 def _json_violation(kind: str) -> Violation:
     def violation(value: str) -> str | None:
         try:
-            parsed = json.loads(value)
+            parsed = json_text.parse(value)
         except (ValueError, RecursionError):
             return "must be JSON"
         return "must be an object" if kind == "object" and not isinstance(parsed, dict) else None

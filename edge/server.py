@@ -146,9 +146,10 @@ class Edge:
         key_id = call.key_id
         if key_id:
             answer.lines = self._window_of(call).header_lines
+        seconds = perf_counter() - began - call.waited
         if reason or key_id:
-            self._record(call, answer.status, reason)
-        metrics.count(request.method, call.template, answer.status, reason, perf_counter() - began - call.waited)
+            self._record(call, answer.status, reason, seconds)
+        metrics.count(request.method, call.template, answer.status, reason, seconds)
         return answer
 
     def _window_of(self, call: Call) -> Window:
@@ -159,7 +160,7 @@ class Edge:
             window = window and window.after((now_ms - call.now_ms) / 1000)
         return window or self._deps.limiter.usage(call.key_id, call.key.rate_limit, now_ms)
 
-    def _record(self, call: Call, status: int, reason: str) -> None:
+    def _record(self, call: Call, status: int, reason: str, seconds: float) -> None:
         """Records the usage of a call with a key, or of a refusal before that; liveness is not recorded."""
         request = call.request
         record = self._usage.new_record(call.now_ms, call.key_id)
@@ -170,6 +171,7 @@ class Edge:
         record.status = status
         record.address = plain_address(call.address)
         record.request_id = request.request_id
+        record.duration_us = int(seconds * 1_000_000)
         if reason:
             record.reason = reason
 

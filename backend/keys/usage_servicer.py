@@ -38,6 +38,7 @@ class UsageServicer(usage_pb2_grpc.UsageServiceServicer):
                     address=row.address,
                     reason=row.reason,
                     request_id=row.request_id,
+                    duration_us=row.duration_us,
                 )
                 for row in shown
             ],

@@ -76,12 +76,13 @@ def keep(tx: Tx, batch_id: str, records: Sequence[usage_pb2.UsageRecord]) -> Non
     tx.uncounted = True
     if tx.exists(_BATCH_KNOWN, batch_id=batch_id):
         return
-    rows: list[tuple[str | int, ...]] = []
+    rows: list[tuple[str | int | None, ...]] = []
     hours: Counter[tuple[int, str, str, str, int]] = Counter()
     for position, record in enumerate(records):
         at, key_id, method, route = milliseconds_of(record.at), record.key_id, record.method, record.route
         status, address, reason, request_id = record.status, record.address, record.reason, record.request_id
-        rows.append((batch_id, position, at, key_id, method, route, status, address, reason, request_id))
+        took = record.duration_us or None
+        rows.append((batch_id, position, at, key_id, method, route, status, address, reason, request_id, took))
         hours[at - at % HOUR_MS, key_id, method, route, status] += 1
     # Rows of a key follow one another in its index, too, which takes a third less time.
     rows.sort(key=_KEY_OF)

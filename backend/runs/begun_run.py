@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from backend.runs.new_events import NewEvent
+from backend.storage.tables.runs import RunRow
 from backend.storage.tables.segments import StepRow
 
 
@@ -20,7 +21,7 @@ class Begun:
 class Place(Protocol):
     """Room for one new run, which `settle` uses or gives back."""
 
-    def begin(self, run: Mapping[str, Any], segment_id: str, steps: Sequence[StepRow], at: int) -> Begun | None:
+    def begin(self, run: RunRow, segment_id: str, steps: Sequence[StepRow], at: int) -> Begun | None:
         """Returns what the run begins with, to be written with it; None where it must be queued after all.
 
         In the transaction that writes the run, which may be repeated with another run.

@@ -20,17 +20,19 @@ class NewEvent:
 
 def write_events(tx: Tx, segment_id: str, first_seq: int, at: int, new: Sequence[NewEvent]) -> None:
     """Writes events with seqs that the segment was raised by."""
-    lifecycle_sql.add_events(
-        tx,
-        [
-            {
-                "segment_id": segment_id,
-                "seq": seq,
-                "type": event.type,
-                "at": at,
-                "step": event.step,
-                "data": json_text.write(event.data) if event.data else "{}",
-            }
-            for seq, event in enumerate(new, first_seq)
-        ],
-    )
+    lifecycle_sql.add_events(tx, event_rows(segment_id, first_seq, at, new))
+
+
+def event_rows(segment_id: str, first_seq: int, at: int, new: Sequence[NewEvent]) -> list[dict[str, object]]:
+    """Returns the rows of events with such seqs."""
+    return [
+        {
+            "segment_id": segment_id,
+            "seq": seq,
+            "type": event.type,
+            "at": at,
+            "step": event.step,
+            "data": json_text.write(event.data) if event.data else "{}",
+        }
+        for seq, event in enumerate(new, first_seq)
+    ]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from itertools import chain
-from typing import Final, Protocol, TypeVar, cast
+from typing import Final, Protocol, TypeAlias, TypeVar, cast
 
 from sqlalchemy import Dialect
 
@@ -13,10 +13,11 @@ from backend.storage.guarded_insert import SingleRoundTrip
 from backend.storage.statements import Arguments, Command, Params, Query, RowT, ScalarQuery
 from telemetry import Family
 
+Item = TypeVar("Item")
 T = TypeVar("T")
 
 # A driver gives the interpreter's lock away for each statement, and waits for a busy event loop to give it back.
-_ROWS_AT_ONCE: Final = 50
+_ROWS_AT_ONCE: Final = (64, 16, 4)
 
 
 class DatabaseUnavailableError(Exception):
@@ -166,17 +167,13 @@ class Tx:
         self._run_many(command, command.text(self._dialect), rows)
 
     def _run_many(self, command: Command, text: str, arguments: Sequence[Arguments]) -> None:
-        if len(arguments) >= _ROWS_AT_ONCE:
-            arguments = self._insert_together(command.text_of_rows(text, _ROWS_AT_ONCE), arguments)
-        if arguments:
-            self._connection.cursor().executemany(text, arguments)
-
-    def _insert_together(self, text: str, arguments: Sequence[Arguments]) -> Sequence[Arguments]:
-        """Inserts as many rows as fill whole statements, and returns the arguments of the others."""
-        whole = len(arguments) - len(arguments) % _ROWS_AT_ONCE if text else 0
-        for start in range(0, whole, _ROWS_AT_ONCE):
-            self._connection.execute(text, tuple(chain.from_iterable(arguments[start : start + _ROWS_AT_ONCE])))
-        return arguments[whole:]
+        done = 0
+        for rows in _ROWS_AT_ONCE:
+            while done + rows <= len(arguments) and (together := command.text_of_rows(text, rows)):
+                self._connection.execute(together, tuple(chain.from_iterable(arguments[done : done + rows])))
+                done += rows
+        if done < len(arguments):
+            self._connection.cursor().executemany(text, arguments[done:])
 
     def after_commit(self, action: Callable[[], None]) -> None:
         """Registers an action to call once this change is durable; it must be quick and must not raise."""
@@ -193,6 +190,13 @@ class Tx:
         """Removes and returns the actions that wait for the commit."""
         actions, self._after_commit = self._after_commit, []
         return actions
+
+
+GroupWork: TypeAlias = Callable[[Tx, Sequence[Item]], Sequence[T]]
+"""Makes changes of one kind in order, one for each item, and returns a result for each.
+
+Where it raises for several items it is run again for each of them by itself.
+"""
 
 
 class Database(Protocol):
@@ -243,6 +247,11 @@ class Database(Protocol):
 
         The future cannot be cancelled. Its callbacks must be quick: they hold up the next commit.
         """
+
+    def write_grouped(
+        self, work: GroupWork[Item, T], item: Item, *, lock_key: str | None = None, claim: str | None = None
+    ) -> Future[T]:
+        """As `write_soon` of work on the item, which gets those of other changes by equal work as well where it can."""
 
     def listen(self, listener: Listener) -> None:
         """Calls the listener with what changes announce from now on, in this process and in others.

@@ -81,17 +81,18 @@ class Command(Statement):
 
     def __init__(self, clause: ClauseElement, columns: Sequence[str] | None = None) -> None:
         super().__init__(clause, columns)
-        self._of_rows: str | None = None
+        self._of_rows: dict[int, str] = {}
 
     def text_of_rows(self, text: str, rows: int) -> str:
-        """Returns the text that inserts so many rows at once, always as many, in place of the insert of one.
+        """Returns the text that inserts so many rows at once in place of the insert of one.
 
         Empty for what is no plain insert with placeholders `?`.
         """
-        if self._of_rows is None:
+        together = self._of_rows.get(rows)
+        if together is None:
             found = _ONE_ROW.fullmatch(text)
-            self._of_rows = "" if found is None else text + f", {found[1]}" * (rows - 1)
-        return self._of_rows
+            together = self._of_rows[rows] = "" if found is None else text + f", {found[1]}" * (rows - 1)
+        return together
 
 
 class Query(Statement, Generic[RowT]):

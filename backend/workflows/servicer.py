@@ -72,7 +72,14 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         self, request: workflows_pb2.GetWorkflowRequest, context: grpc.ServicerContext
     ) -> workflows_pb2.Workflow:
         """Returns one workflow that the caller has access to."""
-        row, terms = self._read(request.workflow_id, context)
+        row, terms = self._read(request.workflow_id, caller_of(context).key_id)
+        return workflow_message(row, terms)
+
+    def GetWorkflowForKey(
+        self, request: workflows_pb2.GetWorkflowForKeyRequest, context: grpc.ServicerContext
+    ) -> workflows_pb2.Workflow:
+        """Returns one workflow if the key has access to it, refused as the key's own call would be."""
+        row, terms = self._read(request.workflow_id, request.key_id)
         return workflow_message(row, terms)
 
     def ListParameters(
@@ -80,7 +87,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
     ) -> workflows_pb2.ListParametersResponse:
         """Returns the declared parameters of a workflow that the caller has access to."""
         paging = Paging(self._services.cursors, request, caller_of(context).key_id, of=request.workflow_id)
-        row, terms = self._read(request.workflow_id, context)
+        row, terms = self._read(request.workflow_id, caller_of(context).key_id)
         version = terms.version or row.newest_version
         if paging.after is not None and paging.after[0] != version:
             raise paging.refusal(f"must be of a page of version {version}, which is active now")
@@ -218,9 +225,11 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         graph = self._graphs.get(row.resource_id, row.version, json.loads(row.definition))
         yield from answer(graph, request)
 
-    def _read(self, workflow_id: str, context: grpc.ServicerContext) -> tuple[WorkflowRow, WorkflowTerms]:
-        """Returns a workflow that the caller may read: 404 without access, 409 if inactive for a key without a list."""
-        key_id = caller_of(context).key_id
+    def _read(self, workflow_id: str, key_id: str | None) -> tuple[WorkflowRow, WorkflowTerms]:
+        """Returns a workflow that a key may read, or anybody else for None.
+
+        Without access it is 404, if inactive 409 for a key without a list.
+        """
 
         def work(tx: Tx) -> tuple[WorkflowRow, WorkflowTerms]:
             access = access_of(tx, key_id)

@@ -53,7 +53,7 @@ from deploy.config.secret_references import (
     secret_source,
 )
 from edge.console.settings import ConsoleSettings
-from edge.settings import EdgeSettings
+from edge.settings import NO_DOMAIN, EdgeSettings
 
 # Each part states its own defaults.
 _EDGE: Final = EdgeSettings()
@@ -287,7 +287,13 @@ def console_settings(settings: Settings, listen: Address) -> ConsoleSettings:
         https=not listen.is_local if console.https is None else console.https,
         client_address=console.client_address,
         hosts=console.hosts or (),
+        api_url=_api_url(settings.edge),
     )
+
+
+def _api_url(edge: Edge) -> str:
+    """Returns where callers reach the HTTP API: its domain, or the address that it listens on where it has none."""
+    return f"http://{edge.http}" if edge.app_domain == NO_DOMAIN else f"https://{edge.app_domain}"
 
 
 def backend_settings(settings: Settings, data: Path) -> BackendSettings:

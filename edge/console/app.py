@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -18,12 +19,13 @@ from edge.console.forms import Form, check_sender, read_form
 from edge.console.headers import NO_STORE, common_headers
 from edge.console.hosts import check_host
 from edge.console.pages import all_pages
+from edge.console.preferences import PREFERENCES, Preferences
 from edge.console.rendering import Rendering
 from edge.console.responses import Responses
 from edge.console.services import ChannelServices
 from edge.console.sessions import NewServices, Sessions, Visitor
 from edge.console.settings import ConsoleSettings
-from edge.console.static_files import ROUTE, StaticFiles
+from edge.console.static_files import ROUTE, STATIC, StaticFiles
 from edge.console.visit import Download, EventStream, Page, Redirect, Services, View, Visit
 from edge.errors import Refusal
 from edge.http.request_id import request_id_from
@@ -31,6 +33,7 @@ from telemetry import Family
 
 _LOG = logging.getLogger(__name__)
 _NOBODY: Final = Visitor("")
+_WITHOUT_HANDLER: Final = frozenset({404, 405})
 
 HEALTH: Final = "/healthz"
 """Health check of the process, which is answered under any host name."""
@@ -61,8 +64,9 @@ class Console:
         self._headers = common_headers(https=settings.https)
         self._files = StaticFiles()
         self._sessions = Sessions(settings)
-        self._responses = Responses(Rendering(self._files), self._sessions, self._pages)
+        self._responses = Responses(Rendering(self._files, settings.api_url), self._sessions, self._pages)
         self._account = Account(settings, self._sessions, self._responses)
+        self._preferences = Preferences(settings, self._sessions, self._responses)
         self._streams = EventStreams(settings)
         self._downloads = Downloads(settings.stall_seconds)
         self._server: ConsoleServer | None = None
@@ -104,6 +108,8 @@ class Console:
         app.router.add_post(SIGN_OUT, self._with_visitor(account.sign_out))
         app.router.add_get(PASSWORD, self._signed_in(account.password_form))
         app.router.add_post(PASSWORD, self._signed_in(account.password))
+        app.router.add_get(PREFERENCES, self._signed_in(self._preferences.form))
+        app.router.add_post(PREFERENCES, self._signed_in(self._preferences.save))
         for page in self._pages:
             app.router.add_route(page.method, page.path, self._signed_in(partial(self._page, page)))
         return app
@@ -189,12 +195,20 @@ class Console:
         except Refusal as refusal:
             return self._responses.refusal(request, state.visitor, refusal, state.request_id)
         except web.HTTPException as error:
+            if error.status in _WITHOUT_HANDLER and not request.path.startswith(STATIC):
+                await self._find_visitor(request, state)
             return self._responses.failure(request, state.visitor, error, state.request_id)
         except ConnectionError:
             raise
         except Exception:  # noqa: BLE001 - no error is shown to a browser
             _LOG.exception("Request %s failed", state.request_id)
             return self._responses.failure(request, state.visitor, web.HTTPInternalServerError(), state.request_id)
+
+    async def _find_visitor(self, request: web.Request, state: _RequestState) -> None:
+        """Finds out who asked for what does not exist, so that they stay within the frame of the pages."""
+        if state.visitor is _NOBODY:
+            with suppress(Refusal):
+                state.visitor = await self._sessions.visitor(request, partial(self._services, state.request_id))
 
     async def _add_headers(self, request: web.Request, response: web.StreamResponse) -> None:
         response.headers.update(self._headers)

@@ -13,11 +13,19 @@ _PLOT: Final = 432
 _GAP: Final = 0.2
 
 
+_TICKS: Final = 6
+_CHAR: Final = 7
+
+
 class Bar(NamedTuple):
-    """One bar: its parts are stacked from the bottom, in the order of the chart's kinds."""
+    """One bar: its parts are stacked from the bottom, in the order of the chart's kinds.
+
+    With ticks, about six of them stand below the axis; without, the labels of the first and the last bar.
+    """
 
     label: str
     parts: Sequence[int]
+    tick: str = ""
 
     @property
     def total(self) -> int:
@@ -25,21 +33,35 @@ class Bar(NamedTuple):
         return sum(self.parts)
 
 
-def bar_chart(bars: Sequence[Bar], kinds: Sequence[str], title: str) -> Markup:
+def bar_chart(bars: Sequence[Bar], kinds: Sequence[str], title: str, styles: Sequence[str] = ()) -> Markup:
     """Returns a chart of stacked bars.
 
     Args:
         bars: From left to right; each has one part for each kind.
-        kinds: Names of the parts; the rectangles of a part have the class `bar-<kind>`.
+        kinds: Names of the parts.
         title: What the chart shows, for screen readers.
+        styles: The rectangles of a part have the class `bar-<style>`; absent means the kinds.
     """
     most = scale_top(max((bar.total for bar in bars), default=0))
     width = _LEFT + _PLOT
     height = _TOP + _HEIGHT + _BOTTOM
-    inside = Markup("").join([_axis(most), *_bars(bars, kinds, most), *_labels(bars)])
+    inside = Markup("").join([_axis(most), *_bars(bars, kinds, most, styles or kinds), *_labels(bars)])
     return Markup(
         '<svg class="bars" viewBox="0 0 {} {}" role="img" aria-label="{}" preserveAspectRatio="xMidYMid meet">{}</svg>'
     ).format(width, height, title, inside)
+
+
+def spark_line(counts: Sequence[int], title: str) -> Markup:
+    """Returns small bars without axes, as tall as the highest of them allows; `title` says what they show."""
+    most = max(counts, default=0) or 1
+    bars = Markup("").join(
+        Markup('<rect x="{}" y="{:.1f}" width="2.4" height="{:.1f}"/>').format(place * 3, 16 - tall, tall)
+        for place, count in enumerate(counts)
+        if (tall := 16 * count / most)
+    )
+    return Markup('<svg class="spark" viewBox="0 0 {} 16" role="img" aria-label="{}">{}</svg>').format(
+        max(1, len(counts)) * 3, title, bars
+    )
 
 
 def scale_top(most: int) -> int:
@@ -54,37 +76,38 @@ def scale_top(most: int) -> int:
 
 def _axis(most: int) -> Markup:
     ground = _TOP + _HEIGHT
-    lines = Markup("").join(
+    marks = [(0, ground), (most, _TOP)]
+    if most % 2 == 0:
+        marks.append((most // 2, (ground + _TOP) // 2))
+    return Markup("").join(
         Markup('<line class="axis" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(_LEFT, y, _LEFT + _PLOT, y)
-        for y in (_TOP, ground)
+        + Markup('<text x="{}" y="{}" text-anchor="end">{}</text>').format(_LEFT - 6, y + 4, _short(count))
+        for count, y in marks
     )
-    top = Markup('<text x="{}" y="{}" text-anchor="end">{}</text>').format(_LEFT - 6, _TOP + 4, _short(most))
-    zero = Markup('<text x="{}" y="{}" text-anchor="end">0</text>').format(_LEFT - 6, ground + 4)
-    return lines + top + zero
 
 
 def _short(number: int) -> str:
-    """Returns the end of a scale with a suffix such as `k`; exact, because it is a round number."""
+    """Returns a mark of a scale with a suffix such as `k`; exact, because it is a round number or half of one."""
     for size, letter in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
         if number >= size:
-            return f"{number // size:,}{letter}"
+            return f"{number / size:,g}{letter}"
     return str(number)
 
 
-def _bars(bars: Sequence[Bar], kinds: Sequence[str], most: int) -> list[Markup]:
+def _bars(bars: Sequence[Bar], kinds: Sequence[str], most: int, styles: Sequence[str]) -> list[Markup]:
     slot = _PLOT / max(1, len(bars))
     drawn = []
     for place, bar in enumerate(bars):
         x = _LEFT + slot * (place + _GAP / 2)
         y = float(_TOP + _HEIGHT)
         parts = []
-        for kind, count in zip(kinds, bar.parts, strict=True):
+        for style, count in zip(styles, bar.parts, strict=True):
             tall = _HEIGHT * count / most
             y -= tall
             if count:
                 parts.append(
                     Markup('<rect class="bar-{}" x="{:.2f}" y="{:.2f}" width="{:.2f}" height="{:.2f}"/>').format(
-                        kind, x, y, slot * (1 - _GAP), tall
+                        style, x, y, slot * (1 - _GAP), tall
                     )
                 )
         if parts:
@@ -93,10 +116,21 @@ def _bars(bars: Sequence[Bar], kinds: Sequence[str], most: int) -> list[Markup]:
 
 
 def _labels(bars: Sequence[Bar]) -> list[Markup]:
-    """Returns the labels of the first and the last bar; the others have a title only."""
+    """Returns what stands below the axis; the other bars have a title only."""
     if not bars:
         return []
     y = _TOP + _HEIGHT + _BOTTOM - 3
+    if bars[0].tick:
+        slot = _PLOT / len(bars)
+        step = -(-len(bars) // _TICKS)
+        # The middle of a bar, unless its tick would stick out.
+        margin = _CHAR * len(bars[0].tick) / 2
+        return [
+            Markup('<text x="{:.1f}" y="{}" text-anchor="middle">{}</text>').format(
+                min(_LEFT + slot * (place + 0.5), _LEFT + _PLOT - margin), y, bars[place].tick
+            )
+            for place in range(0, len(bars), step)
+        ]
     ends = [(_LEFT, "start", bars[0].label)]
     if len(bars) > 1:
         ends.append((_LEFT + _PLOT, "end", bars[-1].label))

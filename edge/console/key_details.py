@@ -4,7 +4,6 @@ from typing import Final, NamedTuple
 
 from contract.spellings import SCOPE_SPELLINGS
 from contract.times import milliseconds_of
-from edge.console.times import utc_text
 from workflow_api.v1.keys_pb2 import KeyRecord, WorkflowAccess
 
 PICKED_UP_MS: Final = 60_000
@@ -37,11 +36,14 @@ class KeyDetails(NamedTuple):
     source_allow_list: str
     allowed_hours: str
     rate_limit: str
-    runs_today: str
-    runs_in_flight: str
+    runs_today: int
+    daily_run_quota: int
+    runs_in_flight: int
+    max_concurrent_runs: int
     created_ms: int
     expires_ms: int
     revoked_ms: int | None
+    rotating_until_ms: int | None
     used_ms: int | None
 
 
@@ -59,19 +61,27 @@ def key_details(record: KeyRecord, now_ms: int, used_ms: int | None = None) -> K
         source_allow_list=", ".join(record.source_allow_list) or "any address",
         allowed_hours=_hours(record),
         rate_limit=f"{key.rate_limit_rpm:,} requests a minute",
-        runs_today=f"{key.quota_used_today:,} of {key.daily_run_quota:,}",
-        runs_in_flight=f"{key.active_runs:,} of {key.max_concurrent_runs:,}",
+        runs_today=key.quota_used_today,
+        daily_run_quota=key.daily_run_quota,
+        runs_in_flight=key.active_runs,
+        max_concurrent_runs=key.max_concurrent_runs,
         created_ms=milliseconds_of(record.created_at),
         expires_ms=milliseconds_of(key.expires_at),
         revoked_ms=milliseconds_of(record.revoked_at) if record.HasField("revoked_at") else None,
+        rotating_until_ms=milliseconds_of(record.rotating_until) if record.state == "rotating" else None,
         used_ms=used_ms,
     )
+
+
+def matches(record: KeyRecord, text: str) -> bool:
+    """Returns whether a key's name, id or description holds a text in lower case."""
+    return any(text in value.lower() for value in (record.key.name, record.key.key_id, record.description))
 
 
 def state_of(record: KeyRecord, now_ms: int) -> State:
     """Returns the state of a key."""
     if record.state == "rotating":
-        return State(f"Rotating until {utc_text(milliseconds_of(record.rotating_until))}", "busy")
+        return State("Rotating", "busy")
     if record.state == "active" and now_ms - milliseconds_of(record.created_at) < PICKED_UP_MS:
         return State("Not yet active", "warn")
     text, kind = _STATES.get(record.state, (record.state, ""))

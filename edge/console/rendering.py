@@ -1,27 +1,30 @@
 """Renders templates to HTML: all values are escaped, and an undefined name raises an error."""
 
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import jinja2
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
-from markupsafe import Markup
+from jinja2.runtime import Context
+from markupsafe import Markup, escape
 
 from contract.times import milliseconds_of
 from edge.console import formatting, times
 from edge.console.static_files import StaticFiles
+from edge.console.times import machine_text, text_in
 
 _NOTHING: Final = "\N{EN DASH}"
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_ROW_TAG: Final = re.compile(r"<(tr|td|th)\b")
 
 
 class Rendering:
     """The template environment of the console."""
 
-    def __init__(self, files: StaticFiles) -> None:
-        self._environment = jinja2.Environment(
+    def __init__(self, files: StaticFiles, api_url: str = "") -> None:
+        self.environment = jinja2.Environment(
             loader=jinja2.PackageLoader("edge.console"),
             autoescape=True,
             undefined=jinja2.StrictUndefined,
@@ -29,26 +32,45 @@ class Rendering:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._environment.filters |= {"time": time_of, "number": number, "day": day_of, "span": span}
-        self._environment.globals["static"] = files.url_of
+        self.environment.filters |= {
+            "time": time_of,
+            "number": number,
+            "day": day_of,
+            "span": span,
+            "labelled": labelled,
+        }
+        self.environment.tests["containing"] = _contains
+        self.environment.globals |= {"static": files.url_of, "api_url": api_url}
 
     def page(self, template: str, context: Mapping[str, Any]) -> str:
         """Returns the page that a template renders from a context."""
-        return self._environment.get_template(template).render(context)
+        return self.environment.get_template(template).render(context)
 
 
-def time_of(time: int | Timestamp | datetime | None) -> Markup | str:
-    """Returns a `<time>` element in UTC; integers are milliseconds since the epoch.
+def _contains(text: str, part: str) -> bool:
+    """Returns whether a text holds another, whatever their case."""
+    return part.lower() in text.lower()
 
-    None and 0 mean no time, and give a dash.
+
+@jinja2.pass_context
+def time_of(
+    context: Context, time: int | Timestamp | datetime | None, *, exact: bool = False, countdown: bool = False
+) -> Markup | str:
+    """Returns a `<time>` element in the zone of the page's context; integers are milliseconds since the epoch.
+
+    The script replaces its text by the time until now, such as "3 minutes ago", unless it has to stay exact; the exact
+    one is its tooltip. A countdown shows hours, minutes and seconds. None and 0 mean no time, and give a dash.
     """
-    if isinstance(time, Timestamp):
+    if isinstance(time, datetime):
+        time = round(time.timestamp() * 1000)
+    elif isinstance(time, Timestamp):
         time = milliseconds_of(time)
     if not time:
         return _NOTHING
-    at = _EPOCH + timedelta(milliseconds=time) if isinstance(time, int) else time.astimezone(UTC)
-    machine = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return Markup('<time datetime="{}">{}</time>').format(machine, at.strftime("%Y-%m-%d %H:%M:%S UTC"))
+    shown = text_in(context.get("zone", UTC), time)
+    tooltip = "" if exact else Markup(' title="{}"').format(shown)
+    kind = Markup(" data-countdown") if countdown else ""
+    return Markup('<time datetime="{}"{}{}>{}</time>').format(machine_text(time), tooltip, kind, shown)
 
 
 def day_of(time: Timestamp) -> str:
@@ -66,3 +88,22 @@ def number(value: float | None) -> str:
     if value is None:
         return _NOTHING
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}".rstrip("0").rstrip(".")
+
+
+def labelled(rows: str, heads: Sequence[str]) -> Markup:
+    """Returns the rows of a table, each cell with the head of its column as `data-label`.
+
+    On a narrow screen a row is a card, where the heads are not seen. Values in rows are escaped: what looks like a tag
+    is one.
+    """
+    labels: Iterator[str] = iter(())
+
+    def label(tag: re.Match[str]) -> str:
+        nonlocal labels
+        if tag[1] == "tr":
+            labels = iter(heads)
+            return tag[0]
+        head = next(labels, "")
+        return f'{tag[0]} data-label="{escape(head)}"' if head else tag[0]
+
+    return Markup(_ROW_TAG.sub(label, rows))  # noqa: S704 - the rows were rendered with escaping

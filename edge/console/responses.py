@@ -10,6 +10,7 @@ from edge.console.rendering import Rendering
 from edge.console.sessions import Sessions, Visitor
 from edge.console.tokens import form_token
 from edge.console.visit import Page, Redirect, View
+from edge.console.zones import zone_named
 from edge.errors import Refusal
 
 _NAVIGATION: Final = (
@@ -25,8 +26,8 @@ _NAVIGATION: Final = (
 )
 _MESSAGES: Final[Mapping[int, str]] = {
     401: "You have not signed in, or your session has ended. Nothing was done: sign in, and send it again.",
-    403: "Your role does not allow this.",
-    404: "There is nothing at this address.",
+    403: "Your role does not allow this. An administrator can do it, or give you another role.",
+    404: "There is nothing at this address. It may have been deleted, or the address has a mistake in it.",
     405: "This address does not support that method.",
     500: "Something went wrong here. Give your administrator the request id below.",
 }
@@ -70,6 +71,7 @@ class Responses:
             "path": request.path,
             "notice": notice,
             "navigation": self.navigation(request.path, visitor),
+            "zone": zone_named(self._sessions.zone(request)),
         }
         response.text = self._rendering.page(view.template, context)
         return response

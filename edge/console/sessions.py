@@ -10,6 +10,7 @@ from aiohttp import web
 from edge.console.settings import ConsoleSettings
 from edge.console.tokens import open_notice, seal_notice
 from edge.console.visit import Services
+from edge.console.zones import UTC_NAME, zone_names
 from edge.errors import Refusal
 from workflow_api.v1.sessions_pb2 import GetSessionRequest
 from workflow_api.v1.users_pb2 import User
@@ -22,6 +23,7 @@ CONSOLE: Final = "console"
 
 _MAX_SECRET_CHARS: Final = 200
 _NOTICE_SECONDS: Final = 60
+_ZONE_SECONDS: Final = 400 * 86_400
 _NO_SESSION: Final = frozenset({"unauthorized", "invalid_request"})
 
 
@@ -51,7 +53,8 @@ class Sessions:
         # Browsers accept cookies with this prefix only over https and from this host itself.
         prefix = "__Host-" if settings.https else ""
         self._secure = settings.https
-        self._session, self._visitor, self._notice = (f"{prefix}{name}" for name in ("session", "visitor", "notice"))
+        names = ("session", "visitor", "notice", "zone")
+        self._session, self._visitor, self._notice, self._zone = (f"{prefix}{name}" for name in names)
 
     async def visitor(self, request: web.Request, services: NewServices) -> Visitor:
         """Returns the sender of a request.
@@ -97,6 +100,16 @@ class Sessions:
     def clear_notice(self, response: web.StreamResponse) -> None:
         """Deletes the pending notice."""
         self._delete(response, self._notice)
+
+    def zone(self, request: web.Request) -> str:
+        """Returns the time zone that was chosen in this browser; UTC where none was."""
+        # A slash is no character of a cookie's value.
+        name = self._cookie(request, self._zone).replace(".", "/")
+        return name if name in zone_names() else UTC_NAME
+
+    def set_zone(self, response: web.StreamResponse, name: str) -> None:
+        """Keeps a time zone in this browser."""
+        self._set(response, self._zone, name.replace("/", "."), seconds=_ZONE_SECONDS)
 
     def _cookie(self, request: web.Request, name: str) -> str:
         value = request.cookies.get(name, "")

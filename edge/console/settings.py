@@ -14,6 +14,7 @@ class ConsoleSettings:
         client_address: How a browser's address is determined, for limits and the audit: `peer`, `load_balancer` or
             `header:<Name>`.
         hosts: Host names without port by which browsers reach it; empty for the address that a connection came to.
+        api_url: Where callers reach the HTTP API, for the lines that a new key is shown with.
         connections: Most connections at once.
         address_connections: Most connections at once of one address, where `client_address` is `peer`.
         backend_seconds: Longest wait for an answer of the backend, and for the next message of a stream.
@@ -33,6 +34,7 @@ class ConsoleSettings:
     https: bool = False
     client_address: str = "peer"
     hosts: tuple[str, ...] = ()
+    api_url: str = "http://127.0.0.1:8080"
     connections: int = 1_000
     address_connections: int = 200
     backend_seconds: float = 15.0

@@ -9,7 +9,8 @@ from aiohttp import web
 
 from edge.console.headers import IMMUTABLE
 
-ROUTE: Final = "/static/{version}/{name}"
+STATIC: Final = "/static/"
+ROUTE: Final = STATIC + "{version}/{name}"
 
 MOST_COUNTED: Final = 10
 """The icon `count-<n>.svg` of that number says that there are as many or more."""

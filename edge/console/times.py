@@ -1,7 +1,7 @@
-"""Times on pages: in UTC, to the second."""
+"""Times on pages, to the second."""
 
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
 HOUR_MS: Final = 3_600_000
@@ -17,7 +17,17 @@ def now_ms() -> int:
 
 def utc_text(milliseconds: int) -> str:
     """Returns a time in milliseconds since the epoch as `2026-09-24 10:15:30 UTC`."""
-    return _at(milliseconds).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return text_in(UTC, milliseconds)
+
+
+def text_in(zone: tzinfo, milliseconds: int) -> str:
+    """Returns a time in milliseconds since the epoch in a time zone, as `2026-09-24 12:15:30 CEST`."""
+    return _at(milliseconds).astimezone(zone).strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+def machine_text(milliseconds: int) -> str:
+    """Returns a time in milliseconds since the epoch as programs read it, `2026-09-24T10:15:30.123Z`."""
+    return _at(milliseconds).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def hour(milliseconds: int) -> str:

@@ -255,4 +255,4 @@ def _preformatted(text: str) -> str:
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     heading = "".join(f"<th>{cell}</th>" for cell in head)
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-    return f'<div class="table"><table><thead><tr>{heading}</tr></thead><tbody>{body}</tbody></table></div>'
+    return f"<table><thead><tr>{heading}</tr></thead><tbody>{body}</tbody></table>"

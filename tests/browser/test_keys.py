@@ -2,6 +2,8 @@
 
 import re
 
+from playwright.sync_api import expect
+
 from tests.browser.conftest import NewPerson, Screen
 from tests.support.client import Caller
 from tests.support.poll import until
@@ -56,6 +58,43 @@ def test_credentials_are_only_on_the_page_that_created_them(console: Service, si
         assert not any(secret in screen.page.content() for secret in secrets)
     assert not any(secret in f"{asked} {screen.page.context.cookies()}" for secret in secrets)
     assert not any(console.databases_holding(secret) for secret in secrets)
+
+
+def test_the_lines_of_a_new_key_are_complete_and_a_call_of_it_is_judged(console: Service, signed_in: NewPerson) -> None:
+    screen = signed_in("guide", ROLE_ADMINISTRATOR)
+    page = screen.page
+    page.on("dialog", lambda dialog: dialog.accept())
+    make_key(screen, "with lines")
+    key_value = page.locator("#key-value").inner_text()
+    expect(page.locator("#env")).to_contain_text(f"WORKFLOW_API_KEY={key_value}")
+    expect(page.locator("#curl")).to_contain_text("/api/v1/me")
+    page.get_by_role("link", name="Back to the key").click()
+    page.get_by_role("link", name="Would this call pass?").click()
+    page.get_by_label("Route").select_option("GET /runs/{run_id}")
+    page.get_by_role("button", name="Ask").click()
+    expect(page.get_by_role("heading", name="No, it would be refused")).to_be_visible()
+    expect(page.get_by_text("The route requires runs:read")).to_be_visible()
+    page.get_by_label("Route").select_option("POST /workflows/{workflow_id}/runs")
+    page.get_by_label("Workflow").select_option("Echo")
+    page.get_by_role("button", name="Ask").click()
+    expect(page.get_by_role("heading", name="Yes, it would pass")).to_be_visible()
+    assert screen.complaints == []
+
+
+def test_a_rotation_counts_the_overlap_down(console: Service, signed_in: NewPerson) -> None:
+    key_id = console.admin.create_key(name="rotated").key_id
+    screen = signed_in("rotator", ROLE_ADMINISTRATOR)
+    page = screen.page
+    page.on("dialog", lambda dialog: dialog.accept())
+    screen.open("/keys?q=rotated&state=active")
+    page.get_by_role("link", name="rotated").click()
+    page.get_by_role("link", name="Rotate the secret").click()
+    page.get_by_role("button", name="Issue a new secret").click()
+    expect(page.locator("#env")).to_contain_text(f"WORKFLOW_API_KEY={key_id}.")
+    screen.open(f"/keys/{key_id}/rotate")
+    expect(page.locator("[aria-current=step] time")).to_have_text(re.compile(r"^23:59:\d\d$"))
+    expect(page.get_by_role("heading", name="Give it to every caller")).to_be_visible()
+    assert screen.complaints == []
 
 
 def test_a_second_click_creates_no_second_key(signed_in: NewPerson) -> None:

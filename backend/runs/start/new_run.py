@@ -1,34 +1,39 @@
 """The rows that a start writes (contract 12.30)."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from backend import json_text
 from backend.ids import new_id
 from backend.run_status import RunStatus
 from backend.runs.redaction_manifest import pending_manifest
-from backend.runs.start import sql
 from backend.runs.start.admission import Inputs
 from backend.runs.start.parsed_start import ParsedStart
 from backend.segment_state import SegmentState
 from backend.step_status import StepStatus
+from backend.storage.tables.runs import RunRow
+from backend.storage.tables.segments import StepRow
 from backend.workflows.terms import WorkflowTerms
 
 Row = dict[str, Any]
+
+# To name the columns that have a value takes an eighth of what naming all of them takes.
+_NO_RUN: Final = RunRow._make([None] * len(RunRow._fields))
+_NO_STEP: Final = StepRow._make([None] * len(StepRow._fields))
 
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
     """The rows of a run that no check refused: its own, those of its steps, and that of its first segment."""
 
-    run: Row
-    steps: list[Row]
+    run: RunRow
+    steps: list[StepRow]
     segment: Row
 
     @property
     def run_id(self) -> str:
         """The id of the run."""
-        return str(self.run["run_id"])
+        return self.run.run_id
 
 
 def new_run(start: ParsedStart, inputs: Inputs) -> NewRun:
@@ -56,58 +61,53 @@ def binding(start: ParsedStart, run_id: str | None, first_used_at: int) -> Row:
     }
 
 
-def _run(run_id: str, start: ParsedStart, inputs: Inputs) -> Row:
+def _run(run_id: str, start: ParsedStart, inputs: Inputs) -> RunRow:
     assert isinstance(inputs.policy, dict)
     terms = inputs.terms
+    assert terms.version is not None
     manifest = pending_manifest(run_id, inputs.policy)
-    return dict.fromkeys(sql.RUN_COLUMNS) | {
-        "run_id": run_id,
-        "key_id": start.key_id,
-        "workflow_id": start.workflow_id,
-        "workflow_name": terms.name,
-        "version": terms.version,
-        "status": RunStatus.QUEUED,
-        "triggered_by": start.triggered_by,
-        "created_at": start.at,
-        "client_reference": start.client_reference,
-        "labels": start.labels,
-        "steps_total": len(terms.steps),
-        "steps_completed": 0,
-        "steps_failed": 0,
-        "steps_skipped": 0,
-        "approvals_pending": 0,
-        "outputs_count": 0,
-        "warnings": "[]",
-        "parameters": json_text.write(inputs.parameters),
-        "input_text": start.input_text,
-        "max_run_hours": terms.max_run_hours,
-        "result_schema_version": terms.result_schema_version,
-        "pii_policy": json_text.write(inputs.policy),
-        "pii_redaction": manifest,
+    return _NO_RUN._replace(
+        run_id=run_id,
+        key_id=start.key_id,
+        workflow_id=start.workflow_id,
+        workflow_name=terms.name,
+        version=terms.version,
+        status=RunStatus.QUEUED,
+        triggered_by=start.triggered_by,
+        created_at=start.at,
+        client_reference=start.client_reference,
+        labels=start.labels,
+        steps_total=len(terms.steps),
+        steps_completed=0,
+        steps_failed=0,
+        steps_skipped=0,
+        approvals_pending=0,
+        outputs_count=0,
+        warnings="[]",
+        parameters=json_text.write(inputs.parameters),
+        input_text=start.input_text,
+        max_run_hours=terms.max_run_hours,
+        result_schema_version=terms.result_schema_version,
+        pii_policy=json_text.write(inputs.policy),
+        pii_redaction=manifest,
         # With a policy, outputs stay closed from the beginning until the final sweep has passed them.
-        "redaction_state": "none" if manifest is None else "pending",
-    }
+        redaction_state="none" if manifest is None else "pending",
+    )
 
 
-def _steps(run_id: str, terms: WorkflowTerms) -> list[Row]:
+def _steps(run_id: str, terms: WorkflowTerms) -> list[StepRow]:
     return [
-        {
-            "run_id": run_id,
-            "position": position,
-            "step": step.step,
-            "name": step.name,
-            "kind": step.kind,
-            "status": StepStatus.PENDING,
-            "needs": json_text.write(step.needs),
-            "agent_id": step.agent_id,
-            "segment_id": None,
-            "attempt": 0,
-            "optional": int(step.optional),
-            "started_at": None,
-            "finished_at": None,
-            "error_code": None,
-            "error_message": None,
-            "value": None,
-        }
+        _NO_STEP._replace(
+            run_id=run_id,
+            position=position,
+            step=step.step,
+            name=step.name,
+            kind=step.kind,
+            status=StepStatus.PENDING,
+            needs=json_text.write(step.needs),
+            agent_id=step.agent_id,
+            attempt=0,
+            optional=int(step.optional),
+        )
         for position, step in enumerate(terms.steps)
     ]

@@ -58,8 +58,8 @@ def start(
         facts,
         {
             "record": record,
-            "run": new.run,
-            "step": new.steps,
+            "run": new.run._asdict(),
+            "step": [step._asdict() for step in new.steps],
             "segment": new.segment,
             "usage": {"key_id": record["key_id"], "day": day, "runs_started": 1},
             "label": labels,

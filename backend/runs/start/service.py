@@ -12,7 +12,6 @@ from typing import Final
 from backend import metrics
 from backend.audit import sql as audit
 from backend.caller import Caller
-from backend.clock import utc_day
 from backend.deferred import Deferred
 from backend.errors import ApiError
 from backend.runs import messages
@@ -22,15 +21,13 @@ from backend.runs.run_lookup import find_run
 from backend.runs.runtime_port import Runtime
 from backend.runs.start import idempotency, sql
 from backend.runs.start.admission import Inputs, StartContext, first_refusal, judge_inputs
-from backend.runs.start.begun_start import add_begun_run
-from backend.runs.start.new_run import NewRun, Row, binding, new_run
+from backend.runs.start.new_run import NewRun, binding, new_run
 from backend.runs.start.optimistic_start import OptimisticStart
-from backend.runs.start.parked_start import add_parked_run
 from backend.runs.start.parsed_start import ParsedStart, parse_start
+from backend.runs.start.start_group import StartGroup
 from backend.services import Services
 from backend.storage.database import ClaimedError, Tx, key_of
 from backend.storage.tables.runs import RunRow
-from backend.storage.tables.segments import StepRow
 from backend.workflows.parameters import judged_quickly
 from backend.workflows.terms import WorkflowTerms
 from backend.workflows.terms_cache import cached_terms, load_terms
@@ -44,7 +41,7 @@ class _Decided:
     """The run that a start leads to; `new` is its row where this start recorded it."""
 
     run_id: str
-    new: Row | None = None
+    new: RunRow | None = None
 
 
 class Starts:
@@ -75,10 +72,8 @@ class Starts:
             return Deferred.done(_started(new))
         place = self._place_for(start, inputs)
         try:
-            change = self._database.write_soon(
-                lambda tx: self._decide(tx, start, inputs, place, caller),
-                lock_key=key_of(start.key_id),
-                claim=start.claim,
+            change = self._database.write_grouped(
+                self._decide_all, (start, inputs, place, caller), lock_key=key_of(start.key_id), claim=start.claim
             )
         except BaseException:
             _settle(place, None)
@@ -111,7 +106,7 @@ class Starts:
             return None
         return judge_inputs(start, terms, self._capabilities.providers)
 
-    def _start_optimistically(self, start: ParsedStart, inputs: Inputs | None) -> Row | None:
+    def _start_optimistically(self, start: ParsedStart, inputs: Inputs | None) -> RunRow | None:
         new = None if self._optimistic is None or inputs is None else self._optimistic.start(start, inputs)
         if new is None:
             return None
@@ -119,16 +114,24 @@ class Starts:
         self._runtime.wake()
         return new.run
 
+    def _decide_all(
+        self, tx: Tx, starts: Sequence[tuple[ParsedStart, Inputs | None, Place | None, Caller]]
+    ) -> list[_Decided | ApiError]:
+        """Decides starts one after the other, and writes what they leave."""
+        group = StartGroup(tx, [start for start, *_ in starts])
+        decided = [self._decide(group, *start) for start in starts]
+        group.write()
+        return decided
+
     def _decide(
-        self, tx: Tx, start: ParsedStart, inputs: Inputs | None, place: Place | None, caller: Caller
+        self, group: StartGroup, start: ParsedStart, inputs: Inputs | None, place: Place | None, caller: Caller
     ) -> _Decided | ApiError:
         """Records a new run, or finds the one that exists.
 
         A refusal is returned, not raised, so that the binding of the idempotency key stays. What people start is
         audited; a run of a key says itself whose it is.
         """
-        day = utc_day(start.at)
-        facts = sql.facts(tx, start.key_id, start.idempotency_key, day)
+        facts = group.facts(start)
         if start.key_id and facts.key_id is None:
             raise ApiError(errors_pb2.ERROR_REASON_UNAUTHORIZED)
         if self._optimistic is not None:
@@ -139,7 +142,7 @@ class Starts:
         replayed = idempotency.replayed_run(facts, start)
         if replayed is not None:
             return _Decided(replayed)
-        terms = self._load_terms(tx, start, facts.resource_revision)
+        terms = self._load_terms(group.tx, start, facts.resource_revision)
         if terms is not None and terms.refusal() is None and (inputs is None or inputs.terms is not terms):
             place = None
             inputs = judge_inputs(start, terms, self._capabilities.providers)
@@ -149,29 +152,26 @@ class Starts:
         exists = facts.fingerprint is not None
         if refusal is not None:
             if not bound:
-                sql.bind(tx, binding(start, None, first_used_at), exists=exists)
+                group.bind(binding(start, None, first_used_at), exists=exists)
             return refusal
         assert inputs is not None
         new = new_run(start, inputs)
-        sql.bind(tx, binding(start, new.run_id, first_used_at), exists=exists)
-        steps = [StepRow(**row) for row in new.steps]
-        asked = self._asked_first(new, steps, inputs, start.at)
-        begun = None if place is None else place.begin(new.run, new.segment["segment_id"], steps, start.at)
+        group.bind(binding(start, new.run_id, first_used_at), exists=exists)
+        group.admit(start)
+        asked = self._asked_first(new, inputs, start.at)
+        begun = None if place is None else place.begin(new.run, new.segment["segment_id"], new.steps, start.at)
         if asked is not None:
-            add_parked_run(tx, new, asked, start.at)
+            group.add_parked(new, asked, start.at)
         elif begun is not None:
-            add_begun_run(tx, new, begun, start.at)
+            group.add_begun(new, begun, start.at)
         else:
-            sql.add_run(tx, new.run, new.steps, new.segment)
-            tx.after_commit(self._runtime.wake)
-        if start.key_id:
-            sql.count_start(tx, start.key_id, day, first=facts.runs_started is None)
-        else:
-            details = {"workflow_id": start.workflow_id, "version": new.run["version"]}
+            group.add_queued(new)
+            group.tx.after_commit(self._runtime.wake)
+        if not start.key_id:
+            details = {"workflow_id": start.workflow_id, "version": new.run.version}
             audit.record(
-                tx, at=start.at, actor=caller.audit_name, action="run.started", target=new.run_id, details=details
+                group.tx, at=start.at, actor=caller.audit_name, action="run.started", target=new.run_id, details=details
             )
-        tx.after_commit(metrics.RUNS_STARTED.add)
         return _Decided(new.run_id, new.run)
 
     def _place_for(self, start: ParsedStart, inputs: Inputs | None) -> Place | None:
@@ -184,12 +184,12 @@ class Starts:
             else None
         )
 
-    def _asked_first(self, new: NewRun, steps: Sequence[StepRow], inputs: Inputs, at: int) -> Asked | None:
+    def _asked_first(self, new: NewRun, inputs: Inputs, at: int) -> Asked | None:
         """Returns what the run asks for, where it can be parked at once."""
-        if new.run["pii_redaction"] is not None:
+        if new.run.pii_redaction is not None:
             return None
         assert isinstance(inputs.parameters, dict)
-        return self._runtime.asked_first(inputs.terms, new.segment["segment_id"], steps, inputs.parameters, at)
+        return self._runtime.asked_first(inputs.terms, new.segment["segment_id"], new.steps, inputs.parameters, at)
 
     def _load_terms(self, tx: Tx, start: ParsedStart, revision: int | None = None) -> WorkflowTerms | None:
         return load_terms(self._cache, tx, self._capabilities, start.workflow_id, start.version, revision=revision)
@@ -223,5 +223,5 @@ def _settle(place: Place | None, change: "Future[_Decided | ApiError] | None") -
     place.settle(decided.run_id if isinstance(decided, _Decided) and decided.new is not None else None)
 
 
-def _started(new: Row) -> runs_pb2.StartRunResponse:
-    return runs_pb2.StartRunResponse(run=messages.detail(RunRow(**new)))
+def _started(new: RunRow) -> runs_pb2.StartRunResponse:
+    return runs_pb2.StartRunResponse(run=messages.detail(new))

@@ -1,10 +1,12 @@
 """SQL of a start: the facts that it is judged by, and the rows that it writes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, cycle
 from typing import Final, NamedTuple
 
 import orjson
-from sqlalchemy import BindParameter, and_, bindparam, func, insert, literal_column, select, update
+from sqlalchemy import BindParameter, and_, bindparam, func, insert, literal_column, or_, select, update
 
 from backend.run_status import IN_FLIGHT
 from backend.storage.database import Tx
@@ -12,10 +14,12 @@ from backend.storage.purging import Purge
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.deployment import deployments
 from backend.storage.tables.keys import api_keys, daily_usage
-from backend.storage.tables.runs import idempotency_records, run_labels, runs, status_in
+from backend.storage.tables.runs import RunRow, idempotency_records, run_labels, runs, status_in
 from backend.storage.tables.segments import segments, steps
 from backend.storage.tables.webhooks import webhooks
 from backend.storage.tables.workflows import resource_revision
+
+Row = Mapping[str, object]
 
 RUN_COLUMNS: Final = tuple(column.name for column in runs.columns)
 SEGMENT_COLUMNS: Final = ("segment_id", "run_id", "ordinal", "state", "created_at", "last_seq")
@@ -25,6 +29,16 @@ _BEGUN_SEGMENT_COLUMNS: Final = (*SEGMENT_COLUMNS, "owner", "started_at", "ended
 class RecordRow(NamedTuple):
     """What an idempotency key is bound to."""
 
+    fingerprint: str
+    run_id: str | None
+    first_used_at: int
+
+
+class KeyedRecordRow(NamedTuple):
+    """An idempotency key, and what it is bound to."""
+
+    key_id: str
+    idempotency_key: str
     fingerprint: str
     run_id: str | None
     first_used_at: int
@@ -48,6 +62,19 @@ class FactsRow(NamedTuple):
     fingerprint: str | None
     run_id: str | None
     first_used_at: int | None
+
+
+@dataclass(slots=True)
+class StartRows:
+    """Rows of starts, by their tables; a segment that has not begun is the outbox of the launcher."""
+
+    records: list[Row] = field(default_factory=list)
+    runs: list[RunRow] = field(default_factory=list)
+    steps: list[Row] = field(default_factory=list)
+    segments: list[Row] = field(default_factory=list)
+    begun_segments: list[Row] = field(default_factory=list)
+    events: list[Row] = field(default_factory=list)
+    approvals: list[Row] = field(default_factory=list)
 
 
 _KEY: BindParameter[str] = bindparam("of_key_id")
@@ -76,6 +103,22 @@ FACTS: Final = (
 )
 _FACTS = Query(FactsRow, FACTS)
 _FIND_RECORD = Query(RecordRow, select_row(RecordRow, idempotency_records).where(_OF_RECORD))
+_PAIRS: Final = [(f"key_id_{number}", f"idempotency_key_{number}") for number in range(16)]
+_PAIR_NAMES: Final = tuple(chain.from_iterable(_PAIRS))
+_FIND_RECORDS = Query(
+    KeyedRecordRow,
+    select_row(KeyedRecordRow, idempotency_records).where(
+        or_(
+            *(
+                and_(
+                    idempotency_records.c.key_id == bindparam(key_id),
+                    idempotency_records.c.idempotency_key == bindparam(idempotency_key),
+                )
+                for key_id, idempotency_key in _PAIRS
+            )
+        )
+    ),
+)
 _ADD_RECORD = Command(insert(idempotency_records), [column.name for column in idempotency_records.columns])
 _CHANGE_RECORD = Command(
     update(idempotency_records)
@@ -91,10 +134,10 @@ _ADD_SEGMENT = Command(insert(segments), SEGMENT_COLUMNS)
 _ADD_BEGUN_SEGMENT = Command(insert(segments), _BEGUN_SEGMENT_COLUMNS)
 _WEBHOOK_OF_KEY = ScalarQuery[str](select(webhooks.c.webhook_id).where(webhooks.c.key_id == _KEY))
 _FIRST_OF_DAY = Command(insert(daily_usage), ["key_id", "day", "runs_started"])
-_ONE_MORE = Command(
+_MORE_OF_DAY = Command(
     update(daily_usage)
     .where(daily_usage.c.key_id == _KEY, daily_usage.c.day == bindparam("of_day"))
-    .values(runs_started=daily_usage.c.runs_started + literal_column("1"))
+    .values(runs_started=daily_usage.c.runs_started + bindparam("more"))
 )
 
 purge_records = Purge(idempotency_records, idempotency_records.c.first_used_at)
@@ -110,11 +153,19 @@ def record(tx: Tx, key_id: str, idempotency_key: str) -> RecordRow | None:
     return tx.first(_FIND_RECORD, of_key_id=key_id, of_idempotency_key=idempotency_key)
 
 
-def bind(tx: Tx, record: Mapping[str, object], *, exists: bool) -> None:
-    """Writes the idempotency record."""
-    if not exists:
-        tx.enqueue(_ADD_RECORD, **record)
-        return
+def records(tx: Tx, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], KeyedRecordRow]:
+    """Returns the idempotency records that there are, by API key and idempotency key, several with one statement."""
+    found = {}
+    for first in range(0, len(keys), len(_PAIRS)):
+        some = keys[first : first + len(_PAIRS)]
+        values = chain(chain.from_iterable(some), cycle(some[-1]))
+        for row in tx.all(_FIND_RECORDS, **dict(zip(_PAIR_NAMES, values, strict=False))):
+            found[row.key_id, row.idempotency_key] = row
+    return found
+
+
+def bind_again(tx: Tx, record: Mapping[str, object]) -> None:
+    """Changes the idempotency record that exists."""
     tx.enqueue(
         _CHANGE_RECORD,
         of_key_id=record["key_id"],
@@ -123,31 +174,22 @@ def bind(tx: Tx, record: Mapping[str, object], *, exists: bool) -> None:
     )
 
 
-def add_run(
-    tx: Tx,
-    run: Mapping[str, object],
-    step_rows: Iterable[Mapping[str, object]],
-    segment: Mapping[str, object],
-    *,
-    begun: bool = False,
-) -> None:
-    """Writes a run, its steps, and its first segment, which is the outbox of the launcher unless it has begun."""
-    tx.enqueue(_ADD_RUN, **run)
-    labels = label_rows(run)
-    if labels:
-        tx.many(_ADD_LABEL, labels)
-    tx.many(_ADD_STEP, step_rows)
-    tx.enqueue(_ADD_BEGUN_SEGMENT if begun else _ADD_SEGMENT, **segment)
+def add(tx: Tx, rows: StartRows) -> None:
+    """Writes idempotency records, runs with their labels, their segments and steps."""
+    tx.many(_ADD_RECORD, rows.records)
+    tx.insert(_ADD_RUN, rows.runs)
+    tx.many(_ADD_LABEL, [row for run in rows.runs for row in label_rows(run)])
+    tx.many(_ADD_SEGMENT, rows.segments)
+    tx.many(_ADD_BEGUN_SEGMENT, rows.begun_segments)
+    tx.many(_ADD_STEP, rows.steps)
 
 
-def label_rows(run: Mapping[str, object]) -> list[dict[str, object]]:
+def label_rows(run: RunRow) -> list[Row]:
     """Returns the rows of a run's labels, which people search by."""
-    labels = run["labels"]
-    if labels == "{}":
+    if run.labels == "{}":
         return []
-    assert isinstance(labels, str)
-    of_run = {"run_id": run["run_id"], "created_at": run["created_at"]}
-    return [{**of_run, "name": name, "value": value} for name, value in orjson.loads(labels).items()]
+    of_run = {"run_id": run.run_id, "created_at": run.created_at}
+    return [{**of_run, "name": name, "value": value} for name, value in orjson.loads(run.labels).items()]
 
 
 def has_webhooks(tx: Tx, key_id: str) -> bool:
@@ -155,9 +197,9 @@ def has_webhooks(tx: Tx, key_id: str) -> bool:
     return tx.exists(_WEBHOOK_OF_KEY, of_key_id=key_id)
 
 
-def count_start(tx: Tx, key_id: str, day: int, *, first: bool) -> None:
-    """Counts one start against the key's quota of that UTC day."""
+def count_starts(tx: Tx, key_id: str, day: int, number: int, *, first: bool) -> None:
+    """Counts starts against the key's quota of that UTC day; `first` says that it has none of that day yet."""
     if first:
-        tx.enqueue(_FIRST_OF_DAY, key_id=key_id, day=day, runs_started=1)
+        tx.enqueue(_FIRST_OF_DAY, key_id=key_id, day=day, runs_started=number)
     else:
-        tx.enqueue(_ONE_MORE, of_key_id=key_id, of_day=day)
+        tx.enqueue(_MORE_OF_DAY, of_key_id=key_id, of_day=day, more=number)

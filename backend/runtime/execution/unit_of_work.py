@@ -1,7 +1,8 @@
 """The changes that a segment records next, in one transaction."""
 
-from collections import Counter
+from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from backend.outputs.sql import NewOutput, add_outputs
@@ -27,7 +28,7 @@ class UnitOfWork:
     steps: dict[str, Row] = field(default_factory=dict)
     outputs: list[NewOutput] = field(default_factory=list)
     approvals: list[Row] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: defaultdict[str, int] = field(default_factory=partial(defaultdict, int))
     redacted: list[Found] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 

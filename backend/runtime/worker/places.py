@@ -1,7 +1,7 @@
 """Finds room in this process for new runs, so that their first steps begin with their start."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from backend import json_text
 from backend.runs.begun_run import Begun
@@ -11,6 +11,7 @@ from backend.runtime.execution.claim import ClaimedSegment
 from backend.runtime.execution.slots import StepSlots
 from backend.runtime.execution.step_states import StepStates
 from backend.runtime.worker.session import WorkerSession
+from backend.storage.tables.runs import RunRow
 from backend.storage.tables.segments import StepRow
 from backend.workflows.terms import APPROVAL, WorkflowTerms
 
@@ -46,22 +47,22 @@ class Place:
         self._segment_id: str | None = None
         self._claimed: ClaimedSegment | None = None
 
-    def begin(self, run: Mapping[str, Any], segment_id: str, steps: Sequence[StepRow], at: int) -> Begun | None:
+    def begin(self, run: RunRow, segment_id: str, steps: Sequence[StepRow], at: int) -> Begun | None:
         """Begins the steps, in the transaction that writes the run."""
         self._break_promise()
         if not self._engine.promise(segment_id):
             return None
         self._segment_id = segment_id
-        states = StepStates(self._terms.steps, run["run_id"], segment_id, steps)
+        states = StepStates(self._terms.steps, run.run_id, segment_id, steps)
         for step in self._held:
             states.begin(step, at)
         changes = states.take_changes()
         self._claimed = ClaimedSegment(
-            run_id=run["run_id"],
+            run_id=run.run_id,
             key_id=self._key_id,
             first=True,
-            parameters=json_text.parse(run["parameters"]),
-            input_text=run["input_text"],
+            parameters=json_text.parse(run.parameters or "{}"),
+            input_text=run.input_text,
             terms=self._terms,
             step_states=states,
             redaction=None,

@@ -135,7 +135,7 @@ CREATE TABLE usage_records (
 	status INTEGER NOT NULL, 
 	address TEXT NOT NULL, 
 	reason TEXT NOT NULL, 
-	request_id TEXT NOT NULL, 
+	request_id TEXT NOT NULL, duration_us BIGINT, 
 	CONSTRAINT pk_usage_records PRIMARY KEY (batch_id, position)
 );
 CREATE INDEX ix_usage_records_at ON usage_records (at);
@@ -475,4 +475,4 @@ CREATE TABLE run_days (
 );
 CREATE INDEX ix_runs_ended ON runs (finished_at, status, started_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX ix_approvals_decided ON approvals (decided_at, approval_id) WHERE decided_by IS NOT NULL;
-INSERT INTO alembic_version (version_num) VALUES ('0014');
+INSERT INTO alembic_version (version_num) VALUES ('0015');

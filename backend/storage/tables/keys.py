@@ -57,6 +57,7 @@ usage_records = Table(
     Column("address", Text, nullable=False),
     Column("reason", Text, nullable=False),
     Column("request_id", Text, nullable=False),
+    Column("duration_us", BigInteger),
     Index(None, "key_id", "at"),
     Index(None, "at"),
 )
@@ -75,6 +76,7 @@ class UsageRow(NamedTuple):
     address: str
     reason: str
     request_id: str
+    duration_us: int | None
 
 
 # Usage records counted by the hour, written with them; the console shows these.

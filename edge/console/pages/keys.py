@@ -9,7 +9,8 @@ from contract.durations import duration_of
 from contract.spellings import SCOPES
 from contract.times import milliseconds_of
 from edge.console import formatting
-from edge.console.key_details import key_details
+from edge.console.calls_today import calls_today
+from edge.console.key_details import key_details, matches
 from edge.console.key_form import (
     KeyForm,
     blank_form,
@@ -28,6 +29,7 @@ from workflow_api.v1.options_pb2 import TIME_UNIT_HOURS
 from workflow_api.v1.workflows_pb2 import ListWorkflowsRequest, WorkflowStatus
 
 _HOURS: Final = (("", "any"), *((str(hour), f"{hour:02}:00") for hour in range(24)))
+_STATES: Final = (("", "any"), *((state, state) for state in ("active", "rotating", "expired", "revoked")))
 _PAGE: Final = 100
 # Most concurrent calls of one page, as the backend also serves callers.
 _AT_ONCE: Final = 8
@@ -35,13 +37,23 @@ _NOTHING_WRONG: Final[Problems] = {}
 
 
 async def list_keys(visit: Visit) -> Answered:
-    """Lists all keys, newest first, with the time of their last use."""
+    """Lists the keys that match, newest first, with their use of today and the time of the last."""
+    asked = visit.query.get("q", "").strip()
+    state = visit.query.get("state", "")
     records = await all_items(visit.services, "KeysService/ListKeys", keys_pb2.ListKeysRequest(page_size=_PAGE))
+    matching = [each for each in records if matches(each, asked.lower()) and state in {"", each.state}]
     few = asyncio.Semaphore(_AT_ONCE)
-    used = await asyncio.gather(*(_used(visit.services, record, few) for record in records))
     now = now_ms()
-    rows = [key_details(record, now, used_ms) for record, used_ms in zip(records, used, strict=True)]
-    return View("keys/list.html", {"keys": rows})
+    today, used = await asyncio.gather(
+        calls_today(visit.services, now),
+        asyncio.gather(*(_used(visit.services, record, few) for record in matching)),
+    )
+    rows = [
+        (key_details(record, now, used_ms), today[record.key.key_id])
+        for record, used_ms in zip(matching, used, strict=True)
+    ]
+    shown = {"rows": rows, "any": bool(records), "asked": asked, "state": state, "states": _STATES}
+    return View("keys/list.html", shown)
 
 
 async def new_key(visit: Visit) -> Answered:
@@ -91,7 +103,7 @@ async def rotate(visit: Visit) -> Answered:
         request = keys_pb2.RotateKeyRequest(key_id=visit.path["key_id"], overlap=duration_of(hours, TIME_UNIT_HOURS))
         credentials = await visit.services.call("KeysService/RotateKey", request)
     except Refusal as refusal:
-        return await _one(visit, problems=problems_of(refusal))
+        return _rotation(await _record(visit), problems_of(refusal))
     return _issued("The key has a new secret", credentials)
 
 
@@ -103,6 +115,12 @@ async def issue_external_id(visit: Visit) -> Answered:
     except Refusal as refusal:
         return await _one(visit, problems=problems_of(refusal))
     return _issued("The key has a new external id", credentials)
+
+
+async def rotation(visit: Visit) -> Answered:
+    """Shows the two steps of a rotation: a new secret, then the time in which both work."""
+    record = await _record(visit)
+    return _rotation(record, _NOTHING_WRONG)
 
 
 async def revoke(visit: Visit) -> Answered:
@@ -134,11 +152,21 @@ async def _one(visit: Visit, form: KeyForm | None = None, problems: Problems = _
     page = {
         "key": sheet,
         "state": record.state,
-        "overlaps": [(hours, formatting.overlap(hours)) for hours in OVERLAP_HOURS],
+        "calls": (await calls_today(visit.services, now_ms(), record.key.key_id))[record.key.key_id],
         "form_hash": form_hash(form_of(record)),
         "paused_webhooks": await _paused_webhooks(visit.services, record.key.key_id),
     }
     return View("keys/show.html", {**shown, **page}, status=400 if problems else 200)
+
+
+def _rotation(record: keys_pb2.KeyRecord, problems: Problems) -> View:
+    shown = {
+        "key": key_details(record, now_ms()),
+        "overlaps": [(hours, formatting.overlap(hours)) for hours in OVERLAP_HOURS],
+        "problems": problems,
+        "elsewhere": {name: why for name, why in problems.items() if name != "overlap_hours"},
+    }
+    return View("keys/rotate.html", shown, status=400 if problems else 200)
 
 
 async def _form_shown(services: Services, form: KeyForm, problems: Problems) -> Mapping[str, Any]:
@@ -216,6 +244,7 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("POST", "/keys", ADMINISTRATORS, create),
     Page("GET", "/keys/{key_id}", ADMINISTRATORS, show),
     Page("POST", "/keys/{key_id}", ADMINISTRATORS, edit),
+    Page("GET", "/keys/{key_id}/rotate", ADMINISTRATORS, rotation),
     Page("POST", "/keys/{key_id}/rotate", ADMINISTRATORS, rotate),
     Page("POST", "/keys/{key_id}/external-id", ADMINISTRATORS, issue_external_id),
     Page("POST", "/keys/{key_id}/revoke", ADMINISTRATORS, revoke),

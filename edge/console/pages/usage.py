@@ -1,18 +1,46 @@
-"""Usage pages: counts and newest calls, of one key or of all."""
+"""Usage pages: counts, latencies and newest calls, of one key or of all, also as CSV."""
 
 import asyncio
-from typing import Final
+import csv
+import io
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
 
-from contract.times import to_timestamp
+from contract.times import milliseconds_of, to_timestamp
+from edge.console.call_trial import explanation
 from edge.console.charts import bar_chart
-from edge.console.times import now_ms
-from edge.console.usage_counts import KINDS, WINDOWS, bars_of, routes, spans, window_named
-from edge.console.visit import ADMINISTRATORS, Answered, Page, View, Visit
-from workflow_api.v1 import keys_pb2, usage_pb2
+from edge.console.times import now_ms, utc_text
+from edge.console.usage_counts import (
+    BREAKDOWNS,
+    KINDS,
+    WINDOWS,
+    Window,
+    bars_of,
+    latencies,
+    routes,
+    stacks,
+    window_between,
+    window_named,
+)
+from edge.console.visit import ADMINISTRATORS, Answered, Download, Page, View, Visit
+from workflow_api.v1 import deployment_pb2, keys_pb2, usage_pb2
 
 _MAX_COUNTS: Final = 10_000
 _SEARCHED_RECORDS: Final = 1_000
 _SHOWN_RECORDS: Final = 25
+_NO_RANGE: Final = "must be two days in order, at most 90 with those between"
+
+
+class _Asked(NamedTuple):
+    """What a visit asks for: a window that ends at `until`, and what to stack by; with what is wrong with the range."""
+
+    window: Window
+    until: int
+    by: str
+    first: str
+    last: str
+    problem: str
 
 
 async def all_usage(visit: Visit) -> Answered:
@@ -21,50 +49,112 @@ async def all_usage(visit: Visit) -> Answered:
 
 
 async def key_usage(visit: Visit) -> Answered:
-    """Shows the usage of one key."""
+    """Shows the usage of one key, with refusals explained by its rules."""
     key_id = visit.path["key_id"]
-    record = await visit.services.call("KeysService/GetKey", keys_pb2.GetKeyRequest(key_id=key_id))
-    return await _usage(visit, record.key)
+    return await _usage(visit, await visit.services.call("KeysService/GetKey", keys_pb2.GetKeyRequest(key_id=key_id)))
 
 
-async def _usage(visit: Visit, key: keys_pb2.ApiKey | None) -> View:
-    key_id = None if key is None else key.key_id
-    window = window_named(visit.query.get("window", ""))
-    now = now_ms()
-    since = window.starts(now)[0]
-    hours, newest = await asyncio.gather(
-        visit.services.call(
-            "UsageService/ListUsageHours",
-            usage_pb2.ListUsageHoursRequest(key_id=key_id, since=to_timestamp(since), page_size=_MAX_COUNTS),
-        ),
+async def all_counts(visit: Visit) -> Answered:
+    """Returns the counts of the deployment as CSV."""
+    return await _csv(visit, None)
+
+
+async def key_counts(visit: Visit) -> Answered:
+    """Returns the counts of one key as CSV."""
+    return await _csv(visit, visit.path["key_id"])
+
+
+async def _usage(visit: Visit, record: keys_pb2.KeyRecord | None) -> View:
+    key_id = None if record is None else record.key.key_id
+    asked = _asked(visit.query, now_ms())
+    since = asked.window.starts(asked.until)[0]
+    (counts, cut_off), newest = await asyncio.gather(
+        _counts(visit, key_id, since, asked.until),
         visit.services.call(
             "UsageService/ListUsageRecords",
             usage_pb2.ListUsageRecordsRequest(key_id=key_id, page_size=_SEARCHED_RECORDS),
         ),
     )
-    found = spans(hours.items, window, now)
-    cut_off = hours.HasField("next_page_token")
+    names, found = stacks(counts, asked.window, asked.until, asked.by)
+    styles = KINDS if asked.by == "outcome" else [str(number) for number in range(len(names))]
     at_least = "At least " if cut_off else ""
-    summary = f"{at_least}{sum(span.calls for span in found):,} calls in the last {window.label}"
+    summary = f"{at_least}{sum(span.calls for span in found):,} calls {asked.window.when}"
+    refusals = [each for each in newest.items if each.status >= 400][:_SHOWN_RECORDS]
+    chosen = {"window": asked.window.name} if asked.window in WINDOWS else {"from": asked.first, "to": asked.last}
     return View(
         "usage/show.html",
         {
-            "key": key,
-            "window": window,
+            "key": None if record is None else record.key,
+            "asked": asked,
             "windows": WINDOWS,
+            "breakdowns": [(name, urlencode({**chosen, "by": name})) for name in BREAKDOWNS],
+            "csv": urlencode(chosen),
             "summary": summary,
             "cut_off": cut_off,
-            "chart": bar_chart(bars_of(found), KINDS, f"{summary}; a table follows"),
-            "kinds": KINDS,
+            "chart": bar_chart(bars_of(found, asked.window), names, f"{summary}; a table follows", styles),
+            "series": list(zip(names, styles, strict=True)),
             "spans": [span for span in reversed(found) if span.calls],
-            "routes": routes(hours.items),
-            "refusals": [record for record in newest.items if record.status >= 400][:_SHOWN_RECORDS],
-            "calls": newest.items[:_SHOWN_RECORDS],
+            "routes": routes(counts),
+            "latencies": latencies(newest.items),
+            "refusals": await _explained(visit, record, refusals),
+            "calls": [(each, "") for each in newest.items[:_SHOWN_RECORDS]],
         },
+        status=400 if asked.problem else 200,
     )
+
+
+async def _csv(visit: Visit, key_id: str | None) -> Download:
+    asked = _asked(visit.query, now_ms())
+    counts, _ = await _counts(visit, key_id, asked.window.starts(asked.until)[0], asked.until)
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(("hour", "key_id", "method", "route", "status", "calls"))
+    for each in counts:
+        at = utc_text(milliseconds_of(each.hour))
+        writer.writerow((at, each.key_id, each.method, each.route, each.status, each.calls))
+    content = text.getvalue().encode()
+    return Download(_whole(content), "usage.csv", "text/csv", len(content))
+
+
+async def _whole(content: bytes) -> AsyncGenerator[bytes, None]:
+    yield content
+
+
+async def _counts(
+    visit: Visit, key_id: str | None, since: int, until: int
+) -> tuple[Sequence[usage_pb2.UsageHour], bool]:
+    """Returns the counts of a time, the newest hour first, and whether there are older ones that are left out."""
+    request = usage_pb2.ListUsageHoursRequest(key_id=key_id, since=to_timestamp(since), page_size=_MAX_COUNTS)
+    hours = await visit.services.call("UsageService/ListUsageHours", request)
+    return [each for each in hours.items if milliseconds_of(each.hour) <= until], hours.HasField("next_page_token")
+
+
+async def _explained(
+    visit: Visit, record: keys_pb2.KeyRecord | None, refusals: Sequence[usage_pb2.UsageRecord]
+) -> Sequence[tuple[usage_pb2.UsageRecord, str]]:
+    """Returns refusals, each with the words of the check that refuses it by the rules of its key."""
+    if record is None or not refusals:
+        return [(each, "") for each in refusals]
+    deployment = await visit.services.call("DeploymentService/GetDeployment", deployment_pb2.GetDeploymentRequest())
+    return [(each, await explanation(record, deployment, each)) for each in refusals]
+
+
+def _asked(query: Mapping[str, str], now: int) -> _Asked:
+    first, last = query.get("from", ""), query.get("to", "")
+    by = query.get("by", "")
+    given: dict[str, Any] = {"by": by if by in BREAKDOWNS else "outcome", "first": first, "last": last}
+    if first or last:
+        try:
+            window, until = window_between(first, last)
+        except ValueError:
+            return _Asked(WINDOWS[0], now, **given, problem=_NO_RANGE)
+        return _Asked(window, until, **given, problem="")
+    return _Asked(window_named(query.get("window", "")), now, **given, problem="")
 
 
 PAGES: Final[tuple[Page, ...]] = (
     Page("GET", "/usage", ADMINISTRATORS, all_usage),
+    Page("GET", "/usage.csv", ADMINISTRATORS, all_counts),
     Page("GET", "/keys/{key_id}/usage", ADMINISTRATORS, key_usage),
+    Page("GET", "/keys/{key_id}/usage.csv", ADMINISTRATORS, key_counts),
 )

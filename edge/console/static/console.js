@@ -1,5 +1,8 @@
-// Script of the console. Without it everything works except live updates, confirmations and Copy.
+// Script of the console. Without it everything works except live updates, confirmations, Copy and relative times.
 //
+// <time datetime title>    a time with a tooltip: shows how long ago it was, or how long until it comes; with
+//                          data-countdown what is left, to the second.
+// data-zone-of="id"        on a hidden element with a button: offers the zone of this device for the select with that id.
 // data-confirm="question"  on a button: a confirmation before its form is sent.
 // data-copy="id"           on a hidden button: shows it, and copies the text of the element with that id.
 // data-stream="/path"      on any element: follows the server-sent events of that address while the page is open.
@@ -9,6 +12,7 @@
 //              with the focus or with typed text is replaced later
 //     reload   loads the whole page again, as when the session has ended
 //     end      no more events follow
+// What is put into the page later, here or by another script, gets the same by the event `fresh` on it (it bubbles).
 "use strict";
 
 document.addEventListener("click", (event) => {
@@ -20,8 +24,20 @@ document.addEventListener("click", (event) => {
 const RESEND_PAUSE = 2000;
 const sent = new WeakMap();
 document.addEventListener("submit", (event) => {
-  if (event.timeStamp - (sent.get(event.target) ?? -RESEND_PAUSE) < RESEND_PAUSE) event.preventDefault();
-  else sent.set(event.target, event.timeStamp);
+  if (event.timeStamp - (sent.get(event.target) ?? -RESEND_PAUSE) < RESEND_PAUSE) return event.preventDefault();
+  sent.set(event.target, event.timeStamp);
+  if (event.submitter) setTimeout(() => showBusy(event.submitter, !event.defaultPrevented));
+});
+
+function showBusy(button, sending) {
+  if (!sending) return;
+  button.setAttribute("aria-busy", "true");
+  setTimeout(() => button.removeAttribute("aria-busy"), 10 * RESEND_PAUSE);
+}
+
+// A page that is returned to by Back can send its forms again.
+window.addEventListener("pageshow", () => {
+  for (const button of document.querySelectorAll("[aria-busy]")) button.removeAttribute("aria-busy");
 });
 
 document.addEventListener("click", async (event) => {
@@ -36,7 +52,52 @@ function offerCopies(within) {
   for (const button of within.querySelectorAll("[data-copy]")) button.hidden = false;
 }
 
+// Each unit with its seconds, and from how many seconds on it is used: 89 days say more than two months.
+const UNITS = [["year", 31557600, 63115200], ["month", 2629800, 8640000], ["day", 86400, 86400], ["hour", 3600, 3600],
+  ["minute", 60, 60], ["second", 1, 1]];
+const words = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+
+function untilThen(then) {
+  const seconds = (Date.parse(then) - Date.now()) / 1000;
+  const [unit, length] = UNITS.find(([, , least]) => Math.abs(seconds) >= least) ?? UNITS.at(-1);
+  return Math.abs(seconds) < 5 ? "now" : words.format(Math.trunc(seconds / length), unit);
+}
+
+// What is left, as 23:59:12.
+function countedDown(then) {
+  const left = Math.max(0, Math.floor((Date.parse(then) - Date.now()) / 1000));
+  return [left / 3600, (left / 60) % 60, left % 60].map((part) => String(Math.floor(part)).padStart(2, "0")).join(":");
+}
+
+function showAges(within) {
+  for (const time of within.querySelectorAll("time[title]")) {
+    time.dataset.exact = time.title;
+    const text = "countdown" in time.dataset ? countedDown(time.dateTime) : untilThen(time.dateTime);
+    if (time.textContent !== text) time.textContent = text;
+  }
+}
+
+function offerZone() {
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  for (const offer of document.querySelectorAll("[data-zone-of]")) {
+    const select = document.getElementById(offer.dataset.zoneOf);
+    const option = [...select.options].find((each) => each.value === zone);
+    if (!option || option.selected) continue;
+    offer.hidden = false;
+    offer.querySelector("button").textContent = option.text;
+    offer.querySelector("button").addEventListener("click", () => { option.selected = true; offer.hidden = true; });
+  }
+}
+
+document.addEventListener("fresh", (event) => {
+  offerCopies(event.target);
+  showAges(event.target);
+});
+
 offerCopies(document);
+showAges(document);
+offerZone();
+setInterval(() => showAges(document), document.querySelector("[data-countdown]") ? 1000 : 10000);
 
 const PAUSE = 1000;
 const RETRY = 5000;
@@ -64,7 +125,7 @@ async function refresh() {
       if (opened) opened.open = old.open;
     }
     place.replaceWith(next);
-    offerCopies(next);
+    next.dispatchEvent(new Event("fresh", { bubbles: true }));
   }
 }
 

@@ -33,6 +33,7 @@ class UsageRecord(_message.Message):
     ADDRESS_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
+    DURATION_US_FIELD_NUMBER: _builtins.int
     key_id: _builtins.str
     """The identified key; empty when the call was refused before that."""
     method: _builtins.str
@@ -47,6 +48,10 @@ class UsageRecord(_message.Message):
     """`error.code` of a refusal; empty on success."""
     request_id: _builtins.str
     """The request id."""
+    duration_us: _builtins.int
+    """Microseconds until its answer was ready, without the time for which a waiting call was held; absent where no edge
+    measured it.
+    """
     @_builtins.property
     def at(self) -> _timestamp_pb2.Timestamp:
         """When."""
@@ -62,12 +67,15 @@ class UsageRecord(_message.Message):
         address: _builtins.str = ...,
         reason: _builtins.str = ...,
         request_id: _builtins.str = ...,
+        duration_us: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["at", b"at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_duration_us", b"_duration_us", "at", b"at", "duration_us", b"duration_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "at", b"at", "key_id", b"key_id", "method", b"method", "reason", b"reason", "request_id", b"request_id", "route", b"route", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_duration_us", b"_duration_us", "address", b"address", "at", b"at", "duration_us", b"duration_us", "key_id", b"key_id", "method", b"method", "reason", b"reason", "request_id", b"request_id", "route", b"route", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__duration_us: _TypeAlias = _typing.Literal["duration_us"]  # noqa: Y015
+    _WhichOneofArgType__duration_us: _TypeAlias = _typing.Literal["_duration_us", b"_duration_us"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__duration_us) -> _WhichOneofReturnType__duration_us | None: ...
 
 Global___UsageRecord: _TypeAlias = UsageRecord  # noqa: Y015
 

@@ -318,6 +318,32 @@ class GetWorkflowRequest(_message.Message):
 Global___GetWorkflowRequest: _TypeAlias = GetWorkflowRequest  # noqa: Y015
 
 @_typing.final
+class GetWorkflowForKeyRequest(_message.Message):
+    """Asks for one workflow as a key sees it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WORKFLOW_ID_FIELD_NUMBER: _builtins.int
+    KEY_ID_FIELD_NUMBER: _builtins.int
+    workflow_id: _builtins.str
+    """The workflow."""
+    key_id: _builtins.str
+    """The key."""
+    def __init__(
+        self,
+        *,
+        workflow_id: _builtins.str = ...,
+        key_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key_id", b"key_id", "workflow_id", b"workflow_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetWorkflowForKeyRequest: _TypeAlias = GetWorkflowForKeyRequest  # noqa: Y015
+
+@_typing.final
 class ListParametersRequest(_message.Message):
     """Asks for the parameters of a workflow."""
 

@@ -65,6 +65,11 @@ class WorkflowsServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_workflows__pb2.GetWorkflowDefinitionRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_workflows__pb2.WorkflowDefinition.FromString,
                 _registered_method=True)
+        self.GetWorkflowForKey = channel.unary_unary(
+                '/workflow_api.v1.WorkflowsService/GetWorkflowForKey',
+                request_serializer=workflow__api_dot_v1_dot_workflows__pb2.GetWorkflowForKeyRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_workflows__pb2.Workflow.FromString,
+                _registered_method=True)
         self.ListResources = channel.unary_unary(
                 '/workflow_api.v1.WorkflowsService/ListResources',
                 request_serializer=workflow__api_dot_v1_dot_workflows__pb2.ListResourcesRequest.SerializeToString,
@@ -139,6 +144,13 @@ class WorkflowsServiceServicer:
 
     def GetWorkflowDefinition(self, request, context):
         """The definition of one version of a workflow.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetWorkflowForKey(self, request, context):
+        """One workflow as a key sees it: whether the key may run it, for administrators who ask in its place.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -220,6 +232,11 @@ def add_WorkflowsServiceServicer_to_server(servicer, server):
                     servicer.GetWorkflowDefinition,
                     request_deserializer=workflow__api_dot_v1_dot_workflows__pb2.GetWorkflowDefinitionRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_workflows__pb2.WorkflowDefinition.SerializeToString,
+            ),
+            'GetWorkflowForKey': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetWorkflowForKey,
+                    request_deserializer=workflow__api_dot_v1_dot_workflows__pb2.GetWorkflowForKeyRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_workflows__pb2.Workflow.SerializeToString,
             ),
             'ListResources': grpc.unary_unary_rpc_method_handler(
                     servicer.ListResources,
@@ -415,6 +432,33 @@ class WorkflowsService:
             '/workflow_api.v1.WorkflowsService/GetWorkflowDefinition',
             workflow__api_dot_v1_dot_workflows__pb2.GetWorkflowDefinitionRequest.SerializeToString,
             workflow__api_dot_v1_dot_workflows__pb2.WorkflowDefinition.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetWorkflowForKey(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.WorkflowsService/GetWorkflowForKey',
+            workflow__api_dot_v1_dot_workflows__pb2.GetWorkflowForKeyRequest.SerializeToString,
+            workflow__api_dot_v1_dot_workflows__pb2.Workflow.FromString,
             options,
             channel_credentials,
             insecure,

@@ -47,6 +47,8 @@ class WorkflowsServiceStub:
     """Makes a workflow active or inactive."""
     GetWorkflowDefinition: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.GetWorkflowDefinitionRequest, _workflows_pb2.WorkflowDefinition]
     """The definition of one version of a workflow."""
+    GetWorkflowForKey: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.GetWorkflowForKeyRequest, _workflows_pb2.Workflow]
+    """One workflow as a key sees it: whether the key may run it, for administrators who ask in its place."""
     ListResources: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.ListResourcesRequest, _workflows_pb2.ListResourcesResponse]
     """Environments, connectors, agents or knowledge graphs, by name."""
     GetResource: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.GetResourceRequest, _workflows_pb2.ResourceDefinition]
@@ -83,6 +85,8 @@ class WorkflowsServiceAsyncStub(WorkflowsServiceStub):
     """Makes a workflow active or inactive."""
     GetWorkflowDefinition: _aio.UnaryUnaryMultiCallable[_workflows_pb2.GetWorkflowDefinitionRequest, _workflows_pb2.WorkflowDefinition]  # type: ignore[assignment]
     """The definition of one version of a workflow."""
+    GetWorkflowForKey: _aio.UnaryUnaryMultiCallable[_workflows_pb2.GetWorkflowForKeyRequest, _workflows_pb2.Workflow]  # type: ignore[assignment]
+    """One workflow as a key sees it: whether the key may run it, for administrators who ask in its place."""
     ListResources: _aio.UnaryUnaryMultiCallable[_workflows_pb2.ListResourcesRequest, _workflows_pb2.ListResourcesResponse]  # type: ignore[assignment]
     """Environments, connectors, agents or knowledge graphs, by name."""
     GetResource: _aio.UnaryUnaryMultiCallable[_workflows_pb2.GetResourceRequest, _workflows_pb2.ResourceDefinition]  # type: ignore[assignment]
@@ -152,6 +156,14 @@ class WorkflowsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_workflows_pb2.WorkflowDefinition, _abc.Awaitable[_workflows_pb2.WorkflowDefinition]]:
         """The definition of one version of a workflow."""
+
+    @_abc_1.abstractmethod
+    def GetWorkflowForKey(
+        self,
+        request: _workflows_pb2.GetWorkflowForKeyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_workflows_pb2.Workflow, _abc.Awaitable[_workflows_pb2.Workflow]]:
+        """One workflow as a key sees it: whether the key may run it, for administrators who ask in its place."""
 
     @_abc_1.abstractmethod
     def ListResources(

@@ -340,10 +340,12 @@ def test_a_usage_batch_is_kept_once(keys: Caller) -> None:
     record = usage_pb2.UsageRecord(
         at=to_timestamp(5), key_id="ak_1", method="GET", route="/me", status=403, address="10.0.0.1", reason="forbidden"
     )
+    measured = usage_pb2.UsageRecord(duration_us=1_500)
+    measured.MergeFrom(record)
     for _ in range(2):
-        keys("RecordUsage", edge_pb2.RecordUsageRequest(batch_id="b1", records=[record, record]))
+        keys("RecordUsage", edge_pb2.RecordUsageRequest(batch_id="b1", records=[record, measured]))
     kept = keys("ListUsageRecords", usage_pb2.ListUsageRecordsRequest(key_id="ak_1")).items
-    assert list(kept) == [record, record]
+    assert list(kept) == [measured, record]
     assert not keys("ListUsageRecords", usage_pb2.ListUsageRecordsRequest(key_id="ak_2")).items
 
 
@@ -393,7 +395,7 @@ def test_a_key_shown_to_its_caller_is_never_older_than_its_last_change(
 
     def count(key_id: str, *, first: bool) -> None:
         day = utc_day(clock())
-        services.database.write(lambda tx: start_sql.count_start(tx, key_id, day, first=first))
+        services.database.write(lambda tx: start_sql.count_starts(tx, key_id, day, 1, first=first))
 
     assert (seen(one), seen(other)) == (("one", 0), ("other", 0))
     keys("UpdateKey", keys_pb2.UpdateKeyRequest(key_id=one, name="renamed"))

@@ -4,9 +4,13 @@ from typing import Any
 
 import pytest
 
+from backend.caller import Caller
+from backend.errors import ApiError
+from backend.runs.start.parsed_start import parse_start
+from backend.storage.database import key_of
 from tests.services.calls import RefusedError
 from tests.services.runs.world import World
-from workflow_api.v1 import deployment_pb2, keys_pb2
+from workflow_api.v1 import deployment_pb2, errors_pb2, keys_pb2, runs_pb2
 from workflow_api.v1.pii_policy_pb2 import PII_MODE_REDACT
 
 BAD = {"parameters": {"language": "de"}, "pii_policy_override": {"mode": "off", "max_model_calls": -1}}
@@ -192,3 +196,42 @@ status: active
 steps:
   - {step: only, agent: worker, environment: standard}
 """
+
+
+def test_of_starts_that_one_transaction_decides_each_sees_those_before_it(world: World) -> None:
+    key = world.new_key(max_concurrent_runs=3, daily_run_quota=4)
+    world.started(key=key)
+    requests = [
+        runs_pb2.StartRunRequest(workflow_id=world.workflows["Plain"], idempotency_key=f"k{number}")
+        for number in range(4)
+    ]
+    starts = [(parse_start(request, key, world.clock()), None, None, Caller(key, "edge", "")) for request in requests]
+    decided = world.services.database.write(
+        lambda tx: world.servicer._starts._decide_all(tx, starts), lock_key=key_of(key)
+    )
+    assert [one.reason if isinstance(one, ApiError) else None for one in decided] == [
+        *(None, None),
+        *(errors_pb2.ERROR_REASON_TOO_MANY_ACTIVE_RUNS,) * 2,
+    ]
+    assert world.count("runs", f"key_id = '{key}'") == 3
+    assert world.count("idempotency_records", f"key_id = '{key}'") == 5
+    assert world.count("daily_usage", f"key_id = '{key}' AND runs_started = 3") == 1
+
+
+def test_of_starts_that_one_transaction_decides_each_is_compared_with_its_own_record(world: World) -> None:
+    key = world.new_key(max_concurrent_runs=50)
+    bound = {number: world.started(idempotency_key=f"k{number}", key=key) for number in (0, 17, 18)}
+    workflow_id = world.workflows["Plain"]
+    requests = [runs_pb2.StartRunRequest(workflow_id=workflow_id, idempotency_key=f"k{number}") for number in range(20)]
+    requests[18].client_reference = "another body"
+    starts = [(parse_start(request, key, world.clock()), None, None, Caller(key, "edge", "")) for request in requests]
+    decided = world.services.database.write(
+        lambda tx: world.servicer._starts._decide_all(tx, starts), lock_key=key_of(key)
+    )
+    conflict = decided[18]
+    assert isinstance(conflict, ApiError)
+    assert conflict.reason == errors_pb2.ERROR_REASON_IDEMPOTENCY_CONFLICT
+    found = {number: one.run_id for number, one in enumerate(decided) if not isinstance(one, ApiError)}
+    assert (found[0], found[17]) == (bound[0], bound[17])
+    assert len(set(found.values())) == 19
+    assert world.count("runs", f"key_id = '{key}'") == 20

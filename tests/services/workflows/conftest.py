@@ -76,6 +76,10 @@ class Workflows:
     def get(self, workflow_id: str, key_id: str | None = None) -> Any:
         return self.call("GetWorkflow", workflows_pb2.GetWorkflowRequest(workflow_id=workflow_id), key_id)
 
+    def get_for_key(self, workflow_id: str, key_id: str) -> Any:
+        request = workflows_pb2.GetWorkflowForKeyRequest(workflow_id=workflow_id, key_id=key_id)
+        return self.call("GetWorkflowForKey", request, None)
+
     def list(self, key_id: str | None = None, **fields: Any) -> Any:
         return self.call("ListWorkflows", workflows_pb2.ListWorkflowsRequest(**fields), key_id)
 

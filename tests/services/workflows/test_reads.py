@@ -51,6 +51,19 @@ def test_a_deleted_key_sees_no_workflows(workflows: Workflows) -> None:
     assert reason_of(lambda: workflows.get(made.id, "ak_gone00000000")) == "workflow_not_found"
 
 
+def test_an_administrator_sees_a_workflow_as_a_key_does(workflows: Workflows, add_key: Callable[..., str]) -> None:
+    ready, other, off = workflows.apply(READY, named("Other"), OFF)
+    listed, every = add_key(LISTED, [ready.id, off.id]), add_key(ALL_ACTIVE)
+    assert workflows.get_for_key(ready.id, listed) == workflows.get(ready.id, listed)
+    assert workflows.get_for_key(off.id, listed).name == "Off"
+    for workflow_id, key_id, reason in (
+        (other.id, listed, "workflow_not_found"),
+        (off.id, every, "workflow_not_active"),
+        (ready.id, "ak_gone00000000", "workflow_not_found"),
+    ):
+        assert reason_of(partial(workflows.get_for_key, workflow_id, key_id)) == reason
+
+
 @pytest.mark.parametrize(
     ("q", "found"),
     [

@@ -394,6 +394,7 @@ def test_usage_is_recorded_with_route_address_and_reason(start: Start) -> None:
         ("", "GET", "/runs/{run_id}", 401, "127.0.0.1", "unauthorized", "b"),
         ("", "GET", "", 404, "127.0.0.1", "not_found", "c"),
     ]
+    assert all(record.duration_us > 0 for record in service.channel.usage)
 
 
 @pytest.mark.parametrize(

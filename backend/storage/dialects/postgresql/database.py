@@ -13,7 +13,7 @@ from sqlalchemy.dialects.postgresql.psycopg import dialect as psycopg_dialect
 
 from backend import metrics
 from backend.storage.announcements import Listener
-from backend.storage.database import ClaimedError, DatabaseUnavailableError, OutcomeUnknownError, Tx
+from backend.storage.database import ClaimedError, DatabaseUnavailableError, GroupWork, OutcomeUnknownError, Tx
 from backend.storage.dialects.postgresql.announcements import Announcements
 from backend.storage.dialects.postgresql.connection import Connection, Timeouts, connect
 from backend.storage.dialects.postgresql.guarded_insert import guarded_params, guarded_statement
@@ -24,6 +24,7 @@ from backend.storage.guarded_insert import GuardedInsert
 from backend.storage.statements import Params, RowT
 from telemetry import Family
 
+Item = TypeVar("Item")
 T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
@@ -102,6 +103,12 @@ class PostgresqlDatabase:
         except Exception as error:  # noqa: BLE001 - it is the caller's
             done.set_exception(error)
         return done
+
+    def write_grouped(
+        self, work: GroupWork[Item, T], item: Item, *, lock_key: str | None = None, claim: str | None = None
+    ) -> Future[T]:
+        """Runs the changes of the item alone: those of others wait for locks of their own."""
+        return self.write_soon(lambda tx: work(tx, [item])[0], lock_key=lock_key, claim=claim)
 
     def single_round_trip(
         self,

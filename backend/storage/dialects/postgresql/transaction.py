@@ -36,15 +36,9 @@ class PipelinedTx(Tx):
         """Keeps a change for the next round trip."""
         self._waiting.append(command.bind(self._dialect, params))
 
-    def many(self, command: Command, rows: Iterable[Params]) -> None:
-        """Keeps a change, once for each set of parameters, for the next round trip."""
-        text, arguments = command.bind_many(self._dialect, rows)
+    def _run_many(self, command: Command, text: str, arguments: Sequence[Arguments]) -> None:  # noqa: ARG002 - the base's
+        """Keeps a change, once for each set of arguments, for the next round trip."""
         self._waiting += [(text, values) for values in arguments]
-
-    def insert(self, command: Command, rows: Sequence[Arguments]) -> None:
-        """Keeps rows, whose values come in the order of the command's columns, for the next round trip."""
-        text = command.text(self._dialect)
-        self._waiting += [(text, values) for values in rows]
 
     def each(self, query: Query[RowT], rows: Iterable[Params]) -> list[list[RowT]]:
         """Returns every row of a query for each set of parameters, in one round trip."""

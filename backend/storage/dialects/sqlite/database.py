@@ -12,13 +12,14 @@ from typing import Final, TypeVar
 from backend import metrics
 from backend.clock import system_clock
 from backend.storage.announcements import Listener, Listeners
-from backend.storage.database import ClaimedError, Tx
+from backend.storage.database import ClaimedError, GroupWork, Tx
 from backend.storage.dialects.sqlite import space
 from backend.storage.dialects.sqlite.connection import connect
 from backend.storage.dialects.sqlite.dialect import Dialect
 from backend.storage.dialects.sqlite.writer import Writer
 from telemetry import Family
 
+Item = TypeVar("Item")
 T = TypeVar("T")
 
 _PAUSE_BETWEEN_FREEING_SECONDS: Final = 0.05
@@ -80,6 +81,17 @@ class SqliteDatabase:
         claim: str | None = None,
     ) -> Future[T]:
         """Queues changes for the next group commit; see `Database.write_soon`."""
+        return self.write_grouped(lambda tx, _: [work(tx)], None, claim=claim)
+
+    def write_grouped(
+        self,
+        work: GroupWork[Item, T],
+        item: Item,
+        *,
+        lock_key: str | None = None,  # noqa: ARG002 - as above
+        claim: str | None = None,
+    ) -> Future[T]:
+        """Queues changes that the next group commit makes together with others of their work."""
         if claim is not None and not self._take_claim(claim):
             refused: Future[T] = Future()
             refused.set_exception(ClaimedError())
@@ -92,7 +104,7 @@ class SqliteDatabase:
                 self._give_claim_back(claim)
 
         try:
-            done = self._writer.submit(work)
+            done = self._writer.submit(work, item)
         except RuntimeError:
             end(None)
             raise

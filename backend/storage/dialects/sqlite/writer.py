@@ -5,17 +5,18 @@ import logging
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from sqlalchemy import Dialect
 
 from backend import metrics
-from backend.storage.database import Tx
+from backend.storage.database import GroupWork, Tx
 from backend.storage.dialects.sqlite.connection import empty_log
 
+Item = TypeVar("Item")
 T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
@@ -24,17 +25,18 @@ _MAX_JOBS_A_COMMIT: Final = 128
 
 @dataclass(slots=True)
 class _Job:
-    work: Callable[[Tx], object]
-    done: Future[object]
+    work: GroupWork[Any, Any]
+    item: object
+    done: Future[Any]
 
 
 class _Outcome(NamedTuple):
-    """What came of a job in a transaction that is still to be committed."""
+    """What came of jobs in a transaction that is still to be committed: a result for each, or the error of one."""
 
-    job: _Job
+    jobs: Sequence[_Job]
     tx: Tx
-    result: object
-    error: Exception | None
+    results: Sequence[object]
+    error: Exception | None = None
 
 
 class _TransactionLostError(Exception):
@@ -78,15 +80,15 @@ class Writer:
         """How many changes wait for the next commit."""
         return self._queue.qsize()
 
-    def submit(self, work: Callable[[Tx], T]) -> Future[T]:
-        """Queues a change; the future has its result after the commit."""
+    def submit(self, work: GroupWork[Item, T], item: Item) -> Future[T]:
+        """Queues a change, which is made together with others of equal work; the future has its result afterwards."""
         done: Future[T] = Future()
         # From now on it cannot be cancelled, and nobody sets it but this thread.
         done.set_running_or_notify_cancel()
         with self._closing:
             if self._closed:
                 raise RuntimeError("the database is closed")
-            self._queue.put(_Job(work, done))  # type: ignore[arg-type]  # the future gets what the work returns
+            self._queue.put(_Job(work, item, done))
         return done
 
     def close(self) -> bool:
@@ -160,11 +162,12 @@ class Writer:
             except Exception:  # noqa: BLE001
                 # The change holds all the same, and the writer must live on.
                 _LOG.exception("An action after a commit failed")
-        for job, _, result, failure in outcomes:
+        for jobs, _, results, failure in outcomes:
             if failure is not None:
-                job.done.set_exception(failure)
+                _fail(jobs, failure)
             else:
-                job.done.set_result(result)
+                for job, result in zip(jobs, results, strict=True):
+                    job.done.set_result(result)
 
     def _count_commit(self) -> None:
         self._commits += self._committing
@@ -180,10 +183,10 @@ class Writer:
         """
         connection.execute("BEGIN IMMEDIATE")
         outcomes: list[_Outcome] = []
-        for job in batch:
+        for jobs in _by_work(batch):
             tx = Tx(connection, self._dialect)
             try:
-                result = job.work(tx)
+                results = jobs[0].work(tx, [job.item for job in jobs])
             except Exception as error:
                 if not connection.in_transaction:
                     raise _TransactionLostError from error
@@ -191,7 +194,7 @@ class Writer:
                 return None
             if not connection.in_transaction:
                 raise _TransactionLostError
-            outcomes.append(_Outcome(job, tx, result, None))
+            outcomes.append(_Outcome(jobs, tx, results))
         return outcomes
 
     def _run_apart(self, connection: sqlite3.Connection, batch: list[_Job]) -> list[_Outcome]:
@@ -202,19 +205,27 @@ class Writer:
             tx = Tx(connection, self._dialect)
             connection.execute("SAVEPOINT job")
             try:
-                result, failure = job.work(tx), None
+                results, failure = job.work(tx, [job.item]), None
             except Exception as error:
                 if not connection.in_transaction:
                     raise _TransactionLostError from error
                 connection.execute("ROLLBACK TO job")
-                result, failure = None, error
+                results, failure = (), error
             if not connection.in_transaction:
                 raise _TransactionLostError
             connection.execute("RELEASE job")
-            outcomes.append(_Outcome(job, tx, result, failure))
+            outcomes.append(_Outcome([job], tx, results, failure))
         return outcomes
 
 
-def _fail(batch: list[_Job], error: Exception) -> None:
+def _by_work(batch: Sequence[_Job]) -> Iterable[list[_Job]]:
+    """Gathers jobs of equal work, where the first of them is."""
+    gathered: dict[GroupWork[Any, Any], list[_Job]] = {}
+    for job in batch:
+        gathered.setdefault(job.work, []).append(job)
+    return gathered.values()
+
+
+def _fail(batch: Sequence[_Job], error: Exception) -> None:
     for job in batch:
         job.done.set_exception(error)

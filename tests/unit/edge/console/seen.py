@@ -1,6 +1,7 @@
 """Services that answer from memory, and pages rendered from their answers."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ ADMINISTRATOR = User(name="ada", role=ROLE_ADMINISTRATOR)
 APPROVER = User(name="bob", role=ROLE_APPROVER)
 
 _RENDERING = Rendering(StaticFiles())
+_LABEL = re.compile(r' data-label="[^"]*"')
 
 Answer = Message | Refusal | Callable[[Any], Message]
 
@@ -72,9 +74,10 @@ def answered(
 
 
 def html(answer: Answered, user: User = ADMINISTRATOR) -> str:
+    """Returns a page without the labels that cells of tables have for narrow screens."""
     assert isinstance(answer, View), answer
     told = {"user": user, "csrf": "token", "path": "/", "navigation": [], "notice": ""}
-    return _RENDERING.page(answer.template, {**answer.context, **told})
+    return _LABEL.sub("", _RENDERING.page(answer.template, {**answer.context, **told}))
 
 
 def roles_of(method: str, path: str) -> frozenset[Role.ValueType]:

@@ -38,6 +38,16 @@ def test_a_chart_has_an_accessible_label() -> None:
     assert "<title>10:00: 1,200 answered, 3 refused</title>" in svg
 
 
+def test_about_six_ticks_stand_below_the_axis_and_half_of_the_scale_beside_it() -> None:
+    svg = bar_chart([Bar(f"2026-09-24 {hour:02}:00", (hour,), f"{hour:02}:00") for hour in range(24)], ["a"], "calls")
+    assert re.findall(r">(\d\d:\d\d)</text>", svg) == ["00:00", "04:00", "08:00", "12:00", "16:00", "20:00"]
+    assert [mark in svg for mark in (">0</text>", ">25</text>", ">50</text>")] == [True, True, True]
+
+
+def test_parts_may_have_styles_of_their_own() -> None:
+    assert 'class="bar-1"' in bar_chart([Bar("a", (0, 5))], ["GET /me", "GET /runs"], "calls", ["0", "1"])
+
+
 def test_texts_in_a_chart_are_escaped() -> None:
     svg = bar_chart([Bar("<script>", (1, 0))], KINDS, '"><script>')
     assert "<script>" not in svg

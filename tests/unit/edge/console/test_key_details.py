@@ -14,7 +14,7 @@ LATER = MADE + 3_600_000
     [
         ("active", MADE + 59_999, "Not yet active"),
         ("active", MADE + 60_000, "Active"),
-        ("rotating", LATER, "Rotating until 2001-09-10 01:46:40 UTC"),
+        ("rotating", LATER, "Rotating"),
         ("revoked", LATER, "Revoked"),
         ("revoked", MADE, "Revoked"),
         ("expired", LATER, "Expired"),

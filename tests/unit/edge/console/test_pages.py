@@ -66,6 +66,18 @@ def test_unknown_paths_are_404_and_other_methods_405(desk: Desk) -> None:
     assert (refused.status, refused.headers["Allow"]) == (405, "GET")
 
 
+def test_whoever_has_signed_in_stays_within_the_frame_of_the_pages_where_nothing_is_or_nothing_is_allowed(
+    desk: Desk,
+) -> None:
+    bob = desk.browser("bob")
+    for path, status in (("/nowhere", 404), ("/keys", 403)):
+        answer = bob.get(path)
+        assert answer.status == status
+        assert 'href="/runs"' in answer.text
+        assert "Sign out" in answer.words
+    assert 'href="/runs"' not in desk.browser().get("/nowhere").text
+
+
 def test_a_call_of_a_page_has_the_user_and_the_request_id(desk: Desk) -> None:
     ann = desk.browser("ann")
 

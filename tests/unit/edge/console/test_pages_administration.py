@@ -1,3 +1,4 @@
+import asyncio
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -7,7 +8,7 @@ from google.protobuf.duration_pb2 import Duration
 from contract.times import to_timestamp
 from edge.console.pages import audit, deployment, people, usage
 from edge.console.times import DAY_MS, HOUR_MS, now_ms
-from edge.console.visit import ADMINISTRATORS, Page, Redirect
+from edge.console.visit import ADMINISTRATORS, Answered, Download, Page, Redirect
 from tests.unit.edge.console.recorded_services import KEY_ID, RecordedServices, answered, invalid, key_record, viewed
 from tests.unit.edge.console.rendered import Fields, page_of
 from workflow_api.v1.audit_pb2 import AuditRecord, ListAuditRecordsRequest, ListAuditRecordsResponse
@@ -70,7 +71,7 @@ def test_usage_shows_the_calls_as_a_chart_and_as_a_table() -> None:
     page = page_of(view)
     assert "<svg" in page
     assert "2 calls in the last 90 days." in page
-    assert [record.reason for record in view.context["refusals"]] == ["rate_limited"]
+    assert [record.reason for record, _ in view.context["refusals"]] == ["rate_limited"]
     assert len(view.context["calls"]) == 2
     assert not services.asked_for("UsageService/ListUsageRecords")[0].HasField("key_id")
 
@@ -94,6 +95,47 @@ def test_usage_of_one_key_asks_for_that_key_alone() -> None:
     assert "No call in the last 24 hours." in page
     assert services.asked_for("UsageService/ListUsageHours")[0].key_id == KEY_ID
     assert services.asked_for("UsageService/ListUsageRecords")[0].key_id == KEY_ID
+
+
+def test_a_refusal_of_a_key_is_explained_by_its_rules() -> None:
+    services = usage_services((403, "forbidden"), now=now_ms())
+    record = key_record(source_allow_list=["10.0.0.0/8"])
+    record.key.expires_at.CopyFrom(to_timestamp(now_ms() + DAY_MS))
+    refused = UsageRecord(
+        at=to_timestamp(now_ms()), key_id=KEY_ID, method="GET", route="/me", status=403, address="192.0.2.1"
+    )
+    services.answers |= {
+        "KeysService/GetKey": record,
+        "DeploymentService/GetDeployment": Deployment(deployment_id="dep_1", governed=True, api_enabled=True),
+        "UsageService/ListUsageRecords": ListUsageRecordsResponse(items=[refused]),
+    }
+    page = page_of(viewed(usage.PAGES, "GET", "/keys/{key_id}/usage", services, names={"key_id": KEY_ID}))
+    assert "192.0.2.1 is not in 10.0.0.0/8." in page
+
+
+def counts_of(answer: Answered) -> list[str]:
+    """Returns the lines of a download."""
+    assert isinstance(answer, Download)
+
+    async def whole() -> bytes:
+        return b"".join([part async for part in answer.parts])
+
+    return asyncio.run(whole()).decode().splitlines()
+
+
+def test_counts_are_downloaded_as_csv_of_the_range_on_the_page() -> None:
+    services = usage_services((200, ""), (403, "forbidden"), now=now_ms())
+    head, *lines = counts_of(answered(usage.PAGES, "GET", "/usage.csv", services))
+    assert head == "hour,key_id,method,route,status,calls"
+    assert [line.split(",")[2:] for line in lines] == [["GET", "/me", "200", "1"], ["GET", "/me", "403", "1"]]
+    past = answered(usage.PAGES, "GET", "/usage.csv", services, query={"from": "2001-09-09", "to": "2001-09-09"})
+    assert counts_of(past) == [head]
+
+
+def test_a_range_that_is_none_is_a_problem_of_its_field() -> None:
+    view = viewed(usage.PAGES, "GET", "/usage", usage_services(now=now_ms()), query={"from": "2026-09-24", "to": ""})
+    assert view.status == 400
+    assert "must be two days in order" in Fields(page_of(view)).errors["from"]
 
 
 def test_values_of_callers_are_escaped_in_usage() -> None:

@@ -64,6 +64,32 @@ def test_the_list_shows_every_key_with_its_last_use() -> None:
     assert "2001-09-09 01:46:40 UTC" in page
 
 
+def test_the_list_is_searched_by_name_id_and_description_and_filtered_by_state() -> None:
+    other = key_record(key=ApiKey(key_id="ak_other", name="Shop"), description="Tills", state="revoked")
+    services = RecordedServices({"KeysService/ListKeys": ListKeysResponse(items=[key_record(), other])})
+    for query, found in (({"q": "TILL"}, ["Shop"]), ({"state": "active"}, ["warehouse"]), ({"q": "none"}, [])):
+        view = viewed(PAGES, "GET", "/keys", services, query=query)
+        assert [key.name for key, _ in view.context["rows"]] == found
+        assert ("No key matches." in page_of(view)) is (found == [])
+
+
+def test_a_new_key_comes_with_lines_that_use_it() -> None:
+    made = KeyCredentials(record=key_record(), key_value=SECRET, external_id="ake_00")
+    page = page_of(viewed(PAGES, "POST", "/keys", RecordedServices({"KeysService/CreateKey": made}), form=FORM))
+    assert f"WORKFLOW_API_KEY={SECRET}\nWORKFLOW_API_EXTERNAL_ID=ake_00</code>" in page
+    assert '"$WORKFLOW_API_URL/api/v1/me"</code>' in page
+    assert "with Client.from_env() as client:" in page
+
+
+def test_a_rotation_leads_from_the_new_secret_to_the_end_of_the_overlap() -> None:
+    first = page_of(viewed(PAGES, "GET", f"{ONE}/rotate", with_key(), names=NAMES))
+    assert '<li aria-current="step">\n<h2>Issue a new secret</h2>' in first
+    rotating = key_record(state="rotating", rotating_until=to_timestamp(1_000_086_400_000))
+    second = page_of(viewed(PAGES, "GET", f"{ONE}/rotate", with_key(rotating), names=NAMES))
+    assert '<li aria-current="step">\n<h2>Give it to every caller</h2>' in second
+    assert "data-countdown>2001-09-10 01:46:40 UTC</time>" in second
+
+
 def test_an_empty_list_leads_to_the_first_key() -> None:
     services = RecordedServices({"KeysService/ListKeys": ListKeysResponse()})
     assert "No key yet." in page_of(viewed(PAGES, "GET", "/keys", services))

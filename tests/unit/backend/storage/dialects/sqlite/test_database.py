@@ -3,7 +3,8 @@
 import logging
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,6 +52,19 @@ def add(database: SqliteDatabase, number: int, text: str = "text") -> None:
 
 def numbers(database: SqliteDatabase) -> list[int]:
     return [row.number for row in database.read(lambda tx: tx.all(ALL))]
+
+
+def hold_writer(database: SqliteDatabase) -> tuple[Future[bool], threading.Event]:
+    """Keeps the writer busy until the event is set; what is written meanwhile waits for the next commit."""
+    begun, gate = threading.Event(), threading.Event()
+
+    def work(_tx: Tx) -> bool:
+        begun.set()
+        return gate.wait(60)
+
+    held = database.write_soon(work)
+    begun.wait(60)
+    return held, gate
 
 
 def test_commits_are_counted_before_their_results_are_known(database: SqliteDatabase) -> None:
@@ -131,6 +145,43 @@ def test_work_that_raises_leaves_nothing_and_spares_the_others_of_its_commit(dat
         worker.join()
     assert {number for number, error in outcomes.items() if error} == {1, 3, 5, 7, 9}
     assert numbers(database) == [0, 2, 4, 6, 8]
+
+
+def test_changes_of_equal_work_that_wait_are_made_together_and_each_has_its_result(database: SqliteDatabase) -> None:
+    together: list[list[int]] = []
+
+    def work(tx: Tx, items: Sequence[int]) -> list[int]:
+        together.append(list(items))
+        tx.many(ADD, [{"number": number, "text": "text"} for number in items])
+        return [number * 2 for number in items]
+
+    held, gate = hold_writer(database)
+    done = [database.write_grouped(work, number) for number in (1, 2)]
+    between = database.write_soon(lambda tx: tx.run(ADD, number=3, text="text"))
+    done.append(database.write_grouped(work, 4))
+    gate.set()
+    held.result()
+    assert [one.result() for one in done] == [2, 4, 8]
+    assert between.result() == 1
+    assert together == [[1, 2, 4]]
+    assert numbers(database) == [1, 2, 3, 4]
+
+
+def test_work_that_raises_for_one_of_several_items_spares_the_others(database: SqliteDatabase) -> None:
+    def work(tx: Tx, items: Sequence[int]) -> list[int]:
+        for number in items:
+            tx.run(ADD, number=number, text="text")
+            if number == 2:
+                raise ValueError(number)
+        return list(items)
+
+    held, gate = hold_writer(database)
+    done = [database.write_grouped(work, number) for number in (1, 2, 3)]
+    gate.set()
+    held.result()
+    assert [str(one.exception() or one.result()) for one in done] == ["1", "2", "3"]
+    assert isinstance(done[1].exception(), ValueError)
+    assert numbers(database) == [1, 3]
 
 
 def test_no_change_succeeds_that_a_full_disk_kept_from_being_committed(database: SqliteDatabase, path: Path) -> None:

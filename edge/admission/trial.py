@@ -1,0 +1,90 @@
+"""Tries a call that nobody makes: what each check would say to it."""
+
+from contextlib import suppress
+from hashlib import sha256
+from typing import Final, NamedTuple, cast
+
+from edge.admission.call import AdmissionDeps, Call
+from edge.admission.checks import CHECKS, Check, PreflightAnswered
+from edge.admission.keyring import Keyring
+from edge.admission.rate_limit import LocalRateLimiter
+from edge.errors import Refusal
+from edge.http.caller import Caller
+from edge.http.cpu_gate import CpuGate
+from edge.http.message import RequestMessage
+from edge.http.request import HttpRequest
+from edge.routes import RouteTable
+from workflow_api.v1.edge_pb2 import KeyMirror, MirroredKey
+from workflow_api.v1.options_pb2 import ACCESS_PUBLIC
+
+_SECRET: Final = "the-secret-of-a-call-that-nobody-makes"  # noqa: S105 - it opens nothing
+_HASH: Final = sha256(_SECRET.encode()).digest()
+_EMPTY: Final = b"{}"
+
+
+class TriedCall(NamedTuple):
+    """A call that might be made: its method, its path, where it comes from and when, in milliseconds."""
+
+    method: str
+    path: str
+    address: str
+    at_ms: int
+
+
+class Tried(NamedTuple):
+    """A check and its refusal; None where it passed."""
+
+    check: Check
+    refusal: Refusal | None
+
+
+async def try_call(call: TriedCall, key: MirroredKey, mirror: KeyMirror, routes: RouteTable) -> list[Tried]:
+    """Returns what the checks say to a call with the right credentials of a key, up to the first refusal.
+
+    Args:
+        call: The call, as the only one of its minute and with an empty object as its body.
+        key: The key; hashes are not looked at.
+        mirror: The flags of the deployment; keys are not looked at.
+        routes: The routes of the API.
+    """
+    trusted = MirroredKey(secret_sha256=_HASH, external_id_sha256=_HASH)
+    known = MirroredKey()
+    known.CopyFrom(key)
+    known.MergeFrom(trusted)
+    copy = KeyMirror(
+        deployment_id=mirror.deployment_id,
+        governed=mirror.governed,
+        api_enabled=mirror.api_enabled,
+        any_key_ever=True,
+        keys=[known],
+    )
+    keyring = Keyring(float("inf"))
+    keyring.take(copy, keyring.now())
+    credentials = {"authorization": [f"Bearer {key.key_id}.{_SECRET}"], "x-service-key-external-id": [_SECRET]}
+    message = RequestMessage(call.method, call.path, credentials, before_http_1_1=False, keep_alive=False, body=None)
+    # No check writes to the connection of a call without a body.
+    request = HttpRequest(message, cast("Caller", None))
+    deps = AdmissionDeps(
+        routes=routes,
+        keyring=keyring,
+        limiter=LocalRateLimiter(),
+        address_of=lambda _: call.address,
+        body_seconds=0,
+        cpu_gate=CpuGate(),
+        clock=lambda: call.at_ms,
+    )
+    tried = Call(request, deps, call.at_ms)
+    tried.raw_body = _EMPTY
+    found: list[Tried] = []
+    for check in CHECKS:
+        if check.order and tried.match.route.access == ACCESS_PUBLIC:
+            break
+        try:
+            with suppress(PreflightAnswered):
+                pending = check.passes(tried)
+                if pending is not None:
+                    await pending
+        except Refusal as refusal:
+            return [*found, Tried(check, refusal)]
+        found.append(Tried(check, None))
+    return found

@@ -1,0 +1,70 @@
+"""The page that answers whether a call with a key would pass."""
+
+from datetime import UTC, datetime
+from typing import Final
+from urllib.parse import quote
+
+from edge.admission.trial import TriedCall
+from edge.console.call_trial import Verdict, is_start, route_choices, verdicts
+from edge.console.key_details import key_details
+from edge.console.pages.workflows import every_workflow
+from edge.console.times import now_ms
+from edge.console.visit import ADMINISTRATORS, Answered, Page, View, Visit
+from edge.errors import Refusal
+from edge.routes import BASE
+from workflow_api.v1.deployment_pb2 import GetDeploymentRequest
+from workflow_api.v1.keys_pb2 import GetKeyRequest
+from workflow_api.v1.workflows_pb2 import GetWorkflowForKeyRequest
+
+_FIELDS: Final = ("address", "at", "route", "workflow_id")
+_FORM: Final = "%Y-%m-%dT%H:%M"
+_ANY: Final = "x"
+
+
+async def show(visit: Visit) -> Answered:
+    """Shows the form; with a route, what the checks of the edge say to that call, and the workflow's own."""
+    asked = {name: visit.query.get(name, "").strip() for name in _FIELDS}
+    record = await visit.services.call("KeysService/GetKey", GetKeyRequest(key_id=visit.path["key_id"]))
+    now = now_ms()
+    at_ms, problem = _time(asked["at"], now)
+    found: list[Verdict] = []
+    if asked["route"] and not problem:
+        method, _, template = asked["route"].partition(" ")
+        path = BASE + template.replace("{workflow_id}", quote(asked["workflow_id"] or _ANY, safe=""))
+        deployment = await visit.services.call("DeploymentService/GetDeployment", GetDeploymentRequest())
+        found = await verdicts(record, deployment, TriedCall(method, path, asked["address"], at_ms))
+        if asked["workflow_id"] and found[-1].passed:
+            found.append(await _workflow(visit, asked["workflow_id"], starts=is_start(method, path)))
+    shown = {
+        "key": key_details(record, now),
+        "asked": {**asked, "at": asked["at"] or datetime.fromtimestamp(now / 1000, UTC).strftime(_FORM)},
+        "problem": problem,
+        "routes": route_choices(),
+        "workflows": [("", "none"), *((each.workflow_id, each.name) for each in await every_workflow(visit))],
+        "verdicts": found,
+    }
+    return View("keys/try.html", shown, status=400 if problem else 200)
+
+
+def _time(text: str, now: int) -> tuple[int, str]:
+    """Returns the time of a call in UTC, and what is wrong with its text."""
+    try:
+        at = datetime.strptime(text, _FORM).replace(tzinfo=UTC) if text else None
+    except ValueError:
+        return now, "must be a time such as 2026-09-24T10:15"
+    return now if at is None else round(at.timestamp() * 1000), ""
+
+
+async def _workflow(visit: Visit, workflow_id: str, *, starts: bool) -> Verdict:
+    """Returns whether the service gives the key access to a workflow, and for a start whether it is ready."""
+    request = GetWorkflowForKeyRequest(workflow_id=workflow_id, key_id=visit.path["key_id"])
+    asks = "May the key start the workflow, and is it ready?" if starts else "May the key use the workflow?"
+    try:
+        workflow = await visit.services.call("WorkflowsService/GetWorkflowForKey", request)
+    except Refusal as refusal:
+        return Verdict(asks, False, refusal.message)
+    reasons = " ".join(workflow.readiness.reasons) if starts else ""
+    return Verdict(asks, not reasons, reasons)
+
+
+PAGES: Final[tuple[Page, ...]] = (Page("GET", "/keys/{key_id}/try", ADMINISTRATORS, show),)

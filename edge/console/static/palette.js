@@ -1,0 +1,87 @@
+// The command palette: Ctrl K, or the link with data-palette, opens the search in a dialog. Results are those of the page
+// /search, which is there without script. Arrows move, Enter opens, Escape closes.
+"use strict";
+
+const PALETTE_PAUSE = 120;
+let palette;
+
+function makePalette() {
+  const dialog = document.createElement("dialog");
+  dialog.className = "palette";
+  dialog.setAttribute("aria-label", "Search");
+  const input = document.createElement("input");
+  input.type = "search";
+  input.maxLength = 200;
+  input.placeholder = "Run, key, workflow or page";
+  input.setAttribute("aria-label", "Search for a run, key, workflow or page");
+  const found = document.createElement("div");
+  found.className = "found";
+  found.setAttribute("role", "status");
+  dialog.append(input, found);
+  document.body.append(dialog);
+
+  let due = 0;
+  let asked = 0;
+  async function look() {
+    const number = ++asked;
+    const answer = await fetch(`/search?q=${encodeURIComponent(input.value)}`, { headers: { "X-Refresh": "true" } });
+    if (answer.redirected) return location.reload();
+    if (!answer.ok) throw new Error(`the search was answered ${answer.status}`);
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const results = page.getElementById("found");
+    if (number !== asked || !results) return;
+    found.replaceChildren(...results.childNodes);
+    found.dispatchEvent(new Event("fresh", { bubbles: true }));
+    choose(0);
+  }
+  const links = () => [...found.querySelectorAll("a")];
+  const chosen = () => links().findIndex((link) => link.classList.contains("chosen"));
+  function choose(place) {
+    const all = links();
+    all.forEach((link, at) => link.classList.toggle("chosen", at === place));
+    all[place]?.scrollIntoView({ block: "nearest" });
+  }
+  async function lookOrSay() {
+    await look().catch(() => { found.textContent = "The search could not be reached. Try again."; });
+  }
+  input.addEventListener("input", () => {
+    clearTimeout(due);
+    due = setTimeout(lookOrSay, PALETTE_PAUSE);
+  });
+  dialog.addEventListener("keydown", (event) => {
+    const all = links();
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      const step = event.key === "ArrowDown" ? 1 : -1;
+      if (all.length) choose((chosen() + step + all.length) % all.length);
+    } else if (event.key === "Escape") {
+      // A search field would only be emptied by it.
+      dialog.close();
+    } else if (event.key === "Enter" && event.target === input) {
+      const link = all[chosen()];
+      if (link) link.click();
+      else location.href = `/search?q=${encodeURIComponent(input.value)}`;
+    } else return;
+    event.preventDefault();
+  });
+  dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
+  return { dialog, input, look: lookOrSay };
+}
+
+function openPalette() {
+  palette ??= makePalette();
+  if (palette.dialog.open) return palette.dialog.close();
+  palette.dialog.showModal();
+  palette.input.select();
+  palette.look();
+}
+
+document.addEventListener("keydown", (event) => {
+  if (!(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey || event.key.toLowerCase() !== "k") return;
+  event.preventDefault();
+  openPalette();
+});
+document.addEventListener("click", (event) => {
+  if (!event.target.closest("[data-palette]") || event.ctrlKey || event.metaKey) return;
+  event.preventDefault();
+  openPalette();
+});

@@ -1,0 +1,97 @@
+"""Every page at every width and in both colour schemes: nothing is cut off, and axe-core has no finding."""
+
+from collections.abc import Iterator
+from importlib import resources
+from typing import Any, Literal, get_args
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.browser.conftest import Screen
+from tests.support.service import Service
+from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR
+
+AXE = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+Scheme = Literal["light", "dark"]
+MOST_BYTES = 100_000
+WIDTHS = (360, 800, 1280)
+_FINDINGS = """async () => (await axe.run()).violations.map(
+  (rule) => [rule.id, ...rule.nodes.map((node) => node.html.slice(0, 160))])"""
+# What is wider than its place; a table of unknown columns and what is drawn may scroll in a frame of their own.
+_CUT = """() => [
+  ...(document.documentElement.scrollWidth > innerWidth ? [`the page: ${document.documentElement.scrollWidth}`] : []),
+  ...[...document.querySelectorAll(".table:not(.wide)")].filter((table) => table.scrollWidth > table.clientWidth)
+    .map((table) => `${table.ariaLabel}: ${table.scrollWidth} > ${table.clientWidth}`),
+]"""
+
+
+@pytest.fixture(scope="module")
+def paths(console: Service) -> list[str]:
+    """The addresses of every page, with something on it."""
+    workflows = console.admin.apply_test_workflows()
+    caller = console.new_caller(source_allow_list=("127.0.0.0/8", "2001:db8::/32"), hours=None)
+    failed = caller.finished(workflows["Failure"])["run_id"]
+    done = caller.finished(workflows["Echo"], input_text="words", client_reference="order-4711-of-the-warehouse")
+    waiting = caller.parked(workflows["Gate"])["run_id"]
+    approval = caller.get(f"/runs/{waiting}/approvals").json()["items"][0]["approval_id"]
+    caller.get("/runs/nothing")
+    key = f"/keys/{caller.key_id}"
+    asked = f"route=POST+/workflows/%7Bworkflow_id%7D/runs&address=10.0.0.1&workflow_id={workflows['Echo']}"
+    return [
+        *(f"{key}/try?{asked}", "/usage?by=route", f"{key}/usage?by=status&from=2026-09-24&to=2026-09-25"),
+        *("/", "/approvals", "/runs", "/workflows", "/keys", "/usage", "/deployment", "/people", "/audit"),
+        *("/preferences", "/password", "/search", "/search?q=echo", "/search?q=nothing-of-this-name", "/nothing"),
+        *("/keys/new", key, f"{key}/usage", f"{key}/webhooks", f"{key}/rotate", "/runs?client_reference=none"),
+        *(f"/runs/{failed}", f"/runs/{done['run_id']}", f"/runs/{waiting}", "/runs/run_nothing"),
+        *(f"/approvals/{approval}", f"/workflows/{workflows['Two gates']}"),
+    ]
+
+
+@pytest.fixture(scope="module", params=get_args(Scheme))
+def visitor(console: Service, chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
+    scheme: Scheme = request.param
+    context = chromium.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 800})
+    screen = Screen(context.new_page(), console.ready["console"])
+    name = f"reader-{scheme}"
+    password = console.admin.add_user(name, ROLE_ADMINISTRATOR)
+    screen.open("/sign-in")
+    screen.sign_in(name, password)
+    screen.page.wait_for_url("**/password")
+    screen.change_password(password, f"the password of {name}")
+    screen.page.get_by_role("status").wait_for()
+    yield screen.page
+    context.close()
+
+
+def findings(page: Page) -> list[Any]:
+    page.evaluate(AXE)
+    found: list[Any] = page.evaluate(_FINDINGS)
+    return found
+
+
+def test_no_page_excludes_anybody_or_cuts_anything_off(console: Service, visitor: Page, paths: list[str]) -> None:
+    wrong: dict[str, list[Any]] = {}
+    for path in paths:
+        response = visitor.goto(console.ready["console"].rstrip("/") + path)
+        assert response is not None
+        if len(response.body()) > MOST_BYTES:
+            wrong[path] = [f"{len(response.body())} bytes"]
+        for width in WIDTHS:
+            visitor.set_viewport_size({"width": width, "height": 800})
+            found = [*visitor.evaluate(_CUT), *(findings(visitor) if width != 800 else ())]
+            if found:
+                wrong[f"{path} at {width}"] = found
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("scheme", get_args(Scheme))
+def test_the_reference_of_the_api_excludes_nobody(console: Service, chromium: Browser, scheme: Scheme) -> None:
+    context = chromium.new_context(color_scheme=scheme)
+    page = context.new_page()
+    host, port = console.address
+    page.goto(f"http://{host}:{port}/docs")
+    for width in (WIDTHS[0], WIDTHS[-1]):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert findings(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    context.close()

@@ -1,0 +1,90 @@
+"""What every page offers: relative times in a zone of one's own, the menu, and the command palette."""
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.browser.conftest import NewPerson
+from tests.support.service import Service
+from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER
+
+
+def test_times_say_how_long_ago_and_exactly_in_the_chosen_zone(console: Service, signed_in: NewPerson) -> None:
+    console.admin.create_key(name="timed")
+    screen = signed_in("timekeeper", ROLE_ADMINISTRATOR)
+    page = screen.page
+    screen.open("/preferences")
+    page.get_by_label("Time zone").select_option("Asia/Tokyo")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("status")).to_have_text("Times are shown in Asia/Tokyo.")
+    screen.open("/keys")
+    expires = page.get_by_role("row", name="timed").locator("time").first
+    expect(expires).to_have_text("in 89 days")
+    expect(expires).to_have_attribute("title", re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d JST$"))
+    assert screen.complaints == []
+
+
+def test_times_are_exact_without_script(console: Service, signed_in: NewPerson) -> None:
+    key_id = console.admin.create_key(name="plain").key_id
+    context = signed_in("plain-reader", ROLE_ADMINISTRATOR).page.context
+    browser = context.browser
+    assert browser is not None
+    plain = browser.new_context(java_script_enabled=False, storage_state=context.storage_state())
+    page = plain.new_page()
+    page.goto(f"{console.ready['console'].rstrip('/')}/keys/{key_id}")
+    expect(page.locator("time").first).to_have_text(re.compile(r"\d\d:\d\d:\d\d UTC$"))
+    page.get_by_role("link", name="Search").click()
+    page.get_by_label("Look for").fill("plain")
+    page.get_by_role("button", name="Search").click()
+    expect(page.locator(f'#found a[href="/keys/{key_id}"]')).to_be_visible()
+    plain.close()
+
+
+def test_the_command_palette_leads_to_a_key_by_keyboard_alone(console: Service, signed_in: NewPerson) -> None:
+    key_id = console.admin.create_key(name="needle in the haystack").key_id
+    screen = signed_in("typist", ROLE_ADMINISTRATOR)
+    page = screen.page
+    page.keyboard.press("Control+k")
+    search = page.get_by_role("dialog", name="Search").get_by_role("searchbox")
+    expect(search).to_be_focused()
+    search.fill("needle")
+    expect(page.locator(".palette a.chosen")).to_contain_text("needle in the haystack")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/keys/{key_id}")
+    assert screen.complaints == []
+
+
+def test_the_command_palette_finds_a_run_a_workflow_and_a_page(console: Service, signed_in: NewPerson) -> None:
+    workflows = console.admin.apply_test_workflows()
+    run_id = console.new_caller().finished(workflows["Echo"], client_reference="palette 1")["run_id"]
+    screen = signed_in("finder", ROLE_APPROVER)
+    page = screen.page
+    page.get_by_role("link", name="Search").click()
+    search = page.get_by_role("dialog", name="Search").get_by_role("searchbox")
+    found = page.locator(".palette .found")
+    search.fill("palette 1")
+    expect(found.locator(f'a[href="/runs/{run_id}"]')).to_be_visible()
+    search.fill("two gates")
+    expect(found.get_by_role("link", name="Two gates")).to_be_visible()
+    search.fill("appro")
+    expect(found.get_by_role("link", name="Approvals")).to_be_visible()
+    search.fill("nothing of this name")
+    expect(found).to_contain_text("Nothing matches")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert screen.complaints == []
+
+
+def test_on_a_narrow_screen_the_pages_are_in_a_menu_and_rows_are_cards(signed_in: NewPerson, console: Service) -> None:
+    console.admin.create_key(name="narrow")
+    screen = signed_in("traveller", ROLE_ADMINISTRATOR)
+    page = screen.page
+    page.set_viewport_size({"width": 360, "height": 740})
+    expect(page.get_by_role("link", name="Keys")).to_be_hidden()
+    page.get_by_role("button", name="Menu").click()
+    page.get_by_role("link", name="Keys").click()
+    page.wait_for_url("**/keys")
+    card = page.get_by_role("row", name="narrow")
+    expect(card).to_have_css("display", "block")
+    assert card.locator("td").first.evaluate("(cell) => getComputedStyle(cell, '::before').content") == '"Name"'
+    assert screen.complaints == []

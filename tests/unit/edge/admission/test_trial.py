@@ -1,0 +1,73 @@
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from edge.admission import checks
+from edge.admission.trial import Tried, TriedCall, try_call
+from edge.routes import BASE, RouteTable
+from workflow_api.v1.edge_pb2 import KeyMirror, MirroredKey
+from workflow_api.v1.keys_pb2 import AllowedHours
+from workflow_api.v1.options_pb2 import SCOPE_RUNS_CREATE, SCOPE_WORKFLOWS_READ
+
+NINE = round(datetime(2026, 9, 24, 9, tzinfo=UTC).timestamp() * 1000)
+OPEN = KeyMirror(deployment_id="dep_1", governed=True, api_enabled=True)
+ROUTES = RouteTable()
+
+
+def key(**other: Any) -> MirroredKey:
+    fields: dict[str, Any] = {
+        "key_id": "ak_0123456789ab",
+        "deployment_id": "dep_1",
+        "scopes": [SCOPE_WORKFLOWS_READ, SCOPE_RUNS_CREATE],
+        "source_allow_list": ["203.0.113.0/24"],
+        "allowed_hours": AllowedHours(start_hour=8, end_hour=18),
+        "expires_at": Timestamp(seconds=NINE // 1000 + 86_400),
+        "rate_limit_rpm": 1,
+    }
+    return MirroredKey(**{**fields, **other})
+
+
+def tried(of: MirroredKey | None = None, mirror: KeyMirror = OPEN, **other: Any) -> list[Tried]:
+    call = TriedCall("GET", f"{BASE}/workflows", "203.0.113.7", NINE)._replace(**other)
+    return asyncio.run(try_call(call, of or key(), mirror, ROUTES))
+
+
+@pytest.mark.parametrize(
+    "call", [{}, {"method": "POST", "path": f"{BASE}/workflows/wf_1/runs"}, {"path": f"{BASE}/workflows/wf_1"}]
+)
+def test_a_call_that_would_be_admitted_passes_every_check(call: dict[str, Any]) -> None:
+    found = tried(**call)
+    assert [each.check for each in found] == list(checks.CHECKS)
+    assert not [each for each in found if each.refusal]
+
+
+@pytest.mark.parametrize(
+    ("given", "call", "check"),
+    [
+        ({}, {"path": f"{BASE}/nothing"}, checks.path_and_method_exist),
+        ({}, {"method": "DELETE"}, checks.path_and_method_exist),
+        ({"revoked": True}, {}, checks.credentials_are_right),
+        ({"deployment_id": "dep_2"}, {}, checks.credentials_are_right),
+        ({}, {"at_ms": NINE + 2 * 86_400_000}, checks.credentials_are_right),
+        ({}, {"address": "198.51.100.1"}, checks.source_is_allowed),
+        ({}, {"address": ""}, checks.source_is_allowed),
+        ({}, {"at_ms": NINE + 9 * 3_600_000}, checks.hour_is_allowed),
+        ({"scopes": [SCOPE_RUNS_CREATE]}, {}, checks.scope_is_granted),
+    ],
+)
+def test_the_check_that_would_refuse_is_the_last(given: dict[str, Any], call: dict[str, Any], check: object) -> None:
+    found = tried(key(**given), **call)
+    assert found[-1].check.passes is check
+    assert found[-1].refusal is not None
+    assert found[-1].refusal.code in found[-1].check.refusals
+
+
+def test_a_deployment_that_is_not_governed_serves_no_key() -> None:
+    assert tried(mirror=KeyMirror(deployment_id="dep_1"))[-1].check.passes is checks.keys_are_served
+
+
+def test_a_route_for_everybody_asks_for_no_key() -> None:
+    assert [each.check.order for each in tried(key(revoked=True), path=f"{BASE}/health")] == [0, 0, 0, 0]
