@@ -120,7 +120,7 @@ def test_a_run_is_run_again_with_edited_inputs_compared_and_erased(
     screen.page.get_by_role("link", name="Compare with another run").click()
     screen.page.get_by_label("With").fill(run_id)
     screen.page.get_by_role("button", name="Compare").click()
-    expect(screen.page.get_by_role("region", name="Parts of the result that differ")).to_contain_text("first words")
+    expect(screen.page.get_by_role("group", name="Parts of the result that differ")).to_contain_text("first words")
 
     screen.open(f"/runs/{run_id}")
     screen.page.get_by_label("Reason").fill("Asked for")
