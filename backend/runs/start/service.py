@@ -7,6 +7,7 @@ into rows (`new_run`) and written (`sql`).
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from backend import metrics
@@ -76,9 +77,11 @@ class Starts:
                 self._decide_all, (start, inputs, place, caller), lock_key=key_of(start.key_id), claim=start.claim
             )
         except BaseException:
-            _settle(place, None)
+            if place is not None:
+                place.settle(None)
             raise
-        change.add_done_callback(lambda change: _settle(place, change))
+        if place is not None:
+            change.add_done_callback(partial(_settle, place))
         return Deferred(change, lambda change: self._answer(start, change))
 
     def begins_quickly(self, request: runs_pb2.StartRunRequest) -> bool:
@@ -215,11 +218,9 @@ class Starts:
         return runs_pb2.StartRunResponse(run=messages.detail(row), replayed=True)
 
 
-def _settle(place: Place | None, change: "Future[_Decided | ApiError] | None") -> None:
+def _settle(place: Place, change: "Future[_Decided | ApiError]") -> None:
     """Has the run executed that a start recorded, if it did."""
-    if place is None:
-        return
-    decided = None if change is None or change.exception() is not None else change.result()
+    decided = None if change.exception() is not None else change.result()
     place.settle(decided.run_id if isinstance(decided, _Decided) and decided.new is not None else None)
 
 
