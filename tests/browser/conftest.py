@@ -19,7 +19,9 @@ ROLES = (ROLE_ADMINISTRATOR, ROLE_APPROVER)
 
 @pytest.fixture(scope="session")
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    service = Service(tmp_path_factory.mktemp("console"), "--console", "127.0.0.1:0")
+    # Each test signs in people of its own.
+    people = {"WORKFLOW_API_BACKEND_USERS_LIMIT": "500"}
+    service = Service(tmp_path_factory.mktemp("console"), "--console", "127.0.0.1:0", variables=people)
     service.start()
     try:
         service.admin.apply_test_workflows()

@@ -57,7 +57,7 @@ def test_the_command_palette_leads_to_a_key_by_keyboard_alone(console: Service, 
 def test_the_command_palette_finds_a_run_a_workflow_and_a_page(console: Service, signed_in: NewPerson) -> None:
     workflows = console.admin.apply_test_workflows()
     run_id = console.new_caller().finished(workflows["Echo"], client_reference="palette 1")["run_id"]
-    screen = signed_in("finder", ROLE_APPROVER)
+    screen = signed_in("seeker", ROLE_APPROVER)
     page = screen.page
     page.get_by_role("link", name="Search").click()
     search = page.get_by_role("dialog", name="Search").get_by_role("searchbox")
