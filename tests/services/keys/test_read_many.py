@@ -1,5 +1,7 @@
 """EdgeService.ReadMany: point reads of several keys in one call, as each RPC itself would answer."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from backend.bootstrap import Backend
@@ -7,20 +9,22 @@ from tests.services.calls import Caller, RefusedError
 from workflow_api.v1.edge_pb2 import KeyRead, ReadManyRequest
 from workflow_api.v1.keys_pb2 import ApiKey
 from workflow_api.v1.runs_pb2 import GetRunRequest
-from workflow_api_testing import TestBackend
+from workflow_api_testing import TestBackend, test_backend
 
 GET_ME = "/workflow_api.v1.CallerService/GetMe"
 GET_RUN = "/workflow_api.v1.RunsService/GetRun"
 LIST_RUNS = "/workflow_api.v1.RunsService/ListRuns"
 
 
-def test_each_read_is_answered_for_its_key_and_refused_by_itself(
-    backend: TestBackend, database_url: str | None
-) -> None:
-    if database_url is not None:
-        pytest.skip("a backend with a database server has no such RPC")
-    call = Caller.of_backend(backend)
-    keys = [backend.add_key().key_id, backend.add_key().key_id]
+@pytest.fixture
+def embedded() -> Iterator[TestBackend]:
+    with test_backend() as backend:
+        yield backend
+
+
+def test_each_read_is_answered_for_its_key_and_refused_by_itself(embedded: TestBackend) -> None:
+    call = Caller.of_backend(embedded)
+    keys = [embedded.add_key().key_id, embedded.add_key().key_id]
     unknown = GetRunRequest(run_id="run_unknown").SerializeToString()
     reads = [
         KeyRead(rpc=GET_ME, key_id=keys[0]),
