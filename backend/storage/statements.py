@@ -71,7 +71,7 @@ class Statement:
         return made
 
 
-_ONE_ROW: Final = re.compile(r"INSERT INTO .* VALUES (\(\?(?:, \?)*\))", re.DOTALL)
+_ONE_ROW: Final = re.compile(r"(INSERT INTO .* VALUES )(\(\?(?:, \?)*\))( ON CONFLICT .*)?", re.DOTALL)
 
 
 class Command(Statement):
@@ -91,7 +91,8 @@ class Command(Statement):
         together = self._of_rows.get(rows)
         if together is None:
             found = _ONE_ROW.fullmatch(text)
-            together = self._of_rows[rows] = "" if found is None else text + f", {found[1]}" * (rows - 1)
+            together = "" if found is None else f"{found[1]}{', '.join([found[2]] * rows)}{found[3] or ''}"
+            self._of_rows[rows] = together
         return together
 
 

@@ -475,4 +475,15 @@ CREATE TABLE run_days (
 );
 CREATE INDEX ix_runs_ended ON runs (finished_at, status, started_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX ix_approvals_decided ON approvals (decided_at, approval_id) WHERE decided_by IS NOT NULL;
-INSERT INTO alembic_version (version_num) VALUES ('0015');
+CREATE TABLE usage_batches (
+	batch_id TEXT NOT NULL, 
+	position INTEGER NOT NULL, 
+	key_id TEXT NOT NULL, 
+	first_at BIGINT NOT NULL, 
+	last_at BIGINT NOT NULL, 
+	calls BLOB NOT NULL, 
+	CONSTRAINT pk_usage_batches PRIMARY KEY (batch_id, position)
+);
+CREATE INDEX ix_usage_batches_key_id_last_at ON usage_batches (key_id, last_at);
+CREATE INDEX ix_usage_batches_last_at ON usage_batches (last_at);
+INSERT INTO alembic_version (version_num) VALUES ('0021');
