@@ -486,4 +486,4 @@ CREATE TABLE usage_batches (
 );
 CREATE INDEX ix_usage_batches_key_id_last_at ON usage_batches (key_id, last_at);
 CREATE INDEX ix_usage_batches_last_at ON usage_batches (last_at);
-INSERT INTO alembic_version (version_num) VALUES ('0021');
+INSERT INTO alembic_version (version_num) VALUES ('0016');

@@ -1,9 +1,9 @@
-"""Usage records kept together by batch and key."""
+"""Usage records kept in groups."""
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0021"
+revision = "0016"
 down_revision = "0015"
 branch_labels = None
 depends_on = None
