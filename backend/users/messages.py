@@ -26,4 +26,5 @@ def user_message(row: UserRow | SessionRow, *, created_at: int | None = None) ->
         created_at=to_timestamp(row.created_at if created_at is None else created_at),
         signed_in_at=None if row.signed_in_at is None else to_timestamp(row.signed_in_at),
         password_is_temporary=bool(row.password_is_temporary),
+        of_provider=row.issuer is not None,
     )

@@ -11,6 +11,7 @@ from workflow_api.v1.users_pb2 import (
     ROLE_APPROVER,
     CreateUserRequest,
     DisableUserRequest,
+    EnableUserRequest,
     ListUsersRequest,
     ResetUserPasswordRequest,
     Role,
@@ -43,6 +44,16 @@ async def add(visit: Visit) -> Answered:
     except Refusal as refusal:
         return await _list(visit, problems_of(refusal))
     return _password(f"{made.user.name} may sign in", made)
+
+
+async def enable(visit: Visit) -> Answered:
+    """Lets a disabled user of the identity provider sign in again."""
+    name = visit.path["name"]
+    try:
+        await visit.services.call("UsersService/EnableUser", EnableUserRequest(name=name))
+    except Refusal as refusal:
+        return await _list(visit, problems_of(refusal))
+    return Redirect("/people", f"{name} may sign in again.")
 
 
 async def disable(visit: Visit) -> Answered:
@@ -83,6 +94,7 @@ def _password(heading: str, made: UserPassword) -> View:
 PAGES: Final[tuple[Page, ...]] = (
     Page("GET", "/people", ADMINISTRATORS, list_people),
     Page("POST", "/people", ADMINISTRATORS, add),
+    Page("POST", "/people/{name}/enable", ADMINISTRATORS, enable),
     Page("POST", "/people/{name}/disable", ADMINISTRATORS, disable),
     Page("POST", "/people/{name}/password", ADMINISTRATORS, reset_password),
 )
