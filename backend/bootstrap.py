@@ -60,6 +60,7 @@ from backend.storage.factory import DataFolder, open_postgresql
 from backend.storage.objects import open_objects
 from backend.users import retention as users_retention
 from backend.users.guard import RoleGuard
+from backend.users.oidc.sign_in import provider_sign_ins
 from backend.users.passwords import Passwords
 from backend.users.servicer import UsersServicer
 from backend.users.session_servicer import SessionsServicer
@@ -226,7 +227,10 @@ class Backend:
             (outputs_pb2.DESCRIPTOR, OutputsServicer(services, objects)),
             (previews_pb2.DESCRIPTOR, PreviewsServicer(self._previews)),
             (users_pb2.DESCRIPTOR, UsersServicer(services, passwords, settings.users_limit)),
-            (sessions_pb2.DESCRIPTOR, SessionsServicer(services, passwords)),
+            (
+                sessions_pb2.DESCRIPTOR,
+                SessionsServicer(services, passwords, provider_sign_ins(services, passwords, settings)),
+            ),
             (webhooks_pb2.DESCRIPTOR, WebhooksServicer(services, settings.webhooks)),
         )
         # A database server is waited for over the network, which an event loop must not.

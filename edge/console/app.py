@@ -20,6 +20,7 @@ from edge.console.headers import NO_STORE, common_headers
 from edge.console.hosts import check_host
 from edge.console.pages import all_pages
 from edge.console.preferences import PREFERENCES, Preferences
+from edge.console.provider_sign_in import PROVIDER, RETURN, ProviderSignIn
 from edge.console.rendering import Rendering
 from edge.console.responses import Responses
 from edge.console.services import ChannelServices
@@ -66,6 +67,7 @@ class Console:
         self._sessions = Sessions(settings)
         self._responses = Responses(Rendering(self._files, settings.api_url), self._sessions, self._pages)
         self._account = Account(settings, self._sessions, self._responses)
+        self._provider = ProviderSignIn(settings, self._sessions, self._responses)
         self._preferences = Preferences(settings, self._sessions, self._responses)
         self._streams = EventStreams(settings)
         self._downloads = Downloads(settings.stall_seconds)
@@ -85,6 +87,7 @@ class Console:
         """Ends live updates, lets requests under way finish, and closes."""
         self._streams.stop()
         self._account.stop()
+        self._provider.stop()
         if self._server is not None:
             await self._server.stop()
 
@@ -105,6 +108,8 @@ class Console:
         account = self._account
         app.router.add_get(SIGN_IN, self._with_visitor(account.sign_in_form))
         app.router.add_post(SIGN_IN, self._with_visitor(account.sign_in))
+        app.router.add_get(PROVIDER, self._with_visitor(self._provider.begin))
+        app.router.add_get(RETURN, self._with_visitor(self._provider.finish))
         app.router.add_post(SIGN_OUT, self._with_visitor(account.sign_out))
         app.router.add_get(PASSWORD, self._signed_in(account.password_form))
         app.router.add_post(PASSWORD, self._signed_in(account.password))

@@ -308,7 +308,7 @@ CREATE TABLE users (
 	password_is_temporary INTEGER NOT NULL, 
 	created_at BIGINT NOT NULL, 
 	signed_in_at BIGINT, 
-	disabled_at BIGINT, workflow_ids TEXT, 
+	disabled_at BIGINT, workflow_ids TEXT, issuer TEXT, subject TEXT, 
 	CONSTRAINT pk_users PRIMARY KEY (name)
 );
 CREATE TABLE sessions (
@@ -488,4 +488,36 @@ CREATE INDEX ix_audit_records_newest ON audit_records (at, audit_id);
 CREATE INDEX ix_audit_records_of_actor ON audit_records (actor, at, audit_id);
 CREATE INDEX ix_audit_records_of_action ON audit_records (action, at, audit_id);
 CREATE INDEX ix_audit_records_of_target ON audit_records (target, at, audit_id);
-INSERT INTO alembic_version (version_num) VALUES ('0017');
+CREATE INDEX ix_users_identity ON users (issuer, subject);
+CREATE TABLE passkeys (
+	credential_id TEXT NOT NULL, 
+	name TEXT NOT NULL, 
+	label TEXT NOT NULL, 
+	rp_id TEXT NOT NULL, 
+	public_key TEXT NOT NULL, 
+	sign_count BIGINT NOT NULL, 
+	created_at BIGINT NOT NULL, 
+	used_at BIGINT, 
+	CONSTRAINT pk_passkeys PRIMARY KEY (credential_id), 
+	CONSTRAINT fk_passkeys_name_users FOREIGN KEY(name) REFERENCES users (name) ON DELETE CASCADE
+);
+CREATE INDEX ix_passkeys_name ON passkeys (name);
+CREATE TABLE passkey_challenges (
+	token_sha256 TEXT NOT NULL, 
+	name TEXT NOT NULL, 
+	purpose TEXT NOT NULL, 
+	challenge TEXT, 
+	created_at BIGINT NOT NULL, 
+	CONSTRAINT pk_passkey_challenges PRIMARY KEY (token_sha256), 
+	CONSTRAINT fk_passkey_challenges_name_users FOREIGN KEY(name) REFERENCES users (name) ON DELETE CASCADE
+);
+CREATE INDEX ix_passkey_challenges_name ON passkey_challenges (name);
+CREATE INDEX ix_passkey_challenges_created_at ON passkey_challenges (created_at);
+CREATE TABLE recovery_codes (
+	name TEXT NOT NULL, 
+	code_sha256 TEXT NOT NULL, 
+	created_at BIGINT NOT NULL, 
+	CONSTRAINT pk_recovery_codes PRIMARY KEY (name, code_sha256), 
+	CONSTRAINT fk_recovery_codes_name_users FOREIGN KEY(name) REFERENCES users (name) ON DELETE CASCADE
+);
+INSERT INTO alembic_version (version_num) VALUES ('0018');
