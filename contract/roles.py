@@ -67,7 +67,7 @@ _INBOX: Final = Rule(_DECIDING, Within.LIST)
 RULES: Final[Mapping[str, Rule]] = {
     f"/workflow_api.v1.{service}Service/{name}": rule
     for service, rules in {
-        "Audit": {"ListAuditRecords": _ADMINISTERED},
+        "Audit": {"ListAuditRecords": _ADMINISTERED, "ExportAuditRecords": _ADMINISTERED},
         "Deployment": {
             "GetHealth": _OWN,
             "GetDeployment": _LOOKED_AT,

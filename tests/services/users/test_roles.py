@@ -42,7 +42,7 @@ ROLES = {
 """Administrator, operator, approver, viewer, and approver of chosen workflows."""
 
 MATRIX = {
-    "Audit": {"ListAuditRecords": "a"},
+    "Audit": {"ListAuditRecords": "a", "ExportAuditRecords": "a"},
     "Caller": {"GetMe": ""},
     "Deployment": {"GetHealth": "aopvc", "GetDeployment": "aov", "UpdateDeployment": "a"},
     "Edge": dict.fromkeys(("GetKeyMirror", "WatchKeyMirror", "WatchRunChanges", "RecordUsage", "ReadMany"), ""),
