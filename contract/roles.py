@@ -64,10 +64,20 @@ _OWN: Final = Rule(EVERYBODY, Within.NOTHING_TO_LIMIT)
 _DECIDED: Final = Rule(_DECIDING, Within.APPROVAL)
 _INBOX: Final = Rule(_DECIDING, Within.LIST)
 
+_SIGNING_IN: Final = (
+    "SignIn",
+    "GetSignInOptions",
+    "BeginProviderSignIn",
+    "FinishProviderSignIn",
+    "GetSession",
+    "SignOut",
+    "ChangePassword",
+)
+
 RULES: Final[Mapping[str, Rule]] = {
     f"/workflow_api.v1.{service}Service/{name}": rule
     for service, rules in {
-        "Audit": {"ListAuditRecords": _ADMINISTERED},
+        "Audit": {"ListAuditRecords": _ADMINISTERED, "ExportAuditRecords": _ADMINISTERED},
         "Deployment": {
             "GetHealth": _OWN,
             "GetDeployment": _LOOKED_AT,
@@ -113,10 +123,10 @@ RULES: Final[Mapping[str, Rule]] = {
             "DecideApproval": _DECIDED,
             "RunUpkeep": _ADMINISTERED,
         },
-        "Sessions": dict.fromkeys(("SignIn", "GetSession", "SignOut", "ChangePassword"), _OWN),
+        "Sessions": dict.fromkeys(_SIGNING_IN, _OWN),
         "Usage": dict.fromkeys(("ListUsageRecords", "ListUsageHours"), _ADMINISTERED),
         "Users": dict.fromkeys(
-            ("CreateUser", "ListUsers", "DisableUser", "SetUserRole", "ResetUserPassword"), _ADMINISTERED
+            ("CreateUser", "ListUsers", "EnableUser", "DisableUser", "SetUserRole", "ResetUserPassword"), _ADMINISTERED
         ),
         "Webhooks": dict.fromkeys(
             (
@@ -154,9 +164,7 @@ RULES: Final[Mapping[str, Rule]] = {
 }
 """Rules by the full name of the RPC."""
 
-SIGNING_IN: Final = frozenset(
-    f"/workflow_api.v1.SessionsService/{name}" for name in ("SignIn", "GetSession", "SignOut", "ChangePassword")
-)
+SIGNING_IN: Final = frozenset(f"/workflow_api.v1.SessionsService/{name}" for name in _SIGNING_IN)
 """What a console calls before anybody has signed in; it proves who it is for by a password or a session."""
 
 

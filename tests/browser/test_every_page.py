@@ -41,7 +41,7 @@ def paths(console: Service) -> list[str]:
     return [
         *(f"{key}/try?{asked}", "/usage?by=route", f"{key}/usage?by=status&from=2026-09-24&to=2026-09-25"),
         *("/", "/approvals", "/runs", "/workflows", "/keys", "/usage", "/deployment", "/people", "/audit"),
-        "/people/somebody/role",
+        *("/people/somebody/role", "/audit?q=nothing-of-this-kind", "/audit?action=user.added"),
         *("/preferences", "/password", "/search", "/search?q=echo", "/search?q=nothing-of-this-name", "/nothing"),
         *("/keys/new", key, f"{key}/usage", f"{key}/webhooks", f"{key}/rotate", "/runs?client_reference=none"),
         *(f"/runs/{failed}", f"/runs/{done['run_id']}", f"/runs/{waiting}", "/runs/run_nothing"),

@@ -42,7 +42,7 @@ ROLES = {
 """Administrator, operator, approver, viewer, and approver of chosen workflows."""
 
 MATRIX = {
-    "Audit": {"ListAuditRecords": "a"},
+    "Audit": {"ListAuditRecords": "a", "ExportAuditRecords": "a"},
     "Caller": {"GetMe": ""},
     "Deployment": {"GetHealth": "aopvc", "GetDeployment": "aov", "UpdateDeployment": "a"},
     "Edge": dict.fromkeys(("GetKeyMirror", "WatchKeyMirror", "WatchRunChanges", "RecordUsage", "ReadMany"), ""),
@@ -88,9 +88,24 @@ MATRIX = {
         "DecideApproval": "apc",
         "RunUpkeep": "a",
     },
-    "Sessions": {"SignIn": "aopvc", "GetSession": "aopvc", "SignOut": "aopvc", "ChangePassword": "aopvc"},
+    "Sessions": {
+        "SignIn": "aopvc",
+        "GetSignInOptions": "aopvc",
+        "BeginProviderSignIn": "aopvc",
+        "FinishProviderSignIn": "aopvc",
+        "GetSession": "aopvc",
+        "SignOut": "aopvc",
+        "ChangePassword": "aopvc",
+    },
     "Usage": {"ListUsageRecords": "a", "ListUsageHours": "a"},
-    "Users": {"CreateUser": "a", "ListUsers": "a", "DisableUser": "a", "SetUserRole": "a", "ResetUserPassword": "a"},
+    "Users": {
+        "CreateUser": "a",
+        "ListUsers": "a",
+        "EnableUser": "a",
+        "DisableUser": "a",
+        "SetUserRole": "a",
+        "ResetUserPassword": "a",
+    },
     "Webhooks": {
         "CreateWebhook": "a",
         "GetWebhook": "a",

@@ -310,6 +310,17 @@ def test_the_next_page_of_the_audit_keeps_the_filters() -> None:
     assert "s: <code>&lt;b&gt;</code>" in page
 
 
+def test_every_filter_of_the_audit_is_in_its_address_and_in_those_of_exports() -> None:
+    query = {"q": "a text", "actor": "user:ana", "action": "key.rotated", "target": "ak_1"}
+    view, services = audit_view(query, ListAuditRecordsResponse(items=[AuditRecord(at=to_timestamp(1), actor="bo")]))
+    assert services.asked_for("AuditService/ListAuditRecords") == [
+        ListAuditRecordsRequest(search="a text", actor="user:ana", action="key.rotated", target="ak_1")
+    ]
+    page = page_of(view)
+    assert 'href="/audit.csv?q=a+text&amp;actor=user%3Aana&amp;action=key.rotated&amp;target=ak_1"' in page
+    assert 'href="/audit?q=a+text&amp;actor=bo&amp;action=key.rotated&amp;target=ak_1"' in page
+
+
 def test_a_problem_of_a_window_is_shown_at_its_date() -> None:
     refused, _ = audit_view({"from": "2020-01-01"}, invalid(("since", "must be before until")))
     unread, services = audit_view({"to": "20260101"})
