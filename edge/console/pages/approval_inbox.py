@@ -51,6 +51,9 @@ async def show(visit: Visit) -> Answered:
         {
             "items": [_item(each, given, at) for each in listed.items],
             "chosen": chosen,
+            # Updates of the open page ask for the approval that it shows, whatever happens to that one.
+            "pinned": "/approvals?" + urlencode({**given, "at": at}) if at else "",
+            "next": "/approvals?" + urlencode(given) if given else "/approvals",
             "total": counted.total,
             "icon": f"count-{min(counted.total, MOST_COUNTED)}.svg",
             "gates": [("", "all"), *((gate_name(each), _gate_label(each)) for each in counted.gates)],
@@ -128,14 +131,14 @@ async def _decide(visit: Visit, approval_id: str, decision: str, comment: str) -
 async def _changes(visit: Visit) -> AsyncIterator[tuple[str, str]]:
     gate, at = visit.query.get("gate", ""), visit.query.get("at", "")
     seen: bytes | None = None
-    shown, prepared = "", False
+    shown, prepared = "", True
     while True:
         listed, counted = await asyncio.gather(_pending(visit, gate, visit.query.get("cursor", "")), _count(visit))
         ids = [each.approval.approval_id for each in listed.items]
-        # As the page chooses.
-        chosen = at if at in ids or not ids else ids[0]
+        # As the page chooses, which keeps to the one that its address names.
+        chosen = at or (ids[0] if ids else "")
         if chosen != shown:
-            shown, prepared = chosen, not ids
+            shown, prepared = chosen, not chosen
         if not prepared:
             review = await _review(visit, shown)
             prepared = review is None or not review.preparing
@@ -167,10 +170,10 @@ async def _count(visit: Visit) -> CountPendingApprovalsResponse:
     return answer
 
 
-async def _review(visit: Visit, approval_id: str) -> Review | None:
+async def _review(visit: Visit, approval_id: str, seconds: float | None = _REVIEW_SECONDS) -> Review | None:
     """Returns an approval with what it is about; None where there is none."""
     try:
-        async with asyncio.timeout(_REVIEW_SECONDS):
+        async with asyncio.timeout(seconds):
             answer: Review = await visit.services.call(
                 "ReviewsService/GetReview", GetReviewRequest(approval_id=approval_id)
             )
@@ -184,25 +187,40 @@ async def _review(visit: Visit, approval_id: str) -> Review | None:
 
 
 async def _chosen(visit: Visit, listed: Sequence[PendingApproval]) -> Mapping[str, Any] | None:
-    """Returns the approval that the address names, else the oldest listed; None where nothing is listed."""
-    asked = visit.query.get("at", "")
-    pending = next((each for each in listed if each.approval.approval_id == asked), listed[0] if listed else None)
-    if pending is None:
+    """Returns the approval that the address names, decided or not, else the oldest listed; None where neither is."""
+    by_id = {each.approval.approval_id: each for each in listed}
+    approval_id = visit.query.get("at", "") or next(iter(by_id), "")
+    if not approval_id:
         return None
-    review = await _review(visit, pending.approval.approval_id)
+    pending = by_id.get(approval_id)
+    # Of one that is not listed only the answer says anything.
+    review = await _review(visit, approval_id, _REVIEW_SECONDS if pending else None)
     if review is None or (review.state != APPROVAL_STATE_PENDING and not review.preparing):
-        # Decided since the list was read: the page is brought up to date at once.
-        review = Review(preparing=True)
+        return {
+            "id": approval_id,
+            "open": False,
+            "review": review,
+            "state": review and formatting.approval_badge(review.state),
+        }
     material, cut = excerpt(review.material)
+    pending = pending or review.pending
     return {
-        "id": pending.approval.approval_id,
+        "id": approval_id,
+        "open": True,
         "pending": pending,
+        "about": _about(pending),
         "review": review,
         "waiting": waiting_text(pending),
         "inputs": inputs_view(material),
         "steps": [step_view(step) for step in material.steps],
         "cut": cut,
     }
+
+
+def _about(pending: PendingApproval) -> str:
+    """Returns what a question about an approval must name: its title and its run."""
+    reference = f", {pending.client_reference}" if pending.client_reference else ""
+    return f"“{pending.approval.title}” of {pending.run_id}{reference}"
 
 
 def _item(pending: PendingApproval, given: Mapping[str, str], at: str) -> Mapping[str, Any]:
