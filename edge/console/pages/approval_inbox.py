@@ -7,6 +7,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from edge.console import formatting
+from edge.console.decisions import DECISIONS, decide
 from edge.console.pages.approvals import MAX_COMMENT_CHARS, inbox_address, inputs_view, step_view, waiting_text
 from edge.console.paging import all_items
 from edge.console.review_excerpt import excerpt
@@ -23,7 +24,6 @@ from workflow_api.v1.reviews_pb2 import (
     Review,
 )
 from workflow_api.v1.runs_pb2 import (
-    DecideApprovalRequest,
     ListPendingApprovalsRequest,
     ListPendingApprovalsResponse,
     PendingApproval,
@@ -35,7 +35,6 @@ _POLL_SECONDS: Final = 2.0
 _REVIEW_SECONDS: Final = 0.1
 """How long the page waits for what an approval is about; once that is prepared, the open page is brought up to date."""
 _GONE: Final = frozenset({"not_found", "invalid_request"})
-_DECISIONS: Final = {"approve": True, "reject": False}
 
 
 async def show(visit: Visit) -> Answered:
@@ -88,8 +87,10 @@ async def decide_several(visit: Visit) -> Answered:
     """Decides the chosen approvals of one gate, once the person has said that they are sure."""
     gate, decision, comment = visit.sent("gate"), visit.sent("decision"), visit.sent("comment")
     chosen = set(visit.form.get("approval_id", ()))
-    if not gate or decision not in _DECISIONS or not chosen or len(comment) > MAX_COMMENT_CHARS:
+    if not gate or decision not in DECISIONS or not chosen or len(comment) > MAX_COMMENT_CHARS:
         return Redirect(inbox_address(gate), "Nothing was changed: choose approvals of one gate, and how to decide.")
+    if len(chosen) > _PAGE:
+        return Redirect(inbox_address(gate), f"Nothing was changed: at most {_PAGE} are decided at once.")
     request = _request(gate, _ALL, "")
     pending = await all_items(visit.services, "RunsService/ListPendingApprovals", request)
     # Only what waits at that gate: a form cannot reach further.
@@ -103,12 +104,7 @@ async def decide_several(visit: Visit) -> Answered:
             "back": inbox_address(gate),
         }
         return View("approvals/sure.html", context)
-    done = 0
-    for each in waiting:
-        done += await _decide(visit, each.approval.approval_id, decision, comment)
-    late = len(chosen) - done
-    notice = f"{'Approved' if _DECISIONS[decision] else 'Rejected'}: {done}."
-    return Redirect(inbox_address(gate), notice + (f" No longer pending: {late}." if late else ""))
+    return Redirect(inbox_address(gate), await _decided(visit, waiting, len(chosen), decision, comment))
 
 
 def gate_name(gate: PendingGate) -> str:
@@ -116,16 +112,27 @@ def gate_name(gate: PendingGate) -> str:
     return f"{gate.step}@{gate.workflow_id}"
 
 
-async def _decide(visit: Visit, approval_id: str, decision: str, comment: str) -> bool:
-    """Decides one approval; returns False where somebody was faster."""
-    request = DecideApprovalRequest(approval_id=approval_id, approve=_DECISIONS[decision], comment=comment or None)
-    try:
-        await visit.services.call("RunsService/DecideApproval", request)
-    except Refusal as refusal:
-        if refusal.code not in _GONE:
-            raise
-        return False
-    return True
+async def _decided(visit: Visit, waiting: Sequence[PendingApproval], chosen: int, decision: str, comment: str) -> str:
+    """Decides approvals, of `chosen` those that still wait; returns what was done, also where a refusal ends it.
+
+    Raises:
+        Refusal: of the first.
+    """
+    made, stopped = 0, ""
+    for number, each in enumerate(waiting):
+        try:
+            made += await decide(visit.services, each.approval.approval_id, decision, comment) is not None
+        except Refusal as refusal:
+            if number == 0:
+                raise
+            after = len(waiting) - number - 1
+            stopped = f" Look at {each.run_id}, which was answered: {refusal.message}"
+            stopped += f" Not decided: {after} after it." if after else ""
+            chosen -= len(waiting) - number
+            break
+    late = chosen - made
+    told = f"{'Approved' if DECISIONS[decision] else 'Rejected'}: {made}."
+    return told + (f" No longer pending: {late}." if late else "") + stopped
 
 
 async def _changes(visit: Visit) -> AsyncIterator[tuple[str, str]]:

@@ -148,6 +148,38 @@ def test_somebody_faster_does_not_stop_the_others() -> None:
     assert answer.notice == "Approved: 0. No longer pending: 2."
 
 
+def test_a_failure_among_several_tells_what_was_done_and_what_was_not() -> None:
+    waiting = [pending(number) for number in range(1, 6)]
+    backend = services(*waiting)
+    answers = iter([DECIDED, Refusal("not_found"), Refusal("runtime_unreachable")])
+
+    def answer(_: Any) -> Any:
+        if isinstance(given := next(answers), Refusal):
+            raise given
+        return given
+
+    backend.answers["RunsService/DecideApproval"] = answer
+    told = sent(backend, gate=GATE, decision="approve", sure="yes", approval_id=[f"apr_{n}" for n in range(1, 7)])
+    assert isinstance(told, Redirect)
+    assert told.notice.startswith("Approved: 1. No longer pending: 2. Look at run_3, which was answered: ")
+    assert told.notice.endswith(" Not decided: 2 after it.")
+    assert len(backend.asked("RunsService/DecideApproval")) == 3
+
+
+def test_a_refusal_of_another_field_is_no_late_decision() -> None:
+    wrong = Refusal("invalid_request", details=[{"name": "comment", "reason": "must be shorter"}])
+    with pytest.raises(Refusal):
+        sent(services(pending(), decided=wrong), gate=GATE, decision="approve", sure="yes")
+
+
+def test_more_than_a_page_are_not_decided_at_once() -> None:
+    backend = services(pending())
+    chosen = [f"apr_{number}" for number in range(51)]
+    answer = sent(backend, gate=GATE, decision="approve", sure="yes", approval_id=chosen)
+    assert answer.notice == "Nothing was changed: at most 50 are decided at once."
+    assert backend.calls == []
+
+
 @pytest.mark.parametrize("form", [{}, {"decision": "maybe"}, {"gate": ""}, {"comment": "x" * 2_001}])
 def test_several_need_a_gate_and_a_decision(form: dict[str, str]) -> None:
     backend = services(pending())
