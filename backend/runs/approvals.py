@@ -53,6 +53,7 @@ class Approvals:
                 limit=paging.rows_to_read,
                 workflow_id=request.workflow_id if request.HasField("workflow_id") else None,
                 step=request.step if request.HasField("step") else None,
+                run_id=request.run_id if request.HasField("run_id") else None,
             )
         )
         shown, token = paging.cut(rows, lambda row: (row.requested_at, row.approval_id))

@@ -30,9 +30,9 @@ _PAGE: Final = 100
 _POLL_SECONDS: Final = 1.0
 
 
-async def pending_approvals(visit: Visit) -> list[PendingApproval]:
-    """Returns the pending approvals, oldest first."""
-    request = ListPendingApprovalsRequest(page_size=_PAGE)
+async def pending_approvals(visit: Visit, run_id: str) -> list[PendingApproval]:
+    """Returns the pending approvals of a run, oldest first."""
+    request = ListPendingApprovalsRequest(page_size=_PAGE, run_id=run_id)
     return await all_items(visit.services, "RunsService/ListPendingApprovals", request)
 
 

@@ -148,7 +148,7 @@ async def _parts(visit: Visit, run: Run) -> Mapping[str, Any]:
     after_seq = int(asked) if _SEQ.fullmatch(asked) else None
     steps, pending, decided, events, (outputs, withheld), logs, summary_html = await asyncio.gather(
         visit.services.call("RunsService/ListRunSteps", ListRunStepsRequest(run_id=run_id)),
-        pending_approvals(visit),
+        pending_approvals(visit, run_id),
         visit.services.call("ReviewsService/ListDecisions", ListDecisionsRequest(run_id=run_id)),
         events_page(visit.services, run_id, query.get("segment", ""), after_seq, chosen),
         _outputs(visit, run_id),
@@ -170,6 +170,7 @@ async def _parts(visit: Visit, run: Run) -> Mapping[str, Any]:
         "selected": selected,
         "drawing": dag.draw([_node(each) for each in steps.items]),
         "timeline": timeline(run.summary, steps.items, spans, now_ms()),
+        # A backend of an older release does not know the filter.
         "approvals": [each for each in pending if each.run_id == run_id],
         "decisions": [(each, formatting.approval_badge(each.state)) for each in decided.items],
         "events": events,

@@ -120,9 +120,11 @@ def test_only_approvals_of_the_run_are_shown_with_it() -> None:
         PendingApproval(approval=Approval(approval_id=f"apr_{n}", title=f"Title {n}"), run_id=f"run_{n}")
         for n in (1, 2)
     ]
-    page = html(answered(services(ListPendingApprovals=ListPendingApprovalsResponse(items=items)), "GET", ONE, HERE))
+    backend = services(ListPendingApprovals=ListPendingApprovalsResponse(items=items))
+    page = html(answered(backend, "GET", ONE, HERE))
     assert 'action="/approvals/apr_1"' in page
     assert "apr_2" not in page
+    assert [asked.run_id for asked in backend.asked("RunsService/ListPendingApprovals")] == ["run_1"]
 
 
 def test_withheld_outputs_are_reported_with_the_reason() -> None:
