@@ -233,15 +233,14 @@ class Backend:
             ),
             (webhooks_pb2.DESCRIPTOR, WebhooksServicer(services, settings.webhooks)),
         )
-        # A database server is waited for over the network, which an event loop must not.
-        embedded = settings.database is None
-        known = KnownAnswers(parts.database, services.clock) if embedded else None
+        at_once = not parts.database.remote
+        known = KnownAnswers(parts.database, services.clock) if at_once else None
         self.handlers: Mapping[str, Handler] = {
-            path: handler if embedded else replace(handler, point_read=False, page_read=False, begin=None)
+            path: handler if at_once else replace(handler, point_read=False, page_read=False, begin=None)
             for file, servicer in servicers
             for service in file.services_by_name.values()
             for path, handler in handlers_of(servicer, service, known, guard).items()
-            if embedded or path != many_reads.RPC
+            if at_once or path != many_reads.RPC
         }
         reads.serve(self.handlers)
 

@@ -48,10 +48,7 @@ class FilePreviews:
         size = output.size_bytes if parquet else min(output.size_bytes, _HEAD_BYTES)
         with closing(self._objects.open_range(output.object_key, 0, size)) as parts:
             content = b"".join(parts)
-        whole = size == output.size_bytes
-        if not whole:
-            # Not in the middle of a character.
-            content = content[: content.rfind(b"\n") + 1] or content.rstrip(bytes(range(0x80, 0x100)))
+        head = size < output.size_bytes
         self._folder.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(dir=self._folder))
         try:
@@ -60,16 +57,16 @@ class FilePreviews:
             # The sweeps of the run are over: nothing is swept here.
             policy = {**json_text.parse(run.pii_policy), "mode": "off", "model": None}
             owner, rows = run.key_id, MOST_ROWS
-            found, _ = self._redactor.preview(policy, source, output.path, self._halt, owner=owner, rows=rows)
+            found, _ = self._redactor.preview(
+                policy, source, output.path, self._halt, owner=owner, rows=rows, head=head
+            )
         except RedactionError as error:
             return f"It could not be read: {error}."
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
         if isinstance(found, str):
             return _NEITHER if found == "binary" else "It is malformed, or too large to be read here."
-        if found.empty:
-            return _NEITHER
-        return found if whole else FilePreview(found.text, found.columns, found.rows, cut=True)
+        return _NEITHER if found.empty else found
 
     def close(self) -> None:
         """Ends what is being read."""

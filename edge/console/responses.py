@@ -77,8 +77,13 @@ class Responses:
         return response
 
     def redirect(self, visitor: Visitor, redirect: Redirect) -> web.Response:
-        """Returns a redirect to another page of the console."""
-        assert is_own_path(redirect.to), redirect.to
+        """Returns a redirect to another page of the console.
+
+        Raises:
+            ValueError: it would lead elsewhere.
+        """
+        if not is_own_path(redirect.to):
+            raise ValueError(f"a redirect to {redirect.to!r} would leave the console")
         response = web.Response(status=303, headers={"Location": redirect.to})
         if redirect.notice:
             self._sessions.set_notice(response, visitor, redirect.notice)

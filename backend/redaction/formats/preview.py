@@ -57,8 +57,10 @@ class FilePreview:
         return None
 
 
-def preview_of(source: Path, name: str, rows: int) -> FilePreview:
+def preview_of(source: Path, name: str, rows: int, *, head: bool = False) -> FilePreview:
     """Returns the beginning of a file, of a table the first `rows`, read by its content and the extension of its name.
+
+    With `head` the source holds only the first bytes of the file, cut anywhere.
 
     Raises:
         WithheldError: the file is malformed.
@@ -67,17 +69,18 @@ def preview_of(source: Path, name: str, rows: int) -> FilePreview:
     with source.open("rb") as file:
         if file.read(4) == _PARQUET_MARK:
             return _parquet(source, rows)
-    encoding = text_encoding(source)
+    encoding = text_encoding(source, head=head)
     if encoding is None:
         return FilePreview()
     text = ""
-    for block in encoding.read(source):
+    for block in encoding.read(source, head=head):
         text += block
         if len(text) > MOST_CHARS:
             break
+    whole = len(text) <= MOST_CHARS and not head
     if os.path.splitext(name)[1].lower() in _SEPARATED and text.strip():  # noqa: PTH122 - a name, not a path
-        return _separated(text[:MOST_CHARS], rows, whole=len(text) <= MOST_CHARS)
-    return FilePreview(text[:MOST_CHARS], cut=len(text) > MOST_CHARS)
+        return _separated(text[:MOST_CHARS], rows, whole=whole)
+    return FilePreview(text[:MOST_CHARS], cut=not whole)
 
 
 def _separated(text: str, most_rows: int, *, whole: bool) -> FilePreview:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import quote
 
 from contract.choices import EXPIRY_DAYS, OVERLAP_HOURS
 from contract.durations import duration_of
@@ -235,7 +236,7 @@ async def _workflow_choices(services: Services, chosen: Sequence[str]) -> list[t
 
 
 def _path(visit: Visit) -> str:
-    return f"/keys/{visit.path['key_id']}"
+    return f"/keys/{quote(visit.path['key_id'], safe='')}"
 
 
 PAGES: Final[tuple[Page, ...]] = (

@@ -1865,6 +1865,7 @@ class ListPendingApprovalsRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     WORKFLOW_ID_FIELD_NUMBER: _builtins.int
     STEP_FIELD_NUMBER: _builtins.int
+    RUN_ID_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """Most approvals to return."""
     page_token: _builtins.str
@@ -1873,6 +1874,8 @@ class ListPendingApprovalsRequest(_message.Message):
     """Only those of runs of this workflow."""
     step: _builtins.str
     """Only those of the step of this handle."""
+    run_id: _builtins.str
+    """Only those of this run."""
     def __init__(
         self,
         *,
@@ -1880,19 +1883,24 @@ class ListPendingApprovalsRequest(_message.Message):
         page_token: _builtins.str = ...,
         workflow_id: _builtins.str | None = ...,
         step: _builtins.str | None = ...,
+        run_id: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_step", b"_step", "_workflow_id", b"_workflow_id", "page_size", b"page_size", "step", b"step", "workflow_id", b"workflow_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_run_id", b"_run_id", "_step", b"_step", "_workflow_id", b"_workflow_id", "page_size", b"page_size", "run_id", b"run_id", "step", b"step", "workflow_id", b"workflow_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_step", b"_step", "_workflow_id", b"_workflow_id", "page_size", b"page_size", "page_token", b"page_token", "step", b"step", "workflow_id", b"workflow_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_run_id", b"_run_id", "_step", b"_step", "_workflow_id", b"_workflow_id", "page_size", b"page_size", "page_token", b"page_token", "run_id", b"run_id", "step", b"step", "workflow_id", b"workflow_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
     _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
+    _WhichOneofReturnType__run_id: _TypeAlias = _typing.Literal["run_id"]  # noqa: Y015
+    _WhichOneofArgType__run_id: _TypeAlias = _typing.Literal["_run_id", b"_run_id"]  # noqa: Y015
     _WhichOneofReturnType__step: _TypeAlias = _typing.Literal["step"]  # noqa: Y015
     _WhichOneofArgType__step: _TypeAlias = _typing.Literal["_step", b"_step"]  # noqa: Y015
     _WhichOneofReturnType__workflow_id: _TypeAlias = _typing.Literal["workflow_id"]  # noqa: Y015
     _WhichOneofArgType__workflow_id: _TypeAlias = _typing.Literal["_workflow_id", b"_workflow_id"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__run_id) -> _WhichOneofReturnType__run_id | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__step) -> _WhichOneofReturnType__step | None: ...
     @_typing.overload

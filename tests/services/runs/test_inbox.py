@@ -39,6 +39,16 @@ def test_the_approvals_of_one_gate_are_listed_alone(world: World, call: Caller) 
         assert [each.approval.approval_id for each in items] == expected
 
 
+def test_the_approvals_of_one_run_are_listed_alone(world: World, call: Caller) -> None:
+    parked(world, "review")
+    run_id = world.started("Gated")
+    first, second = world.park(run_id, world.begin(run_id), "review", "other")
+    asked: Any
+    for asked, expected in (({}, [first, second]), ({"step": "other"}, [second]), ({"step": "none"}, [])):
+        items = call("ListPendingApprovals", runs_pb2.ListPendingApprovalsRequest(run_id=run_id, **asked)).items
+        assert [each.approval.approval_id for each in items] == expected
+
+
 def test_what_waits_is_counted_by_gate(world: World, call: Caller) -> None:
     parked(world, "review", "other")
     (decided,) = parked(world, "review")

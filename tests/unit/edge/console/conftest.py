@@ -51,6 +51,7 @@ class Desk:
         yield Page("POST", "/keys/{key_id}/rename", ADMINISTRATORS, self._renamed)
         yield Page("GET", "/refused", ALL_ROLES, self._refused)
         yield Page("GET", "/broken", ALL_ROLES, self._broken)
+        yield Page("GET", "/elsewhere", ALL_ROLES, self._elsewhere)
         yield Page("GET", "/live", ALL_ROLES, self._live)
         yield Page("GET", "/download", ALL_ROLES, self._download)
 
@@ -67,6 +68,9 @@ class Desk:
 
     async def _broken(self, _: Visit) -> Answered:
         raise ValueError("secret words")
+
+    async def _elsewhere(self, _: Visit) -> Answered:
+        return Redirect("//example.org/")
 
     async def _download(self, visit: Visit) -> Answered:
         length = visit.query.get("length")

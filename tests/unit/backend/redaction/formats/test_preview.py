@@ -27,6 +27,22 @@ def test_text_is_shown_up_to_its_bound(tmp_path: Path) -> None:
     assert shown(tmp_path, "é" * (MOST_CHARS + 1)) == FilePreview("é" * MOST_CHARS, cut=True)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("missing", [1, 2, 3])
+def test_the_head_of_a_file_may_end_in_the_middle_of_a_character(tmp_path: Path, encoding: str, missing: int) -> None:
+    mark = "" if encoding == "utf-8" else "\ufeff"
+    path = tmp_path / "source"
+    path.write_bytes(f"{mark}Żółć\nĊ😀".encode(encoding)[:-missing])
+    assert preview_of(path, "notes.txt", MOST_ROWS, head=True) == FilePreview("Żółć\nĊ", cut=True)
+
+
+def test_the_last_row_of_the_head_of_a_table_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "source"
+    path.write_bytes("a,b\n1,2\n3,żółć".encode()[:-1])
+    expected = FilePreview(columns=["a", "b"], rows=[["1", "2"]], cut=True)
+    assert preview_of(path, "t.csv", MOST_ROWS, head=True) == expected
+
+
 @pytest.mark.parametrize("content", [b"\x89PNG\r\n\x1a\n\0\0", b"%PDF-1.7\n", b"PK\x03\x04 a zip", b"\0\1\2\3"])
 def test_content_that_is_no_text_is_not_shown(tmp_path: Path, content: bytes) -> None:
     assert shown(tmp_path, content, "name.txt").empty

@@ -202,6 +202,13 @@ def test_an_edit_sends_changed_fields_and_redirects_to_the_key() -> None:
     assert services.asked_for("KeysService/UpdateKey") == [UpdateKeyRequest(key_id=KEY_ID, name="other")]
 
 
+def test_the_id_of_a_key_is_quoted_where_an_edit_leads_to() -> None:
+    services = with_key(**{"KeysService/RevokeKey": key_record()})
+    answer = answered(PAGES, "POST", f"{ONE}/revoke", services, names={"key_id": "a/b ?"}, form={"sure": ["yes"]})
+    assert isinstance(answer, Redirect)
+    assert answer.to == "/keys/a%2Fb%20%3F"
+
+
 def test_an_edit_does_not_undo_a_concurrent_change() -> None:
     shown = Fields(page_of(viewed(PAGES, "GET", ONE, with_key(), names=NAMES)))
     services = with_key(key_record(source_allow_list=["10.0.0.0/8"]))

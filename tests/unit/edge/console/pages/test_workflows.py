@@ -8,7 +8,8 @@ from edge.console.visit import ADMINISTRATORS, Redirect, View
 from edge.errors import Refusal
 from tests.unit.edge.console.seen import ADMINISTRATOR, APPROVER, MemoryServices, answered, html, roles_of
 from workflow_api.v1.deployment_pb2 import Deployment, Licence
-from workflow_api.v1.runs_pb2 import ListPendingApprovalsResponse, ListRunsResponse, PendingApproval, RunSummary
+from workflow_api.v1.reviews_pb2 import CountPendingApprovalsResponse
+from workflow_api.v1.runs_pb2 import ListRunsResponse, RunSummary
 from workflow_api.v1.users_pb2 import User
 from workflow_api.v1.workflows_pb2 import (
     WORKFLOW_STATUS_ACTIVE,
@@ -150,7 +151,7 @@ def test_only_administrators_activate_workflows() -> None:
 def test_the_overview_shows_pending_approvals_and_administrators_the_deployment(user: User, sees: bool) -> None:
     backend = MemoryServices(
         {
-            "RunsService/ListPendingApprovals": ListPendingApprovalsResponse(items=[PendingApproval()] * 2),
+            "ReviewsService/CountPendingApprovals": CountPendingApprovalsResponse(total=2),
             "RunsService/ListRuns": ListRunsResponse(items=[RunSummary(run_id="run_1", workflow_name=EVIL)]),
             "DeploymentService/GetDeployment": Deployment(
                 deployment_id="dep_1", governed=True, licence=Licence(state="hold", reason="Unpaid")
