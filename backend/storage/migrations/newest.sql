@@ -475,4 +475,27 @@ CREATE TABLE run_days (
 );
 CREATE INDEX ix_runs_ended ON runs (finished_at, status, started_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX ix_approvals_decided ON approvals (decided_at, approval_id) WHERE decided_by IS NOT NULL;
-INSERT INTO alembic_version (version_num) VALUES ('0015');
+CREATE TABLE uploads (
+	upload_id TEXT NOT NULL, 
+	owner TEXT NOT NULL, 
+	created_at BIGINT NOT NULL, 
+	expires_at BIGINT NOT NULL, 
+	run_id TEXT, 
+	CONSTRAINT pk_uploads PRIMARY KEY (upload_id)
+);
+CREATE INDEX ix_uploads_open ON uploads (owner) WHERE run_id IS NULL;
+CREATE INDEX ix_uploads_expiring ON uploads (expires_at) WHERE run_id IS NULL;
+CREATE INDEX ix_uploads_run_id ON uploads (run_id);
+CREATE TABLE upload_files (
+	upload_id TEXT NOT NULL, 
+	number INTEGER NOT NULL, 
+	parameter TEXT NOT NULL, 
+	name TEXT NOT NULL, 
+	size_bytes BIGINT NOT NULL, 
+	stored_bytes BIGINT NOT NULL, 
+	finished INTEGER NOT NULL, 
+	members TEXT, 
+	CONSTRAINT pk_upload_files PRIMARY KEY (upload_id, number), 
+	CONSTRAINT fk_upload_files_upload_id_uploads FOREIGN KEY(upload_id) REFERENCES uploads (upload_id) ON DELETE CASCADE
+);
+INSERT INTO alembic_version (version_num) VALUES ('0018');
