@@ -107,13 +107,13 @@ def newest(tx: Tx, *, key_id: str | None, since: int, after: Sequence[str | int]
 
 
 def hours(
-    tx: Tx, *, key_id: str | None, since: int, after: Sequence[str | int] | None, limit: int
+    tx: Tx, *, key_id: str | None, since: int, until: int, after: Sequence[str | int] | None, limit: int
 ) -> list[UsageHourRow]:
     """Returns how many calls each hour had, by key, method, route and status; the newest hour first.
 
-    They come after the position of the same five values.
+    They began before `until`, and come after the position of the same five values.
     """
-    hour, *kind = after or (MAX_MS, "", "", "", 0)
+    hour, *kind = after or (until - 1, "", "", "", 0)
     asked = {"since": since, "before": hour, "limit": limit}
     asked |= {f"after_{name}": value for name, value in zip(_COUNTED[1:], kind, strict=True)}
     return tx.all(_HOURS_OF_ALL, **asked) if key_id is None else tx.all(_HOURS_OF_KEY, key_id=key_id, **asked)

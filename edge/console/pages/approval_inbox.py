@@ -6,7 +6,6 @@ from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from edge.console import formatting
 from edge.console.pages.approvals import MAX_COMMENT_CHARS, inbox_address, inputs_view, step_view, waiting_text
 from edge.console.paging import all_items
 from edge.console.review_excerpt import excerpt
@@ -18,7 +17,6 @@ from workflow_api.v1.reviews_pb2 import (
     CountPendingApprovalsRequest,
     CountPendingApprovalsResponse,
     GetReviewRequest,
-    ListAllDecisionsRequest,
     PendingGate,
     Review,
 )
@@ -65,20 +63,6 @@ async def show(visit: Visit) -> Answered:
 async def stream(visit: Visit) -> Answered:
     """Streams an update whenever the list or what is shown beside it has changed."""
     return EventStream(_changes(visit))
-
-
-async def history(visit: Visit) -> Answered:
-    """Lists who decided what, newest first."""
-    request = ListAllDecisionsRequest(page_size=_PAGE, page_token=visit.query.get("cursor", ""))
-    answer = await visit.services.call("ReviewsService/ListAllDecisions", request)
-    token = answer.next_page_token if answer.HasField("next_page_token") else ""
-    return View(
-        "approvals/history.html",
-        {
-            "rows": [(each, formatting.approval_badge(each.decision.state)) for each in answer.items],
-            "older": "/approvals/history?" + urlencode({"cursor": token}) if token else "",
-        },
-    )
 
 
 async def decide_several(visit: Visit) -> Answered:
@@ -222,6 +206,5 @@ def _gate_label(gate: PendingGate) -> str:
 PAGES: Final[tuple[Page, ...]] = (
     Page("GET", "/approvals", ALL_ROLES, show),
     Page("GET", "/approvals/stream", ALL_ROLES, stream),
-    Page("GET", "/approvals/history", ALL_ROLES, history),
     Page("POST", "/approvals/several", ALL_ROLES, decide_several),
 )

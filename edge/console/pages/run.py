@@ -23,6 +23,7 @@ from edge.console.run.sentences import KINDS, sentence
 from edge.console.run.step import selected_step, step_view
 from edge.console.run.timeline import timeline
 from edge.console.run_events import Chosen, EventPage, RunProgress, events_page, watch
+from edge.console.step_window import step_window
 from edge.console.times import now_ms
 from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Answered, EventStream, Page, View, Visit
 from edge.errors import Refusal
@@ -48,7 +49,7 @@ GONE: Final = frozenset({"run_not_found", "not_found", "segment_not_found"})
 
 _POLICY_OBJECT: Final = object_of(PiiPolicy.DESCRIPTOR, raw=orjson.Fragment, links=orjson.Fragment)
 _SEQ: Final = re.compile(r"[0-9]{1,18}")
-_STATE: Final = ("step", "segment", "after_seq", "kind", "of")
+_STATE: Final = ("step", "steps", "segment", "after_seq", "kind", "of")
 """Names of the query that say what the page shows; links keep the others when they change one."""
 _MOST_TEXT_CHARS: Final = 10_000
 _MOST_JSON_CHARS: Final = 400
@@ -160,16 +161,19 @@ async def _parts(visit: Visit, run: Run) -> Mapping[str, Any]:
     selected = None
     if step is not None:
         selected = await step_view(visit, run_id, step, spans.get(step.step, ()), decided.items)
+    window = step_window(steps.items, query.get("steps", ""), query.get("step", ""), lambda each: each.step)
     progress = RunProgress.of(run, events.read)
     link = partial(_link, path_of(run_id), {name: query[name] for name in _STATE if query.get(name)})
     return {
         "link": link,
         "href_of_step": lambda name: link("step", step=name),
-        "steps": [_step(each) for each in steps.items],
+        "steps": [_step(each) for each in window.steps],
+        "window": window,
+        "href_of_window": lambda number: link("steps", steps=str(number)),
         "logs": logs,
         "selected": selected,
-        "drawing": dag.draw([_node(each) for each in steps.items]),
-        "timeline": timeline(run.summary, steps.items, spans, now_ms()),
+        "drawing": dag.draw([_node(each) for each in window.steps]),
+        "timeline": timeline(run.summary, window.steps, spans, now_ms()),
         "approvals": [each for each in pending if each.run_id == run_id],
         "decisions": [(each, formatting.approval_badge(each.state)) for each in decided.items],
         "events": events,
