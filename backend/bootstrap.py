@@ -58,6 +58,8 @@ from backend.settings import BackendSettings
 from backend.storage.database import Database
 from backend.storage.factory import DataFolder, open_postgresql
 from backend.storage.objects import open_objects
+from backend.uploads.service import Uploads
+from backend.uploads.servicer import UploadsServicer
 from backend.users import retention as users_retention
 from backend.users.guard import RoleGuard
 from backend.users.oidc.sign_in import provider_sign_ins
@@ -85,6 +87,7 @@ from workflow_api.v1 import (
     run_lists_pb2,
     runs_pb2,
     sessions_pb2,
+    uploads_pb2,
     usage_pb2,
     users_pb2,
     webhooks_pb2,
@@ -201,6 +204,7 @@ class Backend:
         self._logs = Logs(services, objects)
         self._reviews = Reviews(services, objects, parts.redactor, settings.data / "reviews")
         self._previews = Previews(services, objects, parts.redactor, settings.data / "previews")
+        self._uploads = Uploads(services, objects, settings.data / "uploads")
         self._run_days = RunDays(services)
         self._deliverer = Deliverer(services.database, services.clock, settings.webhooks)
         self._identities = settings.identities
@@ -226,6 +230,7 @@ class Backend:
             (logs_pb2.DESCRIPTOR, LogsServicer(self._logs)),
             (outputs_pb2.DESCRIPTOR, OutputsServicer(services, objects)),
             (previews_pb2.DESCRIPTOR, PreviewsServicer(self._previews)),
+            (uploads_pb2.DESCRIPTOR, UploadsServicer(self._uploads)),
             (users_pb2.DESCRIPTOR, UsersServicer(services, passwords, settings.users_limit)),
             (
                 sessions_pb2.DESCRIPTOR,
@@ -273,6 +278,7 @@ class Backend:
             self._server.stop(grace_seconds, self._end_streams)
         self._reviews.close()
         self._previews.close()
+        self._uploads.close()
         self._run_days.close()
         self._runtime.stop()
         self._deliverer.stop()

@@ -1,7 +1,7 @@
 """The console's web application, in the running event loop."""
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +15,7 @@ from edge.console.account import PASSWORD, SIGN_IN, SIGN_OUT, Account, sign_in_a
 from edge.console.connections import ConsoleServer
 from edge.console.downloads import Downloads
 from edge.console.events import EventStreams
+from edge.console.file_forms import has_files, read_file_form
 from edge.console.forms import Form, check_sender, read_form
 from edge.console.headers import NO_STORE, common_headers
 from edge.console.hosts import check_host
@@ -158,11 +159,16 @@ class Console:
         if user.role not in page.roles:
             raise web.HTTPForbidden
         form: Form = {}
+        refused: Mapping[str, str] = {}
+        own_services = services(visitor.actor)
         if page.method != "GET":
             check_sender(request, self._settings)
-            form = await read_form(request, visitor.secret, self._settings)
+            if page.takes_files and has_files(request):
+                form, refused = await read_file_form(request, visitor.secret, self._settings, own_services)
+            else:
+                form = await read_form(request, visitor.secret, self._settings)
         query = {name: request.query.getone(name) for name in request.query}
-        result = await page.answer(Visit(user, services(visitor.actor), dict(request.match_info), query, form))
+        result = await page.answer(Visit(user, own_services, dict(request.match_info), query, form, refused))
         if isinstance(result, EventStream):
             session_lasts = partial(self._session_lasts, request, visitor, services)
             return await self._streams.send(request, visitor.secret, result.events, session_lasts)

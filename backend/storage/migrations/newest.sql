@@ -520,4 +520,27 @@ CREATE TABLE recovery_codes (
 	CONSTRAINT pk_recovery_codes PRIMARY KEY (name, code_sha256), 
 	CONSTRAINT fk_recovery_codes_name_users FOREIGN KEY(name) REFERENCES users (name) ON DELETE CASCADE
 );
-INSERT INTO alembic_version (version_num) VALUES ('0018');
+CREATE TABLE uploads (
+	upload_id TEXT NOT NULL, 
+	owner TEXT NOT NULL, 
+	created_at BIGINT NOT NULL, 
+	expires_at BIGINT NOT NULL, 
+	run_id TEXT, 
+	CONSTRAINT pk_uploads PRIMARY KEY (upload_id)
+);
+CREATE INDEX ix_uploads_open ON uploads (owner) WHERE run_id IS NULL;
+CREATE INDEX ix_uploads_expiring ON uploads (expires_at) WHERE run_id IS NULL;
+CREATE INDEX ix_uploads_run_id ON uploads (run_id);
+CREATE TABLE upload_files (
+	upload_id TEXT NOT NULL, 
+	number INTEGER NOT NULL, 
+	parameter TEXT NOT NULL, 
+	name TEXT NOT NULL, 
+	size_bytes BIGINT NOT NULL, 
+	stored_bytes BIGINT NOT NULL, 
+	finished INTEGER NOT NULL, 
+	members TEXT, 
+	CONSTRAINT pk_upload_files PRIMARY KEY (upload_id, number), 
+	CONSTRAINT fk_upload_files_upload_id_uploads FOREIGN KEY(upload_id) REFERENCES uploads (upload_id) ON DELETE CASCADE
+);
+INSERT INTO alembic_version (version_num) VALUES ('0019');

@@ -19,7 +19,6 @@ from workflow_api.v1.reviews_pb2 import (
     CountPendingApprovalsRequest,
     CountPendingApprovalsResponse,
     GetReviewRequest,
-    ListAllDecisionsRequest,
     PendingGate,
     Review,
 )
@@ -67,20 +66,6 @@ async def show(visit: Visit) -> Answered:
 async def stream(visit: Visit) -> Answered:
     """Streams an update whenever the list or what is shown beside it has changed."""
     return EventStream(_changes(visit))
-
-
-async def history(visit: Visit) -> Answered:
-    """Lists who decided what, newest first."""
-    request = ListAllDecisionsRequest(page_size=_PAGE, page_token=visit.query.get("cursor", ""))
-    answer = await visit.services.call("ReviewsService/ListAllDecisions", request)
-    token = answer.next_page_token if answer.HasField("next_page_token") else ""
-    return View(
-        "approvals/history.html",
-        {
-            "rows": [(each, formatting.approval_badge(each.decision.state)) for each in answer.items],
-            "older": "/approvals/history?" + urlencode({"cursor": token}) if token else "",
-        },
-    )
 
 
 async def decide_several(visit: Visit) -> Answered:
@@ -247,6 +232,5 @@ def _gate_label(gate: PendingGate) -> str:
 PAGES: Final[tuple[Page, ...]] = (
     Page("GET", "/approvals", DECIDERS, show),
     Page("GET", "/approvals/stream", DECIDERS, stream),
-    Page("GET", "/approvals/history", DECIDERS, history),
     Page("POST", "/approvals/several", DECIDERS, decide_several),
 )

@@ -32,6 +32,7 @@ from edge.console.run.shortened import (
 from edge.console.run.step import selected_step, step_view
 from edge.console.run.timeline import timeline
 from edge.console.run_events import Chosen, RunProgress, events_page, watch
+from edge.console.step_window import step_window
 from edge.console.times import now_ms
 from edge.console.visit import ALL_ROLES, Answered, EventStream, Page, View, Visit
 from edge.errors import Refusal
@@ -57,7 +58,7 @@ GONE: Final = frozenset({"run_not_found", "not_found", "segment_not_found"})
 
 _POLICY_OBJECT: Final = object_of(PiiPolicy.DESCRIPTOR, raw=orjson.Fragment, links=orjson.Fragment)
 _SEQ: Final = re.compile(r"[0-9]{1,18}")
-_STATE: Final = ("step", "segment", "after_seq", "kind", "of")
+_STATE: Final = ("step", "steps", "segment", "after_seq", "kind", "of")
 """Names of the query that say what the page shows; links keep the others when they change one."""
 _MOST_TEXT_CHARS: Final = 10_000
 _FRAME_BYTES: Final = 14_000
@@ -169,11 +170,12 @@ async def _parts(visit: Visit, run: Run, room: PageRoom) -> Mapping[str, Any]:
     spans = spans_of(await life_events(visit.services, run_id, events.read.segments))
     # A backend of an older release does not know the filter.
     pending = [each for each in pending if each.run_id == run_id]
+    window = step_window(steps.items, query.get("steps", ""), query.get("step", ""), lambda each: each.step)
     drawn = latest_spans(spans)
-    room.spend(markup_bytes(steps.items, drawn, pending, len(events.read.events)))
+    room.spend(markup_bytes(window.steps, drawn, pending, len(events.read.events)))
     # Texts take what is left, those first that matter most.
     approvals = short_approvals(pending, room)
-    shown_steps = short_steps(steps.items, room)
+    shown_steps = short_steps(window.steps, room)
     sentences = [_said(event, room) for event in events.read.events]
     step = selected_step(query.get("step", ""), shown_steps)
     selected = None
@@ -189,10 +191,12 @@ async def _parts(visit: Visit, run: Run, room: PageRoom) -> Mapping[str, Any]:
         "link": link,
         "href_of_step": lambda name: link("step", step=name),
         "steps": [_step(each) for each in shown_steps],
+        "window": window,
+        "href_of_window": lambda number: link("steps", steps=str(number)),
         "logs": logs,
         "selected": selected,
-        "drawing": dag.draw([_node(each) for each in steps.items]),
-        "timeline": timeline(run.summary, steps.items, drawn, now_ms()),
+        "drawing": dag.draw([_node(each) for each in window.steps]),
+        "timeline": timeline(run.summary, window.steps, drawn, now_ms()),
         "approvals": approvals,
         "decisions": [(each, formatting.approval_badge(each.state)) for each in decided.items],
         "events": events,

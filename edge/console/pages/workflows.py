@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from edge.console import dag, formatting
 from edge.console.paging import all_items
+from edge.console.step_window import step_window
 from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Answered, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.workflows_pb2 import (
@@ -21,6 +22,7 @@ from workflow_api.v1.workflows_pb2 import (
 )
 
 _PAGE: Final = 100
+_MOST_DEFINITION_CHARS: Final = 40_000
 _NOT_THERE: Final = frozenset({"workflow_not_found", "version_not_found"})
 _VERSION: Final = re.compile(r"[1-9][0-9]{0,17}")
 _BOUNDS: Final = (
@@ -61,6 +63,10 @@ async def show_one(visit: Visit) -> Answered:
             raise
         return View("workflows/missing.html", {"message": refusal.message}, status=404)
     definition = json.loads(answer.definition)
+    written = formatting.json_lines(answer.definition)
+    window = step_window(
+        definition.get("steps") or (), visit.query.get("steps", ""), "", lambda step: str(step["step"])
+    )
     return View(
         "workflows/one.html",
         {
@@ -69,9 +75,11 @@ async def show_one(visit: Visit) -> Answered:
             "active": answer.workflow.status == WORKFLOW_STATUS_ACTIVE,
             "version": answer.version,
             "parameters": [_parameter(parameter) for parameter in definition.get("parameters") or ()],
-            "drawing": dag.draw(_nodes(definition.get("steps") or ())),
+            "drawing": dag.draw(_nodes(window.steps)),
+            "window": window,
             "resources": answer.resources,
-            "definition": formatting.json_lines(answer.definition),
+            "definition": written[:_MOST_DEFINITION_CHARS],
+            "definition_cut": len(written) > _MOST_DEFINITION_CHARS,
             "can_start": visit.may("RunsService/StartRun"),
             "can_switch": visit.may("WorkflowsService/UpdateWorkflowStatus"),
         },

@@ -154,7 +154,7 @@ class World:
         self.graphs = Graphs(folder / "graphs", Secrets())
         changes = KeyChanges()
         # Carried out by hand.
-        self.removals = Removals(services.database, self.objects, self.runtime.remove_left)
+        self.removals = Removals(services.database, self.objects, self.runtime.remove_left, services.clock)
         self.servicer = RunsServicer(services, self.runtime, self.changes)
         self.runs = Caller(self.servicer, runs_pb2.DESCRIPTOR.services_by_name["RunsService"])
         self.outputs = Caller(

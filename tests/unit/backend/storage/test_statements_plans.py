@@ -22,7 +22,8 @@ from tests.support.postgresql import Postgresql
 
 GROWING = frozenset({
     "approvals", "audit_records", "daily_usage", "events", "idempotency_records", "outputs", "publications",
-    "run_labels", "runs", "segments", "step_log_parts", "step_logs", "steps", "usage_batches", "usage_hours",
+    "run_labels", "runs", "segments", "step_log_parts", "step_logs", "steps", "upload_files", "uploads",
+    "usage_batches", "usage_hours",
     "usage_records", "webhook_deliveries",
 })  # fmt: skip
 # These hold only what is going on: everything in them is to be looked at.

@@ -10,6 +10,7 @@ from backend.redaction.formats.preview import (
     MOST_CHARS,
     MOST_COLUMNS,
     MOST_ROWS,
+    MOST_TABLE_CHARS,
     FilePreview,
     preview_of,
 )
@@ -64,7 +65,7 @@ def test_a_table_is_cut_at_its_bounds(tmp_path: Path) -> None:
 
 
 def test_a_row_in_whose_middle_the_text_was_cut_is_left_out(tmp_path: Path) -> None:
-    row = "9" * (MOST_CHARS // 4)
+    row = "9" * (MOST_TABLE_CHARS // 4)
     table = shown(tmp_path, "a\n" + f"{row}\n" * 5, "t.csv")
     assert [len(cells[0]) for cells in table.rows] == [MOST_CELL_CHARS] * 3
     assert table.cut

@@ -25,6 +25,7 @@ from workflow_api.v1.reviews_pb2 import (
     RunDecision,
 )
 from workflow_api.v1.runs_pb2 import ListPendingApprovalsResponse, PendingApproval
+from workflow_api.v1.workflows_pb2 import ListWorkflowsResponse
 
 LIST = "RunsService/ListPendingApprovals"
 GATE = "review@wf_1"
@@ -195,9 +196,27 @@ def test_the_history_says_who_decided_what() -> None:
     made = RunDecision(decision=decision, run_id="run_1", workflow_id="wf_1", workflow_name="Digest", comment=EVIL)
     backend = services()
     backend.answers["ReviewsService/ListAllDecisions"] = ListAllDecisionsResponse(items=[made], next_page_token="c2")
+    backend.answers["WorkflowsService/ListWorkflows"] = ListWorkflowsResponse()
     page = html(answered(backend, "GET", "/approvals/history", query={"cursor": "c1"}))
     assert all(text in page for text in ("user:ana", "rejected", "Digest", 'href="/approvals/history?cursor=c2"'))
     assert EVIL not in page
+
+    chosen = {"workflow_id": "wf_1", "by": "ana", "decision": "rejected", "from": "2026-09-24", "to": "2026-09-24"}
+    page = html(answered(backend, "GET", "/approvals/history", query=chosen))
+    assert "decision=rejected&amp;from=2026-09-24&amp;to=2026-09-24&amp;cursor=c2" in page
+    asked = backend.asked("ReviewsService/ListAllDecisions")[-1]
+    assert (asked.workflow_id, asked.decided_by, asked.state) == ("wf_1", "user:ana", APPROVAL_STATE_REJECTED)
+    assert asked.decided_before.seconds - asked.decided_since.seconds == 86_400
+
+
+def test_a_filter_of_the_history_that_is_none_is_said_at_its_field() -> None:
+    backend = services()
+    backend.answers["WorkflowsService/ListWorkflows"] = ListWorkflowsResponse()
+    answer = answered(backend, "GET", "/approvals/history", query={"decision": "maybe", "from": "soon"})
+    page = html(answer)
+    assert 'id="field-decision-error">must be approved or rejected' in page
+    assert 'id="field-from-error">must be a day' in page
+    assert not backend.asked("ReviewsService/ListAllDecisions")
 
 
 def test_a_new_approval_and_what_was_prepared_refresh_the_page(monkeypatch: pytest.MonkeyPatch) -> None:

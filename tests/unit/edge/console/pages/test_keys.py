@@ -88,6 +88,16 @@ def test_a_rotation_leads_from_the_new_secret_to_the_end_of_the_overlap() -> Non
     second = page_of(viewed(PAGES, "GET", f"{ONE}/rotate", with_key(rotating), names=NAMES))
     assert '<li aria-current="step">\n<h2>Give it to every caller</h2>' in second
     assert "data-countdown>2001-09-10 01:46:40 UTC</time>" in second
+    assert "/end-overlap" in second
+    assert "/end-overlap" not in first
+
+
+def test_an_overlap_is_ended_early() -> None:
+    services = with_key()
+    services.answers["KeysService/EndKeyOverlap"] = key_record()
+    answer = answered(PAGES, "POST", f"{ONE}/end-overlap", services, names=NAMES)
+    assert isinstance(answer, Redirect)
+    assert [asked.key_id for asked in services.asked_for("KeysService/EndKeyOverlap")] == [KEY_ID]
 
 
 def test_an_empty_list_leads_to_the_first_key() -> None:

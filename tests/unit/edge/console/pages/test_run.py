@@ -56,6 +56,18 @@ def test_a_run_shows_its_board_as_a_drawing_and_as_a_table() -> None:
     assert "3.2 s" in page
 
 
+def test_a_run_of_hundreds_of_steps_shows_some_of_them_at_a_time() -> None:
+    names = [f"step-with-a-long-handle-{number}" for number in range(300)]
+    steps = [Step(step=name, name=EVIL + name, needs=names[:place]) for place, name in enumerate(names)]
+    backend = services(ListRunSteps=ListRunStepsResponse(items=steps))
+    for query, first in (({}, 0), ({"steps": "8"}, 280), ({"step": names[100]}, 80), ({"steps": "9"}, 0)):
+        page = html(answered(backend, "GET", ONE, HERE, query=query))
+        assert len(page.encode()) < 100_000
+        assert f"<code>{names[first]}</code>" in page
+        assert page.count('<g class="step') == (20 if first == 280 else 40)
+    assert 'href="/runs/run_1?steps=8#steps"' in page
+
+
 def test_values_of_a_run_are_escaped() -> None:
     run = Run(
         summary=summary(

@@ -164,3 +164,13 @@ def test_the_overview_shows_pending_approvals_and_administrators_the_deployment(
     assert EVIL not in page
     assert ("Unpaid" in page) == ("switched off" in page) == sees
     assert bool(backend.asked("DeploymentService/GetDeployment")) == sees
+
+
+def test_a_workflow_of_hundreds_of_steps_shows_some_of_them_at_a_time() -> None:
+    names = [f"step-{number}" for number in range(300)]
+    steps = [{"step": name, "name": EVIL, "needs": names[:place]} for place, name in enumerate(names)]
+    page = html(answered(services(steps=steps), "GET", ONE, HERE, query={"steps": "2"}))
+    assert len(page.encode()) < 100_000
+    assert page.count('<g class="step') == 40
+    assert '<a href="?version=3&amp;steps=8#version">281 to 300</a>' in page
+    assert "The rest is not shown" in page
