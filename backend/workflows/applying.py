@@ -5,6 +5,7 @@ from backend.services import Services
 from backend.storage.database import Tx
 from backend.workflows.apply_report import Report, reports
 from backend.workflows.difference import difference
+from backend.workflows.expected_versions import refuse_newer, refuse_others, with_kept_folders
 from backend.workflows.locking import lock_packages
 from backend.workflows.manifests.attachments import Attachments
 from backend.workflows.manifests.loader import ManifestText, load_manifests
@@ -26,18 +27,25 @@ def apply_files(
     """Applies all files, or nothing; a dry run applies them in a transaction that is taken back.
 
     Raises:
-        ApiError: see `load_manifests`, `lock_packages` and `apply_manifests`.
+        ApiError: see `load_manifests`, `lock_packages` and `apply_manifests`; `invalid_request`, if the files do not
+            hold what is expected, or something newer exists.
     """
     files = [
         ManifestText(file.name, file.content, Attachments({each.path: each.content for each in file.attached_files}))
         for file in request.files
     ]
+    expected = {(one.kind, one.name): one.version for one in request.expected}
+    if expected:
+        files = with_kept_folders(services.database, files, expected)
     manifests = load_manifests(files, services.schemas.manifest_checks())
+    if expected:
+        refuse_others(manifests, expected)
     manifests = lock_packages(services.database, packages, manifests, files, upgrade=request.upgrade_packages)
     now = services.clock()
     capabilities = services.capabilities
 
     def work(tx: Tx) -> list[Report]:
+        refuse_newer(tx, manifests, expected)
         applied = apply_manifests(tx, manifests, now=now, actor=actor)
         found = reports(tx, applied, capabilities, definitions=request.dry_run)
         if request.dry_run:
