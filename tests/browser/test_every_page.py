@@ -36,6 +36,10 @@ def paths(console: Service) -> list[str]:
     approval = caller.get(f"/runs/{waiting}/approvals").json()["items"][0]["approval_id"]
     caller.get("/runs/nothing")
     key = f"/keys/{caller.key_id}"
+    echo = f"/workflows/{workflows['Echo']}"
+    counted = "kind: Agent\nname: counted\ntype: python\ncode: |\n  def run(context):\n      return {}\n"
+    for number in range(2):
+        console.admin.apply(counted.format(number))
     asked = f"route=POST+/workflows/%7Bworkflow_id%7D/runs&address=10.0.0.1&workflow_id={workflows['Echo']}"
     return [
         *(f"{key}/try?{asked}", "/usage?by=route", f"{key}/usage?by=status&from=2026-09-24&to=2026-09-25"),
@@ -43,6 +47,8 @@ def paths(console: Service) -> list[str]:
         *("/preferences", "/password", "/search", "/search?q=echo", "/search?q=nothing-of-this-name", "/nothing"),
         *("/keys/new", key, f"{key}/usage", f"{key}/webhooks", f"{key}/rotate", "/runs?client_reference=none"),
         *(f"/runs/{failed}", f"/runs/{done['run_id']}", f"/runs/{waiting}", "/runs/run_nothing"),
+        *("/workflows/new", f"{echo}/edit", f"{echo}/versions", "/workflows/wf_nothing/edit"),
+        *("/agents", "/agents/counted", "/agents/counted/edit?from=1", "/agents/counted/compare?before=1&after=2"),
         *(f"/approvals/{approval}", f"/workflows/{workflows['Two gates']}"),
     ]
 

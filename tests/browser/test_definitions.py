@@ -1,0 +1,78 @@
+"""Editing definitions in a real browser."""
+
+import re
+
+from playwright.sync_api import expect
+
+from tests.browser.conftest import NewPerson
+from tests.support.service import Service
+from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR
+
+NEW = """kind: Workflow
+name: Written here
+steps:
+- step: one
+  agent: echo
+  need: []
+"""
+
+
+def test_a_workflow_is_written_mended_compared_saved_and_activated(console: Service, signed_in: NewPerson) -> None:
+    screen = signed_in("author", ROLE_ADMINISTRATOR)
+    page = screen.page
+    screen.open("/workflows")
+    page.get_by_role("link", name="New workflow").click()
+    manifest = page.get_by_label("Manifest")
+    manifest.fill(NEW)
+    page.get_by_role("button", name="Check").click()
+    problem = page.get_by_role("alert")
+    expect(problem).to_contain_text("Line 6: steps[0].need is not a known field")
+    problem.get_by_role("link", name="Line 6").click()
+    assert page.evaluate("getSelection().toString()") == "  need: []"
+    assert page.locator("#line-6").inner_text() == "6"
+
+    manifest.fill(NEW.replace("  need: []\n", ""))
+    page.get_by_role("button", name="Check").click()
+    page.get_by_role("button", name="Save as version 1").click()
+    expect(page.get_by_role("status")).to_have_text("Saved as version 1.")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Written here")
+    page.get_by_role("button", name="Activate").click()
+    expect(page.get_by_role("status")).to_contain_text("can be started now")
+
+    page.get_by_role("link", name="Edit").click()
+    expect(manifest).to_have_value(re.compile("name: Written here"))
+    manifest.fill(manifest.input_value() + "description: Says it again.\n")
+    page.get_by_role("button", name="Check").click()
+    difference = page.get_by_role("region", name="What saving would change")
+    expect(difference.locator("ins")).to_have_text(["+description: Says it again."])
+    expect(difference.locator("del")).to_have_text(["-description: ''"])
+    page.get_by_role("button", name="Save as version 2").click()
+    expect(page.get_by_role("status")).to_have_text("Saved as version 2.")
+    expect(page.get_by_role("table").last.get_by_role("row").nth(1)).to_contain_text("user:author")
+
+    page.get_by_role("link", name="Difference of version 2 to the one before").click()
+    expect(page.get_by_role("region", name="What differs").locator("ins")).to_have_text("+description: Says it again.")
+    # That the answer to a wrong text says so.
+    assert [each for each in screen.complaints if "400 (Bad Request)" not in each] == []
+
+
+def test_a_save_over_a_version_of_somebody_else_is_told_and_loses_nothing(
+    console: Service, signed_in: NewPerson
+) -> None:
+    screen = signed_in("second-author", ROLE_ADMINISTRATOR)
+    page = screen.page
+    agent = "kind: Agent\nname: disputed\ntype: python\ncode: |\n  def run(context):\n      return {}\n"
+    console.admin.apply(agent.format(1))
+    screen.open("/agents")
+    page.get_by_role("link", name="disputed").click()
+    page.get_by_role("link", name="Edit").click()
+    console.admin.apply(agent.format(2))
+    manifest = page.get_by_label("Manifest")
+    manifest.fill(agent.format(3))
+    page.get_by_role("button", name="Check").click()
+    expect(page.get_by_role("alert")).to_contain_text("saved version 2 meanwhile")
+    expect(page.get_by_role("region", name="What was changed meanwhile").locator("ins")).to_contain_text(["return 2"])
+    expect(manifest).to_have_value(agent.format(3))
+    page.get_by_role("button", name="Check").click()
+    page.get_by_role("button", name="Save as version 3").click()
+    expect(page.get_by_role("status")).to_have_text("Saved as version 3.")
