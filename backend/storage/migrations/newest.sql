@@ -475,4 +475,5 @@ CREATE TABLE run_days (
 );
 CREATE INDEX ix_runs_ended ON runs (finished_at, status, started_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX ix_approvals_decided ON approvals (decided_at, approval_id) WHERE decided_by IS NOT NULL;
-INSERT INTO alembic_version (version_num) VALUES ('0015');
+CREATE INDEX ix_runs_ended_of_workflow ON runs (workflow_id, finished_at, run_id, status, started_at) WHERE finished_at IS NOT NULL;
+INSERT INTO alembic_version (version_num) VALUES ('0019');

@@ -16,6 +16,7 @@ from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Answered, Page, Redire
 from edge.errors import Refusal
 from workflow_api.v1.keys_pb2 import KeyRecord, ListKeysRequest, WorkflowAccess
 from workflow_api.v1.options_pb2 import SCOPE_RUNS_CREATE
+from workflow_api.v1.run_lists_pb2 import GetWorkflowFiguresRequest
 from workflow_api.v1.workflows_pb2 import (
     WORKFLOW_STATUS_ACTIVE,
     WORKFLOW_STATUS_INACTIVE,
@@ -70,9 +71,13 @@ async def show_one(visit: Visit) -> Answered:
             raise
         return View("workflows/missing.html", {"message": refusal.message}, status=404)
     definition = json.loads(answer.definition)
-    versions, keys = await asyncio.gather(
+    versions, keys, figures = await asyncio.gather(
         read_versions(visit.services, WORKFLOW, answer.workflow.workflow_id, size=_VERSIONS),
         _keys_of(visit, answer.workflow),
+        visit.services.call(
+            "RunListsService/GetWorkflowFigures",
+            GetWorkflowFiguresRequest(workflow_id=answer.workflow.workflow_id),
+        ),
     )
     return View(
         "workflows/one.html",
@@ -86,6 +91,9 @@ async def show_one(visit: Visit) -> Answered:
             "resources": answer.resources,
             "definition": formatting.json_lines(answer.definition),
             "administrator": visit.user.role in ADMINISTRATORS,
+            "figures": figures,
+            "succeeded": _share(figures.completed, figures.failed),
+            "steps": [(step, _share(step.ended - step.failed, step.failed)) for step in figures.steps],
             "versions": versions,
             "newest": max((each.version for each in versions.versions), default=answer.version),
             "keys": keys[:_KEYS_SHOWN],
@@ -121,6 +129,12 @@ async def _keys_of(visit: Visit, workflow: Workflow) -> list[KeyRecord]:
         return []
     answer = await visit.services.call("KeysService/ListKeys", ListKeysRequest(page_size=_MOST_KEYS))
     return [record for record in answer.items if _may_start(record, workflow)]
+
+
+def _share(completed: int, failed: int) -> str:
+    """Returns how many of those that completed or failed completed, in percent; empty where there are none."""
+    ended = completed + failed
+    return f"{100 * completed / ended:.1f}".removesuffix(".0") + " %" if ended else ""
 
 
 def _may_start(record: KeyRecord, workflow: Workflow) -> bool:

@@ -3,6 +3,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
 from edge.console.visit import ADMINISTRATORS, Redirect, View
 from edge.errors import Refusal
@@ -11,6 +12,7 @@ from workflow_api.v1.definitions_pb2 import DefinitionVersion, ListDefinitionVer
 from workflow_api.v1.deployment_pb2 import Deployment, Licence
 from workflow_api.v1.keys_pb2 import ApiKey, KeyRecord, ListKeysResponse, WorkflowAccess
 from workflow_api.v1.options_pb2 import SCOPE_RUNS_CREATE, SCOPE_RUNS_READ, Scope
+from workflow_api.v1.run_lists_pb2 import StepFigures, WorkflowFigures
 from workflow_api.v1.runs_pb2 import ListPendingApprovalsResponse, ListRunsResponse, PendingApproval, RunSummary
 from workflow_api.v1.users_pb2 import User
 from workflow_api.v1.workflows_pb2 import (
@@ -54,6 +56,7 @@ def services(
             "DefinitionsService/ListDefinitionVersions": ListDefinitionVersionsResponse(
                 items=[DefinitionVersion(version=3, created_by="user:ada"), DefinitionVersion(version=2)]
             ),
+            "RunListsService/GetWorkflowFigures": WorkflowFigures(),
             "KeysService/ListKeys": ListKeysResponse(items=keys),
         }
     )
@@ -117,6 +120,22 @@ def test_versions_are_shown_with_who_saved_them_and_an_older_one_leads_back_to_i
         workflow=workflow(), version=2, definition="{}"
     )
     assert 'href="/workflows/wf_1/edit?from=2"' in html(answered(backend, "GET", ONE, HERE, query={"version": "2"}))
+
+
+def test_figures_say_over_how_many_runs_they_count() -> None:
+    backend = services()
+    assert "No run of it has ended" in html(answered(backend, "GET", ONE, HERE))
+    step = StepFigures(step="count", name=EVIL, ended=8, failed=2, retried=3, median=Duration(seconds=2))
+    step.p95.seconds = 70
+    figures = WorkflowFigures(
+        ended=2000, more=True, completed=1499, failed=500, cancelled=1, step_runs=200, steps=[step]
+    )
+    figures.median.seconds = 90
+    backend.answers["RunListsService/GetWorkflowFigures"] = figures
+    page = html(answered(backend, "GET", ONE, HERE))
+    shown = ("the newest 2,000", "75 %", "500 failed", "1 min 30 s", "the newest 200 of these runs", "1 min 10 s")
+    assert [text for text in shown if text not in page] == []
+    assert EVIL not in page
 
 
 def key(name: str, state: str, *workflows: str, scope: Scope.ValueType = SCOPE_RUNS_CREATE) -> KeyRecord:
