@@ -4,7 +4,7 @@ from backend.environments.store import PackageStore
 from backend.services import Services
 from backend.storage.database import Tx
 from backend.workflows.apply_report import Report, reports
-from backend.workflows.difference import difference
+from backend.workflows.difference import difference, manifest_difference
 from backend.workflows.expected_versions import refuse_newer, refuse_others, with_kept_folders
 from backend.workflows.locking import lock_packages
 from backend.workflows.manifests.attachments import Attachments
@@ -64,11 +64,12 @@ def apply_files(
 def _applied_message(report: Report, *, dry_run: bool) -> workflows_pb2.AppliedResource:
     """What became of a manifest, or would become of it in a dry run, whose new ids are not kept."""
     one = report.applied
-    changes = ""
+    changes = manifest_changes = ""
     if report.before is not None and report.after is not None:
         title = f"{one.kind} {one.name}, version"
         heads = f"{title} {one.previous_version}", f"{title} {one.version}"
         changes = difference(report.before, report.after, heads)
+        manifest_changes = manifest_difference(one.kind, report.before, report.after, heads)
     return workflows_pb2.AppliedResource(
         kind=one.kind,
         name=one.name,
@@ -78,6 +79,7 @@ def _applied_message(report: Report, *, dry_run: bool) -> workflows_pb2.AppliedR
         changed_resources=one.changed_resources,
         previous_version=one.previous_version,
         difference=changes,
+        manifest_difference=manifest_changes,
         not_ready=report.not_ready,
         warnings=report.warnings,
     )

@@ -75,7 +75,7 @@ class DefinitionsServicer(definitions_pb2_grpc.DefinitionsServiceServicer):
         self, request: definitions_pb2.CompareVersionsRequest, context: grpc.ServicerContext
     ) -> definitions_pb2.CompareVersionsResponse:
         """The difference of two versions, which is made outside of the transaction."""
-        from backend.workflows.difference import difference
+        from backend.workflows.difference import manifest_difference
 
         def work(tx: Tx) -> tuple[definitions.Definition, dict[str, object], dict[str, object]]:
             found = definitions.find(tx, request.kind, request.definition)
@@ -90,7 +90,9 @@ class DefinitionsServicer(definitions_pb2_grpc.DefinitionsServiceServicer):
         return definitions_pb2.CompareVersionsResponse(
             name=found.name,
             newest_version=found.newest_version,
-            difference=difference(before, after, (f"{title} {request.before}", f"{title} {request.after}")),
+            difference=manifest_difference(
+                found.kind, before, after, (f"{title} {request.before}", f"{title} {request.after}")
+            ),
         )
 
     def ListDefinitionUses(

@@ -45,7 +45,7 @@ def test_a_workflow_is_written_mended_compared_saved_and_activated(console: Serv
     page.get_by_role("button", name="Check").click()
     difference = page.get_by_role("region", name="What saving would change")
     expect(difference.locator("ins")).to_have_text(["+description: Says it again."])
-    expect(difference.locator("del")).to_have_text(["-description: ''"])
+    expect(difference.locator("del")).to_have_count(0)
     page.get_by_role("button", name="Save as version 2").click()
     expect(page.get_by_role("status")).to_have_text("Saved as version 2.")
     expect(page.get_by_role("table").last.get_by_role("row").nth(1)).to_contain_text("user:author")

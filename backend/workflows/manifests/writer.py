@@ -17,12 +17,17 @@ def manifest_text(kind: str, definition: Mapping[str, Any]) -> str:
 
     An agent with `code_file` gets its text as `code`.
     """
+    return yaml_text(manifest_value(kind, definition))
+
+
+def manifest_value(kind: str, definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the value of that YAML."""
     value = {name: each for name, each in definition.items() if name not in _ADDED.get(kind, ())}
     if kind == "Agent" and value.get("code_file") is not None:
         del value["code_file"]
     if kind == "Environment" and value.get("python"):
         value["python"] = {name: value["python"][name] for name in _OF_PACKAGES}
-    return yaml_text({"kind": kind, **_without_defaults(KINDS[kind], value)})
+    return {"kind": kind, **_without_defaults(KINDS[kind], value)}
 
 
 def _without_defaults(shape: object, value: Any) -> Any:

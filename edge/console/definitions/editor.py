@@ -119,7 +119,7 @@ async def _check(services: Services, kind: DefinitionKind, text: str, newest: Ma
             raise _InvalidError([LineProblem(1, "kind", f"must be {kind.kind} on this page", "")])
         expected = ExpectedVersion(kind=first.kind, name=first.name)
     item, *others = await _applied(services, text, expected, dry_run=True)
-    return _Checked(item, others, difference_lines(item.difference))
+    return _Checked(item, others, difference_lines(item.manifest_difference))
 
 
 async def _applied(

@@ -254,7 +254,7 @@ class CompareVersionsResponse(_message.Message):
     newest_version: _builtins.int
     """Number of the newest version."""
     difference: _builtins.str
-    """A unified difference of YAML, with the versions of what a workflow uses; empty where the versions are equal."""
+    """A unified difference of manifests, with the versions of what a workflow uses; empty where the versions are equal."""
     def __init__(
         self,
         *,

@@ -674,6 +674,7 @@ class AppliedResource(_message.Message):
     DIFFERENCE_FIELD_NUMBER: _builtins.int
     NOT_READY_FIELD_NUMBER: _builtins.int
     WARNINGS_FIELD_NUMBER: _builtins.int
+    MANIFEST_DIFFERENCE_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
     """`Environment`, `Connector`, `Agent`, `KnowledgeGraph` or `Workflow`."""
     name: _builtins.str
@@ -690,6 +691,8 @@ class AppliedResource(_message.Message):
     """Of a dry run: what changes in the definition with its defaults, as a unified difference of YAML; empty where
     nothing existed before, or nothing changes.
     """
+    manifest_difference: _builtins.str
+    """The same difference as `difference`, without fields that have their default and in the order of the reference."""
     @_builtins.property
     def changed_resources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The agents and environments whose change made this version of a workflow, each as `Agent counter`."""
@@ -715,10 +718,11 @@ class AppliedResource(_message.Message):
         difference: _builtins.str = ...,
         not_ready: _abc.Iterable[_builtins.str] | None = ...,
         warnings: _abc.Iterable[_builtins.str] | None = ...,
+        manifest_difference: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_previous_version", b"_previous_version", "previous_version", b"previous_version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_previous_version", b"_previous_version", "changed_resources", b"changed_resources", "difference", b"difference", "id", b"id", "kind", b"kind", "name", b"name", "not_ready", b"not_ready", "outcome", b"outcome", "previous_version", b"previous_version", "version", b"version", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_previous_version", b"_previous_version", "changed_resources", b"changed_resources", "difference", b"difference", "id", b"id", "kind", b"kind", "manifest_difference", b"manifest_difference", "name", b"name", "not_ready", b"not_ready", "outcome", b"outcome", "previous_version", b"previous_version", "version", b"version", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__previous_version: _TypeAlias = _typing.Literal["previous_version"]  # noqa: Y015
     _WhichOneofArgType__previous_version: _TypeAlias = _typing.Literal["_previous_version", b"_previous_version"]  # noqa: Y015

@@ -96,6 +96,14 @@ def test_a_difference_has_what_changed_in_the_definition_and_in_what_it_uses(
     assert compared(definitions, 1, 1) == ""
 
 
+def test_a_difference_of_an_agent_names_the_files_that_changed(workflows: Workflows, definitions: Caller) -> None:
+    workflows.apply(FOLDER, attached=FILES)
+    workflows.apply(FOLDER, attached={**FILES, "code/help.py": b"one = 2\n"})
+    request = definitions_pb2.CompareVersionsRequest(kind="Agent", definition="reader", before=1, after=2)
+    found = definitions("CompareVersions", request).difference.splitlines()[2:]
+    assert [line.partition(":")[0] for line in found if line[0] in "+-"] == ["-  help.py", "+  help.py"]
+
+
 def test_a_save_on_an_older_version_is_refused_and_changes_nothing(workflows: Workflows, definitions: Caller) -> None:
     workflows.apply(RESOURCES, READY)
     mine = READY.replace("Counts.", "Mine.")

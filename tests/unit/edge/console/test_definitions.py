@@ -39,7 +39,7 @@ def applied(**other: Any) -> ApplyManifestsResponse:
         "version": 3,
         "previous_version": 2,
         "outcome": "updated",
-        "difference": UNIFIED,
+        "manifest_difference": UNIFIED,
     }
     return ApplyManifestsResponse(items=[AppliedResource(**{**fields, **other})])
 
@@ -177,7 +177,7 @@ def test_what_else_a_save_changes_is_told_before() -> None:
 
 def test_a_text_without_a_change_cannot_be_saved() -> None:
     backend = services()
-    backend.answers[APPLY] = applied(version=2, outcome="unchanged", difference="")
+    backend.answers[APPLY] = applied(version=2, outcome="unchanged", manifest_difference="")
     page = html(view(backend))
     assert "Nothing to save" in page
     assert 'value="save"' not in page
