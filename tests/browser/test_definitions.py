@@ -2,9 +2,9 @@
 
 import re
 
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
-from tests.browser.conftest import NewPerson
+from tests.browser.conftest import NewPerson, Screen
 from tests.support.service import Service
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR
 
@@ -76,3 +76,25 @@ def test_a_save_over_a_version_of_somebody_else_is_told_and_loses_nothing(
     page.get_by_role("button", name="Check").click()
     page.get_by_role("button", name="Save as version 3").click()
     expect(page.get_by_role("status")).to_have_text("Saved as version 3.")
+
+
+def test_an_agent_is_edited_without_script(console: Service, chromium: Browser) -> None:
+    console.admin.apply("kind: Agent\nname: plain\ntype: python\ncode: 'def run(context): return 1'\n")
+    password = console.admin.add_user("scriptless", ROLE_ADMINISTRATOR)
+    context = chromium.new_context(java_script_enabled=False)
+    screen = Screen(context.new_page(), console.ready["console"])
+    page = screen.page
+    screen.open("/sign-in")
+    screen.sign_in("scriptless", password)
+    screen.change_password(password, "the password of scriptless")
+    screen.open("/agents/plain/edit")
+    manifest = page.get_by_label("Manifest")
+    manifest.fill(manifest.input_value().replace("return 1", "retrun 1"))
+    page.get_by_role("button", name="Check").click()
+    expect(page.get_by_role("alert")).to_contain_text("Line 4: code")
+    expect(page.locator("#line-4")).to_have_text("4")
+    manifest.fill(manifest.input_value().replace("retrun 1", "return 2"))
+    page.get_by_role("button", name="Check").click()
+    page.get_by_role("button", name="Save as version 2").click()
+    expect(page.get_by_role("status")).to_have_text("Saved as version 2.")
+    context.close()
