@@ -70,12 +70,14 @@ from backend.webhooks import retention as webhooks_retention
 from backend.webhooks.deliverer import Deliverer
 from backend.webhooks.servicer import WebhooksServicer
 from backend.workflows import retention as workflows_retention
+from backend.workflows.definitions_servicer import DefinitionsServicer
 from backend.workflows.environments_servicer import EnvironmentsServicer
 from backend.workflows.servicer import WorkflowsServicer
 from telemetry import Family
 from workflow_api.v1 import (
     audit_pb2,
     caller_pb2,
+    definitions_pb2,
     deployment_pb2,
     edge_pb2,
     environments_pb2,
@@ -224,6 +226,7 @@ class Backend:
             ),
             (workflows_pb2.DESCRIPTOR, WorkflowsServicer(services, parts.graphs, parts.packages)),
             (environments_pb2.DESCRIPTOR, EnvironmentsServicer(services)),
+            (definitions_pb2.DESCRIPTOR, DefinitionsServicer(services)),
             (runs_pb2.DESCRIPTOR, RunsServicer(services, self._runtime, self._run_changes)),
             (run_lists_pb2.DESCRIPTOR, RunListsServicer(services, self._run_days)),
             (reviews_pb2.DESCRIPTOR, ReviewsServicer(self._reviews)),

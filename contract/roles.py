@@ -78,6 +78,9 @@ RULES: Final[Mapping[str, Rule]] = {
     f"/workflow_api.v1.{service}Service/{name}": rule
     for service, rules in {
         "Audit": {"ListAuditRecords": _ADMINISTERED, "ExportAuditRecords": _ADMINISTERED},
+        "Definitions": dict.fromkeys(
+            ("ListDefinitionVersions", "GetManifest", "CompareVersions", "ListDefinitionUses"), _LOOKED_AT
+        ),
         "Deployment": {
             "GetHealth": _OWN,
             "GetDeployment": _LOOKED_AT,
@@ -96,6 +99,7 @@ RULES: Final[Mapping[str, Rule]] = {
                 "UpdateKey",
                 "RotateKey",
                 "IssueExternalId",
+                "EndKeyOverlap",
                 "RevokeKey",
                 "DeleteKey",
             ),
@@ -110,7 +114,11 @@ RULES: Final[Mapping[str, Rule]] = {
             "ListAllDecisions": _INBOX,
             "CountPendingApprovals": _INBOX,
         },
-        "RunLists": {"ListFoundRuns": _LISTED, "GetRunDays": Rule(EVERYBODY)},
+        "RunLists": {
+            "ListFoundRuns": _LISTED,
+            "GetRunDays": Rule(EVERYBODY),
+            "GetWorkflowFigures": _OF_WORKFLOW,
+        },
         "Runs": {
             "StartRun": _OPERATED,
             "ListRuns": _LISTED,
@@ -124,6 +132,9 @@ RULES: Final[Mapping[str, Rule]] = {
             "RunUpkeep": _ADMINISTERED,
         },
         "Sessions": dict.fromkeys(_SIGNING_IN, _OWN),
+        "Uploads": dict.fromkeys(
+            ("BeginUpload", "GetUpload", "AppendToUpload", "FinishUploadedFile", "RemoveUploadedFile"), _OPERATED
+        ),
         "Usage": dict.fromkeys(("ListUsageRecords", "ListUsageHours"), _ADMINISTERED),
         "Users": dict.fromkeys(
             ("CreateUser", "ListUsers", "EnableUser", "DisableUser", "SetUserRole", "ResetUserPassword"), _ADMINISTERED

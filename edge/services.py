@@ -9,6 +9,7 @@ from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
 from workflow_api.v1 import (
     audit_pb2,
     caller_pb2,
+    definitions_pb2,
     deployment_pb2,
     edge_pb2,
     environments_pb2,
@@ -36,6 +37,7 @@ FILES: Final[tuple[FileDescriptor, ...]] = (
     edge_pb2.DESCRIPTOR,
     workflows_pb2.DESCRIPTOR,
     environments_pb2.DESCRIPTOR,
+    definitions_pb2.DESCRIPTOR,
     runs_pb2.DESCRIPTOR,
     run_lists_pb2.DESCRIPTOR,
     reviews_pb2.DESCRIPTOR,

@@ -48,6 +48,10 @@ def paths(console: Service) -> list[str]:
         CreateWebhookRequest(key_id=caller.key_id, url="https://example.org/hook")
     ).webhook.webhook_id
     key = f"/keys/{caller.key_id}"
+    workflow = f"/workflows/{workflows['Echo']}"
+    counted = "kind: Agent\nname: counted\ntype: python\ncode: |\n  def run(context):\n      return {}\n"
+    for number in range(2):
+        console.admin.apply(counted.format(number))
     asked = f"route=POST+/workflows/%7Bworkflow_id%7D/runs&address=10.0.0.1&workflow_id={workflows['Echo']}"
     return [
         *(f"{key}/try?{asked}", "/usage?by=route", f"{key}/usage?by=status&from=2026-09-24&to=2026-09-25"),
@@ -60,6 +64,8 @@ def paths(console: Service) -> list[str]:
         *(f"/runs/{echo}/compare", f"/runs/{echo}/compare?with={again}", f"/runs/{echo}/logs/echo"),
         *(f"/workflows/{workflows[name]}/start" for name in ("Typed", "From a bucket")),
         *(f"/workflows/{workflows['Echo']}/start?run={echo}", "/approvals/history", f"{key}/webhooks/{webhook}"),
+        *("/workflows/new", f"{workflow}/edit", f"{workflow}/versions", "/workflows/wf_nothing/edit"),
+        *("/agents", "/agents/counted", "/agents/counted/edit?from=1", "/agents/counted/compare?before=1&after=2"),
         *(f"/approvals/{approval}", f"/workflows/{workflows['Two gates']}"),
     ]
 

@@ -543,4 +543,5 @@ CREATE TABLE upload_files (
 	CONSTRAINT pk_upload_files PRIMARY KEY (upload_id, number), 
 	CONSTRAINT fk_upload_files_upload_id_uploads FOREIGN KEY(upload_id) REFERENCES uploads (upload_id) ON DELETE CASCADE
 );
-INSERT INTO alembic_version (version_num) VALUES ('0019');
+CREATE INDEX ix_runs_ended_of_workflow ON runs (workflow_id, finished_at, run_id, status, started_at) WHERE finished_at IS NOT NULL;
+INSERT INTO alembic_version (version_num) VALUES ('0020');

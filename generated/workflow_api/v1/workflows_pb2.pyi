@@ -597,6 +597,7 @@ class ApplyManifestsRequest(_message.Message):
     FILES_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
     UPGRADE_PACKAGES_FIELD_NUMBER: _builtins.int
+    EXPECTED_FIELD_NUMBER: _builtins.int
     dry_run: _builtins.bool
     """Only tells what would be applied; nothing is changed."""
     upgrade_packages: _builtins.bool
@@ -605,20 +606,57 @@ class ApplyManifestsRequest(_message.Message):
     def files(self) -> _containers.RepeatedCompositeFieldContainer[Global___ManifestFile]:
         """The files, in order, with the files that their documents name."""
 
+    @_builtins.property
+    def expected(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExpectedVersion]:
+        """Where there are any: what the files must hold, no more and no less, so that nobody's newer version is replaced
+        unseen. The folder of an agent that has a version may then be left out: it stays as in that version.
+        """
+
     def __init__(
         self,
         *,
         files: _abc.Iterable[Global___ManifestFile] | None = ...,
         dry_run: _builtins.bool = ...,
         upgrade_packages: _builtins.bool = ...,
+        expected: _abc.Iterable[Global___ExpectedVersion] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "files", b"files", "upgrade_packages", b"upgrade_packages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "expected", b"expected", "files", b"files", "upgrade_packages", b"upgrade_packages"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ApplyManifestsRequest: _TypeAlias = ApplyManifestsRequest  # noqa: Y015
+
+@_typing.final
+class ExpectedVersion(_message.Message):
+    """A document that files must hold."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """`Environment`, `Connector`, `Agent`, `KnowledgeGraph` or `Workflow`."""
+    name: _builtins.str
+    """Name."""
+    version: _builtins.int
+    """Its newest version, which the files replace; 0 where nothing of the name may exist."""
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        name: _builtins.str = ...,
+        version: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "name", b"name", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExpectedVersion: _TypeAlias = ExpectedVersion  # noqa: Y015
 
 @_typing.final
 class AppliedResource(_message.Message):
@@ -636,6 +674,7 @@ class AppliedResource(_message.Message):
     DIFFERENCE_FIELD_NUMBER: _builtins.int
     NOT_READY_FIELD_NUMBER: _builtins.int
     WARNINGS_FIELD_NUMBER: _builtins.int
+    MANIFEST_DIFFERENCE_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
     """`Environment`, `Connector`, `Agent`, `KnowledgeGraph` or `Workflow`."""
     name: _builtins.str
@@ -652,6 +691,8 @@ class AppliedResource(_message.Message):
     """Of a dry run: what changes in the definition with its defaults, as a unified difference of YAML; empty where
     nothing existed before, or nothing changes.
     """
+    manifest_difference: _builtins.str
+    """The same difference as `difference`, without fields that have their default and in the order of the reference."""
     @_builtins.property
     def changed_resources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The agents and environments whose change made this version of a workflow, each as `Agent counter`."""
@@ -677,10 +718,11 @@ class AppliedResource(_message.Message):
         difference: _builtins.str = ...,
         not_ready: _abc.Iterable[_builtins.str] | None = ...,
         warnings: _abc.Iterable[_builtins.str] | None = ...,
+        manifest_difference: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_previous_version", b"_previous_version", "previous_version", b"previous_version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_previous_version", b"_previous_version", "changed_resources", b"changed_resources", "difference", b"difference", "id", b"id", "kind", b"kind", "name", b"name", "not_ready", b"not_ready", "outcome", b"outcome", "previous_version", b"previous_version", "version", b"version", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_previous_version", b"_previous_version", "changed_resources", b"changed_resources", "difference", b"difference", "id", b"id", "kind", b"kind", "manifest_difference", b"manifest_difference", "name", b"name", "not_ready", b"not_ready", "outcome", b"outcome", "previous_version", b"previous_version", "version", b"version", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__previous_version: _TypeAlias = _typing.Literal["previous_version"]  # noqa: Y015
     _WhichOneofArgType__previous_version: _TypeAlias = _typing.Literal["_previous_version", b"_previous_version"]  # noqa: Y015

@@ -44,6 +44,9 @@ ROLES = {
 MATRIX = {
     "Audit": {"ListAuditRecords": "a", "ExportAuditRecords": "a"},
     "Caller": {"GetMe": ""},
+    "Definitions": dict.fromkeys(
+        ("ListDefinitionVersions", "GetManifest", "CompareVersions", "ListDefinitionUses"), "aov"
+    ),
     "Deployment": {"GetHealth": "aopvc", "GetDeployment": "aov", "UpdateDeployment": "a"},
     "Edge": dict.fromkeys(("GetKeyMirror", "WatchKeyMirror", "WatchRunChanges", "RecordUsage", "ReadMany"), ""),
     "Environments": {"ListEnvironmentBuilds": "aov", "GetEnvironmentBuild": "aov", "BuildEnvironment": "a"},
@@ -54,6 +57,7 @@ MATRIX = {
         "UpdateKey": "a",
         "RotateKey": "a",
         "IssueExternalId": "a",
+        "EndKeyOverlap": "a",
         "RevokeKey": "a",
         "DeleteKey": "a",
     },
@@ -71,7 +75,7 @@ MATRIX = {
         "ListAllDecisions": "apc",
         "CountPendingApprovals": "apc",
     },
-    "RunLists": {"ListFoundRuns": "aopvc", "GetRunDays": "aopv"},
+    "RunLists": {"ListFoundRuns": "aopvc", "GetRunDays": "aopv", "GetWorkflowFigures": "aopvc"},
     "Runs": {
         "StartRun": "ao",
         "ListRuns": "aopvc",
@@ -97,6 +101,9 @@ MATRIX = {
         "SignOut": "aopvc",
         "ChangePassword": "aopvc",
     },
+    "Uploads": dict.fromkeys(
+        ("BeginUpload", "GetUpload", "AppendToUpload", "FinishUploadedFile", "RemoveUploadedFile"), "ao"
+    ),
     "Usage": {"ListUsageRecords": "a", "ListUsageHours": "a"},
     "Users": {
         "CreateUser": "a",
