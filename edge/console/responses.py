@@ -18,6 +18,7 @@ _NAVIGATION: Final = (
     ("/approvals", "Approvals"),
     ("/runs", "Runs"),
     ("/workflows", "Workflows"),
+    ("/resources", "Resources"),
     ("/keys", "Keys"),
     ("/usage", "Usage"),
     ("/deployment", "Deployment"),

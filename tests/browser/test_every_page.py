@@ -25,6 +25,23 @@ _CUT = """() => [
 ]"""
 
 
+RESOURCES = """
+kind: Environment
+name: of-every-page
+python: {packages: [alpha]}
+---
+kind: Connector
+name: inbox-of-every-page
+type: s3
+bucket: a-bucket-with-a-long-name-of-every-page
+prefixes: [incoming/2026/documents/of/every/page/]
+endpoint_url: http://127.0.0.1:9
+---
+kind: KnowledgeGraph
+name: graph-of-every-page
+"""
+
+
 @pytest.fixture(scope="module")
 def paths(console: Service) -> list[str]:
     """The addresses of every page, with something on it."""
@@ -35,11 +52,15 @@ def paths(console: Service) -> list[str]:
     waiting = caller.parked(workflows["Gate"])["run_id"]
     approval = caller.get(f"/runs/{waiting}/approvals").json()["items"][0]["approval_id"]
     caller.get("/runs/nothing")
+    console.admin.apply(RESOURCES)
     key = f"/keys/{caller.key_id}"
     asked = f"route=POST+/workflows/%7Bworkflow_id%7D/runs&address=10.0.0.1&workflow_id={workflows['Echo']}"
     return [
         *(f"{key}/try?{asked}", "/usage?by=route", f"{key}/usage?by=status&from=2026-09-24&to=2026-09-25"),
         *("/", "/approvals", "/runs", "/workflows", "/keys", "/usage", "/deployment", "/people", "/audit"),
+        *("/resources", "/resources/environments", "/resources/connectors", "/resources/graphs"),
+        *("/resources/environments/of-every-page", "/resources/connectors/inbox-of-every-page"),
+        *("/resources/graphs/graph-of-every-page", "/resources/graphs/nothing"),
         *("/preferences", "/password", "/search", "/search?q=echo", "/search?q=nothing-of-this-name", "/nothing"),
         *("/keys/new", key, f"{key}/usage", f"{key}/webhooks", f"{key}/rotate", "/runs?client_reference=none"),
         *(f"/runs/{failed}", f"/runs/{done['run_id']}", f"/runs/{waiting}", "/runs/run_nothing"),
