@@ -16,12 +16,15 @@ from backend.cursors import Cursors
 from backend.deployment import sql as deployment_sql
 from backend.deployment.servicer import DeploymentServicer
 from backend.graphs.graphs import Graphs
+from backend.health.reporter import ProcessReporter
+from backend.health.servicer import DeploymentHealthServicer
 from backend.key_changes import KeyChanges
 from backend.keys import retention as keys_retention
 from backend.keys.caller_servicer import CallerServicer
 from backend.keys.edge_servicer import EdgeServicer
 from backend.keys.servicer import KeysServicer
 from backend.keys.usage_servicer import UsageServicer
+from backend.live_edges import LiveEdges
 from backend.logs import retention as logs_retention
 from backend.logs.service import Logs
 from backend.logs.servicer import LogsServicer
@@ -72,6 +75,7 @@ from telemetry import Family
 from workflow_api.v1 import (
     audit_pb2,
     caller_pb2,
+    deployment_health_pb2,
     deployment_pb2,
     edge_pb2,
     environments_pb2,
@@ -133,6 +137,12 @@ class _Parts:
         self.packages = new_package_store(settings)
         self.publisher = new_publisher(settings, self.services, self.objects, self.graphs, self.redactor)
 
+    def new_reporter(self, settings: BackendSettings, part: str, edges: LiveEdges | None = None) -> ProcessReporter:
+        """Returns what reports that this process is there."""
+        objects = (settings.objects.folder or settings.data) if settings.objects.store == "folder" else None
+        shares_clock = self._shared_clock is not None
+        return ProcessReporter(self.services, part, settings.data, objects, shares_clock=shares_clock, edges=edges)
+
     def measured(self) -> list[Family]:
         """Returns the metrics of this process, and of the work that waits in the deployment; from any thread."""
         return [*metrics.counted(), *self.database.measured(), *self._backlog.measured()]
@@ -155,6 +165,7 @@ class Worker:
 
     def __init__(self, settings: BackendSettings) -> None:
         self._parts = parts = _Parts(settings, None)
+        self._reporter = parts.new_reporter(settings, "worker")
         self._executor = new_executor(
             settings, parts.services, parts.objects, parts.publisher, parts.redactor, parts.packages
         )
@@ -162,6 +173,7 @@ class Worker:
     def start(self) -> None:
         """Takes segments from the queue. Raises as `Executor.start`."""
         self._executor.start(on_free=lambda: None)
+        self._reporter.start()
 
     def measured(self) -> list[Family]:
         """Returns its metrics; from any thread."""
@@ -170,6 +182,7 @@ class Worker:
     def stop(self) -> None:
         """Takes no more segments, and lets steps go on for the grace of the settings."""
         self._executor.stop()
+        self._reporter.stop()
         self._parts.close()
 
 
@@ -201,6 +214,8 @@ class Backend:
         self._previews = Previews(services, objects, parts.redactor, settings.data / "previews")
         self._run_days = RunDays(services)
         self._deliverer = Deliverer(services.database, services.clock, settings.webhooks)
+        edges = LiveEdges(services.clock)
+        self._reporter = parts.new_reporter(settings, "backend", edges)
         self._identities = settings.identities
         self._server: GrpcServer | None = None
         passwords = Passwords()
@@ -212,8 +227,17 @@ class Backend:
             (keys_pb2.DESCRIPTOR, KeysServicer(services, changes)),
             (usage_pb2.DESCRIPTOR, UsageServicer(services)),
             (
+                deployment_health_pb2.DESCRIPTOR,
+                DeploymentHealthServicer(
+                    services,
+                    "sqlite" if settings.database is None else "postgresql",
+                    settings.objects.store,
+                    needs_workers=settings.engine == "dbos",
+                ),
+            ),
+            (
                 edge_pb2.DESCRIPTOR,
-                EdgeServicer(services, changes, settings.watch_poll_seconds, self._run_changes, reads.answer),
+                EdgeServicer(services, changes, settings.watch_poll_seconds, self._run_changes, reads.answer, edges),
             ),
             (workflows_pb2.DESCRIPTOR, WorkflowsServicer(services, parts.graphs, parts.packages)),
             (environments_pb2.DESCRIPTOR, EnvironmentsServicer(services)),
@@ -243,6 +267,7 @@ class Backend:
         """Starts the runtime; runs that an earlier process left running end as orphaned before anything new runs."""
         self._runtime.start()
         self._deliverer.start()
+        self._reporter.start()
 
     def serve_grpc(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
         """Serves gRPC and returns the port; see `GrpcServer`. With credentials, `identities` say who may call what."""
@@ -271,6 +296,7 @@ class Backend:
         self._run_days.close()
         self._runtime.stop()
         self._deliverer.stop()
+        self._reporter.stop()
         self._parts.close()
 
     def _end_streams(self) -> None:

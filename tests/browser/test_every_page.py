@@ -61,6 +61,7 @@ def paths(console: Service) -> list[str]:
         *("/resources", "/resources/environments", "/resources/connectors", "/resources/graphs"),
         *("/resources/environments/of-every-page", "/resources/connectors/inbox-of-every-page"),
         *("/resources/graphs/graph-of-every-page", "/resources/graphs/nothing"),
+        *("/deployment/health",),
         *("/preferences", "/password", "/search", "/search?q=echo", "/search?q=nothing-of-this-name", "/nothing"),
         *("/keys/new", key, f"{key}/usage", f"{key}/webhooks", f"{key}/rotate", "/runs?client_reference=none"),
         *(f"/runs/{failed}", f"/runs/{done['run_id']}", f"/runs/{waiting}", "/runs/run_nothing"),

@@ -475,4 +475,19 @@ CREATE TABLE run_days (
 );
 CREATE INDEX ix_runs_ended ON runs (finished_at, status, started_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX ix_approvals_decided ON approvals (decided_at, approval_id) WHERE decided_by IS NOT NULL;
-INSERT INTO alembic_version (version_num) VALUES ('0015');
+CREATE TABLE processes (
+	process_id TEXT NOT NULL, 
+	part TEXT NOT NULL, 
+	host TEXT NOT NULL, 
+	pid BIGINT NOT NULL, 
+	release TEXT NOT NULL, 
+	started_at BIGINT NOT NULL, 
+	seen_at BIGINT NOT NULL, 
+	clock_ahead BIGINT, 
+	data_total BIGINT, 
+	data_free BIGINT, 
+	objects_total BIGINT, 
+	objects_free BIGINT, 
+	CONSTRAINT pk_processes PRIMARY KEY (process_id)
+);
+INSERT INTO alembic_version (version_num) VALUES ('0020');

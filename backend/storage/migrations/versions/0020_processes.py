@@ -1,0 +1,34 @@
+"""Processes of the deployment, as they report for people."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0020"
+down_revision = "0015"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Brings the schema to this revision."""
+    op.create_table(
+        "processes",
+        sa.Column("process_id", sa.Text(), nullable=False),
+        sa.Column("part", sa.Text(), nullable=False),
+        sa.Column("host", sa.Text(), nullable=False),
+        sa.Column("pid", sa.BigInteger(), nullable=False),
+        sa.Column("release", sa.Text(), nullable=False),
+        sa.Column("started_at", sa.BigInteger(), nullable=False),
+        sa.Column("seen_at", sa.BigInteger(), nullable=False),
+        sa.Column("clock_ahead", sa.BigInteger(), nullable=True),
+        sa.Column("data_total", sa.BigInteger(), nullable=True),
+        sa.Column("data_free", sa.BigInteger(), nullable=True),
+        sa.Column("objects_total", sa.BigInteger(), nullable=True),
+        sa.Column("objects_free", sa.BigInteger(), nullable=True),
+        sa.PrimaryKeyConstraint("process_id", name=op.f("pk_processes")),
+    )
+
+
+def downgrade() -> None:
+    """Takes the schema back to the revision before."""
+    op.drop_table("processes")
