@@ -208,7 +208,8 @@ class Backend:
         self._database = parts.database
         self._changes = changes = KeyChanges()
         self._run_changes = RunChanges(parts.database)
-        self._runtime = _runtime(settings, parts, open_sandbox)
+        upkeep = Upkeep(services.database, services.clock)
+        self._runtime = _runtime(settings, parts, upkeep, open_sandbox)
         self._logs = Logs(services, objects)
         self._reviews = Reviews(services, objects, parts.redactor, settings.data / "reviews")
         self._previews = Previews(services, objects, parts.redactor, settings.data / "previews")
@@ -230,6 +231,8 @@ class Backend:
                 deployment_health_pb2.DESCRIPTOR,
                 DeploymentHealthServicer(
                     services,
+                    upkeep,
+                    settings.models,
                     "sqlite" if settings.database is None else "postgresql",
                     settings.objects.store,
                     needs_workers=settings.engine == "dbos",
@@ -312,11 +315,10 @@ def _shared_clock(database: Database) -> "SharedClock":
 
 
 def _runtime(
-    settings: BackendSettings, parts: _Parts, open_sandbox: Callable[[], Sandbox] | None
+    settings: BackendSettings, parts: _Parts, upkeep: Upkeep, open_sandbox: Callable[[], Sandbox] | None
 ) -> "LocalRuntime | RemoteRuntime":
-    """Makes the runtime, with an upkeep that every service registers its retention with."""
+    """Makes the runtime, and registers the retention of every service with its upkeep."""
     services, objects, publisher = parts.services, parts.objects, parts.publisher
-    upkeep = Upkeep(services.database, services.clock)
     runtime = (
         new_remote_runtime(settings, settings.database, services, objects, publisher, upkeep)
         if settings.database is not None and settings.engine == "dbos"

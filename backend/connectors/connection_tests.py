@@ -151,9 +151,15 @@ def _failed(place: str, error: Exception, milliseconds: int) -> Check:
         milliseconds,
         http_status=0 if answered is None else http_status_of(answered),
         code="" if answered is None else code_of(answered),
-        answer="" if answered is None else loggable(answered)[:_LONGEST_ANSWER],
+        answer=_words(error, answered),
         remedy=remedy(error),
     )
+
+
+def _words(error: Exception, answered: Exception | None) -> str:
+    if answered is not None:
+        return loggable(answered)[:_LONGEST_ANSWER]
+    return "It was not asked." if isinstance(error, CredentialsError) and error.__cause__ is None else ""
 
 
 def _milliseconds(began: float) -> int:

@@ -1,16 +1,22 @@
 """DeploymentHealthService over gRPC."""
 
+from collections.abc import Mapping
 from time import monotonic
 from typing import Literal
 
 import grpc
 from google.protobuf.duration_pb2 import Duration
 
+from backend.deployment import sql as deployment_sql
 from backend.health import sql
 from backend.health.findings import Figures, alive, findings
+from backend.health.retention import retention_message
+from backend.health.secret_use import secret_use
 from backend.health.sql import ProcessRow, WorkerRow
 from backend.runtime.scheduling.backlog_sql import BacklogRow, backlog
+from backend.runtime.scheduling.upkeep import Upkeep
 from backend.services import Services
+from backend.settings import ModelProvider
 from backend.storage.database import Tx
 from contract.times import to_duration, to_timestamp
 from workflow_api.v1 import deployment_health_pb2 as pb
@@ -26,18 +32,23 @@ class DeploymentHealthServicer(deployment_health_pb2_grpc.DeploymentHealthServic
     """Shows how the deployment is.
 
     Args:
+        models: Defaults by provider, which may name secrets.
         needs_workers: Whether other processes execute runs.
     """
 
     def __init__(
         self,
         services: Services,
+        upkeep: Upkeep,
+        models: Mapping[str, ModelProvider],
         database: Literal["sqlite", "postgresql"],
         object_store: Literal["folder", "s3"],
         *,
         needs_workers: bool,
     ) -> None:
         self._services = services
+        self._upkeep = upkeep
+        self._models = models
         self._database = database
         self._object_store = object_store
         self._needs_workers = needs_workers
@@ -70,6 +81,19 @@ class DeploymentHealthServicer(deployment_health_pb2_grpc.DeploymentHealthServic
             database_took=to_duration(took),
             object_store=self._object_store,
         )
+
+    def GetRetention(self, request: pb.GetRetentionRequest, context: grpc.ServicerContext) -> pb.Retention:
+        """Returns the rules that the upkeep runs."""
+        now = self._services.clock()
+        days, oldest = self._services.database.snapshot(
+            lambda tx: (deployment_sql.get(tx).retention_days, sql.oldest_finished(tx, now))
+        )
+        return retention_message(self._upkeep, days, oldest)
+
+    def GetSecretUse(self, request: pb.GetSecretUseRequest, context: grpc.ServicerContext) -> pb.SecretUse:
+        """Reads every secret, to say whether it can be read, and forgets it."""
+        rows = self._services.database.read(sql.secrets_of_resources)
+        return secret_use(self._services.secrets, rows, self._models)
 
 
 def _process(row: ProcessRow, now: int) -> pb.DeploymentProcess:

@@ -1,13 +1,16 @@
-"""SQL of the deployment's processes and of the leases of those that execute runs."""
+"""SQL of what people look at: processes, leases, names of secrets, and the next removal."""
 
 from typing import Final, NamedTuple
 
 from sqlalchemy import bindparam, delete, insert, literal_column, select, update
 
 from backend.storage.database import Tx
-from backend.storage.statements import Command, Query, select_row
+from backend.storage.json_member import json_member
+from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.processes import processes
+from backend.storage.tables.runs import runs
 from backend.storage.tables.workers import workers
+from backend.storage.tables.workflows import resources
 
 MOST_SHOWN: Final = 200
 
@@ -40,6 +43,17 @@ class WorkerRow(NamedTuple):
     draining: int
 
 
+class SecretRow(NamedTuple):
+    """The secrets that a resource names at its newest version; `secrets` is a JSON list."""
+
+    resource_id: str
+    kind: str
+    name: str
+    secret: str | None
+    api_key: str | None
+    secrets: str | None
+
+
 _REPORTED: Final = ("seen_at", "clock_ahead", "data_total", "data_free", "objects_total", "objects_free")
 _ADD = Command(insert(processes), [column.name for column in processes.columns])
 _REPORT = Command(
@@ -67,6 +81,22 @@ _WORKERS = Query(
     .limit(literal_column(str(MOST_SHOWN))),
 )
 
+_SECRETS = Query(
+    SecretRow,
+    select_row(
+        SecretRow,
+        resources,
+        **{name: json_member(resources.c.definition, name) for name in ("secret", "api_key", "secrets")},
+    ).order_by(resources.c.kind, resources.c.name),
+)
+_OLDEST_FINISHED = ScalarQuery[int](
+    select(runs.c.finished_at)
+    # The condition of the partial index.
+    .where(runs.c.finished_at < bindparam("before"), runs.c.data_purged_at.is_(None))
+    .order_by(runs.c.finished_at)
+    .limit(literal_column("1"))
+)
+
 
 def report(tx: Tx, row: ProcessRow) -> None:
     """Writes what a process reports."""
@@ -92,3 +122,13 @@ def all_processes(tx: Tx) -> list[ProcessRow]:
 def all_workers(tx: Tx) -> list[WorkerRow]:
     """Returns leases by host and start, those that have ended too."""
     return tx.all(_WORKERS)
+
+
+def secrets_of_resources(tx: Tx) -> list[SecretRow]:
+    """Returns which secrets each resource names."""
+    return tx.all(_SECRETS)
+
+
+def oldest_finished(tx: Tx, now: int) -> int | None:
+    """Returns when the run finished that has kept its data for longest; None where none has."""
+    return tx.scalar(_OLDEST_FINISHED, before=now + 1)

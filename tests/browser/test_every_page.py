@@ -36,6 +36,7 @@ type: s3
 bucket: a-bucket-with-a-long-name-of-every-page
 prefixes: [incoming/2026/documents/of/every/page/]
 endpoint_url: http://127.0.0.1:9
+secret: a-secret-that-no-setting-names
 ---
 kind: KnowledgeGraph
 name: graph-of-every-page
@@ -61,7 +62,7 @@ def paths(console: Service) -> list[str]:
         *("/resources", "/resources/environments", "/resources/connectors", "/resources/graphs"),
         *("/resources/environments/of-every-page", "/resources/connectors/inbox-of-every-page"),
         *("/resources/graphs/graph-of-every-page", "/resources/graphs/nothing"),
-        *("/deployment/health",),
+        *("/deployment/health", "/deployment/retention", "/resources/secrets"),
         *("/preferences", "/password", "/search", "/search?q=echo", "/search?q=nothing-of-this-name", "/nothing"),
         *("/keys/new", key, f"{key}/usage", f"{key}/webhooks", f"{key}/rotate", "/runs?client_reference=none"),
         *(f"/runs/{failed}", f"/runs/{done['run_id']}", f"/runs/{waiting}", "/runs/run_nothing"),

@@ -109,6 +109,9 @@ def test_a_build_is_followed_until_it_is_done(console: Service, signed_in: NewPe
     expect(build.get_by_role("row", name=re.compile("built"))).to_be_visible()
     build.get_by_text("1 locked package").click()
     expect(build.get_by_text("alpha==1.5")).to_be_visible()
+    build.get_by_role("link", name="Log").click()
+    expect(page.get_by_label("Log of the build")).to_contain_text("alpha==1.5")
+    page.get_by_role("link", name="Back to the environment").click()
     build.get_by_role("button", name="Build again").click()
     expect(page.get_by_role("status")).to_contain_text("try again now")
     assert screen.complaints == []

@@ -372,7 +372,7 @@ CREATE TABLE environment_builds (
 	message TEXT NOT NULL, 
 	size BIGINT, 
 	updated_at BIGINT NOT NULL, 
-	seen_at BIGINT NOT NULL, 
+	seen_at BIGINT NOT NULL, log TEXT, 
 	CONSTRAINT pk_environment_builds PRIMARY KEY (digest, machine), 
 	CONSTRAINT fk_environment_builds_digest_environment_locks FOREIGN KEY(digest) REFERENCES environment_locks (digest)
 );

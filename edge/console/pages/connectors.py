@@ -53,7 +53,8 @@ def _view(shown: Shown, outcome: ConnectorTest | None = None) -> View:
 
 def _check(check: ConnectorCheck) -> tuple[ConnectorCheck, str, str]:
     """Returns a check with the store's answer in words, and how long that took."""
-    answer = str(check.http_status) if check.HasField("http_status") else "no answer"
+    silent = "" if check.answer else "no answer"
+    answer = str(check.http_status) if check.HasField("http_status") else silent
     took = formatting.duration(milliseconds_of(check.took))
     return check, f"{answer} {check.code}".strip(), took
 

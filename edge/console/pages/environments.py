@@ -1,19 +1,22 @@
 """Pages of environments: bounds and packages of steps, what machines have built, and another try of a build."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from edge.console import formatting
 from edge.console.formatting import Badge
 from edge.console.paging import all_items
 from edge.console.resources import ENVIRONMENTS, PAGE, MissingError, asked_for, missing, path_of
-from edge.console.visit import ADMINISTRATORS, Answered, EventStream, Page, Redirect, View, Visit
+from edge.console.visit import ADMINISTRATORS, Answered, Download, EventStream, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1 import environments_pb2
 from workflow_api.v1.environments_pb2 import (
     BuildEnvironmentRequest,
     EnvironmentBuild,
+    EnvironmentBuildLog,
+    GetEnvironmentBuildLogRequest,
     GetEnvironmentBuildRequest,
     ListEnvironmentBuildsRequest,
 )
@@ -21,6 +24,8 @@ from workflow_api.v1.environments_pb2 import (
 _LIST: Final = ENVIRONMENTS.path
 _ONE: Final = f"{_LIST}/{{resource}}"
 _POLL_SECONDS: Final = 1.0
+_SHOWN_CHARS: Final = 20_000
+_NO_LOG: Final = frozenset({"not_found", "invalid_request"})
 _NOT_BUILT: Final = Badge("unknown")
 _STATES: Final = {
     environments_pb2.ENVIRONMENT_BUILD_STATE_NO_PACKAGES: Badge("no packages"),
@@ -67,6 +72,35 @@ async def show(visit: Visit) -> Answered:
     return View("resources/environment.html", {**shown.context, **context})
 
 
+async def show_log(visit: Visit) -> Answered:
+    """Shows the end of what was said while a machine built the packages."""
+    try:
+        name, machine, log = await _log(visit)
+    except MissingError as error:
+        return missing(ENVIRONMENTS, error)
+    here = path_of(ENVIRONMENTS, visit.path["resource"])
+    context = {
+        "name": name,
+        "machine": machine,
+        "log": log,
+        "text": log.text[-_SHOWN_CHARS:],
+        "cut": len(log.text) > _SHOWN_CHARS,
+        "here": here,
+        "download": f"{here}/log/download?{urlencode({'machine': machine})}",
+    }
+    return View("resources/build_log.html", context)
+
+
+async def download_log(visit: Visit) -> Answered:
+    """Sends the log of a build."""
+    try:
+        name, machine, log = await _log(visit)
+    except MissingError as error:
+        return missing(ENVIRONMENTS, error)
+    content = log.text.encode()
+    return Download(_whole(content), f"{name}-{machine}.log", "text/plain", len(content))
+
+
 async def rebuild(visit: Visit) -> Answered:
     """Makes every machine that failed to build the packages try again."""
     try:
@@ -103,6 +137,23 @@ async def _updates(visit: Visit) -> AsyncIterator[tuple[str, str]]:
         yield "reload", ""
 
 
+async def _log(visit: Visit) -> tuple[str, str, EnvironmentBuildLog]:
+    """Returns the names of environment and machine, and the log of the build."""
+    name = (await asked_for(visit, ENVIRONMENTS)).answer.resource.name
+    machine = visit.query.get("machine", "")
+    request = GetEnvironmentBuildLogRequest(name=name, machine=machine)
+    try:
+        return name, machine, await visit.services.call("EnvironmentsService/GetEnvironmentBuildLog", request)
+    except Refusal as refusal:
+        if refusal.code not in _NO_LOG:
+            raise
+        raise MissingError(refusal.message) from refusal
+
+
+async def _whole(content: bytes) -> AsyncGenerator[bytes, None]:
+    yield content
+
+
 async def _build(visit: Visit, name: str) -> EnvironmentBuild:
     build: EnvironmentBuild = await visit.services.call(
         "EnvironmentsService/GetEnvironmentBuild", GetEnvironmentBuildRequest(name=name)
@@ -127,5 +178,7 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("GET", _LIST, ADMINISTRATORS, show_list),
     Page("GET", _ONE, ADMINISTRATORS, show),
     Page("POST", f"{_ONE}/build", ADMINISTRATORS, rebuild),
+    Page("GET", f"{_ONE}/log", ADMINISTRATORS, show_log),
+    Page("GET", f"{_ONE}/log/download", ADMINISTRATORS, download_log),
     Page("GET", f"{_ONE}/stream", ADMINISTRATORS, stream),
 )

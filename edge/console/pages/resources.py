@@ -3,10 +3,12 @@
 import asyncio
 from typing import Final, NamedTuple
 
+from edge.console.pages import secrets
 from edge.console.pages.environments import every_build
 from edge.console.pages.graphs import every_graph
 from edge.console.resources import CONNECTORS, ENVIRONMENTS, GRAPHS, every
 from edge.console.visit import ADMINISTRATORS, Answered, Page, View, Visit
+from workflow_api.v1.deployment_health_pb2 import SECRET_STATE_SET
 from workflow_api.v1.environments_pb2 import ENVIRONMENT_BUILD_STATE_BUILDING, ENVIRONMENT_BUILD_STATE_FAILED
 
 
@@ -22,11 +24,14 @@ class _Panel(NamedTuple):
 
 async def show(visit: Visit) -> Answered:
     """Shows how many resources of each kind there are."""
-    builds, connectors, graphs = await asyncio.gather(every_build(visit), every(visit, CONNECTORS), every_graph(visit))
+    builds, connectors, graphs, named = await asyncio.gather(
+        every_build(visit), every(visit, CONNECTORS), every_graph(visit), secrets.named_secrets(visit)
+    )
     failed = sum(each.state == ENVIRONMENT_BUILD_STATE_FAILED for each in builds)
     building = sum(each.state == ENVIRONMENT_BUILD_STATE_BUILDING for each in builds)
     refused = sum(each.status == "failed" for each in connectors)
     untested = sum(each.status == "not tested" for each in connectors)
+    unusable = sum(each.state != SECRET_STATE_SET for each in named)
     pending = sum(each.pending for each in graphs)
     panels = [
         _Panel(
@@ -49,6 +54,13 @@ async def show(visit: Visit) -> Answered:
             len(graphs),
             "What runs publish as RDF, to be queried.",
             _counted((pending, "publications pending")),
+        ),
+        _Panel(
+            "Secrets",
+            secrets.PATH,
+            len(named),
+            "Credentials by name, kept outside of this service.",
+            _counted((unusable, "missing or unreadable")),
         ),
     ]
     return View("resources/overview.html", {"panels": panels})

@@ -21,6 +21,34 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _SecretState:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SecretStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SecretState.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SECRET_STATE_UNSPECIFIED: _SecretState.ValueType  # 0
+    """Not known."""
+    SECRET_STATE_SET: _SecretState.ValueType  # 1
+    """The asked backend can read it."""
+    SECRET_STATE_UNREADABLE: _SecretState.ValueType  # 2
+    """The settings name it, but it cannot be read, or is empty."""
+    SECRET_STATE_MISSING: _SecretState.ValueType  # 3
+    """Something names it that the settings do not."""
+
+class SecretState(_SecretState, metaclass=_SecretStateEnumTypeWrapper):
+    """Whether a secret can be used."""
+
+SECRET_STATE_UNSPECIFIED: SecretState.ValueType  # 0
+"""Not known."""
+SECRET_STATE_SET: SecretState.ValueType  # 1
+"""The asked backend can read it."""
+SECRET_STATE_UNREADABLE: SecretState.ValueType  # 2
+"""The settings name it, but it cannot be read, or is empty."""
+SECRET_STATE_MISSING: SecretState.ValueType  # 3
+"""Something names it that the settings do not."""
+Global___SecretState: _TypeAlias = SecretState  # noqa: Y015
+
 class _HealthTopic:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -60,6 +88,209 @@ HEALTH_TOPIC_REDACTION: HealthTopic.ValueType  # 5
 HEALTH_TOPIC_DATABASE: HealthTopic.ValueType  # 6
 """The database."""
 Global___HealthTopic: _TypeAlias = HealthTopic  # noqa: Y015
+
+@_typing.final
+class GetRetentionRequest(_message.Message):
+    """Asks what is kept for how long."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetRetentionRequest: _TypeAlias = GetRetentionRequest  # noqa: Y015
+
+@_typing.final
+class RetentionSchedule(_message.Message):
+    """How long one kind of data is kept."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    KEPT_FIELD_NUMBER: _builtins.int
+    BY_RECORD_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """What `RunUpkeepResponse` names its count, as `runs_erased`."""
+    by_record: _builtins.bool
+    """Whether that is the retention of the deployment record, which can be changed."""
+    @_builtins.property
+    def kept(self) -> _duration_pb2.Duration:
+        """For how long."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        kept: _duration_pb2.Duration | None = ...,
+        by_record: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["kept", b"kept"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_record", b"by_record", "kept", b"kept", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RetentionSchedule: _TypeAlias = RetentionSchedule  # noqa: Y015
+
+@_typing.final
+class Retention(_message.Message):
+    """What is kept for how long."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCHEDULES_FIELD_NUMBER: _builtins.int
+    NEXT_ROUND_AT_FIELD_NUMBER: _builtins.int
+    NEXT_RUN_AT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def schedules(self) -> _containers.RepeatedCompositeFieldContainer[Global___RetentionSchedule]:
+        """Each kind of data, in the order in which it is removed."""
+
+    @_builtins.property
+    def next_round_at(self) -> _timestamp_pb2.Timestamp:
+        """When the asked backend next removes what is past its time; absent before its first round, seconds after its start."""
+
+    @_builtins.property
+    def next_run_at(self) -> _timestamp_pb2.Timestamp:
+        """When the data of a run is next past its time; absent where no finished run has data."""
+
+    def __init__(
+        self,
+        *,
+        schedules: _abc.Iterable[Global___RetentionSchedule] | None = ...,
+        next_round_at: _timestamp_pb2.Timestamp | None = ...,
+        next_run_at: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_next_round_at", b"_next_round_at", "_next_run_at", b"_next_run_at", "next_round_at", b"next_round_at", "next_run_at", b"next_run_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_next_round_at", b"_next_round_at", "_next_run_at", b"_next_run_at", "next_round_at", b"next_round_at", "next_run_at", b"next_run_at", "schedules", b"schedules"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__next_round_at: _TypeAlias = _typing.Literal["next_round_at"]  # noqa: Y015
+    _WhichOneofArgType__next_round_at: _TypeAlias = _typing.Literal["_next_round_at", b"_next_round_at"]  # noqa: Y015
+    _WhichOneofReturnType__next_run_at: _TypeAlias = _typing.Literal["next_run_at"]  # noqa: Y015
+    _WhichOneofArgType__next_run_at: _TypeAlias = _typing.Literal["_next_run_at", b"_next_run_at"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__next_round_at) -> _WhichOneofReturnType__next_round_at | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__next_run_at) -> _WhichOneofReturnType__next_run_at | None: ...
+
+Global___Retention: _TypeAlias = Retention  # noqa: Y015
+
+@_typing.final
+class GetSecretUseRequest(_message.Message):
+    """Asks for secrets and what names them."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetSecretUseRequest: _TypeAlias = GetSecretUseRequest  # noqa: Y015
+
+@_typing.final
+class SecretUser(_message.Message):
+    """Something that names a secret."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """`agent`, `connector`, `knowledge_graph`, or `model_provider` of the settings."""
+    name: _builtins.str
+    """Its name."""
+    id: _builtins.str
+    """Its id; empty for a provider."""
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        name: _builtins.str = ...,
+        id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "kind", b"kind", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SecretUser: _TypeAlias = SecretUser  # noqa: Y015
+
+@_typing.final
+class NamedSecret(_message.Message):
+    """A secret by name."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    KEPT_IN_FIELD_NUMBER: _builtins.int
+    USED_BY_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Its name."""
+    state: Global___SecretState.ValueType
+    """Whether it can be used."""
+    problem: _builtins.str
+    """Why it cannot, and what to do; empty where it can."""
+    kept_in: _builtins.str
+    """`environment` or `file`, where the settings say that it is kept; empty where it is missing."""
+    @_builtins.property
+    def used_by(self) -> _containers.RepeatedCompositeFieldContainer[Global___SecretUser]:
+        """What names it, at its newest version."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        state: Global___SecretState.ValueType = ...,
+        problem: _builtins.str = ...,
+        kept_in: _builtins.str = ...,
+        used_by: _abc.Iterable[Global___SecretUser] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kept_in", b"kept_in", "name", b"name", "problem", b"problem", "state", b"state", "used_by", b"used_by"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NamedSecret: _TypeAlias = NamedSecret  # noqa: Y015
+
+@_typing.final
+class SecretUse(_message.Message):
+    """The secrets of the deployment."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SECRETS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def secrets(self) -> _containers.RepeatedCompositeFieldContainer[Global___NamedSecret]:
+        """By name."""
+
+    def __init__(
+        self,
+        *,
+        secrets: _abc.Iterable[Global___NamedSecret] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["secrets", b"secrets"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SecretUse: _TypeAlias = SecretUse  # noqa: Y015
 
 @_typing.final
 class GetDeploymentHealthRequest(_message.Message):

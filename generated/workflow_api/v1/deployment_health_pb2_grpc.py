@@ -40,6 +40,16 @@ class DeploymentHealthServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_deployment__health__pb2.GetDeploymentHealthRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_deployment__health__pb2.DeploymentHealth.FromString,
                 _registered_method=True)
+        self.GetRetention = channel.unary_unary(
+                '/workflow_api.v1.DeploymentHealthService/GetRetention',
+                request_serializer=workflow__api_dot_v1_dot_deployment__health__pb2.GetRetentionRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_deployment__health__pb2.Retention.FromString,
+                _registered_method=True)
+        self.GetSecretUse = channel.unary_unary(
+                '/workflow_api.v1.DeploymentHealthService/GetSecretUse',
+                request_serializer=workflow__api_dot_v1_dot_deployment__health__pb2.GetSecretUseRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_deployment__health__pb2.SecretUse.FromString,
+                _registered_method=True)
 
 
 class DeploymentHealthServiceServicer:
@@ -53,6 +63,20 @@ class DeploymentHealthServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetRetention(self, request, context):
+        """What is kept for how long, and when something is removed next.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetSecretUse(self, request, context):
+        """The secrets of the deployment by name, whether each can be read, and what names it; never a value.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_DeploymentHealthServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -60,6 +84,16 @@ def add_DeploymentHealthServiceServicer_to_server(servicer, server):
                     servicer.GetDeploymentHealth,
                     request_deserializer=workflow__api_dot_v1_dot_deployment__health__pb2.GetDeploymentHealthRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_deployment__health__pb2.DeploymentHealth.SerializeToString,
+            ),
+            'GetRetention': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetRetention,
+                    request_deserializer=workflow__api_dot_v1_dot_deployment__health__pb2.GetRetentionRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_deployment__health__pb2.Retention.SerializeToString,
+            ),
+            'GetSecretUse': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetSecretUse,
+                    request_deserializer=workflow__api_dot_v1_dot_deployment__health__pb2.GetSecretUseRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_deployment__health__pb2.SecretUse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -90,6 +124,60 @@ class DeploymentHealthService:
             '/workflow_api.v1.DeploymentHealthService/GetDeploymentHealth',
             workflow__api_dot_v1_dot_deployment__health__pb2.GetDeploymentHealthRequest.SerializeToString,
             workflow__api_dot_v1_dot_deployment__health__pb2.DeploymentHealth.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetRetention(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.DeploymentHealthService/GetRetention',
+            workflow__api_dot_v1_dot_deployment__health__pb2.GetRetentionRequest.SerializeToString,
+            workflow__api_dot_v1_dot_deployment__health__pb2.Retention.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetSecretUse(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.DeploymentHealthService/GetSecretUse',
+            workflow__api_dot_v1_dot_deployment__health__pb2.GetSecretUseRequest.SerializeToString,
+            workflow__api_dot_v1_dot_deployment__health__pb2.SecretUse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -35,6 +35,10 @@ class DeploymentHealthServiceStub:
     def __new__(cls, channel: _aio.Channel) -> DeploymentHealthServiceAsyncStub: ...
     GetDeploymentHealth: _grpc.UnaryUnaryMultiCallable[_deployment_health_pb2.GetDeploymentHealthRequest, _deployment_health_pb2.DeploymentHealth]
     """All of it, as the asked backend finds it now; what processes report is up to 15 seconds old."""
+    GetRetention: _grpc.UnaryUnaryMultiCallable[_deployment_health_pb2.GetRetentionRequest, _deployment_health_pb2.Retention]
+    """What is kept for how long, and when something is removed next."""
+    GetSecretUse: _grpc.UnaryUnaryMultiCallable[_deployment_health_pb2.GetSecretUseRequest, _deployment_health_pb2.SecretUse]
+    """The secrets of the deployment by name, whether each can be read, and what names it; never a value."""
 
 @_typing.type_check_only
 class DeploymentHealthServiceAsyncStub(DeploymentHealthServiceStub):
@@ -43,6 +47,10 @@ class DeploymentHealthServiceAsyncStub(DeploymentHealthServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetDeploymentHealth: _aio.UnaryUnaryMultiCallable[_deployment_health_pb2.GetDeploymentHealthRequest, _deployment_health_pb2.DeploymentHealth]  # type: ignore[assignment]
     """All of it, as the asked backend finds it now; what processes report is up to 15 seconds old."""
+    GetRetention: _aio.UnaryUnaryMultiCallable[_deployment_health_pb2.GetRetentionRequest, _deployment_health_pb2.Retention]  # type: ignore[assignment]
+    """What is kept for how long, and when something is removed next."""
+    GetSecretUse: _aio.UnaryUnaryMultiCallable[_deployment_health_pb2.GetSecretUseRequest, _deployment_health_pb2.SecretUse]  # type: ignore[assignment]
+    """The secrets of the deployment by name, whether each can be read, and what names it; never a value."""
 
 class DeploymentHealthServiceServicer(metaclass=_abc_1.ABCMeta):
     """Shows administrators how a deployment is."""
@@ -54,5 +62,21 @@ class DeploymentHealthServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_deployment_health_pb2.DeploymentHealth, _abc.Awaitable[_deployment_health_pb2.DeploymentHealth]]:
         """All of it, as the asked backend finds it now; what processes report is up to 15 seconds old."""
+
+    @_abc_1.abstractmethod
+    def GetRetention(
+        self,
+        request: _deployment_health_pb2.GetRetentionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_deployment_health_pb2.Retention, _abc.Awaitable[_deployment_health_pb2.Retention]]:
+        """What is kept for how long, and when something is removed next."""
+
+    @_abc_1.abstractmethod
+    def GetSecretUse(
+        self,
+        request: _deployment_health_pb2.GetSecretUseRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_deployment_health_pb2.SecretUse, _abc.Awaitable[_deployment_health_pb2.SecretUse]]:
+        """The secrets of the deployment by name, whether each can be read, and what names it; never a value."""
 
 def add_DeploymentHealthServiceServicer_to_server(servicer: DeploymentHealthServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

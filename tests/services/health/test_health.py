@@ -1,17 +1,22 @@
-"""DeploymentHealthService: processes as they report, waiting work, and what should be looked at."""
+"""DeploymentHealthService: processes as they report, waiting work, retention and secrets."""
 
 from pathlib import Path
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
 from backend.health.reporter import ProcessReporter
+from backend.health.secret_use import secret_use
+from backend.health.sql import SecretRow
 from backend.live_edges import LiveEdges
+from backend.secrets import Secrets
 from backend.services import Services
+from backend.settings import ModelProvider
 from contract.times import to_timestamp
 from contract.versions import RELEASE
 from tests.services.calls import Caller
 from tests.services.conftest import TestClock
-from workflow_api.v1 import deployment_health_pb2
+from workflow_api.v1 import deployment_health_pb2, deployment_pb2, runs_pb2, workflows_pb2
 from workflow_api.v1.edge_pb2 import EdgeProcess
 from workflow_api_testing import TestBackend
 
@@ -83,3 +88,47 @@ def test_the_size_of_the_database_and_its_kind_are_told(caller: Caller, database
     assert found.database_bytes > 10_000
     assert found.object_store == "folder"
     assert found.pending == deployment_health_pb2.PendingWork()
+
+
+def test_every_kind_of_data_has_its_time_and_runs_that_of_the_record(caller: Caller) -> None:
+    def retention() -> deployment_health_pb2.Retention:
+        answer: deployment_health_pb2.Retention = caller("GetRetention", deployment_health_pb2.GetRetentionRequest())
+        return answer
+
+    caller("UpdateDeployment", deployment_pb2.UpdateDeploymentRequest(retention=Duration(seconds=7 * 86_400)))
+    kept = {each.name: (each.kept.seconds, each.by_record) for each in retention().schedules}
+    assert kept["runs_erased"] == (7 * 86_400, True)
+    assert kept["audit_records"] == (400 * 86_400, False)
+    assert set(kept) | {"more"} == set(runs_pb2.RunUpkeepResponse.DESCRIPTOR.fields_by_name)
+    assert not retention().HasField("next_run_at")
+
+
+def test_secrets_are_told_by_name_with_what_names_them_and_never_with_a_value() -> None:
+    secrets = Secrets({"inbox-key": "env:KEY", "openai": "env:NOTHING", "left": "file:/nowhere"}, {"KEY": "the-value"})
+    rows = [
+        SecretRow("con_1", "connector", "inbox", secret="inbox-key", api_key=None, secrets=None),
+        SecretRow("agt_1", "agent", "writer", secret=None, api_key="openai", secrets='["inbox-key", "token"]'),
+    ]
+    found = secret_use(secrets, rows, {"openai": ModelProvider(api_key="openai")})
+    told = {each.name: (each.state, each.kept_in, [user.name for user in each.used_by]) for each in found.secrets}
+    assert told == {
+        "inbox-key": (deployment_health_pb2.SECRET_STATE_SET, "environment", ["inbox", "writer"]),
+        "left": (deployment_health_pb2.SECRET_STATE_UNREADABLE, "file", []),
+        "openai": (deployment_health_pb2.SECRET_STATE_UNREADABLE, "environment", ["writer", "openai"]),
+        "token": (deployment_health_pb2.SECRET_STATE_MISSING, "", ["writer"]),
+    }
+    for hidden in ("the-value", "KEY", "NOTHING", "/nowhere"):
+        assert hidden not in str(found)
+
+
+def test_what_resources_name_is_read_from_their_newest_version(caller: Caller) -> None:
+    manifests = (
+        "kind: Connector\nname: inbox\ntype: s3\nbucket: docs\nsecret: inbox-key\n---\n"
+        "kind: Agent\nname: greeter\ntype: python\nsecrets: [token]\ncode: |\n  def run(context):\n      return 1\n"
+    )
+    file = workflows_pb2.ManifestFile(name="m.yaml", content=manifests)
+    caller("ApplyManifests", workflows_pb2.ApplyManifestsRequest(files=[file]))
+    found = caller("GetSecretUse", deployment_health_pb2.GetSecretUseRequest())
+    told = [(each.name, each.state, [user.kind for user in each.used_by]) for each in found.secrets]
+    missing = deployment_health_pb2.SECRET_STATE_MISSING
+    assert told == [("inbox-key", missing, ["connector"]), ("token", missing, ["agent"])]

@@ -2,11 +2,19 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from edge.console.pages.environments import stream
-from edge.console.visit import ADMINISTRATORS, EventStream, Redirect, Visit
+from edge.console.visit import ADMINISTRATORS, Download, EventStream, Redirect, Visit
+from edge.errors import Refusal
 from tests.unit.edge.console.seen import ADMINISTRATOR, MemoryServices, answered, html, roles_of
 from workflow_api.v1 import environments_pb2
-from workflow_api.v1.environments_pb2 import EnvironmentBuild, ListEnvironmentBuildsResponse, MachineBuild
+from workflow_api.v1.environments_pb2 import (
+    EnvironmentBuild,
+    EnvironmentBuildLog,
+    ListEnvironmentBuildsResponse,
+    MachineBuild,
+)
 from workflow_api.v1.workflows_pb2 import Resource, ResourceDefinition
 
 EVIL = "<script>alert(1)</script>"
@@ -71,6 +79,27 @@ def test_another_try_of_a_build_is_asked_for_by_name() -> None:
     (asked,) = backend.asked("EnvironmentsService/BuildEnvironment")
     assert asked.name == "tables"
     assert roles_of("POST", f"{ONE}/build") == ADMINISTRATORS
+
+
+@pytest.mark.parametrize("text", [EVIL + "x" * 30_000 + "Installed 1 package", None])
+def test_the_end_of_a_builds_log_is_shown_and_all_of_it_downloaded(text: str | None) -> None:
+    backend = services(build())
+    backend.answers["EnvironmentsService/GetEnvironmentBuildLog"] = EnvironmentBuildLog(text=text)
+    asked: dict[str, Any] = {"query": {"machine": "host a"}}
+    page = html(answered(backend, "GET", f"{ONE}/log", HERE, **asked))
+    assert ("Installed 1 package" in page) == ("log/download?machine=host+a" in page) == bool(text)
+    assert ("Nothing was said" in page) == (text is None)
+    assert EVIL not in page
+    sent = answered(backend, "GET", f"{ONE}/log/download", HERE, **asked)
+    assert isinstance(sent, Download)
+    assert (sent.file_name, sent.length) == ("tables-host a.log", len(text or ""))
+    assert backend.asked("EnvironmentsService/GetEnvironmentBuildLog")[0].machine == "host a"
+
+
+def test_a_machine_that_has_built_nothing_has_no_log() -> None:
+    backend = services(build())
+    backend.answers["EnvironmentsService/GetEnvironmentBuildLog"] = Refusal("not_found", "It has not begun.")
+    assert "It has not begun." in html(answered(backend, "GET", f"{ONE}/log", HERE))
 
 
 def test_the_page_is_refreshed_until_the_build_has_ended() -> None:

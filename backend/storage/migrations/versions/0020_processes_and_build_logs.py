@@ -1,4 +1,4 @@
-"""Processes of the deployment, as they report for people."""
+"""Processes of the deployment as they report, and logs of builds."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -27,8 +27,11 @@ def upgrade() -> None:
         sa.Column("objects_free", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("process_id", name=op.f("pk_processes")),
     )
+    op.add_column("environment_builds", sa.Column("log", sa.Text(), nullable=True))
 
 
 def downgrade() -> None:
     """Takes the schema back to the revision before."""
+    with op.batch_alter_table("environment_builds") as batch_op:
+        batch_op.drop_column("log")
     op.drop_table("processes")
