@@ -16,12 +16,15 @@ from backend.cursors import Cursors
 from backend.deployment import sql as deployment_sql
 from backend.deployment.servicer import DeploymentServicer
 from backend.graphs.graphs import Graphs
+from backend.health.reporter import ProcessReporter
+from backend.health.servicer import DeploymentHealthServicer
 from backend.key_changes import KeyChanges
 from backend.keys import retention as keys_retention
 from backend.keys.caller_servicer import CallerServicer
 from backend.keys.edge_servicer import EdgeServicer
 from backend.keys.servicer import KeysServicer
 from backend.keys.usage_servicer import UsageServicer
+from backend.live_edges import LiveEdges
 from backend.logs import retention as logs_retention
 from backend.logs.service import Logs
 from backend.logs.servicer import LogsServicer
@@ -78,6 +81,7 @@ from workflow_api.v1 import (
     audit_pb2,
     caller_pb2,
     definitions_pb2,
+    deployment_health_pb2,
     deployment_pb2,
     edge_pb2,
     environments_pb2,
@@ -140,6 +144,12 @@ class _Parts:
         self.packages = new_package_store(settings)
         self.publisher = new_publisher(settings, self.services, self.objects, self.graphs, self.redactor)
 
+    def new_reporter(self, settings: BackendSettings, part: str, edges: LiveEdges | None = None) -> ProcessReporter:
+        """Returns what reports that this process is there."""
+        objects = (settings.objects.folder or settings.data) if settings.objects.store == "folder" else None
+        shares_clock = self._shared_clock is not None
+        return ProcessReporter(self.services, part, settings.data, objects, shares_clock=shares_clock, edges=edges)
+
     def measured(self) -> list[Family]:
         """Returns the metrics of this process, and of the work that waits in the deployment; from any thread."""
         return [*metrics.counted(), *self.database.measured(), *self._backlog.measured()]
@@ -162,6 +172,7 @@ class Worker:
 
     def __init__(self, settings: BackendSettings) -> None:
         self._parts = parts = _Parts(settings, None)
+        self._reporter = parts.new_reporter(settings, "worker")
         self._executor = new_executor(
             settings, parts.services, parts.objects, parts.publisher, parts.redactor, parts.packages
         )
@@ -169,6 +180,7 @@ class Worker:
     def start(self) -> None:
         """Takes segments from the queue. Raises as `Executor.start`."""
         self._executor.start(on_free=lambda: None)
+        self._reporter.start()
 
     def measured(self) -> list[Family]:
         """Returns its metrics; from any thread."""
@@ -177,6 +189,7 @@ class Worker:
     def stop(self) -> None:
         """Takes no more segments, and lets steps go on for the grace of the settings."""
         self._executor.stop()
+        self._reporter.stop()
         self._parts.close()
 
 
@@ -202,13 +215,16 @@ class Backend:
         self._database = parts.database
         self._changes = changes = KeyChanges()
         self._run_changes = RunChanges(parts.database)
-        self._runtime = _runtime(settings, parts, open_sandbox)
+        upkeep = Upkeep(services.database, services.clock)
+        self._runtime = _runtime(settings, parts, upkeep, open_sandbox)
         self._logs = Logs(services, objects)
         self._reviews = Reviews(services, objects, parts.redactor, settings.data / "reviews")
         self._previews = Previews(services, objects, parts.redactor, settings.data / "previews")
         self._uploads = Uploads(services, objects, settings.data / "uploads")
         self._run_days = RunDays(services)
         self._deliverer = Deliverer(services.database, services.clock, settings.webhooks)
+        edges = LiveEdges(services.clock)
+        self._reporter = parts.new_reporter(settings, "backend", edges)
         self._identities = settings.identities
         self._server: GrpcServer | None = None
         passwords = Passwords()
@@ -221,8 +237,19 @@ class Backend:
             (keys_pb2.DESCRIPTOR, KeysServicer(services, changes)),
             (usage_pb2.DESCRIPTOR, UsageServicer(services)),
             (
+                deployment_health_pb2.DESCRIPTOR,
+                DeploymentHealthServicer(
+                    services,
+                    upkeep,
+                    settings.models,
+                    "sqlite" if settings.database is None else "postgresql",
+                    settings.objects.store,
+                    needs_workers=settings.engine == "dbos",
+                ),
+            ),
+            (
                 edge_pb2.DESCRIPTOR,
-                EdgeServicer(services, changes, settings.watch_poll_seconds, self._run_changes, reads.answer),
+                EdgeServicer(services, changes, settings.watch_poll_seconds, self._run_changes, reads.answer, edges),
             ),
             (workflows_pb2.DESCRIPTOR, WorkflowsServicer(services, parts.graphs, parts.packages)),
             (environments_pb2.DESCRIPTOR, EnvironmentsServicer(services)),
@@ -256,6 +283,7 @@ class Backend:
         """Starts the runtime; runs that an earlier process left running end as orphaned before anything new runs."""
         self._runtime.start()
         self._deliverer.start()
+        self._reporter.start()
 
     def serve_grpc(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
         """Serves gRPC and returns the port; see `GrpcServer`. With credentials, `identities` say who may call what."""
@@ -285,6 +313,7 @@ class Backend:
         self._run_days.close()
         self._runtime.stop()
         self._deliverer.stop()
+        self._reporter.stop()
         self._parts.close()
 
     def _end_streams(self) -> None:
@@ -300,11 +329,10 @@ def _shared_clock(database: Database) -> "SharedClock":
 
 
 def _runtime(
-    settings: BackendSettings, parts: _Parts, open_sandbox: Callable[[], Sandbox] | None
+    settings: BackendSettings, parts: _Parts, upkeep: Upkeep, open_sandbox: Callable[[], Sandbox] | None
 ) -> "LocalRuntime | RemoteRuntime":
-    """Makes the runtime, with an upkeep that every service registers its retention with."""
+    """Makes the runtime, and registers the retention of every service with its upkeep."""
     services, objects, publisher = parts.services, parts.objects, parts.publisher
-    upkeep = Upkeep(services.database, services.clock)
     runtime = (
         new_remote_runtime(settings, settings.database, services, objects, publisher, upkeep)
         if settings.database is not None and settings.engine == "dbos"

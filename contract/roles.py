@@ -81,6 +81,11 @@ RULES: Final[Mapping[str, Rule]] = {
         "Definitions": dict.fromkeys(
             ("ListDefinitionVersions", "GetManifest", "CompareVersions", "ListDefinitionUses"), _LOOKED_AT
         ),
+        "DeploymentHealth": {
+            "GetDeploymentHealth": _LOOKED_AT,
+            "GetRetention": _LOOKED_AT,
+            "GetSecretUse": _ADMINISTERED,
+        },
         "Deployment": {
             "GetHealth": _OWN,
             "GetDeployment": _LOOKED_AT,
@@ -89,6 +94,7 @@ RULES: Final[Mapping[str, Rule]] = {
         "Environments": {
             "ListEnvironmentBuilds": _LOOKED_AT,
             "GetEnvironmentBuild": _LOOKED_AT,
+            "GetEnvironmentBuildLog": _ADMINISTERED,
             "BuildEnvironment": _ADMINISTERED,
         },
         "Keys": dict.fromkeys(
@@ -166,6 +172,7 @@ RULES: Final[Mapping[str, Rule]] = {
                     "GetWorkflowForKey",
                     "TestConnector",
                     "QueryKnowledgeGraph",
+                    "GetKnowledgeGraphPublications",
                 ),
                 _ADMINISTERED,
             ),

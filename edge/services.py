@@ -10,6 +10,7 @@ from workflow_api.v1 import (
     audit_pb2,
     caller_pb2,
     definitions_pb2,
+    deployment_health_pb2,
     deployment_pb2,
     edge_pb2,
     environments_pb2,
@@ -30,6 +31,7 @@ from workflow_api.v1 import (
 
 FILES: Final[tuple[FileDescriptor, ...]] = (
     deployment_pb2.DESCRIPTOR,
+    deployment_health_pb2.DESCRIPTOR,
     audit_pb2.DESCRIPTOR,
     caller_pb2.DESCRIPTOR,
     keys_pb2.DESCRIPTOR,

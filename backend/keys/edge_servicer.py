@@ -12,6 +12,7 @@ from backend.key_changes import KeyChanges
 from backend.keys import sql, usage_sql
 from backend.keys.messages import mirrored_key
 from backend.keys.usage_rules import require_whole
+from backend.live_edges import LiveEdges
 from backend.run_changes import RunChanges
 from backend.services import Services
 from backend.storage.database import Tx
@@ -37,12 +38,14 @@ class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
         poll_seconds: float,
         run_changes: RunChanges,
         read_many: Callable[[edge_pb2.ReadManyRequest], edge_pb2.ReadManyResponse],
+        edges: LiveEdges,
     ) -> None:
         self._services = services
         self._changes = changes
         self._run_changes = run_changes
         self._poll_seconds = poll_seconds
         self._read_many = read_many
+        self._edges = edges
 
     def GetKeyMirror(self, request: edge_pb2.GetKeyMirrorRequest, context: grpc.ServicerContext) -> edge_pb2.KeyMirror:
         """Returns what an edge needs to admit calls."""
@@ -52,19 +55,8 @@ class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
         self, request: edge_pb2.WatchKeyMirrorRequest, context: grpc.ServicerContext
     ) -> Iterator[edge_pb2.KeyMirror]:
         """Yields the mirror now and after each change, and a heartbeat in between."""
-        heartbeat_ms = milliseconds_of(request.heartbeat) or _DEFAULT_HEARTBEAT_MS
-        revision, sent_at = -1, 0
-        while context.is_active() and not self._changes.ended:
-            count = self._changes.count()
-            now = self._services.clock()
-            if self._services.database.read(deployment_sql.get).revision != revision:
-                mirror = self._services.database.snapshot(_mirror)
-                revision, sent_at = mirror.revision, now
-                yield mirror
-            elif not 0 <= now - sent_at < heartbeat_ms:
-                sent_at = now
-                yield edge_pb2.KeyMirror(revision=revision, unchanged=True)
-            self._changes.wait(count, self._poll_seconds)
+        with self._edges.watching(request.process):
+            yield from self._mirrors(request, context)
 
     def WatchRunChanges(
         self, request: edge_pb2.WatchRunChangesRequest, context: grpc.ServicerContext
@@ -98,6 +90,23 @@ class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
     def ReadMany(self, request: edge_pb2.ReadManyRequest, context: grpc.ServicerContext) -> edge_pb2.ReadManyResponse:
         """Answers several point reads of keys."""
         return self._read_many(request)
+
+    def _mirrors(
+        self, request: edge_pb2.WatchKeyMirrorRequest, context: grpc.ServicerContext
+    ) -> Iterator[edge_pb2.KeyMirror]:
+        heartbeat_ms = milliseconds_of(request.heartbeat) or _DEFAULT_HEARTBEAT_MS
+        revision, sent_at = -1, 0
+        while context.is_active() and not self._changes.ended:
+            count = self._changes.count()
+            now = self._services.clock()
+            if self._services.database.read(deployment_sql.get).revision != revision:
+                mirror = self._services.database.snapshot(_mirror)
+                revision, sent_at = mirror.revision, now
+                yield mirror
+            elif not 0 <= now - sent_at < heartbeat_ms:
+                sent_at = now
+                yield edge_pb2.KeyMirror(revision=revision, unchanged=True)
+            self._changes.wait(count, self._poll_seconds)
 
 
 def _mirror(tx: Tx) -> edge_pb2.KeyMirror:

@@ -8,7 +8,7 @@ import grpc
 
 from backend.audit import sql as audit
 from backend.close_names import no_such
-from backend.connectors.object_storage import try_connection
+from backend.connectors.connection_tests import ConnectionTests, TooManyTestsError
 from backend.environments.store import PackageStore
 from backend.errors import ApiError, invalid
 from backend.graphs.graphs import Graphs
@@ -20,6 +20,7 @@ from backend.storage.tables.workflows import WorkflowRow
 from backend.workflows import resources_sql, sql, versions_sql
 from backend.workflows.access import access_of
 from backend.workflows.browsing import browse, connector_of
+from backend.workflows.connection_records import record_connection_test
 from backend.workflows.graph_queries import answer, knowledge_graph_message
 from backend.workflows.messages import (
     STATUSES,
@@ -30,7 +31,6 @@ from backend.workflows.messages import (
 from backend.workflows.resource_reads import named_resource, resource_definition, resource_page
 from backend.workflows.terms import WorkflowTerms
 from backend.workflows.terms_cache import load_terms
-from contract.times import to_timestamp
 from workflow_api.v1 import errors_pb2, workflows_pb2, workflows_pb2_grpc
 
 _SETTABLE: Final = {STATUSES[name]: name for name in ("active", "inactive")}
@@ -43,6 +43,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         self._services = services
         self._graphs = graphs
         self._packages = packages
+        self._connection_tests = ConnectionTests()
 
     def ListWorkflows(
         self, request: workflows_pb2.ListWorkflowsRequest, context: grpc.ServicerContext
@@ -173,26 +174,12 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
     ) -> workflows_pb2.ConnectorTest:
         """Lists with the connector's credentials, outside of any transaction, and records the outcome."""
         row = self._services.database.snapshot(lambda tx: named_resource(tx, "connector", request.name))
-        passed, message = try_connection(json.loads(row.definition), self._services.secrets)
-        now = self._services.clock()
-        actor = caller_of(context).audit_name
-
-        def work(tx: Tx) -> None:
-            resources_sql.record_test(
-                tx, connector_id=row.resource_id, version=row.version, passed=passed, message=message, now=now
-            )
-            details = {"name": row.name, "version": row.version, "passed": passed}
-            audit.record(tx, at=now, actor=actor, action="connector.tested", target=row.resource_id, details=details)
-
-        self._services.database.write(work)
-        return workflows_pb2.ConnectorTest(
-            connector_id=row.resource_id,
-            name=row.name,
-            version=row.version,
-            passed=passed,
-            message=message,
-            tested_at=to_timestamp(now),
-        )
+        try:
+            outcome = self._connection_tests.run(json.loads(row.definition), self._services.secrets)
+        except TooManyTestsError:
+            message = "Other connections are being tested: try again in a few seconds."
+            raise ApiError(errors_pb2.ERROR_REASON_RUNTIME_ERROR, message) from None
+        return record_connection_test(self._services, row, outcome, caller_of(context).audit_name)
 
     def BrowseInputs(
         self, request: workflows_pb2.BrowseInputsRequest, context: grpc.ServicerContext

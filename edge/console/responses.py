@@ -19,6 +19,7 @@ _NAVIGATION: Final = (
     ("/runs", "Runs"),
     ("/workflows", "Workflows"),
     ("/agents", "Agents"),
+    ("/resources", "Resources"),
     ("/keys", "Keys"),
     ("/usage", "Usage"),
     ("/deployment", "Deployment"),

@@ -26,6 +26,24 @@ _CUT = """() => [
 ]"""
 
 
+RESOURCES = """
+kind: Environment
+name: of-every-page
+python: {packages: [alpha]}
+---
+kind: Connector
+name: inbox-of-every-page
+type: s3
+bucket: a-bucket-with-a-long-name-of-every-page
+prefixes: [incoming/2026/documents/of/every/page/]
+endpoint_url: http://127.0.0.1:9
+secret: a-secret-that-no-setting-names
+---
+kind: KnowledgeGraph
+name: graph-of-every-page
+"""
+
+
 @pytest.fixture(scope="module")
 def paths(console: Service) -> list[str]:
     """The addresses of every page, with something on it."""
@@ -47,6 +65,7 @@ def paths(console: Service) -> list[str]:
     webhook = console.admin.webhooks.CreateWebhook(
         CreateWebhookRequest(key_id=caller.key_id, url="https://example.org/hook")
     ).webhook.webhook_id
+    console.admin.apply(RESOURCES)
     key = f"/keys/{caller.key_id}"
     workflow = f"/workflows/{workflows['Echo']}"
     counted = "kind: Agent\nname: counted\ntype: python\ncode: |\n  def run(context):\n      return {}\n"
@@ -57,6 +76,10 @@ def paths(console: Service) -> list[str]:
         *(f"{key}/try?{asked}", "/usage?by=route", f"{key}/usage?by=status&from=2026-09-24&to=2026-09-25"),
         *("/", "/approvals", "/runs", "/workflows", "/keys", "/usage", "/deployment", "/people", "/audit"),
         *("/people/somebody/role", "/audit?q=nothing-of-this-kind", "/audit?action=user.added"),
+        *("/resources", "/resources/environments", "/resources/connectors", "/resources/graphs"),
+        *("/resources/environments/of-every-page", "/resources/connectors/inbox-of-every-page"),
+        *("/resources/graphs/graph-of-every-page", "/resources/graphs/nothing"),
+        *("/deployment/health", "/deployment/retention", "/resources/secrets"),
         *("/preferences", "/password", "/search", "/search?q=echo", "/search?q=nothing-of-this-name", "/nothing"),
         *("/keys/new", key, f"{key}/usage", f"{key}/webhooks", f"{key}/rotate", "/runs?client_reference=none"),
         *(f"/runs/{failed}", f"/runs/{done['run_id']}", f"/runs/{waiting}", "/runs/run_nothing"),

@@ -370,7 +370,7 @@ CREATE TABLE environment_builds (
 	message TEXT NOT NULL, 
 	size BIGINT, 
 	updated_at BIGINT NOT NULL, 
-	seen_at BIGINT NOT NULL, 
+	seen_at BIGINT NOT NULL, log TEXT, 
 	CONSTRAINT pk_environment_builds PRIMARY KEY (digest, machine), 
 	CONSTRAINT fk_environment_builds_digest_environment_locks FOREIGN KEY(digest) REFERENCES environment_locks (digest)
 );
@@ -544,4 +544,19 @@ CREATE TABLE upload_files (
 	CONSTRAINT fk_upload_files_upload_id_uploads FOREIGN KEY(upload_id) REFERENCES uploads (upload_id) ON DELETE CASCADE
 );
 CREATE INDEX ix_runs_ended_of_workflow ON runs (workflow_id, finished_at, run_id, status, started_at) WHERE finished_at IS NOT NULL;
-INSERT INTO alembic_version (version_num) VALUES ('0020');
+CREATE TABLE processes (
+	process_id TEXT NOT NULL, 
+	part TEXT NOT NULL, 
+	host TEXT NOT NULL, 
+	pid BIGINT NOT NULL, 
+	release TEXT NOT NULL, 
+	started_at BIGINT NOT NULL, 
+	seen_at BIGINT NOT NULL, 
+	clock_ahead BIGINT, 
+	data_total BIGINT, 
+	data_free BIGINT, 
+	objects_total BIGINT, 
+	objects_free BIGINT, 
+	CONSTRAINT pk_processes PRIMARY KEY (process_id)
+);
+INSERT INTO alembic_version (version_num) VALUES ('0021');

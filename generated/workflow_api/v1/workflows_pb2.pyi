@@ -1124,6 +1124,7 @@ class ConnectorTest(_message.Message):
     PASSED_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     TESTED_AT_FIELD_NUMBER: _builtins.int
+    CHECKS_FIELD_NUMBER: _builtins.int
     connector_id: _builtins.str
     """The connector."""
     name: _builtins.str
@@ -1138,6 +1139,10 @@ class ConnectorTest(_message.Message):
     def tested_at(self) -> _timestamp_pb2.Timestamp:
         """When."""
 
+    @_builtins.property
+    def checks(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConnectorCheck]:
+        """What the store answered, place by place, until one failed; only in the answer of TestConnector itself."""
+
     def __init__(
         self,
         *,
@@ -1147,14 +1152,69 @@ class ConnectorTest(_message.Message):
         passed: _builtins.bool = ...,
         message: _builtins.str = ...,
         tested_at: _timestamp_pb2.Timestamp | None = ...,
+        checks: _abc.Iterable[Global___ConnectorCheck] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["tested_at", b"tested_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["connector_id", b"connector_id", "message", b"message", "name", b"name", "passed", b"passed", "tested_at", b"tested_at", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checks", b"checks", "connector_id", b"connector_id", "message", b"message", "name", b"name", "passed", b"passed", "tested_at", b"tested_at", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ConnectorTest: _TypeAlias = ConnectorTest  # noqa: Y015
+
+@_typing.final
+class ConnectorCheck(_message.Message):
+    """What came of listing one place of a connector."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLACE_FIELD_NUMBER: _builtins.int
+    PASSED_FIELD_NUMBER: _builtins.int
+    EMPTY_FIELD_NUMBER: _builtins.int
+    HTTP_STATUS_FIELD_NUMBER: _builtins.int
+    CODE_FIELD_NUMBER: _builtins.int
+    ANSWER_FIELD_NUMBER: _builtins.int
+    REMEDY_FIELD_NUMBER: _builtins.int
+    TOOK_FIELD_NUMBER: _builtins.int
+    place: _builtins.str
+    """The place, as `s3://bucket/prefix/`."""
+    passed: _builtins.bool
+    """Whether it could be listed."""
+    empty: _builtins.bool
+    """Whether nothing is there."""
+    http_status: _builtins.int
+    """HTTP status that the store answered with; absent where it did not answer."""
+    code: _builtins.str
+    """The store's own error code, as `NoSuchBucket`; empty without one."""
+    answer: _builtins.str
+    """The store's own words, without names of objects; empty without any."""
+    remedy: _builtins.str
+    """What can be done about a failure, for a person; empty where nothing is known."""
+    @_builtins.property
+    def took(self) -> _duration_pb2.Duration:
+        """How long it took."""
+
+    def __init__(
+        self,
+        *,
+        place: _builtins.str = ...,
+        passed: _builtins.bool = ...,
+        empty: _builtins.bool = ...,
+        http_status: _builtins.int | None = ...,
+        code: _builtins.str = ...,
+        answer: _builtins.str = ...,
+        remedy: _builtins.str = ...,
+        took: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_http_status", b"_http_status", "http_status", b"http_status", "took", b"took"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_http_status", b"_http_status", "answer", b"answer", "code", b"code", "empty", b"empty", "http_status", b"http_status", "passed", b"passed", "place", b"place", "remedy", b"remedy", "took", b"took"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__http_status: _TypeAlias = _typing.Literal["http_status"]  # noqa: Y015
+    _WhichOneofArgType__http_status: _TypeAlias = _typing.Literal["_http_status", b"_http_status"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__http_status) -> _WhichOneofReturnType__http_status | None: ...
+
+Global___ConnectorCheck: _TypeAlias = ConnectorCheck  # noqa: Y015
 
 @_typing.final
 class ListKnowledgeGraphsRequest(_message.Message):

@@ -47,9 +47,10 @@ MATRIX = {
     "Definitions": dict.fromkeys(
         ("ListDefinitionVersions", "GetManifest", "CompareVersions", "ListDefinitionUses"), "aov"
     ),
+    "DeploymentHealth": {"GetDeploymentHealth": "aov", "GetRetention": "aov", "GetSecretUse": "a"},
     "Deployment": {"GetHealth": "aopvc", "GetDeployment": "aov", "UpdateDeployment": "a"},
     "Edge": dict.fromkeys(("GetKeyMirror", "WatchKeyMirror", "WatchRunChanges", "RecordUsage", "ReadMany"), ""),
-    "Environments": {"ListEnvironmentBuilds": "aov", "GetEnvironmentBuild": "aov", "BuildEnvironment": "a"},
+    "Environments": {"ListEnvironmentBuilds": "aov", "GetEnvironmentBuild": "aov", "GetEnvironmentBuildLog": "a", "BuildEnvironment": "a"},
     "Keys": {
         "CreateKey": "a",
         "GetKey": "a",
@@ -139,6 +140,7 @@ MATRIX = {
         "BrowseInputs": "ao",
         "ListKnowledgeGraphs": "aov",
         "QueryKnowledgeGraph": "a",
+        "GetKnowledgeGraphPublications": "a",
     },
 }
 
