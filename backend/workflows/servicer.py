@@ -21,13 +21,14 @@ from backend.workflows import resources_sql, sql, versions_sql
 from backend.workflows.access import access_of
 from backend.workflows.browsing import browse, connector_of
 from backend.workflows.connection_records import record_connection_test
-from backend.workflows.graph_queries import answer, knowledge_graph_message
+from backend.workflows.graph_queries import answer, knowledge_graph_message, publications_message
 from backend.workflows.messages import (
     STATUSES,
     parameter_message,
     version_resource_message,
     workflow_message,
 )
+from backend.workflows.publications_sql import PublicationRow, newest_publications
 from backend.workflows.resource_reads import named_resource, resource_definition, resource_page
 from backend.workflows.terms import WorkflowTerms
 from backend.workflows.terms_cache import load_terms
@@ -204,6 +205,17 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         return workflows_pb2.ListKnowledgeGraphsResponse(
             items=[knowledge_graph_message(row) for row in shown], next_page_token=token
         )
+
+    def GetKnowledgeGraphPublications(
+        self, request: workflows_pb2.GetKnowledgeGraphPublicationsRequest, context: grpc.ServicerContext
+    ) -> workflows_pb2.KnowledgeGraphPublications:
+        """What runs published last."""
+
+        def work(tx: Tx) -> list[PublicationRow]:
+            row = named_resource(tx, "knowledge_graph", request.name)
+            return newest_publications(tx, row.resource_id)
+
+        return publications_message(self._services.database.snapshot(work))
 
     def QueryKnowledgeGraph(
         self, request: workflows_pb2.QueryKnowledgeGraphRequest, context: grpc.ServicerContext

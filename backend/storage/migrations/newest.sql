@@ -559,4 +559,5 @@ CREATE TABLE processes (
 	objects_free BIGINT, 
 	CONSTRAINT pk_processes PRIMARY KEY (process_id)
 );
+CREATE INDEX ix_publications_graph_id_requested_at ON publications (graph_id, requested_at);
 INSERT INTO alembic_version (version_num) VALUES ('0021');

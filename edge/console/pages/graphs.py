@@ -1,8 +1,10 @@
 """Pages of knowledge graphs: what was published to them, and a box for queries."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from contract.durations import duration_of
+from edge.console.formatting import Badge
 from edge.console.graph_answers import MOST_ROWS, Answer, CsvParts, excerpt, read_answer
 from edge.console.paging import all_items
 from edge.console.problems import Problems, problems_of
@@ -10,9 +12,25 @@ from edge.console.resources import GRAPHS, PAGE, MissingError, Shown, asked_for,
 from edge.console.visit import ADMINISTRATORS, Answered, Download, Page, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.options_pb2 import TIME_UNIT_SECONDS
-from workflow_api.v1.workflows_pb2 import KnowledgeGraph, ListKnowledgeGraphsRequest, QueryKnowledgeGraphRequest
+from workflow_api.v1.workflows_pb2 import (
+    GetKnowledgeGraphPublicationsRequest,
+    KnowledgeGraph,
+    KnowledgeGraphPublications,
+    ListKnowledgeGraphsRequest,
+    QueryKnowledgeGraphRequest,
+)
 
 FIRST_QUERY: Final = "SELECT ?subject ?predicate ?object\nWHERE { ?subject ?predicate ?object }\nLIMIT 50"
+EXAMPLES: Final[Mapping[str, str]] = {
+    "Any triples": FIRST_QUERY,
+    "Number of triples": "SELECT (COUNT(*) AS ?triples)\nWHERE { GRAPH ?run { ?subject ?predicate ?object } }",
+    "Triples by run": (
+        "SELECT ?run (COUNT(*) AS ?triples)\nWHERE { GRAPH ?run { ?subject ?predicate ?object } }\n"
+        "GROUP BY ?run\nORDER BY DESC(?triples)"
+    ),
+    "Types": "SELECT ?type (COUNT(DISTINCT ?subject) AS ?subjects)\nWHERE { ?subject a ?type }\nGROUP BY ?type",
+}
+"""Queries to begin with, by their names."""
 LONGEST_QUERY: Final = 100_000
 
 _LIST: Final = GRAPHS.path
@@ -20,6 +38,12 @@ _ONE: Final = f"{_LIST}/{{resource}}"
 _SECONDS: Final = 30
 _WAIT_SECONDS: Final = _SECONDS + 10.0
 _MOST_CSV_ROWS: Final = 100_000
+_STATES: Final = {
+    "published": Badge("published", "good"),
+    "pending": Badge("pending", "busy"),
+    "removing": Badge("being removed", "busy"),
+    "failed": Badge("failed", "bad"),
+}
 _NO_PROBLEMS: Final[Problems] = {}
 
 
@@ -41,7 +65,7 @@ async def show(visit: Visit) -> Answered:
         shown = await asked_for(visit, GRAPHS)
     except MissingError as error:
         return missing(GRAPHS, error)
-    return await _view(visit, shown, FIRST_QUERY)
+    return await _view(visit, shown, EXAMPLES.get(visit.query.get("example", ""), FIRST_QUERY))
 
 
 async def query(visit: Visit) -> Answered:
@@ -78,12 +102,18 @@ def _problems(refusal: Refusal) -> Problems:
 async def _view(
     visit: Visit, shown: Shown, text: str, *, answer: Answer | None = None, problems: Problems = _NO_PROBLEMS
 ) -> View:
+    publications: KnowledgeGraphPublications = await visit.services.call(
+        "WorkflowsService/GetKnowledgeGraphPublications",
+        GetKnowledgeGraphPublicationsRequest(name=shown.answer.resource.name),
+    )
     graph = next(
         (each for each in await every_graph(visit) if each.graph_id == shown.answer.resource.resource_id), None
     )
     problem = "; ".join(problems.values())
     context: dict[str, Any] = {
         "graph": graph,
+        "publications": [(each, _STATES.get(each.state, Badge(each.state))) for each in publications.items],
+        "examples": list(EXAMPLES),
         "query": text,
         "problem": problem,
         "excerpt": excerpt(text, problem),

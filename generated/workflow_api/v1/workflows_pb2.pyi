@@ -1329,6 +1329,84 @@ class ListKnowledgeGraphsResponse(_message.Message):
 Global___ListKnowledgeGraphsResponse: _TypeAlias = ListKnowledgeGraphsResponse  # noqa: Y015
 
 @_typing.final
+class GetKnowledgeGraphPublicationsRequest(_message.Message):
+    """Asks for the newest publications to a knowledge graph."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name of the knowledge graph."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetKnowledgeGraphPublicationsRequest: _TypeAlias = GetKnowledgeGraphPublicationsRequest  # noqa: Y015
+
+@_typing.final
+class KnowledgeGraphPublication(_message.Message):
+    """What a run publishes to a knowledge graph."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    REQUESTED_AT_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    """The run."""
+    state: _builtins.str
+    """`pending`, `published`, `failed` or `removing`."""
+    @_builtins.property
+    def requested_at(self) -> _timestamp_pb2.Timestamp:
+        """When the run asked for it, or for its removal."""
+
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+        state: _builtins.str = ...,
+        requested_at: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["requested_at", b"requested_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["requested_at", b"requested_at", "run_id", b"run_id", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KnowledgeGraphPublication: _TypeAlias = KnowledgeGraphPublication  # noqa: Y015
+
+@_typing.final
+class KnowledgeGraphPublications(_message.Message):
+    """The newest publications to a knowledge graph."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEMS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___KnowledgeGraphPublication]:
+        """The newest first."""
+
+    def __init__(
+        self,
+        *,
+        items: _abc.Iterable[Global___KnowledgeGraphPublication] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KnowledgeGraphPublications: _TypeAlias = KnowledgeGraphPublications  # noqa: Y015
+
+@_typing.final
 class QueryKnowledgeGraphRequest(_message.Message):
     """Asks a knowledge graph."""
 

@@ -50,7 +50,12 @@ MATRIX = {
     "DeploymentHealth": {"GetDeploymentHealth": "aov", "GetRetention": "aov", "GetSecretUse": "a"},
     "Deployment": {"GetHealth": "aopvc", "GetDeployment": "aov", "UpdateDeployment": "a"},
     "Edge": dict.fromkeys(("GetKeyMirror", "WatchKeyMirror", "WatchRunChanges", "RecordUsage", "ReadMany"), ""),
-    "Environments": {"ListEnvironmentBuilds": "aov", "GetEnvironmentBuild": "aov", "GetEnvironmentBuildLog": "a", "BuildEnvironment": "a"},
+    "Environments": {
+        "ListEnvironmentBuilds": "aov",
+        "GetEnvironmentBuild": "aov",
+        "GetEnvironmentBuildLog": "a",
+        "BuildEnvironment": "a",
+    },
     "Keys": {
         "CreateKey": "a",
         "GetKey": "a",

@@ -1,4 +1,4 @@
-"""Processes of the deployment as they report, and logs of builds."""
+"""Processes of the deployment as they report, logs of builds, and the newest publications of a graph."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -28,10 +28,12 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("process_id", name=op.f("pk_processes")),
     )
     op.add_column("environment_builds", sa.Column("log", sa.Text(), nullable=True))
+    op.create_index("ix_publications_graph_id_requested_at", "publications", ["graph_id", "requested_at"])
 
 
 def downgrade() -> None:
     """Takes the schema back to the revision before."""
+    op.drop_index("ix_publications_graph_id_requested_at", table_name="publications")
     with op.batch_alter_table("environment_builds") as batch_op:
         batch_op.drop_column("log")
     op.drop_table("processes")

@@ -11,6 +11,8 @@ from tests.unit.edge.console.seen import ADMINISTRATOR, MemoryServices, answered
 from workflow_api.v1.workflows_pb2 import (
     KnowledgeGraph,
     KnowledgeGraphAnswer,
+    KnowledgeGraphPublication,
+    KnowledgeGraphPublications,
     ListKnowledgeGraphsResponse,
     Resource,
     ResourceDefinition,
@@ -33,6 +35,9 @@ def services(*parts: KnowledgeGraphAnswer) -> MemoryServices:
     backend = MemoryServices(
         {
             "WorkflowsService/GetResource": ResourceDefinition(resource=resource, shown_version=1, definition="{}"),
+            "WorkflowsService/GetKnowledgeGraphPublications": KnowledgeGraphPublications(
+                items=[KnowledgeGraphPublication(run_id="run_7", state="published")]
+            ),
             "WorkflowsService/ListKnowledgeGraphs": ListKnowledgeGraphsResponse(items=[graph]),
         }
     )
@@ -53,6 +58,13 @@ def test_the_list_says_how_much_was_published_to_each_graph() -> None:
     page = html(answered(services(), "GET", LIST))
     assert 'href="/resources/graphs/kg_1"' in page
     assert "<td>7</td>\n<td>2</td>" in page
+
+
+def test_a_graph_shows_its_newest_publications_and_the_example_that_was_chosen() -> None:
+    page = html(answered(services(), "GET", ONE, HERE, query={"example": "Triples by run"}))
+    assert 'href="/runs/run_7"' in page
+    assert "GROUP BY ?run" in page
+    assert "example=Number+of+triples" in page
 
 
 def test_an_answer_is_a_table_of_at_most_200_rows() -> None:
