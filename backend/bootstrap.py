@@ -61,6 +61,7 @@ from backend.settings import BackendSettings
 from backend.storage.database import Database
 from backend.storage.factory import DataFolder, open_postgresql
 from backend.storage.objects import open_objects
+from backend.storage.objects.in_rows import ObjectsWithRows
 from backend.uploads.service import Uploads
 from backend.uploads.servicer import UploadsServicer
 from backend.users import retention as users_retention
@@ -115,13 +116,14 @@ class _Parts:
         with ExitStack() as undo:
             self.folder = DataFolder(settings.data)
             undo.callback(self.folder.close)
-            self.objects = open_objects(settings.objects, settings.objects.folder or settings.data / "objects")
+            objects = open_objects(settings.objects, settings.objects.folder or settings.data / "objects")
             self.database: Database = (
                 self.folder.open_database()
                 if settings.database is None
                 else open_postgresql(settings.database, settings.database_connections)
             )
             undo.callback(self.database.close)
+            self.objects = ObjectsWithRows(objects, self.database)
             deployment = self.database.write(lambda tx: deployment_sql.ensure(tx, settings.deployment_id))
             self._shared_clock = None if settings.database is None or clock else _shared_clock(self.database)
             undo.pop_all()

@@ -13,6 +13,7 @@ from backend.keys import sql, usage_sql
 from backend.keys.messages import mirrored_key
 from backend.keys.usage_rules import require_whole
 from backend.live_edges import LiveEdges
+from backend.pacing import Pace
 from backend.run_changes import RunChanges
 from backend.services import Services
 from backend.storage.database import Tx
@@ -22,7 +23,8 @@ from workflow_api.v1 import edge_pb2, edge_pb2_grpc
 
 _DEFAULT_HEARTBEAT_MS: Final = 5_000
 # A busy deployment commits thousands of times a second; a message for each would cost more than the changes.
-_LEAST_PAUSE_SECONDS: Final = 0.005
+_PAUSE_SECONDS: Final = 0.005
+_MESSAGES_WITHOUT_PAUSE: Final = 2
 
 
 class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
@@ -64,6 +66,7 @@ class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
         """Yields the ids of runs that change, those of changes close together in one message."""
         heartbeat = (milliseconds_of(request.heartbeat) or _DEFAULT_HEARTBEAT_MS) / 1000
         subscription = self._run_changes.subscribe()
+        pace = Pace(_PAUSE_SECONDS, _MESSAGES_WITHOUT_PAUSE)
         try:
             yield edge_pb2.RunChanges()
             sent_at = monotonic()
@@ -73,7 +76,7 @@ class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
                 if run_ids or missed or monotonic() - sent_at >= heartbeat:
                     sent_at = monotonic()
                     yield edge_pb2.RunChanges(run_ids=run_ids, missed=missed)
-                    sleep(max(0.0, _LEAST_PAUSE_SECONDS - (monotonic() - sent_at)))
+                    sleep(pace.pause())
         finally:
             subscription.close()
 

@@ -16,6 +16,11 @@ def object_key(run_id: str, name: str) -> str:
     return run_prefix(run_id) + name
 
 
+def result_row_key(run_id: str) -> str:
+    """Returns the key of a result that is in its run's row (`backend.storage.objects.in_rows`)."""
+    return object_key(run_id, "row/result")
+
+
 def step_log_key(run_id: str, step: str, attempt: int) -> str:
     """Returns the key of the log of an attempt; `step` is a handle: lowercase letters, digits and dashes."""
     return object_key(run_id, f"logs/{step}-{attempt}")
