@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
+import orjson
+
 from backend import json_text
 from backend.ids import new_id
 from backend.run_status import RunStatus
@@ -12,10 +14,15 @@ from backend.runs.start.parsed_start import ParsedStart
 from backend.segment_state import SegmentState
 from backend.step_status import StepStatus
 from backend.storage.tables.runs import RunRow
-from backend.storage.tables.segments import StepRow
+from backend.storage.tables.segments import SegmentRow, StepRow
 from backend.workflows.terms import WorkflowTerms
 
 Row = dict[str, Any]
+
+# SQLite's driver would look for an adapter of what is no plain text.
+_QUEUED: Final = RunStatus.QUEUED.value
+_QUEUED_SEGMENT: Final = SegmentState.QUEUED.value
+_PENDING: Final = StepStatus.PENDING.value
 
 # To name the columns that have a value takes an eighth of what naming all of them takes.
 _NO_RUN: Final = RunRow._make([None] * len(RunRow._fields))
@@ -28,7 +35,7 @@ class NewRun:
 
     run: RunRow
     steps: list[StepRow]
-    segment: Row
+    segment: SegmentRow
 
     @property
     def run_id(self) -> str:
@@ -39,14 +46,18 @@ class NewRun:
 def new_run(start: ParsedStart, inputs: Inputs) -> NewRun:
     """Returns the rows of a run that is admitted with these inputs."""
     run_id = new_id("run")
-    segment = {
-        "segment_id": new_id("seg"),
-        "run_id": run_id,
-        "ordinal": 1,
-        "state": SegmentState.QUEUED,
-        "created_at": start.at,
-        "last_seq": 0,
-    }
+    segment = SegmentRow(
+        segment_id=new_id("seg"),
+        run_id=run_id,
+        ordinal=1,
+        state=_QUEUED_SEGMENT,
+        owner=None,
+        created_at=start.at,
+        handed_over_at=None,
+        started_at=None,
+        ended_at=None,
+        last_seq=0,
+    )
     return NewRun(_run(run_id, start, inputs), _steps(run_id, inputs.terms), segment)
 
 
@@ -72,7 +83,7 @@ def _run(run_id: str, start: ParsedStart, inputs: Inputs) -> RunRow:
         workflow_id=start.workflow_id,
         workflow_name=terms.name,
         version=terms.version,
-        status=RunStatus.QUEUED,
+        status=_QUEUED,
         triggered_by=start.triggered_by,
         created_at=start.at,
         client_reference=start.client_reference,
@@ -88,7 +99,7 @@ def _run(run_id: str, start: ParsedStart, inputs: Inputs) -> RunRow:
         input_text=start.input_text,
         max_run_hours=terms.max_run_hours,
         result_schema_version=terms.result_schema_version,
-        pii_policy=json_text.write(inputs.policy),
+        pii_policy=orjson.dumps(inputs.policy).decode(),
         pii_redaction=manifest,
         # With a policy, outputs stay closed from the beginning until the final sweep has passed them.
         redaction_state="none" if manifest is None else "pending",
@@ -103,8 +114,8 @@ def _steps(run_id: str, terms: WorkflowTerms) -> list[StepRow]:
             step=step.step,
             name=step.name,
             kind=step.kind,
-            status=StepStatus.PENDING,
-            needs=json_text.write(step.needs),
+            status=_PENDING,
+            needs=json_text.write(step.needs) if step.needs else "[]",
             agent_id=step.agent_id,
             attempt=0,
             optional=int(step.optional),

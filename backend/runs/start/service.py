@@ -162,7 +162,7 @@ class Starts:
         group.bind(binding(start, new.run_id, first_used_at), exists=exists)
         group.admit(start)
         asked = self._asked_first(new, inputs, start.at)
-        begun = None if place is None else place.begin(new.run, new.segment["segment_id"], new.steps, start.at)
+        begun = None if place is None else place.begin(new.run, new.segment.segment_id, new.steps, start.at)
         if asked is not None:
             group.add_parked(new, asked, start.at)
         elif begun is not None:
@@ -192,7 +192,7 @@ class Starts:
         if new.run.pii_redaction is not None:
             return None
         assert isinstance(inputs.parameters, dict)
-        return self._runtime.asked_first(inputs.terms, new.segment["segment_id"], new.steps, inputs.parameters, at)
+        return self._runtime.asked_first(inputs.terms, new.segment.segment_id, new.steps, inputs.parameters, at)
 
     def _load_terms(self, tx: Tx, start: ParsedStart, revision: int | None = None) -> WorkflowTerms | None:
         return load_terms(self._cache, tx, self._capabilities, start.workflow_id, start.version, revision=revision)
