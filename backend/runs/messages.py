@@ -47,6 +47,7 @@ def summary(row: RunRow | RunSummaryRow) -> runs_pb2.RunSummary:
         version=row.version,
         status=STATUS_NUMBERS[row.status],
         client_reference=row.client_reference,
+        labels=orjson.loads(row.labels) if row.labels != "{}" else None,
         counts=runs_pb2.RunCounts(
             steps_total=row.steps_total,
             steps_completed=row.steps_completed,
@@ -58,8 +59,6 @@ def summary(row: RunRow | RunSummaryRow) -> runs_pb2.RunSummary:
     )
     set_milliseconds(message.created_at, row.created_at)
     _set_times(message, row)
-    if row.labels != "{}":
-        message.labels.update(orjson.loads(row.labels))
     if row.warnings != "[]":
         message.warnings.extend(orjson.loads(row.warnings))
         message.completed_with_warnings = row.status == RunStatus.COMPLETED

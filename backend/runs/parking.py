@@ -6,8 +6,7 @@ approval.)
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from backend.runs import parking_sql
 from backend.runs.new_events import NewEvent, write_events
@@ -21,8 +20,7 @@ FIRST_EVENTS: Final = (NewEvent("segment.started", data={"ordinal": 1}), NewEven
 _ENDED: Final = NewEvent("segment.ended")
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """What a run's first segment asks for, executed by `owner`: events, approvals, and by handle the steps' rows."""
 
     owner: str

@@ -8,7 +8,7 @@ from backend.runs.parking import Asked
 from backend.runtime.execution.first_asks import asked_at_start, has_inputs
 from backend.runtime.scheduling.dispatcher import Dispatcher
 from backend.runtime.worker.executor import Executor
-from backend.runtime.worker.places import place_in
+from backend.runtime.worker.places import begins_with_agents, place_in
 from backend.storage.tables.segments import StepRow
 from backend.workflows.terms import WorkflowTerms
 from telemetry import Family
@@ -54,6 +54,8 @@ class LocalRuntime:
 
     def place_for(self, key_id: str, terms: WorkflowTerms, parameters: Mapping[str, Any]) -> Place | None:
         """Returns a place for a new run, unless others wait for one; see `Runtime.place_for`."""
+        if not begins_with_agents(terms):
+            return None
         session = self._executor.sessions.present
         if session is None or session.sole_owner is None or has_inputs(terms, parameters):
             return None

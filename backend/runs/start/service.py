@@ -6,9 +6,8 @@ into rows (`new_run`) and written (`sql`).
 
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from backend import metrics
 from backend.audit import sql as audit
@@ -37,8 +36,7 @@ from workflow_api.v1 import errors_pb2, runs_pb2
 _QUICK_BYTES: Final = 2_048
 
 
-@dataclass(frozen=True, slots=True)
-class _Decided:
+class _Decided(NamedTuple):
     """The run that a start leads to; `new` is its row where this start recorded it."""
 
     run_id: str
