@@ -59,6 +59,7 @@ from backend.storage.database import Database
 from backend.storage.factory import DataFolder, open_postgresql
 from backend.storage.objects import open_objects
 from backend.users import retention as users_retention
+from backend.users.guard import RoleGuard
 from backend.users.passwords import Passwords
 from backend.users.servicer import UsersServicer
 from backend.users.session_servicer import SessionsServicer
@@ -204,6 +205,7 @@ class Backend:
         self._identities = settings.identities
         self._server: GrpcServer | None = None
         passwords = Passwords()
+        guard = RoleGuard(parts.database)
         reads = ManyReads()
         servicers: tuple[tuple[FileDescriptor, object], ...] = (
             (deployment_pb2.DESCRIPTOR, DeploymentServicer(services, changes)),
@@ -234,7 +236,7 @@ class Backend:
             path: handler if embedded else replace(handler, point_read=False, page_read=False, begin=None)
             for file, servicer in servicers
             for service in file.services_by_name.values()
-            for path, handler in handlers_of(servicer, service, known).items()
+            for path, handler in handlers_of(servicer, service, known, guard).items()
             if embedded or path != many_reads.RPC
         }
         reads.serve(self.handlers)

@@ -4,11 +4,18 @@ from typing import NamedTuple
 
 
 class Caller(NamedTuple):
-    """An API key that the edge admitted, or an internal service when `key_id` is None."""
+    """An API key that the edge admitted, or an internal service when `key_id` is None.
+
+    Attributes:
+        person: Who has signed in to the console that calls; empty where nobody has, None for all other callers.
+        workflow_ids: The workflows that the caller is limited to, of whatever the key allows; None for all.
+    """
 
     key_id: str | None
     actor: str
     request_id: str
+    person: str | None = None
+    workflow_ids: frozenset[str] | None = None
 
     @property
     def audit_name(self) -> str:

@@ -8,6 +8,9 @@ KEY_ID: Final = "workflow-api-key-id"
 ACTOR: Final = "workflow-api-actor"
 """The person or service that an internal caller acts for."""
 
+PERSON: Final = "workflow-api-person"
+"""The name of the person who has signed in to a console; empty where nobody has yet, and absent for other callers."""
+
 REQUEST_ID: Final = "workflow-api-request-id"
 """The id of the HTTP request."""
 

@@ -163,17 +163,9 @@ class Edge:
     def _record(self, call: Call, status: int, reason: str, seconds: float) -> None:
         """Records the usage of a call with a key, or of a refusal before that; liveness is not recorded."""
         request = call.request
-        record = self._usage.new_record(call.now_ms, call.key_id)
-        if record is None:
-            return
-        record.method = request.method
-        record.route = call.template.removeprefix(BASE)
-        record.status = status
-        record.address = plain_address(call.address)
-        record.request_id = request.request_id
-        record.duration_us = int(seconds * 1_000_000)
-        if reason:
-            record.reason = reason
+        kind = request.method, call.template.removeprefix(BASE), status, reason
+        address, took = plain_address(call.address), int(seconds * 1_000_000)
+        self._usage.record((call.now_ms, call.key_id, kind, address, request.request_id, took))
 
 
 def _counted_without_key(share: Share) -> int:

@@ -11,9 +11,11 @@ from backend.ids import new_id
 from backend.key_changes import KeyChanges
 from backend.keys import sql, usage_sql
 from backend.keys.messages import mirrored_key
+from backend.keys.usage_rules import require_whole
 from backend.run_changes import RunChanges
 from backend.services import Services
 from backend.storage.database import Tx
+from contract.call_groups import calls_of, group_calls
 from contract.times import milliseconds_of
 from workflow_api.v1 import edge_pb2, edge_pb2_grpc
 
@@ -88,7 +90,9 @@ class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
     ) -> edge_pb2.RecordUsageResponse:
         """Stores a batch of usage records."""
         batch_id = request.batch_id or new_id("use")
-        self._services.database.write(lambda tx: usage_sql.keep(tx, batch_id, request.records), lock_key="usage")
+        require_whole(request.groups)
+        groups = [*request.groups, *group_calls(calls_of(request.records))]
+        self._services.database.write(lambda tx: usage_sql.keep(tx, batch_id, groups), lock_key="usage")
         return edge_pb2.RecordUsageResponse()
 
     def ReadMany(self, request: edge_pb2.ReadManyRequest, context: grpc.ServicerContext) -> edge_pb2.ReadManyResponse:

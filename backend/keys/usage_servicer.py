@@ -3,7 +3,7 @@
 import grpc
 
 from backend.clock import first_millisecond_from
-from backend.keys import usage_sql
+from backend.keys import usage_hours_sql, usage_sql
 from backend.paging import Paging
 from backend.services import Services
 from contract.times import to_timestamp
@@ -53,7 +53,9 @@ class UsageServicer(usage_pb2_grpc.UsageServiceServicer):
         since = first_millisecond_from(request.since)
         paging = Paging(self._services.cursors, request)
         rows = self._services.database.read(
-            lambda tx: usage_sql.hours(tx, key_id=key_id, since=since, after=paging.after, limit=paging.rows_to_read)
+            lambda tx: usage_hours_sql.hours(
+                tx, key_id=key_id, since=since, after=paging.after, limit=paging.rows_to_read
+            )
         )
         shown, token = paging.cut(rows, lambda row: (row.hour, row.key_id, row.method, row.route, row.status))
         return usage_pb2.ListUsageHoursResponse(

@@ -1,26 +1,55 @@
-"""SQL of usage records: one for each request, kept for 90 days and counted by the hour (contract 22.9, 27.3)."""
+"""SQL of usage records: one for each request, kept for 90 days (contract 22.9, 27.1).
+
+A row has the calls of one key in one batch within ten seconds ([0027](../../docs/decisions/0027-usage-in-groups.md)).
+"""
 
 from collections import Counter
-from collections.abc import Sequence
-from operator import itemgetter
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from sqlalchemy import and_, bindparam, insert, literal_column, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, and_, bindparam, insert, literal_column, or_, select, tuple_
 
 from backend.clock import HOUR_MS, MAX_MS
+from backend.keys import usage_hours_sql
+from backend.keys.usage_hours_sql import Counted
 from backend.storage.database import Tx
 from backend.storage.purging import Purge
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
-from backend.storage.tables.keys import UsageHourRow, UsageRow, usage_hours, usage_records
-from contract.times import milliseconds_of
-from workflow_api.v1 import usage_pb2
+from backend.storage.tables.keys import UsageBatchRow, UsageRow, usage_batches, usage_records
+from contract.call_groups import GROUP_MS, NOT_MEASURED, calls_in
+from workflow_api.v1.usage_pb2 import CallGroup
 
-_INSERT = Command(insert(usage_records), UsageRow._fields)
-_KEY_OF: Final = itemgetter(UsageRow._fields.index("key_id"))
+Position = tuple[int, str, int]
+"""Time of a record, its batch and its position there."""
+
+_ROWS_AT_FIRST: Final = 8
+_ROWS_AT_ONCE: Final = 64
+
+_INSERT = Command(insert(usage_batches), UsageBatchRow._fields)
+_ONE: Final[ColumnElement[int]] = literal_column("1")
 _BATCH_KNOWN = ScalarQuery[str](
-    select(usage_records.c.batch_id).where(usage_records.c.batch_id == bindparam("batch_id")).limit(literal_column("1"))
+    select(usage_batches.c.batch_id).where(usage_batches.c.batch_id == bindparam("batch_id")).limit(_ONE)
 )
-_NEWEST = (
+# Newest first by their last records.
+_BATCHES = (
+    select_row(UsageBatchRow, usage_batches)
+    .where(
+        usage_batches.c.last_at >= bindparam("since"),
+        # The index serves the first of these two conditions.
+        usage_batches.c.last_at <= bindparam("last_at"),
+        or_(
+            usage_batches.c.last_at < bindparam("last_at"),
+            tuple_(usage_batches.c.batch_id, usage_batches.c.position)
+            > tuple_(bindparam("after_batch_id"), bindparam("after_position")),
+        ),
+        usage_batches.c.first_at <= bindparam("before"),
+    )
+    .order_by(usage_batches.c.last_at.desc(), usage_batches.c.batch_id, usage_batches.c.position)
+    .limit(bindparam("limit"))
+)
+_BATCHES_OF_ALL = Query(UsageBatchRow, _BATCHES)
+_BATCHES_OF_KEY = Query(UsageBatchRow, _BATCHES.where(usage_batches.c.key_id == bindparam("key_id")))
+_SINGLE = (
     select_row(UsageRow, usage_records)
     .where(
         usage_records.c.at >= bindparam("since"),
@@ -38,82 +67,77 @@ _NEWEST = (
     .order_by(usage_records.c.at.desc(), usage_records.c.batch_id, usage_records.c.position.desc())
     .limit(bindparam("limit"))
 )
-_OF_ALL = Query(UsageRow, _NEWEST)
-_OF_KEY = Query(UsageRow, _NEWEST.where(usage_records.c.key_id == bindparam("key_id")))
-
-_COUNTED: Final = ("hour", "key_id", "method", "route", "status")
-_FIRST_OF_HOUR = Command(insert(usage_hours), [*_COUNTED, "calls"])
-_MORE = Command(
-    update(usage_hours)
-    .where(*(usage_hours.c[name] == bindparam(f"of_{name}") for name in _COUNTED))
-    .values(calls=usage_hours.c.calls + bindparam("more"))
-)
-_HOURS = (
-    select_row(UsageHourRow, usage_hours)
-    .where(
-        usage_hours.c.hour >= bindparam("since"),
-        # The index serves the first of these two conditions.
-        usage_hours.c.hour <= bindparam("before"),
-        or_(
-            usage_hours.c.hour < bindparam("before"),
-            tuple_(*(usage_hours.c[name] for name in _COUNTED[1:]))
-            > tuple_(*(bindparam(f"after_{name}", type_=usage_hours.c[name].type) for name in _COUNTED[1:])),
-        ),
-    )
-    .order_by(usage_hours.c.hour.desc(), *(usage_hours.c[name] for name in _COUNTED[1:]))
-    .limit(bindparam("limit"))
-)
-_HOURS_OF_ALL = Query(UsageHourRow, _HOURS)
-_HOURS_OF_KEY = Query(UsageHourRow, _HOURS.where(usage_hours.c.key_id == bindparam("key_id")))
+_SINGLE_OF_ALL = Query(UsageRow, _SINGLE)
+_SINGLE_OF_KEY = Query(UsageRow, _SINGLE.where(usage_records.c.key_id == bindparam("key_id")))
 
 purge_records = Purge(usage_records, usage_records.c.at)
-purge_hours = Purge(usage_hours, usage_hours.c.hour)
+purge_batches = Purge(usage_batches, usage_batches.c.last_at)
 
 
-def keep(tx: Tx, batch_id: str, records: Sequence[usage_pb2.UsageRecord]) -> None:
+def keep(tx: Tx, batch_id: str, groups: Sequence[CallGroup]) -> None:
     """Writes a batch, unless it was written before."""
     # Only lists of usage show it, which are read each time.
     tx.uncounted = True
     if tx.exists(_BATCH_KNOWN, batch_id=batch_id):
         return
-    rows: list[tuple[str | int | None, ...]] = []
-    hours: Counter[tuple[int, str, str, str, int]] = Counter()
-    for position, record in enumerate(records):
-        at, key_id, method, route = milliseconds_of(record.at), record.key_id, record.method, record.route
-        status, address, reason, request_id = record.status, record.address, record.reason, record.request_id
-        took = record.duration_us or None
-        rows.append((batch_id, position, at, key_id, method, route, status, address, reason, request_id, took))
-        hours[at - at % HOUR_MS, key_id, method, route, status] += 1
-    # Rows of a key follow one another in its index, too, which takes a third less time.
-    rows.sort(key=_KEY_OF)
+    hours: Counter[Counted] = Counter()
+    rows: list[tuple[str | int | bytes, ...]] = []
+    position = 0
+    for group in groups:
+        key_id, first_at, last_at = group.key_id, min(group.times), max(group.times)
+        rows.append((batch_id, position, key_id, first_at, last_at, group.SerializeToString()))
+        position += len(group.times)
+        for number, calls in Counter(group.kind).items():
+            kind = group.kinds[number]
+            hours[first_at - first_at % HOUR_MS, key_id, kind.method, kind.route, kind.status] += calls
     tx.insert(_INSERT, rows)
-    for values, calls in hours.items():
-        of_hour = dict(zip(_COUNTED, values, strict=True))
-        if not tx.run(_MORE, more=calls, **{f"of_{name}": value for name, value in of_hour.items()}):
-            tx.enqueue(_FIRST_OF_HOUR, calls=calls, **of_hour)
+    usage_hours_sql.add(tx, hours)
 
 
 def newest(tx: Tx, *, key_id: str | None, since: int, after: Sequence[str | int] | None, limit: int) -> list[UsageRow]:
     """Returns usage records, newest first, that come after the position of time, batch and place in the batch."""
     at, batch_id, position = after or (MAX_MS, "", 0)
-    asked = {
-        "since": since,
-        "before": at,
-        "after_batch_id": batch_id,
-        "before_position": position,
-        "limit": limit,
-    }
-    return tx.all(_OF_ALL, **asked) if key_id is None else tx.all(_OF_KEY, key_id=key_id, **asked)
+    place = int(at), str(batch_id), int(position)
+    asked = {"since": since, "before": place[0], "after_batch_id": place[1], "before_position": place[2]}
+    asked["limit"] = limit
+    single = tx.all(_SINGLE_OF_ALL, **asked) if key_id is None else tx.all(_SINGLE_OF_KEY, key_id=key_id, **asked)
+    return sorted([*single, *_of_batches(tx, key_id, since, place, limit)], key=_newest_first)[:limit]
 
 
-def hours(
-    tx: Tx, *, key_id: str | None, since: int, after: Sequence[str | int] | None, limit: int
-) -> list[UsageHourRow]:
-    """Returns how many calls each hour had, by key, method, route and status; the newest hour first.
+def _newest_first(row: UsageRow) -> Position:
+    return -row.at, row.batch_id, -row.position
 
-    They come after the position of the same five values.
-    """
-    hour, *kind = after or (MAX_MS, "", "", "", 0)
-    asked = {"since": since, "before": hour, "limit": limit}
-    asked |= {f"after_{name}": value for name, value in zip(_COUNTED[1:], kind, strict=True)}
-    return tx.all(_HOURS_OF_ALL, **asked) if key_id is None else tx.all(_HOURS_OF_KEY, key_id=key_id, **asked)
+
+def _of_batches(tx: Tx, key_id: str | None, since: int, after: Position, limit: int) -> list[UsageRow]:
+    """Returns at least the first `limit` records that come after a position, of batches that may overlap in time."""
+    at, batch_id, position = after
+    begin = -at, batch_id, -position
+    found: list[UsageRow] = []
+    rows = _ROWS_AT_FIRST
+    asked: dict[str, object] = {"since": since, "before": at, "after_batch_id": "", "after_position": -1}
+    # No row that ends later has one that is as old.
+    asked["last_at"] = min(at - at % GROUP_MS + GROUP_MS - 1, MAX_MS)
+    while True:
+        asked["limit"] = rows
+        batches = (
+            tx.all(_BATCHES_OF_ALL, **asked) if key_id is None else tx.all(_BATCHES_OF_KEY, key_id=key_id, **asked)
+        )
+        for batch in batches:
+            found += [row for row in _records_of(batch) if row.at >= since and _newest_first(row) > begin]
+        if len(batches) < rows:
+            return found
+        last = batches[-1]
+        # No record of the batches that were not read is newer than their newest.
+        if sum(row.at > last.last_at for row in found) >= limit:
+            return found
+        asked |= {"last_at": last.last_at, "after_batch_id": last.batch_id, "after_position": last.position}
+        rows = _ROWS_AT_ONCE
+
+
+def _records_of(batch: UsageBatchRow) -> Iterator[UsageRow]:
+    for position, call in enumerate(calls_in(CallGroup.FromString(batch.calls)), batch.position):
+        at, key_id, (method, route, status, reason), address, request_id, took = call
+        duration_us = None if took == NOT_MEASURED else took
+        yield UsageRow(
+            batch.batch_id, position, at, key_id, method, route, status, address, reason, request_id, duration_us
+        )

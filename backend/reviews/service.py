@@ -79,12 +79,14 @@ class Reviews:
         shown, token = paging.page_of(rows, lambda row: (row.decided_at, row.approval_id))
         return reviews_pb2.ListDecisionsResponse(items=[_decision(row) for row in shown], next_page_token=token)
 
-    def all_decisions(self, request: reviews_pb2.ListAllDecisionsRequest) -> reviews_pb2.ListAllDecisionsResponse:
-        """Returns the decisions of all runs, newest first; raises ApiError as `Paging`."""
+    def all_decisions(
+        self, request: reviews_pb2.ListAllDecisionsRequest, workflow_ids: frozenset[str] | None
+    ) -> reviews_pb2.ListAllDecisionsResponse:
+        """Returns the decisions of all runs of some workflows, newest first; raises ApiError as `Paging`."""
         paging = Paging(self._services.cursors, request)
         decided_at, approval_id = paging.after or (MAX_MS, "")
         rows = self._services.database.read(
-            lambda tx: sql.all_decisions(tx, int(decided_at), str(approval_id), paging.rows_to_read)
+            lambda tx: sql.all_decisions(tx, int(decided_at), str(approval_id), paging.rows_to_read, workflow_ids)
         )
         shown, token = paging.cut(rows, lambda row: (row.decided_at, row.approval_id))
         items = [
@@ -100,12 +102,14 @@ class Reviews:
         ]
         return reviews_pb2.ListAllDecisionsResponse(items=items, next_page_token=token)
 
-    def count_pending(self) -> reviews_pb2.CountPendingApprovalsResponse:
-        """Returns how many approvals wait, and at which gates."""
+    def count_pending(self, workflow_ids: frozenset[str] | None) -> reviews_pb2.CountPendingApprovalsResponse:
+        """Returns how many approvals of some workflows wait, and at which gates."""
 
         def work(tx: Tx) -> reviews_pb2.CountPendingApprovalsResponse:
-            gates = [reviews_pb2.PendingGate(**row._asdict()) for row in sql.gates(tx, _MOST_GATES)]
-            return reviews_pb2.CountPendingApprovalsResponse(total=sql.pending_total(tx), gates=gates)
+            rows = sql.gates(tx, _MOST_GATES, workflow_ids)
+            total = sql.pending_total(tx) if workflow_ids is None else sum(row.pending for row in rows)
+            gates = [reviews_pb2.PendingGate(**row._asdict()) for row in rows]
+            return reviews_pb2.CountPendingApprovalsResponse(total=total, gates=gates)
 
         return self._services.database.snapshot(work)
 

@@ -3,6 +3,7 @@
 import grpc
 
 from backend.reviews.service import Reviews
+from backend.rpc.interceptors import caller_of
 from workflow_api.v1 import reviews_pb2, reviews_pb2_grpc
 
 
@@ -26,10 +27,10 @@ class ReviewsServicer(reviews_pb2_grpc.ReviewsServiceServicer):
         self, request: reviews_pb2.ListAllDecisionsRequest, context: grpc.ServicerContext
     ) -> reviews_pb2.ListAllDecisionsResponse:
         """Returns who decided what in all runs, newest first."""
-        return self._reviews.all_decisions(request)
+        return self._reviews.all_decisions(request, caller_of(context).workflow_ids)
 
     def CountPendingApprovals(
         self, request: reviews_pb2.CountPendingApprovalsRequest, context: grpc.ServicerContext
     ) -> reviews_pb2.CountPendingApprovalsResponse:
         """Returns how many approvals wait, and at which gates."""
-        return self._reviews.count_pending()
+        return self._reviews.count_pending(caller_of(context).workflow_ids)

@@ -115,8 +115,8 @@ _DECISIONS = Query(
     .where(approvals.c.run_id == _RUN, approvals.c.state.in_([literal_column(f"'{state}'") for state in DECIDED]))
     .order_by(approvals.c.decided_at, approvals.c.approval_id),
 )
-_ALL_DECISIONS = Query(
-    RunDecisionRow,
+_OF_WORKFLOW: Final = runs.c.workflow_id == bindparam("of_workflow_id", type_=Text)
+_NEWEST_DECISIONS: Final = (
     select_row(RunDecisionRow, approvals, runs)
     .join(runs, runs.c.run_id == approvals.c.run_id)
     .where(
@@ -125,12 +125,13 @@ _ALL_DECISIONS = Query(
         < tuple_(bindparam("before", type_=BigInteger), bindparam("before_id", type_=Text)),
     )
     .order_by(approvals.c.decided_at.desc(), approvals.c.approval_id.desc())
-    .limit(bindparam("limit")),
+    .limit(bindparam("limit"))
 )
+_ALL_DECISIONS = Query(RunDecisionRow, _NEWEST_DECISIONS)
+_DECISIONS_OF_WORKFLOW = Query(RunDecisionRow, _NEWEST_DECISIONS.where(_OF_WORKFLOW))
 _IS_PENDING: Final = approvals.c.state == literal_column(f"'{ApprovalState.PENDING}'")
 # The name and the title may differ between versions.
-_GATES = Query(
-    GateRow,
+_PENDING_GATES: Final = (
     select_row(
         GateRow,
         approvals,
@@ -144,8 +145,10 @@ _GATES = Query(
     .where(_IS_PENDING)
     .group_by(runs.c.workflow_id, approvals.c.step)
     .order_by(func.max(runs.c.workflow_name), runs.c.workflow_id, approvals.c.step)
-    .limit(bindparam("limit")),
+    .limit(bindparam("limit"))
 )
+_GATES = Query(GateRow, _PENDING_GATES)
+_GATES_OF_WORKFLOW = Query(GateRow, _PENDING_GATES.where(_OF_WORKFLOW))
 _TOTAL: Final[ScalarQuery[int]] = ScalarQuery(
     select(func.count().label("total")).select_from(approvals).where(_IS_PENDING)
 )
@@ -176,14 +179,23 @@ def decisions(tx: Tx, run_id: str) -> list[DecisionRow]:
     return tx.all(_DECISIONS, of_run_id=run_id)
 
 
-def all_decisions(tx: Tx, before: int, before_id: str, limit: int) -> list[RunDecisionRow]:
-    """Returns decisions of all runs, newest first, that come after one made at `before`."""
-    return tx.all(_ALL_DECISIONS, before=before, before_id=before_id, limit=limit)
+def all_decisions(
+    tx: Tx, before: int, before_id: str, limit: int, workflow_ids: frozenset[str] | None = None
+) -> list[RunDecisionRow]:
+    """Returns decisions of runs of some workflows, newest first, that come after one made at `before`."""
+    asked: dict[str, object] = {"before": before, "before_id": before_id, "limit": limit}
+    if workflow_ids is None:
+        return tx.all(_ALL_DECISIONS, **asked)
+    found = [row for each in workflow_ids for row in tx.all(_DECISIONS_OF_WORKFLOW, of_workflow_id=each, **asked)]
+    return sorted(found, key=lambda row: (row.decided_at, row.approval_id), reverse=True)[:limit]
 
 
-def gates(tx: Tx, limit: int) -> list[GateRow]:
-    """Returns the gates at which approvals wait, by workflow and step."""
-    return tx.all(_GATES, limit=limit)
+def gates(tx: Tx, limit: int, workflow_ids: frozenset[str] | None = None) -> list[GateRow]:
+    """Returns up to so many gates, for some workflows of each, at which approvals wait, by workflow and step."""
+    if workflow_ids is None:
+        return tx.all(_GATES, limit=limit)
+    found = [row for each in workflow_ids for row in tx.all(_GATES_OF_WORKFLOW, of_workflow_id=each, limit=limit)]
+    return sorted(found, key=lambda row: (row.workflow_name, row.workflow_id, row.step))
 
 
 def pending_total(tx: Tx) -> int:

@@ -19,11 +19,12 @@ from backend.errors import ApiError
 from backend.pauses import Pause, is_pausing
 from backend.pure_reads import KnownAnswers, Recall, is_pure_read, keeping, known_or_read, recalling
 from backend.rpc.paused_streams import PausedStreams
+from backend.rpc.people import Guard, guarded
 from backend.schemas.judge import JudgeUnavailableError
 from backend.storage.database import DatabaseUnavailableError
 from backend.storage.objects.interface import ObjectStoreError
 from backend.validation import validate
-from contract.metadata import ACTOR, KEY_ID, REQUEST_ID, STATUS_TRAILER
+from contract.metadata import ACTOR, KEY_ID, PERSON, REQUEST_ID, STATUS_TRAILER
 from workflow_api.v1 import errors_pb2, options_pb2
 
 Steps = Callable[[Any, grpc.ServicerContext], Iterator[Message | Pause]]
@@ -66,19 +67,28 @@ def caller_of(context: grpc.ServicerContext) -> Caller:
         key_id=metadata.get(KEY_ID) or None,
         actor=metadata.get(ACTOR, "internal"),
         request_id=metadata.get(REQUEST_ID, ""),
+        person=metadata.get(PERSON),
+        workflow_ids=getattr(context, "workflow_ids", None),
     )
 
 
-def handlers_of(servicer: object, service: ServiceDescriptor, known: KnownAnswers | None = None) -> dict[str, Handler]:
+def handlers_of(
+    servicer: object, service: ServiceDescriptor, known: KnownAnswers | None = None, guard: Guard | None = None
+) -> dict[str, Handler]:
     """Wraps every method of a servicer, keyed by `/package.Service/Method`; answers of pure reads become known.
+
+    `guard` decides what people may call; without one there are none.
 
     Raises:
         ValueError: an RPC does not declare who may call it, or the servicer does not implement it.
     """
-    return {f"/{service.full_name}/{method.name}": _handler(servicer, method, known) for method in service.methods}
+    paths = {f"/{service.full_name}/{method.name}": method for method in service.methods}
+    return {path: _handler(servicer, path, method, known, guard) for path, method in paths.items()}
 
 
-def _handler(servicer: object, method: MethodDescriptor, known: KnownAnswers | None) -> Handler:
+def _handler(
+    servicer: object, path: str, method: MethodDescriptor, known: KnownAnswers | None, guard: Guard | None
+) -> Handler:
     rules = method.GetOptions().Extensions[options_pb2.method_rules]
     if rules.access == options_pb2.ACCESS_UNSPECIFIED:
         raise ValueError(f"{method.full_name} declares no access")
@@ -87,6 +97,8 @@ def _handler(servicer: object, method: MethodDescriptor, known: KnownAnswers | N
     if method.name not in vars(type(servicer)):
         raise ValueError(f"{type(servicer).__name__} does not implement {method.full_name}")
     behaviour = getattr(servicer, method.name)
+    if guard is not None:
+        behaviour = guarded(behaviour, guard, path, caller_of)
     response_class = GetMessageClass(method.output_type)
     steps = _wrap_stream(behaviour, method.full_name) if is_pausing(behaviour) else None
     quick = quick_of(behaviour)

@@ -1,6 +1,6 @@
 """Pending approvals, and decisions on them. (contract 13.3 to 13.7)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,21 +40,38 @@ class Approvals:
         self._services = services
         self._runtime = runtime
 
-    def pending(self, request: runs_pb2.ListPendingApprovalsRequest) -> runs_pb2.ListPendingApprovalsResponse:
-        """Returns a page of the approvals that wait for a person, oldest first; raises ApiError as `Paging`."""
+    def pending(
+        self, request: runs_pb2.ListPendingApprovalsRequest, workflow_ids: frozenset[str] | None
+    ) -> runs_pb2.ListPendingApprovalsResponse:
+        """Returns a page of the approvals of some workflows that wait for a person, oldest first.
+
+        Raises:
+            ApiError: as `Paging`.
+        """
         paging = Paging(self._services.cursors, request)
         at = self._services.clock()
         requested_at, approval_id = paging.after or (0, "")
-        rows = self._services.database.read(
-            lambda tx: approvals_sql.pending(
-                tx,
-                after=int(requested_at),
-                after_id=str(approval_id),
-                limit=paging.rows_to_read,
-                workflow_id=request.workflow_id if request.HasField("workflow_id") else None,
-                step=request.step if request.HasField("step") else None,
-            )
-        )
+        asked = request.workflow_id if request.HasField("workflow_id") else None
+        of: Iterable[str | None] = [asked]
+        if workflow_ids is not None:
+            of = workflow_ids if asked is None else workflow_ids & {asked}
+
+        def work(tx: Tx) -> list[approvals_sql.PendingApprovalRow]:
+            found = [
+                row
+                for workflow_id in of
+                for row in approvals_sql.pending(
+                    tx,
+                    after=int(requested_at),
+                    after_id=str(approval_id),
+                    limit=paging.rows_to_read,
+                    workflow_id=workflow_id,
+                    step=request.step if request.HasField("step") else None,
+                )
+            ]
+            return sorted(found, key=lambda row: (row.requested_at, row.approval_id))[: paging.rows_to_read]
+
+        rows = self._services.database.read(work)
         shown, token = paging.cut(rows, lambda row: (row.requested_at, row.approval_id))
         return runs_pb2.ListPendingApprovalsResponse(
             items=[messages.pending_approval(row, at) for row in shown], next_page_token=token

@@ -1,7 +1,7 @@
 """The filters of the run list (contract 15.2 to 15.8)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from backend.clock import first_millisecond_from
@@ -28,6 +28,13 @@ class RunFilters:
         """Returns the columns, besides the status, that must have one value."""
         given = {"workflow_id": self.workflow_id, "client_reference": self.client_reference}
         return {name: value for name, value in given.items() if value is not None}
+
+    def within(self, workflow_ids: frozenset[str] | None) -> "list[RunFilters]":
+        """Returns filters that together leave what these leave of some workflows, or of all for None."""
+        if workflow_ids is None:
+            return [self]
+        wanted = workflow_ids if self.workflow_id is None else workflow_ids & {self.workflow_id}
+        return [replace(self, workflow_id=workflow_id) for workflow_id in sorted(wanted)]
 
     def bounds(self, after: tuple[int, str] | None) -> dict[str, int | str]:
         """Returns positions of created_at and run id: listed runs are not below `lower` and are below `upper`.

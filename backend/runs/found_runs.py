@@ -23,15 +23,18 @@ class FoundRuns:
         self._database = services.database
         self._cursors = services.cursors
 
-    def page(self, request: run_lists_pb2.ListFoundRunsRequest) -> run_lists_pb2.ListFoundRunsResponse:
+    def page(
+        self, request: run_lists_pb2.ListFoundRunsRequest, workflow_ids: frozenset[str] | None
+    ) -> run_lists_pb2.ListFoundRunsResponse:
         """Returns a page of runs, newest first; raises ApiError `invalid_filter`, then as `Paging`."""
-        filters = read_filters(request)
+        filters = read_filters(request).within(workflow_ids)
         paging = Paging(self._cursors, request)
         after = None if paging.after is None else (int(paging.after[0]), str(paging.after[1]))
         key_id = request.key_id if request.HasField("key_id") else None
 
         def work(tx: Tx) -> run_lists_pb2.ListFoundRunsResponse:
-            rows, stopped = _found(tx, request.search.strip(), key_id, filters, after, paging.rows_to_read)
+            text, most = request.search.strip(), paging.rows_to_read
+            rows, stopped = _cut([_found(tx, text, key_id, each, after, most) for each in filters], most)
             shown, token = paging.cut(rows, lambda row: (row.created_at, row.run_id))
             if token is None and stopped is not None:
                 token = paging.token_after(stopped)
@@ -40,10 +43,13 @@ class FoundRuns:
         return self._database.snapshot(work)
 
 
+_Found = tuple[Sequence[RunSummaryRow], search_sql.Position | None]
+"""The newest runs, and where the search stopped if it did before it found as many as asked for."""
+
+
 def _found(
     tx: Tx, text: str, key_id: str | None, filters: RunFilters, after: tuple[int, str] | None, limit: int
-) -> tuple[list[RunSummaryRow], search_sql.Position | None]:
-    """Returns the newest runs, and where the search stopped if it did before it found as many as asked for."""
+) -> _Found:
     if not text:
         return list_sql.page(tx, key_id, filters, after, limit), None
     found = list_sql.page(tx, key_id, replace(filters, client_reference=text), after, limit)
@@ -51,14 +57,15 @@ def _found(
         found += search_sql.by_id(tx, text, key_id, filters, after, limit)
     # A value may have an equals sign itself.
     name, equals, value = text.partition("=")
-    labels = [(None, text)] + ([(name.strip(), value.strip())] if equals else [])
-    stops = []
-    for of_name, of_value in labels:
-        labelled, stopped = search_sql.by_label(tx, of_name, of_value, key_id, filters, after, limit)
-        found += labelled
-        stops += [stopped] if stopped else []
-    rows = sorted({row.run_id: row for row in found}.values(), key=_position, reverse=True)
-    stopped = max(stops, default=None)
+    labels = [(None, text), *([(name.strip(), value.strip())] if equals else [])]
+    labelled = [search_sql.by_label(tx, name, value, key_id, filters, after, limit) for name, value in labels]
+    return _cut([(found, None), *labelled], limit)
+
+
+def _cut(parts: Sequence[_Found], limit: int) -> _Found:
+    """Returns the newest runs of all parts, as far as every part was searched."""
+    rows = sorted({row.run_id: row for found, _ in parts for row in found}.values(), key=_position, reverse=True)
+    stopped = max((stop for _, stop in parts if stop is not None), default=None)
     return [row for row in rows if stopped is None or _position(row) >= stopped][:limit], stopped
 
 

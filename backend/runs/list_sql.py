@@ -86,6 +86,16 @@ _BY_REFERENCE: Final = _RunIndex(
 )
 
 
+def newest(
+    tx: Tx, key_id: str | None, filters: Sequence[RunFilters], after: tuple[int, str] | None, limit: int
+) -> list[RunSummaryRow]:
+    """Returns the same as `page` of the runs that any of some filters leave, of which each run passes one at most."""
+    if len(filters) == 1:
+        return page(tx, key_id, filters[0], after, limit)
+    found = [row for each in filters for row in page(tx, key_id, each, after, limit)]
+    return sorted(found, key=lambda row: (row.created_at, row.run_id), reverse=True)[:limit]
+
+
 def page(
     tx: Tx, key_id: str | None, filters: RunFilters, after: tuple[int, str] | None, limit: int
 ) -> list[RunSummaryRow]:

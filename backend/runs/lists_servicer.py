@@ -3,6 +3,7 @@
 import grpc
 
 from backend.clock import DAY_MS
+from backend.rpc.interceptors import caller_of
 from backend.runs.days import RunDays
 from backend.runs.days_sql import DayRow
 from backend.runs.found_runs import FoundRuns
@@ -22,7 +23,7 @@ class RunListsServicer(run_lists_pb2_grpc.RunListsServiceServicer):
         self, request: run_lists_pb2.ListFoundRunsRequest, context: grpc.ServicerContext
     ) -> run_lists_pb2.ListFoundRunsResponse:
         """Returns the runs that a text and filters leave, newest first."""
-        return self._found.page(request)
+        return self._found.page(request, caller_of(context).workflow_ids)
 
     def GetRunDays(
         self, request: run_lists_pb2.GetRunDaysRequest, context: grpc.ServicerContext

@@ -5,6 +5,7 @@ from typing import Final
 
 from google.protobuf.message import Message
 
+from backend.caller import Caller
 from backend.entity_tags import entity_tag, matches
 from backend.errors import ApiError
 from backend.paging import Paging
@@ -46,12 +47,13 @@ class RunReads:
             run.MergeFrom(found)
         return run
 
-    def runs(self, request: runs_pb2.ListRunsRequest, key_id: str | None) -> runs_pb2.ListRunsResponse:
+    def runs(self, request: runs_pb2.ListRunsRequest, caller: Caller) -> runs_pb2.ListRunsResponse:
         """Returns a page of runs, newest first; raises ApiError `invalid_filter`, then `invalid_cursor`."""
-        filters = read_filters(request)
+        key_id = caller.key_id
+        filters = read_filters(request).within(caller.workflow_ids)
         paging = Paging(self._cursors, request, key_id)
         after = None if paging.after is None else (int(paging.after[0]), str(paging.after[1]))
-        rows = self._database.read(lambda tx: list_sql.page(tx, key_id, filters, after, paging.rows_to_read))
+        rows = self._database.read(lambda tx: list_sql.newest(tx, key_id, filters, after, paging.rows_to_read))
         shown, token = paging.cut(rows, lambda row: (row.created_at, row.run_id))
         return runs_pb2.ListRunsResponse(items=list(map(self._summary, shown)), next_page_token=token)
 

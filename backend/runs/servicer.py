@@ -46,7 +46,7 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
     @pure_read
     def ListRuns(self, request: runs_pb2.ListRunsRequest, context: grpc.ServicerContext) -> runs_pb2.ListRunsResponse:
         """Returns the caller's runs, newest first."""
-        return self._reads.runs(request, caller_of(context).key_id)
+        return self._reads.runs(request, caller_of(context))
 
     @pure_read
     def GetRun(self, request: runs_pb2.GetRunRequest, context: grpc.ServicerContext) -> runs_pb2.Run:
@@ -96,7 +96,7 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
         self, request: runs_pb2.ListPendingApprovalsRequest, context: grpc.ServicerContext
     ) -> runs_pb2.ListPendingApprovalsResponse:
         """Returns pending approvals, oldest first."""
-        return self._approvals.pending(request)
+        return self._approvals.pending(request, caller_of(context).workflow_ids)
 
     def DecideApproval(
         self, request: runs_pb2.DecideApprovalRequest, context: grpc.ServicerContext

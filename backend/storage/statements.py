@@ -73,7 +73,7 @@ class Statement:
         return made
 
 
-_ONE_ROW: Final = re.compile(r"INSERT INTO .* VALUES (\(\?(?:, \?)*\))", re.DOTALL)
+_ONE_ROW: Final = re.compile(r"(INSERT INTO .* VALUES )(\(\?(?:, \?)*\))( ON CONFLICT .*)?", re.DOTALL)
 
 
 class Command(Statement):
@@ -94,7 +94,8 @@ class Command(Statement):
         together = self._of_rows.get((text, rows))
         if together is None:
             found = _ONE_ROW.fullmatch(text)
-            together = self._of_rows[text, rows] = "" if found is None else text + f", {found[1]}" * (rows - 1)
+            together = "" if found is None else f"{found[1]}{', '.join([found[2]] * rows)}{found[3] or ''}"
+            self._of_rows[text, rows] = together
         return together
 
 

@@ -1,29 +1,39 @@
 """Rows of users as messages."""
 
-from collections.abc import Mapping
+import json
 from typing import Final
 
 from backend.storage.tables.users import UserRow
 from backend.users.sql import SessionRow
+from contract.roles import ROLE_NAMES
 from contract.times import to_timestamp
 from workflow_api.v1 import users_pb2
 
-ROLE_NAMES: Final[Mapping[int, str]] = {
-    users_pb2.ROLE_ADMINISTRATOR: "administrator",
-    users_pb2.ROLE_APPROVER: "approver",
-}
-"""Each role as it is stored."""
+_ROLES: Final = {name: role for role, name in ROLE_NAMES.items()}
 
-_ROLES: Final = {name: users_pb2.Role.ValueType(number) for number, name in ROLE_NAMES.items()}
+
+def role_of(row: UserRow | SessionRow) -> users_pb2.Role.ValueType:
+    """Returns a user's role."""
+    return _ROLES[row.role]
+
+
+def chosen_workflows(row: UserRow | SessionRow) -> list[str] | None:
+    """Returns the workflows that an approver decides for; None for all, and of any other role."""
+    if row.role != ROLE_NAMES[users_pb2.ROLE_APPROVER] or row.workflow_ids is None:
+        return None
+    found: list[str] = json.loads(row.workflow_ids)
+    return found
 
 
 def user_message(row: UserRow | SessionRow, *, created_at: int | None = None) -> users_pb2.User:
     """Returns a user as a message; `created_at` replaces the row's own where that belongs to a session."""
+    chosen = chosen_workflows(row)
     return users_pb2.User(
         name=row.name,
-        role=_ROLES[row.role],
+        role=role_of(row),
         disabled=row.disabled_at is not None,
         created_at=to_timestamp(row.created_at if created_at is None else created_at),
         signed_in_at=None if row.signed_in_at is None else to_timestamp(row.signed_in_at),
         password_is_temporary=bool(row.password_is_temporary),
+        decides_for=None if chosen is None else users_pb2.ChosenWorkflows(workflow_ids=chosen),
     )

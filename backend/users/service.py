@@ -10,9 +10,10 @@ from backend.services import Services
 from backend.storage.database import Tx
 from backend.storage.tables.users import UserRow
 from backend.users import sql
-from backend.users.messages import ROLE_NAMES
+from backend.users.messages import role_of
 from backend.users.passwords import Passwords, new_password
-from workflow_api.v1 import errors_pb2
+from backend.users.permissions import Permissions
+from workflow_api.v1 import errors_pb2, users_pb2
 
 _MOST_SUGGESTED: Final = 1_000
 
@@ -25,28 +26,51 @@ class UserAdministration:
         self._passwords = passwords
         self._limit = limit
 
-    def create(self, name: str, role: int, actor: str) -> tuple[UserRow, str]:
+    def create(self, name: str, may: Permissions, actor: str) -> tuple[UserRow, str]:
         """Adds a user, or enables a disabled one again; returns the row and the password, which is not stored."""
-        if role not in ROLE_NAMES:
-            raise invalid("role", f"must be {' or '.join(ROLE_NAMES.values())}")
+        may.check()
         self._services.database.read(lambda tx: self._refuse_addition(tx, name))
         password, made = self._made()
         now = self._services.clock()
 
         def work(tx: Tx) -> UserRow:
             self._refuse_addition(tx, name)
+            may.refuse_unknown(tx)
             before = sql.get(tx, name)
-            changes = {**made, "role": ROLE_NAMES[role], "disabled_at": None}
+            changes = {**made, **may.columns(), "disabled_at": None}
             if before is None:
                 sql.add(tx, {"name": name, "created_at": now, "signed_in_at": None, **changes})
             else:
                 sql.edit(tx, before, changes)
             sql.end_sessions(tx, name)
-            details = {"role": ROLE_NAMES[role]}
-            audit.record(tx, at=now, actor=actor, action="user.added", target=name, details=details)
+            audit.record(tx, at=now, actor=actor, action="user.added", target=name, details=may.details())
             return _found(tx, name)
 
         return self._services.database.write(work, lock_key=sql.OF_USERS), password
+
+    def set_role(self, name: str, may: Permissions, actor: str) -> UserRow:
+        """Changes what a user may do from their next call on; setting what is set changes nothing.
+
+        Raises:
+            ApiError: `not_found`; `invalid_request`, also for the last enabled administrator.
+        """
+        may.check()
+
+        def work(tx: Tx) -> UserRow:
+            row = _found(tx, name)
+            _refuse_disabled(row)
+            may.refuse_unknown(tx)
+            columns = may.columns()
+            if any(value != getattr(row, column) for column, value in columns.items()):
+                if role_of(row) == users_pb2.ROLE_ADMINISTRATOR and not sql.other_administrators(tx, name):
+                    raise invalid("role", "must be administrator for the last one: make somebody else one first")
+                sql.edit(tx, row, columns)
+                details = {"from": row.role, **may.details()}
+                at = self._services.clock()
+                audit.record(tx, at=at, actor=actor, action="user.role_changed", target=name, details=details)
+            return _found(tx, name)
+
+        return self._services.database.write(work, lock_key=sql.OF_USERS)
 
     def disable(self, name: str, actor: str) -> UserRow:
         """Disables a user and ends their sessions; disabling again changes nothing."""

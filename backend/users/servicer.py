@@ -8,6 +8,7 @@ from backend.services import Services
 from backend.users import sql
 from backend.users.messages import user_message
 from backend.users.passwords import Passwords
+from backend.users.permissions import permissions_of
 from backend.users.service import UserAdministration
 from workflow_api.v1 import users_pb2, users_pb2_grpc
 
@@ -21,7 +22,9 @@ class UsersServicer(users_pb2_grpc.UsersServiceServicer):
 
     def CreateUser(self, request: users_pb2.CreateUserRequest, context: grpc.ServicerContext) -> users_pb2.UserPassword:
         """Adds a person and shows the password once."""
-        row, password = self._administration.create(request.name, request.role, caller_of(context).audit_name)
+        row, password = self._administration.create(
+            request.name, permissions_of(request), caller_of(context).audit_name
+        )
         return users_pb2.UserPassword(user=user_message(row), password=password)
 
     def ListUsers(
@@ -37,6 +40,11 @@ class UsersServicer(users_pb2_grpc.UsersServiceServicer):
     def DisableUser(self, request: users_pb2.DisableUserRequest, context: grpc.ServicerContext) -> users_pb2.User:
         """Ends a person's sessions and refuses further sign-ins."""
         return user_message(self._administration.disable(request.name, caller_of(context).audit_name))
+
+    def SetUserRole(self, request: users_pb2.SetUserRoleRequest, context: grpc.ServicerContext) -> users_pb2.User:
+        """Changes what a person may do."""
+        may = permissions_of(request)
+        return user_message(self._administration.set_role(request.name, may, caller_of(context).audit_name))
 
     def ResetUserPassword(
         self, request: users_pb2.ResetUserPasswordRequest, context: grpc.ServicerContext

@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import bindparam, delete, func, insert, literal_column, select, update
 
 from backend.storage.database import Tx
 from backend.storage.purging import Purge
@@ -28,6 +28,7 @@ class SessionRow(NamedTuple):
     user_created_at: int
     signed_in_at: int | None
     disabled_at: int | None
+    workflow_ids: str | None
 
 
 _GET = Query(UserRow, select_row(UserRow, users).where(users.c.name == bindparam("name")))
@@ -39,6 +40,15 @@ _BY_NAME = Query(
     .limit(bindparam("limit")),
 )
 _ENABLED = ScalarQuery[int](select(func.count()).select_from(users).where(users.c.disabled_at.is_(None)))
+_OTHER_ADMINISTRATORS = ScalarQuery[int](
+    select(func.count())
+    .select_from(users)
+    .where(
+        users.c.role == literal_column("'administrator'"),
+        users.c.disabled_at.is_(None),
+        users.c.name != bindparam("but"),
+    )
+)
 _INSERT = Command(insert(users), _COLUMNS)
 _EDIT = Command(
     update(users)
@@ -95,6 +105,11 @@ def by_name(tx: Tx, *, after: str, limit: int) -> list[UserRow]:
 def enabled(tx: Tx) -> int:
     """Returns how many may sign in."""
     return tx.scalar_one(_ENABLED)
+
+
+def other_administrators(tx: Tx, name: str) -> int:
+    """Returns how many enabled administrators there are beside a person."""
+    return tx.scalar_one(_OTHER_ADMINISTRATORS, but=name)
 
 
 def add(tx: Tx, columns: dict[str, object]) -> None:

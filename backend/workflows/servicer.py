@@ -61,6 +61,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
                 if (every_status or row.status == "active")
                 and row.name_folded.startswith(start)
                 and access.holds(row.workflow_id)
+                and (caller.workflow_ids is None or row.workflow_id in caller.workflow_ids)
             ]
             shown, token = paging.page_of(rows, lambda row: (row.name, row.workflow_id))
             items = [workflow_message(row, self._terms(tx, row)) for row in shown]

@@ -129,7 +129,8 @@ DEPLOYMENT_DETAILS: Final = (
 UPKEEP_DETAILS: Final = (
     Column("runs erased", "runs_erased"),
     Column("idempotency records deleted", "idempotency_records"),
-    Column("usage records deleted", "usage_records"),
+    Column("usage records of earlier releases deleted", "usage_records"),
+    Column("batches of usage records deleted", "usage_batches"),
     Column("hourly counts deleted", "usage_hours"),
     Column("audit records deleted", "audit_records"),
     Column("sessions deleted", "sessions"),

@@ -44,7 +44,12 @@ WEBHOOK_OPTIONS: Final = {
     "message_id": "MESSAGE_ID",
     "page_size": "--limit",
 }
-USER_OPTIONS: Final = {"name": "NAME", "role": "--role"}
+USER_OPTIONS: Final = {
+    "name": "NAME",
+    "role": "--role",
+    "decides_for": "--workflow",
+    "decides_for.workflow_ids": "--workflow",
+}
 APPROVAL_OPTIONS: Final = {"approval_id": "APPROVAL_ID", "comment": "--comment"}
 NAMED_OPTIONS: Final = {"workflow": "WORKFLOW", "name": "NAME", "resource": "NAME", "version": "--version", "q": "--q"}
 """Of commands whose argument names what they show or change."""

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from contract.roles import ROLE_NAMES
 from deploy.cli.option_names import USER_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc
 from deploy.cli.output.printing import Column, Form, print_details, print_json, print_table
@@ -12,32 +13,36 @@ from deploy.cli.output.records import PAGE, items_of, record_of, with_nulls
 from deploy.client.backend import connected
 from workflow_api.v1 import users_pb2
 
-ROLES: Final[Mapping[str, users_pb2.Role.ValueType]] = {
-    "administrator": users_pb2.ROLE_ADMINISTRATOR,
-    "approver": users_pb2.ROLE_APPROVER,
-}
+ROLES: Final[Mapping[str, users_pb2.Role.ValueType]] = {name: role for role, name in ROLE_NAMES.items()}
 
 command = typer.Typer()
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name to sign in with.")]
 
+RoleOption = Annotated[
+    str,
+    typer.Option(
+        "--role",
+        metavar="|".join(ROLES),
+        help="An operator starts and cancels runs, an approver decides approvals, a viewer only looks.",
+    ),
+]
+Workflows = Annotated[
+    list[str] | None,
+    typer.Option("--workflow", metavar="ID", help="A workflow that an approver decides for; repeatable. Default: all."),
+]
+
 
 @command.command("add")
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="1 to 100 of a-z 0-9 . _ @ -")],
-    role: Annotated[
-        str,
-        typer.Option(
-            "--role", metavar="|".join(ROLES), help="An approver sees workflows and runs, and decides approvals."
-        ),
-    ],
+    role: RoleOption,
+    workflows: Workflows = None,
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
 ) -> None:
     """Add a user, or enable a disabled one; show the password once."""
-    if role not in ROLES:
-        raise typer.BadParameter(f"{role!r} is not a role; allowed are {', '.join(ROLES)}", param_hint="--role")
-    request = users_pb2.CreateUserRequest(name=name, role=ROLES[role])
+    request = users_pb2.CreateUserRequest(name=name, role=known_role(role), decides_for=chosen(workflows))
     with option_names(USER_OPTIONS), connected(grpc) as backend:
         show_password(backend.call(backend.users.CreateUser, request), as_json=as_json)
 
@@ -52,6 +57,25 @@ def list_users(utc: Utc = False, grpc: Grpc = DEFAULT_GRPC, as_json: Json = Fals
         print_json({"items": items})
     else:
         print_table(items, USER_COLUMNS, none="No user yet: add one with `workflow-api users add`.", utc=utc)
+
+
+@command.command("set-role")
+def set_role(
+    name: Name,
+    role: RoleOption,
+    workflows: Workflows = None,
+    grpc: Grpc = DEFAULT_GRPC,
+    as_json: Json = False,
+) -> None:
+    """Change what a user may do, from their next request on."""
+    request = users_pb2.SetUserRoleRequest(name=name, role=known_role(role), decides_for=chosen(workflows))
+    with option_names(USER_OPTIONS), connected(grpc) as backend:
+        user = backend.call(backend.users.SetUserRole, request)
+    if as_json:
+        print_json(user_record(user))
+    else:
+        of = f" for {', '.join(user.decides_for.workflow_ids)}" if user.HasField("decides_for") else ""
+        print(f"The role of {name} is {role}{of}.")
 
 
 @command.command("disable")
@@ -71,6 +95,18 @@ def reset_password(name: Name, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False)
     with option_names(USER_OPTIONS), connected(grpc) as backend:
         request = users_pb2.ResetUserPasswordRequest(name=name)
         show_password(backend.call(backend.users.ResetUserPassword, request), as_json=as_json)
+
+
+def known_role(role: str) -> users_pb2.Role.ValueType:
+    """Returns the role of a name."""
+    if role not in ROLES:
+        raise typer.BadParameter(f"{role!r} is not a role; allowed are {', '.join(ROLES)}", param_hint="--role")
+    return ROLES[role]
+
+
+def chosen(workflows: list[str] | None) -> users_pb2.ChosenWorkflows | None:
+    """Returns the workflows that were named; None where none was."""
+    return users_pb2.ChosenWorkflows(workflow_ids=workflows) if workflows else None
 
 
 def user_record(user: users_pb2.User) -> dict[str, Any]:

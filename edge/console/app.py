@@ -168,13 +168,16 @@ class Console:
         return self._responses.view(request, visitor, result)
 
     async def _session_lasts(self, request: web.Request, visitor: Visitor, services: NewServices) -> bool:
-        """Returns whether the session still exists and has the same role."""
+        """Returns whether the session still exists and allows the same."""
         try:
             now = await self._sessions.visitor(request, services)
         except Refusal:
             # While the backend cannot be reached, the session is assumed to last.
             return True
-        return now.user is not None and visitor.user is not None and now.user.role == visitor.user.role
+        before = visitor.user
+        if now.user is None or before is None:
+            return False
+        return (now.user.role, now.user.decides_for) == (before.role, before.decides_for)
 
     def _services(self, request_id: str, actor: str) -> Services:
         return ChannelServices(self._channel, actor, request_id, self._settings.backend_seconds)

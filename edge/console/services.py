@@ -7,6 +7,9 @@ from google.protobuf.message import Message
 from contract import metadata
 from edge.channel import Channel, Messages, Metadata
 
+PERSON: Final = "user:"
+"""What the actor of a person who has signed in begins with; the name follows."""
+
 _PACKAGE: Final = "/workflow_api.v1."
 
 
@@ -15,7 +18,12 @@ class ChannelServices:
 
     def __init__(self, channel: Channel, actor: str, request_id: str, seconds: float) -> None:
         self._channel = channel
-        self._metadata: Metadata = ((metadata.ACTOR, actor), (metadata.REQUEST_ID, request_id))
+        person = actor.removeprefix(PERSON) if actor.startswith(PERSON) else ""
+        self._metadata: Metadata = (
+            (metadata.ACTOR, actor),
+            (metadata.PERSON, person),
+            (metadata.REQUEST_ID, request_id),
+        )
         self._seconds = seconds
 
     async def call(self, rpc: str, request: Message) -> Any:

@@ -7,6 +7,7 @@ from typing import Final
 
 from aiohttp import web
 
+from edge.console.services import PERSON
 from edge.console.settings import ConsoleSettings
 from edge.console.tokens import open_notice, seal_notice
 from edge.console.visit import Services
@@ -43,7 +44,7 @@ class Visitor:
     @property
     def actor(self) -> str:
         """The actor that the audit names."""
-        return CONSOLE if self.user is None else f"user:{self.user.name}"
+        return CONSOLE if self.user is None else f"{PERSON}{self.user.name}"
 
 
 class Sessions:

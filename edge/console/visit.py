@@ -6,11 +6,16 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from google.protobuf.message import Message
 
+from contract.roles import EVERYBODY, may, roles_of
 from edge.channel import Messages
-from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER, Role, User
+from workflow_api.v1.users_pb2 import Role, User
 
-ALL_ROLES: Final = frozenset({ROLE_ADMINISTRATOR, ROLE_APPROVER})
-ADMINISTRATORS: Final = frozenset({ROLE_ADMINISTRATOR})
+ALL_ROLES: Final = EVERYBODY
+ADMINISTRATORS: Final = roles_of("UsersService/ListUsers")
+OPERATORS: Final = roles_of("RunsService/StartRun")
+DECIDERS: Final = roles_of("RunsService/DecideApproval")
+ONLOOKERS: Final = roles_of("DeploymentService/GetDeployment")
+"""Who sees the state of the deployment."""
 
 
 class Services(Protocol):
@@ -49,6 +54,10 @@ class Visit:
     path: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
     form: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def may(self, rpc: str) -> bool:
+        """Returns whether the user's role allows an RPC, named as `RunsService/StartRun`."""
+        return may(self.user, rpc)
 
     def sent(self, name: str) -> str:
         """Returns a field of the form without blanks around it; empty where it was not sent."""

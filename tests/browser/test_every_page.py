@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.browser.conftest import Screen
 from tests.support.service import Service
-from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR
+from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_VIEWER
 
 AXE = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 Scheme = Literal["light", "dark"]
@@ -35,11 +35,13 @@ def paths(console: Service) -> list[str]:
     waiting = caller.parked(workflows["Gate"])["run_id"]
     approval = caller.get(f"/runs/{waiting}/approvals").json()["items"][0]["approval_id"]
     caller.get("/runs/nothing")
+    console.admin.add_user("somebody", ROLE_VIEWER)
     key = f"/keys/{caller.key_id}"
     asked = f"route=POST+/workflows/%7Bworkflow_id%7D/runs&address=10.0.0.1&workflow_id={workflows['Echo']}"
     return [
         *(f"{key}/try?{asked}", "/usage?by=route", f"{key}/usage?by=status&from=2026-09-24&to=2026-09-25"),
         *("/", "/approvals", "/runs", "/workflows", "/keys", "/usage", "/deployment", "/people", "/audit"),
+        "/people/somebody/role",
         *("/preferences", "/password", "/search", "/search?q=echo", "/search?q=nothing-of-this-name", "/nothing"),
         *("/keys/new", key, f"{key}/usage", f"{key}/webhooks", f"{key}/rotate", "/runs?client_reference=none"),
         *(f"/runs/{failed}", f"/runs/{done['run_id']}", f"/runs/{waiting}", "/runs/run_nothing"),

@@ -216,7 +216,15 @@ def test_usage_is_counted_by_the_hour(command: CommandLine, new_caller: NewCalle
 
 def test_upkeep_by_hand_prints_what_it_deleted(command: CommandLine) -> None:
     done = command.json("deployment", "upkeep")
-    records = {"idempotency_records", "usage_records", "usage_hours", "audit_records", "sessions", "sign_in_tries"}
+    records = {
+        "idempotency_records",
+        "usage_records",
+        "usage_batches",
+        "usage_hours",
+        "audit_records",
+        "sessions",
+        "sign_in_tries",
+    }
     kept = {"step_log_parts", "agent_sources", "environment_locks", "webhook_deliveries"}
     assert set(done) == {"runs_erased", *records, *kept, "more"}
 

@@ -68,7 +68,7 @@ class Lists:
     def add_user(self) -> None:
         number = next(self.numbers)
         columns = {"role": "approver", "password_hash": "", "password_is_temporary": 1, "created_at": 1}
-        unset = dict.fromkeys(("disabled_at", "signed_in_at"))
+        unset = dict.fromkeys(("disabled_at", "signed_in_at", "workflow_ids"))
         name = f"{'zma'[number % 3]}{number}"
         self.world.services.database.write(lambda tx: users_sql.add(tx, {"name": name, **columns, **unset}))
 

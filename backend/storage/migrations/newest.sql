@@ -34,8 +34,6 @@ CREATE TABLE audit_records (
 	details TEXT NOT NULL, 
 	CONSTRAINT pk_audit_records PRIMARY KEY (audit_id)
 );
-CREATE INDEX ix_audit_records_at ON audit_records (at);
-CREATE INDEX ix_audit_records_target_at ON audit_records (target, at);
 CREATE TABLE deployments (
 	deployment_id TEXT NOT NULL, 
 	governed INTEGER NOT NULL, 
@@ -310,7 +308,7 @@ CREATE TABLE users (
 	password_is_temporary INTEGER NOT NULL, 
 	created_at BIGINT NOT NULL, 
 	signed_in_at BIGINT, 
-	disabled_at BIGINT, 
+	disabled_at BIGINT, workflow_ids TEXT, 
 	CONSTRAINT pk_users PRIMARY KEY (name)
 );
 CREATE TABLE sessions (
@@ -475,4 +473,19 @@ CREATE TABLE run_days (
 );
 CREATE INDEX ix_runs_ended ON runs (finished_at, status, started_at) WHERE finished_at IS NOT NULL;
 CREATE INDEX ix_approvals_decided ON approvals (decided_at, approval_id) WHERE decided_by IS NOT NULL;
-INSERT INTO alembic_version (version_num) VALUES ('0015');
+CREATE TABLE usage_batches (
+	batch_id TEXT NOT NULL, 
+	position INTEGER NOT NULL, 
+	key_id TEXT NOT NULL, 
+	first_at BIGINT NOT NULL, 
+	last_at BIGINT NOT NULL, 
+	calls BLOB NOT NULL, 
+	CONSTRAINT pk_usage_batches PRIMARY KEY (batch_id, position)
+);
+CREATE INDEX ix_usage_batches_key_id_last_at ON usage_batches (key_id, last_at);
+CREATE INDEX ix_usage_batches_last_at ON usage_batches (last_at);
+CREATE INDEX ix_audit_records_newest ON audit_records (at, audit_id);
+CREATE INDEX ix_audit_records_of_actor ON audit_records (actor, at, audit_id);
+CREATE INDEX ix_audit_records_of_action ON audit_records (action, at, audit_id);
+CREATE INDEX ix_audit_records_of_target ON audit_records (target, at, audit_id);
+INSERT INTO alembic_version (version_num) VALUES ('0017');

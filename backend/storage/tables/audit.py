@@ -15,8 +15,10 @@ audit_records = Table(
     Column("action", Text, nullable=False),
     Column("target", Text, nullable=False),
     Column("details", Text, nullable=False),
-    Index(None, "at"),
-    Index(None, "target", "at"),
+    Index("ix_audit_records_newest", "at", "audit_id"),
+    Index("ix_audit_records_of_actor", "actor", "at", "audit_id"),
+    Index("ix_audit_records_of_action", "action", "at", "audit_id"),
+    Index("ix_audit_records_of_target", "target", "at", "audit_id"),
 )
 
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, LargeBinary, Table, Text
 
 from backend.storage.tables.metadata import METADATA
 
@@ -44,6 +44,7 @@ daily_usage = Table(
     Column("runs_started", Integer, nullable=False),
 )
 
+# Written by releases before `usage_batches`; what is in it stays readable for its 90 days.
 usage_records = Table(
     "usage_records",
     METADATA,
@@ -77,6 +78,34 @@ class UsageRow(NamedTuple):
     reason: str
     request_id: str
     duration_us: int | None
+
+
+usage_batches = Table(
+    "usage_batches",
+    METADATA,
+    Column("batch_id", Text, primary_key=True),
+    # Position of the first call in its batch.
+    Column("position", Integer, primary_key=True),
+    Column("key_id", Text, nullable=False),
+    # Times of the oldest and of the newest call, in milliseconds since the epoch.
+    Column("first_at", BigInteger, nullable=False),
+    Column("last_at", BigInteger, nullable=False),
+    # A serialised `workflow_api.v1.CallGroup`.
+    Column("calls", LargeBinary, nullable=False),
+    Index(None, "key_id", "last_at"),
+    Index(None, "last_at"),
+)
+
+
+class UsageBatchRow(NamedTuple):
+    """The calls of one key in one batch within ten seconds."""
+
+    batch_id: str
+    position: int
+    key_id: str
+    first_at: int
+    last_at: int
+    calls: bytes
 
 
 # Usage records counted by the hour, written with them; the console shows these.

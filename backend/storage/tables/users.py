@@ -10,7 +10,7 @@ users = Table(
     "users",
     METADATA,
     Column("name", Text, primary_key=True),
-    # `administrator` or `approver`.
+    # `administrator`, `operator`, `approver` or `viewer`.
     Column("role", Text, nullable=False),
     # Argon2id with its parameters and salt, in the PHC string format.
     Column("password_hash", Text, nullable=False),
@@ -19,6 +19,8 @@ users = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("signed_in_at", BigInteger),
     Column("disabled_at", BigInteger),
+    # The workflows that an approver decides for, as a JSON array; null for all.
+    Column("workflow_ids", Text),
 )
 
 
@@ -32,6 +34,7 @@ class UserRow(NamedTuple):
     created_at: int
     signed_in_at: int | None
     disabled_at: int | None
+    workflow_ids: str | None
 
 
 sessions = Table(

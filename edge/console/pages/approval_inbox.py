@@ -11,7 +11,7 @@ from edge.console.pages.approvals import MAX_COMMENT_CHARS, inbox_address, input
 from edge.console.paging import all_items
 from edge.console.review_excerpt import excerpt
 from edge.console.static_files import MOST_COUNTED
-from edge.console.visit import ALL_ROLES, Answered, EventStream, Page, Redirect, View, Visit
+from edge.console.visit import DECIDERS, Answered, EventStream, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.reviews_pb2 import (
     APPROVAL_STATE_PENDING,
@@ -220,8 +220,8 @@ def _gate_label(gate: PendingGate) -> str:
 
 
 PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", "/approvals", ALL_ROLES, show),
-    Page("GET", "/approvals/stream", ALL_ROLES, stream),
-    Page("GET", "/approvals/history", ALL_ROLES, history),
-    Page("POST", "/approvals/several", ALL_ROLES, decide_several),
+    Page("GET", "/approvals", DECIDERS, show),
+    Page("GET", "/approvals/stream", DECIDERS, stream),
+    Page("GET", "/approvals/history", DECIDERS, history),
+    Page("POST", "/approvals/several", DECIDERS, decide_several),
 )

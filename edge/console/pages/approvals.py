@@ -9,7 +9,7 @@ from contract.fields import rules_of
 from contract.times import milliseconds_of
 from edge.console import formatting
 from edge.console.paging import all_items
-from edge.console.visit import ALL_ROLES, Answered, EventStream, Page, Redirect, View, Visit
+from edge.console.visit import DECIDERS, Answered, EventStream, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.reviews_pb2 import (
     APPROVAL_STATE_PENDING,
@@ -33,6 +33,13 @@ async def pending_approvals(visit: Visit) -> list[PendingApproval]:
     """Returns the pending approvals, oldest first."""
     request = ListPendingApprovalsRequest(page_size=_PAGE)
     return await all_items(visit.services, "RunsService/ListPendingApprovals", request)
+
+
+async def approvals_of(visit: Visit, run_id: str) -> list[PendingApproval]:
+    """Returns those of one run, oldest first; none to a person who decides nothing."""
+    if not visit.may("RunsService/DecideApproval"):
+        return []
+    return [each for each in await pending_approvals(visit) if each.run_id == run_id]
 
 
 async def show_one(visit: Visit) -> Answered:
@@ -160,7 +167,7 @@ def _back(visit: Visit) -> str:
 
 
 PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", "/approvals/{approval_id}", ALL_ROLES, show_one),
-    Page("GET", "/approvals/{approval_id}/stream", ALL_ROLES, stream),
-    Page("POST", "/approvals/{approval_id}", ALL_ROLES, decide),
+    Page("GET", "/approvals/{approval_id}", DECIDERS, show_one),
+    Page("GET", "/approvals/{approval_id}/stream", DECIDERS, stream),
+    Page("POST", "/approvals/{approval_id}", DECIDERS, decide),
 )

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from contract.durations import count_of, duration_of
 from edge.console.problems import Problems, check_unchanged, form_hash, invalid, problems_of, whole_number
-from edge.console.visit import ADMINISTRATORS, Answered, Page, Redirect, View, Visit
+from edge.console.visit import ADMINISTRATORS, ONLOOKERS, Answered, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.deployment_pb2 import Deployment, GetDeploymentRequest, UpdateDeploymentRequest
 from workflow_api.v1.options_pb2 import TIME_UNIT_DAYS
@@ -28,7 +28,7 @@ class DeploymentForm(NamedTuple):
 async def show(visit: Visit) -> Answered:
     """Shows the record and the form that changes it."""
     record = await _record(visit)
-    return _view(record, _form_of(record))
+    return _view(visit, record, _form_of(record))
 
 
 async def change(visit: Visit) -> Answered:
@@ -44,14 +44,14 @@ async def change(visit: Visit) -> Answered:
     try:
         check_unchanged(_form_of(record), visit.sent("form_hash"))
     except Refusal as refusal:
-        return _view(record, _form_of(record), problems_of(refusal))
+        return _view(visit, record, _form_of(record), problems_of(refusal))
     try:
         changes = _changes(_form_of(record), form)
         if not changes:
             return Redirect("/deployment", "Nothing was changed.")
         await visit.services.call("DeploymentService/UpdateDeployment", UpdateDeploymentRequest(**changes))
     except Refusal as refusal:
-        return _view(record, form, problems_of(refusal))
+        return _view(visit, record, form, problems_of(refusal))
     return Redirect("/deployment", "The deployment is changed. Callers see it within a minute.")
 
 
@@ -76,9 +76,10 @@ def _form_of(record: Deployment) -> DeploymentForm:
     )
 
 
-def _view(record: Deployment, form: DeploymentForm, problems: Problems = _NO_PROBLEMS) -> View:
+def _view(visit: Visit, record: Deployment, form: DeploymentForm, problems: Problems = _NO_PROBLEMS) -> View:
     context = {
         "deployment": record,
+        "can_change": visit.may("DeploymentService/UpdateDeployment"),
         "form": form,
         "form_hash": form_hash(_form_of(record)),
         "problems": problems,
@@ -94,6 +95,6 @@ async def _record(visit: Visit) -> Deployment:
 
 
 PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", "/deployment", ADMINISTRATORS, show),
+    Page("GET", "/deployment", ONLOOKERS, show),
     Page("POST", "/deployment", ADMINISTRATORS, change),
 )

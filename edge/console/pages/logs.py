@@ -11,7 +11,7 @@ from edge.console import formatting
 from edge.console.downloads import MESSAGE_SECONDS, MessageParts
 from edge.console.paging import all_items
 from edge.console.run.log_search import MOST_SOUGHT_CHARS, found_lines
-from edge.console.visit import ADMINISTRATORS, Answered, Download, EventStream, Page, View, Visit
+from edge.console.visit import OPERATORS, Answered, Download, EventStream, Page, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.logs_pb2 import (
     GetRunLogRequest,
@@ -33,7 +33,7 @@ _REFUSED: Final = frozenset({"run_not_found", "not_found", "invalid_request"})
 
 async def latest_logs(visit: Visit, run_id: str) -> dict[str, RunLogSummary]:
     """Returns the log of the latest attempt of each step that has printed, for those who may read logs."""
-    if visit.user.role not in ADMINISTRATORS:
+    if not visit.may("LogsService/ListRunLogs"):
         return {}
     logs = await _logs(visit, run_id)
     return {log.step: log for log in sorted(logs, key=lambda log: log.attempt)}
@@ -147,7 +147,7 @@ def _seen(log: RunLogSummary) -> str:
 
 
 PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", "/runs/{run_id}/logs/{step}", ADMINISTRATORS, show),
-    Page("GET", "/runs/{run_id}/logs/{step}/download", ADMINISTRATORS, download),
-    Page("GET", "/runs/{run_id}/logs/{step}/stream", ADMINISTRATORS, stream),
+    Page("GET", "/runs/{run_id}/logs/{step}", OPERATORS, show),
+    Page("GET", "/runs/{run_id}/logs/{step}/download", OPERATORS, download),
+    Page("GET", "/runs/{run_id}/logs/{step}/stream", OPERATORS, stream),
 )

@@ -1,30 +1,37 @@
-"""The overview: pending approvals, newest runs, and for administrators the deployment."""
+"""The overview: newest runs, pending approvals for those who decide, and the deployment for those who see it."""
 
 import asyncio
 from typing import Final
 
 from edge.console import formatting
 from edge.console.pages.approvals import pending_approvals
-from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Answered, Page, View, Visit
+from edge.console.visit import ALL_ROLES, Answered, Page, View, Visit
 from workflow_api.v1.deployment_pb2 import Deployment, GetDeploymentRequest
-from workflow_api.v1.runs_pb2 import ListRunsRequest
+from workflow_api.v1.runs_pb2 import ListRunsRequest, PendingApproval
 
 _NEWEST: Final = 10
 
 
 async def show(visit: Visit) -> Answered:
     """Shows the overview."""
+    decides = visit.may("RunsService/DecideApproval")
     pending, runs, deployment = await asyncio.gather(
-        pending_approvals(visit),
+        pending_approvals(visit) if decides else _nothing(),
         visit.services.call("RunsService/ListRuns", ListRunsRequest(page_size=_NEWEST)),
         _deployment(visit),
     )
     rows = [(run, formatting.run_badge(run.status)) for run in runs.items]
-    return View("overview/overview.html", {"waiting": len(pending), "rows": rows, "deployment": deployment})
+    return View(
+        "overview/overview.html", {"decides": decides, "waiting": len(pending), "rows": rows, "deployment": deployment}
+    )
+
+
+async def _nothing() -> list[PendingApproval]:
+    return []
 
 
 async def _deployment(visit: Visit) -> Deployment | None:
-    if visit.user.role not in ADMINISTRATORS:
+    if not visit.may("DeploymentService/GetDeployment"):
         return None
     deployment: Deployment = await visit.services.call("DeploymentService/GetDeployment", GetDeploymentRequest())
     return deployment

@@ -14,7 +14,7 @@ from contract.times import milliseconds_of
 from edge.codec.response import object_of
 from edge.console import dag, formatting
 from edge.console.markup import sanitised
-from edge.console.pages.approvals import MAX_COMMENT_CHARS, pending_approvals
+from edge.console.pages.approvals import MAX_COMMENT_CHARS, approvals_of
 from edge.console.pages.logs import latest_logs
 from edge.console.run.advice import run_advice
 from edge.console.run.attempts import life_events, spans_of
@@ -24,7 +24,7 @@ from edge.console.run.step import selected_step, step_view
 from edge.console.run.timeline import timeline
 from edge.console.run_events import Chosen, EventPage, RunProgress, events_page, watch
 from edge.console.times import now_ms
-from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Answered, EventStream, Page, View, Visit
+from edge.console.visit import ALL_ROLES, Answered, EventStream, Page, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.outputs_pb2 import ListOutputsRequest, ListOutputsResponse
 from workflow_api.v1.pii_policy_pb2 import PiiPolicy
@@ -78,7 +78,6 @@ async def show(visit: Visit) -> Answered:
         return missing(refusal.message)
     summary = run.summary
     ended = formatting.RUN_STATUSES.get(summary.status) in formatting.ENDED
-    administers = visit.user.role in ADMINISTRATORS
     erased = run.HasField("data_purged_at")
     return View(
         "runs/one.html",
@@ -88,9 +87,9 @@ async def show(visit: Visit) -> Answered:
             "here": path_of(run_id),
             "erased": erased,
             "run_advice": run_advice(run.error.code) if run.HasField("error") else "",
-            "administers": administers,
-            "can_cancel": administers and not ended,
-            "can_erase": administers and ended and not erased,
+            "can_repeat": visit.may("RunsService/StartRun") and not erased,
+            "can_cancel": visit.may("RunsService/CancelRun") and not ended,
+            "can_erase": visit.may("RunsService/EraseRunData") and ended and not erased,
             "longest": MAX_COMMENT_CHARS,
             "longest_reason": MAX_REASON_CHARS,
             "json_texts": _json_texts(run),
@@ -148,7 +147,7 @@ async def _parts(visit: Visit, run: Run) -> Mapping[str, Any]:
     after_seq = int(asked) if _SEQ.fullmatch(asked) else None
     steps, pending, decided, events, (outputs, withheld), logs, summary_html = await asyncio.gather(
         visit.services.call("RunsService/ListRunSteps", ListRunStepsRequest(run_id=run_id)),
-        pending_approvals(visit),
+        approvals_of(visit, run_id),
         visit.services.call("ReviewsService/ListDecisions", ListDecisionsRequest(run_id=run_id)),
         events_page(visit.services, run_id, query.get("segment", ""), after_seq, chosen),
         _outputs(visit, run_id),
@@ -170,7 +169,7 @@ async def _parts(visit: Visit, run: Run) -> Mapping[str, Any]:
         "selected": selected,
         "drawing": dag.draw([_node(each) for each in steps.items]),
         "timeline": timeline(run.summary, steps.items, spans, now_ms()),
-        "approvals": [each for each in pending if each.run_id == run_id],
+        "approvals": pending,
         "decisions": [(each, formatting.approval_badge(each.state)) for each in decided.items],
         "events": events,
         "event_rows": _event_rows(events),

@@ -4,7 +4,7 @@ from typing import Final
 
 from edge.console import formatting
 from edge.console.pages.run import GONE, MAX_REASON_CHARS, missing, path_of
-from edge.console.visit import ADMINISTRATORS, Answered, Page, Redirect, Visit
+from edge.console.visit import ADMINISTRATORS, OPERATORS, Answered, Page, Redirect, Visit
 from edge.errors import Refusal
 from workflow_api.v1.runs_pb2 import CancelRunRequest, EraseRunDataRequest
 
@@ -49,6 +49,6 @@ async def erase(visit: Visit) -> Answered:
 
 
 PAGES: Final[tuple[Page, ...]] = (
-    Page("POST", "/runs/{run_id}/cancel", ADMINISTRATORS, cancel),
+    Page("POST", "/runs/{run_id}/cancel", OPERATORS, cancel),
     Page("POST", "/runs/{run_id}/erase", ADMINISTRATORS, erase),
 )

@@ -11,7 +11,7 @@ from edge.codec.enum_lists import parse_enum_list
 from edge.console import formatting, times
 from edge.console.day_strip import strip, totals
 from edge.console.pages.workflows import every_workflow
-from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Answered, EventStream, Page, View, Visit
+from edge.console.visit import ALL_ROLES, Answered, EventStream, Page, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.keys_pb2 import KeyRecord, ListKeysRequest
 from workflow_api.v1.run_lists_pb2 import (
@@ -129,13 +129,15 @@ def _day(text: str) -> int:
 
 
 async def _days(visit: Visit) -> GetRunDaysResponse:
+    if not visit.may("RunListsService/GetRunDays"):
+        return GetRunDaysResponse()
     answer: GetRunDaysResponse = await visit.services.call("RunListsService/GetRunDays", GetRunDaysRequest())
     return answer
 
 
 async def _keys(visit: Visit) -> Sequence[KeyRecord]:
     """Returns keys to choose from; who sees no keys types the id that the page of a run shows."""
-    if visit.user.role not in ADMINISTRATORS:
+    if not visit.may("KeysService/ListKeys"):
         return ()
     answer = await visit.services.call("KeysService/ListKeys", ListKeysRequest(page_size=_MOST_KEYS))
     keys: Sequence[KeyRecord] = answer.items

@@ -12,7 +12,7 @@ from edge.console.key_details import matches, state_of
 from edge.console.pages.workflows import every_workflow
 from edge.console.paging import all_items
 from edge.console.times import now_ms
-from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Answered, Page, View, Visit
+from edge.console.visit import ALL_ROLES, Answered, Page, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.keys_pb2 import KeyRecord, ListKeysRequest
 from workflow_api.v1.runs_pb2 import GetRunRequest, ListRunsRequest
@@ -98,7 +98,7 @@ async def _workflows(visit: Visit, asked: str) -> Sequence[Found]:
 
 
 async def _keys(visit: Visit, asked: str) -> Sequence[Found]:
-    if visit.user.role not in ADMINISTRATORS:
+    if not visit.may("KeysService/ListKeys"):
         return ()
     records: list[KeyRecord] = await all_items(
         visit.services, "KeysService/ListKeys", ListKeysRequest(page_size=_KEYS_A_PAGE)

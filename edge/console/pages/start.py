@@ -10,7 +10,7 @@ from edge.console import formatting
 from edge.console.earlier_run import ERASED, has_policy, other_texts, other_version, parameter_texts
 from edge.console.pages.run import GONE, missing, path_of, policy_text
 from edge.console.start_form import PREFIX, Declared, carried_texts, json_of, start_fields
-from edge.console.visit import ADMINISTRATORS, Answered, Page, Redirect, View, Visit
+from edge.console.visit import OPERATORS, Answered, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.runs_pb2 import TRIGGERED_BY_CONSOLE, GetRunRequest, Run, StartRunRequest
 from workflow_api.v1.workflows_pb2 import (
@@ -270,6 +270,6 @@ def _view(
 
 
 PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", "/workflows/{workflow_id}/start", ADMINISTRATORS, show),
-    Page("POST", "/workflows/{workflow_id}/start", ADMINISTRATORS, start),
+    Page("GET", "/workflows/{workflow_id}/start", OPERATORS, show),
+    Page("POST", "/workflows/{workflow_id}/start", OPERATORS, start),
 )

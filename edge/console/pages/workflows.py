@@ -72,7 +72,8 @@ async def show_one(visit: Visit) -> Answered:
             "drawing": dag.draw(_nodes(definition.get("steps") or ())),
             "resources": answer.resources,
             "definition": formatting.json_lines(answer.definition),
-            "administrator": visit.user.role in ADMINISTRATORS,
+            "can_start": visit.may("RunsService/StartRun"),
+            "can_switch": visit.may("WorkflowsService/UpdateWorkflowStatus"),
         },
     )
 

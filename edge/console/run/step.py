@@ -8,7 +8,7 @@ from contract.times import milliseconds_of
 from edge.console import formatting
 from edge.console.run.advice import advice
 from edge.console.run.attempts import Span
-from edge.console.visit import ADMINISTRATORS, Visit
+from edge.console.visit import Visit
 from edge.errors import Refusal
 from workflow_api.v1.logs_pb2 import GetRunLogRequest, RunLog
 from workflow_api.v1.previews_pb2 import GetStepPreviewRequest, StepPreview
@@ -64,7 +64,7 @@ async def _preview(visit: Visit, run_id: str, step: str) -> StepPreview:
 
 async def _log(visit: Visit, run_id: str, step: str) -> RunLog | None:
     """Returns the end of the log of the latest attempt, for those who may read logs; None where there is none."""
-    if visit.user.role not in ADMINISTRATORS:
+    if not visit.may("LogsService/GetRunLog"):
         return None
     request = GetRunLogRequest(run_id=run_id, step=step, tail_chars=LOG_CHARS)
     try:

@@ -254,21 +254,27 @@ class RecordUsageRequest(_message.Message):
 
     RECORDS_FIELD_NUMBER: _builtins.int
     BATCH_ID_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
     batch_id: _builtins.str
     """Id of the batch, made by the edge; a repeated one writes nothing."""
     @_builtins.property
     def records(self) -> _containers.RepeatedCompositeFieldContainer[_usage_pb2.UsageRecord]:
-        """The records."""
+        """The calls as single records, from edges of earlier releases."""
+
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedCompositeFieldContainer[_usage_pb2.CallGroup]:
+        """The calls."""
 
     def __init__(
         self,
         *,
         records: _abc.Iterable[_usage_pb2.UsageRecord] | None = ...,
         batch_id: _builtins.str = ...,
+        groups: _abc.Iterable[_usage_pb2.CallGroup] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_id", b"batch_id", "records", b"records"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["batch_id", b"batch_id", "groups", b"groups", "records", b"records"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -80,6 +80,100 @@ class UsageRecord(_message.Message):
 Global___UsageRecord: _TypeAlias = UsageRecord  # noqa: Y015
 
 @_typing.final
+class CallKind(_message.Message):
+    """What calls have in common that usage is counted by, and why they were refused."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    METHOD_FIELD_NUMBER: _builtins.int
+    ROUTE_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    method: _builtins.str
+    """HTTP method."""
+    route: _builtins.str
+    """Route template, as `/runs/{run_id}`."""
+    status: _builtins.int
+    """HTTP status."""
+    reason: _builtins.str
+    """`error.code` of a refusal; empty on success."""
+    def __init__(
+        self,
+        *,
+        method: _builtins.str = ...,
+        route: _builtins.str = ...,
+        status: _builtins.int = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["method", b"method", "reason", b"reason", "route", b"route", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CallKind: _TypeAlias = CallKind  # noqa: Y015
+
+@_typing.final
+class CallGroup(_message.Message):
+    """Calls of one key within ten seconds, as they are sent and kept: one list for each field, in the order in which the
+    calls ended. All lists but `kinds` are of the same length.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_ID_FIELD_NUMBER: _builtins.int
+    TIMES_FIELD_NUMBER: _builtins.int
+    KINDS_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    ADDRESSES_FIELD_NUMBER: _builtins.int
+    REQUEST_IDS_FIELD_NUMBER: _builtins.int
+    DURATIONS_US_FIELD_NUMBER: _builtins.int
+    key_id: _builtins.str
+    """The identified key; empty when the calls were refused before that."""
+    @_builtins.property
+    def times(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Milliseconds since the epoch, with the same quotient by 10,000."""
+
+    @_builtins.property
+    def kinds(self) -> _containers.RepeatedCompositeFieldContainer[Global___CallKind]:
+        """Each kind of call that occurs, once."""
+
+    @_builtins.property
+    def kind(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Position in `kinds`."""
+
+    @_builtins.property
+    def addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Source address."""
+
+    @_builtins.property
+    def request_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The request id."""
+
+    @_builtins.property
+    def durations_us(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Microseconds, as `UsageRecord.duration_us`; -1 where no edge measured it."""
+
+    def __init__(
+        self,
+        *,
+        key_id: _builtins.str = ...,
+        times: _abc.Iterable[_builtins.int] | None = ...,
+        kinds: _abc.Iterable[Global___CallKind] | None = ...,
+        kind: _abc.Iterable[_builtins.int] | None = ...,
+        addresses: _abc.Iterable[_builtins.str] | None = ...,
+        request_ids: _abc.Iterable[_builtins.str] | None = ...,
+        durations_us: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "durations_us", b"durations_us", "key_id", b"key_id", "kind", b"kind", "kinds", b"kinds", "request_ids", b"request_ids", "times", b"times"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CallGroup: _TypeAlias = CallGroup  # noqa: Y015
+
+@_typing.final
 class ListUsageRecordsRequest(_message.Message):
     """Asks for usage records."""
 

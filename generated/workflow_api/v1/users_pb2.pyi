@@ -31,18 +31,50 @@ class _RoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Role.ValueType],
     ROLE_ADMINISTRATOR: _Role.ValueType  # 1
     """Everything."""
     ROLE_APPROVER: _Role.ValueType  # 2
-    """Sees workflows and runs, and decides approvals."""
+    """Decides approvals of all workflows or of chosen ones, and sees these workflows and their runs."""
+    ROLE_OPERATOR: _Role.ValueType  # 3
+    """Sees, starts and cancels runs of all workflows; decides no approval."""
+    ROLE_VIEWER: _Role.ValueType  # 4
+    """Sees workflows, runs and the state of the deployment; changes and decides nothing."""
 
 class Role(_Role, metaclass=_RoleEnumTypeWrapper):
-    """What a person may do in the console."""
+    """What a person may do in the console. Whatever a role is not given, it is refused."""
 
 ROLE_UNSPECIFIED: Role.ValueType  # 0
 """Not known."""
 ROLE_ADMINISTRATOR: Role.ValueType  # 1
 """Everything."""
 ROLE_APPROVER: Role.ValueType  # 2
-"""Sees workflows and runs, and decides approvals."""
+"""Decides approvals of all workflows or of chosen ones, and sees these workflows and their runs."""
+ROLE_OPERATOR: Role.ValueType  # 3
+"""Sees, starts and cancels runs of all workflows; decides no approval."""
+ROLE_VIEWER: Role.ValueType  # 4
+"""Sees workflows, runs and the state of the deployment; changes and decides nothing."""
 Global___Role: _TypeAlias = Role  # noqa: Y015
+
+@_typing.final
+class ChosenWorkflows(_message.Message):
+    """The workflows of an approver who does not decide for all."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WORKFLOW_IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def workflow_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Ids of 1 to 50 workflows."""
+
+    def __init__(
+        self,
+        *,
+        workflow_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["workflow_ids", b"workflow_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChosenWorkflows: _TypeAlias = ChosenWorkflows  # noqa: Y015
 
 @_typing.final
 class User(_message.Message):
@@ -56,6 +88,7 @@ class User(_message.Message):
     CREATED_AT_FIELD_NUMBER: _builtins.int
     SIGNED_IN_AT_FIELD_NUMBER: _builtins.int
     PASSWORD_IS_TEMPORARY_FIELD_NUMBER: _builtins.int
+    DECIDES_FOR_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name that they sign in with."""
     role: Global___Role.ValueType
@@ -72,6 +105,10 @@ class User(_message.Message):
     def signed_in_at(self) -> _timestamp_pb2.Timestamp:
         """When they signed in last; absent if never."""
 
+    @_builtins.property
+    def decides_for(self) -> Global___ChosenWorkflows:
+        """Of an approver: the workflows that they decide for, and of which alone they see anything; absent means all."""
+
     def __init__(
         self,
         *,
@@ -81,13 +118,19 @@ class User(_message.Message):
         created_at: _timestamp_pb2.Timestamp | None = ...,
         signed_in_at: _timestamp_pb2.Timestamp | None = ...,
         password_is_temporary: _builtins.bool = ...,
+        decides_for: Global___ChosenWorkflows | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_signed_in_at", b"_signed_in_at", "created_at", b"created_at", "signed_in_at", b"signed_in_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_decides_for", b"_decides_for", "_signed_in_at", b"_signed_in_at", "created_at", b"created_at", "decides_for", b"decides_for", "signed_in_at", b"signed_in_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_signed_in_at", b"_signed_in_at", "created_at", b"created_at", "disabled", b"disabled", "name", b"name", "password_is_temporary", b"password_is_temporary", "role", b"role", "signed_in_at", b"signed_in_at"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_decides_for", b"_decides_for", "_signed_in_at", b"_signed_in_at", "created_at", b"created_at", "decides_for", b"decides_for", "disabled", b"disabled", "name", b"name", "password_is_temporary", b"password_is_temporary", "role", b"role", "signed_in_at", b"signed_in_at"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__decides_for: _TypeAlias = _typing.Literal["decides_for"]  # noqa: Y015
+    _WhichOneofArgType__decides_for: _TypeAlias = _typing.Literal["_decides_for", b"_decides_for"]  # noqa: Y015
     _WhichOneofReturnType__signed_in_at: _TypeAlias = _typing.Literal["signed_in_at"]  # noqa: Y015
     _WhichOneofArgType__signed_in_at: _TypeAlias = _typing.Literal["_signed_in_at", b"_signed_in_at"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__decides_for) -> _WhichOneofReturnType__decides_for | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__signed_in_at) -> _WhichOneofReturnType__signed_in_at | None: ...
 
 Global___User: _TypeAlias = User  # noqa: Y015
@@ -100,23 +143,65 @@ class CreateUserRequest(_message.Message):
 
     NAME_FIELD_NUMBER: _builtins.int
     ROLE_FIELD_NUMBER: _builtins.int
+    DECIDES_FOR_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name: letters, digits and . _ @ -, in lower case."""
     role: Global___Role.ValueType
     """What they may do."""
+    @_builtins.property
+    def decides_for(self) -> Global___ChosenWorkflows:
+        """For an approver: the workflows that they decide for; absent means all."""
+
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
         role: Global___Role.ValueType = ...,
+        decides_for: Global___ChosenWorkflows | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_decides_for", b"_decides_for", "decides_for", b"decides_for"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "role", b"role"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_decides_for", b"_decides_for", "decides_for", b"decides_for", "name", b"name", "role", b"role"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__decides_for: _TypeAlias = _typing.Literal["decides_for"]  # noqa: Y015
+    _WhichOneofArgType__decides_for: _TypeAlias = _typing.Literal["_decides_for", b"_decides_for"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__decides_for) -> _WhichOneofReturnType__decides_for | None: ...
 
 Global___CreateUserRequest: _TypeAlias = CreateUserRequest  # noqa: Y015
+
+@_typing.final
+class SetUserRoleRequest(_message.Message):
+    """Changes what a person may do."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    ROLE_FIELD_NUMBER: _builtins.int
+    DECIDES_FOR_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """The name."""
+    role: Global___Role.ValueType
+    """What they may do from now on."""
+    @_builtins.property
+    def decides_for(self) -> Global___ChosenWorkflows:
+        """For an approver: the workflows that they decide for; absent means all."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        role: Global___Role.ValueType = ...,
+        decides_for: Global___ChosenWorkflows | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_decides_for", b"_decides_for", "decides_for", b"decides_for"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_decides_for", b"_decides_for", "decides_for", b"decides_for", "name", b"name", "role", b"role"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__decides_for: _TypeAlias = _typing.Literal["decides_for"]  # noqa: Y015
+    _WhichOneofArgType__decides_for: _TypeAlias = _typing.Literal["_decides_for", b"_decides_for"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__decides_for) -> _WhichOneofReturnType__decides_for | None: ...
+
+Global___SetUserRoleRequest: _TypeAlias = SetUserRoleRequest  # noqa: Y015
 
 @_typing.final
 class UserPassword(_message.Message):

@@ -50,6 +50,11 @@ class UsersServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_users__pb2.DisableUserRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_users__pb2.User.FromString,
                 _registered_method=True)
+        self.SetUserRole = channel.unary_unary(
+                '/workflow_api.v1.UsersService/SetUserRole',
+                request_serializer=workflow__api_dot_v1_dot_users__pb2.SetUserRoleRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_users__pb2.User.FromString,
+                _registered_method=True)
         self.ResetUserPassword = channel.unary_unary(
                 '/workflow_api.v1.UsersService/ResetUserPassword',
                 request_serializer=workflow__api_dot_v1_dot_users__pb2.ResetUserPasswordRequest.SerializeToString,
@@ -83,6 +88,14 @@ class UsersServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetUserRole(self, request, context):
+        """Changes what an enabled user may do; it holds for their next call and ends no session. The last enabled
+        administrator stays one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ResetUserPassword(self, request, context):
         """Sets a new password and ends every session of an enabled user.
         """
@@ -106,6 +119,11 @@ def add_UsersServiceServicer_to_server(servicer, server):
             'DisableUser': grpc.unary_unary_rpc_method_handler(
                     servicer.DisableUser,
                     request_deserializer=workflow__api_dot_v1_dot_users__pb2.DisableUserRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_users__pb2.User.SerializeToString,
+            ),
+            'SetUserRole': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetUserRole,
+                    request_deserializer=workflow__api_dot_v1_dot_users__pb2.SetUserRoleRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_users__pb2.User.SerializeToString,
             ),
             'ResetUserPassword': grpc.unary_unary_rpc_method_handler(
@@ -195,6 +213,33 @@ class UsersService:
             target,
             '/workflow_api.v1.UsersService/DisableUser',
             workflow__api_dot_v1_dot_users__pb2.DisableUserRequest.SerializeToString,
+            workflow__api_dot_v1_dot_users__pb2.User.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetUserRole(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.UsersService/SetUserRole',
+            workflow__api_dot_v1_dot_users__pb2.SetUserRoleRequest.SerializeToString,
             workflow__api_dot_v1_dot_users__pb2.User.FromString,
             options,
             channel_credentials,

@@ -41,6 +41,10 @@ class UsersServiceStub:
     """All users who were ever added, by name."""
     DisableUser: _grpc.UnaryUnaryMultiCallable[_users_pb2.DisableUserRequest, _users_pb2.User]
     """Ends every session of a person, who cannot sign in any more."""
+    SetUserRole: _grpc.UnaryUnaryMultiCallable[_users_pb2.SetUserRoleRequest, _users_pb2.User]
+    """Changes what an enabled user may do; it holds for their next call and ends no session. The last enabled
+    administrator stays one.
+    """
     ResetUserPassword: _grpc.UnaryUnaryMultiCallable[_users_pb2.ResetUserPasswordRequest, _users_pb2.UserPassword]
     """Sets a new password and ends every session of an enabled user."""
 
@@ -57,6 +61,10 @@ class UsersServiceAsyncStub(UsersServiceStub):
     """All users who were ever added, by name."""
     DisableUser: _aio.UnaryUnaryMultiCallable[_users_pb2.DisableUserRequest, _users_pb2.User]  # type: ignore[assignment]
     """Ends every session of a person, who cannot sign in any more."""
+    SetUserRole: _aio.UnaryUnaryMultiCallable[_users_pb2.SetUserRoleRequest, _users_pb2.User]  # type: ignore[assignment]
+    """Changes what an enabled user may do; it holds for their next call and ends no session. The last enabled
+    administrator stays one.
+    """
     ResetUserPassword: _aio.UnaryUnaryMultiCallable[_users_pb2.ResetUserPasswordRequest, _users_pb2.UserPassword]  # type: ignore[assignment]
     """Sets a new password and ends every session of an enabled user."""
 
@@ -88,6 +96,16 @@ class UsersServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_users_pb2.User, _abc.Awaitable[_users_pb2.User]]:
         """Ends every session of a person, who cannot sign in any more."""
+
+    @_abc_1.abstractmethod
+    def SetUserRole(
+        self,
+        request: _users_pb2.SetUserRoleRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_users_pb2.User, _abc.Awaitable[_users_pb2.User]]:
+        """Changes what an enabled user may do; it holds for their next call and ends no session. The last enabled
+        administrator stays one.
+        """
 
     @_abc_1.abstractmethod
     def ResetUserPassword(

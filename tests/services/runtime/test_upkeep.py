@@ -27,6 +27,7 @@ from backend.services import Services
 from backend.storage.object_keys import object_key
 from backend.storage.statements import Command, ScalarQuery, Statement
 from backend.storage.tables.segments import segments
+from contract.call_groups import group_calls
 from tests.services.conftest import TestClock
 from tests.services.runs.world import World
 from workflow_api.v1 import audit_pb2, deployment_pb2
@@ -279,6 +280,18 @@ def test_usage_records_are_kept_for_ninety_days(world: World, rounds: Rounds) ->
     world.clock.now += 1
     rounds.upkeep.expire()
     assert world.count("usage_records") == 0
+
+
+def test_a_batch_of_usage_records_is_kept_until_its_newest_is_ninety_days_old(world: World, rounds: Rounds) -> None:
+    first = world.clock() - world.clock() % 10_000
+    sent = group_calls((at, "k", ("GET", "/me", 200, ""), "::1", "r", 1) for at in (first, first + 1))
+    world.services.database.write(lambda tx: usage_sql.keep(tx, "b", sent))
+    world.clock.now = first + 1 + 90 * DAY_MS
+    rounds.upkeep.expire()
+    assert world.count("usage_batches") == 1
+    world.clock.now += 1
+    rounds.upkeep.expire()
+    assert world.count("usage_batches") == 0
 
 
 def test_run_data_is_erased_once_the_deployments_retention_is_over(world: World, rounds: Rounds) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from contract.call_groups import calls_in
+from contract.times import to_timestamp
 from edge.channel import Messages, Metadata
 from edge.errors import Refusal
 from workflow_api.v1.deployment_pb2 import Health
@@ -81,7 +83,22 @@ class MemoryChannel:
 
     @property
     def usage(self) -> list[UsageRecord]:
-        return [record for batch in self.batches for record in batch.records]
+        return [
+            UsageRecord(
+                at=to_timestamp(at),
+                key_id=key_id,
+                method=kind[0],
+                route=kind[1],
+                status=kind[2],
+                address=address,
+                reason=kind[3],
+                request_id=request_id,
+                duration_us=took,
+            )
+            for batch in self.batches
+            for group in batch.groups
+            for at, key_id, kind, address, request_id, took in calls_in(group)
+        ]
 
     def called(self, rpc: str) -> list[Any]:
         return [request for name, request, _ in self.calls if name == rpc]

@@ -17,27 +17,27 @@ async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
 
 def record(recorder: UsageRecorder, count: int, start: int = 0) -> None:
     for at_ms in range(start, start + count):
-        recorder.new_record(at_ms, "ak_a")
+        recorder.record((at_ms, "ak_a", ("GET", "/me", 200, ""), "::1", "r", 1_000))
 
 
 def seen(channel: MemoryChannel) -> list[int]:
     return [milliseconds_of(record.at) for record in channel.usage]
 
 
-def test_records_leave_in_batches_of_at_most_a_thousand() -> None:
+def test_records_leave_in_batches_of_at_most_two_thousand() -> None:
     async def run() -> MemoryChannel:
         channel = MemoryChannel()
         recorder = UsageRecorder(channel, EdgeSettings(usage_flush_seconds=0.001))
-        record(recorder, 2500)
+        record(recorder, 5_000)
         recorder.start()
-        await until(lambda: len(channel.usage) == 2500)
+        await until(lambda: len(channel.usage) == 5_000)
         await recorder.stop()
         return channel
 
     channel = asyncio.run(run())
-    assert [len(batch.records) for batch in channel.batches] == [1000, 1000, 500]
+    assert [sum(len(group.times) for group in batch.groups) for batch in channel.batches] == [2000, 2000, 1000]
     assert len({batch.batch_id for batch in channel.batches}) == 3
-    assert seen(channel) == list(range(2500))
+    assert seen(channel) == list(range(5_000))
 
 
 def test_a_batch_is_tried_again_under_its_id_until_it_is_kept() -> None:
@@ -105,7 +105,7 @@ def test_records_without_a_key_have_a_share_of_each_minute_only() -> None:
         channel = MemoryChannel()
         recorder = UsageRecorder(channel, EdgeSettings(usage_anonymous_per_minute=2))
         for at_ms in (0, 1, 2, 3, 60_000):
-            recorder.new_record(at_ms, "")
+            recorder.record((at_ms, "", ("GET", "/me", 401, "unauthorized"), "::1", "r", 1_000))
         record(recorder, 1, start=4)
         await recorder.stop()
         return channel, recorder.lost

@@ -36,7 +36,22 @@ def test_add_sends_name_and_role_and_prints_the_password(backend: FakeBackend, u
         "created_at": "2026-09-21T14:13:20.000+00:00",
         "signed_in_at": None,
         "password_is_temporary": True,
+        "decides_for": None,
     }
+
+
+def test_set_role_sends_the_role_and_the_workflows_of_an_approver(backend: FakeBackend, user: users_pb2.User) -> None:
+    chosen = users_pb2.ChosenWorkflows(workflow_ids=["wf_1", "wf_2"])
+    user.decides_for.CopyFrom(chosen)
+    backend.answers["SetUserRole"] = user
+    asked = ("users", "set-role", "ana", "--role", "approver", "--workflow", "wf_1", "--workflow", "wf_2")
+
+    said = command(*asked, "--grpc", backend.address)
+
+    assert backend.request("SetUserRole") == users_pb2.SetUserRoleRequest(
+        name="ana", role=users_pb2.ROLE_APPROVER, decides_for=chosen
+    )
+    assert said.out == "The role of ana is approver for wf_1, wf_2.\n"
 
 
 def test_the_password_is_shown_once(backend: FakeBackend, user: users_pb2.User) -> None:

@@ -87,6 +87,7 @@ def test_a_call_of_a_page_has_the_user_and_the_request_id(desk: Desk) -> None:
     assert rpc.endswith("/SignOut")
     assert metadata == {
         "workflow-api-actor": "user:ann",
+        "workflow-api-person": "ann",
         "workflow-api-request-id": answer.headers["X-Request-Id"],
     }
 

@@ -8,7 +8,7 @@ from google.protobuf.duration_pb2 import Duration
 from contract.times import to_timestamp
 from edge.console.pages import audit, deployment, people, usage
 from edge.console.times import DAY_MS, HOUR_MS, now_ms
-from edge.console.visit import ADMINISTRATORS, Answered, Download, Page, Redirect
+from edge.console.visit import ADMINISTRATORS, ONLOOKERS, Answered, Download, Page, Redirect
 from tests.unit.edge.console.recorded_services import KEY_ID, RecordedServices, answered, invalid, key_record, viewed
 from tests.unit.edge.console.rendered import Fields, page_of
 from workflow_api.v1.audit_pb2 import AuditRecord, ListAuditRecordsRequest, ListAuditRecordsResponse
@@ -17,11 +17,15 @@ from workflow_api.v1.usage_pb2 import ListUsageHoursResponse, ListUsageRecordsRe
 from workflow_api.v1.users_pb2 import (
     ROLE_ADMINISTRATOR,
     ROLE_APPROVER,
+    ROLE_OPERATOR,
+    ChosenWorkflows,
     CreateUserRequest,
     ListUsersResponse,
+    SetUserRoleRequest,
     User,
     UserPassword,
 )
+from workflow_api.v1.workflows_pb2 import ListWorkflowsResponse, Workflow
 
 HOSTILE = '"><script>alert(1)</script>'
 RECORD = Deployment(
@@ -41,7 +45,7 @@ PEOPLE = [
 
 @pytest.mark.parametrize("page", [*audit.PAGES, *deployment.PAGES, *people.PAGES, *usage.PAGES])
 def test_only_administrators_open_administration_pages(page: Page) -> None:
-    assert page.roles == ADMINISTRATORS
+    assert page.roles == (ONLOOKERS if page in deployment.PAGES and page.method == "GET" else ADMINISTRATORS)
 
 
 def usage_services(*calls: tuple[int, str], now: int) -> RecordedServices:
@@ -198,7 +202,8 @@ def test_a_change_of_the_deployment_does_not_undo_a_concurrent_change() -> None:
 
 
 def people_services(**answers: Any) -> RecordedServices:
-    users = {"UsersService/ListUsers": ListUsersResponse(items=PEOPLE)}
+    users: dict[str, Any] = {"UsersService/ListUsers": ListUsersResponse(items=PEOPLE)}
+    users["WorkflowsService/ListWorkflows"] = ListWorkflowsResponse(items=[Workflow(workflow_id="wf_1", name="Digest")])
     return RecordedServices({**users, **{f"UsersService/{rpc}": answer for rpc, answer in answers.items()}})
 
 
@@ -232,6 +237,29 @@ def test_a_new_password_is_shown_once() -> None:
     assert "correct &lt;horse&gt;" in page_of(added)
     assert "correct &lt;horse&gt;" in page_of(reset)
     assert services.asked_for("UsersService/CreateUser") == [CreateUserRequest(name="dee", role=ROLE_APPROVER)]
+
+
+def test_a_role_is_changed_with_the_workflows_of_an_approver_alone() -> None:
+    services = people_services(SetUserRole=PEOPLE[1])
+    chosen = {"scope": ["chosen"], "workflow_ids": ["wf_1", "wf_2"]}
+    for role in ("approver", "operator"):
+        form = {"role": [role], **chosen}
+        answer = answered(people.PAGES, "POST", "/people/{name}/role", services, names={"name": "bob"}, form=form)
+        assert isinstance(answer, Redirect)
+    assert services.asked_for("UsersService/SetUserRole") == [
+        SetUserRoleRequest(name="bob", role=ROLE_APPROVER, decides_for=ChosenWorkflows(workflow_ids=["wf_1", "wf_2"])),
+        SetUserRoleRequest(name="bob", role=ROLE_OPERATOR),
+    ]
+
+
+def test_a_refused_role_is_shown_at_its_field_with_what_was_chosen() -> None:
+    services = people_services(SetUserRole=invalid(("role", "must be administrator for the last one")))
+    form = {"role": ["viewer"], "scope": ["all"]}
+    view = viewed(people.PAGES, "POST", "/people/{name}/role", services, names={"name": "ada"}, form=form)
+    fields = Fields(page_of(view))
+    assert view.status == 400
+    assert fields.errors == {"role": "must be administrator for the last one"}
+    assert fields.chosen["role"] == ["viewer"]
 
 
 def test_a_problem_of_a_new_user_is_shown_at_its_field() -> None:

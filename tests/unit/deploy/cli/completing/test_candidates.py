@@ -33,7 +33,7 @@ def test_commands_options_and_listed_values_are_completed_without_a_backend() ->
     assert complete("workflow-api ") == [module.name for module in COMMANDS]
     assert complete("workflow-api runs ca") == ["cancel"]
     assert complete("workflow-api runs start --w") == ["--wait"]
-    assert complete("workflow-api users add ana --role ") == ["administrator", "approver"]
+    assert complete("workflow-api users add ana --role ") == ["administrator", "operator", "approver", "viewer"]
     assert complete("workflow-api completion f") == ["fish"]
     assert complete("workflow-api apply ") == []
     assert complete("workflow-api nothing x") == []

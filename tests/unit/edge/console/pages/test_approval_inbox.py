@@ -5,7 +5,7 @@ import pytest
 
 from edge.console.pages import approval_inbox
 from edge.console.review_excerpt import excerpt
-from edge.console.visit import ALL_ROLES, EventStream, Redirect, Visit
+from edge.console.visit import DECIDERS, EventStream, Redirect, Visit
 from edge.errors import Refusal
 from tests.unit.edge.console.pages.test_approvals import DECIDED, EVIL, pending, review, services
 from tests.unit.edge.console.seen import APPROVER, MemoryServices, answered, html, roles_of
@@ -46,7 +46,7 @@ def sent(backend: MemoryServices, **form: Any) -> Any:
 
 
 def test_the_inbox_is_for_everybody_who_decides() -> None:
-    assert roles_of("GET", "/approvals") == roles_of("POST", "/approvals/several") == ALL_ROLES
+    assert roles_of("GET", "/approvals") == roles_of("POST", "/approvals/several") == DECIDERS
 
 
 def test_approvals_are_in_the_order_of_the_service_and_the_first_is_opened() -> None:

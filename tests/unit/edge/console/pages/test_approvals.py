@@ -5,7 +5,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from edge.console.pages.approvals import MAX_COMMENT_CHARS
-from edge.console.visit import ALL_ROLES, EventStream, Redirect, View
+from edge.console.visit import DECIDERS, EventStream, Redirect, View
 from edge.errors import Refusal
 from tests.unit.edge.console.seen import APPROVER, MemoryServices, answered, html, roles_of
 from workflow_api.v1 import reviews_pb2
@@ -137,8 +137,8 @@ def test_values_of_an_approval_are_escaped(path: str) -> None:
     assert EVIL not in page
 
 
-def test_both_roles_decide() -> None:
-    assert roles_of("POST", ONE) == ALL_ROLES
+def test_only_those_who_decide_are_shown_what_they_decide() -> None:
+    assert roles_of("POST", ONE) == DECIDERS
 
 
 @pytest.mark.parametrize(("decision", "approve"), [("approve", True), ("reject", False)])

@@ -5,7 +5,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from edge.console.pages import logs
-from edge.console.visit import ADMINISTRATORS, Download, EventStream, View
+from edge.console.visit import OPERATORS, Download, EventStream, View
 from edge.errors import Refusal
 from tests.unit.edge.console.seen import MemoryServices, answered, html, roles_of
 from workflow_api.v1.logs_pb2 import ListRunLogsResponse, RunLog, RunLogSummary, StreamRunLogsResponse
@@ -35,12 +35,9 @@ def summary(last_part: int, **fields: Any) -> RunLogSummary:
     return RunLogSummary(**{"step": "count", "attempt": 1, "began_at": BEGAN, "last_part": last_part, **fields})
 
 
-def test_only_administrators_read_logs() -> None:
+def test_only_operators_read_logs() -> None:
     assert (
-        roles_of("GET", PAGE)
-        == roles_of("GET", f"{PAGE}/stream")
-        == roles_of("GET", f"{PAGE}/download")
-        == ADMINISTRATORS
+        roles_of("GET", PAGE) == roles_of("GET", f"{PAGE}/stream") == roles_of("GET", f"{PAGE}/download") == OPERATORS
     )
 
 

@@ -9,7 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from edge.console import run_events
 from edge.console.run_events import PAGE
-from edge.console.visit import ADMINISTRATORS, EventStream, Redirect, View
+from edge.console.visit import ADMINISTRATORS, OPERATORS, EventStream, Redirect, View
 from edge.errors import Refusal
 from tests.unit.edge.console.run_answers import EVIL, HERE, ONE, events, services, summary
 from tests.unit.edge.console.seen import APPROVER, MemoryServices, answered, html, roles_of
@@ -156,8 +156,8 @@ def test_a_running_run_has_a_cancel_form_and_live_updates(status: Any, user_may:
     assert ('data-stream="/runs/run_1/stream?' in page) == user_may
 
 
-def test_only_administrators_cancel() -> None:
-    assert roles_of("POST", "/runs/{run_id}/cancel") == ADMINISTRATORS
+def test_only_operators_cancel() -> None:
+    assert roles_of("POST", "/runs/{run_id}/cancel") == OPERATORS
     assert "/cancel" not in html(answered(services(), "GET", ONE, HERE, user=APPROVER), APPROVER)
 
 

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from edge.console.visit import ADMINISTRATORS, Redirect, View
+from edge.console.visit import OPERATORS, Redirect, View
 from edge.errors import Refusal
 from tests.unit.edge.console.rendered import Fields
 from tests.unit.edge.console.run_answers import EVIL, summary
@@ -48,8 +48,8 @@ def sent(backend: MemoryServices, **form: str) -> Any:
     return answered(backend, "POST", PATH, HERE, form={"version": "3", "once": "once-1", **fields})
 
 
-def test_only_administrators_start_runs() -> None:
-    assert roles_of("GET", PATH) == roles_of("POST", PATH) == ADMINISTRATORS
+def test_only_operators_start_runs() -> None:
+    assert roles_of("GET", PATH) == roles_of("POST", PATH) == OPERATORS
 
 
 def test_a_run_starts_with_the_typed_values_of_the_shown_version() -> None:

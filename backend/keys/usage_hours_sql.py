@@ -1,0 +1,62 @@
+"""SQL of usage counted by the hour, kept for 400 days (contract 27.3)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from sqlalchemy import bindparam, or_, text, tuple_
+
+from backend.clock import MAX_MS
+from backend.storage.database import Tx
+from backend.storage.purging import Purge
+from backend.storage.statements import Command, Query, select_row
+from backend.storage.tables.keys import UsageHourRow, usage_hours
+
+Counted = tuple[int, str, str, str, int]
+"""What calls are counted by: when the hour began, key, method, route and status."""
+
+_COUNTED: Final = ("hour", "key_id", "method", "route", "status")
+# In the words of both dialects, which SQLAlchemy has two constructs for.
+_ADD = Command(
+    text(
+        f"INSERT INTO usage_hours ({', '.join(_COUNTED)}, calls)"  # noqa: S608 - ours
+        f" VALUES ({', '.join(f':{name}' for name in _COUNTED)}, :calls)"
+        f" ON CONFLICT ({', '.join(_COUNTED)}) DO UPDATE SET calls = usage_hours.calls + excluded.calls"
+    )
+)
+_HOURS = (
+    select_row(UsageHourRow, usage_hours)
+    .where(
+        usage_hours.c.hour >= bindparam("since"),
+        # The index serves the first of these two conditions.
+        usage_hours.c.hour <= bindparam("before"),
+        or_(
+            usage_hours.c.hour < bindparam("before"),
+            tuple_(*(usage_hours.c[name] for name in _COUNTED[1:]))
+            > tuple_(*(bindparam(f"after_{name}", type_=usage_hours.c[name].type) for name in _COUNTED[1:])),
+        ),
+    )
+    .order_by(usage_hours.c.hour.desc(), *(usage_hours.c[name] for name in _COUNTED[1:]))
+    .limit(bindparam("limit"))
+)
+_HOURS_OF_ALL = Query(UsageHourRow, _HOURS)
+_HOURS_OF_KEY = Query(UsageHourRow, _HOURS.where(usage_hours.c.key_id == bindparam("key_id")))
+
+purge_hours = Purge(usage_hours, usage_hours.c.hour)
+
+
+def add(tx: Tx, counts: Mapping[Counted, int]) -> None:
+    """Adds numbers of calls."""
+    tx.insert(_ADD, [(*counted, calls) for counted, calls in counts.items()])
+
+
+def hours(
+    tx: Tx, *, key_id: str | None, since: int, after: Sequence[str | int] | None, limit: int
+) -> list[UsageHourRow]:
+    """Returns how many calls each hour had, by key, method, route and status; the newest hour first.
+
+    They come after the position of the same five values.
+    """
+    hour, *kind = after or (MAX_MS, "", "", "", 0)
+    asked = {"since": since, "before": hour, "limit": limit}
+    asked |= {f"after_{name}": value for name, value in zip(_COUNTED[1:], kind, strict=True)}
+    return tx.all(_HOURS_OF_ALL, **asked) if key_id is None else tx.all(_HOURS_OF_KEY, key_id=key_id, **asked)

@@ -1,0 +1,64 @@
+"""Calls of keys, grouped as they are sent and kept.
+
+A message for each call would take four times the processor time: the lists of a group are filled by loops that are not
+Python's. (`python -m benchmarks`: GET /me)
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from contract.times import milliseconds_of
+from workflow_api.v1.usage_pb2 import CallGroup, CallKind, UsageRecord
+
+GROUP_MS: Final = 10_000
+"""Length of the time that a group has calls of; the hour, by which they are counted, is a multiple of it."""
+
+NOT_MEASURED: Final = -1
+
+Kind = tuple[str, str, int, str]
+"""Method, route template, status and the code of a refusal."""
+
+RecordedCall = tuple[int, str, Kind, str, str, int]
+"""Milliseconds since the epoch, key id, kind, source address, request id and microseconds."""
+
+
+def group_calls(calls: Iterable[RecordedCall]) -> list[CallGroup]:
+    """Returns calls in groups, of each key in the order of their time."""
+    grouped: defaultdict[tuple[str, int], list[RecordedCall]] = defaultdict(list)
+    for call in calls:
+        grouped[call[1], call[0] // GROUP_MS].append(call)
+    return [_group(key_id, grouped[key_id, part]) for key_id, part in sorted(grouped)]
+
+
+def _group(key_id: str, calls: list[RecordedCall]) -> CallGroup:
+    times, _, kinds, addresses, request_ids, durations = zip(*calls, strict=True)
+    numbers = {kind: number for number, kind in enumerate(dict.fromkeys(kinds))}
+    return CallGroup(
+        key_id=key_id,
+        times=times,
+        kinds=[
+            CallKind(method=method, route=route, status=status, reason=reason)
+            for method, route, status, reason in numbers
+        ],
+        kind=[numbers[kind] for kind in kinds],
+        addresses=addresses,
+        request_ids=request_ids,
+        durations_us=durations,
+    )
+
+
+def calls_of(records: Iterable[UsageRecord]) -> Iterator[RecordedCall]:
+    """Returns the calls of single records."""
+    for record in records:
+        kind = record.method, record.route, record.status, record.reason
+        took = record.duration_us if record.HasField("duration_us") else NOT_MEASURED
+        yield milliseconds_of(record.at), record.key_id, kind, record.address, record.request_id, took
+
+
+def calls_in(group: CallGroup) -> Iterator[RecordedCall]:
+    """Returns the calls of a group."""
+    kinds = [(kind.method, kind.route, kind.status, kind.reason) for kind in group.kinds]
+    columns = group.times, group.kind, group.addresses, group.request_ids, group.durations_us
+    for at, number, address, request_id, took in zip(*columns, strict=True):
+        yield at, group.key_id, kinds[number], address, request_id, took

@@ -1,0 +1,171 @@
+"""What each role of a person may call: one table, which the backend enforces and the console hides by.
+
+What is not in the table, nobody may call who has signed in to a console; what a row does not name, its role may not.
+"""
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER, ROLE_OPERATOR, ROLE_VIEWER, Role, User
+
+
+class Within(Enum):
+    """How an RPC is kept within the workflows of an approver who decides for chosen ones."""
+
+    NOTHING_TO_LIMIT = auto()
+    """It shows nothing of any workflow."""
+
+    RUN = auto()
+    """The request's `run_id` must be of one of them."""
+
+    APPROVAL = auto()
+    """The request's `approval_id` must be of a run of one of them."""
+
+    WORKFLOW = auto()
+    """The request's `workflow_id`, or `workflow`, must be one of them."""
+
+    LIST = auto()
+    """The service lists and counts these alone."""
+
+    REFUSED = auto()
+    """It shows more than these, and is refused."""
+
+
+class Rule(NamedTuple):
+    """Who may call an RPC."""
+
+    roles: frozenset[Role.ValueType]
+    within: Within = Within.REFUSED
+
+
+ROLE_NAMES: Final[Mapping[Role.ValueType, str]] = {
+    ROLE_ADMINISTRATOR: "administrator",
+    ROLE_OPERATOR: "operator",
+    ROLE_APPROVER: "approver",
+    ROLE_VIEWER: "viewer",
+}
+"""Every role by its name."""
+
+EVERYBODY: Final = frozenset(ROLE_NAMES)
+ADMINISTRATORS: Final = frozenset({ROLE_ADMINISTRATOR})
+
+_OPERATING: Final = ADMINISTRATORS | {ROLE_OPERATOR}
+_DECIDING: Final = ADMINISTRATORS | {ROLE_APPROVER}
+_LOOKING: Final = ADMINISTRATORS | {ROLE_OPERATOR, ROLE_VIEWER}
+
+_ADMINISTERED: Final = Rule(ADMINISTRATORS)
+_OPERATED: Final = Rule(_OPERATING)
+_LOOKED_AT: Final = Rule(_LOOKING)
+_OF_RUN: Final = Rule(EVERYBODY, Within.RUN)
+_LISTED: Final = Rule(EVERYBODY, Within.LIST)
+_OF_WORKFLOW: Final = Rule(EVERYBODY, Within.WORKFLOW)
+_OWN: Final = Rule(EVERYBODY, Within.NOTHING_TO_LIMIT)
+_DECIDED: Final = Rule(_DECIDING, Within.APPROVAL)
+_INBOX: Final = Rule(_DECIDING, Within.LIST)
+
+RULES: Final[Mapping[str, Rule]] = {
+    f"/workflow_api.v1.{service}Service/{name}": rule
+    for service, rules in {
+        "Audit": {"ListAuditRecords": _ADMINISTERED},
+        "Deployment": {
+            "GetHealth": _OWN,
+            "GetDeployment": _LOOKED_AT,
+            "UpdateDeployment": _ADMINISTERED,
+        },
+        "Environments": {
+            "ListEnvironmentBuilds": _LOOKED_AT,
+            "GetEnvironmentBuild": _LOOKED_AT,
+            "BuildEnvironment": _ADMINISTERED,
+        },
+        "Keys": dict.fromkeys(
+            (
+                "CreateKey",
+                "GetKey",
+                "ListKeys",
+                "UpdateKey",
+                "RotateKey",
+                "IssueExternalId",
+                "RevokeKey",
+                "DeleteKey",
+            ),
+            _ADMINISTERED,
+        ),
+        "Logs": dict.fromkeys(("ListRunLogs", "GetRunLog", "StreamRunLogs"), _OPERATED),
+        "Outputs": dict.fromkeys(("ListOutputs", "GetOutputsZip", "GetOutputContent", "GetPiiRedaction"), _OF_RUN),
+        "Previews": dict.fromkeys(("GetStepPreview", "GetOutputPreview", "GetSummaryPreview"), _OF_RUN),
+        "Reviews": {
+            "GetReview": _DECIDED,
+            "ListDecisions": _OF_RUN,
+            "ListAllDecisions": _INBOX,
+            "CountPendingApprovals": _INBOX,
+        },
+        "RunLists": {"ListFoundRuns": _LISTED, "GetRunDays": Rule(EVERYBODY)},
+        "Runs": {
+            "StartRun": _OPERATED,
+            "ListRuns": _LISTED,
+            **dict.fromkeys(
+                ("GetRun", "ListRunApprovals", "ListRunEvents", "ListRunSteps", "WatchRun", "WatchRunEvents"), _OF_RUN
+            ),
+            "CancelRun": _OPERATED,
+            "EraseRunData": _ADMINISTERED,
+            "ListPendingApprovals": _INBOX,
+            "DecideApproval": _DECIDED,
+            "RunUpkeep": _ADMINISTERED,
+        },
+        "Sessions": dict.fromkeys(("SignIn", "GetSession", "SignOut", "ChangePassword"), _OWN),
+        "Usage": dict.fromkeys(("ListUsageRecords", "ListUsageHours"), _ADMINISTERED),
+        "Users": dict.fromkeys(
+            ("CreateUser", "ListUsers", "DisableUser", "SetUserRole", "ResetUserPassword"), _ADMINISTERED
+        ),
+        "Webhooks": dict.fromkeys(
+            (
+                "CreateWebhook",
+                "GetWebhook",
+                "ListWebhooks",
+                "UpdateWebhook",
+                "RotateWebhookSecret",
+                "PauseWebhook",
+                "ResumeWebhook",
+                "DeleteWebhook",
+                "ListWebhookDeliveries",
+                "RedeliverWebhookMessage",
+            ),
+            _ADMINISTERED,
+        ),
+        "Workflows": {
+            "ListWorkflows": _LISTED,
+            **dict.fromkeys(("GetWorkflow", "ListParameters", "GetWorkflowDefinition"), _OF_WORKFLOW),
+            **dict.fromkeys(("ListResources", "GetResource", "ListKnowledgeGraphs"), _LOOKED_AT),
+            "BrowseInputs": _OPERATED,
+            **dict.fromkeys(
+                (
+                    "ApplyManifests",
+                    "UpdateWorkflowStatus",
+                    "GetWorkflowForKey",
+                    "TestConnector",
+                    "QueryKnowledgeGraph",
+                ),
+                _ADMINISTERED,
+            ),
+        },
+    }.items()
+    for name, rule in rules.items()
+}
+"""Rules by the full name of the RPC."""
+
+SIGNING_IN: Final = frozenset(
+    f"/workflow_api.v1.SessionsService/{name}" for name in ("SignIn", "GetSession", "SignOut", "ChangePassword")
+)
+"""What a console calls before anybody has signed in; it proves who it is for by a password or a session."""
+
+
+def roles_of(rpc: str) -> frozenset[Role.ValueType]:
+    """Returns the roles that may call an RPC, named as `RunsService/StartRun`."""
+    return RULES[f"/workflow_api.v1.{rpc}"].roles
+
+
+def may(user: User, rpc: str) -> bool:
+    """Returns whether a person may call an RPC, of whatever they may see, named as `RunsService/StartRun`."""
+    rule = RULES[f"/workflow_api.v1.{rpc}"]
+    return user.role in rule.roles and not (user.HasField("decides_for") and rule.within is Within.REFUSED)
