@@ -47,7 +47,6 @@ def summary(row: RunRow | RunSummaryRow) -> runs_pb2.RunSummary:
         version=row.version,
         status=STATUS_NUMBERS[row.status],
         client_reference=row.client_reference,
-        labels=orjson.loads(row.labels) if row.labels != "{}" else None,
         counts=runs_pb2.RunCounts(
             steps_total=row.steps_total,
             steps_completed=row.steps_completed,
@@ -59,6 +58,11 @@ def summary(row: RunRow | RunSummaryRow) -> runs_pb2.RunSummary:
     )
     set_milliseconds(message.created_at, row.created_at)
     _set_times(message, row)
+    if row.labels != "{}":
+        labels = message.labels
+        # One by one, as `update` of a map of protobuf is made in Python.
+        for name, value in orjson.loads(row.labels).items():
+            labels[name] = value
     if row.warnings != "[]":
         message.warnings.extend(orjson.loads(row.warnings))
         message.completed_with_warnings = row.status == RunStatus.COMPLETED
