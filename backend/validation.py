@@ -80,8 +80,8 @@ def validate(request: Message) -> None:
 def _check(message: Message, plan: _Plan, prefix: str, found: Found) -> None:
     fields = plan.fields if "\0" in "".join(plan.texts(message)) else plan.fields_but_texts
     for name, spelling, reason, required, has_presence, repeated, violations, checks, nested in fields:
-        value = getattr(message, name)
-        if not (message.HasField(name) if has_presence else value):
+        value = None if has_presence and not message.HasField(name) else getattr(message, name)
+        if value is None or not (has_presence or value):
             if required:
                 found.setdefault(reason, []).append((prefix + spelling, "is required"))
             continue
@@ -160,7 +160,8 @@ def _checks(rules: FieldRules) -> Iterator[Check]:
         yield _each("key", TextBounds(rules.keys).violation)
     if rules.HasField("values"):
         each = _each("value", TextBounds(rules.values).violation)
-        yield (lambda value: each(value.values())) if rules.HasField("keys") else each
+        # The views of a map of protobuf are made in Python.
+        yield (lambda value: each([value[name] for name in value])) if rules.HasField("keys") else each
 
 
 def _each(what: str, violation: Violation) -> Check:

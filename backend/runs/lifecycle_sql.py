@@ -1,6 +1,6 @@
 """SQL of a run's life: segments, events, and the changes that close a run."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from sqlalchemy import (
@@ -24,7 +24,7 @@ from backend.step_status import UNFINISHED, StepStatus
 from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.runs import runs, status_in
-from backend.storage.tables.segments import ApprovalRow, SegmentRow, approvals, events, segments, steps
+from backend.storage.tables.segments import ApprovalRow, EventRow, SegmentRow, approvals, events, segments, steps
 from backend.storage.tables.webhooks import webhooks
 
 
@@ -215,9 +215,9 @@ def raise_last_seq(tx: Tx, segment_id: str, count: int) -> RaisedSegmentRow | No
     return tx.first(_RAISE_LAST_SEQ, of_segment_id=segment_id, count=count)
 
 
-def add_events(tx: Tx, rows: Iterable[Mapping[str, object]]) -> None:
+def add_events(tx: Tx, rows: Sequence[EventRow]) -> None:
     """Writes events that have their seq."""
-    tx.many(_ADD_EVENT, rows)
+    tx.insert(_ADD_EVENT, rows)
 
 
 def segment(tx: Tx, segment_id: str) -> SegmentRow:

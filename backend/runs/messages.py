@@ -59,7 +59,10 @@ def summary(row: RunRow | RunSummaryRow) -> runs_pb2.RunSummary:
     set_milliseconds(message.created_at, row.created_at)
     _set_times(message, row)
     if row.labels != "{}":
-        message.labels.update(orjson.loads(row.labels))
+        labels = message.labels
+        # One by one, as `update` of a map of protobuf is made in Python.
+        for name, value in orjson.loads(row.labels).items():
+            labels[name] = value
     if row.warnings != "[]":
         message.warnings.extend(orjson.loads(row.warnings))
         message.completed_with_warnings = row.status == RunStatus.COMPLETED

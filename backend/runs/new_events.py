@@ -1,16 +1,15 @@
 """Events that have no place in their segment yet, and how they are written once they have."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from backend import json_text
 from backend.runs import lifecycle_sql
 from backend.storage.database import Tx
+from backend.storage.tables.segments import EventRow
 
 
-@dataclass(frozen=True, slots=True)
-class NewEvent:
+class NewEvent(NamedTuple):
     """An event that has no seq yet."""
 
     type: str
@@ -23,16 +22,9 @@ def write_events(tx: Tx, segment_id: str, first_seq: int, at: int, new: Sequence
     lifecycle_sql.add_events(tx, event_rows(segment_id, first_seq, at, new))
 
 
-def event_rows(segment_id: str, first_seq: int, at: int, new: Sequence[NewEvent]) -> list[dict[str, object]]:
+def event_rows(segment_id: str, first_seq: int, at: int, new: Sequence[NewEvent]) -> list[EventRow]:
     """Returns the rows of events with such seqs."""
     return [
-        {
-            "segment_id": segment_id,
-            "seq": seq,
-            "type": event.type,
-            "at": at,
-            "step": event.step,
-            "data": json_text.write(event.data) if event.data else "{}",
-        }
-        for seq, event in enumerate(new, first_seq)
+        EventRow(segment_id, seq, kind, at, step, json_text.write(data) if data else "{}")
+        for seq, (kind, step, data) in enumerate(new, first_seq)
     ]

@@ -6,34 +6,32 @@ approval.)
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from backend.runs import parking_sql
 from backend.runs.new_events import NewEvent, write_events
 from backend.storage.database import Tx
+from backend.storage.tables.segments import StepRow
 from backend.webhooks.events import Event
 from backend.webhooks.outbox_sql import add_messages
 
+FIRST_EVENTS: Final = (NewEvent("segment.started", data={"ordinal": 1}), NewEvent("run.started"))
+"""Those of a run's first segment."""
+_ENDED: Final = NewEvent("segment.ended")
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+
+class Asked(NamedTuple):
     """What a run's first segment asks for, executed by `owner`: events, approvals, and by handle the steps' rows."""
 
     owner: str
     events: Sequence[NewEvent]
-    steps: Mapping[str, Mapping[str, Any]]
+    steps: Mapping[str, StepRow]
     approvals: Sequence[Mapping[str, Any]]
 
 
 def events_of_park(asked: Sequence[NewEvent]) -> list[NewEvent]:
     """Returns the events of a first segment that asks and then ends."""
-    return [
-        NewEvent("segment.started", data={"ordinal": 1}),
-        NewEvent("run.started"),
-        *asked,
-        NewEvent("segment.ended"),
-    ]
+    return [*FIRST_EVENTS, *asked, _ENDED]
 
 
 def begin_parked(

@@ -5,11 +5,10 @@ from typing import Any
 
 from backend.runs.begun_run import Place
 from backend.runs.parking import Asked
-from backend.runtime.execution.first_asks import asked_first, has_inputs
-from backend.runtime.execution.step_states import StepStates
+from backend.runtime.execution.first_asks import asked_at_start, has_inputs
 from backend.runtime.scheduling.dispatcher import Dispatcher
 from backend.runtime.worker.executor import Executor
-from backend.runtime.worker.places import place_in
+from backend.runtime.worker.places import begins_with_agents, place_in
 from backend.storage.tables.segments import StepRow
 from backend.workflows.terms import WorkflowTerms
 from telemetry import Family
@@ -51,11 +50,12 @@ class LocalRuntime:
         owner = self._executor.sessions.sole_owner
         if owner is None or not steps or has_inputs(terms, parameters):
             return None
-        asked = asked_first(StepStates(terms.steps, steps[0].run_id, segment_id, steps), at)
-        return None if asked is None else Asked(owner, asked.events, asked.steps, asked.approvals)
+        return asked_at_start(terms, segment_id, steps, owner, at)
 
     def place_for(self, key_id: str, terms: WorkflowTerms, parameters: Mapping[str, Any]) -> Place | None:
         """Returns a place for a new run, unless others wait for one; see `Runtime.place_for`."""
+        if not begins_with_agents(terms):
+            return None
         session = self._executor.sessions.present
         if session is None or session.sole_owner is None or has_inputs(terms, parameters):
             return None

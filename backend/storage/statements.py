@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeAlias, TypeVar
 from sqlalchemy import ColumnElement, Dialect, FromClause, Select, select
 from sqlalchemy.sql.expression import ClauseElement, ReturnsRows
 
+from backend.storage.null_free_inserts import NullFreeInserts
+
 if TYPE_CHECKING:
     from sqlalchemy.sql.compiler import SQLCompiler
 
@@ -77,22 +79,23 @@ _ONE_ROW: Final = re.compile(r"(INSERT INTO .* VALUES )(\(\?(?:, \?)*\))( ON CON
 class Command(Statement):
     """A statement that changes rows and returns none; `columns` are those that an insert takes as parameters."""
 
-    __slots__ = ("_of_rows",)
+    __slots__ = ("_of_rows", "null_free")
 
     def __init__(self, clause: ClauseElement, columns: Sequence[str] | None = None) -> None:
         super().__init__(clause, columns)
-        self._of_rows: dict[int, str] = {}
+        self.null_free = NullFreeInserts(clause)
+        self._of_rows: dict[tuple[str, int], str] = {}
 
     def text_of_rows(self, text: str, rows: int) -> str:
         """Returns the text that inserts so many rows at once in place of the insert of one.
 
         Empty for what is no plain insert with placeholders `?`.
         """
-        together = self._of_rows.get(rows)
+        together = self._of_rows.get((text, rows))
         if together is None:
             found = _ONE_ROW.fullmatch(text)
             together = "" if found is None else f"{found[1]}{', '.join([found[2]] * rows)}{found[3] or ''}"
-            self._of_rows[rows] = together
+            self._of_rows[text, rows] = together
         return together
 
 

@@ -25,6 +25,7 @@ class WorkflowAccess:
 
 
 EVERYTHING: Final = WorkflowAccess(listed=None, active_only=False)
+_ALL_ACTIVE: Final = WorkflowAccess(listed=None, active_only=True)
 
 
 def access_of(tx: Tx, key_id: str | None) -> WorkflowAccess:
@@ -42,5 +43,5 @@ def read_access(mode: str | None, workflow_ids: str | None) -> WorkflowAccess:
     if mode is None:
         return EVERYTHING
     if mode == "all_active":
-        return WorkflowAccess(listed=None, active_only=True)
+        return _ALL_ACTIVE
     return WorkflowAccess(listed=frozenset(json.loads(workflow_ids or "[]")), active_only=False)

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from backend.clock import seconds_to_next_utc_day
 from backend.errors import ApiError
@@ -19,8 +18,7 @@ from workflow_api.v1 import errors_pb2
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Inputs:
+class Inputs(NamedTuple):
     """The values that a start has under one version's terms, or the refusals of those that it cannot have."""
 
     terms: WorkflowTerms
@@ -28,8 +26,7 @@ class Inputs:
     policy: Policy | ApiError
 
 
-@dataclass(frozen=True, slots=True)
-class StartContext:
+class StartContext(NamedTuple):
     """Everything that a start depends on; `facts` is a row of `sql.facts`."""
 
     start: ParsedStart

@@ -60,7 +60,7 @@ def start(
             "record": record,
             "run": new.run._asdict(),
             "step": [step._asdict() for step in new.steps],
-            "segment": new.segment,
+            "segment": new.segment._asdict(),
             "usage": {"key_id": record["key_id"], "day": day, "runs_started": 1},
             "label": labels,
         },

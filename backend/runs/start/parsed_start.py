@@ -1,8 +1,7 @@
 """The request to start a run, parsed once, before any transaction."""
 
 import hashlib
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from backend import json_text
 from backend.errors import invalid
@@ -13,8 +12,7 @@ _JSON_FIELDS = frozenset({"parameters", "pii_policy_override"})
 _BODY = _JSON_FIELDS | {"input_text", "client_reference", "version", "upload_id"}
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedStart:
+class ParsedStart(NamedTuple):
     """One call to start a run; `key_id` is empty for an internal caller, `upload_id` without uploaded files.
 
     `fingerprint` is a digest of workflow id and canonical body: bodies that hold the same values have the same one,
@@ -53,7 +51,8 @@ def parse_start(request: runs_pb2.StartRunRequest, key_id: str | None, at: int) 
         ApiError: `invalid_request`, for what is not JSON although Python reads it: NaN, Infinity, lone surrogates.
     """
     body = {field.name: value for field, value in request.ListFields() if field.name in _BODY}
-    labels = dict(sorted(request.labels.items()))
+    given = request.labels
+    labels = {name: given[name] for name in sorted(given)}
     spelled = {**body, "labels": labels}
     for name in _JSON_FIELDS & body.keys():
         try:

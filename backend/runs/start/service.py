@@ -6,9 +6,8 @@ into rows (`new_run`) and written (`sql`).
 
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from backend import metrics
 from backend.audit import sql as audit
@@ -39,8 +38,7 @@ from workflow_api.v1 import errors_pb2, runs_pb2
 _QUICK_BYTES: Final = 2_048
 
 
-@dataclass(frozen=True, slots=True)
-class _Decided:
+class _Decided(NamedTuple):
     """The run that a start leads to; `new` is its row where this start recorded it."""
 
     run_id: str
@@ -171,7 +169,7 @@ class Starts:
         if uploaded is not None:
             take_uploads(group.tx, uploaded, new.run_id, caller.actor, start.at)
         asked = None if uploaded is not None else self._asked_first(new, inputs, start.at)
-        begun = None if place is None else place.begin(new.run, new.segment["segment_id"], new.steps, start.at)
+        begun = None if place is None else place.begin(new.run, new.segment.segment_id, new.steps, start.at)
         if asked is not None:
             group.add_parked(new, asked, start.at)
         elif begun is not None:
@@ -198,7 +196,7 @@ class Starts:
         if new.run.pii_redaction is not None:
             return None
         assert isinstance(inputs.parameters, dict)
-        return self._runtime.asked_first(inputs.terms, new.segment["segment_id"], new.steps, inputs.parameters, at)
+        return self._runtime.asked_first(inputs.terms, new.segment.segment_id, new.steps, inputs.parameters, at)
 
     def _load_terms(self, tx: Tx, start: ParsedStart, revision: int | None = None) -> WorkflowTerms | None:
         return load_terms(self._cache, tx, self._capabilities, start.workflow_id, start.version, revision=revision)

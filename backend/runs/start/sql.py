@@ -15,7 +15,7 @@ from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.deployment import deployments
 from backend.storage.tables.keys import api_keys, daily_usage
 from backend.storage.tables.runs import RunRow, idempotency_records, run_labels, runs, status_in
-from backend.storage.tables.segments import segments, steps
+from backend.storage.tables.segments import EventRow, SegmentRow, StepRow, segments, steps
 from backend.storage.tables.webhooks import webhooks
 from backend.storage.tables.workflows import resource_revision
 
@@ -23,7 +23,6 @@ Row = Mapping[str, object]
 
 RUN_COLUMNS: Final = tuple(column.name for column in runs.columns)
 SEGMENT_COLUMNS: Final = ("segment_id", "run_id", "ordinal", "state", "created_at", "last_seq")
-_BEGUN_SEGMENT_COLUMNS: Final = (*SEGMENT_COLUMNS, "owner", "started_at", "ended_at")
 
 
 class RecordRow(NamedTuple):
@@ -70,10 +69,9 @@ class StartRows:
 
     records: list[Row] = field(default_factory=list)
     runs: list[RunRow] = field(default_factory=list)
-    steps: list[Row] = field(default_factory=list)
-    segments: list[Row] = field(default_factory=list)
-    begun_segments: list[Row] = field(default_factory=list)
-    events: list[Row] = field(default_factory=list)
+    steps: list[StepRow] = field(default_factory=list)
+    segments: list[SegmentRow] = field(default_factory=list)
+    events: list[EventRow] = field(default_factory=list)
     approvals: list[Row] = field(default_factory=list)
 
 
@@ -130,8 +128,7 @@ _CHANGE_RECORD = Command(
 _ADD_RUN = Command(insert(runs), RUN_COLUMNS)
 _ADD_LABEL = Command(insert(run_labels), run_labels.columns.keys())
 _ADD_STEP = Command(insert(steps), [column.name for column in steps.columns])
-_ADD_SEGMENT = Command(insert(segments), SEGMENT_COLUMNS)
-_ADD_BEGUN_SEGMENT = Command(insert(segments), _BEGUN_SEGMENT_COLUMNS)
+_ADD_SEGMENT = Command(insert(segments), SegmentRow._fields)
 _WEBHOOK_OF_KEY = ScalarQuery[str](select(webhooks.c.webhook_id).where(webhooks.c.key_id == _KEY))
 _FIRST_OF_DAY = Command(insert(daily_usage), ["key_id", "day", "runs_started"])
 _MORE_OF_DAY = Command(
@@ -179,9 +176,8 @@ def add(tx: Tx, rows: StartRows) -> None:
     tx.many(_ADD_RECORD, rows.records)
     tx.insert(_ADD_RUN, rows.runs)
     tx.many(_ADD_LABEL, [row for run in rows.runs for row in label_rows(run)])
-    tx.many(_ADD_SEGMENT, rows.segments)
-    tx.many(_ADD_BEGUN_SEGMENT, rows.begun_segments)
-    tx.many(_ADD_STEP, rows.steps)
+    tx.insert(_ADD_SEGMENT, rows.segments)
+    tx.insert(_ADD_STEP, rows.steps)
 
 
 def label_rows(run: RunRow) -> list[Row]:

@@ -1,7 +1,7 @@
 """The states of a run's steps in its executing segment; each change of a step is gathered in a unit of work."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from backend import json_text
 from backend.approval_state import ApprovalState
@@ -9,12 +9,31 @@ from backend.clock import to_text
 from backend.ids import new_id
 from backend.outputs.sql import NewOutput
 from backend.runs.lifecycle import decision_event, decision_value
+from backend.runs.new_events import NewEvent
 from backend.runtime.execution import dag
 from backend.runtime.execution.unit_of_work import Row, UnitOfWork
 from backend.step_status import StepStatus
 from backend.storage.tables.segments import ApprovalRow, StepRow
 from backend.workflows.terms import StepTerms
 from contract.failure_codes import INVARIANT_BLOCKED, NODE_FAILED
+
+_PENDING: Final = ApprovalState.PENDING.value
+
+
+def approval_request(step: StepTerms, run_id: str, segment_id: str, at: int) -> tuple[Row, NewEvent]:
+    """Returns the row of an approval that a step requests, and its event."""
+    approval_id = new_id("apr")
+    row = {
+        "approval_id": approval_id,
+        "run_id": run_id,
+        "segment_id": segment_id,
+        "step": step.step,
+        "title": step.title,
+        "instructions": step.instructions,
+        "state": _PENDING,
+        "requested_at": at,
+    }
+    return row, NewEvent("approval.requested", step.step, {"approval_id": approval_id, "title": step.title})
 
 
 class StepStates:
@@ -110,23 +129,11 @@ class StepStates:
     def request_approvals(self, ask: Sequence[str], at: int) -> None:
         """Requests the approvals of these steps."""
         for step in ask:
-            terms = self._steps[step]
-            approval_id = new_id("apr")
             self._move(step, StepStatus.WAITING, started_at=at, segment_id=self._segment_id)["attempt"] += 1
-            self._changes.approvals.append(
-                {
-                    "approval_id": approval_id,
-                    "run_id": self._run_id,
-                    "segment_id": self._segment_id,
-                    "step": step,
-                    "title": terms.title,
-                    "instructions": terms.instructions,
-                    "state": ApprovalState.PENDING,
-                    "requested_at": at,
-                }
-            )
+            approval, event = approval_request(self._steps[step], self._run_id, self._segment_id, at)
+            self._changes.approvals.append(approval)
             self._changes.counts["approvals_pending"] += 1
-            self._changes.event("approval.requested", step, approval_id=approval_id, title=terms.title)
+            self._changes.events.append(event)
 
     def decide(self, approval: ApprovalRow, comment: str | None, *, hand_on: bool) -> None:
         """Records a decision with this comment; with `hand_on`, other steps get it in place of the row's comment."""

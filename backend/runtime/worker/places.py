@@ -16,14 +16,18 @@ from backend.storage.tables.segments import StepRow
 from backend.workflows.terms import APPROVAL, WorkflowTerms
 
 
-def place_in(session: WorkerSession, key_id: str, terms: WorkflowTerms) -> "Place | None":
-    """Returns a place for a run without a PII policy and inputs to copy; None where it asks for something first.
+def begins_with_agents(terms: WorkflowTerms) -> bool:
+    """Returns whether a run begins with steps, and asks for nothing before."""
+    kinds = {step.kind for step in terms.steps if not step.needs}
+    return bool(kinds) and APPROVAL not in kinds
+
+
+def place_in(session: WorkerSession, key_id: str, terms: WorkflowTerms) -> "Place":
+    """Returns a place for a run without a PII policy and inputs to copy, of terms that begin with agents.
 
     Steps that have no slot now wait for one as those of any segment.
     """
     first = [step for step in terms.steps if not step.needs]
-    if not first or any(step.kind == APPROVAL for step in first):
-        return None
     held: dict[str, int] = {}
     for step in first[: terms.parallel_steps]:
         memory_mb = slot_memory(session.slots, step)

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from sqlalchemy import Dialect
 
 from backend import metrics
+from backend.storage.commit_future import CommitFuture
 from backend.storage.database import GroupWork, Tx
 from backend.storage.dialects.sqlite.connection import empty_log
 
@@ -82,9 +83,7 @@ class Writer:
 
     def submit(self, work: GroupWork[Item, T], item: Item) -> Future[T]:
         """Queues a change, which is made together with others of equal work; the future has its result afterwards."""
-        done: Future[T] = Future()
-        # From now on it cannot be cancelled, and nobody sets it but this thread.
-        done.set_running_or_notify_cancel()
+        done = CommitFuture[T]()
         with self._closing:
             if self._closed:
                 raise RuntimeError("the database is closed")
