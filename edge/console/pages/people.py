@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 from contract.roles import ROLE_NAMES
 from edge.console.pages.workflows import every_workflow
 from edge.console.paging import all_items
-from edge.console.problems import Problems, problems_of
+from edge.console.problems import Problems, invalid, problems_of
 from edge.console.visit import ADMINISTRATORS, Answered, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.users_pb2 import (
@@ -48,8 +48,14 @@ class RoleForm(NamedTuple):
     workflow_ids: Sequence[str]
 
     def permissions(self) -> dict[str, Any]:
-        """Returns the fields of a request that say what somebody may do; the workflows count for approvers alone."""
+        """Returns the fields of a request that say what somebody may do; the workflows count for approvers alone.
+
+        Raises:
+            Refusal: workflows are chosen, and yet all are asked for.
+        """
         role: Role.ValueType = ROLES.get(self.role, ROLE_UNSPECIFIED)
+        if role == ROLE_APPROVER and self.scope == ALL and self.workflow_ids:
+            raise invalid({"scope": "must be the chosen workflows while any is ticked below"})
         chosen = role == ROLE_APPROVER and self.scope == CHOSEN
         return {"role": role, "decides_for": ChosenWorkflows(workflow_ids=self.workflow_ids) if chosen else None}
 
@@ -61,8 +67,8 @@ async def list_people(visit: Visit) -> Answered:
 
 async def add(visit: Visit) -> Answered:
     """Adds a user, or enables a disabled one; only this response has the password."""
-    request = CreateUserRequest(name=visit.sent("name"), **_typed(visit).permissions())
     try:
+        request = CreateUserRequest(name=visit.sent("name"), **_typed(visit).permissions())
         made = await visit.services.call("UsersService/CreateUser", request)
     except Refusal as refusal:
         return await _list(visit, problems_of(refusal))

@@ -253,6 +253,14 @@ def test_a_role_is_changed_with_the_workflows_of_an_approver_alone() -> None:
     ]
 
 
+def test_ticked_workflows_are_never_taken_for_all() -> None:
+    services = people_services(SetUserRole=PEOPLE[1])
+    form = {"role": ["approver"], "scope": ["all"], "workflow_ids": ["wf_1"]}
+    view = viewed(people.PAGES, "POST", "/people/{name}/role", services, names={"name": "bob"}, form=form)
+    assert Fields(page_of(view)).errors == {"scope": "must be the chosen workflows while any is ticked below"}
+    assert not services.asked_for("UsersService/SetUserRole")
+
+
 def test_a_refused_role_is_shown_at_its_field_with_what_was_chosen() -> None:
     services = people_services(SetUserRole=invalid(("role", "must be administrator for the last one")))
     form = {"role": ["viewer"], "scope": ["all"]}
