@@ -40,7 +40,17 @@ def paths(console: Service) -> list[str]:
     return [
         *(f"{key}/try?{asked}", "/usage?by=route", f"{key}/usage?by=status&from=2026-09-24&to=2026-09-25"),
         *("/", "/approvals", "/runs", "/workflows", "/keys", "/usage", "/deployment", "/people", "/audit"),
-        *("/preferences", "/password", "/search", "/search?q=echo", "/search?q=nothing-of-this-name", "/nothing"),
+        *(
+            "/preferences",
+            "/password",
+            "/passkeys",
+            "/passkeys/add",
+            "/passkeys/codes",
+            "/search",
+            "/search?q=echo",
+            "/search?q=nothing-of-this-name",
+            "/nothing",
+        ),
         *("/keys/new", key, f"{key}/usage", f"{key}/webhooks", f"{key}/rotate", "/runs?client_reference=none"),
         *(f"/runs/{failed}", f"/runs/{done['run_id']}", f"/runs/{waiting}", "/runs/run_nothing"),
         *(f"/approvals/{approval}", f"/workflows/{workflows['Two gates']}"),

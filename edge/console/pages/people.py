@@ -13,6 +13,7 @@ from workflow_api.v1.users_pb2 import (
     DisableUserRequest,
     EnableUserRequest,
     ListUsersRequest,
+    RemoveUserPasskeysRequest,
     ResetUserPasswordRequest,
     Role,
     UserPassword,
@@ -73,6 +74,13 @@ async def reset_password(visit: Visit) -> Answered:
     return _password(f"{made.user.name} has a new password", made)
 
 
+async def remove_passkeys(visit: Visit) -> Answered:
+    """Removes the passkeys of a user who has lost them."""
+    name = visit.path["name"]
+    await visit.services.call("UsersService/RemoveUserPasskeys", RemoveUserPasskeysRequest(name=name))
+    return Redirect("/people", f"{name} signs in with the password alone.")
+
+
 async def _list(visit: Visit, problems: Problems = _NO_PROBLEMS) -> View:
     people = await all_items(visit.services, "UsersService/ListUsers", ListUsersRequest(page_size=_PAGE))
     context = {
@@ -96,5 +104,6 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("POST", "/people", ADMINISTRATORS, add),
     Page("POST", "/people/{name}/enable", ADMINISTRATORS, enable),
     Page("POST", "/people/{name}/disable", ADMINISTRATORS, disable),
+    Page("POST", "/people/{name}/passkeys", ADMINISTRATORS, remove_passkeys),
     Page("POST", "/people/{name}/password", ADMINISTRATORS, reset_password),
 )

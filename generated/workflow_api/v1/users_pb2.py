@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from workflow_api.v1 import options_pb2 as workflow__api_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bworkflow_api/v1/users.proto\x12\x0fworkflow_api.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\"\xf7\x01\n\x04User\x12\x0c\n\x04name\x18\x01 \x01(\t\x12#\n\x04role\x18\x02 \x01(\x0e\x32\x15.workflow_api.v1.Role\x12\x10\n\x08\x64isabled\x18\x03 \x01(\x08\x12.\n\ncreated_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x35\n\x0csigned_in_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x00\x88\x01\x01\x12\x1d\n\x15password_is_temporary\x18\x06 \x01(\x08\x12\x13\n\x0bof_provider\x18\n \x01(\x08\x42\x0f\n\r_signed_in_at\"\xac\x01\n\x11\x43reateUserRequest\x12j\n\x04name\x18\x01 \x01(\tB\\\xba\xbb\x18X\x08\x01\"\x1a[a-z0-9][a-z0-9._@-]{0,99}*81 to 100 of a-z 0-9 . _ @ -, the first a letter or digit\x12+\n\x04role\x18\x02 \x01(\x0e\x32\x15.workflow_api.v1.RoleB\x06\xba\xbb\x18\x02\x08\x01\"E\n\x0cUserPassword\x12#\n\x04user\x18\x01 \x01(\x0b\x32\x15.workflow_api.v1.User\x12\x10\n\x08password\x18\x02 \x01(\t\"b\n\x10ListUsersRequest\x12#\n\tpage_size\x18\x01 \x01(\x05\x42\x0b\xba\xbb\x18\x07\x30\x01\x38\xe8\x07@dH\x00\x88\x01\x01\x12\x1b\n\npage_token\x18\x02 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x08\x42\x0c\n\n_page_size\"k\n\x11ListUsersResponse\x12$\n\x05items\x18\x01 \x03(\x0b\x32\x15.workflow_api.v1.User\x12\x1c\n\x0fnext_page_token\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x12\n\x10_next_page_token\"+\n\x11\x45nableUserRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\",\n\x12\x44isableUserRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\"2\n\x18ResetUserPasswordRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64*G\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x16\n\x12ROLE_ADMINISTRATOR\x10\x01\x12\x11\n\rROLE_APPROVER\x10\x02\x32\xf1\x03\n\x0cUsersService\x12]\n\nCreateUser\x12\".workflow_api.v1.CreateUserRequest\x1a\x1d.workflow_api.v1.UserPassword\"\x0c\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x12\x63\n\tListUsers\x12!.workflow_api.v1.ListUsersRequest\x1a\".workflow_api.v1.ListUsersResponse\"\x0f\x90\x02\x01\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x12V\n\nEnableUser\x12\".workflow_api.v1.EnableUserRequest\x1a\x15.workflow_api.v1.User\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x12W\n\x0b\x44isableUser\x12#.workflow_api.v1.DisableUserRequest\x1a\x15.workflow_api.v1.User\"\x0c\xb2\xbb\x18\x08\x08\x01\"\x01\x0f:\x01\x02\x12l\n\x11ResetUserPassword\x12).workflow_api.v1.ResetUserPasswordRequest\x1a\x1d.workflow_api.v1.UserPassword\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bworkflow_api/v1/users.proto\x12\x0fworkflow_api.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\"\xa0\x02\n\x04User\x12\x0c\n\x04name\x18\x01 \x01(\t\x12#\n\x04role\x18\x02 \x01(\x0e\x32\x15.workflow_api.v1.Role\x12\x10\n\x08\x64isabled\x18\x03 \x01(\x08\x12.\n\ncreated_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x35\n\x0csigned_in_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x00\x88\x01\x01\x12\x1d\n\x15password_is_temporary\x18\x06 \x01(\x08\x12\x13\n\x0bof_provider\x18\n \x01(\x08\x12\x10\n\x08passkeys\x18\x0b \x01(\x05\x12\x15\n\rneeds_passkey\x18\x0c \x01(\x08\x42\x0f\n\r_signed_in_at\"\xac\x01\n\x11\x43reateUserRequest\x12j\n\x04name\x18\x01 \x01(\tB\\\xba\xbb\x18X\x08\x01\"\x1a[a-z0-9][a-z0-9._@-]{0,99}*81 to 100 of a-z 0-9 . _ @ -, the first a letter or digit\x12+\n\x04role\x18\x02 \x01(\x0e\x32\x15.workflow_api.v1.RoleB\x06\xba\xbb\x18\x02\x08\x01\"E\n\x0cUserPassword\x12#\n\x04user\x18\x01 \x01(\x0b\x32\x15.workflow_api.v1.User\x12\x10\n\x08password\x18\x02 \x01(\t\"b\n\x10ListUsersRequest\x12#\n\tpage_size\x18\x01 \x01(\x05\x42\x0b\xba\xbb\x18\x07\x30\x01\x38\xe8\x07@dH\x00\x88\x01\x01\x12\x1b\n\npage_token\x18\x02 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x08\x42\x0c\n\n_page_size\"k\n\x11ListUsersResponse\x12$\n\x05items\x18\x01 \x03(\x0b\x32\x15.workflow_api.v1.User\x12\x1c\n\x0fnext_page_token\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x12\n\x10_next_page_token\"+\n\x11\x45nableUserRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\",\n\x12\x44isableUserRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\"3\n\x19RemoveUserPasskeysRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\"2\n\x18ResetUserPasswordRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64*G\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x16\n\x12ROLE_ADMINISTRATOR\x10\x01\x12\x11\n\rROLE_APPROVER\x10\x02\x32\xd8\x04\n\x0cUsersService\x12]\n\nCreateUser\x12\".workflow_api.v1.CreateUserRequest\x1a\x1d.workflow_api.v1.UserPassword\"\x0c\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x12\x63\n\tListUsers\x12!.workflow_api.v1.ListUsersRequest\x1a\".workflow_api.v1.ListUsersResponse\"\x0f\x90\x02\x01\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x12V\n\nEnableUser\x12\".workflow_api.v1.EnableUserRequest\x1a\x15.workflow_api.v1.User\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x12W\n\x0b\x44isableUser\x12#.workflow_api.v1.DisableUserRequest\x1a\x15.workflow_api.v1.User\"\x0c\xb2\xbb\x18\x08\x08\x01\"\x01\x0f:\x01\x02\x12\x65\n\x12RemoveUserPasskeys\x12*.workflow_api.v1.RemoveUserPasskeysRequest\x1a\x15.workflow_api.v1.User\"\x0c\xb2\xbb\x18\x08\x08\x01\"\x01\x0f:\x01\x02\x12l\n\x11ResetUserPassword\x12).workflow_api.v1.ResetUserPasswordRequest\x1a\x1d.workflow_api.v1.UserPassword\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -45,6 +45,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ENABLEUSERREQUEST'].fields_by_name['name']._serialized_options = b'\272\273\030\004\010\001\030d'
   _globals['_DISABLEUSERREQUEST'].fields_by_name['name']._loaded_options = None
   _globals['_DISABLEUSERREQUEST'].fields_by_name['name']._serialized_options = b'\272\273\030\004\010\001\030d'
+  _globals['_REMOVEUSERPASSKEYSREQUEST'].fields_by_name['name']._loaded_options = None
+  _globals['_REMOVEUSERPASSKEYSREQUEST'].fields_by_name['name']._serialized_options = b'\272\273\030\004\010\001\030d'
   _globals['_RESETUSERPASSWORDREQUEST'].fields_by_name['name']._loaded_options = None
   _globals['_RESETUSERPASSWORDREQUEST'].fields_by_name['name']._serialized_options = b'\272\273\030\004\010\001\030d'
   _globals['_USERSSERVICE'].methods_by_name['CreateUser']._loaded_options = None
@@ -55,26 +57,30 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_USERSSERVICE'].methods_by_name['EnableUser']._serialized_options = b'\262\273\030\t\010\001\"\002\001\017:\001\002'
   _globals['_USERSSERVICE'].methods_by_name['DisableUser']._loaded_options = None
   _globals['_USERSSERVICE'].methods_by_name['DisableUser']._serialized_options = b'\262\273\030\010\010\001\"\001\017:\001\002'
+  _globals['_USERSSERVICE'].methods_by_name['RemoveUserPasskeys']._loaded_options = None
+  _globals['_USERSSERVICE'].methods_by_name['RemoveUserPasskeys']._serialized_options = b'\262\273\030\010\010\001\"\001\017:\001\002'
   _globals['_USERSSERVICE'].methods_by_name['ResetUserPassword']._loaded_options = None
   _globals['_USERSSERVICE'].methods_by_name['ResetUserPassword']._serialized_options = b'\262\273\030\t\010\001\"\002\001\017:\001\002'
-  _globals['_ROLE']._serialized_start=960
-  _globals['_ROLE']._serialized_end=1031
+  _globals['_ROLE']._serialized_start=1054
+  _globals['_ROLE']._serialized_end=1125
   _globals['_USER']._serialized_start=113
-  _globals['_USER']._serialized_end=360
-  _globals['_CREATEUSERREQUEST']._serialized_start=363
-  _globals['_CREATEUSERREQUEST']._serialized_end=535
-  _globals['_USERPASSWORD']._serialized_start=537
-  _globals['_USERPASSWORD']._serialized_end=606
-  _globals['_LISTUSERSREQUEST']._serialized_start=608
-  _globals['_LISTUSERSREQUEST']._serialized_end=706
-  _globals['_LISTUSERSRESPONSE']._serialized_start=708
-  _globals['_LISTUSERSRESPONSE']._serialized_end=815
-  _globals['_ENABLEUSERREQUEST']._serialized_start=817
-  _globals['_ENABLEUSERREQUEST']._serialized_end=860
-  _globals['_DISABLEUSERREQUEST']._serialized_start=862
-  _globals['_DISABLEUSERREQUEST']._serialized_end=906
-  _globals['_RESETUSERPASSWORDREQUEST']._serialized_start=908
-  _globals['_RESETUSERPASSWORDREQUEST']._serialized_end=958
-  _globals['_USERSSERVICE']._serialized_start=1034
-  _globals['_USERSSERVICE']._serialized_end=1531
+  _globals['_USER']._serialized_end=401
+  _globals['_CREATEUSERREQUEST']._serialized_start=404
+  _globals['_CREATEUSERREQUEST']._serialized_end=576
+  _globals['_USERPASSWORD']._serialized_start=578
+  _globals['_USERPASSWORD']._serialized_end=647
+  _globals['_LISTUSERSREQUEST']._serialized_start=649
+  _globals['_LISTUSERSREQUEST']._serialized_end=747
+  _globals['_LISTUSERSRESPONSE']._serialized_start=749
+  _globals['_LISTUSERSRESPONSE']._serialized_end=856
+  _globals['_ENABLEUSERREQUEST']._serialized_start=858
+  _globals['_ENABLEUSERREQUEST']._serialized_end=901
+  _globals['_DISABLEUSERREQUEST']._serialized_start=903
+  _globals['_DISABLEUSERREQUEST']._serialized_end=947
+  _globals['_REMOVEUSERPASSKEYSREQUEST']._serialized_start=949
+  _globals['_REMOVEUSERPASSKEYSREQUEST']._serialized_end=1000
+  _globals['_RESETUSERPASSWORDREQUEST']._serialized_start=1002
+  _globals['_RESETUSERPASSWORDREQUEST']._serialized_end=1052
+  _globals['_USERSSERVICE']._serialized_start=1128
+  _globals['_USERSSERVICE']._serialized_end=1728
 # @@protoc_insertion_point(module_scope)

@@ -43,6 +43,8 @@ class UsersServiceStub:
     """Lets a disabled person of the identity provider sign in again; for others `CreateUser` does that."""
     DisableUser: _grpc.UnaryUnaryMultiCallable[_users_pb2.DisableUserRequest, _users_pb2.User]
     """Ends every session of a person, who cannot sign in any more."""
+    RemoveUserPasskeys: _grpc.UnaryUnaryMultiCallable[_users_pb2.RemoveUserPasskeysRequest, _users_pb2.User]
+    """Removes the passkeys and recovery codes of somebody who has lost them, and ends every session of theirs."""
     ResetUserPassword: _grpc.UnaryUnaryMultiCallable[_users_pb2.ResetUserPasswordRequest, _users_pb2.UserPassword]
     """Sets a new password and ends every session of an enabled user."""
 
@@ -61,6 +63,8 @@ class UsersServiceAsyncStub(UsersServiceStub):
     """Lets a disabled person of the identity provider sign in again; for others `CreateUser` does that."""
     DisableUser: _aio.UnaryUnaryMultiCallable[_users_pb2.DisableUserRequest, _users_pb2.User]  # type: ignore[assignment]
     """Ends every session of a person, who cannot sign in any more."""
+    RemoveUserPasskeys: _aio.UnaryUnaryMultiCallable[_users_pb2.RemoveUserPasskeysRequest, _users_pb2.User]  # type: ignore[assignment]
+    """Removes the passkeys and recovery codes of somebody who has lost them, and ends every session of theirs."""
     ResetUserPassword: _aio.UnaryUnaryMultiCallable[_users_pb2.ResetUserPasswordRequest, _users_pb2.UserPassword]  # type: ignore[assignment]
     """Sets a new password and ends every session of an enabled user."""
 
@@ -100,6 +104,14 @@ class UsersServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_users_pb2.User, _abc.Awaitable[_users_pb2.User]]:
         """Ends every session of a person, who cannot sign in any more."""
+
+    @_abc_1.abstractmethod
+    def RemoveUserPasskeys(
+        self,
+        request: _users_pb2.RemoveUserPasskeysRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_users_pb2.User, _abc.Awaitable[_users_pb2.User]]:
+        """Removes the passkeys and recovery codes of somebody who has lost them, and ends every session of theirs."""
 
     @_abc_1.abstractmethod
     def ResetUserPassword(
