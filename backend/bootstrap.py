@@ -67,9 +67,11 @@ from backend.uploads.servicer import UploadsServicer
 from backend.users import retention as users_retention
 from backend.users.guard import RoleGuard
 from backend.users.oidc.sign_in import provider_sign_ins
+from backend.users.passkeys_servicer import PasskeysServicer
 from backend.users.passwords import Passwords
 from backend.users.servicer import UsersServicer
 from backend.users.session_servicer import SessionsServicer
+from backend.users.sign_in import SignIns
 from backend.webhooks import retention as webhooks_retention
 from backend.webhooks.deliverer import Deliverer
 from backend.webhooks.servicer import WebhooksServicer
@@ -89,6 +91,7 @@ from workflow_api.v1 import (
     keys_pb2,
     logs_pb2,
     outputs_pb2,
+    passkeys_pb2,
     previews_pb2,
     reviews_pb2,
     run_lists_pb2,
@@ -231,6 +234,8 @@ class Backend:
         self._server: GrpcServer | None = None
         passwords = Passwords()
         guard = RoleGuard(parts.database)
+        required = settings.administrators_need_passkey
+        sign_ins = SignIns(services, passwords, administrators_need_passkey=required)
         reads = ManyReads()
         servicers: tuple[tuple[FileDescriptor, object], ...] = (
             (deployment_pb2.DESCRIPTOR, DeploymentServicer(services, changes)),
@@ -264,10 +269,8 @@ class Backend:
             (previews_pb2.DESCRIPTOR, PreviewsServicer(self._previews)),
             (uploads_pb2.DESCRIPTOR, UploadsServicer(self._uploads)),
             (users_pb2.DESCRIPTOR, UsersServicer(services, passwords, settings.users_limit)),
-            (
-                sessions_pb2.DESCRIPTOR,
-                SessionsServicer(services, passwords, provider_sign_ins(services, passwords, settings)),
-            ),
+            (sessions_pb2.DESCRIPTOR, SessionsServicer(sign_ins, provider_sign_ins(services, passwords, settings))),
+            (passkeys_pb2.DESCRIPTOR, PasskeysServicer(services, passwords, sign_ins)),
             (webhooks_pb2.DESCRIPTOR, WebhooksServicer(services, settings.webhooks)),
         )
         at_once = not parts.database.remote

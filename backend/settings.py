@@ -223,6 +223,7 @@ class BackendSettings:
         step_data: What one attempt of a step may return and report.
         watch_poll_seconds: How often a watch stream looks for changes made by other processes.
         users_limit: People who may be able to sign in to the console.
+        administrators_need_passkey: Whether administrators with a password must add a passkey before anything else.
         oidc: The provider that they may sign in with beside passwords.
         objects: Where outputs, results and step logs are stored.
         identities: What callers with a certificate may call, by the name that it bears; see `Access`.
@@ -250,6 +251,7 @@ class BackendSettings:
     step_data: StepDataLimits = StepDataLimits()
     watch_poll_seconds: float = 0.5
     users_limit: int = 20
+    administrators_need_passkey: bool = False
     oidc: IdentityProvider | None = None
     objects: ObjectSettings = ObjectSettings()
     identities: Mapping[str, Sequence[str]] = field(default_factory=dict)

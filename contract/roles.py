@@ -64,15 +64,27 @@ _OWN: Final = Rule(EVERYBODY, Within.NOTHING_TO_LIMIT)
 _DECIDED: Final = Rule(_DECIDING, Within.APPROVAL)
 _INBOX: Final = Rule(_DECIDING, Within.LIST)
 
-_SIGNING_IN: Final = (
-    "SignIn",
-    "GetSignInOptions",
-    "BeginProviderSignIn",
-    "FinishProviderSignIn",
-    "GetSession",
-    "SignOut",
-    "ChangePassword",
-)
+_SIGNING_IN: Final = {
+    "Sessions": (
+        "SignIn",
+        "GetSignInOptions",
+        "BeginProviderSignIn",
+        "FinishProviderSignIn",
+        "GetSession",
+        "SignOut",
+        "ChangePassword",
+    ),
+    "Passkeys": (
+        "BeginPasskeySignIn",
+        "FinishPasskeySignIn",
+        "GetPasskeys",
+        "BeginPasskeyRegistration",
+        "FinishPasskeyRegistration",
+        "BeginPasskeyConfirmation",
+        "RemovePasskey",
+        "ReplaceRecoveryCodes",
+    ),
+}
 
 RULES: Final[Mapping[str, Rule]] = {
     f"/workflow_api.v1.{service}Service/{name}": rule
@@ -137,13 +149,22 @@ RULES: Final[Mapping[str, Rule]] = {
             "DecideApproval": _DECIDED,
             "RunUpkeep": _ADMINISTERED,
         },
-        "Sessions": dict.fromkeys(_SIGNING_IN, _OWN),
+        **{service: dict.fromkeys(names, _OWN) for service, names in _SIGNING_IN.items()},
         "Uploads": dict.fromkeys(
             ("BeginUpload", "GetUpload", "AppendToUpload", "FinishUploadedFile", "RemoveUploadedFile"), _OPERATED
         ),
         "Usage": dict.fromkeys(("ListUsageRecords", "ListUsageHours"), _ADMINISTERED),
         "Users": dict.fromkeys(
-            ("CreateUser", "ListUsers", "EnableUser", "DisableUser", "SetUserRole", "ResetUserPassword"), _ADMINISTERED
+            (
+                "CreateUser",
+                "ListUsers",
+                "EnableUser",
+                "DisableUser",
+                "SetUserRole",
+                "RemoveUserPasskeys",
+                "ResetUserPassword",
+            ),
+            _ADMINISTERED,
         ),
         "Webhooks": dict.fromkeys(
             (
@@ -182,7 +203,9 @@ RULES: Final[Mapping[str, Rule]] = {
 }
 """Rules by the full name of the RPC."""
 
-SIGNING_IN: Final = frozenset(f"/workflow_api.v1.SessionsService/{name}" for name in _SIGNING_IN)
+SIGNING_IN: Final = frozenset(
+    f"/workflow_api.v1.{service}Service/{name}" for service, names in _SIGNING_IN.items() for name in names
+)
 """What a console calls before anybody has signed in; it proves who it is for by a password or a session."""
 
 

@@ -4,10 +4,12 @@ import json
 from typing import Final
 
 from backend.storage.tables.users import UserRow
+from backend.users.rules import SESSION_MS
+from backend.users.sign_in import NewSession
 from backend.users.sql import SessionRow
 from contract.roles import ROLE_NAMES
 from contract.times import to_timestamp
-from workflow_api.v1 import users_pb2
+from workflow_api.v1 import sessions_pb2, users_pb2
 
 _ROLES: Final = {name: role for role, name in ROLE_NAMES.items()}
 
@@ -25,7 +27,20 @@ def chosen_workflows(row: UserRow | SessionRow) -> list[str] | None:
     return found
 
 
-def user_message(row: UserRow | SessionRow, *, created_at: int | None = None) -> users_pb2.User:
+def session_message(session: NewSession, *, needs_passkey: bool) -> sessions_pb2.Session:
+    """Returns a new session with its token; of a pending one the token by which it goes on, and nothing else."""
+    if session.pending:
+        return sessions_pb2.Session(pending_token=session.token)
+    return sessions_pb2.Session(
+        token=session.token,
+        user=user_message(session.row, needs_passkey=needs_passkey),
+        expires_at=to_timestamp(session.began_at + SESSION_MS),
+    )
+
+
+def user_message(
+    row: UserRow | SessionRow, *, created_at: int | None = None, passkeys: int = 0, needs_passkey: bool = False
+) -> users_pb2.User:
     """Returns a user as a message; `created_at` replaces the row's own where that belongs to a session."""
     chosen = chosen_workflows(row)
     return users_pb2.User(
@@ -37,4 +52,6 @@ def user_message(row: UserRow | SessionRow, *, created_at: int | None = None) ->
         password_is_temporary=bool(row.password_is_temporary),
         decides_for=None if chosen is None else users_pb2.ChosenWorkflows(workflow_ids=chosen),
         of_provider=row.issuer is not None,
+        passkeys=passkeys,
+        needs_passkey=needs_passkey,
     )

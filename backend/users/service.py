@@ -9,7 +9,7 @@ from backend.errors import ApiError, invalid
 from backend.services import Services
 from backend.storage.database import Tx
 from backend.storage.tables.users import UserRow
-from backend.users import sql
+from backend.users import passkeys_sql, sql
 from backend.users.messages import role_of
 from backend.users.passwords import Passwords, new_password
 from backend.users.permissions import Permissions
@@ -44,6 +44,8 @@ class UserAdministration:
                 sql.add(tx, {"name": name, "created_at": now, "signed_in_at": None, **changes})
             else:
                 sql.edit(tx, before, changes)
+                # The name may be another person's now.
+                passkeys_sql.remove_all(tx, name)
             sql.end_sessions(tx, name)
             audit.record(tx, at=now, actor=actor, action="user.added", target=name, details=may.details())
             return _found(tx, name)
@@ -96,6 +98,27 @@ class UserAdministration:
             return {} if row.disabled_at is not None else {"disabled_at": self._services.clock()}
 
         return self._change(name, actor, "user.disabled", change)
+
+    def remove_passkeys(self, name: str, actor: str) -> UserRow:
+        """Removes a user's passkeys and recovery codes, and ends their sessions; without any it changes nothing."""
+
+        def work(tx: Tx) -> UserRow:
+            row, passkeys = _found(tx, name), passkeys_sql.count(tx, name)
+            if passkeys:
+                passkeys_sql.remove_all(tx, name)
+                sql.end_sessions(tx, name)
+                details = {"passkeys": passkeys}
+                audit.record(
+                    tx,
+                    at=self._services.clock(),
+                    actor=actor,
+                    action="user.passkeys_reset",
+                    target=name,
+                    details=details,
+                )
+            return row
+
+        return self._services.database.write(work, lock_key=sql.OF_USERS)
 
     def reset_password(self, name: str, actor: str) -> tuple[UserRow, str]:
         """Sets a new password and ends the user's sessions; returns the row and the password."""

@@ -5,7 +5,7 @@ import grpc
 from backend.paging import Paging
 from backend.rpc.interceptors import caller_of
 from backend.services import Services
-from backend.users import sql
+from backend.users import passkeys_sql, sql
 from backend.users.messages import user_message
 from backend.users.passwords import Passwords
 from backend.users.permissions import permissions_of
@@ -35,7 +35,11 @@ class UsersServicer(users_pb2_grpc.UsersServiceServicer):
         (name,) = paging.after or ("",)
         rows = self._services.database.read(lambda tx: sql.by_name(tx, after=str(name), limit=paging.rows_to_read))
         shown, token = paging.cut(rows, lambda row: (row.name,))
-        return users_pb2.ListUsersResponse(items=[user_message(row) for row in shown], next_page_token=token)
+        passkeys = self._services.database.read(
+            lambda tx: {row.name: passkeys_sql.count(tx, row.name) for row in shown}
+        )
+        items = [user_message(row, passkeys=passkeys[row.name]) for row in shown]
+        return users_pb2.ListUsersResponse(items=items, next_page_token=token)
 
     def EnableUser(self, request: users_pb2.EnableUserRequest, context: grpc.ServicerContext) -> users_pb2.User:
         """Lets a disabled person of the identity provider sign in again."""
@@ -49,6 +53,12 @@ class UsersServicer(users_pb2_grpc.UsersServiceServicer):
         """Changes what a person may do."""
         may = permissions_of(request)
         return user_message(self._administration.set_role(request.name, may, caller_of(context).audit_name))
+
+    def RemoveUserPasskeys(
+        self, request: users_pb2.RemoveUserPasskeysRequest, context: grpc.ServicerContext
+    ) -> users_pb2.User:
+        """Removes the passkeys of a person who has lost them."""
+        return user_message(self._administration.remove_passkeys(request.name, caller_of(context).audit_name))
 
     def ResetUserPassword(
         self, request: users_pb2.ResetUserPasswordRequest, context: grpc.ServicerContext

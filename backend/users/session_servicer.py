@@ -4,10 +4,8 @@ import grpc
 
 from backend.errors import ApiError
 from backend.rpc.interceptors import caller_of
-from backend.services import Services
-from backend.users.messages import user_message
+from backend.users.messages import session_message, user_message
 from backend.users.oidc.sign_in import Answer, ProviderSignIns
-from backend.users.passwords import Passwords
 from backend.users.rules import SESSION_MS
 from backend.users.sign_in import NewSession, SignIns
 from contract.times import to_timestamp
@@ -17,14 +15,14 @@ from workflow_api.v1 import errors_pb2, sessions_pb2, sessions_pb2_grpc, users_p
 class SessionsServicer(sessions_pb2_grpc.SessionsServiceServicer):
     """Signs people in and out for the console."""
 
-    def __init__(self, services: Services, passwords: Passwords, provider: ProviderSignIns | None = None) -> None:
-        self._sign_ins = SignIns(services, passwords)
+    def __init__(self, sign_ins: SignIns, provider: ProviderSignIns | None = None) -> None:
+        self._sign_ins = sign_ins
         self._provider = provider
 
     def SignIn(self, request: sessions_pb2.SignInRequest, context: grpc.ServicerContext) -> sessions_pb2.Session:
         """Begins a session."""
         name, actor = request.name.strip().lower(), caller_of(context).audit_name
-        return _opened(self._sign_ins.sign_in(name, request.password, request.address, actor))
+        return self._opened(self._sign_ins.sign_in(name, request.password, request.address, actor))
 
     def GetSignInOptions(
         self, request: sessions_pb2.GetSignInOptionsRequest, context: grpc.ServicerContext
@@ -45,7 +43,7 @@ class SessionsServicer(sessions_pb2_grpc.SessionsServiceServicer):
         """Begins a session of whom the identity provider names."""
         issuer = request.issuer if request.HasField("issuer") else None
         answer = Answer(request.redirect_uri, request.attempt, request.state, request.code, issuer, request.address)
-        return _opened(self._configured().finish(answer, caller_of(context).audit_name))
+        return self._opened(self._configured().finish(answer, caller_of(context).audit_name))
 
     def GetSession(
         self, request: sessions_pb2.GetSessionRequest, context: grpc.ServicerContext
@@ -53,7 +51,11 @@ class SessionsServicer(sessions_pb2_grpc.SessionsServiceServicer):
         """Returns whose session this is."""
         session = self._sign_ins.session(request.token)
         return sessions_pb2.Session(
-            user=user_message(session, created_at=session.user_created_at),
+            user=user_message(
+                session,
+                created_at=session.user_created_at,
+                needs_passkey=self._sign_ins.needs_passkey(session),
+            ),
             expires_at=to_timestamp(session.created_at + SESSION_MS),
         )
 
@@ -73,15 +75,13 @@ class SessionsServicer(sessions_pb2_grpc.SessionsServiceServicer):
         )
         return user_message(row)
 
+    def _opened(self, session: NewSession) -> sessions_pb2.Session:
+        needs_passkey = not session.pending and self._sign_ins.needs_passkey(session.row)
+        return session_message(session, needs_passkey=needs_passkey)
+
     def _configured(self) -> ProviderSignIns:
         if self._provider is None:
             raise ApiError(
                 errors_pb2.ERROR_REASON_INVALID_REQUEST, "The settings of this deployment name no identity provider."
             )
         return self._provider
-
-
-def _opened(session: NewSession) -> sessions_pb2.Session:
-    return sessions_pb2.Session(
-        token=session.token, user=user_message(session.row), expires_at=to_timestamp(session.began_at + SESSION_MS)
-    )

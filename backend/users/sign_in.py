@@ -7,7 +7,8 @@ from backend.errors import ApiError, invalid
 from backend.services import Services
 from backend.storage.database import Tx
 from backend.storage.tables.users import UserRow
-from backend.users import rules, sql
+from backend.users import passkeys_sql, rules, sql
+from backend.users.passkey_challenges import Challenges
 from backend.users.password_verifier import PasswordVerifier
 from backend.users.passwords import Passwords
 from backend.users.tries import SignInTries
@@ -15,23 +16,29 @@ from workflow_api.v1 import errors_pb2
 
 
 class NewSession(NamedTuple):
-    """New session: its token, which is not stored, its user's row, and when it began."""
+    """New session: its token, which is not stored, its user's row, and when it began.
+
+    With `pending` the token is that of a sign-in which a passkey is to finish, and there is no session yet.
+    """
 
     token: str
     row: UserRow
     began_at: int
+    pending: bool = False
 
 
 class SignIns:
     """Begins sessions, finds them by their token, and ends them."""
 
-    def __init__(self, services: Services, passwords: Passwords) -> None:
+    def __init__(self, services: Services, passwords: Passwords, *, administrators_need_passkey: bool = False) -> None:
         self._services = services
+        self._administrators_need_passkey = administrators_need_passkey
+        self._challenges = Challenges(services.clock)
         self._passwords = passwords
         self._verifier = PasswordVerifier(services, passwords)
 
     def sign_in(self, name: str, password: str, address: str, actor: str) -> NewSession:
-        """Begins a session.
+        """Begins a session, or leaves one pending where the person has a passkey.
 
         Raises:
             ApiError: `unauthorized`, which never says why; `rate_limited`.
@@ -41,18 +48,33 @@ class SignIns:
             raise _wrong()
         token, now = rules.new_token(), self._services.clock()
 
-        def work(tx: Tx) -> UserRow:
+        def work(tx: Tx) -> NewSession:
             row = sql.get(tx, name)
             if row is None or not verified.holds(row):
                 raise _wrong()
-            sql.edit(tx, row, {"signed_in_at": now, "password_hash": verified.fresh_hash or row.password_hash})
+            fresh: dict[str, object] = {"password_hash": verified.fresh_hash or row.password_hash}
+            if passkeys_sql.count(tx, name):
+                sql.edit(tx, row, fresh)
+                self._challenges.ask(tx, token, name, "sign_in")
+                return NewSession(token, row, now, pending=True)
+            sql.edit(tx, row, {"signed_in_at": now, **fresh})
             sql.open_session(tx, token_sha256=rules.sha256_hex(token), name=name, now=now, most=rules.MAX_SESSIONS)
             SignInTries.forget(tx, name, address)
             details = {"by": "password"} | ({"address": address} if address else {})
             audit.record(tx, at=now, actor=actor, action="user.signed_in", target=name, details=details)
-            return sql.get_existing(tx, name)
+            return NewSession(token, sql.get_existing(tx, name), now)
 
-        return NewSession(token, self._services.database.write(work, lock_key=sql.OF_USERS), now)
+        return self._services.database.write(work, lock_key=sql.OF_USERS)
+
+    def passkey_required(self, person: UserRow | sql.SessionRow) -> bool:
+        """Returns whether somebody must have a passkey."""
+        return self._administrators_need_passkey and person.role == "administrator" and person.issuer is None
+
+    def needs_passkey(self, person: UserRow | sql.SessionRow) -> bool:
+        """Returns whether somebody must have a passkey, and has none."""
+        if not self.passkey_required(person):
+            return False
+        return not self._services.database.read(lambda tx: passkeys_sql.count(tx, person.name))
 
     def session(self, token: str) -> sql.SessionRow:
         """Returns the session of a token with the columns of its user, and records that it was used.

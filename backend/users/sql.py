@@ -8,6 +8,7 @@ from backend.storage.database import Tx
 from backend.storage.purging import Purge
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.users import UserRow, sessions, users
+from backend.users import passkeys_sql
 
 OF_USERS: Final = "users"
 """The lock key of changes of people, of their sessions and of failed sign-ins."""
@@ -156,5 +157,6 @@ def end_session(tx: Tx, token_sha256: str) -> None:
 
 
 def end_sessions(tx: Tx, name: str, *, but: str = "") -> None:
-    """Removes every session of a person, except one if it is named."""
+    """Removes every session and pending sign-in of a person, except one session if it is named."""
     tx.enqueue(_END_OTHERS, of_name=name, kept=but)
+    passkeys_sql.forget_of_person(tx, name)

@@ -120,6 +120,17 @@ def chosen(workflows: list[str] | None) -> users_pb2.ChosenWorkflows | None:
     return users_pb2.ChosenWorkflows(workflow_ids=workflows) if workflows else None
 
 
+@command.command("remove-passkeys")
+def remove_passkeys(name: Name, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
+    """Remove the passkeys and recovery codes of a user who has lost them, and end their sessions."""
+    with option_names(USER_OPTIONS), connected(grpc) as backend:
+        user = backend.call(backend.users.RemoveUserPasskeys, users_pb2.RemoveUserPasskeysRequest(name=name))
+    if as_json:
+        print_json(user_record(user))
+    else:
+        print(f"{name} signs in with the password alone, and is signed out everywhere.")
+
+
 def user_record(user: users_pb2.User) -> dict[str, Any]:
     """Returns a user as the JSON object of the command."""
     return with_nulls(record_of(user))

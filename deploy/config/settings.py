@@ -150,6 +150,7 @@ class Backend:
     database_connections: int = field(default=_BACKEND.database_connections, metadata={CHECK: between(2, 1000)})
     watch_poll_seconds: float = field(default=_BACKEND.watch_poll_seconds, metadata={CHECK: between(0.05, 30)})
     users_limit: int = field(default=_BACKEND.users_limit, metadata={CHECK: between(1, 10_000)})
+    administrators_need_passkey: bool = _BACKEND.administrators_need_passkey
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,6 +343,7 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
         step_data=StepDataLimits(**{name: getattr(runtime, name) for name in StepDataLimits.__slots__}),
         watch_poll_seconds=settings.backend.watch_poll_seconds,
         users_limit=settings.backend.users_limit,
+        administrators_need_passkey=settings.backend.administrators_need_passkey,
         oidc=_identity_provider(settings.oidc),
         objects=ObjectSettings(**{name: getattr(settings.objects, name) for name in Objects.__slots__}),
         identities=settings.identities,

@@ -1,14 +1,15 @@
 """Account pages, for every role: sign in, sign out, change the password."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, Final
 
 from aiohttp import web
+from yarl import URL
 
 from edge.console.forms import Form, check_sender, read_form
 from edge.console.provider_sign_in import provider_label
 from edge.console.responses import Responses, is_own_path
+from edge.console.second_factor import SECOND, SIGN_IN, begin_session
 from edge.console.sessions import CONSOLE, NewServices, Sessions, Visitor
 from edge.console.settings import ConsoleSettings
 from edge.console.sign_in_queue import SignInQueue
@@ -17,9 +18,7 @@ from edge.console.visit import Redirect, View
 from edge.errors import Refusal
 from workflow_api.v1.sessions_pb2 import ChangePasswordRequest, SignInRequest, SignOutRequest
 
-SIGN_IN: Final = "/sign-in"
 SIGN_OUT: Final = "/sign-out"
-PASSWORD: Final = "/password"  # noqa: S105 - a path
 
 _MIN_PASSWORD_CHARS: Final = 12
 _MAX_NEXT_CHARS: Final = 2_000
@@ -30,15 +29,11 @@ _SHOWN_ON_FORM: Final = frozenset({"unauthorized", "invalid_request", "rate_limi
 class Account:
     """Handlers of the account pages."""
 
-    def __init__(self, settings: ConsoleSettings, sessions: Sessions, responses: Responses) -> None:
+    def __init__(self, settings: ConsoleSettings, sessions: Sessions, responses: Responses, queue: SignInQueue) -> None:
         self._settings = settings
         self._sessions = sessions
         self._responses = responses
-        self._queue = SignInQueue()
-
-    def stop(self) -> None:
-        """Refuses the sign-ins that still wait."""
-        self._queue.close()
+        self._queue = queue
 
     async def sign_in_form(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
         """Returns the form, or a redirect for a visitor who has signed in already."""
@@ -64,14 +59,12 @@ class Account:
             return self._sign_in(
                 request, visitor, name=name, then=then, provider=provider, error=error, refusal=refusal
             )
-        if visitor.user is not None:
-            # The sign-in succeeds even where the visitor's former session cannot be ended.
-            with suppress(Refusal):
-                await services(visitor.actor).call("SessionsService/SignOut", SignOutRequest(token=visitor.secret))
-        to = PASSWORD if session.user.password_is_temporary else then
-        response = self._responses.redirect(visitor, Redirect(to))
-        self._sessions.begin(response, session.token)
-        return response
+        if session.pending_token:
+            query = URL.build(path=SECOND, query={"next": then})
+            response = self._responses.redirect(visitor, Redirect(query.raw_path_qs))
+            self._sessions.begin_pending(response, session.pending_token)
+            return response
+        return await begin_session(self._sessions, self._responses, visitor, services, session, then)
 
     async def sign_out(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
         """Ends the session."""

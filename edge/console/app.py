@@ -11,7 +11,7 @@ from aiohttp import web
 
 from edge.channel import Channel
 from edge.console import metrics
-from edge.console.account import PASSWORD, SIGN_IN, SIGN_OUT, Account, sign_in_address
+from edge.console.account import SIGN_OUT, Account, sign_in_address
 from edge.console.connections import ConsoleServer
 from edge.console.downloads import Downloads
 from edge.console.events import EventStreams
@@ -19,14 +19,17 @@ from edge.console.file_forms import has_files, read_file_form
 from edge.console.forms import Form, check_sender, read_form
 from edge.console.headers import NO_STORE, common_headers
 from edge.console.hosts import check_host
+from edge.console.own_passkeys import ADD, CODES, REMOVE, OwnPasskeys
 from edge.console.pages import all_pages
 from edge.console.preferences import PREFERENCES, Preferences
 from edge.console.provider_sign_in import PROVIDER, RETURN, ProviderSignIn
 from edge.console.rendering import Rendering
 from edge.console.responses import Responses
+from edge.console.second_factor import PASSKEYS, PASSWORD, SECOND, SIGN_IN, SecondFactor
 from edge.console.services import ChannelServices
 from edge.console.sessions import NewServices, Sessions, Visitor
 from edge.console.settings import ConsoleSettings
+from edge.console.sign_in_queue import SignInQueue
 from edge.console.static_files import ROUTE, STATIC, StaticFiles
 from edge.console.visit import Download, EventStream, Page, Redirect, Services, View, Visit
 from edge.errors import Refusal
@@ -35,6 +38,7 @@ from telemetry import Family
 
 _LOG = logging.getLogger(__name__)
 _NOBODY: Final = Visitor("")
+_WITHOUT_PASSKEY: Final = frozenset({PASSWORD, PASSKEYS, ADD})
 _WITHOUT_HANDLER: Final = frozenset({404, 405})
 
 HEALTH: Final = "/healthz"
@@ -67,7 +71,11 @@ class Console:
         self._files = StaticFiles()
         self._sessions = Sessions(settings)
         self._responses = Responses(Rendering(self._files, settings.api_url), self._sessions, self._pages)
-        self._account = Account(settings, self._sessions, self._responses)
+        self._queue = SignInQueue()
+        shared = (settings, self._sessions, self._responses, self._queue)
+        self._account = Account(*shared)
+        self._second_factor = SecondFactor(*shared)
+        self._passkeys = OwnPasskeys(*shared)
         self._provider = ProviderSignIn(settings, self._sessions, self._responses)
         self._preferences = Preferences(settings, self._sessions, self._responses)
         self._streams = EventStreams(settings)
@@ -87,7 +95,7 @@ class Console:
     async def stop(self) -> None:
         """Ends live updates, lets requests under way finish, and closes."""
         self._streams.stop()
-        self._account.stop()
+        self._queue.close()
         self._provider.stop()
         if self._server is not None:
             await self._server.stop()
@@ -109,11 +117,21 @@ class Console:
         account = self._account
         app.router.add_get(SIGN_IN, self._with_visitor(account.sign_in_form))
         app.router.add_post(SIGN_IN, self._with_visitor(account.sign_in))
+        app.router.add_get(SECOND, self._with_visitor(self._second_factor.form))
+        app.router.add_post(SECOND, self._with_visitor(self._second_factor.finish))
         app.router.add_get(PROVIDER, self._with_visitor(self._provider.begin))
         app.router.add_get(RETURN, self._with_visitor(self._provider.finish))
         app.router.add_post(SIGN_OUT, self._with_visitor(account.sign_out))
         app.router.add_get(PASSWORD, self._signed_in(account.password_form))
         app.router.add_post(PASSWORD, self._signed_in(account.password))
+        passkeys = self._passkeys
+        app.router.add_get(PASSKEYS, self._signed_in(passkeys.listed))
+        app.router.add_get(ADD, self._signed_in(passkeys.add_form))
+        app.router.add_post(ADD, self._signed_in(passkeys.add))
+        app.router.add_get(REMOVE, self._signed_in(passkeys.remove_form))
+        app.router.add_post(REMOVE, self._signed_in(passkeys.remove))
+        app.router.add_get(CODES, self._signed_in(passkeys.codes_form))
+        app.router.add_post(CODES, self._signed_in(passkeys.codes))
         app.router.add_get(PREFERENCES, self._signed_in(self._preferences.form))
         app.router.add_post(PREFERENCES, self._signed_in(self._preferences.save))
         for page in self._pages:
@@ -139,6 +157,8 @@ class Console:
                 return self._ask_to_sign_in(request, visitor)
             if visitor.user.password_is_temporary and request.path != PASSWORD:
                 return self._responses.redirect(visitor, Redirect(PASSWORD))
+            if visitor.user.needs_passkey and request.path not in _WITHOUT_PASSKEY:
+                return self._responses.redirect(visitor, Redirect(PASSKEYS))
             return await handler(request, visitor, services)
 
         return self._with_visitor(handle_signed_in)

@@ -121,7 +121,7 @@ class Responses:
 
     def navigation(self, path: str, visitor: Visitor) -> list[NavigationEntry]:
         """Returns the pages that a visitor may open, in the order of the navigation."""
-        if visitor.user is None or visitor.user.password_is_temporary:
+        if visitor.user is None or visitor.user.password_is_temporary or visitor.user.needs_passkey:
             return []
         return [
             NavigationEntry(to, label, path == to or (to != "/" and path.startswith(f"{to}/")))

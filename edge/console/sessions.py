@@ -24,6 +24,7 @@ CONSOLE: Final = "console"
 
 _MAX_SECRET_CHARS: Final = 200
 _NOTICE_SECONDS: Final = 60
+_PENDING_SECONDS: Final = 300
 _ATTEMPT_SECONDS: Final = 600
 _ZONE_SECONDS: Final = 400 * 86_400
 _NO_SESSION: Final = frozenset({"unauthorized", "invalid_request"})
@@ -55,8 +56,10 @@ class Sessions:
         # Browsers accept cookies with this prefix only over https and from this host itself.
         prefix = "__Host-" if settings.https else ""
         self._secure = settings.https
-        names = ("session", "visitor", "notice", "zone", "attempt")
-        self._session, self._visitor, self._notice, self._zone, self._attempt = (f"{prefix}{name}" for name in names)
+        names = ("session", "visitor", "notice", "zone", "attempt", "pending")
+        self._session, self._visitor, self._notice, self._zone, self._attempt, self._pending = (
+            f"{prefix}{name}" for name in names
+        )
 
     async def visitor(self, request: web.Request, services: NewServices) -> Visitor:
         """Returns the sender of a request.
@@ -114,6 +117,18 @@ class Sessions:
     def end_attempt(self, response: web.StreamResponse) -> None:
         """Forgets the sign-in with the identity provider."""
         self._delete(response, self._attempt)
+
+    def begin_pending(self, response: web.StreamResponse, token: str) -> None:
+        """Keeps a sign-in whose password was right, until a passkey follows."""
+        self._set(response, self._pending, token, seconds=_PENDING_SECONDS)
+
+    def pending(self, request: web.Request) -> str:
+        """Returns the token of the sign-in that waits for a passkey; empty where none does."""
+        return self._cookie(request, self._pending)
+
+    def end_pending(self, response: web.StreamResponse) -> None:
+        """Forgets the sign-in that waits for a passkey."""
+        self._delete(response, self._pending)
 
     def zone(self, request: web.Request) -> str:
         """Returns the time zone that was chosen in this browser; UTC where none was."""

@@ -17,6 +17,7 @@ from workflow_api.v1.users_pb2 import (
     DisableUserRequest,
     EnableUserRequest,
     ListUsersRequest,
+    RemoveUserPasskeysRequest,
     ResetUserPasswordRequest,
     Role,
     SetUserRoleRequest,
@@ -130,6 +131,13 @@ async def _person(visit: Visit) -> User | None:
     return next((each for each in await _people(visit) if each.name == visit.path["name"] and not each.disabled), None)
 
 
+async def remove_passkeys(visit: Visit) -> Answered:
+    """Removes the passkeys of a user who has lost them."""
+    name = visit.path["name"]
+    await visit.services.call("UsersService/RemoveUserPasskeys", RemoveUserPasskeysRequest(name=name))
+    return Redirect("/people", f"{name} signs in with the password alone.")
+
+
 async def _list(visit: Visit, problems: Problems = _NO_PROBLEMS) -> View:
     context = {
         "people": [(person, _words(person)) for person in await _people(visit)],
@@ -187,5 +195,6 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("POST", "/people/{name}/role", ADMINISTRATORS, set_role),
     Page("POST", "/people/{name}/enable", ADMINISTRATORS, enable),
     Page("POST", "/people/{name}/disable", ADMINISTRATORS, disable),
+    Page("POST", "/people/{name}/passkeys", ADMINISTRATORS, remove_passkeys),
     Page("POST", "/people/{name}/password", ADMINISTRATORS, reset_password),
 )

@@ -57,8 +57,13 @@ class Session(_message.Message):
     TOKEN_FIELD_NUMBER: _builtins.int
     USER_FIELD_NUMBER: _builtins.int
     EXPIRES_AT_FIELD_NUMBER: _builtins.int
+    PENDING_TOKEN_FIELD_NUMBER: _builtins.int
     token: _builtins.str
     """The secret token of the session; only in the answer to SignIn."""
+    pending_token: _builtins.str
+    """Where the password was right and a passkey is to follow, instead of all others: the secret under which
+    PasskeysService finishes the sign-in within 5 minutes.
+    """
     @_builtins.property
     def user(self) -> _users_pb2.User:
         """Whose it is."""
@@ -73,10 +78,11 @@ class Session(_message.Message):
         token: _builtins.str = ...,
         user: _users_pb2.User | None = ...,
         expires_at: _timestamp_pb2.Timestamp | None = ...,
+        pending_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expires_at", b"expires_at", "user", b"user"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expires_at", b"expires_at", "token", b"token", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expires_at", b"expires_at", "pending_token", b"pending_token", "token", b"token", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -90,6 +90,8 @@ class User(_message.Message):
     PASSWORD_IS_TEMPORARY_FIELD_NUMBER: _builtins.int
     DECIDES_FOR_FIELD_NUMBER: _builtins.int
     OF_PROVIDER_FIELD_NUMBER: _builtins.int
+    PASSKEYS_FIELD_NUMBER: _builtins.int
+    NEEDS_PASSKEY_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name that they sign in with."""
     role: Global___Role.ValueType
@@ -100,6 +102,10 @@ class User(_message.Message):
     """Whether the password was made for them and is to be changed at the next sign-in."""
     of_provider: _builtins.bool
     """Whether they sign in with the identity provider of the settings, and have no password."""
+    passkeys: _builtins.int
+    """How many passkeys they have; only in lists."""
+    needs_passkey: _builtins.bool
+    """Whether they must add a passkey before anything else; only of a session."""
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
         """When they were added."""
@@ -123,10 +129,12 @@ class User(_message.Message):
         password_is_temporary: _builtins.bool = ...,
         decides_for: Global___ChosenWorkflows | None = ...,
         of_provider: _builtins.bool = ...,
+        passkeys: _builtins.int = ...,
+        needs_passkey: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_decides_for", b"_decides_for", "_signed_in_at", b"_signed_in_at", "created_at", b"created_at", "decides_for", b"decides_for", "signed_in_at", b"signed_in_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_decides_for", b"_decides_for", "_signed_in_at", b"_signed_in_at", "created_at", b"created_at", "decides_for", b"decides_for", "disabled", b"disabled", "name", b"name", "of_provider", b"of_provider", "password_is_temporary", b"password_is_temporary", "role", b"role", "signed_in_at", b"signed_in_at"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_decides_for", b"_decides_for", "_signed_in_at", b"_signed_in_at", "created_at", b"created_at", "decides_for", b"decides_for", "disabled", b"disabled", "name", b"name", "needs_passkey", b"needs_passkey", "of_provider", b"of_provider", "passkeys", b"passkeys", "password_is_temporary", b"password_is_temporary", "role", b"role", "signed_in_at", b"signed_in_at"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__decides_for: _TypeAlias = _typing.Literal["decides_for"]  # noqa: Y015
     _WhichOneofArgType__decides_for: _TypeAlias = _typing.Literal["_decides_for", b"_decides_for"]  # noqa: Y015
@@ -336,6 +344,28 @@ class DisableUserRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DisableUserRequest: _TypeAlias = DisableUserRequest  # noqa: Y015
+
+@_typing.final
+class RemoveUserPasskeysRequest(_message.Message):
+    """Removes the passkeys of a person."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """The name."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RemoveUserPasskeysRequest: _TypeAlias = RemoveUserPasskeysRequest  # noqa: Y015
 
 @_typing.final
 class ResetUserPasswordRequest(_message.Message):

@@ -60,6 +60,11 @@ class UsersServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_users__pb2.SetUserRoleRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_users__pb2.User.FromString,
                 _registered_method=True)
+        self.RemoveUserPasskeys = channel.unary_unary(
+                '/workflow_api.v1.UsersService/RemoveUserPasskeys',
+                request_serializer=workflow__api_dot_v1_dot_users__pb2.RemoveUserPasskeysRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_users__pb2.User.FromString,
+                _registered_method=True)
         self.ResetUserPassword = channel.unary_unary(
                 '/workflow_api.v1.UsersService/ResetUserPassword',
                 request_serializer=workflow__api_dot_v1_dot_users__pb2.ResetUserPasswordRequest.SerializeToString,
@@ -108,6 +113,13 @@ class UsersServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RemoveUserPasskeys(self, request, context):
+        """Removes the passkeys and recovery codes of somebody who has lost them, and ends every session of theirs.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ResetUserPassword(self, request, context):
         """Sets a new password and ends every session of an enabled user.
         """
@@ -141,6 +153,11 @@ def add_UsersServiceServicer_to_server(servicer, server):
             'SetUserRole': grpc.unary_unary_rpc_method_handler(
                     servicer.SetUserRole,
                     request_deserializer=workflow__api_dot_v1_dot_users__pb2.SetUserRoleRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_users__pb2.User.SerializeToString,
+            ),
+            'RemoveUserPasskeys': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveUserPasskeys,
+                    request_deserializer=workflow__api_dot_v1_dot_users__pb2.RemoveUserPasskeysRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_users__pb2.User.SerializeToString,
             ),
             'ResetUserPassword': grpc.unary_unary_rpc_method_handler(
@@ -284,6 +301,33 @@ class UsersService:
             target,
             '/workflow_api.v1.UsersService/SetUserRole',
             workflow__api_dot_v1_dot_users__pb2.SetUserRoleRequest.SerializeToString,
+            workflow__api_dot_v1_dot_users__pb2.User.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveUserPasskeys(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.UsersService/RemoveUserPasskeys',
+            workflow__api_dot_v1_dot_users__pb2.RemoveUserPasskeysRequest.SerializeToString,
             workflow__api_dot_v1_dot_users__pb2.User.FromString,
             options,
             channel_credentials,

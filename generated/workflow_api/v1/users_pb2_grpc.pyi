@@ -47,6 +47,8 @@ class UsersServiceStub:
     """Changes what an enabled user may do; it holds for their next call and ends no session. The last enabled
     administrator stays one.
     """
+    RemoveUserPasskeys: _grpc.UnaryUnaryMultiCallable[_users_pb2.RemoveUserPasskeysRequest, _users_pb2.User]
+    """Removes the passkeys and recovery codes of somebody who has lost them, and ends every session of theirs."""
     ResetUserPassword: _grpc.UnaryUnaryMultiCallable[_users_pb2.ResetUserPasswordRequest, _users_pb2.UserPassword]
     """Sets a new password and ends every session of an enabled user."""
 
@@ -69,6 +71,8 @@ class UsersServiceAsyncStub(UsersServiceStub):
     """Changes what an enabled user may do; it holds for their next call and ends no session. The last enabled
     administrator stays one.
     """
+    RemoveUserPasskeys: _aio.UnaryUnaryMultiCallable[_users_pb2.RemoveUserPasskeysRequest, _users_pb2.User]  # type: ignore[assignment]
+    """Removes the passkeys and recovery codes of somebody who has lost them, and ends every session of theirs."""
     ResetUserPassword: _aio.UnaryUnaryMultiCallable[_users_pb2.ResetUserPasswordRequest, _users_pb2.UserPassword]  # type: ignore[assignment]
     """Sets a new password and ends every session of an enabled user."""
 
@@ -118,6 +122,14 @@ class UsersServiceServicer(metaclass=_abc_1.ABCMeta):
         """Changes what an enabled user may do; it holds for their next call and ends no session. The last enabled
         administrator stays one.
         """
+
+    @_abc_1.abstractmethod
+    def RemoveUserPasskeys(
+        self,
+        request: _users_pb2.RemoveUserPasskeysRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_users_pb2.User, _abc.Awaitable[_users_pb2.User]]:
+        """Removes the passkeys and recovery codes of somebody who has lost them, and ends every session of theirs."""
 
     @_abc_1.abstractmethod
     def ResetUserPassword(

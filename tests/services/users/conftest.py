@@ -11,14 +11,17 @@ from argon2 import PasswordHasher
 
 from backend.audit import sql as audit_sql
 from backend.services import Services
+from backend.users.passkeys_servicer import PasskeysServicer
 from backend.users.passwords import Passwords
 from backend.users.servicer import UsersServicer
 from backend.users.session_servicer import SessionsServicer
+from backend.users.sign_in import SignIns
 from tests.services.calls import Caller, RefusedError
-from workflow_api.v1 import sessions_pb2, users_pb2
+from workflow_api.v1 import passkeys_pb2, sessions_pb2, users_pb2
 
 USERS = users_pb2.DESCRIPTOR.services_by_name["UsersService"]
 SESSIONS = sessions_pb2.DESCRIPTOR.services_by_name["SessionsService"]
+PASSKEYS = passkeys_pb2.DESCRIPTOR.services_by_name["PasskeysService"]
 LIMIT = 3
 WRONG = "not-their-password"
 ADDRESS = "203.0.113.7"
@@ -87,11 +90,15 @@ def people(services: Services, monkeypatch: pytest.MonkeyPatch) -> People:
     return people_of(services)
 
 
-def people_of(services: Services) -> People:
+def people_of(services: Services, *, administrators_need_passkey: bool = False) -> People:
     """The services of people as one process has them."""
     passwords = Passwords()
-    sessions = SessionsServicer(services, passwords)
-    return People(Caller(UsersServicer(services, passwords, LIMIT), USERS, (sessions, SESSIONS)), services)
+    sign_ins = SignIns(services, passwords, administrators_need_passkey=administrators_need_passkey)
+    others = (
+        (SessionsServicer(sign_ins), SESSIONS),
+        (PasskeysServicer(services, passwords, sign_ins), PASSKEYS),
+    )
+    return People(Caller(UsersServicer(services, passwords, LIMIT), USERS, *others), services)
 
 
 def reason(call: Callable[..., Any], *arguments: Any) -> RefusedError:

@@ -21,6 +21,7 @@ from backend.users.oidc.sign_in import ProviderSignIns
 from backend.users.passwords import Passwords
 from backend.users.servicer import UsersServicer
 from backend.users.session_servicer import SessionsServicer
+from backend.users.sign_in import SignIns as OwnSignIns
 from tests.services.calls import Caller
 from tests.services.conftest import TestClock
 from tests.services.users.conftest import ADDRESS, LIMIT, SESSIONS, USERS, WRONG, People, reason
@@ -86,7 +87,8 @@ def configured(people: People, services: Services, provider: IdentityProvider) -
         given: dict[str, Any] = {"client_id": CLIENT_ID, "client_secret": "oidc", "roles": ROLES, **settings}
         passwords, secrets = Passwords(), Secrets({"oidc": "env:OIDC"}, {"OIDC": secret})
         known = Provider(Settings(issuer=provider.issuer, **given), secrets, services.clock)
-        sessions = SessionsServicer(services, passwords, ProviderSignIns(services, passwords, known, LIMIT))
+        own = OwnSignIns(services, passwords, administrators_need_passkey=True)
+        sessions = SessionsServicer(own, ProviderSignIns(services, passwords, known, LIMIT))
         call = Caller(UsersServicer(services, passwords, LIMIT), USERS, (sessions, SESSIONS))
         return SignIns(People(call, services), provider)
 

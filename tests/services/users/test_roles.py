@@ -74,6 +74,19 @@ MATRIX = {
         "GetOutputContent": "aopvc",
         "GetPiiRedaction": "aopvc",
     },
+    "Passkeys": dict.fromkeys(
+        (
+            "BeginPasskeySignIn",
+            "FinishPasskeySignIn",
+            "GetPasskeys",
+            "BeginPasskeyRegistration",
+            "FinishPasskeyRegistration",
+            "BeginPasskeyConfirmation",
+            "RemovePasskey",
+            "ReplaceRecoveryCodes",
+        ),
+        "aopvc",
+    ),
     "Previews": {"GetStepPreview": "aopvc", "GetOutputPreview": "aopvc", "GetSummaryPreview": "aopvc"},
     "Reviews": {
         "GetReview": "apc",
@@ -117,6 +130,7 @@ MATRIX = {
         "EnableUser": "a",
         "DisableUser": "a",
         "SetUserRole": "a",
+        "RemoveUserPasskeys": "a",
         "ResetUserPassword": "a",
     },
     "Webhooks": {

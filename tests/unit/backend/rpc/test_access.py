@@ -80,7 +80,7 @@ def test_the_console_may_call_what_its_pages_call() -> None:
 
 
 def test_the_console_may_read_what_its_pages_show_and_alone_hears_of_passwords() -> None:
-    own = {rpc for rpc in INTERNAL if rpc.startswith("/workflow_api.v1.SessionsService/")}
+    own = {rpc for rpc in INTERNAL if re.match(r"/workflow_api\.v1\.(Sessions|Passkeys)Service/", rpc)}
     assert own
     console, administration = given("console"), given("administration")
     assert not own & (administration | given("edge"))

@@ -38,6 +38,8 @@ def test_add_sends_name_and_role_and_prints_the_password(backend: FakeBackend, u
         "password_is_temporary": True,
         "decides_for": None,
         "of_provider": False,
+        "passkeys": 0,
+        "needs_passkey": False,
     }
 
 
@@ -88,6 +90,14 @@ def test_enable_says_what_it_did(backend: FakeBackend, user: users_pb2.User) -> 
 
     assert command("users", "enable", "ana", "--grpc", backend.address).out == "ana may sign in again.\n"
     assert command("users", "enable", "ana", "--grpc", backend.address, "--json").json["disabled"] is False
+
+
+def test_remove_passkeys_says_what_it_did(backend: FakeBackend, user: users_pb2.User) -> None:
+    backend.answers["RemoveUserPasskeys"] = user
+
+    said = command("users", "remove-passkeys", "ana", "--grpc", backend.address).out
+    assert said == "ana signs in with the password alone, and is signed out everywhere.\n"
+    assert command("users", "remove-passkeys", "ana", "--grpc", backend.address, "--json").json["name"] == "ana"
 
 
 def test_list_prints_every_user(backend: FakeBackend, user: users_pb2.User) -> None:

@@ -1,0 +1,1 @@
+"""Passkeys as the second factor of passwords, by WebAuthn, and recovery codes in their place."""
