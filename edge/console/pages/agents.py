@@ -14,7 +14,7 @@ from edge.console.definitions.versions import (
     version_of,
 )
 from edge.console.paging import all_items
-from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Answered, Page, View, Visit
+from edge.console.visit import ADMINISTRATORS, ONLOOKERS, Answered, Page, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.definitions_pb2 import ListDefinitionUsesRequest
 from workflow_api.v1.workflows_pb2 import RESOURCE_KIND_AGENT, GetResourceRequest, ListResourcesRequest
@@ -70,7 +70,7 @@ async def show_one(visit: Visit) -> Answered:
 
 
 PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", AGENT.path, ALL_ROLES, show_list),
-    Page("GET", f"{AGENT.path}/{{{ID}}}", ALL_ROLES, show_one),
+    Page("GET", AGENT.path, ONLOOKERS, show_list),
+    Page("GET", f"{AGENT.path}/{{{ID}}}", ONLOOKERS, show_one),
     *pages_of(AGENT),
 )

@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 
 from edge.console.definitions.editor import LONGEST_TEXT
-from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Redirect, View
+from edge.console.visit import ADMINISTRATORS, ONLOOKERS, Redirect, View
 from edge.errors import Refusal
-from tests.unit.edge.console.seen import APPROVER, MemoryServices, answered, html, roles_of
+from tests.unit.edge.console.seen import MemoryServices, answered, html, roles_of
 from workflow_api.v1.definitions_pb2 import (
     CompareVersionsResponse,
     DefinitionUse,
@@ -14,6 +14,7 @@ from workflow_api.v1.definitions_pb2 import (
     ListDefinitionVersionsResponse,
     Manifest,
 )
+from workflow_api.v1.users_pb2 import ROLE_VIEWER, User
 from workflow_api.v1.workflows_pb2 import (
     AppliedResource,
     ApplyManifestsRequest,
@@ -23,6 +24,7 @@ from workflow_api.v1.workflows_pb2 import (
     ResourceDefinition,
 )
 
+VIEWER = User(name="vic", role=ROLE_VIEWER)
 EVIL = "<script>alert(1)</script>"
 TEXT = "kind: Agent\nname: counter\n"
 EDIT = "/agents/{definition_id}/edit"
@@ -243,7 +245,7 @@ def test_agents_are_listed_and_shown_with_what_uses_them() -> None:
     assert "name: counter" in page
     assert 'href="/agents/agt_1/edit"' in page
     assert EVIL not in page
-    read = html(answered(backend, "GET", "/agents/{definition_id}", HERE, user=APPROVER), APPROVER)
+    read = html(answered(backend, "GET", "/agents/{definition_id}", HERE, user=VIEWER), VIEWER)
     assert "/edit" not in read
 
 
@@ -260,4 +262,5 @@ def test_an_unknown_definition_is_reported(path: str) -> None:
 def test_only_administrators_change_definitions(path: str) -> None:
     for method in ("GET", "POST"):
         assert roles_of(method, f"{path}/new") == roles_of(method, f"{path}/{{definition_id}}/edit") == ADMINISTRATORS
-    assert roles_of("GET", f"{path}/{{definition_id}}/compare") == ALL_ROLES
+    assert roles_of("GET", f"{path}/{{definition_id}}/compare") == ONLOOKERS
+    assert roles_of("GET", "/agents") == roles_of("GET", "/agents/{definition_id}") == ONLOOKERS
