@@ -4,6 +4,7 @@ import json
 import shlex
 from typing import Any, Final, NamedTuple
 
+from edge.console.earlier_run import had_uploads
 from workflow_api.v1.runs_pb2 import Run
 
 _MOST_CHARS: Final = 4_000
@@ -50,8 +51,8 @@ def lines_of(run: Run) -> list[Lines]:
 
 
 def _given(run: Run) -> dict[str, Any] | None:
-    """Returns the inputs of a run as the start of one takes them; None where they are erased or long."""
-    if run.HasField("data_purged_at") or len(run.parameters) + len(run.input_text) > _MOST_CHARS:
+    """Returns the inputs of a run as the start of one takes them; None where they are erased, long or uploaded."""
+    if run.HasField("data_purged_at") or had_uploads(run) or len(run.parameters) + len(run.input_text) > _MOST_CHARS:
         return None
     given: dict[str, Any] = {}
     if parameters := json.loads(run.parameters or "{}"):

@@ -25,3 +25,9 @@ def test_lines_that_start_a_run_like_it_hold_its_inputs_whatever_these_are() -> 
 
 def test_long_inputs_are_not_written_into_lines() -> None:
     assert [line.purpose for line in lines_of(run(input_text="x" * 5_000))] == ["Read this run"] * 3
+
+
+def test_a_run_with_uploaded_files_has_no_lines_that_start_one_like_it() -> None:
+    manifest = [{"parameter": "uploads", "uri": "upload://upl_1/uploads/", "objects": 1, "bytes": 1, "items": []}]
+    lines = lines_of(run(parameters="{}", inputs_manifest=json.dumps(manifest)))
+    assert not any(line.name.startswith("start") for line in lines)
