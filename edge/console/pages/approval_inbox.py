@@ -7,8 +7,9 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from edge.console import formatting
+from edge.console.addresses import inbox_address
 from edge.console.decisions import DECISIONS, decide
-from edge.console.pages.approvals import MAX_COMMENT_CHARS, inbox_address, inputs_view, step_view, waiting_text
+from edge.console.pages.approvals import MAX_COMMENT_CHARS, inputs_view, step_view, waiting_text
 from edge.console.paging import all_items
 from edge.console.review_excerpt import excerpt
 from edge.console.static_files import MOST_COUNTED
@@ -42,22 +43,21 @@ async def show(visit: Visit) -> Answered:
     listed, counted = await asyncio.gather(_pending(visit, gate, cursor), _count(visit))
     chosen = await _chosen(visit, listed.items)
     token = listed.next_page_token if listed.HasField("next_page_token") else ""
-    given = {name: value for name, value in (("gate", gate), ("cursor", cursor)) if value}
     at = chosen["id"] if chosen else ""
     return View(
         "approvals/list.html",
         {
-            "items": [_item(each, given, at) for each in listed.items],
+            "items": [_item(each, inbox_address(gate, each.approval.approval_id, cursor), at) for each in listed.items],
             "chosen": chosen,
             # Updates of the open page ask for the approval that it shows, whatever happens to that one.
-            "pinned": "/approvals?" + urlencode({**given, "at": at}) if at else "",
-            "next": "/approvals?" + urlencode(given) if given else "/approvals",
+            "pinned": inbox_address(gate, at, cursor) if at else "",
+            "next": inbox_address(gate, cursor=cursor),
             "total": counted.total,
             "icon": f"count-{min(counted.total, MOST_COUNTED)}.svg",
             "gates": [("", "all"), *((gate_name(each), _gate_label(each)) for each in counted.gates)],
             "gate": gate,
-            "newer": "/approvals?" + urlencode({**given, "cursor": token}) if token else "",
-            "stream": "/approvals/stream?" + urlencode({**given, "at": at}),
+            "newer": inbox_address(gate, cursor=token) if token else "",
+            "stream": "/approvals/stream?" + urlencode({"gate": gate, "cursor": cursor, "at": at}),
             "longest": MAX_COMMENT_CHARS,
         },
     )
@@ -215,13 +215,12 @@ def _about(pending: PendingApproval) -> str:
     return f"“{pending.approval.title}” of {pending.run_id}{reference}"
 
 
-def _item(pending: PendingApproval, given: Mapping[str, str], at: str) -> Mapping[str, Any]:
-    approval_id = pending.approval.approval_id
+def _item(pending: PendingApproval, to: str, at: str) -> Mapping[str, Any]:
     return {
         "pending": pending,
         "waiting": waiting_text(pending),
-        "to": "/approvals?" + urlencode({**given, "at": approval_id}),
-        "current": approval_id == at,
+        "to": to,
+        "current": pending.approval.approval_id == at,
     }
 
 

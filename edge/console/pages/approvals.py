@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
-from urllib.parse import quote, urlencode
 
 from contract.fields import rules_of
 from contract.times import milliseconds_of
 from edge.console import formatting
+from edge.console.addresses import APPROVALS, approval_address, inbox_address, run_address
 from edge.console.decisions import DECISIONS
 from edge.console.decisions import decide as record
 from edge.console.paging import all_items
@@ -24,7 +24,6 @@ from workflow_api.v1.runs_pb2 import DecideApprovalRequest, ListPendingApprovals
 
 MAX_COMMENT_CHARS: Final = rules_of(DecideApprovalRequest.DESCRIPTOR.fields_by_name["comment"]).max_length
 
-_LIST: Final = "/approvals"
 _EMPTY: Final = frozenset({"", "{}"})
 _PAGE: Final = 100
 _POLL_SECONDS: Final = 1.0
@@ -60,7 +59,7 @@ async def decide(visit: Visit) -> Answered:
     done = "Approved: the run continues." if DECISIONS[decision] else "Rejected: the run fails."
     if visit.sent("inbox"):
         return Redirect(_back(visit), done)
-    return Redirect(f"/runs/{quote(decided.run_id, safe='')}", done)
+    return Redirect(run_address(decided.run_id), done)
 
 
 async def stream(visit: Visit) -> Answered:
@@ -101,18 +100,12 @@ async def _one(visit: Visit, *, comment: str = "", problem: str = "") -> View:
         "state": formatting.approval_badge(review.state),
         "inputs": inputs_view(review.material),
         "steps": [step_view(step) for step in review.material.steps],
-        "stream": f"/approvals/{quote(approval_id, safe='')}/stream" if review.preparing else "",
+        "stream": f"{approval_address(approval_id)}/stream" if review.preparing else "",
         "comment": comment,
         "problem": problem,
         "longest": MAX_COMMENT_CHARS,
     }
     return View("approvals/one.html", context, status=400 if problem else 200)
-
-
-def inbox_address(gate: str = "", at: str = "") -> str:
-    """Returns the address of the inbox, of one gate if it is given, with an approval opened."""
-    given = {name: value for name, value in (("gate", gate), ("at", at)) if value}
-    return f"{_LIST}?{urlencode(given)}" if given else _LIST
 
 
 def waiting_text(pending: PendingApproval) -> str:
@@ -149,7 +142,7 @@ def _back(visit: Visit, at: str = "") -> str:
     if visit.sent("inbox"):
         return inbox_address(visit.sent("gate"), at)
     run_id = visit.sent("run_id")
-    return f"/runs/{quote(run_id, safe='')}" if run_id else _LIST
+    return run_address(run_id) if run_id else APPROVALS
 
 
 PAGES: Final[tuple[Page, ...]] = (

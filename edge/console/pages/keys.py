@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from contract.choices import EXPIRY_DAYS, OVERLAP_HOURS
 from contract.durations import duration_of
@@ -32,17 +32,18 @@ from workflow_api.v1.workflows_pb2 import ListWorkflowsRequest, WorkflowStatus
 _HOURS: Final = (("", "any"), *((str(hour), f"{hour:02}:00") for hour in range(24)))
 _STATES: Final = (("", "any"), *((state, state) for state in ("active", "rotating", "expired", "revoked")))
 _PAGE: Final = 100
+_LISTED: Final = 50
+"""Keys on a page of the list: each costs a read of its last use."""
 # Most concurrent calls of one page, as the backend also serves callers.
 _AT_ONCE: Final = 8
 _NOTHING_WRONG: Final[Problems] = {}
 
 
 async def list_keys(visit: Visit) -> Answered:
-    """Lists the keys that match, newest first, with their use of today and the time of the last."""
+    """Lists a page of the keys that match, newest first, with their use of today and the time of the last."""
     asked = visit.query.get("q", "").strip()
     state = visit.query.get("state", "")
-    records = await all_items(visit.services, "KeysService/ListKeys", keys_pb2.ListKeysRequest(page_size=_PAGE))
-    matching = [each for each in records if matches(each, asked.lower()) and state in {"", each.state}]
+    matching, some, token = await _matching(visit, asked.lower(), state)
     few = asyncio.Semaphore(_AT_ONCE)
     now = now_ms()
     today, used = await asyncio.gather(
@@ -53,8 +54,9 @@ async def list_keys(visit: Visit) -> Answered:
         (key_details(record, now, used_ms), today[record.key.key_id])
         for record, used_ms in zip(matching, used, strict=True)
     ]
-    shown = {"rows": rows, "any": bool(records), "asked": asked, "state": state, "states": _STATES}
-    return View("keys/list.html", shown)
+    given = {name: value for name, value in (("q", asked), ("state", state), ("cursor", token)) if value}
+    shown = {"rows": rows, "any": some, "asked": asked, "state": state, "states": _STATES}
+    return View("keys/list.html", {**shown, "older": f"/keys?{urlencode(given)}" if token else ""})
 
 
 async def new_key(visit: Visit) -> Answered:
@@ -218,6 +220,21 @@ async def _record(visit: Visit) -> keys_pb2.KeyRecord:
     request = keys_pb2.GetKeyRequest(key_id=visit.path["key_id"])
     record: keys_pb2.KeyRecord = await visit.services.call("KeysService/GetKey", request)
     return record
+
+
+async def _matching(visit: Visit, text: str, state: str) -> tuple[list[keys_pb2.KeyRecord], bool, str]:
+    """Returns the next keys that match, fewer than two pages of them, whether there is any key, and the next cursor."""
+    found: list[keys_pb2.KeyRecord] = []
+    token = visit.query.get("cursor", "")
+    some = bool(token)
+    while True:
+        request = keys_pb2.ListKeysRequest(page_size=_LISTED, page_token=token)
+        read = await visit.services.call("KeysService/ListKeys", request)
+        some = some or bool(read.items)
+        found += [each for each in read.items if matches(each, text) and state in {"", each.state}]
+        token = read.next_page_token if read.HasField("next_page_token") else ""
+        if not token or len(found) >= _LISTED:
+            return found, some, token
 
 
 async def _used(services: Services, record: keys_pb2.KeyRecord, few: asyncio.Semaphore) -> int | None:

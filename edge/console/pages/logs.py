@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 
 from contract.fields import rules_of
 from edge.console import formatting
+from edge.console.addresses import run_address
 from edge.console.downloads import MESSAGE_SECONDS, MessageParts
 from edge.console.page_room import MOST_BYTES, PageRoom
 from edge.console.paging import all_items
@@ -68,7 +69,7 @@ async def show(visit: Visit) -> Answered:
         message = "; ".join(f"{problem['name']} {problem['reason']}" for problem in problems) or refusal.message
         return View("runs/missing.html", {"message": message}, status=404)
     ended = formatting.RUN_STATUSES.get(run.summary.status) in formatting.ENDED
-    here = f"/runs/{quote(run_id, safe='')}/logs/{quote(step, safe='')}"
+    here = f"{run_address(run_id)}/logs/{quote(step, safe='')}"
     wraps = visit.query.get("wrap") != "no"
     skipped = min(skipped, len(found.text))
     room = PageRoom(_ROOM_BYTES)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import orjson
 
@@ -13,6 +13,7 @@ from contract.fields import rules_of
 from contract.times import milliseconds_of
 from edge.codec.response import object_of
 from edge.console import dag, formatting
+from edge.console.addresses import run_address
 from edge.console.markup import sanitised
 from edge.console.page_room import MOST_BYTES, PageRoom
 from edge.console.pages.approvals import MAX_COMMENT_CHARS, pending_approvals
@@ -68,11 +69,6 @@ _MOST_SENTENCE_CHARS: Final = 300
 _MOST_OUTPUTS: Final = 40
 
 
-def path_of(run_id: str) -> str:
-    """Returns the address of a run's page."""
-    return f"/runs/{quote(run_id, safe='')}"
-
-
 def missing(message: str) -> View:
     """Returns the page in place of a run that cannot be shown."""
     return View("runs/missing.html", {"message": message}, status=404)
@@ -98,7 +94,7 @@ async def show(visit: Visit) -> Answered:
         {
             **head,
             "run": shown,
-            "here": path_of(run_id),
+            "here": run_address(run_id),
             "erased": erased,
             "run_advice": run_advice(run.error.code) if run.HasField("error") else "",
             "can_repeat": visit.may("RunsService/StartRun") and not erased,
@@ -138,7 +134,7 @@ async def show_event(visit: Visit) -> Answered:
         return missing("The segment has no such event.")
     event = read.events[0]
     context = {
-        "here": path_of(run_id),
+        "here": run_address(run_id),
         "event": event,
         "sentence": sentence(event.type, event.step, event.data),
         "text": formatting.json_lines(event.data),
@@ -186,7 +182,7 @@ async def _parts(visit: Visit, run: Run, room: PageRoom) -> Mapping[str, Any]:
     if html is not None and not room.holds(len(html.encode())):
         html = None
     progress = RunProgress.of(run, events.read)
-    link = partial(_link, path_of(run_id), {name: query[name] for name in _STATE if query.get(name)})
+    link = partial(_link, run_address(run_id), {name: query[name] for name in _STATE if query.get(name)})
     return {
         "link": link,
         "href_of_step": lambda name: link("step", step=name),
@@ -244,7 +240,7 @@ def _link(here: str, state: Mapping[str, str], anchor: str = "", **changed: str 
 
 
 def _stream_address(run_id: str, progress: RunProgress) -> str:
-    return f"{path_of(run_id)}/stream?{urlencode(progress._asdict())}"
+    return f"{run_address(run_id)}/stream?{urlencode(progress._asdict())}"
 
 
 def _said(event: Event, room: PageRoom) -> str:

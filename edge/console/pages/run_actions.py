@@ -3,7 +3,8 @@
 from typing import Final
 
 from edge.console import formatting
-from edge.console.pages.run import GONE, MAX_REASON_CHARS, missing, path_of
+from edge.console.addresses import run_address
+from edge.console.pages.run import GONE, MAX_REASON_CHARS, missing
 from edge.console.visit import ADMINISTRATORS, OPERATORS, Answered, Page, Redirect, Visit
 from edge.errors import Refusal
 from workflow_api.v1.runs_pb2 import CancelRunRequest, EraseRunDataRequest
@@ -14,7 +15,7 @@ _TOO_LONG: Final = f"Nothing was changed: a reason has at most {MAX_REASON_CHARS
 async def cancel(visit: Visit) -> Answered:
     """Requests the cancellation of a run."""
     run_id = visit.path["run_id"]
-    here = path_of(run_id)
+    here = run_address(run_id)
     request = CancelRunRequest(run_id=run_id, reason=visit.sent("reason") or None)
     if len(request.reason) > MAX_REASON_CHARS:
         return Redirect(here, _TOO_LONG)
@@ -33,7 +34,7 @@ async def cancel(visit: Visit) -> Answered:
 async def erase(visit: Visit) -> Answered:
     """Erases the data of a run that has ended."""
     run_id = visit.path["run_id"]
-    here = path_of(run_id)
+    here = run_address(run_id)
     request = EraseRunDataRequest(run_id=run_id, reason=visit.sent("reason") or None)
     if len(request.reason) > MAX_REASON_CHARS:
         return Redirect(here, _TOO_LONG)

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from contract.times import milliseconds_of
 from edge.console import formatting
-from edge.console.pages.run import GONE, missing, path_of
+from edge.console.addresses import run_address
+from edge.console.pages.run import GONE, missing
 from edge.console.run.comparison import differences
 from edge.console.visit import ALL_ROLES, Answered, Page, View, Visit
 from edge.errors import Refusal
@@ -25,7 +26,7 @@ async def show(visit: Visit) -> Answered:
         listed = await visit.services.call("RunsService/ListRuns", wanted)
         context: dict[str, Any] = {
             "run": run,
-            "here": path_of(run_id),
+            "here": run_address(run_id),
             "candidates": [(each.run_id, _described(each)) for each in listed.items if each.run_id != run_id],
             "with_id": other_id,
             "other": None,
@@ -50,7 +51,7 @@ async def _comparison(visit: Visit, run: Run, other: Run) -> Mapping[str, Any]:
     texts_differ = run.input_text != other.input_text
     return {
         "other": other,
-        "there": path_of(other.summary.run_id),
+        "there": run_address(other.summary.run_id),
         "badges": [formatting.run_badge(each.summary.status) for each in (run, other)],
         "lasted": [_lasted(each.summary) for each in (run, other)],
         "erased": erased,

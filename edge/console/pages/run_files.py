@@ -4,9 +4,10 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from edge.console import formatting
+from edge.console.addresses import run_address
 from edge.console.downloads import MESSAGE_SECONDS, opened
 from edge.console.markup import sanitised
-from edge.console.pages.run import missing, path_of
+from edge.console.pages.run import missing
 from edge.console.run.json_tree import tree_of
 from edge.console.run.table_excerpt import table_excerpt
 from edge.console.visit import ALL_ROLES, Answered, Page, View, Visit
@@ -39,8 +40,8 @@ async def show(visit: Visit) -> Answered:
     return View(
         "runs/output.html",
         {
-            "here": path_of(run_id),
-            "address": f"{path_of(run_id)}/outputs/{quote(output_id, safe='')}",
+            "here": run_address(run_id),
+            "address": f"{run_address(run_id)}/outputs/{quote(output_id, safe='')}",
             "file": file,
             "size": formatting.size(file.size_bytes),
             "image": file.media_type in IMAGES,

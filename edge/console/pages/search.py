@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from contract.fields import rules_of
+from edge.console.addresses import run_address
 from edge.console.formatting import Badge, run_badge, workflow_badge
 from edge.console.key_details import matches, state_of
 from edge.console.pages.workflows import every_workflow
@@ -54,7 +55,7 @@ async def _runs(visit: Visit, asked: str) -> Sequence[Found]:
     found = [run for runs in await asyncio.gather(*reads) for run in runs]
     return [
         Found(
-            f"/runs/{quote(run.run_id, safe='')}",
+            run_address(run.run_id),
             run.run_id,
             f"{run.workflow_name} {run.client_reference}".strip(),
             badge,

@@ -7,8 +7,9 @@ from uuid import uuid4
 
 from contract.fields import rules_of
 from edge.console import formatting
+from edge.console.addresses import run_address
 from edge.console.earlier_run import ERASED, had_uploads, has_policy, other_texts, other_version, parameter_texts
-from edge.console.pages.run import GONE, missing, path_of, policy_text
+from edge.console.pages.run import GONE, missing, policy_text
 from edge.console.start_files import FOLDER, NO_FILES, ChosenFiles, chosen_files, drop
 from edge.console.start_form import PREFIX, Declared, carried_texts, json_of, start_fields
 from edge.console.visit import OPERATORS, Answered, Page, Redirect, View, Visit
@@ -117,7 +118,7 @@ async def start(visit: Visit) -> Answered:
         # A start that is still being decided is sent again as it is; any other is corrected, which takes another key.
         once = form.once if refusal.retry_after else _new_key()
         return _view(form._replace(once=once), problems=problems, above=above, status=400)
-    return Redirect(path_of(started.run.summary.run_id), "The run has started.")
+    return Redirect(run_address(started.run.summary.run_id), "The run has started.")
 
 
 def _asks_for_the_form(visit: Visit) -> bool:

@@ -14,7 +14,6 @@
 //     end      no more events follow
 // data-address="/path"     on any element: becomes the page's address, so that updates and reloads show the same again.
 // What is put into the page later, here or by another script, gets the same by the event `fresh` on it (it bubbles).
-"use strict";
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-confirm]");

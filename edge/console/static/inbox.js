@@ -2,7 +2,6 @@
 //
 // [data-item] are the links of the list, #decide holds the form of the chosen one and has data-about, #inbox has
 // data-total and data-icon.
-"use strict";
 
 const TITLE = document.title.replace(/^\(\d+\) /, "");
 const BOX = ".items input[type=checkbox]";

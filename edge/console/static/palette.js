@@ -1,6 +1,5 @@
 // The command palette: Ctrl K, or the link with data-palette, opens the search in a dialog. Results are those of the page
 // /search, which is there without script. Arrows move, Enter opens, Escape closes.
-"use strict";
 
 const PALETTE_PAUSE = 120;
 let palette;

@@ -2,7 +2,6 @@
 //
 // data-elapsed="1234"  on an element: milliseconds that had passed when the page was made; it goes on counting.
 // data-tail            on an element that scrolls: it is shown from its end.
-"use strict";
 
 function inWords(milliseconds) {
   if (milliseconds < 60000) return `${Math.floor(milliseconds / 1000)} s`;

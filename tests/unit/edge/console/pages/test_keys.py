@@ -1,3 +1,4 @@
+import re
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from edge.console.visit import ADMINISTRATORS, Redirect
 from edge.errors import Refusal
 from tests.unit.edge.console.recorded_services import KEY_ID, RecordedServices, answered, invalid, key_record, viewed
 from tests.unit.edge.console.rendered import Fields, page_of
+from tests.unit.edge.console.seen import MemoryServices, html
+from tests.unit.edge.console.seen import answered as seen_answered
 from workflow_api.v1.keys_pb2 import (
     ApiKey,
     DeleteKeyResponse,
@@ -18,7 +21,7 @@ from workflow_api.v1.keys_pb2 import (
     UpdateKeyRequest,
     WorkflowAccess,
 )
-from workflow_api.v1.usage_pb2 import ListUsageRecordsResponse, UsageRecord
+from workflow_api.v1.usage_pb2 import ListUsageHoursResponse, ListUsageRecordsResponse, UsageRecord
 from workflow_api.v1.webhooks_pb2 import ListWebhooksResponse, Webhook
 from workflow_api.v1.workflows_pb2 import WORKFLOW_STATUS_DRAFT, ListWorkflowsResponse, Workflow
 
@@ -71,6 +74,34 @@ def test_the_list_is_searched_by_name_id_and_description_and_filtered_by_state()
         view = viewed(PAGES, "GET", "/keys", services, query=query)
         assert [key.name for key, _ in view.context["rows"]] == found
         assert ("No key matches." in page_of(view)) is (found == [])
+
+
+def test_the_list_has_pages_and_reads_the_last_use_of_those_alone_that_it_shows() -> None:
+    records = [key_record(key=ApiKey(key_id=f"ak_{n:03}", name=f"Key {n % 2}")) for n in range(230)]
+
+    def listed(asked: Any) -> ListKeysResponse:
+        begin = int(asked.page_token or 0)
+        end = begin + asked.page_size
+        return ListKeysResponse(items=records[begin:end], next_page_token=str(end) if end < len(records) else None)
+
+    services = MemoryServices(
+        {
+            "KeysService/ListKeys": listed,
+            "UsageService/ListUsageRecords": ListUsageRecordsResponse(),
+            "UsageService/ListUsageHours": ListUsageHoursResponse(),
+        }
+    )
+    seen: list[str] = []
+    cursor: dict[str, str] = {}
+    for expected in (50, 50, 15):
+        services.calls.clear()
+        page = html(seen_answered(services, "GET", "/keys", query={"q": "key 1", **cursor}))
+        shown = re.findall(r'<code class="id">(ak_\d+)', page)
+        assert len(shown) == expected == len(services.asked("UsageService/ListUsageRecords"))
+        seen += shown
+        found = re.search(r'href="/keys\?q=key\+1&amp;cursor=(\d+)"', page)
+        cursor = {"cursor": found[1]} if found else {}
+    assert (len(set(seen)), cursor) == (115, {})
 
 
 def test_a_new_key_comes_with_lines_that_use_it() -> None:
