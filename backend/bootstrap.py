@@ -16,12 +16,15 @@ from backend.cursors import Cursors
 from backend.deployment import sql as deployment_sql
 from backend.deployment.servicer import DeploymentServicer
 from backend.graphs.graphs import Graphs
+from backend.health.reporter import ProcessReporter
+from backend.health.servicer import DeploymentHealthServicer
 from backend.key_changes import KeyChanges
 from backend.keys import retention as keys_retention
 from backend.keys.caller_servicer import CallerServicer
 from backend.keys.edge_servicer import EdgeServicer
 from backend.keys.servicer import KeysServicer
 from backend.keys.usage_servicer import UsageServicer
+from backend.live_edges import LiveEdges
 from backend.logs import retention as logs_retention
 from backend.logs.service import Logs
 from backend.logs.servicer import LogsServicer
@@ -58,8 +61,12 @@ from backend.settings import BackendSettings
 from backend.storage.database import Database
 from backend.storage.factory import DataFolder, open_postgresql
 from backend.storage.objects import open_objects
+from backend.storage.objects.in_rows import ObjectsWithRows
+from backend.uploads.service import Uploads
+from backend.uploads.servicer import UploadsServicer
 from backend.users import retention as users_retention
 from backend.users.guard import RoleGuard
+from backend.users.oidc.sign_in import provider_sign_ins
 from backend.users.passwords import Passwords
 from backend.users.servicer import UsersServicer
 from backend.users.session_servicer import SessionsServicer
@@ -67,12 +74,15 @@ from backend.webhooks import retention as webhooks_retention
 from backend.webhooks.deliverer import Deliverer
 from backend.webhooks.servicer import WebhooksServicer
 from backend.workflows import retention as workflows_retention
+from backend.workflows.definitions_servicer import DefinitionsServicer
 from backend.workflows.environments_servicer import EnvironmentsServicer
 from backend.workflows.servicer import WorkflowsServicer
 from telemetry import Family
 from workflow_api.v1 import (
     audit_pb2,
     caller_pb2,
+    definitions_pb2,
+    deployment_health_pb2,
     deployment_pb2,
     edge_pb2,
     environments_pb2,
@@ -84,6 +94,7 @@ from workflow_api.v1 import (
     run_lists_pb2,
     runs_pb2,
     sessions_pb2,
+    uploads_pb2,
     usage_pb2,
     users_pb2,
     webhooks_pb2,
@@ -105,13 +116,14 @@ class _Parts:
         with ExitStack() as undo:
             self.folder = DataFolder(settings.data)
             undo.callback(self.folder.close)
-            self.objects = open_objects(settings.objects, settings.objects.folder or settings.data / "objects")
+            objects = open_objects(settings.objects, settings.objects.folder or settings.data / "objects")
             self.database: Database = (
                 self.folder.open_database()
                 if settings.database is None
                 else open_postgresql(settings.database, settings.database_connections)
             )
             undo.callback(self.database.close)
+            self.objects = ObjectsWithRows(objects, self.database)
             deployment = self.database.write(lambda tx: deployment_sql.ensure(tx, settings.deployment_id))
             self._shared_clock = None if settings.database is None or clock else _shared_clock(self.database)
             undo.pop_all()
@@ -133,6 +145,12 @@ class _Parts:
         self.redactor = Redactor(models, limits=settings.redaction, scratch=settings.data / "redaction")
         self.packages = new_package_store(settings)
         self.publisher = new_publisher(settings, self.services, self.objects, self.graphs, self.redactor)
+
+    def new_reporter(self, settings: BackendSettings, part: str, edges: LiveEdges | None = None) -> ProcessReporter:
+        """Returns what reports that this process is there."""
+        objects = (settings.objects.folder or settings.data) if settings.objects.store == "folder" else None
+        shares_clock = self._shared_clock is not None
+        return ProcessReporter(self.services, part, settings.data, objects, shares_clock=shares_clock, edges=edges)
 
     def measured(self) -> list[Family]:
         """Returns the metrics of this process, and of the work that waits in the deployment; from any thread."""
@@ -156,6 +174,7 @@ class Worker:
 
     def __init__(self, settings: BackendSettings) -> None:
         self._parts = parts = _Parts(settings, None)
+        self._reporter = parts.new_reporter(settings, "worker")
         self._executor = new_executor(
             settings, parts.services, parts.objects, parts.publisher, parts.redactor, parts.packages
         )
@@ -163,6 +182,7 @@ class Worker:
     def start(self) -> None:
         """Takes segments from the queue. Raises as `Executor.start`."""
         self._executor.start(on_free=lambda: None)
+        self._reporter.start()
 
     def measured(self) -> list[Family]:
         """Returns its metrics; from any thread."""
@@ -171,6 +191,7 @@ class Worker:
     def stop(self) -> None:
         """Takes no more segments, and lets steps go on for the grace of the settings."""
         self._executor.stop()
+        self._reporter.stop()
         self._parts.close()
 
 
@@ -196,12 +217,16 @@ class Backend:
         self._database = parts.database
         self._changes = changes = KeyChanges()
         self._run_changes = RunChanges(parts.database)
-        self._runtime = _runtime(settings, parts, open_sandbox)
+        upkeep = Upkeep(services.database, services.clock)
+        self._runtime = _runtime(settings, parts, upkeep, open_sandbox)
         self._logs = Logs(services, objects)
         self._reviews = Reviews(services, objects, parts.redactor, settings.data / "reviews")
         self._previews = Previews(services, objects, parts.redactor, settings.data / "previews")
+        self._uploads = Uploads(services, objects, settings.data / "uploads")
         self._run_days = RunDays(services)
         self._deliverer = Deliverer(services.database, services.clock, settings.webhooks)
+        edges = LiveEdges(services.clock)
+        self._reporter = parts.new_reporter(settings, "backend", edges)
         self._identities = settings.identities
         self._server: GrpcServer | None = None
         passwords = Passwords()
@@ -214,30 +239,45 @@ class Backend:
             (keys_pb2.DESCRIPTOR, KeysServicer(services, changes)),
             (usage_pb2.DESCRIPTOR, UsageServicer(services)),
             (
+                deployment_health_pb2.DESCRIPTOR,
+                DeploymentHealthServicer(
+                    services,
+                    upkeep,
+                    settings.models,
+                    "sqlite" if settings.database is None else "postgresql",
+                    settings.objects.store,
+                    needs_workers=settings.engine == "dbos",
+                ),
+            ),
+            (
                 edge_pb2.DESCRIPTOR,
-                EdgeServicer(services, changes, settings.watch_poll_seconds, self._run_changes, reads.answer),
+                EdgeServicer(services, changes, settings.watch_poll_seconds, self._run_changes, reads.answer, edges),
             ),
             (workflows_pb2.DESCRIPTOR, WorkflowsServicer(services, parts.graphs, parts.packages)),
             (environments_pb2.DESCRIPTOR, EnvironmentsServicer(services)),
+            (definitions_pb2.DESCRIPTOR, DefinitionsServicer(services)),
             (runs_pb2.DESCRIPTOR, RunsServicer(services, self._runtime, self._run_changes)),
             (run_lists_pb2.DESCRIPTOR, RunListsServicer(services, self._run_days)),
             (reviews_pb2.DESCRIPTOR, ReviewsServicer(self._reviews)),
             (logs_pb2.DESCRIPTOR, LogsServicer(self._logs)),
             (outputs_pb2.DESCRIPTOR, OutputsServicer(services, objects)),
             (previews_pb2.DESCRIPTOR, PreviewsServicer(self._previews)),
+            (uploads_pb2.DESCRIPTOR, UploadsServicer(self._uploads)),
             (users_pb2.DESCRIPTOR, UsersServicer(services, passwords, settings.users_limit)),
-            (sessions_pb2.DESCRIPTOR, SessionsServicer(services, passwords)),
+            (
+                sessions_pb2.DESCRIPTOR,
+                SessionsServicer(services, passwords, provider_sign_ins(services, passwords, settings)),
+            ),
             (webhooks_pb2.DESCRIPTOR, WebhooksServicer(services, settings.webhooks)),
         )
-        # A database server is waited for over the network, which an event loop must not.
-        embedded = settings.database is None
-        known = KnownAnswers(parts.database, services.clock) if embedded else None
+        at_once = not parts.database.remote
+        known = KnownAnswers(parts.database, services.clock) if at_once else None
         self.handlers: Mapping[str, Handler] = {
-            path: handler if embedded else replace(handler, point_read=False, page_read=False, begin=None)
+            path: handler if at_once else replace(handler, point_read=False, page_read=False, begin=None)
             for file, servicer in servicers
             for service in file.services_by_name.values()
             for path, handler in handlers_of(servicer, service, known, guard).items()
-            if embedded or path != many_reads.RPC
+            if at_once or path != many_reads.RPC
         }
         reads.serve(self.handlers)
 
@@ -245,6 +285,7 @@ class Backend:
         """Starts the runtime; runs that an earlier process left running end as orphaned before anything new runs."""
         self._runtime.start()
         self._deliverer.start()
+        self._reporter.start()
 
     def serve_grpc(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
         """Serves gRPC and returns the port; see `GrpcServer`. With credentials, `identities` say who may call what."""
@@ -270,9 +311,11 @@ class Backend:
             self._server.stop(grace_seconds, self._end_streams)
         self._reviews.close()
         self._previews.close()
+        self._uploads.close()
         self._run_days.close()
         self._runtime.stop()
         self._deliverer.stop()
+        self._reporter.stop()
         self._parts.close()
 
     def _end_streams(self) -> None:
@@ -288,11 +331,10 @@ def _shared_clock(database: Database) -> "SharedClock":
 
 
 def _runtime(
-    settings: BackendSettings, parts: _Parts, open_sandbox: Callable[[], Sandbox] | None
+    settings: BackendSettings, parts: _Parts, upkeep: Upkeep, open_sandbox: Callable[[], Sandbox] | None
 ) -> "LocalRuntime | RemoteRuntime":
-    """Makes the runtime, with an upkeep that every service registers its retention with."""
+    """Makes the runtime, and registers the retention of every service with its upkeep."""
     services, objects, publisher = parts.services, parts.objects, parts.publisher
-    upkeep = Upkeep(services.database, services.clock)
     runtime = (
         new_remote_runtime(settings, settings.database, services, objects, publisher, upkeep)
         if settings.database is not None and settings.engine == "dbos"

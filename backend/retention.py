@@ -14,6 +14,10 @@ class RetentionRule(Protocol):
     def name(self) -> str:
         """The field of `RunUpkeepResponse` that counts what was deleted."""
 
+    @property
+    def kept_ms(self) -> int | None:
+        """For how long it is kept; None for as long as the deployment record says."""
+
     def delete_batch(self, tx: Tx, now: int) -> int:
         """Deletes some expired data; returns how much, 0 if nothing is left."""
 

@@ -173,6 +173,33 @@ class WebhookSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class IdentityProvider:
+    """The provider that people may sign in with, by OpenID Connect.
+
+    Attributes:
+        issuer: Its issuer, an https address; http is for this machine alone.
+        client_id: This deployment's id there.
+        client_secret: The name of the secret that goes with it.
+        roles: The role of each value that the claim may have; the first that a person has counts.
+        role_claim: The claim with their groups or roles, by name or by a path with dots.
+        email_domains: Domains of e-mail that may enter, in lower case; empty for all.
+        label: What the button says.
+        scopes: What is asked for, separated by blanks.
+        timeout_seconds: Most seconds of the calls of one sign-in.
+    """
+
+    issuer: str
+    client_id: str
+    client_secret: str
+    roles: Mapping[str, str]
+    role_claim: str = "groups"
+    email_domains: Sequence[str] = ()
+    label: str = "Sign in with your organization"
+    scopes: str = "openid profile email"
+    timeout_seconds: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
 class BackendSettings:
     """Settings of one backend process.
 
@@ -196,6 +223,7 @@ class BackendSettings:
         step_data: What one attempt of a step may return and report.
         watch_poll_seconds: How often a watch stream looks for changes made by other processes.
         users_limit: People who may be able to sign in to the console.
+        oidc: The provider that they may sign in with beside passwords.
         objects: Where outputs, results and step logs are stored.
         identities: What callers with a certificate may call, by the name that it bears; see `Access`.
         secrets: The secrets that manifests may name.
@@ -222,6 +250,7 @@ class BackendSettings:
     step_data: StepDataLimits = StepDataLimits()
     watch_poll_seconds: float = 0.5
     users_limit: int = 20
+    oidc: IdentityProvider | None = None
     objects: ObjectSettings = ObjectSettings()
     identities: Mapping[str, Sequence[str]] = field(default_factory=dict)
     secrets: Secrets = field(default_factory=Secrets)

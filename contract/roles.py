@@ -64,10 +64,28 @@ _OWN: Final = Rule(EVERYBODY, Within.NOTHING_TO_LIMIT)
 _DECIDED: Final = Rule(_DECIDING, Within.APPROVAL)
 _INBOX: Final = Rule(_DECIDING, Within.LIST)
 
+_SIGNING_IN: Final = (
+    "SignIn",
+    "GetSignInOptions",
+    "BeginProviderSignIn",
+    "FinishProviderSignIn",
+    "GetSession",
+    "SignOut",
+    "ChangePassword",
+)
+
 RULES: Final[Mapping[str, Rule]] = {
     f"/workflow_api.v1.{service}Service/{name}": rule
     for service, rules in {
-        "Audit": {"ListAuditRecords": _ADMINISTERED},
+        "Audit": {"ListAuditRecords": _ADMINISTERED, "ExportAuditRecords": _ADMINISTERED},
+        "Definitions": dict.fromkeys(
+            ("ListDefinitionVersions", "GetManifest", "CompareVersions", "ListDefinitionUses"), _LOOKED_AT
+        ),
+        "DeploymentHealth": {
+            "GetDeploymentHealth": _LOOKED_AT,
+            "GetRetention": _LOOKED_AT,
+            "GetSecretUse": _ADMINISTERED,
+        },
         "Deployment": {
             "GetHealth": _OWN,
             "GetDeployment": _LOOKED_AT,
@@ -76,6 +94,7 @@ RULES: Final[Mapping[str, Rule]] = {
         "Environments": {
             "ListEnvironmentBuilds": _LOOKED_AT,
             "GetEnvironmentBuild": _LOOKED_AT,
+            "GetEnvironmentBuildLog": _ADMINISTERED,
             "BuildEnvironment": _ADMINISTERED,
         },
         "Keys": dict.fromkeys(
@@ -86,6 +105,7 @@ RULES: Final[Mapping[str, Rule]] = {
                 "UpdateKey",
                 "RotateKey",
                 "IssueExternalId",
+                "EndKeyOverlap",
                 "RevokeKey",
                 "DeleteKey",
             ),
@@ -100,7 +120,11 @@ RULES: Final[Mapping[str, Rule]] = {
             "ListAllDecisions": _INBOX,
             "CountPendingApprovals": _INBOX,
         },
-        "RunLists": {"ListFoundRuns": _LISTED, "GetRunDays": Rule(EVERYBODY)},
+        "RunLists": {
+            "ListFoundRuns": _LISTED,
+            "GetRunDays": Rule(EVERYBODY),
+            "GetWorkflowFigures": _OF_WORKFLOW,
+        },
         "Runs": {
             "StartRun": _OPERATED,
             "ListRuns": _LISTED,
@@ -113,10 +137,13 @@ RULES: Final[Mapping[str, Rule]] = {
             "DecideApproval": _DECIDED,
             "RunUpkeep": _ADMINISTERED,
         },
-        "Sessions": dict.fromkeys(("SignIn", "GetSession", "SignOut", "ChangePassword"), _OWN),
+        "Sessions": dict.fromkeys(_SIGNING_IN, _OWN),
+        "Uploads": dict.fromkeys(
+            ("BeginUpload", "GetUpload", "AppendToUpload", "FinishUploadedFile", "RemoveUploadedFile"), _OPERATED
+        ),
         "Usage": dict.fromkeys(("ListUsageRecords", "ListUsageHours"), _ADMINISTERED),
         "Users": dict.fromkeys(
-            ("CreateUser", "ListUsers", "DisableUser", "SetUserRole", "ResetUserPassword"), _ADMINISTERED
+            ("CreateUser", "ListUsers", "EnableUser", "DisableUser", "SetUserRole", "ResetUserPassword"), _ADMINISTERED
         ),
         "Webhooks": dict.fromkeys(
             (
@@ -145,6 +172,7 @@ RULES: Final[Mapping[str, Rule]] = {
                     "GetWorkflowForKey",
                     "TestConnector",
                     "QueryKnowledgeGraph",
+                    "GetKnowledgeGraphPublications",
                 ),
                 _ADMINISTERED,
             ),
@@ -154,9 +182,7 @@ RULES: Final[Mapping[str, Rule]] = {
 }
 """Rules by the full name of the RPC."""
 
-SIGNING_IN: Final = frozenset(
-    f"/workflow_api.v1.SessionsService/{name}" for name in ("SignIn", "GetSession", "SignOut", "ChangePassword")
-)
+SIGNING_IN: Final = frozenset(f"/workflow_api.v1.SessionsService/{name}" for name in _SIGNING_IN)
 """What a console calls before anybody has signed in; it proves who it is for by a password or a session."""
 
 

@@ -1,10 +1,10 @@
-"""Creates S3 clients for connectors, with their endpoint, secret and role, and tests connections."""
+"""Creates S3 clients for connectors, with their endpoint, secret and role."""
 
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from backend.connectors.s3_errors import CredentialsError, NoStoreError, RoleError, advice, explain, failures, list_page
+from backend.connectors.s3_errors import CredentialsError, NoStoreError, RoleError, explain, failures
 from backend.secrets import SecretError, Secrets
 from backend.storage.objects import aws_clients as aws
 
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from types_boto3_s3.client import S3Client
 
 _ROLE_SECONDS: Final = 3_600
-_LONGEST_MESSAGE: Final = 1_000
 
 
 def s3_client(connector: Mapping[str, Any], secrets: Secrets, attempts: int = 2) -> "S3Client":
@@ -34,23 +33,6 @@ def s3_client(connector: Mapping[str, Any], secrets: Secrets, attempts: int = 2)
     if role is None:
         return aws.s3_client(endpoint, credentials)
     return aws.s3_client(endpoint, lambda: _assume(role, endpoint, credentials, connector))
-
-
-def try_connection(connector: Mapping[str, Any], secrets: Secrets) -> tuple[bool, str]:
-    """Lists the first object under each prefix of the connector; returns whether all succeeded, and a message."""
-    place = f"s3://{connector['bucket']}/"
-    try:
-        client = s3_client(connector, secrets)
-        for prefix in connector["prefixes"] or [""]:
-            place = f"s3://{connector['bucket']}/{prefix}"
-            list_page(client, connector["bucket"], prefix, MaxKeys=1)
-    except failures() as error:
-        failed = f"Listing {place} failed: {explain(error, connector)}"
-        hint = advice(error)
-        return False, (f"{failed}. {hint}" if hint else failed)[:_LONGEST_MESSAGE]
-    return True, f"Listed {', '.join(connector['prefixes']) or 'the whole bucket'} of {connector['bucket']}."[
-        :_LONGEST_MESSAGE
-    ]
 
 
 def _credentials(name: str, secrets: Secrets) -> aws.AccessKey:

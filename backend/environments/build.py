@@ -4,7 +4,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -40,8 +40,10 @@ class Built:
     size: int
 
 
-def build(uv: Uv, settings: PackageSettings, lock: Lock, place: Path) -> Built:
-    """Builds the packages of a lock below `place`, in place of what is there.
+def build(
+    uv: Uv, settings: PackageSettings, lock: Lock, place: Path, log: Callable[[str], None] | None = None
+) -> Built:
+    """Builds the packages of a lock below `place`, in place of what is there; `log` is given what uv said.
 
     Raises:
         PackagesError: it failed, with uv's message, or reached a bound.
@@ -57,6 +59,7 @@ def build(uv: Uv, settings: PackageSettings, lock: Lock, place: Path) -> Built:
         own=scratch,
         seconds=settings.build_seconds,
         most_bytes=settings.unpacked_mb * MEBIBYTE,
+        log=log,
     )
     target.mkdir(exist_ok=True)
     # A new name each time: a sandbox that was started before a removal still has the former folder.

@@ -45,6 +45,8 @@ class PackageBuilder:
         self._next_upkeep = 0
         self._beginning = threading.Lock()
         self._begun: dict[str, Future[Built]] = {}
+        # What uv said in the last build of each lock, until that is recorded.
+        self._logs: dict[str, str] = {}
         self._threads = ThreadPoolExecutor(_BUILDS_AT_ONCE, thread_name_prefix="package-build")
 
     def start(self) -> None:
@@ -116,7 +118,7 @@ class PackageBuilder:
         outcome()
 
     def _ensure(self, digest: str) -> Built:
-        return self._store.ensure(digest, lambda: self._lock(digest))
+        return self._store.ensure(digest, lambda: self._lock(digest), partial(self._logs.__setitem__, digest))
 
     def _is_due(self, row: sql.WantedRow) -> bool:
         if row.state == "failed" and row.updated_at is not None and row.updated_at >= row.requested_at:
@@ -137,11 +139,14 @@ class PackageBuilder:
             self._record(digest, "built", built=built)
 
     def _record(self, digest: str, state: sql.State, *, message: str = "", built: Built | None = None) -> None:
+        log = self._logs.pop(digest, None)
         size, modules = (None, ()) if built is None else (built.size, built.modules)
 
         def work(tx: Tx) -> None:
             now = self._clock()
-            sql.record_build(tx, digest, self._machine, state, now, message=message, size=size, modules=modules)
+            sql.record_build(
+                tx, digest, self._machine, state, now, message=message, size=size, modules=modules, log=log
+            )
             self._on_change(tx)
 
         self._database.write(work)

@@ -51,6 +51,13 @@ class BuildRow(NamedTuple):
     updated_at: int
 
 
+class BuildLogRow(NamedTuple):
+    """What uv said on a machine, None where it did not build, and when the state of that build changed."""
+
+    log: str | None
+    updated_at: int
+
+
 class PackageState(NamedTuple):
     """Whether the packages of a lock can be used: `modules` are None until a machine has built them.
 
@@ -118,6 +125,12 @@ _BUILDS = Query(
     .where(environment_builds.c.digest == bindparam("digest"))
     .order_by(environment_builds.c.machine),
 )
+_BUILD_LOG = Query(
+    BuildLogRow,
+    select_row(BuildLogRow, environment_builds).where(
+        environment_builds.c.digest == bindparam("digest"), environment_builds.c.machine == bindparam("machine")
+    ),
+)
 _ADD_BUILD = Command(insert(environment_builds), [column.name for column in environment_builds.columns])
 _FORGET_BUILD = Command(
     delete(environment_builds).where(
@@ -179,6 +192,11 @@ def builds(tx: Tx, digest: str) -> list[BuildRow]:
     return tx.all(_BUILDS, digest=digest)
 
 
+def build_log(tx: Tx, digest: str, machine: str) -> BuildLogRow | None:
+    """Returns the log of a machine's build, or None where it has begun none."""
+    return tx.first(_BUILD_LOG, digest=digest, machine=machine)
+
+
 def package_state(tx: Tx, digest: str) -> PackageState:
     """Returns whether the packages of a lock can be used."""
     row = tx.first(_LOCK, digest=digest)
@@ -200,10 +218,11 @@ def record_build(
     message: str = "",
     size: int | None = None,
     modules: tuple[str, ...] = (),
+    log: str | None = None,
 ) -> None:
     """Writes what a machine has made of a lock."""
     tx.enqueue(_FORGET_BUILD, digest=digest, machine=machine)
-    row = {"digest": digest, "machine": machine, "state": state, "message": message, "size": size}
+    row = {"digest": digest, "machine": machine, "state": state, "message": message, "size": size, "log": log}
     tx.enqueue(_ADD_BUILD, **row, updated_at=now, seen_at=now)
     if state == "built":
         tx.enqueue(_FIRST_BUILT, of_digest=digest, at=now, of_modules=json.dumps(modules))

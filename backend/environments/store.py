@@ -98,8 +98,10 @@ class PackageStore:
         self._mark_used(digest)
         return found
 
-    def ensure(self, digest: str, load: Callable[[], Lock]) -> Built:
+    def ensure(self, digest: str, load: Callable[[], Lock], log: Callable[[str], None] | None = None) -> Built:
         """Returns the packages of a lock, built now if they are not there; `load` reads the lock.
+
+        `log` is given what uv said, where something is built.
 
         Raises:
             PackagesError: they cannot be built.
@@ -112,7 +114,7 @@ class PackageStore:
                 # Another process may have built them meanwhile.
                 found = self.find(digest)
                 if found is None:
-                    found = self._found[digest] = build(self._uv, self._settings, load(), self._builds / digest)
+                    found = self._found[digest] = build(self._uv, self._settings, load(), self._builds / digest, log)
                     self._mark_used(digest)
                 return found
         except OSError as error:

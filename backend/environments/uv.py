@@ -58,7 +58,16 @@ class Uv:
         """Ends every command that still runs; each then raises PackagesError."""
         self._closed.set()
 
-    def run(self, command: Sequence[str], *, text: str, own: Path, seconds: float, most_bytes: int) -> str:
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        text: str,
+        own: Path,
+        seconds: float,
+        most_bytes: int,
+        log: Callable[[str], None] | None = None,
+    ) -> str:
         """Runs a command of `uv pip` with `text` as its input, and returns what it prints.
 
         Args:
@@ -67,6 +76,7 @@ class Uv:
             own: The folder that it may write to, which must exist and counts against `most_bytes`.
             seconds: Most seconds that it may take.
             most_bytes: Most bytes that it may write.
+            log: Given the end of what it said, without credentials and folders of the machine, however it ended.
 
         Raises:
             PackagesError: it failed, with its own message, or reached a bound.
@@ -88,6 +98,8 @@ class Uv:
                 bound = self._wait(process, own, seconds, most_bytes)
             finally:
                 _kill(process)
+            if log is not None:
+                log(self._shown(_tail(said), own))
             if bound is not None:
                 raise PackagesError(bound)
             if process.returncode != 0:
@@ -192,15 +204,19 @@ class Uv:
         lines = [line.strip() for line in text.splitlines()]
         told = " ".join(line for line in lines if line and not line.startswith(_PROGRESS))
         message = _CAUSE.sub(": ", told.removeprefix("error: "))
-        message = _CREDENTIALS.sub("", message)
         # Callers of the public API read it as a reason, too.
+        return self._shown(message, own)[:LONGEST_MESSAGE] or f"uv ended with status {status}"
+
+    def _shown(self, text: str, own: Path) -> str:
+        """Returns a text without credentials and folders of the machine."""
+        text = _CREDENTIALS.sub("", text).replace("\x00", "\N{REPLACEMENT CHARACTER}")
         for url in (self._settings.index_url, self._settings.extra_index_url):
             for secret in _secrets_of(url or ""):
-                message = message.replace(secret, "[secret]")
+                text = text.replace(secret, "[secret]")
         for folder in (own, self._settings.wheels):
             if folder is not None:
-                message = message.replace(str(folder), folder.name)
-        return message[:LONGEST_MESSAGE] or f"uv ended with status {status}"
+                text = text.replace(str(folder), folder.name)
+        return text
 
 
 def bytes_below(folder: Path) -> int:

@@ -49,7 +49,11 @@ def _write(part: dict[str, Any]) -> None:
 def _answer(store: "Store", text: str, rows: int, size_bytes: int) -> Iterator[dict[str, Any]]:
     from pyoxigraph import QueryBoolean, QuerySolutions
 
-    found = store.query(with_distinct_rows(text), use_default_graph_as_union=True)
+    try:
+        found = store.query(with_distinct_rows(text), use_default_graph_as_union=True)
+    except SyntaxError:
+        # So that the place of an error is one of the text that was sent.
+        found = store.query(text, use_default_graph_as_union=True)
     if isinstance(found, QueryBoolean):
         yield {"form": "ask", "boolean": bool(found)}
         return

@@ -12,6 +12,8 @@ from backend.key_changes import KeyChanges
 from backend.keys import sql, usage_sql
 from backend.keys.messages import mirrored_key
 from backend.keys.usage_rules import require_whole
+from backend.live_edges import LiveEdges
+from backend.pacing import Pace
 from backend.run_changes import RunChanges
 from backend.services import Services
 from backend.storage.database import Tx
@@ -21,7 +23,8 @@ from workflow_api.v1 import edge_pb2, edge_pb2_grpc
 
 _DEFAULT_HEARTBEAT_MS: Final = 5_000
 # A busy deployment commits thousands of times a second; a message for each would cost more than the changes.
-_LEAST_PAUSE_SECONDS: Final = 0.005
+_PAUSE_SECONDS: Final = 0.005
+_MESSAGES_WITHOUT_PAUSE: Final = 2
 
 
 class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
@@ -37,12 +40,14 @@ class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
         poll_seconds: float,
         run_changes: RunChanges,
         read_many: Callable[[edge_pb2.ReadManyRequest], edge_pb2.ReadManyResponse],
+        edges: LiveEdges,
     ) -> None:
         self._services = services
         self._changes = changes
         self._run_changes = run_changes
         self._poll_seconds = poll_seconds
         self._read_many = read_many
+        self._edges = edges
 
     def GetKeyMirror(self, request: edge_pb2.GetKeyMirrorRequest, context: grpc.ServicerContext) -> edge_pb2.KeyMirror:
         """Returns what an edge needs to admit calls."""
@@ -52,19 +57,8 @@ class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
         self, request: edge_pb2.WatchKeyMirrorRequest, context: grpc.ServicerContext
     ) -> Iterator[edge_pb2.KeyMirror]:
         """Yields the mirror now and after each change, and a heartbeat in between."""
-        heartbeat_ms = milliseconds_of(request.heartbeat) or _DEFAULT_HEARTBEAT_MS
-        revision, sent_at = -1, 0
-        while context.is_active() and not self._changes.ended:
-            count = self._changes.count()
-            now = self._services.clock()
-            if self._services.database.read(deployment_sql.get).revision != revision:
-                mirror = self._services.database.snapshot(_mirror)
-                revision, sent_at = mirror.revision, now
-                yield mirror
-            elif not 0 <= now - sent_at < heartbeat_ms:
-                sent_at = now
-                yield edge_pb2.KeyMirror(revision=revision, unchanged=True)
-            self._changes.wait(count, self._poll_seconds)
+        with self._edges.watching(request.process):
+            yield from self._mirrors(request, context)
 
     def WatchRunChanges(
         self, request: edge_pb2.WatchRunChangesRequest, context: grpc.ServicerContext
@@ -72,6 +66,7 @@ class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
         """Yields the ids of runs that change, those of changes close together in one message."""
         heartbeat = (milliseconds_of(request.heartbeat) or _DEFAULT_HEARTBEAT_MS) / 1000
         subscription = self._run_changes.subscribe()
+        pace = Pace(_PAUSE_SECONDS, _MESSAGES_WITHOUT_PAUSE)
         try:
             yield edge_pb2.RunChanges()
             sent_at = monotonic()
@@ -81,7 +76,7 @@ class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
                 if run_ids or missed or monotonic() - sent_at >= heartbeat:
                     sent_at = monotonic()
                     yield edge_pb2.RunChanges(run_ids=run_ids, missed=missed)
-                    sleep(max(0.0, _LEAST_PAUSE_SECONDS - (monotonic() - sent_at)))
+                    sleep(pace.pause())
         finally:
             subscription.close()
 
@@ -98,6 +93,23 @@ class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
     def ReadMany(self, request: edge_pb2.ReadManyRequest, context: grpc.ServicerContext) -> edge_pb2.ReadManyResponse:
         """Answers several point reads of keys."""
         return self._read_many(request)
+
+    def _mirrors(
+        self, request: edge_pb2.WatchKeyMirrorRequest, context: grpc.ServicerContext
+    ) -> Iterator[edge_pb2.KeyMirror]:
+        heartbeat_ms = milliseconds_of(request.heartbeat) or _DEFAULT_HEARTBEAT_MS
+        revision, sent_at = -1, 0
+        while context.is_active() and not self._changes.ended:
+            count = self._changes.count()
+            now = self._services.clock()
+            if self._services.database.read(deployment_sql.get).revision != revision:
+                mirror = self._services.database.snapshot(_mirror)
+                revision, sent_at = mirror.revision, now
+                yield mirror
+            elif not 0 <= now - sent_at < heartbeat_ms:
+                sent_at = now
+                yield edge_pb2.KeyMirror(revision=revision, unchanged=True)
+            self._changes.wait(count, self._poll_seconds)
 
 
 def _mirror(tx: Tx) -> edge_pb2.KeyMirror:

@@ -113,6 +113,16 @@ class KeyAdministration:
         row = self._change(request.key_id, actor, "key.rotated", change)
         return Issued(row, key_value=f"{request.key_id}.{secret}")
 
+    def end_overlap(self, key_id: str, actor: str) -> Issued:
+        """Ends the time in which the secret before the last rotation is valid as well."""
+
+        def change(_tx: Tx, row: sql.KeyRow) -> dict[str, object]:
+            if row.previous_secret_expires_at is None or row.previous_secret_expires_at <= self._services.clock():
+                raise invalid("key_id", "must name a key that has two secrets")
+            return {"previous_secret_sha256": None, "previous_secret_expires_at": None}
+
+        return Issued(self._change(key_id, actor, "key.overlap_ended", change))
+
     def issue_external_id(self, key_id: str, actor: str) -> Issued:
         """Issues a new external id; the old one has no overlap."""
         external_id = new_external_id()

@@ -57,6 +57,12 @@ class KeysServicer(keys_pb2_grpc.KeysServiceServicer):
         """Issues a new secret and shows it once."""
         return self._credentials(self._administration.rotate(request, caller_of(context).audit_name))
 
+    def EndKeyOverlap(
+        self, request: keys_pb2.EndKeyOverlapRequest, context: grpc.ServicerContext
+    ) -> keys_pb2.KeyRecord:
+        """Ends the time in which a key has two secrets."""
+        return self._record(self._administration.end_overlap(request.key_id, caller_of(context).audit_name))
+
     def IssueExternalId(
         self, request: keys_pb2.IssueExternalIdRequest, context: grpc.ServicerContext
     ) -> keys_pb2.KeyCredentials:

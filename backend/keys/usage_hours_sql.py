@@ -5,7 +5,6 @@ from typing import Final
 
 from sqlalchemy import bindparam, or_, text, tuple_
 
-from backend.clock import MAX_MS
 from backend.storage.database import Tx
 from backend.storage.purging import Purge
 from backend.storage.statements import Command, Query, select_row
@@ -50,13 +49,13 @@ def add(tx: Tx, counts: Mapping[Counted, int]) -> None:
 
 
 def hours(
-    tx: Tx, *, key_id: str | None, since: int, after: Sequence[str | int] | None, limit: int
+    tx: Tx, *, key_id: str | None, since: int, until: int, after: Sequence[str | int] | None, limit: int
 ) -> list[UsageHourRow]:
     """Returns how many calls each hour had, by key, method, route and status; the newest hour first.
 
-    They come after the position of the same five values.
+    They began before `until`, and come after the position of the same five values.
     """
-    hour, *kind = after or (MAX_MS, "", "", "", 0)
+    hour, *kind = after or (until - 1, "", "", "", 0)
     asked = {"since": since, "before": hour, "limit": limit}
     asked |= {f"after_{name}": value for name, value in zip(_COUNTED[1:], kind, strict=True)}
     return tx.all(_HOURS_OF_ALL, **asked) if key_id is None else tx.all(_HOURS_OF_KEY, key_id=key_id, **asked)

@@ -2,7 +2,7 @@
 
 import grpc
 
-from backend.clock import first_millisecond_from
+from backend.clock import MAX_MS, first_millisecond_from
 from backend.keys import usage_hours_sql, usage_sql
 from backend.paging import Paging
 from backend.services import Services
@@ -51,10 +51,11 @@ class UsageServicer(usage_pb2_grpc.UsageServiceServicer):
         """Returns usage records counted by the hour, the newest hour first."""
         key_id = request.key_id if request.HasField("key_id") else None
         since = first_millisecond_from(request.since)
+        until = first_millisecond_from(request.until) if request.HasField("until") else MAX_MS
         paging = Paging(self._services.cursors, request)
         rows = self._services.database.read(
             lambda tx: usage_hours_sql.hours(
-                tx, key_id=key_id, since=since, after=paging.after, limit=paging.rows_to_read
+                tx, key_id=key_id, since=since, until=until, after=paging.after, limit=paging.rows_to_read
             )
         )
         shown, token = paging.cut(rows, lambda row: (row.hour, row.key_id, row.method, row.route, row.status))

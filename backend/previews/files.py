@@ -9,7 +9,13 @@ from typing import Final
 
 from backend import json_text
 from backend.previews.sql import PreviewedRunRow
-from backend.redaction.formats.preview import MOST_CHARS, MOST_ROWS, FilePreview
+from backend.redaction.formats.preview import (
+    MOST_CHARS,
+    MOST_ROWS,
+    MOST_TABLE_CHARS,
+    FilePreview,
+    is_separated,
+)
 from backend.redaction.process.redactor import RedactionError, Redactor
 from backend.storage.objects import ObjectStore
 from backend.storage.tables.outputs import OutputRow
@@ -18,6 +24,7 @@ LARGEST_TABLE: Final = 25_000_000
 """Bytes of a Parquet file, of which all must be read."""
 
 _HEAD_BYTES: Final = 4 * MOST_CHARS
+_TABLE_BYTES: Final = 4 * MOST_TABLE_CHARS
 _PARQUET: Final = (".parquet", ".pq")
 _UNREADABLE: Final = ("image/", "audio/", "video/")
 _NEITHER: Final = "It is neither text nor a table."
@@ -45,13 +52,11 @@ class FilePreviews:
         parquet = output.path.lower().endswith(_PARQUET)
         if parquet and output.size_bytes > LARGEST_TABLE:
             return f"It is a table of more than {LARGEST_TABLE:,} bytes."
-        size = output.size_bytes if parquet else min(output.size_bytes, _HEAD_BYTES)
+        head = _TABLE_BYTES if is_separated(output.path) else _HEAD_BYTES
+        size = output.size_bytes if parquet else min(output.size_bytes, head)
         with closing(self._objects.open_range(output.object_key, 0, size)) as parts:
             content = b"".join(parts)
-        whole = size == output.size_bytes
-        if not whole:
-            # Not in the middle of a character.
-            content = content[: content.rfind(b"\n") + 1] or content.rstrip(bytes(range(0x80, 0x100)))
+        head = size < output.size_bytes
         self._folder.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(dir=self._folder))
         try:
@@ -60,16 +65,16 @@ class FilePreviews:
             # The sweeps of the run are over: nothing is swept here.
             policy = {**json_text.parse(run.pii_policy), "mode": "off", "model": None}
             owner, rows = run.key_id, MOST_ROWS
-            found, _ = self._redactor.preview(policy, source, output.path, self._halt, owner=owner, rows=rows)
+            found, _ = self._redactor.preview(
+                policy, source, output.path, self._halt, owner=owner, rows=rows, head=head
+            )
         except RedactionError as error:
             return f"It could not be read: {error}."
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
         if isinstance(found, str):
             return _NEITHER if found == "binary" else "It is malformed, or too large to be read here."
-        if found.empty:
-            return _NEITHER
-        return found if whole else FilePreview(found.text, found.columns, found.rows, cut=True)
+        return _NEITHER if found.empty else found
 
     def close(self) -> None:
         """Ends what is being read."""

@@ -127,17 +127,14 @@ class _Previews:
         self._left -= size
         with closing(self._objects.open_range(output.object_key, 0, size)) as parts:
             content = b"".join(parts)
-        if not whole:
-            if content.startswith(_PARQUET_MARK):
-                return f"It is a table of more than {LARGEST_FILE:,} bytes."
-            # Not in the middle of a character.
-            content = content[: content.rfind(b"\n") + 1] or content.rstrip(bytes(range(0x80, 0x100)))
+        if not whole and content.startswith(_PARQUET_MARK):
+            return f"It is a table of more than {LARGEST_FILE:,} bytes."
         source = self._scratch / "source"
         source.write_bytes(content)
-        found = self._sweep.preview(source, output.path)
+        found = self._sweep.preview(source, output.path, head=not whole)
         if isinstance(found, str):
             return _REASONS.get(found, _NOT_SWEPT if self._sweep.redacts else "It is malformed.")
-        return found if whole else FilePreview(found.text, found.columns, found.rows, cut=True)
+        return found
 
 
 def _shows(file: reviews_pb2.ReviewFile, value: str) -> bool:

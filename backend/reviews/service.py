@@ -7,8 +7,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from backend.approval_state import ApprovalState
-from backend.clock import MAX_MS
+from backend import json_text
+from backend.approval_state import DECIDED, ApprovalState
+from backend.clock import MAX_MS, first_millisecond_from
+from backend.errors import invalid
 from backend.paging import Paging
 from backend.redaction.process.redactor import RedactionError, Redactor
 from backend.reviews import sql
@@ -83,10 +85,18 @@ class Reviews:
         self, request: reviews_pb2.ListAllDecisionsRequest, workflow_ids: frozenset[str] | None
     ) -> reviews_pb2.ListAllDecisionsResponse:
         """Returns the decisions of all runs of some workflows, newest first; raises ApiError as `Paging`."""
-        paging = Paging(self._services.cursors, request)
-        decided_at, approval_id = paging.after or (MAX_MS, "")
+        chosen = sql.ChosenDecisions(
+            workflow_id=request.workflow_id,
+            decided_by=request.decided_by,
+            state=_decided_state(request.state),
+            since=first_millisecond_from(request.decided_since),
+        )
+        end = first_millisecond_from(request.decided_before) if request.HasField("decided_before") else MAX_MS
+        paging = Paging(self._services.cursors, request, of=json_text.write([*chosen, end]))
+        decided_at, approval_id = paging.after or (end, "")
+        position = int(decided_at), str(approval_id)
         rows = self._services.database.read(
-            lambda tx: sql.all_decisions(tx, int(decided_at), str(approval_id), paging.rows_to_read, workflow_ids)
+            lambda tx: sql.all_decisions(tx, chosen, *position, paging.rows_to_read, workflow_ids)
         )
         shown, token = paging.cut(rows, lambda row: (row.decided_at, row.approval_id))
         items = [
@@ -156,6 +166,20 @@ class Reviews:
     def _read(self, run_id: str, approval_id: str, offset: int, length: int) -> bytes:
         with closing(self._objects.open_range(_key(run_id, approval_id), offset, length)) as parts:
             return b"".join(parts)
+
+
+def _decided_state(state: reviews_pb2.ApprovalState.ValueType) -> str:
+    """Returns the state that decisions must have; empty for any.
+
+    Raises:
+        ApiError: nobody decides so.
+    """
+    if not state:
+        return ""
+    name = reviews_pb2.ApprovalState.Name(state).removeprefix("APPROVAL_STATE_").lower()
+    if name not in DECIDED:
+        raise invalid("state", "must be approved or rejected")
+    return name
 
 
 def _decision(row: sql.DecisionRow | sql.RunDecisionRow) -> reviews_pb2.Decision:

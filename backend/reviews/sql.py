@@ -2,7 +2,19 @@
 
 from typing import Final, NamedTuple
 
-from sqlalchemy import BigInteger, BindParameter, Text, bindparam, func, literal_column, select, tuple_
+from sqlalchemy import (
+    BigInteger,
+    BindParameter,
+    Column,
+    ColumnElement,
+    Text,
+    bindparam,
+    func,
+    literal_column,
+    or_,
+    select,
+    tuple_,
+)
 
 from backend.approval_state import DECIDED, ApprovalState
 from backend.runs.approvals_sql import PendingApprovalRow
@@ -12,6 +24,15 @@ from backend.storage.statements import Query, ScalarQuery, select_row
 from backend.storage.tables.keys import api_keys
 from backend.storage.tables.runs import runs
 from backend.storage.tables.segments import approvals, steps
+
+
+class ChosenDecisions(NamedTuple):
+    """Which decisions are wanted; empty texts mean any."""
+
+    workflow_id: str
+    decided_by: str
+    state: str
+    since: int
 
 
 class ReviewedApprovalRow(NamedTuple):
@@ -115,20 +136,30 @@ _DECISIONS = Query(
     .where(approvals.c.run_id == _RUN, approvals.c.state.in_([literal_column(f"'{state}'") for state in DECIDED]))
     .order_by(approvals.c.decided_at, approvals.c.approval_id),
 )
+
+
+def _any_or(column: Column[str], name: str) -> ColumnElement[bool]:
+    """Returns the condition that a column has the value of a parameter, which is empty for any value."""
+    return or_(bindparam(name, type_=Text) == literal_column("''"), column == bindparam(name, type_=Text))
+
+
 _OF_WORKFLOW: Final = runs.c.workflow_id == bindparam("of_workflow_id", type_=Text)
-_NEWEST_DECISIONS: Final = (
+_ALL_DECISIONS = Query(
+    RunDecisionRow,
     select_row(RunDecisionRow, approvals, runs)
     .join(runs, runs.c.run_id == approvals.c.run_id)
     .where(
         approvals.c.decided_by.is_not(None),
+        approvals.c.decided_at >= bindparam("since"),
         tuple_(approvals.c.decided_at, approvals.c.approval_id)
         < tuple_(bindparam("before", type_=BigInteger), bindparam("before_id", type_=Text)),
+        _any_or(runs.c.workflow_id, "of_workflow_id"),
+        _any_or(approvals.c.decided_by, "of_decided_by"),
+        _any_or(approvals.c.state, "of_state"),
     )
     .order_by(approvals.c.decided_at.desc(), approvals.c.approval_id.desc())
-    .limit(bindparam("limit"))
+    .limit(bindparam("limit")),
 )
-_ALL_DECISIONS = Query(RunDecisionRow, _NEWEST_DECISIONS)
-_DECISIONS_OF_WORKFLOW = Query(RunDecisionRow, _NEWEST_DECISIONS.where(_OF_WORKFLOW))
 _IS_PENDING: Final = approvals.c.state == literal_column(f"'{ApprovalState.PENDING}'")
 # The name and the title may differ between versions.
 _PENDING_GATES: Final = (
@@ -180,13 +211,31 @@ def decisions(tx: Tx, run_id: str) -> list[DecisionRow]:
 
 
 def all_decisions(
-    tx: Tx, before: int, before_id: str, limit: int, workflow_ids: frozenset[str] | None = None
+    tx: Tx,
+    chosen: ChosenDecisions,
+    before: int,
+    before_id: str,
+    limit: int,
+    workflow_ids: frozenset[str] | None = None,
 ) -> list[RunDecisionRow]:
     """Returns decisions of runs of some workflows, newest first, that come after one made at `before`."""
-    asked: dict[str, object] = {"before": before, "before_id": before_id, "limit": limit}
-    if workflow_ids is None:
-        return tx.all(_ALL_DECISIONS, **asked)
-    found = [row for each in workflow_ids for row in tx.all(_DECISIONS_OF_WORKFLOW, of_workflow_id=each, **asked)]
+    asked = [chosen.workflow_id]
+    if workflow_ids is not None:
+        asked = [each for each in workflow_ids if chosen.workflow_id in {"", each}]
+    found = [
+        row
+        for workflow_id in asked
+        for row in tx.all(
+            _ALL_DECISIONS,
+            since=chosen.since,
+            of_workflow_id=workflow_id,
+            of_decided_by=chosen.decided_by,
+            of_state=chosen.state,
+            before=before,
+            before_id=before_id,
+            limit=limit,
+        )
+    ]
     return sorted(found, key=lambda row: (row.decided_at, row.approval_id), reverse=True)[:limit]
 
 

@@ -81,10 +81,15 @@ class ReviewSweep:
             return list(names)
         return self._counted(lambda: self._redactor.names(self._policy, names, self._halt, owner=self._owner))
 
-    def preview(self, source: Path, name: str) -> FilePreview | str:
-        """Returns the beginning of a file, of which all was swept; or why there is none."""
+    def preview(self, source: Path, name: str, *, head: bool = False) -> FilePreview | str:
+        """Returns the beginning of a file, of which all was swept; or why there is none.
+
+        With `head` the source holds only the first bytes of the file, cut anywhere, and nothing is swept.
+        """
         return self._counted(
-            lambda: self._redactor.preview(self._policy, source, name, self._halt, owner=self._owner, rows=MOST_ROWS)
+            lambda: self._redactor.preview(
+                self._policy, source, name, self._halt, owner=self._owner, rows=MOST_ROWS, head=head
+            )
         )
 
     def _counted(self, sweep: Callable[[], tuple[T, Counts]]) -> T:

@@ -67,6 +67,7 @@ class Approvals:
                     limit=paging.rows_to_read,
                     workflow_id=workflow_id,
                     step=request.step if request.HasField("step") else None,
+                    run_id=request.run_id if request.HasField("run_id") else None,
                 )
             ]
             return sorted(found, key=lambda row: (row.requested_at, row.approval_id))[: paging.rows_to_read]

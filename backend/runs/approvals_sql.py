@@ -1,6 +1,7 @@
 """SQL of pending approvals and decisions."""
 
 from collections.abc import Mapping
+from itertools import combinations
 from typing import Final, NamedTuple
 
 from sqlalchemy import BigInteger, ColumnElement, Text, bindparam, literal_column, tuple_, update
@@ -47,7 +48,7 @@ class FoundApprovalRow(NamedTuple):
 
 
 _ONE: ColumnElement[int] = literal_column("1")
-_FILTERS: Final = {"workflow_id": runs.c.workflow_id, "step": approvals.c.step}
+_FILTERS: Final = {"workflow_id": runs.c.workflow_id, "step": approvals.c.step, "run_id": approvals.c.run_id}
 
 
 def _pending(filters: tuple[str, ...]) -> Query[PendingApprovalRow]:
@@ -67,8 +68,9 @@ def _pending(filters: tuple[str, ...]) -> Query[PendingApprovalRow]:
     )
 
 
-_FILTERED: Final[tuple[tuple[str, ...], ...]] = ((), ("workflow_id",), ("step",), ("workflow_id", "step"))
-_PENDING: Final = {filters: _pending(filters) for filters in _FILTERED}
+_PENDING: Final = {
+    filters: _pending(filters) for count in range(len(_FILTERS) + 1) for filters in combinations(_FILTERS, count)
+}
 _FIND = Query(
     FoundApprovalRow,
     select_row(FoundApprovalRow, approvals, runs)
@@ -105,10 +107,19 @@ _COUNT: Final[Mapping[bool, Command]] = {
 
 
 def pending(
-    tx: Tx, *, after: int, after_id: str, limit: int, workflow_id: str | None = None, step: str | None = None
+    tx: Tx,
+    *,
+    after: int,
+    after_id: str,
+    limit: int,
+    workflow_id: str | None = None,
+    step: str | None = None,
+    run_id: str | None = None,
 ) -> list[PendingApprovalRow]:
     """Returns approvals that wait for a person, oldest first, that come after `after_id`, requested at `after`."""
-    given = {name: value for name, value in (("workflow_id", workflow_id), ("step", step)) if value is not None}
+    # In the order of the filters.
+    asked = {"workflow_id": workflow_id, "step": step, "run_id": run_id}
+    given = {name: value for name, value in asked.items() if value is not None}
     filters = {f"of_{name}": value for name, value in given.items()}
     return tx.all(_PENDING[tuple(given)], after=after, after_id=after_id, limit=limit, **filters)
 

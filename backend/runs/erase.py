@@ -14,6 +14,7 @@ from backend.runs.runtime_port import Runtime
 from backend.services import Services
 from backend.storage.database import Tx, run_of
 from backend.storage.tables.runs import RunRow
+from backend.uploads import sql as uploads_sql
 from backend.webhooks.events import Event
 from backend.webhooks.outbox_sql import add_messages
 from workflow_api.v1 import errors_pb2
@@ -58,6 +59,7 @@ def erase(
         manifest = redaction_manifest.ended(manifest, began=run.started_at is not None, opened=False)
     tx.announce(run.run_id)
     erase_sql.clear(tx, run.run_id, warnings=warnings, pii_redaction=manifest, at=at)
+    uploads_sql.release(tx, run.run_id)
     add_messages(tx, Event.RUN_ERASED, run.run_id, at)
     audit.record(tx, at=at, actor=actor, action="run.erased", target=run.run_id, details=details)
     tx.after_commit(metrics.RUNS_ERASED.add)

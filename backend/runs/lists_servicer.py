@@ -6,6 +6,7 @@ from backend.clock import DAY_MS
 from backend.rpc.interceptors import caller_of
 from backend.runs.days import RunDays
 from backend.runs.days_sql import DayRow
+from backend.runs.figures import workflow_figures
 from backend.runs.found_runs import FoundRuns
 from backend.services import Services
 from contract.times import set_milliseconds
@@ -16,6 +17,7 @@ class RunListsServicer(run_lists_pb2_grpc.RunListsServiceServicer):
     """Finds runs for people, and counts them by the day."""
 
     def __init__(self, services: Services, days: RunDays) -> None:
+        self._services = services
         self._found = FoundRuns(services)
         self._days = days
 
@@ -31,6 +33,12 @@ class RunListsServicer(run_lists_pb2_grpc.RunListsServiceServicer):
         """Returns the figures of the last days."""
         rows, counting = self._days.newest()
         return run_lists_pb2.GetRunDaysResponse(days=[_day(row) for row in rows], counting=counting)
+
+    def GetWorkflowFigures(
+        self, request: run_lists_pb2.GetWorkflowFiguresRequest, context: grpc.ServicerContext
+    ) -> run_lists_pb2.WorkflowFigures:
+        """Returns the figures of a workflow."""
+        return workflow_figures(self._services, request.workflow_id)
 
 
 def _day(row: DayRow) -> run_lists_pb2.RunDay:

@@ -1,14 +1,16 @@
-"""Removes the objects of erased runs; a removal that a fault or a crash interrupts is repeated."""
+"""Removes the objects of erased runs, and uploads that nobody used; what a fault or a crash interrupts is repeated."""
 
 import logging
 import threading
 from collections.abc import Callable
 
 from backend import metrics
+from backend.clock import Clock
 from backend.runs import erase_sql
 from backend.storage.database import Database, run_of
 from backend.storage.object_keys import run_prefix
 from backend.storage.objects import ObjectStore
+from backend.uploads.removals import UploadRemovals
 
 _LOG = logging.getLogger(__name__)
 
@@ -19,10 +21,11 @@ class Removals:
     `forget` removes what a run left beside its objects, and must be quick.
     """
 
-    def __init__(self, database: Database, objects: ObjectStore, forget: Callable[[str], None]) -> None:
+    def __init__(self, database: Database, objects: ObjectStore, forget: Callable[[str], None], clock: Clock) -> None:
         self._database = database
         self._objects = objects
         self._forget = forget
+        self._uploads = UploadRemovals(database, objects, clock)
         self._halted = threading.Event()
 
     def halt(self) -> None:
@@ -37,6 +40,7 @@ class Removals:
         orders = {order.run_id: order.requested_at for order in self._database.read(erase_sql.ordered_removals)}
         for run_id in self._each(self._forget, list(orders)):
             self._each(lambda run_id: self._remove(run_id, orders[run_id]), [run_id])
+        self._uploads.round(self._halted.is_set)
 
     def _remove(self, run_id: str, ordered_at: int) -> None:
         self._objects.delete_prefix(run_prefix(run_id))

@@ -27,6 +27,7 @@ class RunDataRetention:
 
     runtime: Runtime
     name: str = "runs_erased"
+    kept_ms: None = None
 
     def delete_batch(self, tx: Tx, now: int) -> int:
         """Erases some runs; see `RetentionRule.delete_batch`."""

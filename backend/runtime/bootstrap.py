@@ -81,7 +81,7 @@ def new_local_runtime(
     """Makes the runtime of a process that executes its runs itself; see `new_executor`."""
     executor = new_executor(settings, services, objects, publisher, redactor, packages, open_sandbox)
     most = SEGMENTS_PER_SLOT * settings.step_slots
-    removals = Removals(services.database, objects, executor.forget)
+    removals = Removals(services.database, objects, executor.forget, services.clock)
     return LocalRuntime(executor, _dispatcher(services, executor.sessions, lambda: most, upkeep, removals))
 
 
@@ -99,7 +99,7 @@ def new_remote_runtime(
     from backend.runtime.remote import RemoteRuntime, most_of_workers
 
     queue = DbosQueue(url)
-    removals = Removals(services.database, objects, publisher.remove)
+    removals = Removals(services.database, objects, publisher.remove, services.clock)
     sweeper = Sweeper(services.database, services.clock, queue, settings.launch_timeout_ms, owner="")
     return RemoteRuntime(
         services, queue, _dispatcher(services, queue, most_of_workers(services), upkeep, removals), sweeper

@@ -5,9 +5,10 @@ import os
 import select
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from backend.sandbox.layer import Launch
 from backend.sandbox.log import StepLog
@@ -21,8 +22,26 @@ NO_CAPABILITY = "0" * 16
 FILTERED = "2"
 
 
+class TemplateProcess(NamedTuple):
+    """What the kernel says of a template, which changes none of it while it forks; read once, not for each step."""
+
+    pid: int
+    filters: int
+    namespaces: Mapping[str, str]
+
+    @classmethod
+    def of(cls, pid: int) -> "TemplateProcess":
+        """Reads it; raises OSError or ValueError."""
+        # Before Linux 5.9 the kernel does not say how many filters there are.
+        filters = int(_status(pid).get("Seccomp_filters", 1))
+        return cls(pid, filters, {name: _namespace(pid, name) for name in _ALL_NAMESPACES})
+
+
 class ForkedProcess(StepProcess):
-    """A step in a process namespace of its own; `first` is a pidfd of that namespace's first process."""
+    """A step in a process namespace of its own; `first` is a pidfd of that namespace's first process.
+
+    `template` returns what is known of a parent by its id, and raises ValueError if that is not the template.
+    """
 
     wrapped = True
 
@@ -35,6 +54,7 @@ class ForkedProcess(StepProcess):
         link: socket.socket,
         *,
         own_network: bool,
+        template: Callable[[int], TemplateProcess],
         ended: Callable[[int], None],
         odd: Callable[[], None],
     ) -> None:
@@ -42,6 +62,7 @@ class ForkedProcess(StepProcess):
         self._first = first
         self._pid = _pid_of(first)
         self._namespaces = (*NAMESPACES, "net") if own_network else NAMESPACES
+        self._template = template
         self._ended = ended
         self._odd = odd
 
@@ -49,6 +70,11 @@ class ForkedProcess(StepProcess):
     def pid(self) -> int:
         """Id of the first process of the step's namespace."""
         return self._pid
+
+    @property
+    def death(self) -> int:
+        """The first process, whose end ends all others of the namespace, and comes after theirs."""
+        return self._first
 
     @property
     def alive(self) -> bool:
@@ -69,10 +95,9 @@ class ForkedProcess(StepProcess):
 
     def _refuse_oddities(self) -> None:
         status = _status(self._pid)
-        template = int(status["PPid"])
+        template = self._template(int(status["PPid"]))
         held = {status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")}
-        # Before Linux 5.9 the kernel does not say how many filters there are.
-        own_filters = int(status.get("Seccomp_filters", 2)) > int(_status(template).get("Seccomp_filters", 1))
+        own_filters = int(status.get("Seccomp_filters", 2)) > template.filters
         if held != {NO_CAPABILITY} or status["NoNewPrivs"] != "1" or status["Seccomp"] != FILTERED:
             raise ValueError("it has rights")
         if not own_filters:
@@ -80,7 +105,7 @@ class ForkedProcess(StepProcess):
         workers = _namespaces_of_this_process(os.getpid())
         for name in self._namespaces:
             own = _namespace(self._pid, name)
-            if own in {_namespace(template, name), workers[name]}:
+            if own in {template.namespaces[name], workers[name]}:
                 raise ValueError(f"it shares the namespace {own}")
         if not self.alive:
             raise ValueError("it has ended")

@@ -1,4 +1,8 @@
-"""Reads the frames of a step, as untrusted data."""
+"""Reads the frames of a step, as untrusted data.
+
+What is there already is read at once, as READY of a sandbox that waited for its step: to have the event loop wait for
+it is ten system calls. (`strace` of a one-step run.)
+"""
 
 import asyncio
 import socket
@@ -38,7 +42,8 @@ class Frames:
 
     async def next(self, most: Mapping[int, int]) -> tuple[int, bytes]:
         """Returns the next frame as (kind, payload); `most` has the largest payload of each kind allowed now."""
-        await asyncio.sleep(0)
+        if self._received:
+            await asyncio.sleep(0)
         kind, *size = await self._exactly(HEADER_BYTES)
         length = int.from_bytes(size, "big")
         if kind not in most:
@@ -60,7 +65,7 @@ class Frames:
         # The buffer grows with the data received: an announced length reserves no memory.
         while len(self._received) < count:
             try:
-                part = await self._loop.sock_recv(self._channel, _READ_BYTES)
+                part = await self._receive()
             except ConnectionError as error:
                 raise EndOfStepError from error
             if not part:
@@ -70,6 +75,12 @@ class Frames:
         payload = bytes(self._received[:count])
         del self._received[:count]
         return payload
+
+    async def _receive(self) -> bytes:
+        try:
+            return self._channel.recv(_READ_BYTES, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return await self._loop.sock_recv(self._channel, _READ_BYTES)
 
     async def _receive_into(self, view: memoryview) -> int:
         try:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from backend.settings import OutputLimits
 
 MEBIBYTE = 1024 * 1024
+CORES = os.cpu_count() or 1
 PROCESSES = 256
 """Largest number of processes and threads of a step."""
 
@@ -71,7 +72,7 @@ class Limits:
         """
         return {
             "memory_bytes": self.memory_bytes,
-            "cpu_seconds": int(self.timeout_seconds) * (os.cpu_count() or 1) + 1,
+            "cpu_seconds": int(self.timeout_seconds) * CORES + 1,
             "file_bytes": self.workspace_bytes,
             "processes": processes,
             "outputs": asdict(self.outputs),

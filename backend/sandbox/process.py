@@ -55,6 +55,11 @@ class StepProcess(Watched):
         self._link = link
 
     @property
+    def death(self) -> int | None:
+        """A descriptor that is readable once all of the step's processes are dead; None where `end` must find out."""
+        return None
+
+    @property
     @abstractmethod
     def alive(self) -> bool:
         """Returns whether the process `pid` still runs."""

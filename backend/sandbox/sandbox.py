@@ -34,6 +34,7 @@ from backend.sandbox.templates import Templates
 from backend.sandbox.watch import LimitWatch
 
 REAPER_THREADS = 8
+KILL_SECONDS = 2.0
 # Started when needed; one for every step that may run at once.
 READER_THREADS = 256
 
@@ -104,7 +105,7 @@ class Sandbox:
     async def end(self, process: StepProcess) -> None:
         """Kills and reaps all processes of the step; a cancellation meanwhile takes effect after that."""
         self._watch.remove(process)
-        ending = asyncio.wrap_future(self._reapers.submit(process.end))
+        ending = asyncio.ensure_future(self._ended(process))
         cancelled: asyncio.CancelledError | None = None
         while not ending.done():
             try:
@@ -114,6 +115,15 @@ class Sandbox:
         ending.result()
         if cancelled is not None:
             raise cancelled
+
+    async def _ended(self, process: StepProcess) -> None:
+        """Ends a process: on a thread only where its death cannot be waited for here, or takes long."""
+        if process.death is not None:
+            process.kill()
+            if await _readable(process.death, KILL_SECONDS):
+                process.end()
+                return
+        await asyncio.wrap_future(self._reapers.submit(process.end))
 
     def release(self, process: StepProcess) -> None:
         """Closes the worker's descriptors of an ended process."""
@@ -175,3 +185,21 @@ class Sandbox:
         if not starting.cancelled() and starting.exception() is None:
             self._add(starting.result())
             self._discard(starting.result())
+
+
+async def _readable(fd: int, seconds: float) -> bool:
+    """Waits until a descriptor is readable; False where it is not in time."""
+    loop = asyncio.get_running_loop()
+    waiter: asyncio.Future[bool] = loop.create_future()
+
+    def settle(readable: bool) -> None:
+        if not waiter.done():
+            waiter.set_result(readable)
+
+    loop.add_reader(fd, settle, True)
+    timer = loop.call_later(seconds, settle, False)
+    try:
+        return await waiter
+    finally:
+        timer.cancel()
+        loop.remove_reader(fd)

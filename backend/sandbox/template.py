@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
 
 from backend.sandbox import interpreter
-from backend.sandbox.forked import ForkedProcess
+from backend.sandbox.forked import ForkedProcess, TemplateProcess
 from backend.sandbox.inside.protocol import HEADER_BYTES
 from backend.sandbox.inside.template import FORKED, READY
 from backend.sandbox.layer import Layer, TemplateLaunch
@@ -56,6 +56,7 @@ class Template(Watched):
         self._began = time.monotonic()
         self._forked = 0
         self._steps: set[int] = set()
+        self._process: TemplateProcess | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="step-template")
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, contextlib.ExitStack() as undo:
@@ -182,6 +183,7 @@ class Template(Watched):
                 StepLog(log_read),
                 link,
                 own_network=self._own_network,
+                template=self._known,
                 ended=ended,
                 odd=self.give_up,
             )
@@ -191,6 +193,13 @@ class Template(Watched):
         self._forked += 1
         self._steps.add(step.pid)
         return step
+
+    def _known(self, pid: int) -> TemplateProcess:
+        if self._process is None:
+            self._process = TemplateProcess.of(pid)
+        if self._process.pid != pid:
+            raise ValueError("it has another parent than the template")
+        return self._process
 
     def _first_process(self) -> int:
         if not self._answered(ANSWER_SECONDS):

@@ -39,21 +39,23 @@ class ProcessInfo(NamedTuple):
 class LimitWatch:
     """Thread that checks every running step two to ten times a second, and kills those that exceed a limit.
 
-    Between two checks a step may exceed its limits.
+    Between two checks a step may exceed its limits. A check reads every process of the machine, so there is none for
+    steps that have all begun since the last: a step is checked for the first time within two intervals.
     """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._steps: dict[Watched, Limits] = {}
         self._closed = False
+        self._idle = False
         self._thread = threading.Thread(target=self._run, name="step-watch", daemon=True)
         self._thread.start()
 
     def add(self, process: Watched, limits: Limits) -> None:
         """Begins to check this step."""
         with self._changed:
-            # While there are others the thread looks again by itself.
-            if not self._steps:
+            # Otherwise the thread looks again by itself.
+            if self._idle:
                 self._changed.notify()
             self._steps[process] = limits
 
@@ -71,15 +73,18 @@ class LimitWatch:
 
     def _run(self) -> None:
         interval = MIN_INTERVAL_SECONDS
+        before: frozenset[Watched] = frozenset()
         while True:
             with self._changed:
+                self._idle = True
                 self._changed.wait_for(lambda: self._closed or bool(self._steps))
+                self._idle = False
                 self._changed.wait_for(lambda: self._closed, interval)
                 if self._closed:
                     return
-                steps = dict(self._steps)
+                steps = {process: limits for process, limits in self._steps.items() if process in before}
+                before = frozenset(self._steps)
             if not steps:
-                # They were shorter than the time between two checks, of which each reads every process.
                 continue
             begun = time.monotonic()
             try:

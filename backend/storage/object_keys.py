@@ -16,6 +16,31 @@ def object_key(run_id: str, name: str) -> str:
     return run_prefix(run_id) + name
 
 
+def result_row_key(run_id: str) -> str:
+    """Returns the key of a result that is in its run's row (`backend.storage.objects.in_rows`)."""
+    return object_key(run_id, "row/result")
+
+
 def step_log_key(run_id: str, step: str, attempt: int) -> str:
     """Returns the key of the log of an attempt; `step` is a handle: lowercase letters, digits and dashes."""
     return object_key(run_id, f"logs/{step}-{attempt}")
+
+
+def upload_prefix(upload_id: str) -> str:
+    """Returns the prefix of all objects of an upload."""
+    return f"uploads/{upload_id}/"
+
+
+def upload_file_prefix(upload_id: str, number: int) -> str:
+    """Returns the prefix of the objects of one of its files."""
+    return f"{upload_prefix(upload_id)}{number}/"
+
+
+def upload_part_key(upload_id: str, number: int, offset: int) -> str:
+    """Returns the key of the bytes of a file from `offset` on, as they were sent."""
+    return f"{upload_file_prefix(upload_id, number)}{offset}"
+
+
+def upload_members_key(upload_id: str, number: int) -> str:
+    """Returns the key of the contents of a zip's members, one after the other."""
+    return f"{upload_prefix(upload_id)}members-{number}"

@@ -36,4 +36,5 @@ def user_message(row: UserRow | SessionRow, *, created_at: int | None = None) ->
         signed_in_at=None if row.signed_in_at is None else to_timestamp(row.signed_in_at),
         password_is_temporary=bool(row.password_is_temporary),
         decides_for=None if chosen is None else users_pb2.ChosenWorkflows(workflow_ids=chosen),
+        of_provider=row.issuer is not None,
     )

@@ -37,6 +37,8 @@ class UserAdministration:
             self._refuse_addition(tx, name)
             may.refuse_unknown(tx)
             before = sql.get(tx, name)
+            if before is not None and before.issuer is not None:
+                raise invalid("name", "must be of nobody who signs in with the identity provider: enable them again")
             changes = {**made, **may.columns(), "disabled_at": None}
             if before is None:
                 sql.add(tx, {"name": name, "created_at": now, "signed_in_at": None, **changes})
@@ -72,6 +74,21 @@ class UserAdministration:
 
         return self._services.database.write(work, lock_key=sql.OF_USERS)
 
+    def enable(self, name: str, actor: str) -> UserRow:
+        """Lets a disabled person of the identity provider sign in again; an enabled one stays as they are."""
+
+        def work(tx: Tx) -> UserRow:
+            row = _found(tx, name)
+            if row.issuer is None:
+                raise invalid("name", "must be of somebody who signs in with the identity provider: add them again")
+            if row.disabled_at is not None:
+                self._refuse_addition(tx, name)
+                sql.edit(tx, row, {"disabled_at": None})
+                audit.record(tx, at=self._services.clock(), actor=actor, action="user.enabled", target=name)
+            return _found(tx, name)
+
+        return self._services.database.write(work, lock_key=sql.OF_USERS)
+
     def disable(self, name: str, actor: str) -> UserRow:
         """Disables a user and ends their sessions; disabling again changes nothing."""
 
@@ -82,11 +99,11 @@ class UserAdministration:
 
     def reset_password(self, name: str, actor: str) -> tuple[UserRow, str]:
         """Sets a new password and ends the user's sessions; returns the row and the password."""
-        _refuse_disabled(self._services.database.read(lambda tx: _found(tx, name)))
+        _refuse_reset(self._services.database.read(lambda tx: _found(tx, name)))
         password, made = self._made()
 
         def change(row: UserRow) -> dict[str, object]:
-            _refuse_disabled(row)
+            _refuse_reset(row)
             return made
 
         return self._change(name, actor, "user.password_reset", change), password
@@ -131,3 +148,9 @@ def _found(tx: Tx, name: str) -> UserRow:
 def _refuse_disabled(row: UserRow) -> None:
     if row.disabled_at is not None:
         raise invalid("name", "must be of somebody who is enabled: add them again")
+
+
+def _refuse_reset(row: UserRow) -> None:
+    if row.issuer is not None:
+        raise invalid("name", "must be of somebody with a password: this person signs in with the identity provider")
+    _refuse_disabled(row)

@@ -37,6 +37,10 @@ class UsersServicer(users_pb2_grpc.UsersServiceServicer):
         shown, token = paging.cut(rows, lambda row: (row.name,))
         return users_pb2.ListUsersResponse(items=[user_message(row) for row in shown], next_page_token=token)
 
+    def EnableUser(self, request: users_pb2.EnableUserRequest, context: grpc.ServicerContext) -> users_pb2.User:
+        """Lets a disabled person of the identity provider sign in again."""
+        return user_message(self._administration.enable(request.name, caller_of(context).audit_name))
+
     def DisableUser(self, request: users_pb2.DisableUserRequest, context: grpc.ServicerContext) -> users_pb2.User:
         """Ends a person's sessions and refuses further sign-ins."""
         return user_message(self._administration.disable(request.name, caller_of(context).audit_name))

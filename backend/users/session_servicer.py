@@ -2,29 +2,50 @@
 
 import grpc
 
+from backend.errors import ApiError
 from backend.rpc.interceptors import caller_of
 from backend.services import Services
 from backend.users.messages import user_message
+from backend.users.oidc.sign_in import Answer, ProviderSignIns
 from backend.users.passwords import Passwords
 from backend.users.rules import SESSION_MS
-from backend.users.sign_in import SignIns
+from backend.users.sign_in import NewSession, SignIns
 from contract.times import to_timestamp
-from workflow_api.v1 import sessions_pb2, sessions_pb2_grpc, users_pb2
+from workflow_api.v1 import errors_pb2, sessions_pb2, sessions_pb2_grpc, users_pb2
 
 
 class SessionsServicer(sessions_pb2_grpc.SessionsServiceServicer):
     """Signs people in and out for the console."""
 
-    def __init__(self, services: Services, passwords: Passwords) -> None:
+    def __init__(self, services: Services, passwords: Passwords, provider: ProviderSignIns | None = None) -> None:
         self._sign_ins = SignIns(services, passwords)
+        self._provider = provider
 
     def SignIn(self, request: sessions_pb2.SignInRequest, context: grpc.ServicerContext) -> sessions_pb2.Session:
         """Begins a session."""
         name, actor = request.name.strip().lower(), caller_of(context).audit_name
-        opened = self._sign_ins.sign_in(name, request.password, request.address, actor)
-        return sessions_pb2.Session(
-            token=opened.token, user=user_message(opened.row), expires_at=to_timestamp(opened.began_at + SESSION_MS)
-        )
+        return _opened(self._sign_ins.sign_in(name, request.password, request.address, actor))
+
+    def GetSignInOptions(
+        self, request: sessions_pb2.GetSignInOptionsRequest, context: grpc.ServicerContext
+    ) -> sessions_pb2.SignInOptions:
+        """Returns how people may sign in beside passwords."""
+        return sessions_pb2.SignInOptions(provider_label=None if self._provider is None else self._provider.label)
+
+    def BeginProviderSignIn(
+        self, request: sessions_pb2.BeginProviderSignInRequest, context: grpc.ServicerContext
+    ) -> sessions_pb2.ProviderSignIn:
+        """Begins a sign-in with the identity provider."""
+        url, attempt = self._configured().begin(request.redirect_uri)
+        return sessions_pb2.ProviderSignIn(authorization_url=url, attempt=attempt)
+
+    def FinishProviderSignIn(
+        self, request: sessions_pb2.FinishProviderSignInRequest, context: grpc.ServicerContext
+    ) -> sessions_pb2.Session:
+        """Begins a session of whom the identity provider names."""
+        issuer = request.issuer if request.HasField("issuer") else None
+        answer = Answer(request.redirect_uri, request.attempt, request.state, request.code, issuer, request.address)
+        return _opened(self._configured().finish(answer, caller_of(context).audit_name))
 
     def GetSession(
         self, request: sessions_pb2.GetSessionRequest, context: grpc.ServicerContext
@@ -51,3 +72,16 @@ class SessionsServicer(sessions_pb2_grpc.SessionsServiceServicer):
             request.token, request.password, request.new_password, request.address, caller_of(context).audit_name
         )
         return user_message(row)
+
+    def _configured(self) -> ProviderSignIns:
+        if self._provider is None:
+            raise ApiError(
+                errors_pb2.ERROR_REASON_INVALID_REQUEST, "The settings of this deployment name no identity provider."
+            )
+        return self._provider
+
+
+def _opened(session: NewSession) -> sessions_pb2.Session:
+    return sessions_pb2.Session(
+        token=session.token, user=user_message(session.row), expires_at=to_timestamp(session.began_at + SESSION_MS)
+    )

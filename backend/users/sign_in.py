@@ -10,6 +10,7 @@ from backend.storage.tables.users import UserRow
 from backend.users import rules, sql
 from backend.users.password_verifier import PasswordVerifier
 from backend.users.passwords import Passwords
+from backend.users.tries import SignInTries
 from workflow_api.v1 import errors_pb2
 
 
@@ -46,8 +47,8 @@ class SignIns:
                 raise _wrong()
             sql.edit(tx, row, {"signed_in_at": now, "password_hash": verified.fresh_hash or row.password_hash})
             sql.open_session(tx, token_sha256=rules.sha256_hex(token), name=name, now=now, most=rules.MAX_SESSIONS)
-            self._verifier.forget(tx, name, address)
-            details = {"address": address} if address else None
+            SignInTries.forget(tx, name, address)
+            details = {"by": "password"} | ({"address": address} if address else {})
             audit.record(tx, at=now, actor=actor, action="user.signed_in", target=name, details=details)
             return sql.get_existing(tx, name)
 
@@ -84,7 +85,10 @@ class SignIns:
             ApiError: `unauthorized`, the session has ended; `invalid_request`; `rate_limited`.
         """
         token_sha256 = rules.sha256_hex(token)
-        name = self.session(token).name
+        session = self.session(token)
+        if session.issuer is not None:
+            raise invalid("new_password", "must not be set: you sign in with the identity provider")
+        name = session.name
         if new == password:
             raise invalid("new_password", "must differ from the password until now")
         verified = self._verifier.verify(name, password, actor, address)
@@ -100,7 +104,7 @@ class SignIns:
                 raise _ended()
             sql.edit(tx, row, {"password_hash": new_hash, "password_is_temporary": 0})
             sql.end_sessions(tx, name, but=token_sha256)
-            self._verifier.forget(tx, name, address)
+            SignInTries.forget(tx, name, address)
             audit.record(tx, at=self._services.clock(), actor=actor, action="user.password_changed", target=name)
             return sql.get_existing(tx, name)
 

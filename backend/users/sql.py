@@ -29,9 +29,15 @@ class SessionRow(NamedTuple):
     signed_in_at: int | None
     disabled_at: int | None
     workflow_ids: str | None
+    issuer: str | None
+    subject: str | None
 
 
 _GET = Query(UserRow, select_row(UserRow, users).where(users.c.name == bindparam("name")))
+_BY_IDENTITY = Query(
+    UserRow,
+    select_row(UserRow, users).where(users.c.issuer == bindparam("issuer"), users.c.subject == bindparam("subject")),
+)
 _BY_NAME = Query(
     UserRow,
     select_row(UserRow, users)
@@ -97,6 +103,11 @@ def get_existing(tx: Tx, name: str) -> UserRow:
     return tx.one(_GET, name=name)
 
 
+def by_identity(tx: Tx, issuer: str, subject: str) -> UserRow | None:
+    """Returns the person of an identity at a provider, or None."""
+    return tx.first(_BY_IDENTITY, issuer=issuer, subject=subject)
+
+
 def by_name(tx: Tx, *, after: str, limit: int) -> list[UserRow]:
     """Returns users who were ever added, by name, that come after a name."""
     return tx.all(_BY_NAME, after=after, limit=limit)
@@ -114,7 +125,7 @@ def other_administrators(tx: Tx, name: str) -> int:
 
 def add(tx: Tx, columns: dict[str, object]) -> None:
     """Writes a new person."""
-    tx.enqueue(_INSERT, **columns)
+    tx.enqueue(_INSERT, **{"workflow_ids": None, "issuer": None, "subject": None, **columns})
 
 
 def edit(tx: Tx, row: UserRow, changes: dict[str, object]) -> None:

@@ -4,14 +4,20 @@ import difflib
 from collections.abc import Mapping
 from typing import Any, Final
 
-import yaml
+from backend.workflows.manifests.writer import manifest_value
+from backend.workflows.manifests.yaml_writer import yaml_text
 
 _MOST_LINES: Final = 20_000
 
 
+def manifest_difference(kind: str, before: Mapping[str, Any], after: Mapping[str, Any], names: tuple[str, str]) -> str:
+    """Returns the same difference of the manifests of two definitions, which may have `uses` beside their fields."""
+    return difference(_manifest(kind, before), _manifest(kind, after), names)
+
+
 def difference(before: Mapping[str, Any], after: Mapping[str, Any], names: tuple[str, str]) -> str:
     """Returns the unified difference of two definitions as YAML, "" if they are equal; `names` stand at its head."""
-    old, new = (_yaml(definition).splitlines(keepends=True) for definition in (before, after))
+    old, new = (yaml_text(definition).splitlines(keepends=True) for definition in (before, after))
     if len(old) + len(new) > _MOST_LINES:
         # The time of a comparison may rise with the square of the lines.
         return (
@@ -20,19 +26,8 @@ def difference(before: Mapping[str, Any], after: Mapping[str, Any], names: tuple
     return "".join(difflib.unified_diff(old, new, *names))
 
 
-def _yaml(definition: Mapping[str, Any]) -> str:
-    return yaml.dump(definition, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=10_000)
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes text of several lines as a block, line by line, and a repeated value again instead of an alias."""
-
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - of no value is an alias made
-        return True
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-
-_Dumper.add_representer(str, _text)
+def _manifest(kind: str, definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a manifest with what stands for its files, its locked packages and the versions of what it uses."""
+    python = definition.get("python") or {}
+    beside = {"files": definition.get("files"), "locked": python.get("versions"), "uses": definition.get("uses")}
+    return {**manifest_value(kind, definition), **{name: value for name, value in beside.items() if value}}

@@ -8,6 +8,7 @@ import grpc
 from backend.audit import sql as audit
 from backend.environments import sql as builds_sql
 from backend.environments.lock import lock_digest
+from backend.errors import ApiError
 from backend.paging import Paging
 from backend.rpc.interceptors import caller_of
 from backend.services import Services
@@ -17,7 +18,7 @@ from backend.workflows.readiness import package_reasons
 from backend.workflows.resource_reads import named_resource
 from backend.workflows.revision_sql import touch
 from contract.times import to_timestamp
-from workflow_api.v1 import environments_pb2, environments_pb2_grpc
+from workflow_api.v1 import environments_pb2, environments_pb2_grpc, errors_pb2
 
 _STATES: Final = {
     "building": environments_pb2.ENVIRONMENT_BUILD_STATE_BUILDING,
@@ -52,6 +53,21 @@ class EnvironmentsServicer(environments_pb2_grpc.EnvironmentsServiceServicer):
     ) -> environments_pb2.EnvironmentBuild:
         """One environment."""
         return self._services.database.snapshot(lambda tx: _message(tx, _found(tx, request.name)))
+
+    def GetEnvironmentBuildLog(
+        self, request: environments_pb2.GetEnvironmentBuildLogRequest, context: grpc.ServicerContext
+    ) -> environments_pb2.EnvironmentBuildLog:
+        """What uv said on one machine."""
+
+        def work(tx: Tx) -> environments_pb2.EnvironmentBuildLog:
+            digest = lock_digest(json.loads(_found(tx, request.name).definition))
+            row = None if digest is None else builds_sql.build_log(tx, digest, request.machine)
+            if row is None:
+                message = f"'{request.machine}' has not begun to build the packages of '{request.name}'."
+                raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, message)
+            return environments_pb2.EnvironmentBuildLog(text=row.log, updated_at=to_timestamp(row.updated_at))
+
+        return self._services.database.snapshot(work)
 
     def BuildEnvironment(
         self, request: environments_pb2.BuildEnvironmentRequest, context: grpc.ServicerContext

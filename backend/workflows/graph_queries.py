@@ -1,14 +1,18 @@
 """Listing and queries of knowledge graphs for administrators."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from backend.errors import ApiError, invalid
 from backend.graphs.graph import Bounds, Graph, GraphRefusedError, GraphUnavailableError, check_query
+from backend.workflows.publications_sql import PublicationRow
 from backend.workflows.resources_sql import KnowledgeGraphRow
 from contract.defaults import given_or_default, given_or_default_duration
 from contract.times import to_timestamp
 from workflow_api.v1 import errors_pb2, workflows_pb2
+
+_PUBLISHED: Final = frozenset({"landed", "kept"})
 
 
 def knowledge_graph_message(row: KnowledgeGraphRow) -> workflows_pb2.KnowledgeGraph:
@@ -22,6 +26,20 @@ def knowledge_graph_message(row: KnowledgeGraphRow) -> workflows_pb2.KnowledgeGr
         pending=row.pending,
         created_at=to_timestamp(row.created_at),
         updated_at=to_timestamp(row.updated_at),
+    )
+
+
+def publications_message(rows: Iterable[PublicationRow]) -> workflows_pb2.KnowledgeGraphPublications:
+    """Converts rows of `publications_sql` to a message."""
+    return workflows_pb2.KnowledgeGraphPublications(
+        items=[
+            workflows_pb2.KnowledgeGraphPublication(
+                run_id=row.run_id,
+                state="published" if row.state in _PUBLISHED else row.state,
+                requested_at=to_timestamp(row.requested_at),
+            )
+            for row in rows
+        ]
     )
 
 

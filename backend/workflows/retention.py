@@ -17,10 +17,11 @@ class AgentSourceRetention:
     """Folders of agents that neither the newest version of an agent nor a version of a workflow uses, after a day."""
 
     name: str = "agent_sources"
+    kept_ms: int = DAY_MS
 
     def delete_batch(self, tx: Tx, now: int) -> int:
         """Deletes some folders; see `RetentionRule.delete_batch`."""
-        return sources_sql.delete_unneeded(tx, now - DAY_MS, _BATCH)
+        return sources_sql.delete_unneeded(tx, now - self.kept_ms, _BATCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +29,11 @@ class LockRetention:
     """Locks that neither the newest version of an environment nor a version of a workflow uses, after a day."""
 
     name: str = "environment_locks"
+    kept_ms: int = DAY_MS
 
     def delete_batch(self, tx: Tx, now: int) -> int:
         """Deletes some locks; see `RetentionRule.delete_batch`."""
-        return environments.remove_unneeded(tx, environments_sql.kept_locks(tx), now - DAY_MS, _BATCH)
+        return environments.remove_unneeded(tx, environments_sql.kept_locks(tx), now - self.kept_ms, _BATCH)
 
 
 RULES: Final[tuple[RetentionRule, ...]] = (AgentSourceRetention(), LockRetention())

@@ -8,7 +8,7 @@ import grpc
 
 from backend.audit import sql as audit
 from backend.close_names import no_such
-from backend.connectors.object_storage import try_connection
+from backend.connectors.connection_tests import ConnectionTests, TooManyTestsError
 from backend.environments.store import PackageStore
 from backend.errors import ApiError, invalid
 from backend.graphs.graphs import Graphs
@@ -20,17 +20,18 @@ from backend.storage.tables.workflows import WorkflowRow
 from backend.workflows import resources_sql, sql, versions_sql
 from backend.workflows.access import access_of
 from backend.workflows.browsing import browse, connector_of
-from backend.workflows.graph_queries import answer, knowledge_graph_message
+from backend.workflows.connection_records import record_connection_test
+from backend.workflows.graph_queries import answer, knowledge_graph_message, publications_message
 from backend.workflows.messages import (
     STATUSES,
     parameter_message,
     version_resource_message,
     workflow_message,
 )
+from backend.workflows.publications_sql import PublicationRow, newest_publications
 from backend.workflows.resource_reads import named_resource, resource_definition, resource_page
 from backend.workflows.terms import WorkflowTerms
 from backend.workflows.terms_cache import load_terms
-from contract.times import to_timestamp
 from workflow_api.v1 import errors_pb2, workflows_pb2, workflows_pb2_grpc
 
 _SETTABLE: Final = {STATUSES[name]: name for name in ("active", "inactive")}
@@ -43,6 +44,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         self._services = services
         self._graphs = graphs
         self._packages = packages
+        self._connection_tests = ConnectionTests()
 
     def ListWorkflows(
         self, request: workflows_pb2.ListWorkflowsRequest, context: grpc.ServicerContext
@@ -173,26 +175,12 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
     ) -> workflows_pb2.ConnectorTest:
         """Lists with the connector's credentials, outside of any transaction, and records the outcome."""
         row = self._services.database.snapshot(lambda tx: named_resource(tx, "connector", request.name))
-        passed, message = try_connection(json.loads(row.definition), self._services.secrets)
-        now = self._services.clock()
-        actor = caller_of(context).audit_name
-
-        def work(tx: Tx) -> None:
-            resources_sql.record_test(
-                tx, connector_id=row.resource_id, version=row.version, passed=passed, message=message, now=now
-            )
-            details = {"name": row.name, "version": row.version, "passed": passed}
-            audit.record(tx, at=now, actor=actor, action="connector.tested", target=row.resource_id, details=details)
-
-        self._services.database.write(work)
-        return workflows_pb2.ConnectorTest(
-            connector_id=row.resource_id,
-            name=row.name,
-            version=row.version,
-            passed=passed,
-            message=message,
-            tested_at=to_timestamp(now),
-        )
+        try:
+            outcome = self._connection_tests.run(json.loads(row.definition), self._services.secrets)
+        except TooManyTestsError:
+            message = "Other connections are being tested: try again in a few seconds."
+            raise ApiError(errors_pb2.ERROR_REASON_RUNTIME_ERROR, message) from None
+        return record_connection_test(self._services, row, outcome, caller_of(context).audit_name)
 
     def BrowseInputs(
         self, request: workflows_pb2.BrowseInputsRequest, context: grpc.ServicerContext
@@ -217,6 +205,17 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         return workflows_pb2.ListKnowledgeGraphsResponse(
             items=[knowledge_graph_message(row) for row in shown], next_page_token=token
         )
+
+    def GetKnowledgeGraphPublications(
+        self, request: workflows_pb2.GetKnowledgeGraphPublicationsRequest, context: grpc.ServicerContext
+    ) -> workflows_pb2.KnowledgeGraphPublications:
+        """What runs published last."""
+
+        def work(tx: Tx) -> list[PublicationRow]:
+            row = named_resource(tx, "knowledge_graph", request.name)
+            return newest_publications(tx, row.resource_id)
+
+        return publications_message(self._services.database.snapshot(work))
 
     def QueryKnowledgeGraph(
         self, request: workflows_pb2.QueryKnowledgeGraphRequest, context: grpc.ServicerContext

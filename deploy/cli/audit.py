@@ -1,10 +1,12 @@
 """`workflow-api audit`: who changed what, and when."""
 
+import sys
 from collections.abc import Iterator
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
+from contract.audit_export import FORMATS, head_of, lines_of
 from deploy.cli.option_names import LIST_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc, read_option
 from deploy.cli.output.printing import Column, Form, print_json, print_table
@@ -15,27 +17,45 @@ from deploy.failures import CommandFailed
 from edge.codec.date_times import parse_date_time
 from workflow_api.v1 import audit_pb2, deployment_pb2, keys_pb2, runs_pb2, users_pb2, workflows_pb2
 
+EXPORT_SECONDS: Final = 600.0
+
 
 def command(
     target: Annotated[
         str | None, typer.Option("--target", metavar="ID", help="Only changes of this key, run, workflow, …")
     ] = None,
+    actor: Annotated[
+        str | None, typer.Option("--actor", metavar="ACTOR", help="Only changes by this one, as `user:ana`.")
+    ] = None,
+    action: Annotated[
+        str | None, typer.Option("--action", metavar="ACTION", help="Only changes of this kind, as `key.rotated`.")
+    ] = None,
+    search: Annotated[str, typer.Option("--search", metavar="TEXT", help="Only changes with this text in them.")] = "",
     since: Annotated[str, typer.Option("--since", metavar="TIME", help="ISO 8601 date-time; 90 days are shown.")] = "",
     until: Annotated[str, typer.Option("--until", metavar="TIME", help="ISO 8601 date-time; now when not given.")] = "",
     limit: Annotated[int | None, typer.Option("--limit", help="Most records, 1 to 200. Default: 50.")] = None,
+    export: Annotated[
+        str,
+        typer.Option("--export", metavar="|".join(FORMATS), help="Write the newest 100,000 of them; it is audited."),
+    ] = "",
     cursor: Annotated[str, typer.Option("--cursor", help="`next_page_token` of the previous page.")] = "",
     utc: Utc = False,
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,
 ) -> None:
     """List changes, newest first: who made which, and when."""
-    request = audit_pb2.ListAuditRecordsRequest(
-        target=target,
-        since=read_option("--since", parse_date_time, since),
-        until=read_option("--until", parse_date_time, until),
-        page_size=limit,
-        page_token=cursor,
-    )
+    asked: dict[str, Any] = {
+        "target": target,
+        "actor": actor,
+        "action": action,
+        "search": search,
+        "since": read_option("--since", parse_date_time, since),
+        "until": read_option("--until", parse_date_time, until),
+    }
+    if export:
+        write_export(grpc, export, audit_pb2.ExportAuditRecordsRequest(**asked))
+        return
+    request = audit_pb2.ListAuditRecordsRequest(**asked, page_size=limit, page_token=cursor)
     with option_names(LIST_OPTIONS), connected(grpc) as backend:
         page = record_of(backend.call(backend.audit.ListAuditRecords, request))
         if target is not None and not page["items"]:
@@ -46,6 +66,17 @@ def command(
     print_table(page["items"], AUDIT_COLUMNS, none="No change.", utc=utc)
     if page["next_page_token"]:
         print(f"\nMore with --cursor {page['next_page_token']}")
+
+
+def write_export(grpc: str, form: str, request: audit_pb2.ExportAuditRecordsRequest) -> None:
+    """Writes the records that are found to standard output, as they arrive."""
+    if form not in FORMATS:
+        raise typer.BadParameter(f"{form!r} is no format; allowed are {', '.join(FORMATS)}", param_hint="--export")
+    head = head_of(form)
+    with option_names(LIST_OPTIONS), connected(grpc) as backend:
+        for part in backend.stream(backend.audit.ExportAuditRecords, request, EXPORT_SECONDS):
+            sys.stdout.write(head + lines_of(part, form))
+            head = ""
 
 
 def refuse_unknown(backend: Backend, target: str) -> None:

@@ -78,6 +78,17 @@ def set_role(
         print(f"The role of {name} is {role}{of}.")
 
 
+@command.command("enable")
+def enable(name: Name, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
+    """Let a disabled user of the identity provider sign in again."""
+    with option_names(USER_OPTIONS), connected(grpc) as backend:
+        user = backend.call(backend.users.EnableUser, users_pb2.EnableUserRequest(name=name))
+    if as_json:
+        print_json(user_record(user))
+    else:
+        print(f"{name} may sign in again.")
+
+
 @command.command("disable")
 def disable(name: Name, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
     """Disable a user and end their sessions."""

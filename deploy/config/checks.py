@@ -68,6 +68,51 @@ def http_url(value: str) -> str:
     return value
 
 
+def issuer(value: str) -> str:
+    """Reads the issuer of an identity provider, which is compared as it is written."""
+    if re.fullmatch(r"http://(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?(?:/[!-~]*)?", value):
+        return value
+    if not re.fullmatch(r"https://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~/%+-]*)?", value):
+        raise ValueError("must be an https address, such as https://login.example.org, or http on this machine")
+    return value
+
+
+def role_mapping(value: str) -> dict[str, str]:
+    """Reads comma-separated `value=role`; whether there are such roles is for the rules between settings."""
+    pairs = [pair.rpartition("=") for pair in value.split(",")]
+    mapping = {given.strip(): role.strip() for given, _, role in pairs}
+    if not all(given and role for given, role in mapping.items()) or len(mapping) < len(pairs):
+        raise ValueError("must be value=role with commas between them, each value once: platform-team=administrator")
+    return mapping
+
+
+def email_domains(value: str) -> tuple[str, ...]:
+    """Reads comma-separated domains of e-mail."""
+    domains = tuple(domain.strip().lower() for domain in value.split(","))
+    if not all(re.fullmatch(r"(?:[a-z0-9-]+\.)+[a-z0-9-]{2,}", domain) for domain in domains):
+        raise ValueError("must be domains, such as example.org, with commas between them")
+    return domains
+
+
+def scopes(value: str) -> str:
+    """Reads the scopes to ask for."""
+    names = value.split()
+    if "openid" not in names or not all(re.fullmatch(r"[!#-\[\]-~]{1,100}", name) for name in names):
+        raise ValueError("must be names with blanks between them, openid among them")
+    return " ".join(names)
+
+
+def text(most: int) -> Callable[[str], str]:
+    """Returns a check that accepts a line of text up to a length."""
+
+    def check(value: str) -> str:
+        if not value.isprintable() or not value.strip() or len(value) > most:
+            raise ValueError(f"must be one line of 1 to {most} characters")
+        return value
+
+    return check
+
+
 def networks(value: str) -> tuple[str, ...]:
     """Reads comma-separated CIDR ranges."""
     ranges = tuple(each.strip() for each in value.split(","))

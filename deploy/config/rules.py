@@ -18,6 +18,7 @@ def contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
             yield f"models.{provider}", "must have as api_key a name that [secrets] holds"
     yield from _worker_contradictions(settings)
     yield from _edge_contradictions(settings)
+    yield from _oidc_contradictions(settings)
     backend = settings.backend
     yield from _grpc_contradictions("backend.grpc", backend.grpc, "backend.tls", backend.tls)
     for part, caller in (("edge", settings.edge), ("console", settings.console)):
@@ -47,6 +48,26 @@ def _edge_contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
     secret = secret_name(settings.edge.redis_url or "")
     if secret is not None and secret not in settings.secrets:
         yield "edge.redis_url", f"must name a secret that [secrets] holds; '{secret}' is none"
+
+
+def _oidc_contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
+    oidc = settings.oidc
+    needed = ("issuer", "client_id", "client_secret", "roles")
+    missing = [name for name in needed if getattr(oidc, name) is None]
+    if len(missing) == len(needed):
+        return
+    for name in missing:
+        yield f"oidc.{name}", "must be given too: sign-in with a provider needs issuer, client_id, client_secret, roles"
+    if oidc.client_secret is not None and oidc.client_secret not in settings.secrets:
+        # The value is not quoted: it may be the secret itself.
+        yield "oidc.client_secret", "must be a name that [secrets] holds"
+    if oidc.roles is not None:
+        # Its messages are imported for this setting only.
+        from contract.roles import ROLE_NAMES
+
+        known = tuple(ROLE_NAMES.values())
+        for role in set(oidc.roles.values()) - set(known):
+            yield "oidc.roles", f"must map to {' or '.join(known)}; '{role}' is no role"
 
 
 def _grpc_contradictions(

@@ -36,6 +36,14 @@ def secret_source(name: str, value: object) -> str:
     return reference(value)
 
 
+def secret_name(value: str) -> str:
+    """Reads the name of a secret."""
+    if not NAME.fullmatch(value):
+        # The value is not quoted: it may be the secret itself.
+        raise ValueError("must be the name of a secret that [secrets] holds: 1 to 64 of A-Z a-z 0-9 _ -")
+    return value
+
+
 def database_url(value: str) -> str:
     """Reads the address of a PostgreSQL database without a password, or a reference to an address."""
     if value.startswith((ENVIRONMENT, FILE)):

@@ -10,6 +10,7 @@ from backend.schemas.bounds import SchemaBounds
 from backend.secrets import Secrets
 from backend.settings import (
     BackendSettings,
+    IdentityProvider,
     JobLimits,
     ModelProvider,
     ObjectSettings,
@@ -34,14 +35,19 @@ from deploy.config.checks import (
     bucket_name,
     client_address,
     deployment_id,
+    email_domains,
     host_name,
     host_names,
     http_url,
     identity,
+    issuer,
     key_prefix,
     model_provider,
     networks,
     one_of,
+    role_mapping,
+    scopes,
+    text,
 )
 from deploy.config.redis_address import redis_url
 from deploy.config.secret_references import (
@@ -50,6 +56,7 @@ from deploy.config.secret_references import (
     reference,
     resolve_database_url,
     resolve_index_url,
+    secret_name,
     secret_source,
 )
 from edge.console.settings import ConsoleSettings
@@ -61,6 +68,7 @@ _CONSOLE: Final = ConsoleSettings()
 _BACKEND: Final = BackendSettings(data=Path())
 _STEP_DATA: Final = StepDataLimits()
 _PACKAGES: Final = PackageSettings()
+_OIDC: Final = IdentityProvider(issuer="", client_id="", client_secret="", roles={})
 
 CHECK: Final = "check"
 """Key of a field's metadata: a function that returns the value to keep, or raises ValueError with what is allowed."""
@@ -224,6 +232,21 @@ class Webhooks:
 
 
 @dataclass(frozen=True, slots=True)
+class Oidc:
+    """The identity provider that people may sign in to the console with."""
+
+    issuer: str | None = field(default=None, metadata={CHECK: issuer})
+    client_id: str | None = field(default=None, metadata={CHECK: text(256)})
+    client_secret: str | None = field(default=None, metadata={CHECK: secret_name})
+    roles: Mapping[str, str] | None = field(default=None, metadata={CHECK: role_mapping})
+    role_claim: str = field(default=_OIDC.role_claim, metadata={CHECK: text(256)})
+    email_domains: tuple[str, ...] | None = field(default=None, metadata={CHECK: email_domains})
+    label: str = field(default=_OIDC.label, metadata={CHECK: text(60)})
+    scopes: str = field(default=_OIDC.scopes, metadata={CHECK: scopes})
+    timeout_seconds: float = field(default=_OIDC.timeout_seconds, metadata={CHECK: between(1, 12)})
+
+
+@dataclass(frozen=True, slots=True)
 class Objects:
     """Storage of outputs, results and step logs."""
 
@@ -263,6 +286,7 @@ class Settings:
     publishing: Publishing = field(default_factory=Publishing)
     packages: Packages = field(default_factory=Packages)
     webhooks: Webhooks = field(default_factory=Webhooks)
+    oidc: Oidc = field(default_factory=Oidc)
     objects: Objects = field(default_factory=Objects)
     metrics: Metrics = field(default_factory=Metrics)
     identities: Mapping[str, Sequence[str]] = field(default_factory=dict, metadata={TABLE: identity})
@@ -318,6 +342,7 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
         step_data=StepDataLimits(**{name: getattr(runtime, name) for name in StepDataLimits.__slots__}),
         watch_poll_seconds=settings.backend.watch_poll_seconds,
         users_limit=settings.backend.users_limit,
+        oidc=_identity_provider(settings.oidc),
         objects=ObjectSettings(**{name: getattr(settings.objects, name) for name in Objects.__slots__}),
         identities=settings.identities,
         secrets=Secrets(settings.secrets, environment),
@@ -331,6 +356,13 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
             concurrent=settings.webhooks.concurrent,
         ),
     )
+
+
+def _identity_provider(oidc: Oidc) -> IdentityProvider | None:
+    if oidc.issuer is None or oidc.client_id is None or oidc.client_secret is None or oidc.roles is None:
+        return None
+    given = {name: getattr(oidc, name) for name in Oidc.__slots__}
+    return IdentityProvider(**{**given, "email_domains": oidc.email_domains or ()})
 
 
 def _package_settings(packages: Packages, environment: Mapping[str, str]) -> PackageSettings:

@@ -2,18 +2,22 @@
 
 import asyncio
 import logging
+import os
+import socket
 from contextlib import aclosing
 from time import monotonic
 from typing import Final, cast
+from uuid import uuid4
 
 from google.protobuf.duration_pb2 import Duration
 
 from contract.metadata import ACTOR
+from contract.versions import RELEASE
 from edge.admission.keyring import Keyring
 from edge.channel import Channel
 from edge.errors import Refusal
 from edge.settings import EdgeSettings
-from workflow_api.v1.edge_pb2 import GetKeyMirrorRequest, KeyMirror, WatchKeyMirrorRequest
+from workflow_api.v1.edge_pb2 import EdgeProcess, GetKeyMirrorRequest, KeyMirror, WatchKeyMirrorRequest
 
 _WATCH: Final = "/workflow_api.v1.EdgeService/WatchKeyMirror"
 _GET: Final = "/workflow_api.v1.EdgeService/GetKeyMirror"
@@ -32,6 +36,10 @@ class KeyMirrorFollower:
         self._settings = settings
         self._first = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._process = EdgeProcess(
+            process_id=f"edge_{uuid4().hex}", host=socket.gethostname(), pid=os.getpid(), release=RELEASE
+        )
+        self._process.started_at.GetCurrentTime()
 
     async def start(self) -> None:
         """Starts to follow the keys and waits a while for the first copy."""
@@ -53,7 +61,8 @@ class KeyMirrorFollower:
         delay = _FIRST_DELAY
         while True:
             try:
-                request = WatchKeyMirrorRequest(heartbeat=_duration(heartbeat))
+                self._process.sent_at.GetCurrentTime()
+                request = WatchKeyMirrorRequest(heartbeat=_duration(heartbeat), process=self._process)
                 until = monotonic() + self._settings.mirror_renewal_seconds
                 async with aclosing(self._channel.stream(_WATCH, request, _METADATA, 3 * heartbeat)) as mirrors:
                     async for mirror in mirrors:

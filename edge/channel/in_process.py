@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 from edge.channel import LONGEST_STREAM_SECONDS, Messages, Metadata
 from edge.channel.context import InProcessContext
 from edge.channel.pending_calls import Begun, PendingCalls
-from edge.channel.thread_calls import ThreadCalls
+from edge.channel.thread_calls import ThreadCalls, ThreadsClosedError
 from edge.errors import Refusal
 
 _LOG = logging.getLogger(__name__)
@@ -121,7 +121,7 @@ class InProcessChannel:
             else:
                 threads = self._read_threads if handler.page_read else self._threads
                 answer = await threads.run(partial(call, request, context), seconds)
-        except TimeoutError:
+        except (TimeoutError, ThreadsClosedError):
             context.cancel()
             raise Refusal("runtime_unreachable") from None
         except Exception as error:

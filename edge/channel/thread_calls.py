@@ -20,6 +20,10 @@ class _Job(NamedTuple):
     done: "asyncio.Future[Any]"
 
 
+class ThreadsClosedError(RuntimeError):
+    """The threads are closed: the work has not begun, and never will."""
+
+
 class ThreadCalls:
     """Up to so many threads, started as they are needed, that work for one event loop."""
 
@@ -39,10 +43,10 @@ class ThreadCalls:
 
         Raises:
             TimeoutError: it took longer than `seconds`; what has begun goes on.
-            RuntimeError: the threads are closed.
+            ThreadsClosedError: the threads are closed, or were while it waited for one.
         """
         if self._closed:
-            raise RuntimeError("the threads are closed")
+            raise ThreadsClosedError
         loop = asyncio.get_running_loop()
         job = _Job(work, loop.create_future())
         self._under_way += 1
@@ -58,15 +62,18 @@ class ThreadCalls:
             timer.cancel()
 
     def close(self) -> None:
-        """Ends each thread after the call that it has begun; calls that wait for a thread are left out."""
+        """Ends each thread after the call that it has begun; calls that wait for a thread are refused."""
         self._closed = True
         for _ in self._threads:
             self._jobs.put(None)
 
     def _work(self, loop: asyncio.AbstractEventLoop) -> None:
         while (job := self._jobs.get()) is not None:
-            value, error = None, None
-            if not (job.done.done() or self._closed):
+            value: Any = None
+            error: Exception | None = None
+            if self._closed:
+                error = ThreadsClosedError()
+            elif not job.done.done():
                 try:
                     value = job.work()
                 except Exception as raised:  # noqa: BLE001 - it is the caller's

@@ -7,6 +7,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from edge.console.forms import Form, check_sender, read_form
+from edge.console.provider_sign_in import provider_label
 from edge.console.responses import Responses, is_own_path
 from edge.console.sessions import CONSOLE, NewServices, Sessions, Visitor
 from edge.console.settings import ConsoleSettings
@@ -39,12 +40,12 @@ class Account:
         """Refuses the sign-ins that still wait."""
         self._queue.close()
 
-    async def sign_in_form(self, request: web.Request, visitor: Visitor, _: NewServices) -> web.Response:
+    async def sign_in_form(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
         """Returns the form, or a redirect for a visitor who has signed in already."""
         then = _return_path(request.query.get("next", ""))
         if visitor.user is not None:
             return self._responses.redirect(visitor, Redirect(then))
-        return self._sign_in(request, visitor, then=then)
+        return self._sign_in(request, visitor, then=then, provider=await provider_label(services))
 
     async def sign_in(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
         """Starts a session."""
@@ -59,7 +60,10 @@ class Account:
                 raise
             wrong = "The name or the password is not right."
             error = wrong if refusal.code == "unauthorized" else _message(refusal)
-            return self._sign_in(request, visitor, name=name, then=then, error=error, refusal=refusal)
+            provider = await provider_label(services)
+            return self._sign_in(
+                request, visitor, name=name, then=then, provider=provider, error=error, refusal=refusal
+            )
         if visitor.user is not None:
             # The sign-in succeeds even where the visitor's former session cannot be ended.
             with suppress(Refusal):
@@ -118,12 +122,12 @@ class Account:
         *,
         name: str = "",
         then: str,
+        provider: str,
         error: str = "",
         refusal: Refusal | None = None,
     ) -> web.Response:
-        return self._form_page(
-            request, visitor, View("sign_in.html", {"name": name, "next": then, "error": error}), refusal
-        )
+        context = {"name": name, "next": then, "provider": provider, "error": error}
+        return self._form_page(request, visitor, View("sign_in.html", context), refusal)
 
     def _password(
         self,

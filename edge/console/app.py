@@ -1,7 +1,7 @@
 """The console's web application, in the running event loop."""
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -15,11 +15,13 @@ from edge.console.account import PASSWORD, SIGN_IN, SIGN_OUT, Account, sign_in_a
 from edge.console.connections import ConsoleServer
 from edge.console.downloads import Downloads
 from edge.console.events import EventStreams
+from edge.console.file_forms import has_files, read_file_form
 from edge.console.forms import Form, check_sender, read_form
 from edge.console.headers import NO_STORE, common_headers
 from edge.console.hosts import check_host
 from edge.console.pages import all_pages
 from edge.console.preferences import PREFERENCES, Preferences
+from edge.console.provider_sign_in import PROVIDER, RETURN, ProviderSignIn
 from edge.console.rendering import Rendering
 from edge.console.responses import Responses
 from edge.console.services import ChannelServices
@@ -66,6 +68,7 @@ class Console:
         self._sessions = Sessions(settings)
         self._responses = Responses(Rendering(self._files, settings.api_url), self._sessions, self._pages)
         self._account = Account(settings, self._sessions, self._responses)
+        self._provider = ProviderSignIn(settings, self._sessions, self._responses)
         self._preferences = Preferences(settings, self._sessions, self._responses)
         self._streams = EventStreams(settings)
         self._downloads = Downloads(settings.stall_seconds)
@@ -85,6 +88,7 @@ class Console:
         """Ends live updates, lets requests under way finish, and closes."""
         self._streams.stop()
         self._account.stop()
+        self._provider.stop()
         if self._server is not None:
             await self._server.stop()
 
@@ -105,6 +109,8 @@ class Console:
         account = self._account
         app.router.add_get(SIGN_IN, self._with_visitor(account.sign_in_form))
         app.router.add_post(SIGN_IN, self._with_visitor(account.sign_in))
+        app.router.add_get(PROVIDER, self._with_visitor(self._provider.begin))
+        app.router.add_get(RETURN, self._with_visitor(self._provider.finish))
         app.router.add_post(SIGN_OUT, self._with_visitor(account.sign_out))
         app.router.add_get(PASSWORD, self._signed_in(account.password_form))
         app.router.add_post(PASSWORD, self._signed_in(account.password))
@@ -153,11 +159,16 @@ class Console:
         if user.role not in page.roles:
             raise web.HTTPForbidden
         form: Form = {}
+        refused: Mapping[str, str] = {}
+        own_services = services(visitor.actor)
         if page.method != "GET":
             check_sender(request, self._settings)
-            form = await read_form(request, visitor.secret, self._settings)
+            if page.takes_files and has_files(request):
+                form, refused = await read_file_form(request, visitor.secret, self._settings, own_services)
+            else:
+                form = await read_form(request, visitor.secret, self._settings)
         query = {name: request.query.getone(name) for name in request.query}
-        result = await page.answer(Visit(user, services(visitor.actor), dict(request.match_info), query, form))
+        result = await page.answer(Visit(user, own_services, dict(request.match_info), query, form, refused))
         if isinstance(result, EventStream):
             session_lasts = partial(self._session_lasts, request, visitor, services)
             return await self._streams.send(request, visitor.secret, result.events, session_lasts)

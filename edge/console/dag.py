@@ -19,7 +19,12 @@ MAX_TITLE_CELLS: Final = 20
 
 MAX_NOTE_CELLS: Final = 23
 
+MOST_LINE_CHARS: Final = 25_000
+"""Characters of all lines in a page."""
+
 _SWEEPS: Final = 3
+_LINE_CHARS: Final = 140
+"""Characters of a line without its path."""
 
 # A step and a column: the step's box in its own column, in a later one the lane of its lines that end further right.
 _Slot = tuple[str, int]
@@ -60,12 +65,16 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Boxes and lines, and the size of the area in pixels."""
+    """Boxes and lines, and the size of the area in pixels.
+
+    `lines_left_out` are those without which the page stays small: first those that others imply.
+    """
 
     width: int
     height: int
     boxes: Sequence[Box]
     lines: Sequence[Line]
+    lines_left_out: int = 0
 
 
 def draw(nodes: Sequence[Node]) -> Drawing:
@@ -93,11 +102,13 @@ def draw(nodes: Sequence[Node]) -> Drawing:
     lines = [
         Line(need, step, _path(places, column_of, need, step)) for step, needed in needs.items() for need in needed
     ]
+    shown = _within_bound(lines, needs)
     return Drawing(
         width=2 * MARGIN + max(len(columns) * (BOX_WIDTH + COLUMN_GAP) - COLUMN_GAP, 0),
         height=MARGIN + max(places.values(), default=0) + BOX_HEIGHT // 2,
         boxes=boxes,
-        lines=lines,
+        lines=shown,
+        lines_left_out=len(lines) - len(shown),
     )
 
 
@@ -212,3 +223,23 @@ def _path(places: Mapping[_Slot, int], column_of: Mapping[str, int], source: str
             parts.append(f"H{left + BOX_WIDTH}")
         y = following
     return "".join(parts)
+
+
+def _within_bound(lines: Sequence[Line], needs: Mapping[str, Sequence[str]]) -> Sequence[Line]:
+    """Returns the lines, without those that others imply where all are too many, and of these the first that fit."""
+    if sum(len(line.path) + _LINE_CHARS for line in lines) <= MOST_LINE_CHARS:
+        return lines
+    above: dict[str, set[str]] = {}
+    for step in TopologicalSorter(needs).static_order():
+        above[step] = {one for need in needs[step] for one in (need, *above[need])}
+    room = MOST_LINE_CHARS
+    shown: list[Line] = []
+    for line in lines:
+        implied = any(line.source in above[other] for other in needs[line.target] if other != line.source)
+        if implied:
+            continue
+        room -= len(line.path) + _LINE_CHARS
+        if room < 0:
+            break
+        shown.append(line)
+    return shown

@@ -8,12 +8,19 @@ from edge.console.start_form import Declared, initial_texts
 from workflow_api.v1.pii_policy_pb2 import PII_MODE_OFF
 from workflow_api.v1.runs_pb2 import Run
 
+_UPLOADED: Final = "upload://"
 ERASED: Final = "The data of this run is erased, so there are no inputs to start it with again."
 
 
 def parameter_texts(run: Run, declared: Sequence[Declared]) -> dict[str, str]:
-    """Returns the texts of fields that stand for the run's parameters."""
-    return initial_texts(declared, json.loads(run.parameters or "{}"))
+    """Returns the texts of fields that stand for the run's parameters; uploaded files are the run's alone."""
+    texts = initial_texts(declared, json.loads(run.parameters or "{}"))
+    return {name: text for name, text in texts.items() if not text.startswith(_UPLOADED)}
+
+
+def had_uploads(run: Run) -> bool:
+    """Returns whether files were uploaded for the run."""
+    return any(entry["uri"].startswith(_UPLOADED) for entry in json.loads(run.inputs_manifest or "[]"))
 
 
 def other_texts(run: Run) -> dict[str, str]:

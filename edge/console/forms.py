@@ -14,7 +14,7 @@ from edge.http.bounded_connection import Awaited
 
 TOKEN_FIELD: Final = "csrf"  # noqa: S105 - the name of a field
 _MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
-_MAX_FIELDS: Final = 2_000
+MAX_FIELDS: Final = 2_000
 _FOREIGN: Final = (
     "This form was not sent by a page of this console, or its page is out of date. Go back, reload, try again."
 )
@@ -46,10 +46,24 @@ async def read_form(request: web.Request, secret: str, settings: ConsoleSettings
         HTTPException: it is no form, too large, too slow, or its token is missing or another visitor's.
     """
     form = _fields(request, await _body(request, settings))
-    given = form.pop(TOKEN_FIELD, [])
+    check_token(secret, form.pop(TOKEN_FIELD, []))
+    return form
+
+
+def check_token(secret: str, given: Sequence[str]) -> None:
+    """Refuses a form whose token is not that of the visitor with this secret.
+
+    Raises:
+        HTTPForbidden: it is missing, there several times, or another visitor's.
+    """
     if not secret or len(given) != 1 or not is_form_token(secret, given[0]):
         raise web.HTTPForbidden(text=_FOREIGN)
-    return form
+
+
+def closing(error: web.HTTPException) -> web.HTTPException:
+    """Returns an error after which the connection is closed, as the rest of the body is not read."""
+    error.force_close()
+    return error
 
 
 async def _body(request: web.Request, settings: ConsoleSettings) -> bytes:
@@ -62,13 +76,13 @@ async def _body(request: web.Request, settings: ConsoleSettings) -> bytes:
                     while len(body) <= limit and (chunk := await request.content.readany()):
                         body += chunk
         except web.RequestPayloadError:
-            raise _closing(web.HTTPBadRequest(text="The form is not well-formed HTTP.")) from None
+            raise closing(web.HTTPBadRequest(text="The form is not well-formed HTTP.")) from None
         except TimeoutError:
-            raise _closing(web.HTTPRequestTimeout(text="The form did not arrive in time.")) from None
+            raise closing(web.HTTPRequestTimeout(text="The form did not arrive in time.")) from None
         if len(body) <= limit:
             return bytes(body)
     # The rest of the body is not read.
-    raise _closing(web.HTTPRequestEntityTooLarge(max_size=limit, actual_size=limit + 1, text=_too_large(limit)))
+    raise closing(web.HTTPRequestEntityTooLarge(max_size=limit, actual_size=limit + 1, text=_too_large(limit)))
 
 
 def _fields(request: web.Request, body: bytes) -> dict[str, list[str]]:
@@ -76,7 +90,7 @@ def _fields(request: web.Request, body: bytes) -> dict[str, list[str]]:
         raise web.HTTPUnsupportedMediaType(text=f"Forms are sent as {_MEDIA_TYPE}.")
     form: dict[str, list[str]] = {}
     try:
-        pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS)
+        pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
     except ValueError:
         raise web.HTTPBadRequest(text="The form cannot be read: it is not UTF-8, or has too many fields.") from None
     for name, value in pairs:
@@ -87,8 +101,3 @@ def _fields(request: web.Request, body: bytes) -> dict[str, list[str]]:
 
 def _too_large(limit: int) -> str:
     return f"The form is too large: at most {limit:,} bytes are taken."
-
-
-def _closing(error: web.HTTPException) -> web.HTTPException:
-    error.force_close()
-    return error

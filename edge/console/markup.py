@@ -26,6 +26,8 @@ def sanitised(html: str, below: int) -> Markup:
         tags=set(_TAGS),
         attributes={tag: set(names) for tag, names in _ATTRIBUTES.items()},
         url_schemes=set(_SCHEMES),
+        # Of the console itself only its own templates make links.
+        url_relative="deny",
         link_rel="noopener noreferrer nofollow",
     )
     lowered = _HEADING.sub(lambda found: f"<{found[1]}h{min(6, int(found[2]) + below)}>", clean)

@@ -18,6 +18,8 @@ _NAVIGATION: Final = (
     ("/approvals", "Approvals"),
     ("/runs", "Runs"),
     ("/workflows", "Workflows"),
+    ("/agents", "Agents"),
+    ("/resources", "Resources"),
     ("/keys", "Keys"),
     ("/usage", "Usage"),
     ("/deployment", "Deployment"),
@@ -77,8 +79,13 @@ class Responses:
         return response
 
     def redirect(self, visitor: Visitor, redirect: Redirect) -> web.Response:
-        """Returns a redirect to another page of the console."""
-        assert is_own_path(redirect.to), redirect.to
+        """Returns a redirect to another page of the console.
+
+        Raises:
+            ValueError: it would lead elsewhere.
+        """
+        if not is_own_path(redirect.to):
+            raise ValueError(f"a redirect to {redirect.to!r} would leave the console")
         response = web.Response(status=303, headers={"Location": redirect.to})
         if redirect.notice:
             self._sessions.set_notice(response, visitor, redirect.notice)

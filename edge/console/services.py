@@ -11,6 +11,8 @@ PERSON: Final = "user:"
 """What the actor of a person who has signed in begins with; the name follows."""
 
 _PACKAGE: Final = "/workflow_api.v1."
+_LONG_SECONDS: Final = {"UploadsService/FinishUploadedFile": 300.0}
+"""Calls that take longer than others, as a large zip is expanded in one."""
 
 
 class ChannelServices:
@@ -28,7 +30,7 @@ class ChannelServices:
 
     async def call(self, rpc: str, request: Message) -> Any:
         """Returns the answer of a unary RPC; see `Services`."""
-        return await self._channel.unary(_PACKAGE + rpc, request, self._metadata, self._seconds)
+        return await self._channel.unary(_PACKAGE + rpc, request, self._metadata, _LONG_SECONDS.get(rpc, self._seconds))
 
     def stream(self, rpc: str, request: Message, seconds: float) -> Messages:
         """Returns the messages of a streaming RPC; see `Services`."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from secrets import token_urlsafe
-from typing import Final
+from typing import Final, Literal
 
 from aiohttp import web
 
@@ -24,6 +24,7 @@ CONSOLE: Final = "console"
 
 _MAX_SECRET_CHARS: Final = 200
 _NOTICE_SECONDS: Final = 60
+_ATTEMPT_SECONDS: Final = 600
 _ZONE_SECONDS: Final = 400 * 86_400
 _NO_SESSION: Final = frozenset({"unauthorized", "invalid_request"})
 
@@ -54,8 +55,8 @@ class Sessions:
         # Browsers accept cookies with this prefix only over https and from this host itself.
         prefix = "__Host-" if settings.https else ""
         self._secure = settings.https
-        names = ("session", "visitor", "notice", "zone")
-        self._session, self._visitor, self._notice, self._zone = (f"{prefix}{name}" for name in names)
+        names = ("session", "visitor", "notice", "zone", "attempt")
+        self._session, self._visitor, self._notice, self._zone, self._attempt = (f"{prefix}{name}" for name in names)
 
     async def visitor(self, request: web.Request, services: NewServices) -> Visitor:
         """Returns the sender of a request.
@@ -102,6 +103,18 @@ class Sessions:
         """Deletes the pending notice."""
         self._delete(response, self._notice)
 
+    def begin_attempt(self, response: web.StreamResponse, value: str) -> None:
+        """Keeps a sign-in with the identity provider, whose site sends the browser back here."""
+        self._set(response, self._attempt, value, seconds=_ATTEMPT_SECONDS, same_site="Lax")
+
+    def attempt(self, request: web.Request) -> str:
+        """Returns the sign-in with the identity provider that was begun in this browser; empty where none was."""
+        return request.cookies.get(self._attempt, "")
+
+    def end_attempt(self, response: web.StreamResponse) -> None:
+        """Forgets the sign-in with the identity provider."""
+        self._delete(response, self._attempt)
+
     def zone(self, request: web.Request) -> str:
         """Returns the time zone that was chosen in this browser; UTC where none was."""
         # A slash is no character of a cookie's value.
@@ -116,9 +129,17 @@ class Sessions:
         value = request.cookies.get(name, "")
         return value if len(value) <= _MAX_SECRET_CHARS and value.isascii() else ""
 
-    def _set(self, response: web.StreamResponse, name: str, value: str, *, seconds: int | None = None) -> None:
+    def _set(
+        self,
+        response: web.StreamResponse,
+        name: str,
+        value: str,
+        *,
+        seconds: int | None = None,
+        same_site: Literal["Strict", "Lax"] = "Strict",
+    ) -> None:
         response.set_cookie(
-            name, value, max_age=seconds, path="/", secure=self._secure, httponly=True, samesite="Strict"
+            name, value, max_age=seconds, path="/", secure=self._secure, httponly=True, samesite=same_site
         )
 
     def _delete(self, response: web.StreamResponse, name: str) -> None:

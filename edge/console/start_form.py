@@ -111,7 +111,8 @@ def read_json(text: str) -> None:
     try:
         json.loads(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
-        line = text.splitlines()[error.lineno - 1] if text.splitlines()[error.lineno - 1 :] else ""
+        # As the line of the error is counted: other marks that end a line may stand within a string.
+        line = text.split("\n")[error.lineno - 1]
         start = max(0, error.colno - 1 - _SHOWN // 2)
         excerpt = f"{line[start : start + _SHOWN]}\n{' ' * (error.colno - 1 - start)}^"
         message = f"is not JSON: line {error.lineno}, column {error.colno}: {error.msg}"

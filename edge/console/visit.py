@@ -47,6 +47,7 @@ class Visit:
         path: Values of the names in braces in the page's path, decoded.
         query: The first value of each query parameter.
         form: All values of each field of the submitted form, whose token has been checked.
+        refused_files: Why files of the form were not taken, by the names of their fields.
     """
 
     user: User
@@ -54,6 +55,7 @@ class Visit:
     path: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
     form: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    refused_files: Mapping[str, str] = field(default_factory=dict)
 
     def may(self, rpc: str) -> bool:
         """Returns whether the user's role allows an RPC, named as `RunsService/StartRun`."""
@@ -123,9 +125,14 @@ Answered = View | Redirect | EventStream | Download
 
 
 class Page(NamedTuple):
-    """A page: its method, its path such as `/keys/{key_id}`, the roles that may use it, and its handler."""
+    """A page: its method, its path such as `/keys/{key_id}`, the roles that may use it, and its handler.
+
+    The form of one that `takes_files` may have files, which are staged before the handler is called; the form's field
+    `upload` then names the upload.
+    """
 
     method: str
     path: str
     roles: frozenset[Role.ValueType]
     answer: Callable[[Visit], Awaitable[Answered]]
+    takes_files: bool = False

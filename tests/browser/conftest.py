@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.support.poll import LONGEST_WAIT_SECONDS
 from tests.support.service import Service
+from tests.support.wheels import make_wheel
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER, Role
 
 _LONGEST_WAIT_MS = LONGEST_WAIT_SECONDS * 1000
@@ -21,7 +22,12 @@ ROLES = (ROLE_ADMINISTRATOR, ROLE_APPROVER)
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     # Each test signs in people of its own.
     people = {"WORKFLOW_API_BACKEND_USERS_LIMIT": "500"}
-    service = Service(tmp_path_factory.mktemp("console"), "--console", "127.0.0.1:0", variables=people)
+    # Those of the S3 server of tests, which connectors without a secret use.
+    credentials = {"AWS_ACCESS_KEY_ID": "root", "AWS_SECRET_ACCESS_KEY": "not-a-secret", "NO_PROXY": "127.0.0.1"}
+    folder = tmp_path_factory.mktemp("console")
+    make_wheel(folder / "wheels", "alpha", "1.5")
+    packages = {"WORKFLOW_API_PACKAGES_INDEX_URL": "none", "WORKFLOW_API_PACKAGES_WHEELS": str(folder / "wheels")}
+    service = Service(folder, "--console", "127.0.0.1:0", variables=people | credentials | packages)
     service.start()
     try:
         service.admin.apply_test_workflows()

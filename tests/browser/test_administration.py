@@ -1,8 +1,11 @@
 """Administration of the deployment and its users in a real browser."""
 
+import csv
+import json
+import re
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Dialog
+from playwright.sync_api import Dialog, expect
 
 from tests.browser.conftest import NewPerson
 from tests.support.browsing import Browser
@@ -25,6 +28,37 @@ def test_a_change_in_the_console_is_audited_in_the_name_of_the_user(signed_in: N
     assert "deployment.changed" in newest
     assert "retention_days: 91" in newest
     assert screen.complaints == []
+
+
+def test_the_audit_trail_is_searched_by_its_address_and_exported(console: Service, signed_in: NewPerson) -> None:
+    screen = signed_in("examiner", ROLE_ADMINISTRATOR)
+    page = screen.page
+    for name in ("audited-one", "audited-two"):
+        console.admin.add_user(name, ROLE_ADMINISTRATOR)
+    screen.open("/audit")
+    page.get_by_label("Find").fill("AUDITED-")
+    page.get_by_label("What").fill("user.added")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator("tbody tr")).to_have_count(2)
+    expect(page).to_have_url(re.compile(r"q=AUDITED-.*action=user\.added"))
+    page.get_by_role("link", name="audited-one").click()
+    expect(page.locator("tbody tr")).to_have_count(1)
+
+    with page.expect_download() as saved:
+        page.get_by_role("link", name="CSV").click()
+    head, line = list(csv.reader(saved.value.path().read_text(encoding="utf-8").splitlines()))
+    assert head == ["at", "actor", "action", "target", "details"]
+    assert line[2:4] == ["user.added", "audited-one"]
+    with page.expect_download() as saved:
+        page.get_by_role("link", name="JSON lines").click()
+    assert json.loads(saved.value.path().read_text(encoding="utf-8"))["details"] == {"role": "administrator"}
+    screen.open("/audit?action=audit.exported&actor=user%3Aexaminer")
+    expect(page.locator("tbody tr")).to_have_count(2)
+    assert screen.complaints == []
+    refused = page.goto(screen.address("/audit.csv?from=2020-01-01"))
+    assert refused is not None
+    assert refused.status == 400
+    expect(page.locator("main")).to_contain_text("must be less than 90 days before")
 
 
 def test_a_user_added_in_the_console_signs_in_until_disabled(console: Service, signed_in: NewPerson) -> None:

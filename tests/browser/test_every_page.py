@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Page
 from tests.browser.conftest import Screen
 from tests.support.service import Service
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_VIEWER
+from workflow_api.v1.webhooks_pb2 import CreateWebhookRequest
 
 AXE = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 Scheme = Literal["light", "dark"]
@@ -25,6 +26,24 @@ _CUT = """() => [
 ]"""
 
 
+RESOURCES = """
+kind: Environment
+name: of-every-page
+python: {packages: [alpha]}
+---
+kind: Connector
+name: inbox-of-every-page
+type: s3
+bucket: a-bucket-with-a-long-name-of-every-page
+prefixes: [incoming/2026/documents/of/every/page/]
+endpoint_url: http://127.0.0.1:9
+secret: a-secret-that-no-setting-names
+---
+kind: KnowledgeGraph
+name: graph-of-every-page
+"""
+
+
 @pytest.fixture(scope="module")
 def paths(console: Service) -> list[str]:
     """The addresses of every page, with something on it."""
@@ -36,17 +55,52 @@ def paths(console: Service) -> list[str]:
     approval = caller.get(f"/runs/{waiting}/approvals").json()["items"][0]["approval_id"]
     caller.get("/runs/nothing")
     console.admin.add_user("somebody", ROLE_VIEWER)
+    tree = caller.finished(workflows["Tree"])["run_id"]
+    echo = done["run_id"]
+    again = caller.finished(workflows["Echo"], input_text="other words")["run_id"]
+    decided = caller.parked(workflows["Park"])["run_id"]
+    gate = caller.get(f"/runs/{decided}/approvals").json()["items"][0]["approval_id"]
+    console.admin.decide(gate, approve=True, comment="as asked")
+    outputs = caller.get(f"/runs/{tree}/outputs").json()["items"]
+    webhook = console.admin.webhooks.CreateWebhook(
+        CreateWebhookRequest(key_id=caller.key_id, url="https://example.org/hook")
+    ).webhook.webhook_id
+    console.admin.apply(RESOURCES)
     key = f"/keys/{caller.key_id}"
+    workflow = f"/workflows/{workflows['Echo']}"
+    counted = "kind: Agent\nname: counted\ntype: python\ncode: |\n  def run(context):\n      return {}\n"
+    for number in range(2):
+        console.admin.apply(counted.format(number))
     asked = f"route=POST+/workflows/%7Bworkflow_id%7D/runs&address=10.0.0.1&workflow_id={workflows['Echo']}"
     return [
         *(f"{key}/try?{asked}", "/usage?by=route", f"{key}/usage?by=status&from=2026-09-24&to=2026-09-25"),
         *("/", "/approvals", "/runs", "/workflows", "/keys", "/usage", "/deployment", "/people", "/audit"),
-        "/people/somebody/role",
+        *("/people/somebody/role", "/audit?q=nothing-of-this-kind", "/audit?action=user.added"),
+        *("/resources", "/resources/environments", "/resources/connectors", "/resources/graphs"),
+        *("/resources/environments/of-every-page", "/resources/connectors/inbox-of-every-page"),
+        *("/resources/graphs/graph-of-every-page", "/resources/graphs/nothing"),
+        *("/deployment/health", "/deployment/retention", "/resources/secrets"),
         *("/preferences", "/password", "/search", "/search?q=echo", "/search?q=nothing-of-this-name", "/nothing"),
         *("/keys/new", key, f"{key}/usage", f"{key}/webhooks", f"{key}/rotate", "/runs?client_reference=none"),
         *(f"/runs/{failed}", f"/runs/{done['run_id']}", f"/runs/{waiting}", "/runs/run_nothing"),
+        *(f"/runs/{tree}/outputs/{each['output_id']}" for each in outputs),
+        *(f"/runs/{echo}/compare", f"/runs/{echo}/compare?with={again}", f"/runs/{echo}/logs/echo"),
+        *(f"/workflows/{workflows[name]}/start" for name in ("Typed", "From a bucket")),
+        *(f"/workflows/{workflows['Echo']}/start?run={echo}", "/approvals/history", f"{key}/webhooks/{webhook}"),
+        *("/workflows/new", f"{workflow}/edit", f"{workflow}/versions", "/workflows/wf_nothing/edit"),
+        *("/agents", "/agents/counted", "/agents/counted/edit?from=1", "/agents/counted/compare?before=1&after=2"),
         *(f"/approvals/{approval}", f"/workflows/{workflows['Two gates']}"),
     ]
+
+
+@pytest.fixture(scope="module")
+def several(console: Service) -> str:
+    """The address of a gate at which two approvals wait."""
+    workflow_id = console.admin.apply_test_workflows()["Park"]
+    caller = console.new_caller()
+    for _ in range(2):
+        caller.parked(workflow_id)
+    return f"ask@{workflow_id}"
 
 
 @pytest.fixture(scope="module", params=get_args(Scheme))
@@ -71,19 +125,38 @@ def findings(page: Page) -> list[Any]:
     return found
 
 
-def test_no_page_excludes_anybody_or_cuts_anything_off(console: Service, visitor: Page, paths: list[str]) -> None:
+def wrong_at_widths(page: Page, path: str) -> dict[str, list[Any]]:
+    """What is wrong with the page that is shown, by path and width."""
     wrong: dict[str, list[Any]] = {}
-    for path in paths:
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 800})
+        found = [*page.evaluate(_CUT), *(findings(page) if width != 800 else ())]
+        if found:
+            wrong[f"{path} at {width}"] = found
+    return wrong
+
+
+@pytest.mark.parametrize("half", [0, 1])
+def test_no_page_excludes_anybody_or_cuts_anything_off(
+    console: Service, visitor: Page, paths: list[str], half: int
+) -> None:
+    wrong: dict[str, list[Any]] = {}
+    for path in paths[half::2]:
         response = visitor.goto(console.ready["console"].rstrip("/") + path)
         assert response is not None
         if len(response.body()) > MOST_BYTES:
             wrong[path] = [f"{len(response.body())} bytes"]
-        for width in WIDTHS:
-            visitor.set_viewport_size({"width": width, "height": 800})
-            found = [*visitor.evaluate(_CUT), *(findings(visitor) if width != 800 else ())]
-            if found:
-                wrong[f"{path} at {width}"] = found
+        wrong |= wrong_at_widths(visitor, path)
     assert wrong == {}
+
+
+def test_deciding_several_approvals_excludes_nobody(console: Service, visitor: Page, several: str) -> None:
+    visitor.goto(f"{console.ready['console'].rstrip('/')}/approvals?gate={several}")
+    for box in visitor.locator('.items input[type="checkbox"]').all():
+        box.check()
+    visitor.get_by_role("button", name="Approve chosen").click()
+    visitor.get_by_role("button", name="Approve all of them").wait_for()
+    assert wrong_at_widths(visitor, "several") == {}
 
 
 @pytest.mark.parametrize("scheme", get_args(Scheme))

@@ -64,6 +64,25 @@ def test_keys_move_and_decide_and_the_count_follows(
     assert screen.complaints == []
 
 
+def test_an_approval_that_somebody_else_decides_stays_open_and_no_other_takes_its_place(
+    caller: Caller, workflows: dict[str, str], signed_in: NewPerson
+) -> None:
+    first, second = (caller.parked(workflows["Park"]) for _ in range(2))
+    screen = signed_in("slower", ROLE_APPROVER)
+    page = screen.page
+    page.goto(screen.address(f"/approvals?gate=ask@{workflows['Park']}"))
+    expect(page.locator("article")).to_contain_text(first["run_id"])
+
+    caller.post(f"/runs/{first['run_id']}/cancel", {})
+    expect(page.locator("article")).to_contain_text("This approval is not pending any more")
+    expect(page.locator("#decide")).to_have_count(0)
+    page.get_by_role("link", name="Open the next").click()
+    expect(page.locator("article")).to_contain_text(second["run_id"])
+    caller.post(f"/runs/{second['run_id']}/cancel", {})
+    expect(page.locator("article")).to_contain_text("This approval is not pending any more")
+    assert screen.complaints == []
+
+
 def test_the_inbox_works_without_script(
     console: Service, caller: Caller, workflows: dict[str, str], signed_in: NewPerson
 ) -> None:

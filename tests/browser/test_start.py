@@ -1,17 +1,25 @@
 """Starting a run from the form in a real browser."""
 
 import json
+import zipfile
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
-from tests.browser.conftest import NewPerson
+from tests.browser.conftest import NewPerson, Screen
+from tests.support.poll import until
 from tests.support.service import Service
 from workflow_api.v1.audit_pb2 import ListAuditRecordsRequest
 from workflow_api.v1.pii_policy_pb2 import PII_MODE_DETECT
 from workflow_api.v1.runs_pb2 import GetRunRequest
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR
 
+_LISTER = """
+def run(context):
+    return {path.relative_to(context.inputs).as_posix(): path.stat().st_size
+            for path in sorted(context.inputs.rglob("*")) if path.is_file()}
+"""
 _SEND_TWICE = """async () => {
   const form = document.querySelector("form.start");
   const send = () => fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)) });
@@ -130,3 +138,61 @@ def test_the_form_fits_the_screen_and_says_why_it_cannot_start(
     screen.page.get_by_role("button", name="Browse").click()
     expect(screen.page.locator("#browsed")).to_be_visible()
     assert screen.complaints == []
+
+
+@pytest.mark.parametrize("script", [True, False], ids=["with script", "without script"])
+def test_a_run_starts_with_an_uploaded_table_and_a_zip(
+    console: Service, chromium: Browser, tmp_path: Path, script: bool
+) -> None:
+    agent = {"kind": "Agent", "name": "lister", "type": "python", "code": _LISTER}
+    steps = [{"step": "list", "agent": "lister", "environment": "standard"}]
+    workflow = {"kind": "Workflow", "name": "Lists", "status": "active", "steps": steps, "result": {"step": "list"}}
+    workflow["parameters"] = [{"name": "count", "type": "integer", "required": True}]
+    workflow_id = console.admin.apply(f"{json.dumps(agent)}\n---\n{json.dumps(workflow)}", "lists.yaml")["Lists"]
+    (tmp_path / "table.csv").write_bytes(b"a,b\n" * 400_000)
+    with zipfile.ZipFile(tmp_path / "more.zip", "w") as archive:
+        archive.writestr("deep/one.txt", "1")
+        archive.writestr("two.txt", "22")
+    with zipfile.ZipFile(tmp_path / "bad.zip", "w") as archive:
+        archive.writestr("../up.txt", "1")
+
+    context = chromium.new_context(java_script_enabled=script)
+    page = context.new_page()
+    screen = Screen(page, console.ready["console"])
+    name = f"uploader-{script}".lower()
+    password = console.admin.add_user(name, ROLE_ADMINISTRATOR)
+    screen.open("/sign-in")
+    screen.sign_in(name, password)
+    screen.change_password(password, f"the password of {name}")
+    page.get_by_role("status").wait_for()
+    screen.open(f"/workflows/{workflow_id}/start")
+    page.get_by_label("count").fill("many")
+    page.get_by_label("Files", exact=True).set_input_files([tmp_path / "table.csv", tmp_path / "bad.zip"])
+    if not script:
+        page.get_by_role("button", name="Upload now").click()
+    expect(page.locator("#files-uploads .error")).to_contain_text("'bad.zip' has an entry '../up.txt' that leads out")
+    expect(page.locator("#files-uploads li")).to_contain_text("table.csv 1.6 MB")
+    expect(page.get_by_label("count")).to_have_value("many")
+
+    page.get_by_label("Files", exact=True).set_input_files([tmp_path / "more.zip"])
+    page.get_by_role("button", name="Start the run").click()
+    expect(page.locator(".error").filter(has_text="must be a whole number")).to_be_visible()
+    expect(page.locator("#files-uploads li")).to_have_count(2)
+    expect(page.locator("#files-uploads")).to_contain_text("2 files, 3 B expanded")
+    page.get_by_label("count").fill("3")
+    page.get_by_role("button", name="Start the run").click()
+    page.wait_for_url("**/runs/run_*")
+    run_id = screen.path.removeprefix("/runs/")
+    assert json.loads(until(lambda: _result(console, run_id), "the end of the run")) == {
+        "uploads/deep/one.txt": 1,
+        "uploads/table.csv": 1_600_000,
+        "uploads/two.txt": 2,
+    }
+    screen.open(f"/workflows/{workflow_id}/start?run={run_id}")
+    expect(page.locator("main")).to_contain_text("choose them again")
+    assert [text for text in screen.complaints if "400" not in text] == []
+    context.close()
+
+
+def _result(console: Service, run_id: str) -> str:
+    return console.admin.runs.GetRun(GetRunRequest(run_id=run_id)).result

@@ -40,6 +40,7 @@ class Lists:
     call: Caller
     run_id: str = ""
     webhook_id: str = ""
+    has_agent: bool = False
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
     def page(self, method: str, **asked: Any) -> Any:
@@ -83,6 +84,22 @@ class Lists:
     def add_workflow(self) -> None:
         number = next(self.numbers)
         self.world.apply(f"kind: Workflow\nname: {'Zma'[number % 3]}{number}\nstatus: active\nsteps: []\n")
+
+    def of_agent(self) -> dict[str, Any]:
+        if not self.has_agent:
+            self.add_version()
+        return {"kind": "Agent", "definition": "listed"}
+
+    def add_version(self) -> None:
+        self.has_agent = True
+        code = f"def run(context): return {next(self.numbers)}"
+        self.world.apply(f"kind: Agent\nname: listed\ntype: python\ncode: '{code}'\n")
+
+    def add_use(self) -> None:
+        self.of_agent()
+        number = next(self.numbers)
+        steps = "[{step: a, agent: listed}]"
+        self.world.apply(f"kind: Workflow\nname: {'Zma'[number % 3]}{number}\nsteps: {steps}\n")
 
     def add_run(self) -> None:
         self.world.clock.advance(seconds=next(self.numbers) % 2)
@@ -167,6 +184,8 @@ LISTS = {
     "ListAllDecisions": Listing(Lists.add_decision_of_a_run),
     "ListAuditRecords": Listing(Lists.add_key),
     "ListDecisions": Listing(Lists.add_decision, Lists.of_run),
+    "ListDefinitionUses": Listing(Lists.add_use, Lists.of_agent),
+    "ListDefinitionVersions": Listing(Lists.add_version, Lists.of_agent),
     "ListEnvironmentBuilds": Listing(Lists.add_environment),
     "ListFoundRuns": Listing(Lists.add_run),
     "ListKeys": Listing(Lists.add_key),
@@ -191,6 +210,8 @@ INTERNAL = {
     "ListAllDecisions",
     "ListAuditRecords",
     "ListDecisions",
+    "ListDefinitionUses",
+    "ListDefinitionVersions",
     "ListEnvironmentBuilds",
     "ListFoundRuns",
     "ListKeys",

@@ -19,14 +19,18 @@ class Encoding:
     name: str
     mark: bytes = b""
 
-    def read(self, source: Path) -> Iterator[str]:
-        """Yields the text after the mark block by block; line ends are unchanged."""
+    def read(self, source: Path, *, head: bool = False) -> Iterator[str]:
+        """Yields the text after the mark block by block; line ends are unchanged.
+
+        The head of a file may end in the middle of a character, which is left out.
+        """
         decoder = codecs.getincrementaldecoder(self.name)("strict")
         with source.open("rb") as file:
             file.seek(len(self.mark))
             while block := file.read(BLOCK):
                 yield decoder.decode(block)
-        yield decoder.decode(b"", final=True)
+        if not head:
+            yield decoder.decode(b"", final=True)
 
 
 _MARKED: Final = (
@@ -36,27 +40,28 @@ _MARKED: Final = (
 )
 
 
-def text_encoding(source: Path) -> Encoding | None:
+def text_encoding(source: Path, *, head: bool = False) -> Encoding | None:
     """Returns the encoding in which all bytes of a file are valid: by its mark, else UTF-8, else Windows-1252.
 
-    Windows-1252 is Latin-1 with printable characters in place of most control characters. None for binary files.
+    The head of a file may end in the middle of a character. Windows-1252 is Latin-1 with printable characters in place
+    of most control characters. None for binary files.
     """
     with source.open("rb") as file:
-        head = file.read(8)
-    if head.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE, *_UNREADABLE)):
+        first = file.read(8)
+    if first.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE, *_UNREADABLE)):
         return None
     for encoding in _MARKED:
-        if head.startswith(encoding.mark):
-            return encoding if _decodes(encoding, source) else None
+        if first.startswith(encoding.mark):
+            return encoding if _decodes(encoding, source, head) else None
     utf8 = Encoding("utf-8")
-    if _decodes(utf8, source):
+    if _decodes(utf8, source, head):
         return utf8
     return Encoding("cp1252") if _is_latin(source) else None
 
 
-def _decodes(encoding: Encoding, source: Path) -> bool:
+def _decodes(encoding: Encoding, source: Path, head: bool) -> bool:
     try:
-        return all("\0" not in block for block in encoding.read(source))
+        return all("\0" not in block for block in encoding.read(source, head=head))
     except UnicodeError:
         return False
 

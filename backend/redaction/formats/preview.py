@@ -13,6 +13,8 @@ from backend.redaction.formats.encodings import text_encoding
 from backend.redaction.formats.outcome import parser_failures_withheld
 
 MOST_CHARS: Final = 65_536
+MOST_TABLE_CHARS: Final = 1_000_000
+"""Characters in which the rows of a table in text are looked for."""
 MOST_ROWS: Final = 200
 """The most rows that may be asked for."""
 MOST_COLUMNS: Final = 30
@@ -57,8 +59,10 @@ class FilePreview:
         return None
 
 
-def preview_of(source: Path, name: str, rows: int) -> FilePreview:
+def preview_of(source: Path, name: str, rows: int, *, head: bool = False) -> FilePreview:
     """Returns the beginning of a file, of a table the first `rows`, read by its content and the extension of its name.
+
+    With `head` the source holds only the first bytes of the file, cut anywhere.
 
     Raises:
         WithheldError: the file is malformed.
@@ -67,17 +71,25 @@ def preview_of(source: Path, name: str, rows: int) -> FilePreview:
     with source.open("rb") as file:
         if file.read(4) == _PARQUET_MARK:
             return _parquet(source, rows)
-    encoding = text_encoding(source)
+    encoding = text_encoding(source, head=head)
     if encoding is None:
         return FilePreview()
+    separated = is_separated(name)
+    most = MOST_TABLE_CHARS if separated else MOST_CHARS
     text = ""
-    for block in encoding.read(source):
+    for block in encoding.read(source, head=head):
         text += block
-        if len(text) > MOST_CHARS:
+        if len(text) > most:
             break
-    if os.path.splitext(name)[1].lower() in _SEPARATED and text.strip():  # noqa: PTH122 - a name, not a path
-        return _separated(text[:MOST_CHARS], rows, whole=len(text) <= MOST_CHARS)
-    return FilePreview(text[:MOST_CHARS], cut=len(text) > MOST_CHARS)
+    whole = len(text) <= most and not head
+    if separated and text.strip():
+        return _separated(text[:most], rows, whole=whole)
+    return FilePreview(text[:MOST_CHARS], cut=not whole or len(text) > MOST_CHARS)
+
+
+def is_separated(name: str) -> bool:
+    """Returns whether a file of this name is a table in text."""
+    return os.path.splitext(name)[1].lower() in _SEPARATED  # noqa: PTH122 - a name, not a path
 
 
 def _separated(text: str, most_rows: int, *, whole: bool) -> FilePreview:
@@ -86,7 +98,7 @@ def _separated(text: str, most_rows: int, *, whole: bool) -> FilePreview:
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator_of(text))
         rows = list(islice(reader, most_rows + 2))
     except csv.Error:
-        return FilePreview(text, cut=not whole)
+        return FilePreview(text[:MOST_CHARS], cut=not whole or len(text) > MOST_CHARS)
     if not whole and len(rows) <= most_rows + 1:
         # The last one may have been cut in its middle.
         del rows[-1:]

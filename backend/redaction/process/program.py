@@ -108,7 +108,8 @@ def sweep_lines(arguments: Mapping[str, Any], _: Sequence[int]) -> dict[str, Any
 def preview_file(arguments: Mapping[str, Any], descriptors: Sequence[int]) -> dict[str, Any]:
     """Returns the beginning of the file at the first descriptor, whose name is `name`, after a sweep of all of it.
 
-    Of a table it has the first `rows`. `preview` is null for a file that cannot be swept, for the `reason`.
+    Of a table it has the first `rows`; with `head` the file is only the first bytes of one, cut anywhere. `preview` is
+    null for a file that cannot be swept, for the `reason`.
     """
     engine = _engine(arguments)
     source, target = _scratch / "source", _scratch / "target"
@@ -122,7 +123,8 @@ def preview_file(arguments: Mapping[str, Any], descriptors: Sequence[int]) -> di
                 reason = outcome.reason if outcome.withheld else None
             if reason is None:
                 shown = target if engine.redacts else source
-                preview = preview_of(shown, arguments["name"], arguments["rows"]).as_dict()
+                found = preview_of(shown, arguments["name"], arguments["rows"], head=arguments["head"])
+                preview = found.as_dict()
         except WithheldError as error:
             reason = error.reason
     return {"preview": preview, "reason": reason, "counts": engine.counts}

@@ -178,17 +178,26 @@ class Redactor:
         return outcome, counts
 
     def preview(
-        self, policy: Policy, source: Path, name: str, halt: threading.Event | None = None, *, owner: str, rows: int
+        self,
+        policy: Policy,
+        source: Path,
+        name: str,
+        halt: threading.Event | None = None,
+        *,
+        owner: str,
+        rows: int,
+        head: bool = False,
     ) -> tuple[FilePreview | str, Counts]:
         """Returns the beginning of a file for a person, after a sweep of all of it where the policy redacts.
 
-        Of a table it has the first `rows`, at most `MOST_ROWS` of `backend.redaction.formats.preview`.
+        Of a table it has the first `rows`, at most `MOST_ROWS` of `backend.redaction.formats.preview`. With `head` the
+        source holds only the first bytes of the file, cut anywhere, and nothing is swept.
         For a file that cannot be swept, or whose sweep exceeds a limit, returns why. Raises as `values`.
         """
         try:
             with source.open("rb") as given:
                 size, descriptors = source.stat().st_size, (given.fileno(),)
-                given_job = {"name": name, "rows": rows}
+                given_job = {"name": name, "rows": rows, "head": head}
                 answer, counts = self._run("preview", policy, given_job, size, f"{owner}/files", halt, descriptors)
         except RedactionError as error:
             if not error.permanent:

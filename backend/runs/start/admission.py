@@ -8,6 +8,7 @@ from backend.clock import seconds_to_next_utc_day
 from backend.errors import ApiError
 from backend.runs.start.parsed_start import ParsedStart
 from backend.runs.start.sql import FactsRow
+from backend.runs.start.uploaded import UploadedInputs, with_uploads
 from backend.workflows.access import read_access
 from backend.workflows.parameters import effective_parameters
 from backend.workflows.pii_policy import Policy, apply_override
@@ -34,11 +35,19 @@ class StartContext(NamedTuple):
     inputs: Inputs | None
 
 
-def judge_inputs(start: ParsedStart, terms: WorkflowTerms, providers: AbstractSet[str]) -> Inputs:
+def judge_inputs(
+    start: ParsedStart, terms: WorkflowTerms, providers: AbstractSet[str], uploaded: UploadedInputs | None = None
+) -> Inputs:
     """Judges parameters and policy, the costly part, which needs no transaction; `providers` as in `apply_override`."""
+
+    def parameters() -> dict[str, Any]:
+        if uploaded is not None:
+            return with_uploads(terms, start.parameters, uploaded)
+        return effective_parameters(terms.parameters, start.parameters)
+
     return Inputs(
         terms,
-        _value_or_refusal(lambda: effective_parameters(terms.parameters, start.parameters)),
+        _value_or_refusal(parameters),
         _value_or_refusal(lambda: apply_override(terms.pii_policy or {}, start.policy_override, providers)),
     )
 

@@ -9,11 +9,11 @@ from backend.runs import messages
 from workflow_api.v1 import runs_pb2
 
 _JSON_FIELDS = frozenset({"parameters", "pii_policy_override"})
-_BODY = _JSON_FIELDS | {"input_text", "client_reference", "version"}
+_BODY = _JSON_FIELDS | {"input_text", "client_reference", "version", "upload_id"}
 
 
 class ParsedStart(NamedTuple):
-    """One call to start a run; `key_id` is empty for an internal caller.
+    """One call to start a run; `key_id` is empty for an internal caller, `upload_id` without uploaded files.
 
     `fingerprint` is a digest of workflow id and canonical body: bodies that hold the same values have the same one,
     whatever their spelling. (contract 12)
@@ -31,6 +31,7 @@ class ParsedStart(NamedTuple):
     labels: str
     triggered_by: str
     at: int
+    upload_id: str = ""
 
     @property
     def claim(self) -> str:
@@ -75,4 +76,5 @@ def parse_start(request: runs_pb2.StartRunRequest, key_id: str | None, at: int) 
         labels=json_text.canonical(labels),
         triggered_by=trigger,
         at=at,
+        upload_id=request.upload_id,
     )

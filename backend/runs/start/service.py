@@ -24,7 +24,9 @@ from backend.runs.start.admission import Inputs, StartContext, first_refusal, ju
 from backend.runs.start.new_run import NewRun, binding, new_run
 from backend.runs.start.optimistic_start import OptimisticStart
 from backend.runs.start.parsed_start import ParsedStart, parse_start
+from backend.runs.start.sql import FactsRow
 from backend.runs.start.start_group import StartGroup
+from backend.runs.start.uploaded import take_uploads, uploaded_inputs
 from backend.services import Services
 from backend.storage.database import ClaimedError, Tx, key_of
 from backend.storage.tables.runs import RunRow
@@ -99,7 +101,12 @@ class Starts:
         return self._replay(decided.run_id) if decided.new is None else _started(decided.new)
 
     def _judge_inputs(self, start: ParsedStart) -> Inputs | None:
-        """Checks the inputs before the transaction, which checks them again only if the terms have changed."""
+        """Checks the inputs before the transaction, which checks them again only if the terms have changed.
+
+        None where it cannot, or where files were uploaded, which the transaction looks at.
+        """
+        if start.upload_id:
+            return None
         terms = cached_terms(self._cache, start.workflow_id, start.version)
         if terms is None:
             terms = self._database.snapshot(lambda tx: self._load_terms(tx, start))
@@ -137,16 +144,16 @@ class Starts:
             raise ApiError(errors_pb2.ERROR_REASON_UNAUTHORIZED)
         if self._optimistic is not None:
             self._optimistic.remember(start.key_id, facts)
-        conflict = idempotency.conflict(facts, start)
-        if conflict is not None:
-            return conflict
-        replayed = idempotency.replayed_run(facts, start)
-        if replayed is not None:
-            return _Decided(replayed)
+        earlier = _earlier(facts, start)
+        if earlier is not None:
+            return earlier
+        uploaded = uploaded_inputs(group.tx, start.upload_id, caller.actor, start.at) if start.upload_id else None
+        if isinstance(uploaded, ApiError):
+            return uploaded
         terms = self._load_terms(group.tx, start, facts.resource_revision)
         if terms is not None and terms.refusal() is None and (inputs is None or inputs.terms is not terms):
             place = None
-            inputs = judge_inputs(start, terms, self._capabilities.providers)
+            inputs = judge_inputs(start, terms, self._capabilities.providers, uploaded)
         refusal = first_refusal(StartContext(start, facts, terms, inputs))
         bound = idempotency.is_bound(facts, start.at)
         first_used_at = (facts.first_used_at if bound else None) or start.at
@@ -159,7 +166,9 @@ class Starts:
         new = new_run(start, inputs)
         group.bind(binding(start, new.run_id, first_used_at), exists=exists)
         group.admit(start)
-        asked = self._asked_first(new, inputs, start.at)
+        if uploaded is not None:
+            take_uploads(group.tx, uploaded, new.run_id, caller.actor, start.at)
+        asked = None if uploaded is not None else self._asked_first(new, inputs, start.at)
         begun = None if place is None else place.begin(new.run, new.segment.segment_id, new.steps, start.at)
         if asked is not None:
             group.add_parked(new, asked, start.at)
@@ -169,10 +178,7 @@ class Starts:
             group.add_queued(new)
             group.tx.after_commit(self._runtime.wake)
         if not start.key_id:
-            details = {"workflow_id": start.workflow_id, "version": new.run.version}
-            audit.record(
-                group.tx, at=start.at, actor=caller.audit_name, action="run.started", target=new.run_id, details=details
-            )
+            _audit(group.tx, start, new.run, caller)
         return _Decided(new.run_id, new.run)
 
     def _place_for(self, start: ParsedStart, inputs: Inputs | None) -> Place | None:
@@ -220,6 +226,19 @@ def _settle(place: Place, change: "Future[_Decided | ApiError]") -> None:
     """Has the run executed that a start recorded, if it did."""
     decided = None if change.exception() is not None else change.result()
     place.settle(decided.run_id if isinstance(decided, _Decided) and decided.new is not None else None)
+
+
+def _earlier(facts: FactsRow, start: ParsedStart) -> _Decided | ApiError | None:
+    """Returns what an earlier start with the same idempotency key leads to."""
+    replayed = idempotency.replayed_run(facts, start)
+    return idempotency.conflict(facts, start) or (None if replayed is None else _Decided(replayed))
+
+
+def _audit(tx: Tx, start: ParsedStart, run: RunRow, caller: Caller) -> None:
+    details: dict[str, object] = {"workflow_id": start.workflow_id, "version": run.version}
+    if start.upload_id:
+        details["upload_id"] = start.upload_id
+    audit.record(tx, at=start.at, actor=caller.audit_name, action="run.started", target=run.run_id, details=details)
 
 
 def _started(new: RunRow) -> runs_pb2.StartRunResponse:

@@ -19,6 +19,7 @@ from backend.runtime.redaction.run_redaction import RunRedaction
 from backend.segment_state import SegmentState
 from backend.storage.database import Tx, run_of
 from backend.storage.tables.segments import ApprovalRow, StepRow
+from backend.uploads import sql as uploads_sql
 from backend.workflows.terms import WorkflowTerms
 from backend.workflows.terms_cache import load_terms
 
@@ -28,7 +29,8 @@ class ClaimedSegment:
     """A segment that this process has claimed; `first` where it is its run's first.
 
     `redaction` is None where the run's PII policy is off. `decisions` are the decided approvals that it continues from
-    and that no event records yet. `begun` are steps that began with the claim, and hold their slots.
+    and that no event records yet. `begun` are steps that began with the claim, and hold their slots. `upload_id` names
+    the files that a person uploaded for the run.
     """
 
     run_id: str
@@ -41,6 +43,7 @@ class ClaimedSegment:
     redaction: RunRedaction | None
     decisions: list[ApprovalRow]
     begun: Sequence[str] = ()
+    upload_id: str | None = None
 
 
 class _Found(NamedTuple):
@@ -49,6 +52,7 @@ class _Found(NamedTuple):
     run: sql.ExecutedRunRow
     terms: WorkflowTerms
     steps: list[StepRow] | None
+    upload_id: str | None
 
 
 async def claim_segment(context: SegmentContext, segment_id: str) -> ClaimedSegment | None:
@@ -61,14 +65,14 @@ async def claim_segment(context: SegmentContext, segment_id: str) -> ClaimedSegm
     found = await context.read(lambda tx: _find(context, tx, segment_id))
     if found is None:
         return None
-    run, terms, first_steps = found
+    run, terms, first_steps, upload_id = found
     run_id, first = run.run_id, first_steps is not None
     at = context.clock()
     parameters = json_text.parse(run.parameters or "{}")
     redaction = _redaction(context, run)
     states = None if first_steps is None else StepStates(terms.steps, run_id, segment_id, first_steps)
     asked, begun = None, None
-    if states is not None and redaction is None and not has_inputs(terms, parameters):
+    if states is not None and redaction is None and upload_id is None and not has_inputs(terms, parameters):
         asked = asked_first(states, at)
         if asked is None:
             begun = BegunSteps(context.slots, run.key_id, states)
@@ -98,6 +102,7 @@ async def claim_segment(context: SegmentContext, segment_id: str) -> ClaimedSegm
             redaction=redaction,
             decisions=[] if first else lifecycle_sql.unrecorded_decisions(tx, run_id, segment_id),
             begun=() if begun is None else begun.names,
+            upload_id=upload_id,
         )
 
     claimed = None
@@ -116,7 +121,9 @@ def _find(context: SegmentContext, tx: Tx, segment_id: str) -> _Found | None:
     terms = load_terms(context.cache, tx, context.capabilities, run.workflow_id, run.version)
     if terms is None:
         return None
-    return _Found(run, terms, sql.steps_of(tx, run.run_id) if run.ordinal == 1 else None)
+    # Only people upload files.
+    upload_id = None if run.key_id else uploads_sql.of_run(tx, run.run_id)
+    return _Found(run, terms, sql.steps_of(tx, run.run_id) if run.ordinal == 1 else None, upload_id)
 
 
 def _redaction(context: SegmentContext, run: sql.ExecutedRunRow) -> RunRedaction | None:

@@ -21,9 +21,11 @@ from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.segment_journal import SegmentJournal
 from backend.runtime.execution.stop_signal import StoppedError, StopSignal
 from backend.runtime.inputs.s3_prefix import InputError, materialise_all
+from backend.runtime.inputs.uploaded import materialise_uploads
 from backend.runtime.outcomes import Outcome
 from backend.runtime.redaction import manifest_sql
 from backend.runtime.redaction.stages import INPUTS, STEPS, Found
+from backend.uploads import sql as uploads_sql
 from contract.failure_codes import INPUT_MATERIALISATION_FAILED, INVARIANT_BLOCKED
 
 _LOG = logging.getLogger(__name__)
@@ -57,7 +59,7 @@ async def prepare(
 def inputs_folder(context: SegmentContext, claimed: ClaimedSegment) -> Path | None:
     """Returns the folder of the copied inputs; None where the run has none."""
     given = any(declared.parameter in claimed.parameters for declared in claimed.terms.inputs)
-    return context.inputs_of_run(claimed.run_id) if given else None
+    return context.inputs_of_run(claimed.run_id) if given or claimed.upload_id is not None else None
 
 
 def remove_folder(context: SegmentContext, run_id: str) -> None:
@@ -100,9 +102,7 @@ class _Preparation:
         if folder is None or not claimed.first:
             return True
         halt = threading.Event()
-        copying = context.in_slow_thread(
-            lambda: materialise_all(claimed.terms.inputs, claimed.parameters, folder, halt, context.secrets)
-        )
+        copying = context.in_slow_thread(lambda: self._materialised(folder, halt))
         try:
             manifest = await self._stop_signal.result_of(copying)
         except StoppedError:
@@ -124,6 +124,16 @@ class _Preparation:
         )
         await self._journal.record(lambda tx, _: sql.set_manifest(tx, claimed.run_id, text))
         return True
+
+    def _materialised(self, folder: Path, halt: threading.Event) -> list[dict[str, Any]]:
+        """Copies in what lies in object storage, and what was uploaded; returns the manifest. Raises InputError."""
+        context, claimed = self._context, self._claimed
+        upload_id = claimed.upload_id
+        manifest = materialise_all(claimed.terms.inputs, claimed.parameters, folder, halt, context.secrets)
+        if upload_id is None:
+            return manifest
+        files = context.database.read(lambda tx: uploads_sql.files(tx, upload_id))
+        return manifest + materialise_uploads(context.objects, files, folder, halt)
 
     async def sweep_inputs(self) -> StepInputs | None:
         """Returns what the steps may see; None where the sweep failed, with the run closed."""

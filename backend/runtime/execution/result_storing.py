@@ -8,7 +8,15 @@ from backend.runtime.execution import retries
 from backend.runtime.execution.claim import ClaimedSegment
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.stop_signal import StoppedError, StopSignal
-from backend.runtime.promotion.result import SUMMARY, StoredResult, carried_summary, make_result, may_carry_summary
+from backend.runtime.promotion.result import (
+    SUMMARY,
+    StoredResult,
+    carried_summary,
+    inline_result,
+    make_result,
+    may_carry_summary,
+    result_in_row,
+)
 from backend.runtime.promotion.step_outputs import discard
 
 
@@ -22,6 +30,8 @@ async def store_result(
         JudgeUnavailableError: it could not be judged.
         OSError: the store did not take it.
     """
+    if claimed.terms.result_schema is None and not may_carry_summary(value) and _fits_row(context, claimed, value):
+        return result_in_row(claimed.run_id, value)
     storing = asyncio.create_task(_judge_and_store(context, claimed, value))
     try:
         return await stop_signal.result_of(storing)
@@ -30,6 +40,14 @@ async def store_result(
         # Once the run is closed it may be erased, and nothing may be stored for it after that.
         await asyncio.wait({storing})
         raise
+
+
+def _fits_row(context: SegmentContext, claimed: ClaimedSegment, value: str) -> bool:
+    """Returns whether the run's row has all of its `result.json`.
+
+    Processes that share a database may be of an earlier version, which reads results from objects alone.
+    """
+    return not context.database.remote and claimed.redaction is None and inline_result(value) is not None
 
 
 async def _judge_and_store(context: SegmentContext, claimed: ClaimedSegment, value: str) -> StoredResult:
@@ -42,6 +60,8 @@ async def _judge_and_store(context: SegmentContext, claimed: ClaimedSegment, val
             f"Judging the result of run {claimed.run_id}",
         )
     summary = await _summary(context, claimed, value)
+    if mismatch is None and _fits_row(context, claimed, value):
+        return result_in_row(claimed.run_id, value, summary)
     return await retries.RESOURCE.run(
         lambda: context.in_halting_thread(
             lambda _: make_result(context.objects, claimed.run_id, value, mismatch, summary),

@@ -12,6 +12,7 @@ from backend.runtime.inputs.copying import Copying, ListedObject, require_free_s
 from backend.runtime.inputs.halting import CopyHalt
 from backend.runtime.inputs.names import file_names
 from backend.secrets import Secrets
+from backend.uploads.rules import is_uploaded
 from backend.workflows.parameters import may_read, parse_s3_prefix
 from backend.workflows.terms import InputTerms
 
@@ -75,7 +76,7 @@ def materialise_all(
     stop: threading.Event,
     secrets: Secrets,
 ) -> list[dict[str, Any]]:
-    """Copies in every input that has a value, each into a folder of its own; returns the run's inputs manifest.
+    """Copies in every input whose value is an address, each into a folder of its own; returns the inputs manifest.
 
     Raises:
         InputError: as `materialise`.
@@ -84,7 +85,7 @@ def materialise_all(
     return [
         materialise(one, parameters[one.parameter], folder / one.parameter, stop, secrets)
         for one in declared
-        if one.parameter in parameters
+        if one.parameter in parameters and not is_uploaded(parameters[one.parameter])
     ]
 
 

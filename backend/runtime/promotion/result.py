@@ -1,12 +1,13 @@
 """The result of a run: the result step's value, judged by the version's schema (contract 14.9, 14.11)."""
 
+import hashlib
 from typing import Any, Final, NamedTuple
 
 from backend.ids import new_id
 from backend.outputs.sql import NewOutput
 from backend.runs.lifecycle import RunResult
 from backend.runtime.promotion.step_outputs import new_output
-from backend.storage.object_keys import object_key
+from backend.storage.object_keys import object_key, result_row_key
 from backend.storage.objects import ObjectStore
 
 LARGEST_INLINE_BYTES: Final = 262_144
@@ -38,7 +39,28 @@ def make_result(
         OSError: the store did not take it.
     """
     output_id = new_id("out")
-    size, sha256 = objects.put_bytes(object_key(run_id, output_id), value.encode())
+    key = object_key(run_id, output_id)
+    size, sha256 = objects.put_bytes(key, value.encode())
+    return _made(run_id, output_id, key, value, size, sha256, mismatch, summary)
+
+
+def result_in_row(run_id: str, value: str, summary: str | None = None) -> StoredResult:
+    """Makes an inline result that fits its schema, whose `result.json` is read from the row of its run."""
+    content = value.encode()
+    digest = hashlib.sha256(content).hexdigest()
+    return _made(run_id, new_id("out"), result_row_key(run_id), value, len(content), digest, None, summary)
+
+
+def _made(
+    run_id: str,
+    output_id: str,
+    key: str,
+    value: str,
+    size: int,
+    sha256: str,
+    mismatch: str | None,
+    summary: str | None,
+) -> StoredResult:
     result = RunResult(
         value=inline_result(value) if mismatch is None else None,
         output_id=output_id,
@@ -48,7 +70,7 @@ def make_result(
         error_message=mismatch,
         summary_markdown=None if summary is None else inline_result(summary),
     )
-    output = new_output(run_id, output_id, RESULT_PATH, None, size, sha256)
+    output = new_output(run_id, output_id, RESULT_PATH, None, size, sha256, key)
     return StoredResult(result, output, summary_warnings(summary))
 
 

@@ -53,6 +53,9 @@ def _store(objects: ObjectStore, run_id: str, step: str, file: Path, relative: s
     return new_output(run_id, output_id, f"{step}/{relative}", step, size, sha256)
 
 
-def new_output(run_id: str, output_id: str, path: str, step: str | None, size: int, sha256: str) -> NewOutput:
-    """Returns an output whose object is stored under its id."""
-    return NewOutput(output_id, run_id, path, step, media_type(path), size, sha256, object_key(run_id, output_id))
+def new_output(
+    run_id: str, output_id: str, path: str, step: str | None, size: int, sha256: str, key: str | None = None
+) -> NewOutput:
+    """Returns an output whose object is stored under its id, unless another key is given."""
+    key = key or object_key(run_id, output_id)
+    return NewOutput(output_id, run_id, path, step, media_type(path), size, sha256, key)

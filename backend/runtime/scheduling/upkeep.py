@@ -19,6 +19,16 @@ class Upkeep:
         self._next_expiry = 0
         self._halted = threading.Event()
 
+    @property
+    def rules(self) -> tuple[RetentionRule, ...]:
+        """The rules in the order of their registration."""
+        return tuple(self._rules)
+
+    @property
+    def next_round_at(self) -> int:
+        """When this process next runs them; 0 before the first time."""
+        return self._next_expiry
+
     def register(self, *rules: RetentionRule) -> None:
         """Adds rules, which run in the order of their registration; before the first round."""
         self._rules += rules

@@ -308,7 +308,7 @@ CREATE TABLE users (
 	password_is_temporary INTEGER NOT NULL, 
 	created_at BIGINT NOT NULL, 
 	signed_in_at BIGINT, 
-	disabled_at BIGINT, workflow_ids TEXT, 
+	disabled_at BIGINT, workflow_ids TEXT, issuer TEXT, subject TEXT, 
 	CONSTRAINT pk_users PRIMARY KEY (name)
 );
 CREATE TABLE sessions (
@@ -370,7 +370,7 @@ CREATE TABLE environment_builds (
 	message TEXT NOT NULL, 
 	size BIGINT, 
 	updated_at BIGINT NOT NULL, 
-	seen_at BIGINT NOT NULL, 
+	seen_at BIGINT NOT NULL, log TEXT, 
 	CONSTRAINT pk_environment_builds PRIMARY KEY (digest, machine), 
 	CONSTRAINT fk_environment_builds_digest_environment_locks FOREIGN KEY(digest) REFERENCES environment_locks (digest)
 );
@@ -488,4 +488,76 @@ CREATE INDEX ix_audit_records_newest ON audit_records (at, audit_id);
 CREATE INDEX ix_audit_records_of_actor ON audit_records (actor, at, audit_id);
 CREATE INDEX ix_audit_records_of_action ON audit_records (action, at, audit_id);
 CREATE INDEX ix_audit_records_of_target ON audit_records (target, at, audit_id);
-INSERT INTO alembic_version (version_num) VALUES ('0017');
+CREATE INDEX ix_users_identity ON users (issuer, subject);
+CREATE TABLE passkeys (
+	credential_id TEXT NOT NULL, 
+	name TEXT NOT NULL, 
+	label TEXT NOT NULL, 
+	rp_id TEXT NOT NULL, 
+	public_key TEXT NOT NULL, 
+	sign_count BIGINT NOT NULL, 
+	created_at BIGINT NOT NULL, 
+	used_at BIGINT, 
+	CONSTRAINT pk_passkeys PRIMARY KEY (credential_id), 
+	CONSTRAINT fk_passkeys_name_users FOREIGN KEY(name) REFERENCES users (name) ON DELETE CASCADE
+);
+CREATE INDEX ix_passkeys_name ON passkeys (name);
+CREATE TABLE passkey_challenges (
+	token_sha256 TEXT NOT NULL, 
+	name TEXT NOT NULL, 
+	purpose TEXT NOT NULL, 
+	challenge TEXT, 
+	created_at BIGINT NOT NULL, 
+	CONSTRAINT pk_passkey_challenges PRIMARY KEY (token_sha256), 
+	CONSTRAINT fk_passkey_challenges_name_users FOREIGN KEY(name) REFERENCES users (name) ON DELETE CASCADE
+);
+CREATE INDEX ix_passkey_challenges_name ON passkey_challenges (name);
+CREATE INDEX ix_passkey_challenges_created_at ON passkey_challenges (created_at);
+CREATE TABLE recovery_codes (
+	name TEXT NOT NULL, 
+	code_sha256 TEXT NOT NULL, 
+	created_at BIGINT NOT NULL, 
+	CONSTRAINT pk_recovery_codes PRIMARY KEY (name, code_sha256), 
+	CONSTRAINT fk_recovery_codes_name_users FOREIGN KEY(name) REFERENCES users (name) ON DELETE CASCADE
+);
+CREATE TABLE uploads (
+	upload_id TEXT NOT NULL, 
+	owner TEXT NOT NULL, 
+	created_at BIGINT NOT NULL, 
+	expires_at BIGINT NOT NULL, 
+	run_id TEXT, 
+	CONSTRAINT pk_uploads PRIMARY KEY (upload_id)
+);
+CREATE INDEX ix_uploads_open ON uploads (owner) WHERE run_id IS NULL;
+CREATE INDEX ix_uploads_expiring ON uploads (expires_at) WHERE run_id IS NULL;
+CREATE INDEX ix_uploads_run_id ON uploads (run_id);
+CREATE TABLE upload_files (
+	upload_id TEXT NOT NULL, 
+	number INTEGER NOT NULL, 
+	parameter TEXT NOT NULL, 
+	name TEXT NOT NULL, 
+	size_bytes BIGINT NOT NULL, 
+	stored_bytes BIGINT NOT NULL, 
+	finished INTEGER NOT NULL, 
+	members TEXT, 
+	CONSTRAINT pk_upload_files PRIMARY KEY (upload_id, number), 
+	CONSTRAINT fk_upload_files_upload_id_uploads FOREIGN KEY(upload_id) REFERENCES uploads (upload_id) ON DELETE CASCADE
+);
+CREATE INDEX ix_runs_ended_of_workflow ON runs (workflow_id, finished_at, run_id, status, started_at) WHERE finished_at IS NOT NULL;
+CREATE TABLE processes (
+	process_id TEXT NOT NULL, 
+	part TEXT NOT NULL, 
+	host TEXT NOT NULL, 
+	pid BIGINT NOT NULL, 
+	release TEXT NOT NULL, 
+	started_at BIGINT NOT NULL, 
+	seen_at BIGINT NOT NULL, 
+	clock_ahead BIGINT, 
+	data_total BIGINT, 
+	data_free BIGINT, 
+	objects_total BIGINT, 
+	objects_free BIGINT, 
+	CONSTRAINT pk_processes PRIMARY KEY (process_id)
+);
+CREATE INDEX ix_publications_graph_id_requested_at ON publications (graph_id, requested_at);
+INSERT INTO alembic_version (version_num) VALUES ('0021');

@@ -43,4 +43,6 @@ environment_builds = Table(
     Column("updated_at", BigInteger, nullable=False),
     # When the machine last reported; one that is gone reports no more.
     Column("seen_at", BigInteger, nullable=False),
+    # The end of what uv said; null until it has ended.
+    Column("log", Text),
 )

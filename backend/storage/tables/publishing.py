@@ -25,4 +25,6 @@ publications = Table(
         where="state IN ('pending', 'landed', 'removing')",
     ),
     Index(None, "graph_id"),
+    # For the newest of a graph.
+    Index("ix_publications_graph_id_requested_at", "graph_id", "requested_at"),
 )

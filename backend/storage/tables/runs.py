@@ -86,6 +86,16 @@ runs = Table(
     partial_index("ix_runs_expiring", "finished_at", where=_KEPT),
     # All that a day's figures need, so that counting reads no row of the table.
     partial_index("ix_runs_ended", "finished_at", "status", "started_at", where="finished_at IS NOT NULL"),
+    # All that a workflow's figures need of its newest runs.
+    partial_index(
+        "ix_runs_ended_of_workflow",
+        "workflow_id",
+        "finished_at",
+        "run_id",
+        "status",
+        "started_at",
+        where="finished_at IS NOT NULL",
+    ),
     # Of each key there are at most as many as it may have in flight.
     partial_index("ix_runs_in_flight", "key_id", "status", "created_at", "run_id", where=_IN_FLIGHT),
     # What the list filters by, then its order; entries are written once, when a run finishes.

@@ -21,6 +21,11 @@ users = Table(
     Column("disabled_at", BigInteger),
     # The workflows that an approver decides for, as a JSON array; null for all.
     Column("workflow_ids", Text),
+    # Who they are at the identity provider; null for those who sign in with a password.
+    Column("issuer", Text),
+    Column("subject", Text),
+    # Of one person each: all changes of people hold one lock.
+    Index("ix_users_identity", "issuer", "subject"),
 )
 
 
@@ -35,6 +40,8 @@ class UserRow(NamedTuple):
     signed_in_at: int | None
     disabled_at: int | None
     workflow_ids: str | None
+    issuer: str | None = None
+    subject: str | None = None
 
 
 sessions = Table(
@@ -46,6 +53,72 @@ sessions = Table(
     Column("used_at", BigInteger, nullable=False),
     Index(None, "name"),
     Index(None, "created_at"),
+)
+
+passkeys = Table(
+    "passkeys",
+    METADATA,
+    # Base64url without padding, as the public key.
+    Column("credential_id", Text, primary_key=True),
+    Column("name", Text, ForeignKey(users.c.name, ondelete="CASCADE"), nullable=False),
+    Column("label", Text, nullable=False),
+    # The host that it was made for, and works at.
+    Column("rp_id", Text, nullable=False),
+    Column("public_key", Text, nullable=False),
+    Column("sign_count", BigInteger, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("used_at", BigInteger),
+    Index(None, "name"),
+)
+
+
+class PasskeyRow(NamedTuple):
+    """A passkey of a person."""
+
+    credential_id: str
+    name: str
+    label: str
+    rp_id: str
+    public_key: str
+    sign_count: int
+    created_at: int
+    used_at: int | None
+
+
+# What a browser was asked to sign, by the token that it was asked under: a session's, or that of a sign-in whose
+# password was right.
+passkey_challenges = Table(
+    "passkey_challenges",
+    METADATA,
+    Column("token_sha256", Text, primary_key=True),
+    Column("name", Text, ForeignKey(users.c.name, ondelete="CASCADE"), nullable=False),
+    # `sign_in`, `register` or `confirm`.
+    Column("purpose", Text, nullable=False),
+    # Base64url; null once it was answered.
+    Column("challenge", Text),
+    Column("created_at", BigInteger, nullable=False),
+    Index(None, "name"),
+    Index(None, "created_at"),
+)
+
+
+class ChallengeRow(NamedTuple):
+    """A challenge, and whom it was put to."""
+
+    token_sha256: str
+    name: str
+    purpose: str
+    challenge: str | None
+    created_at: int
+
+
+# Codes that stand in for a passkey, each once.
+recovery_codes = Table(
+    "recovery_codes",
+    METADATA,
+    Column("name", Text, ForeignKey(users.c.name, ondelete="CASCADE"), primary_key=True),
+    Column("code_sha256", Text, primary_key=True),
+    Column("created_at", BigInteger, nullable=False),
 )
 
 # Failed sign-ins by subject: a name from an address, an address, a name.

@@ -136,7 +136,7 @@ class _Reader:
         line = _line(event.start_mark)
         value: Any = event.value
         if event.style is None or event.style == "":
-            value = _plain_scalar(event.value)
+            value = plain_scalar(event.value)
         if isinstance(value, str) and "\0" in value:
             self._problems.append(Problem(line, field or "document", "must not contain U+0000"))
         if _out_of_range(value):
@@ -145,7 +145,8 @@ class _Reader:
         return Node(value, line, literal=event.style == "|")
 
 
-def _plain_scalar(text: str) -> Any:
+def plain_scalar(text: str) -> Any:
+    """Returns what a scalar without quotes stands for."""
     if len(text) > 1000:
         return text
     for pattern, make in _PLAIN_SCALARS:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from edge.console import formatting
+from edge.console.decisions import DECISIONS, decide
 from edge.console.pages.approvals import MAX_COMMENT_CHARS, inbox_address, inputs_view, step_view, waiting_text
 from edge.console.paging import all_items
 from edge.console.review_excerpt import excerpt
@@ -18,12 +19,10 @@ from workflow_api.v1.reviews_pb2 import (
     CountPendingApprovalsRequest,
     CountPendingApprovalsResponse,
     GetReviewRequest,
-    ListAllDecisionsRequest,
     PendingGate,
     Review,
 )
 from workflow_api.v1.runs_pb2 import (
-    DecideApprovalRequest,
     ListPendingApprovalsRequest,
     ListPendingApprovalsResponse,
     PendingApproval,
@@ -35,7 +34,6 @@ _POLL_SECONDS: Final = 2.0
 _REVIEW_SECONDS: Final = 0.1
 """How long the page waits for what an approval is about; once that is prepared, the open page is brought up to date."""
 _GONE: Final = frozenset({"not_found", "invalid_request"})
-_DECISIONS: Final = {"approve": True, "reject": False}
 
 
 async def show(visit: Visit) -> Answered:
@@ -51,6 +49,9 @@ async def show(visit: Visit) -> Answered:
         {
             "items": [_item(each, given, at) for each in listed.items],
             "chosen": chosen,
+            # Updates of the open page ask for the approval that it shows, whatever happens to that one.
+            "pinned": "/approvals?" + urlencode({**given, "at": at}) if at else "",
+            "next": "/approvals?" + urlencode(given) if given else "/approvals",
             "total": counted.total,
             "icon": f"count-{min(counted.total, MOST_COUNTED)}.svg",
             "gates": [("", "all"), *((gate_name(each), _gate_label(each)) for each in counted.gates)],
@@ -67,26 +68,14 @@ async def stream(visit: Visit) -> Answered:
     return EventStream(_changes(visit))
 
 
-async def history(visit: Visit) -> Answered:
-    """Lists who decided what, newest first."""
-    request = ListAllDecisionsRequest(page_size=_PAGE, page_token=visit.query.get("cursor", ""))
-    answer = await visit.services.call("ReviewsService/ListAllDecisions", request)
-    token = answer.next_page_token if answer.HasField("next_page_token") else ""
-    return View(
-        "approvals/history.html",
-        {
-            "rows": [(each, formatting.approval_badge(each.decision.state)) for each in answer.items],
-            "older": "/approvals/history?" + urlencode({"cursor": token}) if token else "",
-        },
-    )
-
-
 async def decide_several(visit: Visit) -> Answered:
     """Decides the chosen approvals of one gate, once the person has said that they are sure."""
     gate, decision, comment = visit.sent("gate"), visit.sent("decision"), visit.sent("comment")
     chosen = set(visit.form.get("approval_id", ()))
-    if not gate or decision not in _DECISIONS or not chosen or len(comment) > MAX_COMMENT_CHARS:
+    if not gate or decision not in DECISIONS or not chosen or len(comment) > MAX_COMMENT_CHARS:
         return Redirect(inbox_address(gate), "Nothing was changed: choose approvals of one gate, and how to decide.")
+    if len(chosen) > _PAGE:
+        return Redirect(inbox_address(gate), f"Nothing was changed: at most {_PAGE} are decided at once.")
     request = _request(gate, _ALL, "")
     pending = await all_items(visit.services, "RunsService/ListPendingApprovals", request)
     # Only what waits at that gate: a form cannot reach further.
@@ -100,12 +89,7 @@ async def decide_several(visit: Visit) -> Answered:
             "back": inbox_address(gate),
         }
         return View("approvals/sure.html", context)
-    done = 0
-    for each in waiting:
-        done += await _decide(visit, each.approval.approval_id, decision, comment)
-    late = len(chosen) - done
-    notice = f"{'Approved' if _DECISIONS[decision] else 'Rejected'}: {done}."
-    return Redirect(inbox_address(gate), notice + (f" No longer pending: {late}." if late else ""))
+    return Redirect(inbox_address(gate), await _decided(visit, waiting, len(chosen), decision, comment))
 
 
 def gate_name(gate: PendingGate) -> str:
@@ -113,29 +97,40 @@ def gate_name(gate: PendingGate) -> str:
     return f"{gate.step}@{gate.workflow_id}"
 
 
-async def _decide(visit: Visit, approval_id: str, decision: str, comment: str) -> bool:
-    """Decides one approval; returns False where somebody was faster."""
-    request = DecideApprovalRequest(approval_id=approval_id, approve=_DECISIONS[decision], comment=comment or None)
-    try:
-        await visit.services.call("RunsService/DecideApproval", request)
-    except Refusal as refusal:
-        if refusal.code not in _GONE:
-            raise
-        return False
-    return True
+async def _decided(visit: Visit, waiting: Sequence[PendingApproval], chosen: int, decision: str, comment: str) -> str:
+    """Decides approvals, of `chosen` those that still wait; returns what was done, also where a refusal ends it.
+
+    Raises:
+        Refusal: of the first.
+    """
+    made, stopped = 0, ""
+    for number, each in enumerate(waiting):
+        try:
+            made += await decide(visit.services, each.approval.approval_id, decision, comment) is not None
+        except Refusal as refusal:
+            if number == 0:
+                raise
+            after = len(waiting) - number - 1
+            stopped = f" Look at {each.run_id}, which was answered: {refusal.message}"
+            stopped += f" Not decided: {after} after it." if after else ""
+            chosen -= len(waiting) - number
+            break
+    late = chosen - made
+    told = f"{'Approved' if DECISIONS[decision] else 'Rejected'}: {made}."
+    return told + (f" No longer pending: {late}." if late else "") + stopped
 
 
 async def _changes(visit: Visit) -> AsyncIterator[tuple[str, str]]:
     gate, at = visit.query.get("gate", ""), visit.query.get("at", "")
     seen: bytes | None = None
-    shown, prepared = "", False
+    shown, prepared = "", True
     while True:
         listed, counted = await asyncio.gather(_pending(visit, gate, visit.query.get("cursor", "")), _count(visit))
         ids = [each.approval.approval_id for each in listed.items]
-        # As the page chooses.
-        chosen = at if at in ids or not ids else ids[0]
+        # As the page chooses, which keeps to the one that its address names.
+        chosen = at or (ids[0] if ids else "")
         if chosen != shown:
-            shown, prepared = chosen, not ids
+            shown, prepared = chosen, not chosen
         if not prepared:
             review = await _review(visit, shown)
             prepared = review is None or not review.preparing
@@ -167,10 +162,10 @@ async def _count(visit: Visit) -> CountPendingApprovalsResponse:
     return answer
 
 
-async def _review(visit: Visit, approval_id: str) -> Review | None:
+async def _review(visit: Visit, approval_id: str, seconds: float | None = _REVIEW_SECONDS) -> Review | None:
     """Returns an approval with what it is about; None where there is none."""
     try:
-        async with asyncio.timeout(_REVIEW_SECONDS):
+        async with asyncio.timeout(seconds):
             answer: Review = await visit.services.call(
                 "ReviewsService/GetReview", GetReviewRequest(approval_id=approval_id)
             )
@@ -184,25 +179,40 @@ async def _review(visit: Visit, approval_id: str) -> Review | None:
 
 
 async def _chosen(visit: Visit, listed: Sequence[PendingApproval]) -> Mapping[str, Any] | None:
-    """Returns the approval that the address names, else the oldest listed; None where nothing is listed."""
-    asked = visit.query.get("at", "")
-    pending = next((each for each in listed if each.approval.approval_id == asked), listed[0] if listed else None)
-    if pending is None:
+    """Returns the approval that the address names, decided or not, else the oldest listed; None where neither is."""
+    by_id = {each.approval.approval_id: each for each in listed}
+    approval_id = visit.query.get("at", "") or next(iter(by_id), "")
+    if not approval_id:
         return None
-    review = await _review(visit, pending.approval.approval_id)
+    pending = by_id.get(approval_id)
+    # Of one that is not listed only the answer says anything.
+    review = await _review(visit, approval_id, _REVIEW_SECONDS if pending else None)
     if review is None or (review.state != APPROVAL_STATE_PENDING and not review.preparing):
-        # Decided since the list was read: the page is brought up to date at once.
-        review = Review(preparing=True)
+        return {
+            "id": approval_id,
+            "open": False,
+            "review": review,
+            "state": review and formatting.approval_badge(review.state),
+        }
     material, cut = excerpt(review.material)
+    pending = pending or review.pending
     return {
-        "id": pending.approval.approval_id,
+        "id": approval_id,
+        "open": True,
         "pending": pending,
+        "about": _about(pending),
         "review": review,
         "waiting": waiting_text(pending),
         "inputs": inputs_view(material),
         "steps": [step_view(step) for step in material.steps],
         "cut": cut,
     }
+
+
+def _about(pending: PendingApproval) -> str:
+    """Returns what a question about an approval must name: its title and its run."""
+    reference = f", {pending.client_reference}" if pending.client_reference else ""
+    return f"“{pending.approval.title}” of {pending.run_id}{reference}"
 
 
 def _item(pending: PendingApproval, given: Mapping[str, str], at: str) -> Mapping[str, Any]:
@@ -222,6 +232,5 @@ def _gate_label(gate: PendingGate) -> str:
 PAGES: Final[tuple[Page, ...]] = (
     Page("GET", "/approvals", DECIDERS, show),
     Page("GET", "/approvals/stream", DECIDERS, stream),
-    Page("GET", "/approvals/history", DECIDERS, history),
     Page("POST", "/approvals/several", DECIDERS, decide_several),
 )

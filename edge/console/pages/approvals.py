@@ -8,6 +8,8 @@ from urllib.parse import quote, urlencode
 from contract.fields import rules_of
 from contract.times import milliseconds_of
 from edge.console import formatting
+from edge.console.decisions import DECISIONS
+from edge.console.decisions import decide as record
 from edge.console.paging import all_items
 from edge.console.visit import DECIDERS, Answered, EventStream, Page, Redirect, View, Visit
 from edge.errors import Refusal
@@ -22,24 +24,18 @@ from workflow_api.v1.runs_pb2 import DecideApprovalRequest, ListPendingApprovals
 
 MAX_COMMENT_CHARS: Final = rules_of(DecideApprovalRequest.DESCRIPTOR.fields_by_name["comment"]).max_length
 
-_DECISIONS: Final = {"approve": True, "reject": False}
 _LIST: Final = "/approvals"
 _EMPTY: Final = frozenset({"", "{}"})
 _PAGE: Final = 100
 _POLL_SECONDS: Final = 1.0
 
 
-async def pending_approvals(visit: Visit) -> list[PendingApproval]:
-    """Returns the pending approvals, oldest first."""
-    request = ListPendingApprovalsRequest(page_size=_PAGE)
-    return await all_items(visit.services, "RunsService/ListPendingApprovals", request)
-
-
-async def approvals_of(visit: Visit, run_id: str) -> list[PendingApproval]:
-    """Returns those of one run, oldest first; none to a person who decides nothing."""
+async def pending_approvals(visit: Visit, run_id: str) -> list[PendingApproval]:
+    """Returns the pending approvals of a run, oldest first; none to a person who decides nothing."""
     if not visit.may("RunsService/DecideApproval"):
         return []
-    return [each for each in await pending_approvals(visit) if each.run_id == run_id]
+    request = ListPendingApprovalsRequest(page_size=_PAGE, run_id=run_id)
+    return await all_items(visit.services, "RunsService/ListPendingApprovals", request)
 
 
 async def show_one(visit: Visit) -> Answered:
@@ -52,21 +48,16 @@ async def decide(visit: Visit) -> Answered:
     approval_id = visit.path["approval_id"]
     decision = visit.sent("decision")
     comment = visit.sent("comment")
-    if decision not in _DECISIONS:
+    if decision not in DECISIONS:
         return await _one(visit, comment=comment, problem="Choose one: approve or reject.")
     if len(comment) > MAX_COMMENT_CHARS:
         problem = f"The comment has {len(comment):,} characters; at most {MAX_COMMENT_CHARS:,} are allowed."
         return await _one(visit, comment=comment, problem=problem)
-    request = DecideApprovalRequest(approval_id=approval_id, approve=_DECISIONS[decision], comment=comment or None)
-    try:
-        decided = await visit.services.call("RunsService/DecideApproval", request)
-    except Refusal as refusal:
-        # The form alone cannot cause this refusal: the approval was decided meanwhile.
-        late = refusal.code == "invalid_request" and _is_about(refusal, "approval_id")
-        if refusal.code != "not_found" and not late:
-            raise
-        return Redirect(_back(visit), "Nothing was changed: this approval is no longer pending.")
-    done = "Approved: the run continues." if request.approve else "Rejected: the run fails."
+    decided = await record(visit.services, approval_id, decision, comment)
+    if decided is None:
+        # The inbox says who decided it.
+        return Redirect(_back(visit, approval_id), "Nothing was changed: this approval is no longer pending.")
+    done = "Approved: the run continues." if DECISIONS[decision] else "Rejected: the run fails."
     if visit.sent("inbox"):
         return Redirect(_back(visit), done)
     return Redirect(f"/runs/{quote(decided.run_id, safe='')}", done)
@@ -153,15 +144,10 @@ def step_view(step: ReviewStep) -> Mapping[str, Any]:
     }
 
 
-def _is_about(refusal: Refusal, name: str) -> bool:
-    problems = refusal.details
-    return isinstance(problems, list) and [problem["name"] for problem in problems] == [name]
-
-
-def _back(visit: Visit) -> str:
-    """Returns where a decision was made, as when it came too late: in the inbox, else on the run's page."""
+def _back(visit: Visit, at: str = "") -> str:
+    """Returns where a decision was made: in the inbox, with approval `at` opened if given, else on the run's page."""
     if visit.sent("inbox"):
-        return inbox_address(visit.sent("gate"))
+        return inbox_address(visit.sent("gate"), at)
     run_id = visit.sent("run_id")
     return f"/runs/{quote(run_id, safe='')}" if run_id else _LIST
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import quote
 
 from contract.choices import EXPIRY_DAYS, OVERLAP_HOURS
 from contract.durations import duration_of
@@ -123,6 +124,16 @@ async def rotation(visit: Visit) -> Answered:
     return _rotation(record, _NOTHING_WRONG)
 
 
+async def end_overlap(visit: Visit) -> Answered:
+    """Ends the time in which both secrets work."""
+    request = keys_pb2.EndKeyOverlapRequest(key_id=visit.path["key_id"])
+    try:
+        await visit.services.call("KeysService/EndKeyOverlap", request)
+    except Refusal as refusal:
+        return await _one(visit, problems=problems_of(refusal))
+    return Redirect(_path(visit), "The old secret stops working within two minutes at the latest.")
+
+
 async def revoke(visit: Visit) -> Answered:
     """Revokes a key, which is final."""
     request = keys_pb2.RevokeKeyRequest(key_id=visit.path["key_id"])
@@ -235,7 +246,7 @@ async def _workflow_choices(services: Services, chosen: Sequence[str]) -> list[t
 
 
 def _path(visit: Visit) -> str:
-    return f"/keys/{visit.path['key_id']}"
+    return f"/keys/{quote(visit.path['key_id'], safe='')}"
 
 
 PAGES: Final[tuple[Page, ...]] = (
@@ -246,6 +257,7 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("POST", "/keys/{key_id}", ADMINISTRATORS, edit),
     Page("GET", "/keys/{key_id}/rotate", ADMINISTRATORS, rotation),
     Page("POST", "/keys/{key_id}/rotate", ADMINISTRATORS, rotate),
+    Page("POST", "/keys/{key_id}/end-overlap", ADMINISTRATORS, end_overlap),
     Page("POST", "/keys/{key_id}/external-id", ADMINISTRATORS, issue_external_id),
     Page("POST", "/keys/{key_id}/revoke", ADMINISTRATORS, revoke),
     Page("POST", "/keys/{key_id}/delete", ADMINISTRATORS, delete),

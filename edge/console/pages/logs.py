@@ -7,8 +7,10 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+from contract.fields import rules_of
 from edge.console import formatting
 from edge.console.downloads import MESSAGE_SECONDS, MessageParts
+from edge.console.page_room import MOST_BYTES, PageRoom
 from edge.console.paging import all_items
 from edge.console.run.log_search import MOST_SOUGHT_CHARS, found_lines
 from edge.console.visit import OPERATORS, Answered, Download, EventStream, Page, View, Visit
@@ -23,8 +25,11 @@ from workflow_api.v1.logs_pb2 import (
 from workflow_api.v1.runs_pb2 import GetRunRequest, Run
 
 END_CHARS: Final = 60_000
-"""How much of the end of a log its page shows, unless the whole is asked for."""
+"""How many characters of a log a page shows at most; the first page those at its end."""
 
+_READ_CHARS: Final = rules_of(GetRunLogRequest.DESCRIPTOR.fields_by_name["tail_chars"]).maximum
+_ROOM_BYTES: Final = MOST_BYTES - 12_000
+_SKIPPED: Final = re.compile(r"[1-9][0-9]{0,6}")
 _ATTEMPT: Final = re.compile(r"[1-9][0-9]{0,8}")
 _PAGE: Final = 1_000
 _POLL_SECONDS: Final = 1.0
@@ -40,15 +45,19 @@ async def latest_logs(visit: Visit, run_id: str) -> dict[str, RunLogSummary]:
 
 
 async def show(visit: Visit) -> Answered:
-    """Shows the log of one attempt of a step, the latest unless the query names one."""
+    """Shows the log of one attempt of a step, the latest unless the query names one: its end, or what is before that.
+
+    `before` of the query is how many characters at the end are left out.
+    """
     run_id, step = visit.path["run_id"], visit.path["step"]
-    asked, whole = visit.query.get("attempt", ""), visit.query.get("whole") == "yes"
+    asked, before = visit.query.get("attempt", ""), visit.query.get("before", "")
+    skipped = min(int(before), _READ_CHARS - 1) if _SKIPPED.fullmatch(before) else 0
     if asked and not _ATTEMPT.fullmatch(asked):
         return View("runs/missing.html", {"message": "An attempt is a number from 1."}, status=404)
     request = GetRunLogRequest(run_id=run_id, step=step, attempt=int(asked) if asked else None)
     sought = visit.query.get("q", "").strip()[:MOST_SOUGHT_CHARS]
-    if not whole and not sought:
-        request.tail_chars = END_CHARS
+    if not sought:
+        request.tail_chars = min(skipped + END_CHARS, _READ_CHARS)
     try:
         run: Run = await visit.services.call("RunsService/GetRun", GetRunRequest(run_id=run_id))
         found: RunLog = await visit.services.call("LogsService/GetRunLog", request)
@@ -61,7 +70,15 @@ async def show(visit: Visit) -> Answered:
     ended = formatting.RUN_STATUSES.get(run.summary.status) in formatting.ENDED
     here = f"/runs/{quote(run_id, safe='')}/logs/{quote(step, safe='')}"
     wraps = visit.query.get("wrap") != "no"
-    shown = (("attempt", asked), ("whole", "yes" if whole else ""), ("q", sought), ("wrap", "" if wraps else "no"))
+    skipped = min(skipped, len(found.text))
+    room = PageRoom(_ROOM_BYTES)
+    text, cut = ("", False) if sought else room.end(found.text[: len(found.text) - skipped], END_CHARS)
+    shown = (
+        ("attempt", asked),
+        ("before", str(skipped) if skipped else ""),
+        ("q", sought),
+        ("wrap", "" if wraps else "no"),
+    )
     query = {name: value for name, value in shown if value}
     return View(
         "runs/log.html",
@@ -70,14 +87,19 @@ async def show(visit: Visit) -> Answered:
             "found": found,
             "log": found.log,
             "here": here,
-            "whole": whole,
+            "text": text,
+            "earlier": str(skipped + len(text)) if (cut or found.cut) and skipped + len(text) < _READ_CHARS else "",
+            "later": str(max(0, skipped - END_CHARS)) if skipped else "",
+            "beginning_left_out": cut or found.cut,
             "sought": sought,
-            "matches": found_lines(found.text, sought) if sought else None,
+            "matches": found_lines(found.text, sought, room) if sought else None,
             "wraps": wraps,
             "link": partial(_link, here, query),
             "attempts": range(1, found.attempts + 1) if found.attempts > 1 else (),
             "size": formatting.size(found.log.size_bytes) if found.log.HasField("size_bytes") else "",
-            "stream": "" if ended or sought else f"{here}/stream?{urlencode({**query, 'seen': _seen(found.log)})}",
+            "stream": ""
+            if ended or sought or skipped
+            else f"{here}/stream?{urlencode({**query, 'seen': _seen(found.log)})}",
         },
     )
 

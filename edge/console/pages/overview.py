@@ -4,10 +4,10 @@ import asyncio
 from typing import Final
 
 from edge.console import formatting
-from edge.console.pages.approvals import pending_approvals
 from edge.console.visit import ALL_ROLES, Answered, Page, View, Visit
 from workflow_api.v1.deployment_pb2 import Deployment, GetDeploymentRequest
-from workflow_api.v1.runs_pb2 import ListRunsRequest, PendingApproval
+from workflow_api.v1.reviews_pb2 import CountPendingApprovalsRequest
+from workflow_api.v1.runs_pb2 import ListRunsRequest
 
 _NEWEST: Final = 10
 
@@ -15,19 +15,24 @@ _NEWEST: Final = 10
 async def show(visit: Visit) -> Answered:
     """Shows the overview."""
     decides = visit.may("RunsService/DecideApproval")
-    pending, runs, deployment = await asyncio.gather(
-        pending_approvals(visit) if decides else _nothing(),
+    waiting, runs, deployment = await asyncio.gather(
+        _waiting(visit) if decides else _nothing(),
         visit.services.call("RunsService/ListRuns", ListRunsRequest(page_size=_NEWEST)),
         _deployment(visit),
     )
     rows = [(run, formatting.run_badge(run.status)) for run in runs.items]
     return View(
-        "overview/overview.html", {"decides": decides, "waiting": len(pending), "rows": rows, "deployment": deployment}
+        "overview/overview.html", {"decides": decides, "waiting": waiting, "rows": rows, "deployment": deployment}
     )
 
 
-async def _nothing() -> list[PendingApproval]:
-    return []
+async def _waiting(visit: Visit) -> int:
+    counted = await visit.services.call("ReviewsService/CountPendingApprovals", CountPendingApprovalsRequest())
+    return int(counted.total)
+
+
+async def _nothing() -> int:
+    return 0
 
 
 async def _deployment(visit: Visit) -> Deployment | None:

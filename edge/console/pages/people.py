@@ -15,6 +15,7 @@ from workflow_api.v1.users_pb2 import (
     ChosenWorkflows,
     CreateUserRequest,
     DisableUserRequest,
+    EnableUserRequest,
     ListUsersRequest,
     ResetUserPasswordRequest,
     Role,
@@ -86,6 +87,16 @@ async def set_role(visit: Visit) -> Answered:
     except Refusal as refusal:
         return await _role(visit, form, problems_of(refusal))
     return Redirect("/people", f"{name} is {_article(form.role)} now.")
+
+
+async def enable(visit: Visit) -> Answered:
+    """Lets a disabled user of the identity provider sign in again."""
+    name = visit.path["name"]
+    try:
+        await visit.services.call("UsersService/EnableUser", EnableUserRequest(name=name))
+    except Refusal as refusal:
+        return await _list(visit, problems_of(refusal))
+    return Redirect("/people", f"{name} may sign in again.")
 
 
 async def disable(visit: Visit) -> Answered:
@@ -168,6 +179,7 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("POST", "/people", ADMINISTRATORS, add),
     Page("GET", "/people/{name}/role", ADMINISTRATORS, role_form),
     Page("POST", "/people/{name}/role", ADMINISTRATORS, set_role),
+    Page("POST", "/people/{name}/enable", ADMINISTRATORS, enable),
     Page("POST", "/people/{name}/disable", ADMINISTRATORS, disable),
     Page("POST", "/people/{name}/password", ADMINISTRATORS, reset_password),
 )

@@ -14,15 +14,25 @@ from contract.times import milliseconds_of
 from edge.codec.response import object_of
 from edge.console import dag, formatting
 from edge.console.markup import sanitised
-from edge.console.pages.approvals import MAX_COMMENT_CHARS, approvals_of
+from edge.console.page_room import MOST_BYTES, PageRoom
+from edge.console.pages.approvals import MAX_COMMENT_CHARS, pending_approvals
 from edge.console.pages.logs import latest_logs
 from edge.console.run.advice import run_advice
 from edge.console.run.attempts import life_events, spans_of
 from edge.console.run.header import header
 from edge.console.run.sentences import KINDS, sentence
+from edge.console.run.shortened import (
+    latest_spans,
+    markup_bytes,
+    outputs_shown,
+    short_approvals,
+    short_run,
+    short_steps,
+)
 from edge.console.run.step import selected_step, step_view
 from edge.console.run.timeline import timeline
-from edge.console.run_events import Chosen, EventPage, RunProgress, events_page, watch
+from edge.console.run_events import Chosen, RunProgress, events_page, watch
+from edge.console.step_window import step_window
 from edge.console.times import now_ms
 from edge.console.visit import ALL_ROLES, Answered, EventStream, Page, View, Visit
 from edge.errors import Refusal
@@ -48,9 +58,11 @@ GONE: Final = frozenset({"run_not_found", "not_found", "segment_not_found"})
 
 _POLICY_OBJECT: Final = object_of(PiiPolicy.DESCRIPTOR, raw=orjson.Fragment, links=orjson.Fragment)
 _SEQ: Final = re.compile(r"[0-9]{1,18}")
-_STATE: Final = ("step", "segment", "after_seq", "kind", "of")
+_STATE: Final = ("step", "steps", "segment", "after_seq", "kind", "of")
 """Names of the query that say what the page shows; links keep the others when they change one."""
 _MOST_TEXT_CHARS: Final = 10_000
+_FRAME_BYTES: Final = 14_000
+"""Of a page without a record in it."""
 _MOST_JSON_CHARS: Final = 400
 _MOST_SENTENCE_CHARS: Final = 300
 _MOST_OUTPUTS: Final = 40
@@ -71,7 +83,9 @@ async def show(visit: Visit) -> Answered:
     run_id = visit.path["run_id"]
     try:
         run: Run = await visit.services.call("RunsService/GetRun", GetRunRequest(run_id=run_id))
-        parts = {} if run.HasField("data_purged_at") else await _parts(visit, run)
+        room = PageRoom(MOST_BYTES - _FRAME_BYTES)
+        head, shown = header(run, visit.user, room), short_run(run, room)
+        parts = {} if run.HasField("data_purged_at") else await _parts(visit, run, room)
     except Refusal as refusal:
         if refusal.code not in GONE:
             raise
@@ -82,8 +96,8 @@ async def show(visit: Visit) -> Answered:
     return View(
         "runs/one.html",
         {
-            **header(run, visit.user),
-            "run": run,
+            **head,
+            "run": shown,
             "here": path_of(run_id),
             "erased": erased,
             "run_advice": run_advice(run.error.code) if run.HasField("error") else "",
@@ -92,10 +106,9 @@ async def show(visit: Visit) -> Answered:
             "can_erase": visit.may("RunsService/EraseRunData") and ended and not erased,
             "longest": MAX_COMMENT_CHARS,
             "longest_reason": MAX_REASON_CHARS,
-            "json_texts": _json_texts(run),
-            "input_text": _cut(run.input_text),
-            "result": _cut(formatting.json_lines(run.result)),
             **parts,
+            "input_text": room.begin(run.input_text, _MOST_TEXT_CHARS),
+            "json_texts": _json_texts(run, room),
         },
     )
 
@@ -133,8 +146,8 @@ async def show_event(visit: Visit) -> Answered:
     return View("runs/event.html", context)
 
 
-async def _parts(visit: Visit, run: Run) -> Mapping[str, Any]:
-    """Returns the parts of a run whose data is not erased: steps, approvals, events, outputs.
+async def _parts(visit: Visit, run: Run, room: PageRoom) -> Mapping[str, Any]:
+    """Returns the parts of a run whose data is not erased: steps, approvals, events, outputs, as far as there is room.
 
     Raises:
         Refusal: of a service, as where the data is erased meanwhile.
@@ -147,7 +160,7 @@ async def _parts(visit: Visit, run: Run) -> Mapping[str, Any]:
     after_seq = int(asked) if _SEQ.fullmatch(asked) else None
     steps, pending, decided, events, (outputs, withheld), logs, summary_html = await asyncio.gather(
         visit.services.call("RunsService/ListRunSteps", ListRunStepsRequest(run_id=run_id)),
-        approvals_of(visit, run_id),
+        pending_approvals(visit, run_id),
         visit.services.call("ReviewsService/ListDecisions", ListDecisionsRequest(run_id=run_id)),
         events_page(visit.services, run_id, query.get("segment", ""), after_seq, chosen),
         _outputs(visit, run_id),
@@ -155,37 +168,54 @@ async def _parts(visit: Visit, run: Run) -> Mapping[str, Any]:
         _summary(visit, run),
     )
     spans = spans_of(await life_events(visit.services, run_id, events.read.segments))
-    step = selected_step(query.get("step", ""), steps.items)
+    # A backend of an older release does not know the filter.
+    pending = [each for each in pending if each.run_id == run_id]
+    window = step_window(steps.items, query.get("steps", ""), query.get("step", ""), lambda each: each.step)
+    drawn = latest_spans(spans)
+    room.spend(markup_bytes(window.steps, drawn, pending, len(events.read.events)))
+    # Texts take what is left, those first that matter most.
+    approvals = short_approvals(pending, room)
+    shown_steps = short_steps(window.steps, room)
+    sentences = [_said(event, room) for event in events.read.events]
+    step = selected_step(query.get("step", ""), shown_steps)
     selected = None
     if step is not None:
-        selected = await step_view(visit, run_id, step, spans.get(step.step, ()), decided.items)
+        selected = await step_view(visit, run_id, step, spans.get(step.step, ()), decided.items, room)
+    listed = [] if outputs is None else outputs_shown(outputs.items, _MOST_OUTPUTS, room)
+    html = sanitised(summary_html.html, below=3) if summary_html.HasField("html") else None
+    if html is not None and not room.holds(len(html.encode())):
+        html = None
     progress = RunProgress.of(run, events.read)
     link = partial(_link, path_of(run_id), {name: query[name] for name in _STATE if query.get(name)})
     return {
         "link": link,
         "href_of_step": lambda name: link("step", step=name),
-        "steps": [_step(each) for each in steps.items],
+        "steps": [_step(each) for each in shown_steps],
+        "window": window,
+        "href_of_window": lambda number: link("steps", steps=str(number)),
         "logs": logs,
         "selected": selected,
-        "drawing": dag.draw([_node(each) for each in steps.items]),
-        "timeline": timeline(run.summary, steps.items, spans, now_ms()),
-        "approvals": pending,
+        "drawing": dag.draw([_node(each) for each in window.steps]),
+        "timeline": timeline(run.summary, window.steps, drawn, now_ms()),
+        "approvals": approvals,
         "decisions": [(each, formatting.approval_badge(each.state)) for each in decided.items],
         "events": events,
-        "event_rows": _event_rows(events),
         "kinds": [("", "any"), *((name, words) for name, (words, _) in KINDS.items())],
         "kind": kind,
         "of": chosen.step,
         "stream": "" if progress.ended and not withheld else _stream_address(run_id, progress),
-        "outputs": None
-        if outputs is None
-        else [(each, formatting.size(each.size_bytes)) for each in outputs.items[:_MOST_OUTPUTS]],
-        "outputs_left_out": 0 if outputs is None else max(0, len(outputs.items) - _MOST_OUTPUTS),
+        "outputs": None if outputs is None else [(each, formatting.size(each.size_bytes)) for each in listed],
+        "outputs_left_out": 0 if outputs is None else len(outputs.items) - len(listed),
         "outputs_size": "" if outputs is None else formatting.size(outputs.total_bytes),
         "outputs_withheld": withheld,
-        "summary_html": sanitised(summary_html.html, below=3) if summary_html.HasField("html") else None,
+        "summary_html": html,
         "summary_cut": summary_html.cut,
-        "summary_text": _cut(run.summary_markdown),
+        "summary_text": ("", False) if html is not None else room.begin(run.summary_markdown, _MOST_TEXT_CHARS),
+        "result": room.begin(formatting.json_lines(run.result), _MOST_TEXT_CHARS),
+        "event_rows": [
+            (event, said, *room.begin("" if event.data == "{}" else event.data, _MOST_JSON_CHARS))
+            for event, said in zip(events.read.events, sentences, strict=True)
+        ],
     }
 
 
@@ -217,22 +247,9 @@ def _stream_address(run_id: str, progress: RunProgress) -> str:
     return f"{path_of(run_id)}/stream?{urlencode(progress._asdict())}"
 
 
-def _event_rows(events: EventPage) -> list[tuple[Event, str, str, bool]]:
-    """Returns each event as a sentence, with its data as JSON and whether that is cut."""
-    rows = []
-    for event in events.read.events:
-        data = "" if event.data in {"", "{}"} else event.data
-        said = sentence(event.type, event.step, event.data)
-        rows.append((event, _cut_to(said, _MOST_SENTENCE_CHARS), *_cut(data, _MOST_JSON_CHARS)))
-    return rows
-
-
-def _cut(text: str, most: int = _MOST_TEXT_CHARS) -> tuple[str, bool]:
-    return text[:most], len(text) > most
-
-
-def _cut_to(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+def _said(event: Event, room: PageRoom) -> str:
+    said, cut = room.begin(sentence(event.type, event.step, event.data), _MOST_SENTENCE_CHARS)
+    return f"{said}…" if cut else said
 
 
 def _step(step: Step) -> Mapping[str, Any]:
@@ -250,7 +267,7 @@ def _node(step: Step) -> dag.Node:
     return dag.Node(step.step, step.name or step.step, tuple(step.needs), badge.text, css_class)
 
 
-def _json_texts(run: Run) -> Sequence[tuple[str, str, bool]]:
+def _json_texts(run: Run, room: PageRoom) -> Sequence[tuple[str, str, bool]]:
     """Returns the JSON texts of a run with their headings, and whether they are cut."""
     texts = (
         ("Parameters", run.parameters),
@@ -258,7 +275,7 @@ def _json_texts(run: Run) -> Sequence[tuple[str, str, bool]]:
         ("PII policy", policy_text(run.pii_policy) if run.HasField("pii_policy") else ""),
         ("Redaction manifest", run.pii_redaction),
     )
-    return [(name, *_cut(formatting.json_lines(text))) for name, text in texts if text]
+    return [(name, *room.begin(formatting.json_lines(text), _MOST_TEXT_CHARS)) for name, text in texts if text]
 
 
 def policy_text(policy: PiiPolicy) -> str:

@@ -1,6 +1,5 @@
 """Outputs of a run: previewed, and downloaded one by one or zipped."""
 
-from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -9,11 +8,11 @@ from edge.console.downloads import MESSAGE_SECONDS, opened
 from edge.console.markup import sanitised
 from edge.console.pages.run import missing, path_of
 from edge.console.run.json_tree import tree_of
+from edge.console.run.table_excerpt import table_excerpt
 from edge.console.visit import ALL_ROLES, Answered, Page, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.outputs_pb2 import GetOutputContentRequest, GetOutputsZipRequest
 from workflow_api.v1.previews_pb2 import GetOutputPreviewRequest, OutputPreview
-from workflow_api.v1.reviews_pb2 import ReviewTable
 
 IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"})
 """Images that are shown; SVG is not among them, because it may hold script."""
@@ -21,9 +20,7 @@ IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp",
 _REFUSED: Final = frozenset({"run_not_found", "output_not_found", "run_not_terminal", "redaction_pending"})
 _TOO_LARGE: Final = frozenset({"use_bundle", "bundle_too_large"})
 _MOST_TEXT_CHARS: Final = 60_000
-_MOST_TABLE_CHARS: Final = 60_000
-_CELL_CHARS: Final = 9
-"""Characters of a cell's own tags."""
+_LONGEST_NUMBER: Final = 4
 
 
 async def show(visit: Visit) -> Answered:
@@ -37,7 +34,7 @@ async def show(visit: Visit) -> Answered:
             raise
         return missing(refusal.message)
     file = preview.file
-    text, rows = file.text.text, _rows(file.table)
+    text, table = file.text.text, table_excerpt(file.table, _number(visit.query.get("columns", "")))
     tree = None if preview.HasField("html") or file.text.cut else tree_of(text)
     return View(
         "runs/output.html",
@@ -51,8 +48,8 @@ async def show(visit: Visit) -> Answered:
             "tree": tree,
             "text": text[:_MOST_TEXT_CHARS],
             "text_cut": file.text.cut or len(text) > _MOST_TEXT_CHARS,
-            "rows": rows,
-            "table_cut": file.table.cut or len(rows) < len(file.table.rows),
+            "table": table,
+            "table_cut": file.table.cut or table.narrowed,
         },
     )
 
@@ -91,16 +88,8 @@ async def _opened(visit: Visit, rpc: str, request: Any, *, image: bool = False) 
     return found
 
 
-def _rows(table: ReviewTable) -> Sequence[Sequence[str]]:
-    """Returns the first rows of a table, as many as a page may hold."""
-    room = _MOST_TABLE_CHARS
-    rows: list[Sequence[str]] = []
-    for row in table.rows:
-        room -= sum(len(cell) + _CELL_CHARS for cell in row.cells)
-        if room < 0:
-            break
-        rows.append(row.cells)
-    return rows
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() and text.isascii() and len(text) <= _LONGEST_NUMBER else 1
 
 
 PAGES: Final[tuple[Page, ...]] = (

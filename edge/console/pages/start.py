@@ -7,8 +7,9 @@ from uuid import uuid4
 
 from contract.fields import rules_of
 from edge.console import formatting
-from edge.console.earlier_run import ERASED, has_policy, other_texts, other_version, parameter_texts
+from edge.console.earlier_run import ERASED, had_uploads, has_policy, other_texts, other_version, parameter_texts
 from edge.console.pages.run import GONE, missing, path_of, policy_text
+from edge.console.start_files import FOLDER, NO_FILES, ChosenFiles, chosen_files, drop
 from edge.console.start_form import PREFIX, Declared, carried_texts, json_of, start_fields
 from edge.console.visit import OPERATORS, Answered, Page, Redirect, View, Visit
 from edge.errors import Refusal
@@ -51,6 +52,7 @@ class _Form(NamedTuple):
         run: The earlier run whose inputs filled the form.
         keeps_policy: Whether the run is started with the PII policy of that run.
         once: The idempotency key, with which a form that is sent twice starts one run.
+        files: The files that were uploaded with it.
     """
 
     definition: WorkflowDefinition
@@ -60,6 +62,7 @@ class _Form(NamedTuple):
     run: Run | None
     keeps_policy: bool
     once: str
+    files: ChosenFiles = NO_FILES
 
 
 async def show(visit: Visit) -> Answered:
@@ -83,14 +86,17 @@ async def start(visit: Visit) -> Answered:
     if isinstance(opened, View):
         return opened
     form = _sent_form(visit, *opened)
+    if visit.form.get("drop"):
+        await drop(visit)
+    form = form._replace(files=await chosen_files(visit))
     if visit.form.get("take"):
         return await _with_other_version(visit, form)
-    if visit.form.get("use") or visit.form.get("browse"):
+    if _asks_for_the_form(visit):
         return _view(form, browsed=await _browsed(visit, form.definition, visit.sent("browse")))
     parameters, wrong = json_of(form.declared, form.texts)
     labels, wrong_labels = _labels(form.own["labels"])
     problems = {PREFIX + name: problem for name, problem in wrong.items()} | wrong_labels
-    if problems:
+    if problems or form.files.problems:
         return _view(form, problems=problems, status=400)
     request = StartRunRequest(
         workflow_id=form.definition.workflow.workflow_id,
@@ -102,6 +108,7 @@ async def start(visit: Visit) -> Answered:
         labels=labels,
         triggered_by=TRIGGERED_BY_CONSOLE,
         pii_policy_override=policy_text(form.run.pii_policy) if form.run and form.keeps_policy else None,
+        upload_id=form.files.upload_id if form.files.all else "",
     )
     try:
         started = await visit.services.call("RunsService/StartRun", request)
@@ -111,6 +118,11 @@ async def start(visit: Visit) -> Answered:
         once = form.once if refusal.retry_after else _new_key()
         return _view(form._replace(once=once), problems=problems, above=above, status=400)
     return Redirect(path_of(started.run.summary.run_id), "The run has started.")
+
+
+def _asks_for_the_form(visit: Visit) -> bool:
+    """Returns whether a button was pressed that starts nothing."""
+    return any(visit.form.get(name) for name in ("use", "browse", "attach", "drop"))
 
 
 def _new_key() -> str:
@@ -257,8 +269,11 @@ def _view(
         "other_version": other_version(run, version, workflow.version) if run else None,
         "has_policy": run is not None and has_policy(run),
         "form": form,
+        "had_uploads": run is not None and had_uploads(run),
         "fields": fields,
         "own": form.own,
+        "files": form.files,
+        "takes_uploads": all(field.name != FOLDER or field.kind != "s3_prefix" for field in fields),
         "problems": {**dict.fromkeys(_OWN, ""), **problems},
         "above": " ".join(filter(None, [above, *left])),
         "browsed": browsed,
@@ -271,5 +286,5 @@ def _view(
 
 PAGES: Final[tuple[Page, ...]] = (
     Page("GET", "/workflows/{workflow_id}/start", OPERATORS, show),
-    Page("POST", "/workflows/{workflow_id}/start", OPERATORS, start),
+    Page("POST", "/workflows/{workflow_id}/start", OPERATORS, start, takes_files=True),
 )

@@ -124,9 +124,11 @@ async def _counts(
     visit: Visit, key_id: str | None, since: int, until: int
 ) -> tuple[Sequence[usage_pb2.UsageHour], bool]:
     """Returns the counts of a time, the newest hour first, and whether there are older ones that are left out."""
-    request = usage_pb2.ListUsageHoursRequest(key_id=key_id, since=to_timestamp(since), page_size=_MAX_COUNTS)
+    request = usage_pb2.ListUsageHoursRequest(
+        key_id=key_id, since=to_timestamp(since), until=to_timestamp(until + 1), page_size=_MAX_COUNTS
+    )
     hours = await visit.services.call("UsageService/ListUsageHours", request)
-    return [each for each in hours.items if milliseconds_of(each.hour) <= until], hours.HasField("next_page_token")
+    return hours.items, hours.HasField("next_page_token")
 
 
 async def _explained(

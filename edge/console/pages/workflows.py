@@ -1,5 +1,6 @@
-"""Pages of workflows: readiness, definition, activation and deactivation."""
+"""Pages of workflows: readiness, definition, versions, who may start them, activation and deactivation."""
 
+import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -7,9 +8,16 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from edge.console import dag, formatting
+from edge.console.definitions.kinds import WORKFLOW
+from edge.console.definitions.pages import pages_of
+from edge.console.definitions.versions import VersionList, read_versions
 from edge.console.paging import all_items
+from edge.console.step_window import step_window
 from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Answered, Page, Redirect, View, Visit
 from edge.errors import Refusal
+from workflow_api.v1.keys_pb2 import KeyRecord, ListKeysRequest, WorkflowAccess
+from workflow_api.v1.options_pb2 import SCOPE_RUNS_CREATE
+from workflow_api.v1.run_lists_pb2 import GetWorkflowFiguresRequest
 from workflow_api.v1.workflows_pb2 import (
     WORKFLOW_STATUS_ACTIVE,
     WORKFLOW_STATUS_INACTIVE,
@@ -21,6 +29,10 @@ from workflow_api.v1.workflows_pb2 import (
 )
 
 _PAGE: Final = 100
+_MOST_DEFINITION_CHARS: Final = 40_000
+_MOST_KEYS: Final = 1000
+_KEYS_SHOWN: Final = 20
+_VERSIONS: Final = 5
 _NOT_THERE: Final = frozenset({"workflow_not_found", "version_not_found"})
 _VERSION: Final = re.compile(r"[1-9][0-9]{0,17}")
 _BOUNDS: Final = (
@@ -45,7 +57,7 @@ async def every_workflow(visit: Visit) -> list[Workflow]:
 async def show_list(visit: Visit) -> Answered:
     """Lists every workflow."""
     rows = [(workflow, formatting.workflow_badge(workflow.status)) for workflow in await every_workflow(visit)]
-    return View("workflows/list.html", {"rows": rows})
+    return View("workflows/list.html", {"rows": rows, "administrator": visit.user.role in ADMINISTRATORS})
 
 
 async def show_one(visit: Visit) -> Answered:
@@ -61,6 +73,18 @@ async def show_one(visit: Visit) -> Answered:
             raise
         return View("workflows/missing.html", {"message": refusal.message}, status=404)
     definition = json.loads(answer.definition)
+    written = formatting.json_lines(answer.definition)
+    window = step_window(
+        definition.get("steps") or (), visit.query.get("steps", ""), "", lambda step: str(step["step"])
+    )
+    versions, keys, figures = await asyncio.gather(
+        _versions_of(visit, answer.workflow),
+        _keys_of(visit, answer.workflow),
+        visit.services.call(
+            "RunListsService/GetWorkflowFigures",
+            GetWorkflowFiguresRequest(workflow_id=answer.workflow.workflow_id),
+        ),
+    )
     return View(
         "workflows/one.html",
         {
@@ -69,11 +93,21 @@ async def show_one(visit: Visit) -> Answered:
             "active": answer.workflow.status == WORKFLOW_STATUS_ACTIVE,
             "version": answer.version,
             "parameters": [_parameter(parameter) for parameter in definition.get("parameters") or ()],
-            "drawing": dag.draw(_nodes(definition.get("steps") or ())),
+            "drawing": dag.draw(_nodes(window.steps)),
+            "window": window,
             "resources": answer.resources,
-            "definition": formatting.json_lines(answer.definition),
+            "definition": written[:_MOST_DEFINITION_CHARS],
+            "definition_cut": len(written) > _MOST_DEFINITION_CHARS,
             "can_start": visit.may("RunsService/StartRun"),
             "can_switch": visit.may("WorkflowsService/UpdateWorkflowStatus"),
+            "administrator": visit.user.role in ADMINISTRATORS,
+            "figures": figures,
+            "succeeded": _share(figures.completed, figures.failed),
+            "steps": [(step, _share(step.ended - step.failed, step.failed)) for step in figures.steps],
+            "versions": versions,
+            "newest": max((each.version for each in versions.versions), default=answer.version),
+            "keys": keys[:_KEYS_SHOWN],
+            "more_keys": len(keys) - _KEYS_SHOWN,
         },
     )
 
@@ -97,6 +131,34 @@ async def _set_status(visit: Visit, status: WorkflowStatus.ValueType, notice: st
             raise
         return View("workflows/missing.html", {"message": refusal.message}, status=404)
     return Redirect(f"/workflows/{quote(workflow.workflow_id, safe='')}", notice)
+
+
+async def _versions_of(visit: Visit, workflow: Workflow) -> VersionList:
+    """Returns the newest versions; none to those who may not see them."""
+    if not visit.may("DefinitionsService/ListDefinitionVersions"):
+        return VersionList([], "")
+    return await read_versions(visit.services, WORKFLOW, workflow.workflow_id, size=_VERSIONS)
+
+
+async def _keys_of(visit: Visit, workflow: Workflow) -> list[KeyRecord]:
+    """Returns the keys that may start a workflow, of the newest thousand, for those who may see keys."""
+    if visit.user.role not in ADMINISTRATORS:
+        return []
+    answer = await visit.services.call("KeysService/ListKeys", ListKeysRequest(page_size=_MOST_KEYS))
+    return [record for record in answer.items if _may_start(record, workflow)]
+
+
+def _share(completed: int, failed: int) -> str:
+    """Returns how many of those that completed or failed completed, in percent; empty where there are none."""
+    ended = completed + failed
+    return f"{100 * completed / ended:.1f}".removesuffix(".0") + " %" if ended else ""
+
+
+def _may_start(record: KeyRecord, workflow: Workflow) -> bool:
+    access = record.key.workflow_access
+    if record.state != "active" or SCOPE_RUNS_CREATE not in record.key.scopes:
+        return False
+    return access.mode == WorkflowAccess.MODE_ALL_ACTIVE or workflow.workflow_id in access.workflow_ids
 
 
 def _nodes(steps: Sequence[Mapping[str, Any]]) -> list[dag.Node]:
@@ -141,4 +203,5 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("GET", "/workflows/{workflow_id}", ALL_ROLES, show_one),
     Page("POST", "/workflows/{workflow_id}/activate", ADMINISTRATORS, activate),
     Page("POST", "/workflows/{workflow_id}/deactivate", ADMINISTRATORS, deactivate),
+    *pages_of(WORKFLOW),
 )

@@ -5,6 +5,7 @@ from typing import Any
 
 from contract.times import milliseconds_of
 from edge.console import formatting
+from edge.console.page_room import PageRoom, html_bytes
 from edge.console.run.commands import lines_of
 from edge.console.run.redaction import sentences
 from edge.console.times import now_ms
@@ -13,8 +14,8 @@ from workflow_api.v1.runs_pb2 import Run
 from workflow_api.v1.users_pb2 import User
 
 
-def header(run: Run, user: User) -> Mapping[str, Any]:
-    """Returns what the head shows."""
+def header(run: Run, user: User, room: PageRoom) -> Mapping[str, Any]:
+    """Returns what the head shows, as far as the page has room."""
     summary = run.summary
     ended = formatting.RUN_STATUSES.get(summary.status) in formatting.ENDED
     elapsed = 0
@@ -32,6 +33,6 @@ def header(run: Run, user: User) -> Mapping[str, Any]:
         "started_by": formatting.trigger(run.triggered_by),
         "links_keys": user.role in ADMINISTRATORS,
         "labels": sorted(summary.labels.items()),
-        "lines": lines_of(run),
+        "lines": [each for each in lines_of(run) if room.holds(html_bytes(each.text))],
         "redaction": sentences(run.pii_redaction) if run.HasField("pii_redaction") else (),
     }

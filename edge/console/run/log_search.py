@@ -4,11 +4,15 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from edge.console.page_room import PageRoom, html_bytes
+
 MOST_SOUGHT_CHARS: Final = 200
 
 _MOST_LINES: Final = 250
 _MOST_LINE_CHARS: Final = 300
 _BEFORE_CHARS: Final = 80
+_LINE_BYTES: Final = 10
+_MARK_BYTES: Final = 7
 
 
 class FoundLine(NamedTuple):
@@ -25,17 +29,25 @@ class Found(NamedTuple):
     total: int
 
 
-def found_lines(text: str, sought: str) -> Found:
-    """Returns the lines of a text that hold another, in whatever case, each cut around its first match."""
+def found_lines(text: str, sought: str, room: PageRoom) -> Found:
+    """Returns the lines of a text that hold another, in whatever case, each cut around its first match.
+
+    There are as many as the page has room for.
+    """
     pattern = re.compile(f"({re.escape(sought)})", re.IGNORECASE)
     lines: list[FoundLine] = []
-    total = 0
+    total, full = 0, False
     for number, line in enumerate(text.splitlines(), 1):
         match = pattern.search(line)
         if match is None:
             continue
         total += 1
-        if len(lines) < _MOST_LINES:
+        if len(lines) < _MOST_LINES and not full:
             start = max(0, match.start() - _BEFORE_CHARS)
-            lines.append(FoundLine(number, pattern.split(line[start : start + _MOST_LINE_CHARS])))
+            part = line[start : start + _MOST_LINE_CHARS]
+            parts = pattern.split(part)
+            if room.holds(_LINE_BYTES + html_bytes(part) + _MARK_BYTES * len(parts)):
+                lines.append(FoundLine(number, parts))
+            else:
+                full = True
     return Found(lines, total)

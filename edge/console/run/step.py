@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from contract.times import milliseconds_of
 from edge.console import formatting
+from edge.console.page_room import PageRoom, html_bytes
 from edge.console.run.advice import advice
 from edge.console.run.attempts import Span
 from edge.console.visit import Visit
@@ -20,6 +21,11 @@ LOG_CHARS: Final = 6_000
 
 _MOST_NEEDS: Final = 5
 _MOST_VALUE_CHARS: Final = 6_000
+_MOST_ATTEMPTS: Final = 20
+_MOST_ERROR_CHARS: Final = 600
+_MOST_FILES: Final = 20
+_FILE_BYTES: Final = 200
+"""Of the markup of a file."""
 _GONE: Final = frozenset({"run_not_found", "not_found", "invalid_request"})
 
 
@@ -32,26 +38,33 @@ def selected_step(asked: str, steps: Sequence[Step]) -> Step | None:
 
 
 async def step_view(
-    visit: Visit, run_id: str, step: Step, spans: Sequence[Span], decisions: Sequence[Decision]
+    visit: Visit, run_id: str, step: Step, spans: Sequence[Span], decisions: Sequence[Decision], room: PageRoom
 ) -> Mapping[str, Any]:
-    """Returns what the panel of a step shows; raises Refusal of a service."""
+    """Returns what the panel of a step shows, as far as the page has room; raises Refusal of a service."""
     needed = list(step.needs)[:_MOST_NEEDS]
     log, (own, *inputs) = await asyncio.gather(
         _log(visit, run_id, step.step),
         asyncio.gather(*(_preview(visit, run_id, each) for each in (step.step, *needed))),
     )
     last = next((span for span in reversed(spans) if span.outcome == "failed"), None)
+    # In the order of what matters most.
+    attempts = [_attempt(span, room) for span in reversed(spans[-_MOST_ATTEMPTS:])][::-1]
+    made = _shown(step.step, own, room)
+    log_text, log_cut = room.end(log.text, LOG_CHARS) if log else ("", False)
     return {
         "step": step,
         "badge": formatting.step_badge(step.status),
         "kind": formatting.step_kind(step.kind),
         "lasted": formatting.duration(milliseconds_of(step.duration)) if step.HasField("duration") else "",
         "advice": advice(step.error.code, last.error_type if last else "") if step.HasField("error") else "",
-        "own": _shown(step.step, own),
-        "needs": [_shown(name, preview) for name, preview in zip(needed, inputs, strict=True)],
+        "own": made,
+        "needs": [_shown(name, preview, room) for name, preview in zip(needed, inputs, strict=True)],
         "needs_left_out": len(step.needs) - len(needed),
-        "attempts": [_attempt(span) for span in spans],
+        "attempts": attempts,
+        "attempts_left_out": len(spans) - len(attempts),
         "log": log,
+        "log_text": log_text,
+        "log_cut": log_cut or (log is not None and log.cut),
         "decision": next((each for each in decisions if each.step == step.step), None),
     }
 
@@ -76,19 +89,21 @@ async def _log(visit: Visit, run_id: str, step: str) -> RunLog | None:
     return found if found.text or found.log.HasField("problem") else None
 
 
-def _shown(name: str, preview: StepPreview) -> Mapping[str, Any]:
+def _shown(name: str, preview: StepPreview, room: PageRoom) -> Mapping[str, Any]:
     text = formatting.json_lines(preview.value.text) if preview.HasField("value") else ""
+    value, cut = room.begin("" if text == "null" else text, _MOST_VALUE_CHARS)
+    files = [file for file in preview.files[:_MOST_FILES] if room.holds(_FILE_BYTES + html_bytes(file.path))]
     return {
         "name": name,
         "preview": preview,
-        "value": "" if text == "null" else text[:_MOST_VALUE_CHARS],
-        "cut": preview.value.cut or len(text) > _MOST_VALUE_CHARS,
-        "files": [(file, formatting.size(file.size_bytes)) for file in preview.files],
-        "left_out": preview.files_total - len(preview.files),
+        "value": value,
+        "cut": preview.value.cut or cut,
+        "files": [(file, formatting.size(file.size_bytes)) for file in files],
+        "left_out": preview.files_total - len(files),
     }
 
 
-def _attempt(span: Span) -> Mapping[str, Any]:
+def _attempt(span: Span, room: PageRoom) -> Mapping[str, Any]:
     waiting = span.kind == "waiting"
     words = "waiting for the next attempt" if span.attempt else "waiting for a person"
     return {
@@ -96,5 +111,5 @@ def _attempt(span: Span) -> Mapping[str, Any]:
         "outcome": span.outcome or ("going on" if span.ended_at is None else ""),
         "began_at": span.began_at,
         "lasted": "" if span.ended_at is None else formatting.duration(max(0, span.ended_at - span.began_at)),
-        "error": ": ".join(part for part in (span.error_type, span.message) if part),
+        "error": room.begin(": ".join(part for part in (span.error_type, span.message) if part), _MOST_ERROR_CHARS)[0],
     }

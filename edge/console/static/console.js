@@ -12,6 +12,7 @@
 //              with the focus or with typed text is replaced later
 //     reload   loads the whole page again, as when the session has ended
 //     end      no more events follow
+// data-address="/path"     on any element: becomes the page's address, so that updates and reloads show the same again.
 // What is put into the page later, here or by another script, gets the same by the event `fresh` on it (it bubbles).
 "use strict";
 
@@ -89,11 +90,18 @@ function offerZone() {
   }
 }
 
+function keepAddress(within) {
+  const place = within.querySelector("[data-address]") ?? within;
+  if (place.dataset?.address) history.replaceState(history.state, "", place.dataset.address);
+}
+
 document.addEventListener("fresh", (event) => {
+  keepAddress(event.target);
   offerCopies(event.target);
   showAges(event.target);
 });
 
+keepAddress(document);
 offerCopies(document);
 showAges(document);
 offerZone();

@@ -1,6 +1,7 @@
 // Script of the inbox of approvals. Without it everything works except keys, the count that follows, and notifications.
 //
-// [data-item] are the links of the list, #decide holds the form of the chosen one, #inbox has data-total and data-icon.
+// [data-item] are the links of the list, #decide holds the form of the chosen one and has data-about, #inbox has
+// data-total and data-icon.
 "use strict";
 
 const TITLE = document.title.replace(/^\(\d+\) /, "");
@@ -24,8 +25,8 @@ function decide(decision) {
   const button = document.querySelector(`#decide button[value="${decision}"]`);
   if (!button) return;
   // Rejecting has a question of its own.
-  const title = document.getElementById("chosen").textContent;
-  if (decision === "reject" || window.confirm(`Approve “${title}”?`)) button.click();
+  const { about } = document.getElementById("decide").dataset;
+  if (decision === "reject" || window.confirm(`Approve ${about}?`)) button.click();
 }
 
 function choose() {

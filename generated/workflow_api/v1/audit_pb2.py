@@ -26,27 +26,49 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from workflow_api.v1 import options_pb2 as workflow__api_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bworkflow_api/v1/audit.proto\x12\x0fworkflow_api.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\"\xfd\x01\n\x17ListAuditRecordsRequest\x12.\n\x05since\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x00\x88\x01\x01\x12\x13\n\x06target\x18\x02 \x01(\tH\x01\x88\x01\x01\x12#\n\tpage_size\x18\x03 \x01(\x05\x42\x0b\xba\xbb\x18\x07\x30\x01\x38\xc8\x01@2H\x02\x88\x01\x01\x12.\n\x05until\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x03\x88\x01\x01\x12\x1b\n\npage_token\x18\x05 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x08\x42\x08\n\x06_sinceB\t\n\x07_targetB\x0c\n\n_page_sizeB\x08\n\x06_until\"}\n\x0b\x41uditRecord\x12&\n\x02\x61t\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x61\x63tor\x18\x02 \x01(\t\x12\x0e\n\x06\x61\x63tion\x18\x03 \x01(\t\x12\x0e\n\x06target\x18\x04 \x01(\t\x12\x17\n\x07\x64\x65tails\x18\x05 \x01(\tB\x06\xba\xbb\x18\x02`\x01\"y\n\x18ListAuditRecordsResponse\x12+\n\x05items\x18\x01 \x03(\x0b\x32\x1c.workflow_api.v1.AuditRecord\x12\x1c\n\x0fnext_page_token\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x12\n\x10_next_page_token2\x88\x01\n\x0c\x41uditService\x12x\n\x10ListAuditRecords\x12(.workflow_api.v1.ListAuditRecordsRequest\x1a).workflow_api.v1.ListAuditRecordsResponse\"\x0f\x90\x02\x01\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bworkflow_api/v1/audit.proto\x12\x0fworkflow_api.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\"\xef\x02\n\x17ListAuditRecordsRequest\x12.\n\x05since\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x00\x88\x01\x01\x12\x1c\n\x06target\x18\x02 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x02H\x01\x88\x01\x01\x12#\n\tpage_size\x18\x03 \x01(\x05\x42\x0b\xba\xbb\x18\x07\x30\x01\x38\xc8\x01@2H\x02\x88\x01\x01\x12.\n\x05until\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x03\x88\x01\x01\x12\x1b\n\npage_token\x18\x05 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x08\x12\x1b\n\x05\x61\x63tor\x18\x06 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x02H\x04\x88\x01\x01\x12\x1c\n\x06\x61\x63tion\x18\x07 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x01H\x05\x88\x01\x01\x12\x17\n\x06search\x18\x08 \x01(\tB\x07\xba\xbb\x18\x03\x18\xc8\x01\x42\x08\n\x06_sinceB\t\n\x07_targetB\x0c\n\n_page_sizeB\x08\n\x06_untilB\x08\n\x06_actorB\t\n\x07_action\"\xa1\x02\n\x19\x45xportAuditRecordsRequest\x12.\n\x05since\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x00\x88\x01\x01\x12.\n\x05until\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x01\x88\x01\x01\x12\x1c\n\x06target\x18\x03 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x02H\x02\x88\x01\x01\x12\x1b\n\x05\x61\x63tor\x18\x04 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x02H\x03\x88\x01\x01\x12\x1c\n\x06\x61\x63tion\x18\x05 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x01H\x04\x88\x01\x01\x12\x17\n\x06search\x18\x06 \x01(\tB\x07\xba\xbb\x18\x03\x18\xc8\x01\x42\x08\n\x06_sinceB\x08\n\x06_untilB\t\n\x07_targetB\x08\n\x06_actorB\t\n\x07_action\"\x8d\x01\n\x1a\x45xportAuditRecordsResponse\x12+\n\x05items\x18\x01 \x03(\x0b\x32\x1c.workflow_api.v1.AuditRecord\x12\x33\n\nmore_until\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x00\x88\x01\x01\x42\r\n\x0b_more_until\"}\n\x0b\x41uditRecord\x12&\n\x02\x61t\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05\x61\x63tor\x18\x02 \x01(\t\x12\x0e\n\x06\x61\x63tion\x18\x03 \x01(\t\x12\x0e\n\x06target\x18\x04 \x01(\t\x12\x17\n\x07\x64\x65tails\x18\x05 \x01(\tB\x06\xba\xbb\x18\x02`\x01\"y\n\x18ListAuditRecordsResponse\x12+\n\x05items\x18\x01 \x03(\x0b\x32\x1c.workflow_api.v1.AuditRecord\x12\x1c\n\x0fnext_page_token\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x12\n\x10_next_page_token2\x88\x02\n\x0c\x41uditService\x12x\n\x10ListAuditRecords\x12(.workflow_api.v1.ListAuditRecordsRequest\x1a).workflow_api.v1.ListAuditRecordsResponse\"\x0f\x90\x02\x01\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x12~\n\x12\x45xportAuditRecords\x12*.workflow_api.v1.ExportAuditRecordsRequest\x1a+.workflow_api.v1.ExportAuditRecordsResponse\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x1d:\x01\x02\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'workflow_api.v1.audit_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_LISTAUDITRECORDSREQUEST'].fields_by_name['target']._loaded_options = None
+  _globals['_LISTAUDITRECORDSREQUEST'].fields_by_name['target']._serialized_options = b'\272\273\030\003\030\200\002'
   _globals['_LISTAUDITRECORDSREQUEST'].fields_by_name['page_size']._loaded_options = None
   _globals['_LISTAUDITRECORDSREQUEST'].fields_by_name['page_size']._serialized_options = b'\272\273\030\0070\0018\310\001@2'
   _globals['_LISTAUDITRECORDSREQUEST'].fields_by_name['page_token']._loaded_options = None
   _globals['_LISTAUDITRECORDSREQUEST'].fields_by_name['page_token']._serialized_options = b'\272\273\030\003\030\200\010'
+  _globals['_LISTAUDITRECORDSREQUEST'].fields_by_name['actor']._loaded_options = None
+  _globals['_LISTAUDITRECORDSREQUEST'].fields_by_name['actor']._serialized_options = b'\272\273\030\003\030\200\002'
+  _globals['_LISTAUDITRECORDSREQUEST'].fields_by_name['action']._loaded_options = None
+  _globals['_LISTAUDITRECORDSREQUEST'].fields_by_name['action']._serialized_options = b'\272\273\030\003\030\200\001'
+  _globals['_LISTAUDITRECORDSREQUEST'].fields_by_name['search']._loaded_options = None
+  _globals['_LISTAUDITRECORDSREQUEST'].fields_by_name['search']._serialized_options = b'\272\273\030\003\030\310\001'
+  _globals['_EXPORTAUDITRECORDSREQUEST'].fields_by_name['target']._loaded_options = None
+  _globals['_EXPORTAUDITRECORDSREQUEST'].fields_by_name['target']._serialized_options = b'\272\273\030\003\030\200\002'
+  _globals['_EXPORTAUDITRECORDSREQUEST'].fields_by_name['actor']._loaded_options = None
+  _globals['_EXPORTAUDITRECORDSREQUEST'].fields_by_name['actor']._serialized_options = b'\272\273\030\003\030\200\002'
+  _globals['_EXPORTAUDITRECORDSREQUEST'].fields_by_name['action']._loaded_options = None
+  _globals['_EXPORTAUDITRECORDSREQUEST'].fields_by_name['action']._serialized_options = b'\272\273\030\003\030\200\001'
+  _globals['_EXPORTAUDITRECORDSREQUEST'].fields_by_name['search']._loaded_options = None
+  _globals['_EXPORTAUDITRECORDSREQUEST'].fields_by_name['search']._serialized_options = b'\272\273\030\003\030\310\001'
   _globals['_AUDITRECORD'].fields_by_name['details']._loaded_options = None
   _globals['_AUDITRECORD'].fields_by_name['details']._serialized_options = b'\272\273\030\002`\001'
   _globals['_AUDITSERVICE'].methods_by_name['ListAuditRecords']._loaded_options = None
   _globals['_AUDITSERVICE'].methods_by_name['ListAuditRecords']._serialized_options = b'\220\002\001\262\273\030\010\010\001\"\001\001:\001\002'
+  _globals['_AUDITSERVICE'].methods_by_name['ExportAuditRecords']._loaded_options = None
+  _globals['_AUDITSERVICE'].methods_by_name['ExportAuditRecords']._serialized_options = b'\262\273\030\t\010\001\"\002\001\035:\001\002'
   _globals['_LISTAUDITRECORDSREQUEST']._serialized_start=113
-  _globals['_LISTAUDITRECORDSREQUEST']._serialized_end=366
-  _globals['_AUDITRECORD']._serialized_start=368
-  _globals['_AUDITRECORD']._serialized_end=493
-  _globals['_LISTAUDITRECORDSRESPONSE']._serialized_start=495
-  _globals['_LISTAUDITRECORDSRESPONSE']._serialized_end=616
-  _globals['_AUDITSERVICE']._serialized_start=619
-  _globals['_AUDITSERVICE']._serialized_end=755
+  _globals['_LISTAUDITRECORDSREQUEST']._serialized_end=480
+  _globals['_EXPORTAUDITRECORDSREQUEST']._serialized_start=483
+  _globals['_EXPORTAUDITRECORDSREQUEST']._serialized_end=772
+  _globals['_EXPORTAUDITRECORDSRESPONSE']._serialized_start=775
+  _globals['_EXPORTAUDITRECORDSRESPONSE']._serialized_end=916
+  _globals['_AUDITRECORD']._serialized_start=918
+  _globals['_AUDITRECORD']._serialized_end=1043
+  _globals['_LISTAUDITRECORDSRESPONSE']._serialized_start=1045
+  _globals['_LISTAUDITRECORDSRESPONSE']._serialized_end=1166
+  _globals['_AUDITSERVICE']._serialized_start=1169
+  _globals['_AUDITSERVICE']._serialized_end=1433
 # @@protoc_insertion_point(module_scope)

@@ -30,12 +30,21 @@ class ListAuditRecordsRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     UNTIL_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    ACTOR_FIELD_NUMBER: _builtins.int
+    ACTION_FIELD_NUMBER: _builtins.int
+    SEARCH_FIELD_NUMBER: _builtins.int
     target: _builtins.str
     """Only records of this target, as a key or a workflow."""
     page_size: _builtins.int
     """Most records to return."""
     page_token: _builtins.str
     """`next_page_token` of the page before."""
+    actor: _builtins.str
+    """Only records of this actor, as `user:ana`."""
+    action: _builtins.str
+    """Only records of this action, as `key.rotated`."""
+    search: _builtins.str
+    """Only records that have this text in actor, action, target or details, in any case of the letters a to z."""
     @_builtins.property
     def since(self) -> _timestamp_pb2.Timestamp:
         """The window begins with this time; absent means as early as a window may."""
@@ -52,11 +61,18 @@ class ListAuditRecordsRequest(_message.Message):
         page_size: _builtins.int | None = ...,
         until: _timestamp_pb2.Timestamp | None = ...,
         page_token: _builtins.str = ...,
+        actor: _builtins.str | None = ...,
+        action: _builtins.str | None = ...,
+        search: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_since", b"_since", "_target", b"_target", "_until", b"_until", "page_size", b"page_size", "since", b"since", "target", b"target", "until", b"until"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_actor", b"_actor", "_page_size", b"_page_size", "_since", b"_since", "_target", b"_target", "_until", b"_until", "action", b"action", "actor", b"actor", "page_size", b"page_size", "since", b"since", "target", b"target", "until", b"until"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_since", b"_since", "_target", b"_target", "_until", b"_until", "page_size", b"page_size", "page_token", b"page_token", "since", b"since", "target", b"target", "until", b"until"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_actor", b"_actor", "_page_size", b"_page_size", "_since", b"_since", "_target", b"_target", "_until", b"_until", "action", b"action", "actor", b"actor", "page_size", b"page_size", "page_token", b"page_token", "search", b"search", "since", b"since", "target", b"target", "until", b"until"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__action: _TypeAlias = _typing.Literal["action"]  # noqa: Y015
+    _WhichOneofArgType__action: _TypeAlias = _typing.Literal["_action", b"_action"]  # noqa: Y015
+    _WhichOneofReturnType__actor: _TypeAlias = _typing.Literal["actor"]  # noqa: Y015
+    _WhichOneofArgType__actor: _TypeAlias = _typing.Literal["_actor", b"_actor"]  # noqa: Y015
     _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
     _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
     _WhichOneofReturnType__since: _TypeAlias = _typing.Literal["since"]  # noqa: Y015
@@ -65,6 +81,10 @@ class ListAuditRecordsRequest(_message.Message):
     _WhichOneofArgType__target: _TypeAlias = _typing.Literal["_target", b"_target"]  # noqa: Y015
     _WhichOneofReturnType__until: _TypeAlias = _typing.Literal["until"]  # noqa: Y015
     _WhichOneofArgType__until: _TypeAlias = _typing.Literal["_until", b"_until"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__action) -> _WhichOneofReturnType__action | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__actor) -> _WhichOneofReturnType__actor | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
     @_typing.overload
@@ -75,6 +95,103 @@ class ListAuditRecordsRequest(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__until) -> _WhichOneofReturnType__until | None: ...
 
 Global___ListAuditRecordsRequest: _TypeAlias = ListAuditRecordsRequest  # noqa: Y015
+
+@_typing.final
+class ExportAuditRecordsRequest(_message.Message):
+    """Asks for audit records to keep elsewhere; the fields are those of ListAuditRecordsRequest."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SINCE_FIELD_NUMBER: _builtins.int
+    UNTIL_FIELD_NUMBER: _builtins.int
+    TARGET_FIELD_NUMBER: _builtins.int
+    ACTOR_FIELD_NUMBER: _builtins.int
+    ACTION_FIELD_NUMBER: _builtins.int
+    SEARCH_FIELD_NUMBER: _builtins.int
+    target: _builtins.str
+    """Only records of this target."""
+    actor: _builtins.str
+    """Only records of this actor."""
+    action: _builtins.str
+    """Only records of this action."""
+    search: _builtins.str
+    """Only records that have this text in them."""
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp:
+        """The window begins with this time; absent means as early as a window may."""
+
+    @_builtins.property
+    def until(self) -> _timestamp_pb2.Timestamp:
+        """The window ends before this time; absent means now. A window is under 90 days."""
+
+    def __init__(
+        self,
+        *,
+        since: _timestamp_pb2.Timestamp | None = ...,
+        until: _timestamp_pb2.Timestamp | None = ...,
+        target: _builtins.str | None = ...,
+        actor: _builtins.str | None = ...,
+        action: _builtins.str | None = ...,
+        search: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_actor", b"_actor", "_since", b"_since", "_target", b"_target", "_until", b"_until", "action", b"action", "actor", b"actor", "since", b"since", "target", b"target", "until", b"until"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_action", b"_action", "_actor", b"_actor", "_since", b"_since", "_target", b"_target", "_until", b"_until", "action", b"action", "actor", b"actor", "search", b"search", "since", b"since", "target", b"target", "until", b"until"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__action: _TypeAlias = _typing.Literal["action"]  # noqa: Y015
+    _WhichOneofArgType__action: _TypeAlias = _typing.Literal["_action", b"_action"]  # noqa: Y015
+    _WhichOneofReturnType__actor: _TypeAlias = _typing.Literal["actor"]  # noqa: Y015
+    _WhichOneofArgType__actor: _TypeAlias = _typing.Literal["_actor", b"_actor"]  # noqa: Y015
+    _WhichOneofReturnType__since: _TypeAlias = _typing.Literal["since"]  # noqa: Y015
+    _WhichOneofArgType__since: _TypeAlias = _typing.Literal["_since", b"_since"]  # noqa: Y015
+    _WhichOneofReturnType__target: _TypeAlias = _typing.Literal["target"]  # noqa: Y015
+    _WhichOneofArgType__target: _TypeAlias = _typing.Literal["_target", b"_target"]  # noqa: Y015
+    _WhichOneofReturnType__until: _TypeAlias = _typing.Literal["until"]  # noqa: Y015
+    _WhichOneofArgType__until: _TypeAlias = _typing.Literal["_until", b"_until"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__action) -> _WhichOneofReturnType__action | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__actor) -> _WhichOneofReturnType__actor | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__since) -> _WhichOneofReturnType__since | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__target) -> _WhichOneofReturnType__target | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__until) -> _WhichOneofReturnType__until | None: ...
+
+Global___ExportAuditRecordsRequest: _TypeAlias = ExportAuditRecordsRequest  # noqa: Y015
+
+@_typing.final
+class ExportAuditRecordsResponse(_message.Message):
+    """The next records of an export."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEMS_FIELD_NUMBER: _builtins.int
+    MORE_UNTIL_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___AuditRecord]:
+        """The records; none where a stretch was searched in vain."""
+
+    @_builtins.property
+    def more_until(self) -> _timestamp_pb2.Timestamp:
+        """Set in the last message where the search finds more: before this time, and at it."""
+
+    def __init__(
+        self,
+        *,
+        items: _abc.Iterable[Global___AuditRecord] | None = ...,
+        more_until: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_more_until", b"_more_until", "more_until", b"more_until"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_more_until", b"_more_until", "items", b"items", "more_until", b"more_until"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__more_until: _TypeAlias = _typing.Literal["more_until"]  # noqa: Y015
+    _WhichOneofArgType__more_until: _TypeAlias = _typing.Literal["_more_until", b"_more_until"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__more_until) -> _WhichOneofReturnType__more_until | None: ...
+
+Global___ExportAuditRecordsResponse: _TypeAlias = ExportAuditRecordsResponse  # noqa: Y015
 
 @_typing.final
 class AuditRecord(_message.Message):

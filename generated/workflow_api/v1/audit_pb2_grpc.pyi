@@ -34,7 +34,13 @@ class AuditServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AuditServiceAsyncStub: ...
     ListAuditRecords: _grpc.UnaryUnaryMultiCallable[_audit_pb2.ListAuditRecordsRequest, _audit_pb2.ListAuditRecordsResponse]
-    """Audit records, newest first. (contract 22.10)"""
+    """Audit records, newest first. A page may have fewer records than asked for, or none, and yet a next page: of filters
+    that no index serves together, and of a text, 10,000 records are looked at for one. (contract 22.10)
+    """
+    ExportAuditRecords: _grpc.UnaryStreamMultiCallable[_audit_pb2.ExportAuditRecordsRequest, _audit_pb2.ExportAuditRecordsResponse]
+    """The newest 100,000 of the records that a search finds, newest first, to be kept elsewhere. Each export is audited, and
+    two may be under way at a time.
+    """
 
 @_typing.type_check_only
 class AuditServiceAsyncStub(AuditServiceStub):
@@ -42,7 +48,13 @@ class AuditServiceAsyncStub(AuditServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListAuditRecords: _aio.UnaryUnaryMultiCallable[_audit_pb2.ListAuditRecordsRequest, _audit_pb2.ListAuditRecordsResponse]  # type: ignore[assignment]
-    """Audit records, newest first. (contract 22.10)"""
+    """Audit records, newest first. A page may have fewer records than asked for, or none, and yet a next page: of filters
+    that no index serves together, and of a text, 10,000 records are looked at for one. (contract 22.10)
+    """
+    ExportAuditRecords: _aio.UnaryStreamMultiCallable[_audit_pb2.ExportAuditRecordsRequest, _audit_pb2.ExportAuditRecordsResponse]  # type: ignore[assignment]
+    """The newest 100,000 of the records that a search finds, newest first, to be kept elsewhere. Each export is audited, and
+    two may be under way at a time.
+    """
 
 class AuditServiceServicer(metaclass=_abc_1.ABCMeta):
     """Shows administrators the audit trail."""
@@ -53,6 +65,18 @@ class AuditServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _audit_pb2.ListAuditRecordsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_audit_pb2.ListAuditRecordsResponse, _abc.Awaitable[_audit_pb2.ListAuditRecordsResponse]]:
-        """Audit records, newest first. (contract 22.10)"""
+        """Audit records, newest first. A page may have fewer records than asked for, or none, and yet a next page: of filters
+        that no index serves together, and of a text, 10,000 records are looked at for one. (contract 22.10)
+        """
+
+    @_abc_1.abstractmethod
+    def ExportAuditRecords(
+        self,
+        request: _audit_pb2.ExportAuditRecordsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_audit_pb2.ExportAuditRecordsResponse], _abc.AsyncIterator[_audit_pb2.ExportAuditRecordsResponse]]:
+        """The newest 100,000 of the records that a search finds, newest first, to be kept elsewhere. Each export is audited, and
+        two may be under way at a time.
+        """
 
 def add_AuditServiceServicer_to_server(servicer: AuditServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

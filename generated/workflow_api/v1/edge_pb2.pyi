@@ -41,28 +41,85 @@ class GetKeyMirrorRequest(_message.Message):
 Global___GetKeyMirrorRequest: _TypeAlias = GetKeyMirrorRequest  # noqa: Y015
 
 @_typing.final
+class EdgeProcess(_message.Message):
+    """The process of an edge."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROCESS_ID_FIELD_NUMBER: _builtins.int
+    HOST_FIELD_NUMBER: _builtins.int
+    PID_FIELD_NUMBER: _builtins.int
+    RELEASE_FIELD_NUMBER: _builtins.int
+    STARTED_AT_FIELD_NUMBER: _builtins.int
+    SENT_AT_FIELD_NUMBER: _builtins.int
+    process_id: _builtins.str
+    """Made at its start."""
+    host: _builtins.str
+    """Name of its machine."""
+    pid: _builtins.int
+    """Its number there."""
+    release: _builtins.str
+    """Release of the product that it runs."""
+    @_builtins.property
+    def started_at(self) -> _timestamp_pb2.Timestamp:
+        """When it started, by its own clock."""
+
+    @_builtins.property
+    def sent_at(self) -> _timestamp_pb2.Timestamp:
+        """When it sent this, by its own clock."""
+
+    def __init__(
+        self,
+        *,
+        process_id: _builtins.str = ...,
+        host: _builtins.str = ...,
+        pid: _builtins.int = ...,
+        release: _builtins.str = ...,
+        started_at: _timestamp_pb2.Timestamp | None = ...,
+        sent_at: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["sent_at", b"sent_at", "started_at", b"started_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["host", b"host", "pid", b"pid", "process_id", b"process_id", "release", b"release", "sent_at", b"sent_at", "started_at", b"started_at"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EdgeProcess: _TypeAlias = EdgeProcess  # noqa: Y015
+
+@_typing.final
 class WatchKeyMirrorRequest(_message.Message):
     """Asks for the mirror as a stream."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     HEARTBEAT_FIELD_NUMBER: _builtins.int
+    PROCESS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def heartbeat(self) -> _duration_pb2.Duration:
         """Longest time between two messages; absent means 5 seconds."""
+
+    @_builtins.property
+    def process(self) -> Global___EdgeProcess:
+        """Who watches, for those who look at the health of the deployment."""
 
     def __init__(
         self,
         *,
         heartbeat: _duration_pb2.Duration | None = ...,
+        process: Global___EdgeProcess | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_heartbeat", b"_heartbeat", "heartbeat", b"heartbeat"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_heartbeat", b"_heartbeat", "_process", b"_process", "heartbeat", b"heartbeat", "process", b"process"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_heartbeat", b"_heartbeat", "heartbeat", b"heartbeat"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_heartbeat", b"_heartbeat", "_process", b"_process", "heartbeat", b"heartbeat", "process", b"process"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__heartbeat: _TypeAlias = _typing.Literal["heartbeat"]  # noqa: Y015
     _WhichOneofArgType__heartbeat: _TypeAlias = _typing.Literal["_heartbeat", b"_heartbeat"]  # noqa: Y015
+    _WhichOneofReturnType__process: _TypeAlias = _typing.Literal["process"]  # noqa: Y015
+    _WhichOneofArgType__process: _TypeAlias = _typing.Literal["_process", b"_process"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__heartbeat) -> _WhichOneofReturnType__heartbeat | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__process) -> _WhichOneofReturnType__process | None: ...
 
 Global___WatchKeyMirrorRequest: _TypeAlias = WatchKeyMirrorRequest  # noqa: Y015
 

@@ -243,6 +243,62 @@ class GetEnvironmentBuildRequest(_message.Message):
 Global___GetEnvironmentBuildRequest: _TypeAlias = GetEnvironmentBuildRequest  # noqa: Y015
 
 @_typing.final
+class GetEnvironmentBuildLogRequest(_message.Message):
+    """Asks for the log of a build."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    MACHINE_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name of the environment."""
+    machine: _builtins.str
+    """Host name of the machine."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        machine: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["machine", b"machine", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetEnvironmentBuildLogRequest: _TypeAlias = GetEnvironmentBuildLogRequest  # noqa: Y015
+
+@_typing.final
+class EnvironmentBuildLog(_message.Message):
+    """The log of a build."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    UPDATED_AT_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """Its last 64 KiB, without credentials; absent while it is being built, and where it was built by an earlier release."""
+    @_builtins.property
+    def updated_at(self) -> _timestamp_pb2.Timestamp:
+        """When the state of the build last changed."""
+
+    def __init__(
+        self,
+        *,
+        text: _builtins.str | None = ...,
+        updated_at: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_text", b"_text", "text", b"text", "updated_at", b"updated_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_text", b"_text", "text", b"text", "updated_at", b"updated_at"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__text: _TypeAlias = _typing.Literal["text"]  # noqa: Y015
+    _WhichOneofArgType__text: _TypeAlias = _typing.Literal["_text", b"_text"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__text) -> _WhichOneofReturnType__text | None: ...
+
+Global___EnvironmentBuildLog: _TypeAlias = EnvironmentBuildLog  # noqa: Y015
+
+@_typing.final
 class BuildEnvironmentRequest(_message.Message):
     """Asks for another try."""
 

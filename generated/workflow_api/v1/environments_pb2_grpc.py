@@ -45,6 +45,11 @@ class EnvironmentsServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_environments__pb2.GetEnvironmentBuildRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_environments__pb2.EnvironmentBuild.FromString,
                 _registered_method=True)
+        self.GetEnvironmentBuildLog = channel.unary_unary(
+                '/workflow_api.v1.EnvironmentsService/GetEnvironmentBuildLog',
+                request_serializer=workflow__api_dot_v1_dot_environments__pb2.GetEnvironmentBuildLogRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_environments__pb2.EnvironmentBuildLog.FromString,
+                _registered_method=True)
         self.BuildEnvironment = channel.unary_unary(
                 '/workflow_api.v1.EnvironmentsService/BuildEnvironment',
                 request_serializer=workflow__api_dot_v1_dot_environments__pb2.BuildEnvironmentRequest.SerializeToString,
@@ -70,6 +75,13 @@ class EnvironmentsServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetEnvironmentBuildLog(self, request, context):
+        """What was said while one machine built an environment's packages, at its newest version.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def BuildEnvironment(self, request, context):
         """Makes every machine that could not build an environment's packages try again now. Returns at once.
         """
@@ -89,6 +101,11 @@ def add_EnvironmentsServiceServicer_to_server(servicer, server):
                     servicer.GetEnvironmentBuild,
                     request_deserializer=workflow__api_dot_v1_dot_environments__pb2.GetEnvironmentBuildRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_environments__pb2.EnvironmentBuild.SerializeToString,
+            ),
+            'GetEnvironmentBuildLog': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetEnvironmentBuildLog,
+                    request_deserializer=workflow__api_dot_v1_dot_environments__pb2.GetEnvironmentBuildLogRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_environments__pb2.EnvironmentBuildLog.SerializeToString,
             ),
             'BuildEnvironment': grpc.unary_unary_rpc_method_handler(
                     servicer.BuildEnvironment,
@@ -151,6 +168,33 @@ class EnvironmentsService:
             '/workflow_api.v1.EnvironmentsService/GetEnvironmentBuild',
             workflow__api_dot_v1_dot_environments__pb2.GetEnvironmentBuildRequest.SerializeToString,
             workflow__api_dot_v1_dot_environments__pb2.EnvironmentBuild.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetEnvironmentBuildLog(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.EnvironmentsService/GetEnvironmentBuildLog',
+            workflow__api_dot_v1_dot_environments__pb2.GetEnvironmentBuildLogRequest.SerializeToString,
+            workflow__api_dot_v1_dot_environments__pb2.EnvironmentBuildLog.FromString,
             options,
             channel_credentials,
             insecure,

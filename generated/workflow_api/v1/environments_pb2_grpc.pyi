@@ -37,6 +37,8 @@ class EnvironmentsServiceStub:
     """Every environment at its newest version, by name, with its build."""
     GetEnvironmentBuild: _grpc.UnaryUnaryMultiCallable[_environments_pb2.GetEnvironmentBuildRequest, _environments_pb2.EnvironmentBuild]
     """The build of one environment's newest version."""
+    GetEnvironmentBuildLog: _grpc.UnaryUnaryMultiCallable[_environments_pb2.GetEnvironmentBuildLogRequest, _environments_pb2.EnvironmentBuildLog]
+    """What was said while one machine built an environment's packages, at its newest version."""
     BuildEnvironment: _grpc.UnaryUnaryMultiCallable[_environments_pb2.BuildEnvironmentRequest, _environments_pb2.EnvironmentBuild]
     """Makes every machine that could not build an environment's packages try again now. Returns at once."""
 
@@ -49,6 +51,8 @@ class EnvironmentsServiceAsyncStub(EnvironmentsServiceStub):
     """Every environment at its newest version, by name, with its build."""
     GetEnvironmentBuild: _aio.UnaryUnaryMultiCallable[_environments_pb2.GetEnvironmentBuildRequest, _environments_pb2.EnvironmentBuild]  # type: ignore[assignment]
     """The build of one environment's newest version."""
+    GetEnvironmentBuildLog: _aio.UnaryUnaryMultiCallable[_environments_pb2.GetEnvironmentBuildLogRequest, _environments_pb2.EnvironmentBuildLog]  # type: ignore[assignment]
+    """What was said while one machine built an environment's packages, at its newest version."""
     BuildEnvironment: _aio.UnaryUnaryMultiCallable[_environments_pb2.BuildEnvironmentRequest, _environments_pb2.EnvironmentBuild]  # type: ignore[assignment]
     """Makes every machine that could not build an environment's packages try again now. Returns at once."""
 
@@ -70,6 +74,14 @@ class EnvironmentsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_environments_pb2.EnvironmentBuild, _abc.Awaitable[_environments_pb2.EnvironmentBuild]]:
         """The build of one environment's newest version."""
+
+    @_abc_1.abstractmethod
+    def GetEnvironmentBuildLog(
+        self,
+        request: _environments_pb2.GetEnvironmentBuildLogRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_environments_pb2.EnvironmentBuildLog, _abc.Awaitable[_environments_pb2.EnvironmentBuildLog]]:
+        """What was said while one machine built an environment's packages, at its newest version."""
 
     @_abc_1.abstractmethod
     def BuildEnvironment(

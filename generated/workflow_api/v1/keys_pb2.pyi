@@ -648,6 +648,28 @@ class RotateKeyRequest(_message.Message):
 Global___RotateKeyRequest: _TypeAlias = RotateKeyRequest  # noqa: Y015
 
 @_typing.final
+class EndKeyOverlapRequest(_message.Message):
+    """Ends the overlap of a rotated key."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_ID_FIELD_NUMBER: _builtins.int
+    key_id: _builtins.str
+    """The key id."""
+    def __init__(
+        self,
+        *,
+        key_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key_id", b"key_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EndKeyOverlapRequest: _TypeAlias = EndKeyOverlapRequest  # noqa: Y015
+
+@_typing.final
 class IssueExternalIdRequest(_message.Message):
     """Issues a new external id."""
 

@@ -60,6 +60,11 @@ class KeysServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_keys__pb2.RotateKeyRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_keys__pb2.KeyCredentials.FromString,
                 _registered_method=True)
+        self.EndKeyOverlap = channel.unary_unary(
+                '/workflow_api.v1.KeysService/EndKeyOverlap',
+                request_serializer=workflow__api_dot_v1_dot_keys__pb2.EndKeyOverlapRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_keys__pb2.KeyRecord.FromString,
+                _registered_method=True)
         self.IssueExternalId = channel.unary_unary(
                 '/workflow_api.v1.KeysService/IssueExternalId',
                 request_serializer=workflow__api_dot_v1_dot_keys__pb2.IssueExternalIdRequest.SerializeToString,
@@ -116,6 +121,13 @@ class KeysServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def EndKeyOverlap(self, request, context):
+        """Ends the overlap of a rotated key now: only the newest secret is valid then.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def IssueExternalId(self, request, context):
         """Issues a new external id; the old one stops at once.
         """
@@ -164,6 +176,11 @@ def add_KeysServiceServicer_to_server(servicer, server):
                     servicer.RotateKey,
                     request_deserializer=workflow__api_dot_v1_dot_keys__pb2.RotateKeyRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_keys__pb2.KeyCredentials.SerializeToString,
+            ),
+            'EndKeyOverlap': grpc.unary_unary_rpc_method_handler(
+                    servicer.EndKeyOverlap,
+                    request_deserializer=workflow__api_dot_v1_dot_keys__pb2.EndKeyOverlapRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_keys__pb2.KeyRecord.SerializeToString,
             ),
             'IssueExternalId': grpc.unary_unary_rpc_method_handler(
                     servicer.IssueExternalId,
@@ -317,6 +334,33 @@ class KeysService:
             '/workflow_api.v1.KeysService/RotateKey',
             workflow__api_dot_v1_dot_keys__pb2.RotateKeyRequest.SerializeToString,
             workflow__api_dot_v1_dot_keys__pb2.KeyCredentials.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EndKeyOverlap(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.KeysService/EndKeyOverlap',
+            workflow__api_dot_v1_dot_keys__pb2.EndKeyOverlapRequest.SerializeToString,
+            workflow__api_dot_v1_dot_keys__pb2.KeyRecord.FromString,
             options,
             channel_credentials,
             insecure,

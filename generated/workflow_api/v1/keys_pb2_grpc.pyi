@@ -43,6 +43,8 @@ class KeysServiceStub:
     """Changes every field that is set; the deployment cannot be changed."""
     RotateKey: _grpc.UnaryUnaryMultiCallable[_keys_pb2.RotateKeyRequest, _keys_pb2.KeyCredentials]
     """Issues a new secret; the old one stays valid for the overlap. Rotating again ends an older overlap."""
+    EndKeyOverlap: _grpc.UnaryUnaryMultiCallable[_keys_pb2.EndKeyOverlapRequest, _keys_pb2.KeyRecord]
+    """Ends the overlap of a rotated key now: only the newest secret is valid then."""
     IssueExternalId: _grpc.UnaryUnaryMultiCallable[_keys_pb2.IssueExternalIdRequest, _keys_pb2.KeyCredentials]
     """Issues a new external id; the old one stops at once."""
     RevokeKey: _grpc.UnaryUnaryMultiCallable[_keys_pb2.RevokeKeyRequest, _keys_pb2.KeyRecord]
@@ -65,6 +67,8 @@ class KeysServiceAsyncStub(KeysServiceStub):
     """Changes every field that is set; the deployment cannot be changed."""
     RotateKey: _aio.UnaryUnaryMultiCallable[_keys_pb2.RotateKeyRequest, _keys_pb2.KeyCredentials]  # type: ignore[assignment]
     """Issues a new secret; the old one stays valid for the overlap. Rotating again ends an older overlap."""
+    EndKeyOverlap: _aio.UnaryUnaryMultiCallable[_keys_pb2.EndKeyOverlapRequest, _keys_pb2.KeyRecord]  # type: ignore[assignment]
+    """Ends the overlap of a rotated key now: only the newest secret is valid then."""
     IssueExternalId: _aio.UnaryUnaryMultiCallable[_keys_pb2.IssueExternalIdRequest, _keys_pb2.KeyCredentials]  # type: ignore[assignment]
     """Issues a new external id; the old one stops at once."""
     RevokeKey: _aio.UnaryUnaryMultiCallable[_keys_pb2.RevokeKeyRequest, _keys_pb2.KeyRecord]  # type: ignore[assignment]
@@ -114,6 +118,14 @@ class KeysServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_keys_pb2.KeyCredentials, _abc.Awaitable[_keys_pb2.KeyCredentials]]:
         """Issues a new secret; the old one stays valid for the overlap. Rotating again ends an older overlap."""
+
+    @_abc_1.abstractmethod
+    def EndKeyOverlap(
+        self,
+        request: _keys_pb2.EndKeyOverlapRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_keys_pb2.KeyRecord, _abc.Awaitable[_keys_pb2.KeyRecord]]:
+        """Ends the overlap of a rotated key now: only the newest secret is valid then."""
 
     @_abc_1.abstractmethod
     def IssueExternalId(

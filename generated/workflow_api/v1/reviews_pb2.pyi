@@ -494,22 +494,55 @@ class ListAllDecisionsRequest(_message.Message):
 
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    WORKFLOW_ID_FIELD_NUMBER: _builtins.int
+    DECIDED_BY_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    DECIDED_SINCE_FIELD_NUMBER: _builtins.int
+    DECIDED_BEFORE_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """Most decisions to return."""
     page_token: _builtins.str
-    """`next_page_token` of the page before."""
+    """`next_page_token` of the page before, with the same filters."""
+    workflow_id: _builtins.str
+    """Only those of runs of this workflow."""
+    decided_by: _builtins.str
+    """Only those of this person, as `user:ana`."""
+    state: Global___ApprovalState.ValueType
+    """Only those that were approved, or rejected."""
+    @_builtins.property
+    def decided_since(self) -> _timestamp_pb2.Timestamp:
+        """Only those decided at or after this time."""
+
+    @_builtins.property
+    def decided_before(self) -> _timestamp_pb2.Timestamp:
+        """Only those decided before this time."""
+
     def __init__(
         self,
         *,
         page_size: _builtins.int | None = ...,
         page_token: _builtins.str = ...,
+        workflow_id: _builtins.str = ...,
+        decided_by: _builtins.str = ...,
+        state: Global___ApprovalState.ValueType = ...,
+        decided_since: _timestamp_pb2.Timestamp | None = ...,
+        decided_before: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_decided_before", b"_decided_before", "_decided_since", b"_decided_since", "_page_size", b"_page_size", "decided_before", b"decided_before", "decided_since", b"decided_since", "page_size", b"page_size"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_decided_before", b"_decided_before", "_decided_since", b"_decided_since", "_page_size", b"_page_size", "decided_before", b"decided_before", "decided_by", b"decided_by", "decided_since", b"decided_since", "page_size", b"page_size", "page_token", b"page_token", "state", b"state", "workflow_id", b"workflow_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__decided_before: _TypeAlias = _typing.Literal["decided_before"]  # noqa: Y015
+    _WhichOneofArgType__decided_before: _TypeAlias = _typing.Literal["_decided_before", b"_decided_before"]  # noqa: Y015
+    _WhichOneofReturnType__decided_since: _TypeAlias = _typing.Literal["decided_since"]  # noqa: Y015
+    _WhichOneofArgType__decided_since: _TypeAlias = _typing.Literal["_decided_since", b"_decided_since"]  # noqa: Y015
     _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
     _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__decided_before) -> _WhichOneofReturnType__decided_before | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__decided_since) -> _WhichOneofReturnType__decided_since | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
 
 Global___ListAllDecisionsRequest: _TypeAlias = ListAllDecisionsRequest  # noqa: Y015

@@ -284,3 +284,149 @@ class GetRunDaysResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetRunDaysResponse: _TypeAlias = GetRunDaysResponse  # noqa: Y015
+
+@_typing.final
+class GetWorkflowFiguresRequest(_message.Message):
+    """Asks for the figures of a workflow."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WORKFLOW_ID_FIELD_NUMBER: _builtins.int
+    workflow_id: _builtins.str
+    """The workflow; one that does not exist has no runs."""
+    def __init__(
+        self,
+        *,
+        workflow_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["workflow_id", b"workflow_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetWorkflowFiguresRequest: _TypeAlias = GetWorkflowFiguresRequest  # noqa: Y015
+
+@_typing.final
+class WorkflowFigures(_message.Message):
+    """The figures of a workflow."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENDED_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
+    COMPLETED_FIELD_NUMBER: _builtins.int
+    FAILED_FIELD_NUMBER: _builtins.int
+    CANCELLED_FIELD_NUMBER: _builtins.int
+    MEDIAN_FIELD_NUMBER: _builtins.int
+    P95_FIELD_NUMBER: _builtins.int
+    STEP_RUNS_FIELD_NUMBER: _builtins.int
+    STEPS_FIELD_NUMBER: _builtins.int
+    ended: _builtins.int
+    """Runs that are counted: the newest 2,000 at most that ended within 30 days."""
+    more: _builtins.bool
+    """Whether more have ended within that time."""
+    completed: _builtins.int
+    """Those of them that completed."""
+    failed: _builtins.int
+    """Those of them that failed."""
+    cancelled: _builtins.int
+    """Those of them that were cancelled."""
+    step_runs: _builtins.int
+    """Runs whose steps are counted: the newest 200 at most."""
+    @_builtins.property
+    def median(self) -> _duration_pb2.Duration:
+        """Median of how long those ran that began; absent where none did."""
+
+    @_builtins.property
+    def p95(self) -> _duration_pb2.Duration:
+        """95th percentile of how long those ran that began; absent where none did."""
+
+    @_builtins.property
+    def steps(self) -> _containers.RepeatedCompositeFieldContainer[Global___StepFigures]:
+        """Steps in the order of the newest run, then those of earlier ones; 50 at most."""
+
+    def __init__(
+        self,
+        *,
+        ended: _builtins.int = ...,
+        more: _builtins.bool = ...,
+        completed: _builtins.int = ...,
+        failed: _builtins.int = ...,
+        cancelled: _builtins.int = ...,
+        median: _duration_pb2.Duration | None = ...,
+        p95: _duration_pb2.Duration | None = ...,
+        step_runs: _builtins.int = ...,
+        steps: _abc.Iterable[Global___StepFigures] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_median", b"_median", "_p95", b"_p95", "median", b"median", "p95", b"p95"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_median", b"_median", "_p95", b"_p95", "cancelled", b"cancelled", "completed", b"completed", "ended", b"ended", "failed", b"failed", "median", b"median", "more", b"more", "p95", b"p95", "step_runs", b"step_runs", "steps", b"steps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__median: _TypeAlias = _typing.Literal["median"]  # noqa: Y015
+    _WhichOneofArgType__median: _TypeAlias = _typing.Literal["_median", b"_median"]  # noqa: Y015
+    _WhichOneofReturnType__p95: _TypeAlias = _typing.Literal["p95"]  # noqa: Y015
+    _WhichOneofArgType__p95: _TypeAlias = _typing.Literal["_p95", b"_p95"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__median) -> _WhichOneofReturnType__median | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__p95) -> _WhichOneofReturnType__p95 | None: ...
+
+Global___WorkflowFigures: _TypeAlias = WorkflowFigures  # noqa: Y015
+
+@_typing.final
+class StepFigures(_message.Message):
+    """The figures of a step."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEP_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    ENDED_FIELD_NUMBER: _builtins.int
+    FAILED_FIELD_NUMBER: _builtins.int
+    RETRIED_FIELD_NUMBER: _builtins.int
+    MEDIAN_FIELD_NUMBER: _builtins.int
+    P95_FIELD_NUMBER: _builtins.int
+    step: _builtins.str
+    """Its handle."""
+    name: _builtins.str
+    """Its name in the newest run."""
+    ended: _builtins.int
+    """Runs in which it ended, completed or failed."""
+    failed: _builtins.int
+    """Those of them in which it failed."""
+    retried: _builtins.int
+    """Those of them in which it took more than one attempt."""
+    @_builtins.property
+    def median(self) -> _duration_pb2.Duration:
+        """Median of how long it took; absent where that is not known."""
+
+    @_builtins.property
+    def p95(self) -> _duration_pb2.Duration:
+        """95th percentile of how long it took; absent where that is not known."""
+
+    def __init__(
+        self,
+        *,
+        step: _builtins.str = ...,
+        name: _builtins.str = ...,
+        ended: _builtins.int = ...,
+        failed: _builtins.int = ...,
+        retried: _builtins.int = ...,
+        median: _duration_pb2.Duration | None = ...,
+        p95: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_median", b"_median", "_p95", b"_p95", "median", b"median", "p95", b"p95"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_median", b"_median", "_p95", b"_p95", "ended", b"ended", "failed", b"failed", "median", b"median", "name", b"name", "p95", b"p95", "retried", b"retried", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__median: _TypeAlias = _typing.Literal["median"]  # noqa: Y015
+    _WhichOneofArgType__median: _TypeAlias = _typing.Literal["_median", b"_median"]  # noqa: Y015
+    _WhichOneofReturnType__p95: _TypeAlias = _typing.Literal["p95"]  # noqa: Y015
+    _WhichOneofArgType__p95: _TypeAlias = _typing.Literal["_p95", b"_p95"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__median) -> _WhichOneofReturnType__median | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__p95) -> _WhichOneofReturnType__p95 | None: ...
+
+Global___StepFigures: _TypeAlias = StepFigures  # noqa: Y015

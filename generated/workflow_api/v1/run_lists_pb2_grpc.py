@@ -45,6 +45,11 @@ class RunListsServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_run__lists__pb2.GetRunDaysRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_run__lists__pb2.GetRunDaysResponse.FromString,
                 _registered_method=True)
+        self.GetWorkflowFigures = channel.unary_unary(
+                '/workflow_api.v1.RunListsService/GetWorkflowFigures',
+                request_serializer=workflow__api_dot_v1_dot_run__lists__pb2.GetWorkflowFiguresRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_run__lists__pb2.WorkflowFigures.FromString,
+                _registered_method=True)
 
 
 class RunListsServiceServicer:
@@ -66,6 +71,13 @@ class RunListsServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetWorkflowFigures(self, request, context):
+        """Figures of a workflow and of its steps, of its newest runs that ended within 30 days.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RunListsServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -78,6 +90,11 @@ def add_RunListsServiceServicer_to_server(servicer, server):
                     servicer.GetRunDays,
                     request_deserializer=workflow__api_dot_v1_dot_run__lists__pb2.GetRunDaysRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_run__lists__pb2.GetRunDaysResponse.SerializeToString,
+            ),
+            'GetWorkflowFigures': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetWorkflowFigures,
+                    request_deserializer=workflow__api_dot_v1_dot_run__lists__pb2.GetWorkflowFiguresRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_run__lists__pb2.WorkflowFigures.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -135,6 +152,33 @@ class RunListsService:
             '/workflow_api.v1.RunListsService/GetRunDays',
             workflow__api_dot_v1_dot_run__lists__pb2.GetRunDaysRequest.SerializeToString,
             workflow__api_dot_v1_dot_run__lists__pb2.GetRunDaysResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetWorkflowFigures(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.RunListsService/GetWorkflowFigures',
+            workflow__api_dot_v1_dot_run__lists__pb2.GetWorkflowFiguresRequest.SerializeToString,
+            workflow__api_dot_v1_dot_run__lists__pb2.WorkflowFigures.FromString,
             options,
             channel_credentials,
             insecure,

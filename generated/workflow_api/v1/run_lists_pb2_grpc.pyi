@@ -41,6 +41,8 @@ class RunListsServiceStub:
     """
     GetRunDays: _grpc.UnaryUnaryMultiCallable[_run_lists_pb2.GetRunDaysRequest, _run_lists_pb2.GetRunDaysResponse]
     """Figures of the last 30 UTC days, by the day on which runs ended. Those of today are up to 10 seconds old."""
+    GetWorkflowFigures: _grpc.UnaryUnaryMultiCallable[_run_lists_pb2.GetWorkflowFiguresRequest, _run_lists_pb2.WorkflowFigures]
+    """Figures of a workflow and of its steps, of its newest runs that ended within 30 days."""
 
 @_typing.type_check_only
 class RunListsServiceAsyncStub(RunListsServiceStub):
@@ -53,6 +55,8 @@ class RunListsServiceAsyncStub(RunListsServiceStub):
     """
     GetRunDays: _aio.UnaryUnaryMultiCallable[_run_lists_pb2.GetRunDaysRequest, _run_lists_pb2.GetRunDaysResponse]  # type: ignore[assignment]
     """Figures of the last 30 UTC days, by the day on which runs ended. Those of today are up to 10 seconds old."""
+    GetWorkflowFigures: _aio.UnaryUnaryMultiCallable[_run_lists_pb2.GetWorkflowFiguresRequest, _run_lists_pb2.WorkflowFigures]  # type: ignore[assignment]
+    """Figures of a workflow and of its steps, of its newest runs that ended within 30 days."""
 
 class RunListsServiceServicer(metaclass=_abc_1.ABCMeta):
     """Finds runs for people, and counts them by the day."""
@@ -74,5 +78,13 @@ class RunListsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_run_lists_pb2.GetRunDaysResponse, _abc.Awaitable[_run_lists_pb2.GetRunDaysResponse]]:
         """Figures of the last 30 UTC days, by the day on which runs ended. Those of today are up to 10 seconds old."""
+
+    @_abc_1.abstractmethod
+    def GetWorkflowFigures(
+        self,
+        request: _run_lists_pb2.GetWorkflowFiguresRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_run_lists_pb2.WorkflowFigures, _abc.Awaitable[_run_lists_pb2.WorkflowFigures]]:
+        """Figures of a workflow and of its steps, of its newest runs that ended within 30 days."""
 
 def add_RunListsServiceServicer_to_server(servicer: RunListsServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -761,6 +761,7 @@ class StartRunRequest(_message.Message):
     PII_POLICY_OVERRIDE_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     TRIGGERED_BY_FIELD_NUMBER: _builtins.int
+    UPLOAD_ID_FIELD_NUMBER: _builtins.int
     workflow_id: _builtins.str
     """The workflow."""
     idempotency_key: _builtins.str
@@ -785,6 +786,8 @@ class StartRunRequest(_message.Message):
     """
     triggered_by: Global___TriggeredBy.ValueType
     """What starts the run when it is not a key."""
+    upload_id: _builtins.str
+    """The upload whose files the run gets as inputs; it belongs to whoever starts the run."""
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Your own labels: up to 10 names of up to 64 characters, values of up to 256, all printable ASCII."""
@@ -801,10 +804,11 @@ class StartRunRequest(_message.Message):
         pii_policy_override: _builtins.str | None = ...,
         version: _builtins.int | None = ...,
         triggered_by: Global___TriggeredBy.ValueType = ...,
+        upload_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference", "_input_text", b"_input_text", "_parameters", b"_parameters", "_pii_policy_override", b"_pii_policy_override", "_version", b"_version", "client_reference", b"client_reference", "input_text", b"input_text", "parameters", b"parameters", "pii_policy_override", b"pii_policy_override", "version", b"version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference", "_input_text", b"_input_text", "_parameters", b"_parameters", "_pii_policy_override", b"_pii_policy_override", "_version", b"_version", "client_reference", b"client_reference", "idempotency_key", b"idempotency_key", "input_text", b"input_text", "labels", b"labels", "parameters", b"parameters", "pii_policy_override", b"pii_policy_override", "triggered_by", b"triggered_by", "version", b"version", "workflow_id", b"workflow_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference", "_input_text", b"_input_text", "_parameters", b"_parameters", "_pii_policy_override", b"_pii_policy_override", "_version", b"_version", "client_reference", b"client_reference", "idempotency_key", b"idempotency_key", "input_text", b"input_text", "labels", b"labels", "parameters", b"parameters", "pii_policy_override", b"pii_policy_override", "triggered_by", b"triggered_by", "upload_id", b"upload_id", "version", b"version", "workflow_id", b"workflow_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__client_reference: _TypeAlias = _typing.Literal["client_reference"]  # noqa: Y015
     _WhichOneofArgType__client_reference: _TypeAlias = _typing.Literal["_client_reference", b"_client_reference"]  # noqa: Y015
@@ -1865,6 +1869,7 @@ class ListPendingApprovalsRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     WORKFLOW_ID_FIELD_NUMBER: _builtins.int
     STEP_FIELD_NUMBER: _builtins.int
+    RUN_ID_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """Most approvals to return."""
     page_token: _builtins.str
@@ -1873,6 +1878,8 @@ class ListPendingApprovalsRequest(_message.Message):
     """Only those of runs of this workflow."""
     step: _builtins.str
     """Only those of the step of this handle."""
+    run_id: _builtins.str
+    """Only those of this run."""
     def __init__(
         self,
         *,
@@ -1880,19 +1887,24 @@ class ListPendingApprovalsRequest(_message.Message):
         page_token: _builtins.str = ...,
         workflow_id: _builtins.str | None = ...,
         step: _builtins.str | None = ...,
+        run_id: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_step", b"_step", "_workflow_id", b"_workflow_id", "page_size", b"page_size", "step", b"step", "workflow_id", b"workflow_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_run_id", b"_run_id", "_step", b"_step", "_workflow_id", b"_workflow_id", "page_size", b"page_size", "run_id", b"run_id", "step", b"step", "workflow_id", b"workflow_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_step", b"_step", "_workflow_id", b"_workflow_id", "page_size", b"page_size", "page_token", b"page_token", "step", b"step", "workflow_id", b"workflow_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_page_size", b"_page_size", "_run_id", b"_run_id", "_step", b"_step", "_workflow_id", b"_workflow_id", "page_size", b"page_size", "page_token", b"page_token", "run_id", b"run_id", "step", b"step", "workflow_id", b"workflow_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__page_size: _TypeAlias = _typing.Literal["page_size"]  # noqa: Y015
     _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
+    _WhichOneofReturnType__run_id: _TypeAlias = _typing.Literal["run_id"]  # noqa: Y015
+    _WhichOneofArgType__run_id: _TypeAlias = _typing.Literal["_run_id", b"_run_id"]  # noqa: Y015
     _WhichOneofReturnType__step: _TypeAlias = _typing.Literal["step"]  # noqa: Y015
     _WhichOneofArgType__step: _TypeAlias = _typing.Literal["_step", b"_step"]  # noqa: Y015
     _WhichOneofReturnType__workflow_id: _TypeAlias = _typing.Literal["workflow_id"]  # noqa: Y015
     _WhichOneofArgType__workflow_id: _TypeAlias = _typing.Literal["_workflow_id", b"_workflow_id"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__run_id) -> _WhichOneofReturnType__run_id | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__step) -> _WhichOneofReturnType__step | None: ...
     @_typing.overload

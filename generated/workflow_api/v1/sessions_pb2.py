@@ -27,7 +27,7 @@ from workflow_api.v1 import options_pb2 as workflow__api_dot_v1_dot_options__pb2
 from workflow_api.v1 import users_pb2 as workflow__api_dot_v1_dot_users__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eworkflow_api/v1/sessions.proto\x12\x0fworkflow_api.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\x1a\x1bworkflow_api/v1/users.proto\"]\n\rSignInRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\x12\x1b\n\x08password\x18\x02 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x08\x12\x17\n\x07\x61\x64\x64ress\x18\x03 \x01(\tB\x06\xba\xbb\x18\x02\x18\x64\"m\n\x07Session\x12\r\n\x05token\x18\x01 \x01(\t\x12#\n\x04user\x18\x02 \x01(\x0b\x32\x15.workflow_api.v1.User\x12.\n\nexpires_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"-\n\x11GetSessionRequest\x12\x18\n\x05token\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\xc8\x01\"*\n\x0eSignOutRequest\x12\x18\n\x05token\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\xc8\x01\"\x11\n\x0fSignOutResponse\"\x8a\x01\n\x15\x43hangePasswordRequest\x12\x18\n\x05token\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\xc8\x01\x12\x1b\n\x08password\x18\x02 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x08\x12!\n\x0cnew_password\x18\x03 \x01(\tB\x0b\xba\xbb\x18\x07\x08\x01\x10\x0c\x18\x80\x08\x12\x17\n\x07\x61\x64\x64ress\x18\x04 \x01(\tB\x06\xba\xbb\x18\x02\x18\x64\x32\xf8\x02\n\x0fSessionsService\x12Q\n\x06SignIn\x12\x1e.workflow_api.v1.SignInRequest\x1a\x18.workflow_api.v1.Session\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x07\x1d:\x01\x03\x12X\n\nGetSession\x12\".workflow_api.v1.GetSessionRequest\x1a\x18.workflow_api.v1.Session\"\x0c\xb2\xbb\x18\x08\x08\x01\"\x01\x07:\x01\x03\x12W\n\x07SignOut\x12\x1f.workflow_api.v1.SignOutRequest\x1a .workflow_api.v1.SignOutResponse\"\t\xb2\xbb\x18\x05\x08\x01:\x01\x03\x12_\n\x0e\x43hangePassword\x12&.workflow_api.v1.ChangePasswordRequest\x1a\x15.workflow_api.v1.User\"\x0e\xb2\xbb\x18\n\x08\x01\"\x03\x01\x07\x1d:\x01\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eworkflow_api/v1/sessions.proto\x12\x0fworkflow_api.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\x1a\x1bworkflow_api/v1/users.proto\"]\n\rSignInRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\x12\x1b\n\x08password\x18\x02 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x08\x12\x17\n\x07\x61\x64\x64ress\x18\x03 \x01(\tB\x06\xba\xbb\x18\x02\x18\x64\"m\n\x07Session\x12\r\n\x05token\x18\x01 \x01(\t\x12#\n\x04user\x18\x02 \x01(\x0b\x32\x15.workflow_api.v1.User\x12.\n\nexpires_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x19\n\x17GetSignInOptionsRequest\"?\n\rSignInOptions\x12\x1b\n\x0eprovider_label\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\x11\n\x0f_provider_label\"\x85\x01\n\x1a\x42\x65ginProviderSignInRequest\x12g\n\x0credirect_uri\x18\x01 \x01(\tBQ\xba\xbb\x18M\x08\x01\"\x15https?://[!-~]{1,400}*2an http or https address of at most 400 characters\"<\n\x0eProviderSignIn\x12\x19\n\x11\x61uthorization_url\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\t\"\x95\x02\n\x1b\x46inishProviderSignInRequest\x12g\n\x0credirect_uri\x18\x01 \x01(\tBQ\xba\xbb\x18M\x08\x01\"\x15https?://[!-~]{1,400}*2an http or https address of at most 400 characters\x12\x19\n\x07\x61ttempt\x18\x02 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\x12\x17\n\x05state\x18\x03 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\x12\x17\n\x04\x63ode\x18\x04 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80 \x12\x1c\n\x06issuer\x18\x05 \x01(\tB\x07\xba\xbb\x18\x03\x18\xf4\x03H\x00\x88\x01\x01\x12\x17\n\x07\x61\x64\x64ress\x18\x06 \x01(\tB\x06\xba\xbb\x18\x02\x18\x64\x42\t\n\x07_issuer\"-\n\x11GetSessionRequest\x12\x18\n\x05token\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\xc8\x01\"*\n\x0eSignOutRequest\x12\x18\n\x05token\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\xc8\x01\"\x11\n\x0fSignOutResponse\"\x8a\x01\n\x15\x43hangePasswordRequest\x12\x18\n\x05token\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\xc8\x01\x12\x1b\n\x08password\x18\x02 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x08\x12!\n\x0cnew_password\x18\x03 \x01(\tB\x0b\xba\xbb\x18\x07\x08\x01\x10\x0c\x18\x80\x08\x12\x17\n\x07\x61\x64\x64ress\x18\x04 \x01(\tB\x06\xba\xbb\x18\x02\x18\x64\x32\xc8\x05\n\x0fSessionsService\x12Q\n\x06SignIn\x12\x1e.workflow_api.v1.SignInRequest\x1a\x18.workflow_api.v1.Session\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x07\x1d:\x01\x03\x12j\n\x10GetSignInOptions\x12(.workflow_api.v1.GetSignInOptionsRequest\x1a\x1e.workflow_api.v1.SignInOptions\"\x0c\x90\x02\x01\xb2\xbb\x18\x05\x08\x01:\x01\x03\x12r\n\x13\x42\x65ginProviderSignIn\x12+.workflow_api.v1.BeginProviderSignInRequest\x1a\x1f.workflow_api.v1.ProviderSignIn\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x1d:\x01\x03\x12n\n\x14\x46inishProviderSignIn\x12,.workflow_api.v1.FinishProviderSignInRequest\x1a\x18.workflow_api.v1.Session\"\x0e\xb2\xbb\x18\n\x08\x01\"\x03\x01\x07\x1d:\x01\x03\x12X\n\nGetSession\x12\".workflow_api.v1.GetSessionRequest\x1a\x18.workflow_api.v1.Session\"\x0c\xb2\xbb\x18\x08\x08\x01\"\x01\x07:\x01\x03\x12W\n\x07SignOut\x12\x1f.workflow_api.v1.SignOutRequest\x1a .workflow_api.v1.SignOutResponse\"\t\xb2\xbb\x18\x05\x08\x01:\x01\x03\x12_\n\x0e\x43hangePassword\x12&.workflow_api.v1.ChangePasswordRequest\x1a\x15.workflow_api.v1.User\"\x0e\xb2\xbb\x18\n\x08\x01\"\x03\x01\x07\x1d:\x01\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,6 +40,20 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SIGNINREQUEST'].fields_by_name['password']._serialized_options = b'\272\273\030\005\010\001\030\200\010'
   _globals['_SIGNINREQUEST'].fields_by_name['address']._loaded_options = None
   _globals['_SIGNINREQUEST'].fields_by_name['address']._serialized_options = b'\272\273\030\002\030d'
+  _globals['_BEGINPROVIDERSIGNINREQUEST'].fields_by_name['redirect_uri']._loaded_options = None
+  _globals['_BEGINPROVIDERSIGNINREQUEST'].fields_by_name['redirect_uri']._serialized_options = b'\272\273\030M\010\001\"\025https?://[!-~]{1,400}*2an http or https address of at most 400 characters'
+  _globals['_FINISHPROVIDERSIGNINREQUEST'].fields_by_name['redirect_uri']._loaded_options = None
+  _globals['_FINISHPROVIDERSIGNINREQUEST'].fields_by_name['redirect_uri']._serialized_options = b'\272\273\030M\010\001\"\025https?://[!-~]{1,400}*2an http or https address of at most 400 characters'
+  _globals['_FINISHPROVIDERSIGNINREQUEST'].fields_by_name['attempt']._loaded_options = None
+  _globals['_FINISHPROVIDERSIGNINREQUEST'].fields_by_name['attempt']._serialized_options = b'\272\273\030\004\010\001\030d'
+  _globals['_FINISHPROVIDERSIGNINREQUEST'].fields_by_name['state']._loaded_options = None
+  _globals['_FINISHPROVIDERSIGNINREQUEST'].fields_by_name['state']._serialized_options = b'\272\273\030\004\010\001\030d'
+  _globals['_FINISHPROVIDERSIGNINREQUEST'].fields_by_name['code']._loaded_options = None
+  _globals['_FINISHPROVIDERSIGNINREQUEST'].fields_by_name['code']._serialized_options = b'\272\273\030\005\010\001\030\200 '
+  _globals['_FINISHPROVIDERSIGNINREQUEST'].fields_by_name['issuer']._loaded_options = None
+  _globals['_FINISHPROVIDERSIGNINREQUEST'].fields_by_name['issuer']._serialized_options = b'\272\273\030\003\030\364\003'
+  _globals['_FINISHPROVIDERSIGNINREQUEST'].fields_by_name['address']._loaded_options = None
+  _globals['_FINISHPROVIDERSIGNINREQUEST'].fields_by_name['address']._serialized_options = b'\272\273\030\002\030d'
   _globals['_GETSESSIONREQUEST'].fields_by_name['token']._loaded_options = None
   _globals['_GETSESSIONREQUEST'].fields_by_name['token']._serialized_options = b'\272\273\030\005\010\001\030\310\001'
   _globals['_SIGNOUTREQUEST'].fields_by_name['token']._loaded_options = None
@@ -54,6 +68,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CHANGEPASSWORDREQUEST'].fields_by_name['address']._serialized_options = b'\272\273\030\002\030d'
   _globals['_SESSIONSSERVICE'].methods_by_name['SignIn']._loaded_options = None
   _globals['_SESSIONSSERVICE'].methods_by_name['SignIn']._serialized_options = b'\262\273\030\t\010\001\"\002\007\035:\001\003'
+  _globals['_SESSIONSSERVICE'].methods_by_name['GetSignInOptions']._loaded_options = None
+  _globals['_SESSIONSSERVICE'].methods_by_name['GetSignInOptions']._serialized_options = b'\220\002\001\262\273\030\005\010\001:\001\003'
+  _globals['_SESSIONSSERVICE'].methods_by_name['BeginProviderSignIn']._loaded_options = None
+  _globals['_SESSIONSSERVICE'].methods_by_name['BeginProviderSignIn']._serialized_options = b'\262\273\030\t\010\001\"\002\001\035:\001\003'
+  _globals['_SESSIONSSERVICE'].methods_by_name['FinishProviderSignIn']._loaded_options = None
+  _globals['_SESSIONSSERVICE'].methods_by_name['FinishProviderSignIn']._serialized_options = b'\262\273\030\n\010\001\"\003\001\007\035:\001\003'
   _globals['_SESSIONSSERVICE'].methods_by_name['GetSession']._loaded_options = None
   _globals['_SESSIONSSERVICE'].methods_by_name['GetSession']._serialized_options = b'\262\273\030\010\010\001\"\001\007:\001\003'
   _globals['_SESSIONSSERVICE'].methods_by_name['SignOut']._loaded_options = None
@@ -64,14 +84,24 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SIGNINREQUEST']._serialized_end=237
   _globals['_SESSION']._serialized_start=239
   _globals['_SESSION']._serialized_end=348
-  _globals['_GETSESSIONREQUEST']._serialized_start=350
-  _globals['_GETSESSIONREQUEST']._serialized_end=395
-  _globals['_SIGNOUTREQUEST']._serialized_start=397
-  _globals['_SIGNOUTREQUEST']._serialized_end=439
-  _globals['_SIGNOUTRESPONSE']._serialized_start=441
-  _globals['_SIGNOUTRESPONSE']._serialized_end=458
-  _globals['_CHANGEPASSWORDREQUEST']._serialized_start=461
-  _globals['_CHANGEPASSWORDREQUEST']._serialized_end=599
-  _globals['_SESSIONSSERVICE']._serialized_start=602
-  _globals['_SESSIONSSERVICE']._serialized_end=978
+  _globals['_GETSIGNINOPTIONSREQUEST']._serialized_start=350
+  _globals['_GETSIGNINOPTIONSREQUEST']._serialized_end=375
+  _globals['_SIGNINOPTIONS']._serialized_start=377
+  _globals['_SIGNINOPTIONS']._serialized_end=440
+  _globals['_BEGINPROVIDERSIGNINREQUEST']._serialized_start=443
+  _globals['_BEGINPROVIDERSIGNINREQUEST']._serialized_end=576
+  _globals['_PROVIDERSIGNIN']._serialized_start=578
+  _globals['_PROVIDERSIGNIN']._serialized_end=638
+  _globals['_FINISHPROVIDERSIGNINREQUEST']._serialized_start=641
+  _globals['_FINISHPROVIDERSIGNINREQUEST']._serialized_end=918
+  _globals['_GETSESSIONREQUEST']._serialized_start=920
+  _globals['_GETSESSIONREQUEST']._serialized_end=965
+  _globals['_SIGNOUTREQUEST']._serialized_start=967
+  _globals['_SIGNOUTREQUEST']._serialized_end=1009
+  _globals['_SIGNOUTRESPONSE']._serialized_start=1011
+  _globals['_SIGNOUTRESPONSE']._serialized_end=1028
+  _globals['_CHANGEPASSWORDREQUEST']._serialized_start=1031
+  _globals['_CHANGEPASSWORDREQUEST']._serialized_end=1169
+  _globals['_SESSIONSSERVICE']._serialized_start=1172
+  _globals['_SESSIONSSERVICE']._serialized_end=1884
 # @@protoc_insertion_point(module_scope)

@@ -83,6 +83,139 @@ class Session(_message.Message):
 Global___Session: _TypeAlias = Session  # noqa: Y015
 
 @_typing.final
+class GetSignInOptionsRequest(_message.Message):
+    """Asks how people may sign in."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetSignInOptionsRequest: _TypeAlias = GetSignInOptionsRequest  # noqa: Y015
+
+@_typing.final
+class SignInOptions(_message.Message):
+    """Ways to sign in."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROVIDER_LABEL_FIELD_NUMBER: _builtins.int
+    provider_label: _builtins.str
+    """What the button says that leads to the identity provider; absent where the settings name none."""
+    def __init__(
+        self,
+        *,
+        provider_label: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_provider_label", b"_provider_label", "provider_label", b"provider_label"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_provider_label", b"_provider_label", "provider_label", b"provider_label"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__provider_label: _TypeAlias = _typing.Literal["provider_label"]  # noqa: Y015
+    _WhichOneofArgType__provider_label: _TypeAlias = _typing.Literal["_provider_label", b"_provider_label"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__provider_label) -> _WhichOneofReturnType__provider_label | None: ...
+
+Global___SignInOptions: _TypeAlias = SignInOptions  # noqa: Y015
+
+@_typing.final
+class BeginProviderSignInRequest(_message.Message):
+    """Begins a sign-in with the identity provider."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REDIRECT_URI_FIELD_NUMBER: _builtins.int
+    redirect_uri: _builtins.str
+    """Where the provider sends the browser back to: an address of the console that the provider knows."""
+    def __init__(
+        self,
+        *,
+        redirect_uri: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["redirect_uri", b"redirect_uri"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BeginProviderSignInRequest: _TypeAlias = BeginProviderSignInRequest  # noqa: Y015
+
+@_typing.final
+class ProviderSignIn(_message.Message):
+    """A sign-in that has begun."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AUTHORIZATION_URL_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    authorization_url: _builtins.str
+    """Where the browser goes."""
+    attempt: _builtins.str
+    """A secret that this browser alone keeps until it comes back, for 10 minutes."""
+    def __init__(
+        self,
+        *,
+        authorization_url: _builtins.str = ...,
+        attempt: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "authorization_url", b"authorization_url"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProviderSignIn: _TypeAlias = ProviderSignIn  # noqa: Y015
+
+@_typing.final
+class FinishProviderSignInRequest(_message.Message):
+    """Finishes a sign-in with the identity provider."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REDIRECT_URI_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    CODE_FIELD_NUMBER: _builtins.int
+    ISSUER_FIELD_NUMBER: _builtins.int
+    ADDRESS_FIELD_NUMBER: _builtins.int
+    redirect_uri: _builtins.str
+    """As in BeginProviderSignInRequest."""
+    attempt: _builtins.str
+    """The secret of the browser that came back."""
+    state: _builtins.str
+    """What it brought: `state`."""
+    code: _builtins.str
+    """What it brought: `code`."""
+    issuer: _builtins.str
+    """What it brought: `iss`, which must be the issuer; absent where it brought none."""
+    address: _builtins.str
+    """Where the person's browser is, as in SignInRequest."""
+    def __init__(
+        self,
+        *,
+        redirect_uri: _builtins.str = ...,
+        attempt: _builtins.str = ...,
+        state: _builtins.str = ...,
+        code: _builtins.str = ...,
+        issuer: _builtins.str | None = ...,
+        address: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_issuer", b"_issuer", "issuer", b"issuer"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_issuer", b"_issuer", "address", b"address", "attempt", b"attempt", "code", b"code", "issuer", b"issuer", "redirect_uri", b"redirect_uri", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__issuer: _TypeAlias = _typing.Literal["issuer"]  # noqa: Y015
+    _WhichOneofArgType__issuer: _TypeAlias = _typing.Literal["_issuer", b"_issuer"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__issuer) -> _WhichOneofReturnType__issuer | None: ...
+
+Global___FinishProviderSignInRequest: _TypeAlias = FinishProviderSignInRequest  # noqa: Y015
+
+@_typing.final
 class GetSessionRequest(_message.Message):
     """Asks whose session this is."""
 

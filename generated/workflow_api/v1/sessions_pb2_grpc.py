@@ -41,6 +41,21 @@ class SessionsServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_sessions__pb2.SignInRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_sessions__pb2.Session.FromString,
                 _registered_method=True)
+        self.GetSignInOptions = channel.unary_unary(
+                '/workflow_api.v1.SessionsService/GetSignInOptions',
+                request_serializer=workflow__api_dot_v1_dot_sessions__pb2.GetSignInOptionsRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_sessions__pb2.SignInOptions.FromString,
+                _registered_method=True)
+        self.BeginProviderSignIn = channel.unary_unary(
+                '/workflow_api.v1.SessionsService/BeginProviderSignIn',
+                request_serializer=workflow__api_dot_v1_dot_sessions__pb2.BeginProviderSignInRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_sessions__pb2.ProviderSignIn.FromString,
+                _registered_method=True)
+        self.FinishProviderSignIn = channel.unary_unary(
+                '/workflow_api.v1.SessionsService/FinishProviderSignIn',
+                request_serializer=workflow__api_dot_v1_dot_sessions__pb2.FinishProviderSignInRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_sessions__pb2.Session.FromString,
+                _registered_method=True)
         self.GetSession = channel.unary_unary(
                 '/workflow_api.v1.SessionsService/GetSession',
                 request_serializer=workflow__api_dot_v1_dot_sessions__pb2.GetSessionRequest.SerializeToString,
@@ -66,6 +81,28 @@ class SessionsServiceServicer:
         """Begins a session. A wrong name, a wrong password and a disabled person are refused alike, at the same cost. Ten
         failures in a row of a name from one address, or sixty of an address, make that pair or address wait a minute; of
         IPv6 a /64 counts as one address. Failures from elsewhere do not count. The latest 20 sessions of a user are kept.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetSignInOptions(self, request, context):
+        """How people may sign in beside passwords.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def BeginProviderSignIn(self, request, context):
+        """Begins a sign-in with the identity provider of the settings, by OpenID Connect.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FinishProviderSignIn(self, request, context):
+        """Begins a session of whom the provider names, with the role that the provider's claims give them. The person is
+        identified by issuer and subject, and added at the first sign-in. Without such a role there is no entry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -98,6 +135,21 @@ def add_SessionsServiceServicer_to_server(servicer, server):
             'SignIn': grpc.unary_unary_rpc_method_handler(
                     servicer.SignIn,
                     request_deserializer=workflow__api_dot_v1_dot_sessions__pb2.SignInRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_sessions__pb2.Session.SerializeToString,
+            ),
+            'GetSignInOptions': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetSignInOptions,
+                    request_deserializer=workflow__api_dot_v1_dot_sessions__pb2.GetSignInOptionsRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_sessions__pb2.SignInOptions.SerializeToString,
+            ),
+            'BeginProviderSignIn': grpc.unary_unary_rpc_method_handler(
+                    servicer.BeginProviderSignIn,
+                    request_deserializer=workflow__api_dot_v1_dot_sessions__pb2.BeginProviderSignInRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_sessions__pb2.ProviderSignIn.SerializeToString,
+            ),
+            'FinishProviderSignIn': grpc.unary_unary_rpc_method_handler(
+                    servicer.FinishProviderSignIn,
+                    request_deserializer=workflow__api_dot_v1_dot_sessions__pb2.FinishProviderSignInRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_sessions__pb2.Session.SerializeToString,
             ),
             'GetSession': grpc.unary_unary_rpc_method_handler(
@@ -143,6 +195,87 @@ class SessionsService:
             target,
             '/workflow_api.v1.SessionsService/SignIn',
             workflow__api_dot_v1_dot_sessions__pb2.SignInRequest.SerializeToString,
+            workflow__api_dot_v1_dot_sessions__pb2.Session.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetSignInOptions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.SessionsService/GetSignInOptions',
+            workflow__api_dot_v1_dot_sessions__pb2.GetSignInOptionsRequest.SerializeToString,
+            workflow__api_dot_v1_dot_sessions__pb2.SignInOptions.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BeginProviderSignIn(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.SessionsService/BeginProviderSignIn',
+            workflow__api_dot_v1_dot_sessions__pb2.BeginProviderSignInRequest.SerializeToString,
+            workflow__api_dot_v1_dot_sessions__pb2.ProviderSignIn.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FinishProviderSignIn(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.SessionsService/FinishProviderSignIn',
+            workflow__api_dot_v1_dot_sessions__pb2.FinishProviderSignInRequest.SerializeToString,
             workflow__api_dot_v1_dot_sessions__pb2.Session.FromString,
             options,
             channel_credentials,

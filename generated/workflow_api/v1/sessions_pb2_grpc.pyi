@@ -39,6 +39,14 @@ class SessionsServiceStub:
     failures in a row of a name from one address, or sixty of an address, make that pair or address wait a minute; of
     IPv6 a /64 counts as one address. Failures from elsewhere do not count. The latest 20 sessions of a user are kept.
     """
+    GetSignInOptions: _grpc.UnaryUnaryMultiCallable[_sessions_pb2.GetSignInOptionsRequest, _sessions_pb2.SignInOptions]
+    """How people may sign in beside passwords."""
+    BeginProviderSignIn: _grpc.UnaryUnaryMultiCallable[_sessions_pb2.BeginProviderSignInRequest, _sessions_pb2.ProviderSignIn]
+    """Begins a sign-in with the identity provider of the settings, by OpenID Connect."""
+    FinishProviderSignIn: _grpc.UnaryUnaryMultiCallable[_sessions_pb2.FinishProviderSignInRequest, _sessions_pb2.Session]
+    """Begins a session of whom the provider names, with the role that the provider's claims give them. The person is
+    identified by issuer and subject, and added at the first sign-in. Without such a role there is no entry.
+    """
     GetSession: _grpc.UnaryUnaryMultiCallable[_sessions_pb2.GetSessionRequest, _sessions_pb2.Session]
     """Whose session this is, while it lasts: 12 hours from the sign-in, and 1 hour from its last use."""
     SignOut: _grpc.UnaryUnaryMultiCallable[_sessions_pb2.SignOutRequest, _sessions_pb2.SignOutResponse]
@@ -55,6 +63,14 @@ class SessionsServiceAsyncStub(SessionsServiceStub):
     """Begins a session. A wrong name, a wrong password and a disabled person are refused alike, at the same cost. Ten
     failures in a row of a name from one address, or sixty of an address, make that pair or address wait a minute; of
     IPv6 a /64 counts as one address. Failures from elsewhere do not count. The latest 20 sessions of a user are kept.
+    """
+    GetSignInOptions: _aio.UnaryUnaryMultiCallable[_sessions_pb2.GetSignInOptionsRequest, _sessions_pb2.SignInOptions]  # type: ignore[assignment]
+    """How people may sign in beside passwords."""
+    BeginProviderSignIn: _aio.UnaryUnaryMultiCallable[_sessions_pb2.BeginProviderSignInRequest, _sessions_pb2.ProviderSignIn]  # type: ignore[assignment]
+    """Begins a sign-in with the identity provider of the settings, by OpenID Connect."""
+    FinishProviderSignIn: _aio.UnaryUnaryMultiCallable[_sessions_pb2.FinishProviderSignInRequest, _sessions_pb2.Session]  # type: ignore[assignment]
+    """Begins a session of whom the provider names, with the role that the provider's claims give them. The person is
+    identified by issuer and subject, and added at the first sign-in. Without such a role there is no entry.
     """
     GetSession: _aio.UnaryUnaryMultiCallable[_sessions_pb2.GetSessionRequest, _sessions_pb2.Session]  # type: ignore[assignment]
     """Whose session this is, while it lasts: 12 hours from the sign-in, and 1 hour from its last use."""
@@ -75,6 +91,32 @@ class SessionsServiceServicer(metaclass=_abc_1.ABCMeta):
         """Begins a session. A wrong name, a wrong password and a disabled person are refused alike, at the same cost. Ten
         failures in a row of a name from one address, or sixty of an address, make that pair or address wait a minute; of
         IPv6 a /64 counts as one address. Failures from elsewhere do not count. The latest 20 sessions of a user are kept.
+        """
+
+    @_abc_1.abstractmethod
+    def GetSignInOptions(
+        self,
+        request: _sessions_pb2.GetSignInOptionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_sessions_pb2.SignInOptions, _abc.Awaitable[_sessions_pb2.SignInOptions]]:
+        """How people may sign in beside passwords."""
+
+    @_abc_1.abstractmethod
+    def BeginProviderSignIn(
+        self,
+        request: _sessions_pb2.BeginProviderSignInRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_sessions_pb2.ProviderSignIn, _abc.Awaitable[_sessions_pb2.ProviderSignIn]]:
+        """Begins a sign-in with the identity provider of the settings, by OpenID Connect."""
+
+    @_abc_1.abstractmethod
+    def FinishProviderSignIn(
+        self,
+        request: _sessions_pb2.FinishProviderSignInRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_sessions_pb2.Session, _abc.Awaitable[_sessions_pb2.Session]]:
+        """Begins a session of whom the provider names, with the role that the provider's claims give them. The person is
+        identified by issuer and subject, and added at the first sign-in. Without such a role there is no entry.
         """
 
     @_abc_1.abstractmethod

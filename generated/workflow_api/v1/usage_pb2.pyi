@@ -260,6 +260,7 @@ class ListUsageHoursRequest(_message.Message):
     SINCE_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    UNTIL_FIELD_NUMBER: _builtins.int
     key_id: _builtins.str
     """Only this key's."""
     page_size: _builtins.int
@@ -270,6 +271,10 @@ class ListUsageHoursRequest(_message.Message):
     def since(self) -> _timestamp_pb2.Timestamp:
         """Hours that began at or after this time."""
 
+    @_builtins.property
+    def until(self) -> _timestamp_pb2.Timestamp:
+        """Hours that began before this time; absent means all until now."""
+
     def __init__(
         self,
         *,
@@ -277,10 +282,11 @@ class ListUsageHoursRequest(_message.Message):
         since: _timestamp_pb2.Timestamp | None = ...,
         page_size: _builtins.int | None = ...,
         page_token: _builtins.str = ...,
+        until: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_key_id", b"_key_id", "_page_size", b"_page_size", "_since", b"_since", "key_id", b"key_id", "page_size", b"page_size", "since", b"since"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_key_id", b"_key_id", "_page_size", b"_page_size", "_since", b"_since", "_until", b"_until", "key_id", b"key_id", "page_size", b"page_size", "since", b"since", "until", b"until"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_key_id", b"_key_id", "_page_size", b"_page_size", "_since", b"_since", "key_id", b"key_id", "page_size", b"page_size", "page_token", b"page_token", "since", b"since"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_key_id", b"_key_id", "_page_size", b"_page_size", "_since", b"_since", "_until", b"_until", "key_id", b"key_id", "page_size", b"page_size", "page_token", b"page_token", "since", b"since", "until", b"until"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__key_id: _TypeAlias = _typing.Literal["key_id"]  # noqa: Y015
     _WhichOneofArgType__key_id: _TypeAlias = _typing.Literal["_key_id", b"_key_id"]  # noqa: Y015
@@ -288,12 +294,16 @@ class ListUsageHoursRequest(_message.Message):
     _WhichOneofArgType__page_size: _TypeAlias = _typing.Literal["_page_size", b"_page_size"]  # noqa: Y015
     _WhichOneofReturnType__since: _TypeAlias = _typing.Literal["since"]  # noqa: Y015
     _WhichOneofArgType__since: _TypeAlias = _typing.Literal["_since", b"_since"]  # noqa: Y015
+    _WhichOneofReturnType__until: _TypeAlias = _typing.Literal["until"]  # noqa: Y015
+    _WhichOneofArgType__until: _TypeAlias = _typing.Literal["_until", b"_until"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__key_id) -> _WhichOneofReturnType__key_id | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__page_size) -> _WhichOneofReturnType__page_size | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__since) -> _WhichOneofReturnType__since | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__until) -> _WhichOneofReturnType__until | None: ...
 
 Global___ListUsageHoursRequest: _TypeAlias = ListUsageHoursRequest  # noqa: Y015
 

@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from workflow_api.v1 import options_pb2 as workflow__api_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bworkflow_api/v1/users.proto\x12\x0fworkflow_api.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\"4\n\x0f\x43hosenWorkflows\x12!\n\x0cworkflow_ids\x18\x01 \x03(\tB\x0b\xba\xbb\x18\x07H2Z\x03\x18\x80\x01\"\xae\x02\n\x04User\x12\x0c\n\x04name\x18\x01 \x01(\t\x12#\n\x04role\x18\x02 \x01(\x0e\x32\x15.workflow_api.v1.Role\x12\x10\n\x08\x64isabled\x18\x03 \x01(\x08\x12.\n\ncreated_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x35\n\x0csigned_in_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x00\x88\x01\x01\x12\x1d\n\x15password_is_temporary\x18\x06 \x01(\x08\x12:\n\x0b\x64\x65\x63ides_for\x18\n \x01(\x0b\x32 .workflow_api.v1.ChosenWorkflowsH\x01\x88\x01\x01\x42\x0f\n\r_signed_in_atB\x0e\n\x0c_decides_for\"\xf8\x01\n\x11\x43reateUserRequest\x12j\n\x04name\x18\x01 \x01(\tB\\\xba\xbb\x18X\x08\x01\"\x1a[a-z0-9][a-z0-9._@-]{0,99}*81 to 100 of a-z 0-9 . _ @ -, the first a letter or digit\x12+\n\x04role\x18\x02 \x01(\x0e\x32\x15.workflow_api.v1.RoleB\x06\xba\xbb\x18\x02\x08\x01\x12:\n\x0b\x64\x65\x63ides_for\x18\x03 \x01(\x0b\x32 .workflow_api.v1.ChosenWorkflowsH\x00\x88\x01\x01\x42\x0e\n\x0c_decides_for\"\xa5\x01\n\x12SetUserRoleRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\x12+\n\x04role\x18\x02 \x01(\x0e\x32\x15.workflow_api.v1.RoleB\x06\xba\xbb\x18\x02\x08\x01\x12:\n\x0b\x64\x65\x63ides_for\x18\x03 \x01(\x0b\x32 .workflow_api.v1.ChosenWorkflowsH\x00\x88\x01\x01\x42\x0e\n\x0c_decides_for\"E\n\x0cUserPassword\x12#\n\x04user\x18\x01 \x01(\x0b\x32\x15.workflow_api.v1.User\x12\x10\n\x08password\x18\x02 \x01(\t\"b\n\x10ListUsersRequest\x12#\n\tpage_size\x18\x01 \x01(\x05\x42\x0b\xba\xbb\x18\x07\x30\x01\x38\xe8\x07@dH\x00\x88\x01\x01\x12\x1b\n\npage_token\x18\x02 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x08\x42\x0c\n\n_page_size\"k\n\x11ListUsersResponse\x12$\n\x05items\x18\x01 \x03(\x0b\x32\x15.workflow_api.v1.User\x12\x1c\n\x0fnext_page_token\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x12\n\x10_next_page_token\",\n\x12\x44isableUserRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\"2\n\x18ResetUserPasswordRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64*k\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x16\n\x12ROLE_ADMINISTRATOR\x10\x01\x12\x11\n\rROLE_APPROVER\x10\x02\x12\x11\n\rROLE_OPERATOR\x10\x03\x12\x0f\n\x0bROLE_VIEWER\x10\x04\x32\xf3\x03\n\x0cUsersService\x12]\n\nCreateUser\x12\".workflow_api.v1.CreateUserRequest\x1a\x1d.workflow_api.v1.UserPassword\"\x0c\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x12\x63\n\tListUsers\x12!.workflow_api.v1.ListUsersRequest\x1a\".workflow_api.v1.ListUsersResponse\"\x0f\x90\x02\x01\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x12W\n\x0b\x44isableUser\x12#.workflow_api.v1.DisableUserRequest\x1a\x15.workflow_api.v1.User\"\x0c\xb2\xbb\x18\x08\x08\x01\"\x01\x0f:\x01\x02\x12X\n\x0bSetUserRole\x12#.workflow_api.v1.SetUserRoleRequest\x1a\x15.workflow_api.v1.User\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x12l\n\x11ResetUserPassword\x12).workflow_api.v1.ResetUserPasswordRequest\x1a\x1d.workflow_api.v1.UserPassword\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bworkflow_api/v1/users.proto\x12\x0fworkflow_api.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\"4\n\x0f\x43hosenWorkflows\x12!\n\x0cworkflow_ids\x18\x01 \x03(\tB\x0b\xba\xbb\x18\x07H2Z\x03\x18\x80\x01\"\xc3\x02\n\x04User\x12\x0c\n\x04name\x18\x01 \x01(\t\x12#\n\x04role\x18\x02 \x01(\x0e\x32\x15.workflow_api.v1.Role\x12\x10\n\x08\x64isabled\x18\x03 \x01(\x08\x12.\n\ncreated_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x35\n\x0csigned_in_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x00\x88\x01\x01\x12\x1d\n\x15password_is_temporary\x18\x06 \x01(\x08\x12:\n\x0b\x64\x65\x63ides_for\x18\n \x01(\x0b\x32 .workflow_api.v1.ChosenWorkflowsH\x01\x88\x01\x01\x12\x13\n\x0bof_provider\x18\x0b \x01(\x08\x42\x0f\n\r_signed_in_atB\x0e\n\x0c_decides_for\"\xf8\x01\n\x11\x43reateUserRequest\x12j\n\x04name\x18\x01 \x01(\tB\\\xba\xbb\x18X\x08\x01\"\x1a[a-z0-9][a-z0-9._@-]{0,99}*81 to 100 of a-z 0-9 . _ @ -, the first a letter or digit\x12+\n\x04role\x18\x02 \x01(\x0e\x32\x15.workflow_api.v1.RoleB\x06\xba\xbb\x18\x02\x08\x01\x12:\n\x0b\x64\x65\x63ides_for\x18\x03 \x01(\x0b\x32 .workflow_api.v1.ChosenWorkflowsH\x00\x88\x01\x01\x42\x0e\n\x0c_decides_for\"\xa5\x01\n\x12SetUserRoleRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\x12+\n\x04role\x18\x02 \x01(\x0e\x32\x15.workflow_api.v1.RoleB\x06\xba\xbb\x18\x02\x08\x01\x12:\n\x0b\x64\x65\x63ides_for\x18\x03 \x01(\x0b\x32 .workflow_api.v1.ChosenWorkflowsH\x00\x88\x01\x01\x42\x0e\n\x0c_decides_for\"E\n\x0cUserPassword\x12#\n\x04user\x18\x01 \x01(\x0b\x32\x15.workflow_api.v1.User\x12\x10\n\x08password\x18\x02 \x01(\t\"b\n\x10ListUsersRequest\x12#\n\tpage_size\x18\x01 \x01(\x05\x42\x0b\xba\xbb\x18\x07\x30\x01\x38\xe8\x07@dH\x00\x88\x01\x01\x12\x1b\n\npage_token\x18\x02 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x08\x42\x0c\n\n_page_size\"k\n\x11ListUsersResponse\x12$\n\x05items\x18\x01 \x03(\x0b\x32\x15.workflow_api.v1.User\x12\x1c\n\x0fnext_page_token\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x12\n\x10_next_page_token\"+\n\x11\x45nableUserRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\",\n\x12\x44isableUserRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\"2\n\x18ResetUserPasswordRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64*k\n\x04Role\x12\x14\n\x10ROLE_UNSPECIFIED\x10\x00\x12\x16\n\x12ROLE_ADMINISTRATOR\x10\x01\x12\x11\n\rROLE_APPROVER\x10\x02\x12\x11\n\rROLE_OPERATOR\x10\x03\x12\x0f\n\x0bROLE_VIEWER\x10\x04\x32\xcb\x04\n\x0cUsersService\x12]\n\nCreateUser\x12\".workflow_api.v1.CreateUserRequest\x1a\x1d.workflow_api.v1.UserPassword\"\x0c\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x12\x63\n\tListUsers\x12!.workflow_api.v1.ListUsersRequest\x1a\".workflow_api.v1.ListUsersResponse\"\x0f\x90\x02\x01\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x12V\n\nEnableUser\x12\".workflow_api.v1.EnableUserRequest\x1a\x15.workflow_api.v1.User\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x12W\n\x0b\x44isableUser\x12#.workflow_api.v1.DisableUserRequest\x1a\x15.workflow_api.v1.User\"\x0c\xb2\xbb\x18\x08\x08\x01\"\x01\x0f:\x01\x02\x12X\n\x0bSetUserRole\x12#.workflow_api.v1.SetUserRoleRequest\x1a\x15.workflow_api.v1.User\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x12l\n\x11ResetUserPassword\x12).workflow_api.v1.ResetUserPasswordRequest\x1a\x1d.workflow_api.v1.UserPassword\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -47,6 +47,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTUSERSREQUEST'].fields_by_name['page_size']._serialized_options = b'\272\273\030\0070\0018\350\007@d'
   _globals['_LISTUSERSREQUEST'].fields_by_name['page_token']._loaded_options = None
   _globals['_LISTUSERSREQUEST'].fields_by_name['page_token']._serialized_options = b'\272\273\030\003\030\200\010'
+  _globals['_ENABLEUSERREQUEST'].fields_by_name['name']._loaded_options = None
+  _globals['_ENABLEUSERREQUEST'].fields_by_name['name']._serialized_options = b'\272\273\030\004\010\001\030d'
   _globals['_DISABLEUSERREQUEST'].fields_by_name['name']._loaded_options = None
   _globals['_DISABLEUSERREQUEST'].fields_by_name['name']._serialized_options = b'\272\273\030\004\010\001\030d'
   _globals['_RESETUSERPASSWORDREQUEST'].fields_by_name['name']._loaded_options = None
@@ -55,32 +57,36 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_USERSSERVICE'].methods_by_name['CreateUser']._serialized_options = b'\262\273\030\010\010\001\"\001\001:\001\002'
   _globals['_USERSSERVICE'].methods_by_name['ListUsers']._loaded_options = None
   _globals['_USERSSERVICE'].methods_by_name['ListUsers']._serialized_options = b'\220\002\001\262\273\030\010\010\001\"\001\001:\001\002'
+  _globals['_USERSSERVICE'].methods_by_name['EnableUser']._loaded_options = None
+  _globals['_USERSSERVICE'].methods_by_name['EnableUser']._serialized_options = b'\262\273\030\t\010\001\"\002\001\017:\001\002'
   _globals['_USERSSERVICE'].methods_by_name['DisableUser']._loaded_options = None
   _globals['_USERSSERVICE'].methods_by_name['DisableUser']._serialized_options = b'\262\273\030\010\010\001\"\001\017:\001\002'
   _globals['_USERSSERVICE'].methods_by_name['SetUserRole']._loaded_options = None
   _globals['_USERSSERVICE'].methods_by_name['SetUserRole']._serialized_options = b'\262\273\030\t\010\001\"\002\001\017:\001\002'
   _globals['_USERSSERVICE'].methods_by_name['ResetUserPassword']._loaded_options = None
   _globals['_USERSSERVICE'].methods_by_name['ResetUserPassword']._serialized_options = b'\262\273\030\t\010\001\"\002\001\017:\001\002'
-  _globals['_ROLE']._serialized_start=1268
-  _globals['_ROLE']._serialized_end=1375
+  _globals['_ROLE']._serialized_start=1334
+  _globals['_ROLE']._serialized_end=1441
   _globals['_CHOSENWORKFLOWS']._serialized_start=112
   _globals['_CHOSENWORKFLOWS']._serialized_end=164
   _globals['_USER']._serialized_start=167
-  _globals['_USER']._serialized_end=469
-  _globals['_CREATEUSERREQUEST']._serialized_start=472
-  _globals['_CREATEUSERREQUEST']._serialized_end=720
-  _globals['_SETUSERROLEREQUEST']._serialized_start=723
-  _globals['_SETUSERROLEREQUEST']._serialized_end=888
-  _globals['_USERPASSWORD']._serialized_start=890
-  _globals['_USERPASSWORD']._serialized_end=959
-  _globals['_LISTUSERSREQUEST']._serialized_start=961
-  _globals['_LISTUSERSREQUEST']._serialized_end=1059
-  _globals['_LISTUSERSRESPONSE']._serialized_start=1061
-  _globals['_LISTUSERSRESPONSE']._serialized_end=1168
-  _globals['_DISABLEUSERREQUEST']._serialized_start=1170
-  _globals['_DISABLEUSERREQUEST']._serialized_end=1214
-  _globals['_RESETUSERPASSWORDREQUEST']._serialized_start=1216
-  _globals['_RESETUSERPASSWORDREQUEST']._serialized_end=1266
-  _globals['_USERSSERVICE']._serialized_start=1378
-  _globals['_USERSSERVICE']._serialized_end=1877
+  _globals['_USER']._serialized_end=490
+  _globals['_CREATEUSERREQUEST']._serialized_start=493
+  _globals['_CREATEUSERREQUEST']._serialized_end=741
+  _globals['_SETUSERROLEREQUEST']._serialized_start=744
+  _globals['_SETUSERROLEREQUEST']._serialized_end=909
+  _globals['_USERPASSWORD']._serialized_start=911
+  _globals['_USERPASSWORD']._serialized_end=980
+  _globals['_LISTUSERSREQUEST']._serialized_start=982
+  _globals['_LISTUSERSREQUEST']._serialized_end=1080
+  _globals['_LISTUSERSRESPONSE']._serialized_start=1082
+  _globals['_LISTUSERSRESPONSE']._serialized_end=1189
+  _globals['_ENABLEUSERREQUEST']._serialized_start=1191
+  _globals['_ENABLEUSERREQUEST']._serialized_end=1234
+  _globals['_DISABLEUSERREQUEST']._serialized_start=1236
+  _globals['_DISABLEUSERREQUEST']._serialized_end=1280
+  _globals['_RESETUSERPASSWORDREQUEST']._serialized_start=1282
+  _globals['_RESETUSERPASSWORDREQUEST']._serialized_end=1332
+  _globals['_USERSSERVICE']._serialized_start=1444
+  _globals['_USERSSERVICE']._serialized_end=2031
 # @@protoc_insertion_point(module_scope)

@@ -89,6 +89,7 @@ class User(_message.Message):
     SIGNED_IN_AT_FIELD_NUMBER: _builtins.int
     PASSWORD_IS_TEMPORARY_FIELD_NUMBER: _builtins.int
     DECIDES_FOR_FIELD_NUMBER: _builtins.int
+    OF_PROVIDER_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name that they sign in with."""
     role: Global___Role.ValueType
@@ -97,6 +98,8 @@ class User(_message.Message):
     """Whether they can no longer sign in."""
     password_is_temporary: _builtins.bool
     """Whether the password was made for them and is to be changed at the next sign-in."""
+    of_provider: _builtins.bool
+    """Whether they sign in with the identity provider of the settings, and have no password."""
     @_builtins.property
     def created_at(self) -> _timestamp_pb2.Timestamp:
         """When they were added."""
@@ -119,10 +122,11 @@ class User(_message.Message):
         signed_in_at: _timestamp_pb2.Timestamp | None = ...,
         password_is_temporary: _builtins.bool = ...,
         decides_for: Global___ChosenWorkflows | None = ...,
+        of_provider: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_decides_for", b"_decides_for", "_signed_in_at", b"_signed_in_at", "created_at", b"created_at", "decides_for", b"decides_for", "signed_in_at", b"signed_in_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_decides_for", b"_decides_for", "_signed_in_at", b"_signed_in_at", "created_at", b"created_at", "decides_for", b"decides_for", "disabled", b"disabled", "name", b"name", "password_is_temporary", b"password_is_temporary", "role", b"role", "signed_in_at", b"signed_in_at"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_decides_for", b"_decides_for", "_signed_in_at", b"_signed_in_at", "created_at", b"created_at", "decides_for", b"decides_for", "disabled", b"disabled", "name", b"name", "of_provider", b"of_provider", "password_is_temporary", b"password_is_temporary", "role", b"role", "signed_in_at", b"signed_in_at"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__decides_for: _TypeAlias = _typing.Literal["decides_for"]  # noqa: Y015
     _WhichOneofArgType__decides_for: _TypeAlias = _typing.Literal["_decides_for", b"_decides_for"]  # noqa: Y015
@@ -288,6 +292,28 @@ class ListUsersResponse(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__next_page_token) -> _WhichOneofReturnType__next_page_token | None: ...
 
 Global___ListUsersResponse: _TypeAlias = ListUsersResponse  # noqa: Y015
+
+@_typing.final
+class EnableUserRequest(_message.Message):
+    """Lets a person of the identity provider sign in again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """The name."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EnableUserRequest: _TypeAlias = EnableUserRequest  # noqa: Y015
 
 @_typing.final
 class DisableUserRequest(_message.Message):

@@ -45,6 +45,11 @@ class UsersServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_users__pb2.ListUsersRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_users__pb2.ListUsersResponse.FromString,
                 _registered_method=True)
+        self.EnableUser = channel.unary_unary(
+                '/workflow_api.v1.UsersService/EnableUser',
+                request_serializer=workflow__api_dot_v1_dot_users__pb2.EnableUserRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_users__pb2.User.FromString,
+                _registered_method=True)
         self.DisableUser = channel.unary_unary(
                 '/workflow_api.v1.UsersService/DisableUser',
                 request_serializer=workflow__api_dot_v1_dot_users__pb2.DisableUserRequest.SerializeToString,
@@ -76,6 +81,13 @@ class UsersServiceServicer:
 
     def ListUsers(self, request, context):
         """All users who were ever added, by name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EnableUser(self, request, context):
+        """Lets a disabled person of the identity provider sign in again; for others `CreateUser` does that.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -115,6 +127,11 @@ def add_UsersServiceServicer_to_server(servicer, server):
                     servicer.ListUsers,
                     request_deserializer=workflow__api_dot_v1_dot_users__pb2.ListUsersRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_users__pb2.ListUsersResponse.SerializeToString,
+            ),
+            'EnableUser': grpc.unary_unary_rpc_method_handler(
+                    servicer.EnableUser,
+                    request_deserializer=workflow__api_dot_v1_dot_users__pb2.EnableUserRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_users__pb2.User.SerializeToString,
             ),
             'DisableUser': grpc.unary_unary_rpc_method_handler(
                     servicer.DisableUser,
@@ -187,6 +204,33 @@ class UsersService:
             '/workflow_api.v1.UsersService/ListUsers',
             workflow__api_dot_v1_dot_users__pb2.ListUsersRequest.SerializeToString,
             workflow__api_dot_v1_dot_users__pb2.ListUsersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EnableUser(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.UsersService/EnableUser',
+            workflow__api_dot_v1_dot_users__pb2.EnableUserRequest.SerializeToString,
+            workflow__api_dot_v1_dot_users__pb2.User.FromString,
             options,
             channel_credentials,
             insecure,

@@ -39,6 +39,8 @@ class UsersServiceStub:
     """
     ListUsers: _grpc.UnaryUnaryMultiCallable[_users_pb2.ListUsersRequest, _users_pb2.ListUsersResponse]
     """All users who were ever added, by name."""
+    EnableUser: _grpc.UnaryUnaryMultiCallable[_users_pb2.EnableUserRequest, _users_pb2.User]
+    """Lets a disabled person of the identity provider sign in again; for others `CreateUser` does that."""
     DisableUser: _grpc.UnaryUnaryMultiCallable[_users_pb2.DisableUserRequest, _users_pb2.User]
     """Ends every session of a person, who cannot sign in any more."""
     SetUserRole: _grpc.UnaryUnaryMultiCallable[_users_pb2.SetUserRoleRequest, _users_pb2.User]
@@ -59,6 +61,8 @@ class UsersServiceAsyncStub(UsersServiceStub):
     """
     ListUsers: _aio.UnaryUnaryMultiCallable[_users_pb2.ListUsersRequest, _users_pb2.ListUsersResponse]  # type: ignore[assignment]
     """All users who were ever added, by name."""
+    EnableUser: _aio.UnaryUnaryMultiCallable[_users_pb2.EnableUserRequest, _users_pb2.User]  # type: ignore[assignment]
+    """Lets a disabled person of the identity provider sign in again; for others `CreateUser` does that."""
     DisableUser: _aio.UnaryUnaryMultiCallable[_users_pb2.DisableUserRequest, _users_pb2.User]  # type: ignore[assignment]
     """Ends every session of a person, who cannot sign in any more."""
     SetUserRole: _aio.UnaryUnaryMultiCallable[_users_pb2.SetUserRoleRequest, _users_pb2.User]  # type: ignore[assignment]
@@ -88,6 +92,14 @@ class UsersServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_users_pb2.ListUsersResponse, _abc.Awaitable[_users_pb2.ListUsersResponse]]:
         """All users who were ever added, by name."""
+
+    @_abc_1.abstractmethod
+    def EnableUser(
+        self,
+        request: _users_pb2.EnableUserRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_users_pb2.User, _abc.Awaitable[_users_pb2.User]]:
+        """Lets a disabled person of the identity provider sign in again; for others `CreateUser` does that."""
 
     @_abc_1.abstractmethod
     def DisableUser(

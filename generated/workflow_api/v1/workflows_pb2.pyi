@@ -597,6 +597,7 @@ class ApplyManifestsRequest(_message.Message):
     FILES_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
     UPGRADE_PACKAGES_FIELD_NUMBER: _builtins.int
+    EXPECTED_FIELD_NUMBER: _builtins.int
     dry_run: _builtins.bool
     """Only tells what would be applied; nothing is changed."""
     upgrade_packages: _builtins.bool
@@ -605,20 +606,57 @@ class ApplyManifestsRequest(_message.Message):
     def files(self) -> _containers.RepeatedCompositeFieldContainer[Global___ManifestFile]:
         """The files, in order, with the files that their documents name."""
 
+    @_builtins.property
+    def expected(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExpectedVersion]:
+        """Where there are any: what the files must hold, no more and no less, so that nobody's newer version is replaced
+        unseen. The folder of an agent that has a version may then be left out: it stays as in that version.
+        """
+
     def __init__(
         self,
         *,
         files: _abc.Iterable[Global___ManifestFile] | None = ...,
         dry_run: _builtins.bool = ...,
         upgrade_packages: _builtins.bool = ...,
+        expected: _abc.Iterable[Global___ExpectedVersion] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "files", b"files", "upgrade_packages", b"upgrade_packages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "expected", b"expected", "files", b"files", "upgrade_packages", b"upgrade_packages"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ApplyManifestsRequest: _TypeAlias = ApplyManifestsRequest  # noqa: Y015
+
+@_typing.final
+class ExpectedVersion(_message.Message):
+    """A document that files must hold."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """`Environment`, `Connector`, `Agent`, `KnowledgeGraph` or `Workflow`."""
+    name: _builtins.str
+    """Name."""
+    version: _builtins.int
+    """Its newest version, which the files replace; 0 where nothing of the name may exist."""
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        name: _builtins.str = ...,
+        version: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "name", b"name", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExpectedVersion: _TypeAlias = ExpectedVersion  # noqa: Y015
 
 @_typing.final
 class AppliedResource(_message.Message):
@@ -636,6 +674,7 @@ class AppliedResource(_message.Message):
     DIFFERENCE_FIELD_NUMBER: _builtins.int
     NOT_READY_FIELD_NUMBER: _builtins.int
     WARNINGS_FIELD_NUMBER: _builtins.int
+    MANIFEST_DIFFERENCE_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
     """`Environment`, `Connector`, `Agent`, `KnowledgeGraph` or `Workflow`."""
     name: _builtins.str
@@ -652,6 +691,8 @@ class AppliedResource(_message.Message):
     """Of a dry run: what changes in the definition with its defaults, as a unified difference of YAML; empty where
     nothing existed before, or nothing changes.
     """
+    manifest_difference: _builtins.str
+    """The same difference as `difference`, without fields that have their default and in the order of the reference."""
     @_builtins.property
     def changed_resources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The agents and environments whose change made this version of a workflow, each as `Agent counter`."""
@@ -677,10 +718,11 @@ class AppliedResource(_message.Message):
         difference: _builtins.str = ...,
         not_ready: _abc.Iterable[_builtins.str] | None = ...,
         warnings: _abc.Iterable[_builtins.str] | None = ...,
+        manifest_difference: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_previous_version", b"_previous_version", "previous_version", b"previous_version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_previous_version", b"_previous_version", "changed_resources", b"changed_resources", "difference", b"difference", "id", b"id", "kind", b"kind", "name", b"name", "not_ready", b"not_ready", "outcome", b"outcome", "previous_version", b"previous_version", "version", b"version", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_previous_version", b"_previous_version", "changed_resources", b"changed_resources", "difference", b"difference", "id", b"id", "kind", b"kind", "manifest_difference", b"manifest_difference", "name", b"name", "not_ready", b"not_ready", "outcome", b"outcome", "previous_version", b"previous_version", "version", b"version", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__previous_version: _TypeAlias = _typing.Literal["previous_version"]  # noqa: Y015
     _WhichOneofArgType__previous_version: _TypeAlias = _typing.Literal["_previous_version", b"_previous_version"]  # noqa: Y015
@@ -1082,6 +1124,7 @@ class ConnectorTest(_message.Message):
     PASSED_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     TESTED_AT_FIELD_NUMBER: _builtins.int
+    CHECKS_FIELD_NUMBER: _builtins.int
     connector_id: _builtins.str
     """The connector."""
     name: _builtins.str
@@ -1096,6 +1139,10 @@ class ConnectorTest(_message.Message):
     def tested_at(self) -> _timestamp_pb2.Timestamp:
         """When."""
 
+    @_builtins.property
+    def checks(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConnectorCheck]:
+        """What the store answered, place by place, until one failed; only in the answer of TestConnector itself."""
+
     def __init__(
         self,
         *,
@@ -1105,14 +1152,69 @@ class ConnectorTest(_message.Message):
         passed: _builtins.bool = ...,
         message: _builtins.str = ...,
         tested_at: _timestamp_pb2.Timestamp | None = ...,
+        checks: _abc.Iterable[Global___ConnectorCheck] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["tested_at", b"tested_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["connector_id", b"connector_id", "message", b"message", "name", b"name", "passed", b"passed", "tested_at", b"tested_at", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checks", b"checks", "connector_id", b"connector_id", "message", b"message", "name", b"name", "passed", b"passed", "tested_at", b"tested_at", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ConnectorTest: _TypeAlias = ConnectorTest  # noqa: Y015
+
+@_typing.final
+class ConnectorCheck(_message.Message):
+    """What came of listing one place of a connector."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLACE_FIELD_NUMBER: _builtins.int
+    PASSED_FIELD_NUMBER: _builtins.int
+    EMPTY_FIELD_NUMBER: _builtins.int
+    HTTP_STATUS_FIELD_NUMBER: _builtins.int
+    CODE_FIELD_NUMBER: _builtins.int
+    ANSWER_FIELD_NUMBER: _builtins.int
+    REMEDY_FIELD_NUMBER: _builtins.int
+    TOOK_FIELD_NUMBER: _builtins.int
+    place: _builtins.str
+    """The place, as `s3://bucket/prefix/`."""
+    passed: _builtins.bool
+    """Whether it could be listed."""
+    empty: _builtins.bool
+    """Whether nothing is there."""
+    http_status: _builtins.int
+    """HTTP status that the store answered with; absent where it did not answer."""
+    code: _builtins.str
+    """The store's own error code, as `NoSuchBucket`; empty without one."""
+    answer: _builtins.str
+    """The store's own words, without names of objects; empty without any."""
+    remedy: _builtins.str
+    """What can be done about a failure, for a person; empty where nothing is known."""
+    @_builtins.property
+    def took(self) -> _duration_pb2.Duration:
+        """How long it took."""
+
+    def __init__(
+        self,
+        *,
+        place: _builtins.str = ...,
+        passed: _builtins.bool = ...,
+        empty: _builtins.bool = ...,
+        http_status: _builtins.int | None = ...,
+        code: _builtins.str = ...,
+        answer: _builtins.str = ...,
+        remedy: _builtins.str = ...,
+        took: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_http_status", b"_http_status", "http_status", b"http_status", "took", b"took"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_http_status", b"_http_status", "answer", b"answer", "code", b"code", "empty", b"empty", "http_status", b"http_status", "passed", b"passed", "place", b"place", "remedy", b"remedy", "took", b"took"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__http_status: _TypeAlias = _typing.Literal["http_status"]  # noqa: Y015
+    _WhichOneofArgType__http_status: _TypeAlias = _typing.Literal["_http_status", b"_http_status"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__http_status) -> _WhichOneofReturnType__http_status | None: ...
+
+Global___ConnectorCheck: _TypeAlias = ConnectorCheck  # noqa: Y015
 
 @_typing.final
 class ListKnowledgeGraphsRequest(_message.Message):
@@ -1225,6 +1327,84 @@ class ListKnowledgeGraphsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__next_page_token) -> _WhichOneofReturnType__next_page_token | None: ...
 
 Global___ListKnowledgeGraphsResponse: _TypeAlias = ListKnowledgeGraphsResponse  # noqa: Y015
+
+@_typing.final
+class GetKnowledgeGraphPublicationsRequest(_message.Message):
+    """Asks for the newest publications to a knowledge graph."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name of the knowledge graph."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetKnowledgeGraphPublicationsRequest: _TypeAlias = GetKnowledgeGraphPublicationsRequest  # noqa: Y015
+
+@_typing.final
+class KnowledgeGraphPublication(_message.Message):
+    """What a run publishes to a knowledge graph."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    REQUESTED_AT_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    """The run."""
+    state: _builtins.str
+    """`pending`, `published`, `failed` or `removing`."""
+    @_builtins.property
+    def requested_at(self) -> _timestamp_pb2.Timestamp:
+        """When the run asked for it, or for its removal."""
+
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+        state: _builtins.str = ...,
+        requested_at: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["requested_at", b"requested_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["requested_at", b"requested_at", "run_id", b"run_id", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KnowledgeGraphPublication: _TypeAlias = KnowledgeGraphPublication  # noqa: Y015
+
+@_typing.final
+class KnowledgeGraphPublications(_message.Message):
+    """The newest publications to a knowledge graph."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEMS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___KnowledgeGraphPublication]:
+        """The newest first."""
+
+    def __init__(
+        self,
+        *,
+        items: _abc.Iterable[Global___KnowledgeGraphPublication] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KnowledgeGraphPublications: _TypeAlias = KnowledgeGraphPublications  # noqa: Y015
 
 @_typing.final
 class QueryKnowledgeGraphRequest(_message.Message):

@@ -95,6 +95,11 @@ class WorkflowsServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_workflows__pb2.ListKnowledgeGraphsRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_workflows__pb2.ListKnowledgeGraphsResponse.FromString,
                 _registered_method=True)
+        self.GetKnowledgeGraphPublications = channel.unary_unary(
+                '/workflow_api.v1.WorkflowsService/GetKnowledgeGraphPublications',
+                request_serializer=workflow__api_dot_v1_dot_workflows__pb2.GetKnowledgeGraphPublicationsRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_workflows__pb2.KnowledgeGraphPublications.FromString,
+                _registered_method=True)
         self.QueryKnowledgeGraph = channel.unary_stream(
                 '/workflow_api.v1.WorkflowsService/QueryKnowledgeGraph',
                 request_serializer=workflow__api_dot_v1_dot_workflows__pb2.QueryKnowledgeGraphRequest.SerializeToString,
@@ -192,6 +197,13 @@ class WorkflowsServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetKnowledgeGraphPublications(self, request, context):
+        """The newest 20 publications to a knowledge graph.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def QueryKnowledgeGraph(self, request, context):
         """Evaluates a SPARQL query, SELECT, ASK, CONSTRUCT or DESCRIBE, over all that was published to a knowledge graph. The
         first message says what the answer is, the others hold it.
@@ -262,6 +274,11 @@ def add_WorkflowsServiceServicer_to_server(servicer, server):
                     servicer.ListKnowledgeGraphs,
                     request_deserializer=workflow__api_dot_v1_dot_workflows__pb2.ListKnowledgeGraphsRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_workflows__pb2.ListKnowledgeGraphsResponse.SerializeToString,
+            ),
+            'GetKnowledgeGraphPublications': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetKnowledgeGraphPublications,
+                    request_deserializer=workflow__api_dot_v1_dot_workflows__pb2.GetKnowledgeGraphPublicationsRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_workflows__pb2.KnowledgeGraphPublications.SerializeToString,
             ),
             'QueryKnowledgeGraph': grpc.unary_stream_rpc_method_handler(
                     servicer.QueryKnowledgeGraph,
@@ -594,6 +611,33 @@ class WorkflowsService:
             '/workflow_api.v1.WorkflowsService/ListKnowledgeGraphs',
             workflow__api_dot_v1_dot_workflows__pb2.ListKnowledgeGraphsRequest.SerializeToString,
             workflow__api_dot_v1_dot_workflows__pb2.ListKnowledgeGraphsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetKnowledgeGraphPublications(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.WorkflowsService/GetKnowledgeGraphPublications',
+            workflow__api_dot_v1_dot_workflows__pb2.GetKnowledgeGraphPublicationsRequest.SerializeToString,
+            workflow__api_dot_v1_dot_workflows__pb2.KnowledgeGraphPublications.FromString,
             options,
             channel_credentials,
             insecure,

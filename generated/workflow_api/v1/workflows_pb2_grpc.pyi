@@ -61,6 +61,8 @@ class WorkflowsServiceStub:
     """
     ListKnowledgeGraphs: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.ListKnowledgeGraphsRequest, _workflows_pb2.ListKnowledgeGraphsResponse]
     """Knowledge graphs by name, with how much was published to it."""
+    GetKnowledgeGraphPublications: _grpc.UnaryUnaryMultiCallable[_workflows_pb2.GetKnowledgeGraphPublicationsRequest, _workflows_pb2.KnowledgeGraphPublications]
+    """The newest 20 publications to a knowledge graph."""
     QueryKnowledgeGraph: _grpc.UnaryStreamMultiCallable[_workflows_pb2.QueryKnowledgeGraphRequest, _workflows_pb2.KnowledgeGraphAnswer]
     """Evaluates a SPARQL query, SELECT, ASK, CONSTRUCT or DESCRIBE, over all that was published to a knowledge graph. The
     first message says what the answer is, the others hold it.
@@ -99,6 +101,8 @@ class WorkflowsServiceAsyncStub(WorkflowsServiceStub):
     """
     ListKnowledgeGraphs: _aio.UnaryUnaryMultiCallable[_workflows_pb2.ListKnowledgeGraphsRequest, _workflows_pb2.ListKnowledgeGraphsResponse]  # type: ignore[assignment]
     """Knowledge graphs by name, with how much was published to it."""
+    GetKnowledgeGraphPublications: _aio.UnaryUnaryMultiCallable[_workflows_pb2.GetKnowledgeGraphPublicationsRequest, _workflows_pb2.KnowledgeGraphPublications]  # type: ignore[assignment]
+    """The newest 20 publications to a knowledge graph."""
     QueryKnowledgeGraph: _aio.UnaryStreamMultiCallable[_workflows_pb2.QueryKnowledgeGraphRequest, _workflows_pb2.KnowledgeGraphAnswer]  # type: ignore[assignment]
     """Evaluates a SPARQL query, SELECT, ASK, CONSTRUCT or DESCRIBE, over all that was published to a knowledge graph. The
     first message says what the answer is, the others hold it.
@@ -206,6 +210,14 @@ class WorkflowsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_workflows_pb2.ListKnowledgeGraphsResponse, _abc.Awaitable[_workflows_pb2.ListKnowledgeGraphsResponse]]:
         """Knowledge graphs by name, with how much was published to it."""
+
+    @_abc_1.abstractmethod
+    def GetKnowledgeGraphPublications(
+        self,
+        request: _workflows_pb2.GetKnowledgeGraphPublicationsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_workflows_pb2.KnowledgeGraphPublications, _abc.Awaitable[_workflows_pb2.KnowledgeGraphPublications]]:
+        """The newest 20 publications to a knowledge graph."""
 
     @_abc_1.abstractmethod
     def QueryKnowledgeGraph(

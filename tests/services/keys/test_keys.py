@@ -231,6 +231,20 @@ def test_rotating_again_ends_the_older_overlap(keys: Caller) -> None:
     assert mirror.previous_secret_sha256 == sha256(second.key_value.partition(".")[2])
 
 
+def test_an_overlap_is_ended_early_and_once_and_audited(keys: Caller, deployment: Caller) -> None:
+    key_id = create(keys).record.key.key_id
+    rotated = keys("RotateKey", keys_pb2.RotateKeyRequest(key_id=key_id))
+    assert keys("EndKeyOverlap", keys_pb2.EndKeyOverlapRequest(key_id=key_id)).state == "active"
+    mirror = mirrored(keys, key_id)
+    assert mirror.secret_sha256 == sha256(rotated.key_value.partition(".")[2])
+    assert (mirror.previous_secret_sha256, mirror.HasField("previous_secret_expires_at")) == (b"", False)
+    with pytest.raises(RefusedError) as refused:
+        keys("EndKeyOverlap", keys_pb2.EndKeyOverlapRequest(key_id=key_id))
+    assert refused.value.problems == {"key_id": "must name a key that has two secrets"}
+    trail = deployment("ListAuditRecords", audit_pb2.ListAuditRecordsRequest(target=key_id)).items
+    assert [each.action for each in trail].count("key.overlap_ended") == 1
+
+
 @pytest.mark.parametrize("seconds", [0, 2 * 3_600, 25 * 3_600, 169 * 3_600, 3_601])
 def test_an_overlap_is_one_of_four(keys: Caller, seconds: int) -> None:
     key_id = create(keys).record.key.key_id
@@ -256,6 +270,7 @@ def test_a_revoked_key_stays_revoked_and_only_then_can_be_deleted(keys: Caller) 
     for method, request in (
         ("UpdateKey", keys_pb2.UpdateKeyRequest(key_id=key_id, name="again")),
         ("RotateKey", keys_pb2.RotateKeyRequest(key_id=key_id)),
+        ("EndKeyOverlap", keys_pb2.EndKeyOverlapRequest(key_id=key_id)),
         ("IssueExternalId", keys_pb2.IssueExternalIdRequest(key_id=key_id)),
     ):
         with pytest.raises(RefusedError) as refused:
@@ -366,6 +381,7 @@ def test_usage_is_counted_by_the_hour(keys: Caller) -> None:
     assert counts() == [(2, "ak_1", 200, 1), (1, "ak_1", 200, 3), (1, "ak_1", 429, 1), (1, "ak_2", 200, 1)]
     assert counts(key_id="ak_2") == [(1, "ak_2", 200, 1)]
     assert counts(since=to_timestamp(2 * hour)) == [(2, "ak_1", 200, 1)]
+    assert counts(until=to_timestamp(2 * hour), key_id="ak_1") == [(1, "ak_1", 200, 3), (1, "ak_1", 429, 1)]
     assert len(counts(page_size=2)) == 2
 
 

@@ -1,14 +1,17 @@
 """ListFoundRuns and GetRunDays: runs as people look through them."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
 from backend.clock import DAY_MS
-from backend.runs import search_sql
+from backend.runs import figures, search_sql
 from backend.runs.days import RunDays
 from backend.runs.lists_servicer import RunListsServicer
+from backend.runtime.execution import sql as execution_sql
+from backend.storage.database import Tx
 from contract.times import milliseconds_of, to_timestamp
 from tests.services.calls import Caller
 from tests.services.runs.world import World
@@ -129,3 +132,57 @@ def test_a_day_is_counted_once_it_is_over_and_today_every_ten_seconds(world: Wor
     assert [row.ended for row in kept if row.ended] == [2]
     assert {row.day for row in kept} >= {world.clock() // DAY_MS - 1}
     assert world.clock() // DAY_MS not in {row.day for row in kept}
+
+
+def figures_of(world: World, lists: Caller, name: str) -> run_lists_pb2.WorkflowFigures:
+    request = run_lists_pb2.GetWorkflowFiguresRequest(workflow_id=world.workflows[name])
+    answer: run_lists_pb2.WorkflowFigures = lists("GetWorkflowFigures", request)
+    return answer
+
+
+def test_figures_of_a_workflow_are_of_its_own_runs_that_ended_within_thirty_days(world: World, lists: Caller) -> None:
+    world.finished()
+    world.clock.advance(seconds=31 * DAY_MS // 1000)
+    for seconds in range(1, 21):
+        run_id = world.started()
+        world.begin(run_id)
+        world.clock.advance(seconds=seconds)
+        world.close(run_id, "failed" if seconds == 1 else "completed")
+    world.close(world.started(), "cancelled")
+    world.started()
+    world.close(world.started("Gated"), "cancelled")
+    found = figures_of(world, lists, "Plain")
+    assert (found.ended, found.completed, found.failed, found.cancelled, found.more) == (21, 19, 1, 1, False)
+    assert (milliseconds_of(found.median), milliseconds_of(found.p95)) == (10_000, 19_000)
+    gated = figures_of(world, lists, "Gated")
+    assert (gated.ended, gated.HasField("median"), len(gated.steps)) == (1, False, 0)
+
+
+def save_step(tx: Tx, run_id: str, columns: dict[str, object]) -> None:
+    """Writes the first step of a run."""
+    (first, *_) = execution_sql.steps_of(tx, run_id)
+    execution_sql.save_steps(tx, run_id, [{**first._asdict(), **columns}])
+
+
+def test_figures_of_steps_are_of_the_newest_runs(world: World, lists: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "MOST_RUNS", 3)
+    monkeypatch.setattr(figures, "MOST_STEP_RUNS", 2)
+    for seconds in (100, 4, 3, 2):
+        run_id = world.started()
+        world.begin(run_id)
+        began = world.clock()
+        world.clock.advance(seconds=seconds)
+        status = "failed" if seconds == 3 else "completed"
+        ended: dict[str, object] = {
+            "status": status,
+            "attempt": seconds,
+            "started_at": began,
+            "finished_at": world.clock(),
+        }
+        world.services.database.write(partial(save_step, run_id=run_id, columns=ended))
+        world.close(run_id, "completed")
+    found = figures_of(world, lists, "Plain")
+    assert (found.ended, found.more, found.step_runs) == (3, True, 2)
+    (first,) = found.steps
+    assert (first.step, first.ended, first.failed, first.retried) == ("first", 2, 1, 2)
+    assert (milliseconds_of(first.median), milliseconds_of(first.p95)) == (2_000, 3_000)

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.services.calls import Caller
+from contract.times import to_timestamp
+from tests.services.calls import Caller, RefusedError
 from tests.services.runs.world import World
 from workflow_api.v1 import reviews_pb2, runs_pb2
 from workflow_api_testing import TestBackend
@@ -39,6 +40,16 @@ def test_the_approvals_of_one_gate_are_listed_alone(world: World, call: Caller) 
         assert [each.approval.approval_id for each in items] == expected
 
 
+def test_the_approvals_of_one_run_are_listed_alone(world: World, call: Caller) -> None:
+    parked(world, "review")
+    run_id = world.started("Gated")
+    first, second = world.park(run_id, world.begin(run_id), "review", "other")
+    asked: Any
+    for asked, expected in (({}, [first, second]), ({"step": "other"}, [second]), ({"step": "none"}, [])):
+        items = call("ListPendingApprovals", runs_pb2.ListPendingApprovalsRequest(run_id=run_id, **asked)).items
+        assert [each.approval.approval_id for each in items] == expected
+
+
 def test_what_waits_is_counted_by_gate(world: World, call: Caller) -> None:
     parked(world, "review", "other")
     (decided,) = parked(world, "review")
@@ -59,3 +70,22 @@ def test_decisions_of_all_runs_are_newest_first_with_comment_and_run(world: Worl
     assert [each.decision.approval_id for each in items] == [second, first]
     assert waits not in {each.decision.approval_id for each in items}
     assert (items[1].comment, items[1].decision.decided_by, items[1].workflow_name) == ("fine", "tester", "Gated")
+
+
+def test_decisions_are_chosen_by_workflow_person_decision_and_time(world: World, call: Caller) -> None:
+    (first,), (second,) = parked(world, "review"), parked(world, "review")
+    world.decide(first, approve=True)
+    world.clock.advance(seconds=1)
+    later = world.clock()
+    world.decide(second, approve=False)
+
+    def found(**filters: Any) -> list[str]:
+        request = reviews_pb2.ListAllDecisionsRequest(**filters)
+        return [each.decision.approval_id for each in call("ListAllDecisions", request).items]
+
+    assert found(state=reviews_pb2.APPROVAL_STATE_APPROVED) == found(decided_before=to_timestamp(later)) == [first]
+    assert found(state=reviews_pb2.APPROVAL_STATE_REJECTED) == found(decided_since=to_timestamp(later)) == [second]
+    assert found(workflow_id=world.workflows["Gated"], decided_by="tester") == [second, first]
+    assert found(workflow_id="wf_other") == found(decided_by="somebody") == []
+    with pytest.raises(RefusedError):
+        found(state=reviews_pb2.APPROVAL_STATE_PENDING)

@@ -26,7 +26,8 @@ from backend.secrets import Secrets
 from backend.services import Services
 from backend.storage.database import Tx
 from backend.storage.object_keys import object_key
-from backend.storage.objects import FolderObjects
+from backend.storage.objects import FolderObjects, ObjectStore
+from backend.storage.objects.in_rows import ObjectsWithRows
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.metadata import METADATA
 from backend.storage.tables.runs import RunRow, runs
@@ -150,11 +151,11 @@ class World:
         self.runtime = IdleRuntime()
         self.changes = RunChanges(services.database)
         self.folder = folder
-        self.objects = FolderObjects(folder / "objects")
+        self.objects: ObjectStore = ObjectsWithRows(FolderObjects(folder / "objects"), services.database)
         self.graphs = Graphs(folder / "graphs", Secrets())
         changes = KeyChanges()
         # Carried out by hand.
-        self.removals = Removals(services.database, self.objects, self.runtime.remove_left)
+        self.removals = Removals(services.database, self.objects, self.runtime.remove_left, services.clock)
         self.servicer = RunsServicer(services, self.runtime, self.changes)
         self.runs = Caller(self.servicer, runs_pb2.DESCRIPTOR.services_by_name["RunsService"])
         self.outputs = Caller(

@@ -40,6 +40,10 @@ AGENTS = {
         def run(context):
             return {"step": context.parameters.get("step"), "needs": context.needs}
     """,
+    "large": """
+        def run(context):
+            return {"text": "x" * 262_144}
+    """,
     "name": """
         def run(context):
             return sorted(context.needs)

@@ -122,7 +122,7 @@ def _stored(world: RuntimeWorld) -> list[str]:
     return [path.name for path in (world.work.parent.parent / "objects").rglob("*") if path.is_file()]
 
 
-@pytest.mark.parametrize("agent", ["writer", "echo"])
+@pytest.mark.parametrize("agent", ["writer", "large"])
 def test_a_run_that_is_cancelled_while_files_or_its_result_are_stored_leaves_none(
     world: RuntimeWorld, held: Gate, agent: str
 ) -> None:

@@ -65,6 +65,12 @@ class Packages:
     def until_ready(self) -> None:
         until(lambda: self.reasons() == [], "a ready workflow")
 
+    def log(self) -> str:
+        """What was said in the build of the one machine."""
+        (machine,) = self.build().machines
+        request = environments_pb2.GetEnvironmentBuildLogRequest(name="tables", machine=machine.machine)
+        return str(self.environments("GetEnvironmentBuildLog", request).text)
+
     def stored(self) -> dict[str, Any]:
         row = self.world.services.database.read(lambda tx: resources_sql.resource(tx, "environment", "tables"))
         assert row is not None
@@ -185,6 +191,9 @@ def test_a_build_that_failed_is_tried_again_when_an_administrator_asks(packages:
     until(lambda: packages.build().state == FAILED, "a failure")
     failed = packages.build()
     assert "cannot be built" in failed.message
+    log = packages.log()
+    assert "alpha" in log
+    assert str(packages.wheels) not in log, "folders of the machine are not shown"
     assert [(one.state, one.message) for one in failed.machines] == [(FAILED, failed.machines[0].message)]
     wheel.with_suffix(".away").rename(wheel)
     packages.world.clock.advance(seconds=1)
@@ -193,7 +202,17 @@ def test_a_build_that_failed_is_tried_again_when_an_administrator_asks(packages:
     packages.until_ready()
     built = packages.build()
     assert (built.state, built.message) == (BUILT, "")
+    assert "alpha==1.0" in packages.log()
     assert (list(built.packages), list(built.locked)) == (["alpha"], ["alpha==1.0"])
+
+
+def test_a_machine_that_has_begun_no_build_has_no_log(packages: Packages) -> None:
+    make_wheel(packages.wheels, "alpha")
+    packages.apply("alpha")
+    request = environments_pb2.GetEnvironmentBuildLogRequest(name="tables", machine="elsewhere")
+    with pytest.raises(RefusedError) as refused:
+        packages.environments("GetEnvironmentBuildLog", request)
+    assert refused.value.reason == "not_found"
 
 
 def test_an_unknown_environment_is_not_found(packages: Packages) -> None:

@@ -126,6 +126,26 @@ def outputs_of(world: RuntimeWorld, run_id: str) -> dict[str, str]:
     return {row.path: row.output_id for row in rows}
 
 
+def test_the_beginning_of_a_long_text_is_shown_in_any_encoding_with_and_without_line_ends(
+    world: RuntimeWorld, desk: Desk
+) -> None:
+    run_id = ran(
+        world,
+        """
+        def run(context):
+            for encoding in ("utf-8", "utf-16"):
+                for name, text in (("lines", "a\\n" + "Ċż\\n" * 90_000), ("line", "a" + "ż" * 200_000)):
+                    (context.outputs / f"{name}-{encoding}.txt").write_bytes(text.encode(encoding))
+        """,
+    )
+    texts = {path: each for path, each in outputs_of(world, run_id).items() if path.endswith(".txt")}
+    assert len(texts) == 4
+    shown = {path: desk.output(run_id, each).file for path, each in texts.items()}
+    for path, file in shown.items():
+        expected = "a\n" + "Ċż\n" * 90_000 if "lines" in path else "a" + "ż" * 200_000
+        assert (file.problem, file.text.text, file.text.cut) == ("", expected[:65_536], True)
+
+
 def test_outputs_are_shown_as_text_table_or_html(world: RuntimeWorld, desk: Desk, tmp_path: Path) -> None:
     table = tmp_path / "table.parquet"
     pq.write_table(pa.table({"n": list(range(300))}), table)

@@ -108,13 +108,13 @@ def test_files_that_cannot_be_read_after_an_approval_fail_the_step(world: Runtim
 @pytest.mark.usefixtures("no_retries")
 def test_a_result_that_cannot_be_stored_fails_the_run(world: RuntimeWorld, away: Away) -> None:
     away.left = 1_000
-    run_id = world.run("Speaks", [agent_step("say")], workflow={"result": {"step": "say"}})
+    run_id = world.run("Speaks", [agent_step("say", "large")], workflow={"result": {"step": "say"}})
     row = world.until_ended(run_id)
     assert (row.status, row.error_code) == ("failed", "invariant_blocked")
     assert row.error_message == "The result could not be stored."
 
 
-@pytest.mark.parametrize("agent", ["writer", "echo"])
+@pytest.mark.parametrize("agent", ["writer", "large"])
 def test_a_cancel_ends_the_wait_for_the_store(
     world: RuntimeWorld, away: Away, agent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,8 +67,10 @@ class People:
 
     def audited(self) -> list[tuple[str, str, str, dict[str, Any]]]:
         """(action, target, actor, details) of every audit record, oldest first."""
-        asked: dict[str, Any] = {"since": 0, "before": 2**62, "before_id": "", "target": None, "limit": 1000}
-        rows = self.services.database.read(lambda tx: audit_sql.trail(tx, **asked))
+        newest = audit_sql.Position(2**62, "")
+        rows, _ = self.services.database.read(
+            lambda tx: audit_sql.trail(tx, audit_sql.Filters(), since=0, before=newest, limit=1000)
+        )
         return [(row.action, row.target, row.actor, json.loads(row.details)) for row in reversed(rows)]
 
     def rows(self, table: str) -> list[Any]:

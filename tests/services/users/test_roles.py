@@ -42,11 +42,20 @@ ROLES = {
 """Administrator, operator, approver, viewer, and approver of chosen workflows."""
 
 MATRIX = {
-    "Audit": {"ListAuditRecords": "a"},
+    "Audit": {"ListAuditRecords": "a", "ExportAuditRecords": "a"},
     "Caller": {"GetMe": ""},
+    "Definitions": dict.fromkeys(
+        ("ListDefinitionVersions", "GetManifest", "CompareVersions", "ListDefinitionUses"), "aov"
+    ),
+    "DeploymentHealth": {"GetDeploymentHealth": "aov", "GetRetention": "aov", "GetSecretUse": "a"},
     "Deployment": {"GetHealth": "aopvc", "GetDeployment": "aov", "UpdateDeployment": "a"},
     "Edge": dict.fromkeys(("GetKeyMirror", "WatchKeyMirror", "WatchRunChanges", "RecordUsage", "ReadMany"), ""),
-    "Environments": {"ListEnvironmentBuilds": "aov", "GetEnvironmentBuild": "aov", "BuildEnvironment": "a"},
+    "Environments": {
+        "ListEnvironmentBuilds": "aov",
+        "GetEnvironmentBuild": "aov",
+        "GetEnvironmentBuildLog": "a",
+        "BuildEnvironment": "a",
+    },
     "Keys": {
         "CreateKey": "a",
         "GetKey": "a",
@@ -54,6 +63,7 @@ MATRIX = {
         "UpdateKey": "a",
         "RotateKey": "a",
         "IssueExternalId": "a",
+        "EndKeyOverlap": "a",
         "RevokeKey": "a",
         "DeleteKey": "a",
     },
@@ -71,7 +81,7 @@ MATRIX = {
         "ListAllDecisions": "apc",
         "CountPendingApprovals": "apc",
     },
-    "RunLists": {"ListFoundRuns": "aopvc", "GetRunDays": "aopv"},
+    "RunLists": {"ListFoundRuns": "aopvc", "GetRunDays": "aopv", "GetWorkflowFigures": "aopvc"},
     "Runs": {
         "StartRun": "ao",
         "ListRuns": "aopvc",
@@ -88,9 +98,27 @@ MATRIX = {
         "DecideApproval": "apc",
         "RunUpkeep": "a",
     },
-    "Sessions": {"SignIn": "aopvc", "GetSession": "aopvc", "SignOut": "aopvc", "ChangePassword": "aopvc"},
+    "Sessions": {
+        "SignIn": "aopvc",
+        "GetSignInOptions": "aopvc",
+        "BeginProviderSignIn": "aopvc",
+        "FinishProviderSignIn": "aopvc",
+        "GetSession": "aopvc",
+        "SignOut": "aopvc",
+        "ChangePassword": "aopvc",
+    },
+    "Uploads": dict.fromkeys(
+        ("BeginUpload", "GetUpload", "AppendToUpload", "FinishUploadedFile", "RemoveUploadedFile"), "ao"
+    ),
     "Usage": {"ListUsageRecords": "a", "ListUsageHours": "a"},
-    "Users": {"CreateUser": "a", "ListUsers": "a", "DisableUser": "a", "SetUserRole": "a", "ResetUserPassword": "a"},
+    "Users": {
+        "CreateUser": "a",
+        "ListUsers": "a",
+        "EnableUser": "a",
+        "DisableUser": "a",
+        "SetUserRole": "a",
+        "ResetUserPassword": "a",
+    },
     "Webhooks": {
         "CreateWebhook": "a",
         "GetWebhook": "a",
@@ -117,6 +145,7 @@ MATRIX = {
         "BrowseInputs": "ao",
         "ListKnowledgeGraphs": "aov",
         "QueryKnowledgeGraph": "a",
+        "GetKnowledgeGraphPublications": "a",
     },
 }
 

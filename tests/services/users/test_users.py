@@ -143,7 +143,7 @@ def test_every_change_is_audited_without_a_secret(people: People) -> None:
     address = {"address": "203.0.113.7"}
     assert people.audited() == [
         ("user.added", "ana", "root", {"role": "approver"}),
-        ("user.signed_in", "ana", "console", address),
+        ("user.signed_in", "ana", "console", address | {"by": "password"}),
         ("user.password_changed", "ana", "user:ana", {}),
         ("user.signed_out", "ana", "console", {}),
         ("user.password_reset", "ana", "root", {}),

@@ -19,7 +19,7 @@ def outcomes(items: list[workflows_pb2.AppliedResource]) -> list[tuple[str, int,
 
 def trail(workflows: Workflows) -> list[Any]:
     return workflows.services.database.read(
-        lambda tx: audit.trail(tx, since=0, before=2**62, before_id="", target=None, limit=100)
+        lambda tx: audit.trail(tx, audit.Filters(), since=0, before=audit.Position(2**62, ""), limit=100)[0]
     )
 
 

@@ -222,7 +222,7 @@ def test_outcomes_are_kept_per_version_and_audited(workflows: Workflows, objects
     apply(workflows, objects, prefixes="[private/]")
     assert (outcome_of(workflows).version, outcome_of(workflows).passed) == (2, False)
     rows = workflows.services.database.read(
-        lambda tx: audit.trail(tx, since=0, before=2**62, before_id="", target=None, limit=10)
+        lambda tx: audit.trail(tx, audit.Filters(), since=0, before=audit.Position(2**62, ""), limit=10)[0]
     )
     assert [row.action for row in rows if row.action == "connector.tested"] == ["connector.tested"] * 3
 

@@ -7,8 +7,12 @@ from typing import Any
 import pytest
 from google.protobuf.duration_pb2 import Duration
 from pyoxigraph import Literal, NamedNode, Triple
+from sqlalchemy import insert
 
 from backend.graphs.graphs import graph_name
+from backend.storage.database import Tx
+from backend.storage.statements import Command
+from backend.storage.tables.publishing import publications
 from tests.services.calls import RefusedError
 from tests.services.workflows.conftest import RESOURCES, Workflows
 from tests.support.sparql_server import SparqlServer, sparql_server
@@ -91,3 +95,21 @@ def test_a_graph_that_does_not_exist_is_not_found(workflows: Workflows) -> None:
     with pytest.raises(RefusedError) as refused:
         ask(workflows, "nowhere", EVERY)
     assert refused.value.reason == "not_found"
+
+
+def test_the_newest_publications_of_a_graph_are_shown_with_their_runs(workflows: Workflows) -> None:
+    workflows.apply(RESOURCES)
+    graph_id = workflows.resource("knowledge_graph", "contracts").resource_id
+    columns = {"graph_version": 1, "entry": "{}", "attempts": 0, "next_attempt_at": 0}
+    command = Command(insert(publications), [column.name for column in publications.columns])
+
+    def work(tx: Tx) -> None:
+        for n, state in enumerate(["kept", "failed", *["landed"] * 19]):
+            tx.run(command, run_id=f"run_{n}", graph_id=graph_id, state=state, requested_at=n, **columns)
+
+    workflows.services.database.write(work)
+    request = workflows_pb2.GetKnowledgeGraphPublicationsRequest(name="contracts")
+    found = workflows.call("GetKnowledgeGraphPublications", request).items
+    assert [each.run_id for each in found] == [f"run_{n}" for n in range(20, 0, -1)]
+    assert {each.run_id: each.state for each in found}["run_1"] == "failed"
+    assert found[0].state == "published"

@@ -195,7 +195,9 @@ def test_a_version_that_an_agent_made_is_audited_with_what_changed(workflows: Wo
     *_, made = workflows.apply(RESOURCES, READY)
     workflows.apply(CHANGED_AGENT)
     (newest, *_) = workflows.services.database.read(
-        lambda tx: audit.trail(tx, since=0, before=2**62, before_id="", target=made.id, limit=10)
+        lambda tx: audit.trail(tx, audit.Filters(target=made.id), since=0, before=audit.Position(2**62, ""), limit=10)[
+            0
+        ]
     )
     details = {"name": "Ready", "version": 2, "outcome": "updated", "changed_resources": ["Agent counter"]}
     assert (newest.action, json.loads(newest.details)) == ("workflow.applied", details)

@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 
 from backend.run_changes import RunChanges
 from edge.channel import LONGEST_STREAM_SECONDS, Channel
+from edge.channel.in_process import InProcessChannel
 from edge.errors import Refusal
 from tests.unit.backend.test_run_changes import Database
 from tests.unit.edge.channels import (
@@ -82,6 +83,28 @@ def test_an_answer_larger_than_grpc_takes_by_itself_arrives_whole(
     assert answer.ByteSize() > 4 * MEBIBYTE
     got = run({rpc: Handler(lambda *_: answer)}, lambda channel: channel.unary(rpc, request_message, (), 60.0))
     assert got == answer
+
+
+def test_a_call_that_waits_for_a_thread_when_the_channel_is_closed_is_refused() -> None:
+    let_go, begun = threading.Event(), threading.Event()
+
+    def hold(*_: Any) -> ApiKey:
+        begun.set()
+        let_go.wait(60)
+        return ApiKey(key_id="ak_1")
+
+    async def run() -> None:
+        channel = InProcessChannel({GET_ME: Handler(hold)}, threads=1)
+        busy, waiting = (asyncio.create_task(get_me()(channel)) for _ in range(2))
+        await asyncio.to_thread(begun.wait, 60)
+        await channel.close()
+        let_go.set()
+        assert (await busy).key_id == "ak_1"
+        with pytest.raises(Refusal) as refused:
+            await waiting
+        assert refused.value.code == "runtime_unreachable"
+
+    asyncio.run(run())
 
 
 def test_no_answer_in_time_is_unreachable(run: Run) -> None:

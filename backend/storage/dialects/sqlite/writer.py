@@ -185,7 +185,7 @@ class Writer:
         for jobs in _by_work(batch):
             tx = Tx(connection, self._dialect)
             try:
-                results = jobs[0].work(tx, [job.item for job in jobs])
+                results = _worked(tx, jobs)
             except Exception as error:
                 if not connection.in_transaction:
                     raise _TransactionLostError from error
@@ -204,7 +204,7 @@ class Writer:
             tx = Tx(connection, self._dialect)
             connection.execute("SAVEPOINT job")
             try:
-                results, failure = job.work(tx, [job.item]), None
+                results, failure = _worked(tx, [job]), None
             except Exception as error:
                 if not connection.in_transaction:
                     raise _TransactionLostError from error
@@ -215,6 +215,18 @@ class Writer:
             connection.execute("RELEASE job")
             outcomes.append(_Outcome([job], tx, results, failure))
         return outcomes
+
+
+def _worked(tx: Tx, jobs: Sequence[_Job]) -> Sequence[object]:
+    """Runs jobs of equal work.
+
+    Raises:
+        ValueError: it gave other than one result for each, of which nobody could say which is whose.
+    """
+    results: Sequence[object] = jobs[0].work(tx, [job.item for job in jobs])
+    if len(results) != len(jobs):
+        raise ValueError(f"{jobs[0].work!r} gave {len(results)} results for {len(jobs)} changes")
+    return results
 
 
 def _by_work(batch: Sequence[_Job]) -> Iterable[list[_Job]]:

@@ -7,7 +7,8 @@ import pytest
 from botocore.credentials import RefreshableCredentials
 from botocore.exceptions import ClientError, EndpointConnectionError
 
-from backend.connectors.object_storage import s3_client, try_connection
+from backend.connectors.connection_tests import ConnectionTests
+from backend.connectors.object_storage import s3_client
 from backend.connectors.s3_errors import CredentialsError, loggable
 from backend.secrets import Secrets
 from tests.support.s3_server import S3Server
@@ -25,6 +26,11 @@ def connector(server: S3Server, **fields: Any) -> dict[str, Any]:
     return {"bucket": "docs", "prefixes": ["in/"], "endpoint_url": server.url, "secret": "inbox-key"} | (
         {"role_arn": None} | fields
     )
+
+
+def try_connection(connector: dict[str, Any], secrets: Secrets) -> tuple[bool, str]:
+    outcome = ConnectionTests().run(connector, secrets)
+    return outcome.passed, outcome.message
 
 
 def test_a_named_secret_is_used_instead_of_the_processs_own_credentials(

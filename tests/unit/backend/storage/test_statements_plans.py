@@ -12,6 +12,7 @@ from sqlalchemy.dialects.postgresql.psycopg import dialect as postgresql_dialect
 from sqlalchemy.pool import StaticPool
 
 import backend
+from backend.runs import approvals_sql
 from backend.storage.dialects.postgresql.guarded_insert import guarded_statement
 from backend.storage.dialects.sqlite.dialect import Dialect
 from backend.storage.guarded_insert import GuardedInsert
@@ -21,7 +22,8 @@ from tests.support.postgresql import Postgresql
 
 GROWING = frozenset({
     "approvals", "audit_records", "daily_usage", "events", "idempotency_records", "outputs", "publications",
-    "run_labels", "runs", "segments", "step_log_parts", "step_logs", "steps", "usage_batches", "usage_hours",
+    "run_labels", "runs", "segments", "step_log_parts", "step_logs", "steps", "upload_files", "uploads",
+    "usage_batches", "usage_hours",
     "usage_records", "webhook_deliveries",
 })  # fmt: skip
 # These hold only what is going on: everything in them is to be looked at.
@@ -90,6 +92,20 @@ def test_on_sqlite_only_indexes_of_unfinished_work_are_scanned() -> None:
                 scanned[name] = bad
     engine.dispose()
     assert scanned == {}
+
+
+def test_the_pending_approvals_of_a_run_are_found_among_those_of_the_run() -> None:
+    engine = create_engine("sqlite://", poolclass=StaticPool)
+    METADATA.create_all(engine)
+    dialect = Dialect(paramstyle="qmark")
+    with closing(engine.raw_connection()) as raw:
+        of_a_run = [query for filters, query in approvals_sql._PENDING.items() if "run_id" in filters]
+        for text in (query.text(dialect) for query in of_a_run):
+            explain = f"EXPLAIN QUERY PLAN {text}"
+            steps = [row[3] for row in raw.driver_connection.execute(explain, [1] * text.count("?"))]  # type: ignore[union-attr]
+            assert any("approvals USING INDEX ix_approvals_run_id" in step for step in steps), steps
+    engine.dispose()
+    assert len(of_a_run) == 4
 
 
 def test_on_postgresql_no_growing_table_has_to_be_scanned(postgresql_server: Postgresql) -> None:

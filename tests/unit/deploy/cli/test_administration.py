@@ -8,6 +8,7 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from backend.errors import ApiError
+from contract.times import to_timestamp
 from tests.unit.deploy.fake_backend import FakeBackend, command
 from workflow_api.v1 import (
     audit_pb2,
@@ -103,6 +104,26 @@ def test_a_filter_by_what_does_not_exist_fails_instead_of_listing_nothing(
     refused = command(*arguments, "--grpc", backend.address)
 
     assert (refused.code, refused.out, refused.err) == (1, "", "There is none.\n")
+
+
+def test_an_audit_is_searched_by_every_filter(backend: FakeBackend) -> None:
+    backend.answers["ListAuditRecords"] = audit_pb2.ListAuditRecordsResponse()
+    filters = ("--actor", "user:ann", "--action", "key.rotated", "--search", "leaked")
+    assert command("audit", *filters, "--grpc", backend.address).code == 0
+    assert backend.request("ListAuditRecords") == audit_pb2.ListAuditRecordsRequest(
+        actor="user:ann", action="key.rotated", search="leaked"
+    )
+
+
+def test_an_export_of_the_audit_is_written_as_it_arrives(backend: FakeBackend) -> None:
+    record = audit_pb2.AuditRecord(at=to_timestamp(1), actor="ann", action="key.rotated", target="ak_1", details="{}")
+    part = audit_pb2.ExportAuditRecordsResponse(items=[record])
+    line = "1970-01-01T00:00:00.001Z,ann,key.rotated,ak_1,{}"
+    backend.answers["ExportAuditRecords"] = [part, part]
+    written = command("audit", "--export", "csv", "--actor", "ann", "--grpc", backend.address).out
+    assert written.splitlines() == ["at,actor,action,target,details", line, line]
+    assert backend.request("ExportAuditRecords") == audit_pb2.ExportAuditRecordsRequest(actor="ann")
+    assert command("audit", "--export", "xml", "--grpc", backend.address).code == 2
 
 
 def test_an_audit_of_what_is_no_id_is_refused_with_what_is_allowed(backend: FakeBackend) -> None:

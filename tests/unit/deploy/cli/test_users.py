@@ -37,6 +37,7 @@ def test_add_sends_name_and_role_and_prints_the_password(backend: FakeBackend, u
         "signed_in_at": None,
         "password_is_temporary": True,
         "decides_for": None,
+        "of_provider": False,
     }
 
 
@@ -80,6 +81,13 @@ def test_disable_says_what_it_did(backend: FakeBackend, user: users_pb2.User) ->
         "ana is disabled, and signed out everywhere.\n"
     )
     assert command("users", "disable", "ana", "--grpc", backend.address, "--json").json["disabled"] is True
+
+
+def test_enable_says_what_it_did(backend: FakeBackend, user: users_pb2.User) -> None:
+    backend.answers["EnableUser"] = user
+
+    assert command("users", "enable", "ana", "--grpc", backend.address).out == "ana may sign in again.\n"
+    assert command("users", "enable", "ana", "--grpc", backend.address, "--json").json["disabled"] is False
 
 
 def test_list_prints_every_user(backend: FakeBackend, user: users_pb2.User) -> None:

@@ -389,3 +389,54 @@ def test_bounds_of_confined_processes_fit_their_frames(name: str, most: int) -> 
     # The most that quoting adds: a value whose text is quoted once more, and names of 1,024 bytes, all quotes.
     largest = {"value": '"' * most} if name == "result_bytes" else {"names": ['"' * 1_024] * most}
     assert encode({"operation": "judge", "arguments": largest})
+
+
+PROVIDER = {
+    "WORKFLOW_API_OIDC_ISSUER": "https://login.example.org",
+    "WORKFLOW_API_OIDC_CLIENT_ID": "console",
+    "WORKFLOW_API_OIDC_CLIENT_SECRET": "oidc",
+    "WORKFLOW_API_OIDC_ROLES": "a=b=administrator, staff=approver",
+}
+
+
+def test_an_identity_provider_is_read_with_the_order_of_its_roles(tmp_path: Path) -> None:
+    secrets = tmp_path / "settings.toml"
+    secrets.write_text('[secrets]\noidc = "env:OIDC"\n')
+    settings = read_settings({**PROVIDER, "WORKFLOW_API_OIDC_EMAIL_DOMAINS": "Example.org"}, config=secrets)
+    provider = backend_settings(settings, tmp_path).oidc
+    assert provider is not None
+    assert list(provider.roles.items()) == [("a=b", "administrator"), ("staff", "approver")]
+    assert (provider.email_domains, provider.role_claim) == (("example.org",), "groups")
+    assert backend_settings(Settings(), tmp_path).oidc is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("ISSUER", "http://login.example.org", "must be an https address"),
+        ("ISSUER", "https://login.example.org/?x=1", "must be an https address"),
+        ("CLIENT_ID", None, "must be given too"),
+        ("CLIENT_SECRET", "another", "must be a name that [secrets] holds"),
+        ("CLIENT_SECRET", "s3cret/value", "must be the name of a secret"),
+        ("ROLES", "staff", "must be value=role"),
+        ("ROLES", "staff=approver,staff=administrator", "must be value=role"),
+        ("ROLES", "staff=owner", "'owner' is no role"),
+        ("EMAIL_DOMAINS", "@example.org", "must be domains"),
+        ("SCOPES", "profile", "openid among them"),
+        ("LABEL", "x" * 61, "must be one line"),
+        ("TIMEOUT_SECONDS", "13", "must be from 1 to 12"),
+    ],
+)
+def test_a_wrong_setting_of_the_identity_provider_is_named(
+    tmp_path: Path, name: str, value: str | None, expected: str
+) -> None:
+    secrets = tmp_path / "settings.toml"
+    secrets.write_text('[secrets]\noidc = "env:OIDC"\n')
+    given = {**PROVIDER, f"WORKFLOW_API_OIDC_{name}": value}
+    environment = {variable: text for variable, text in given.items() if text is not None}
+    with pytest.raises(CommandFailed) as failed:
+        read_settings(environment, config=secrets)
+    (problem,) = failed.value.details
+    assert problem["name"].lower().endswith(name.lower())
+    assert expected in problem["reason"]
+    assert "s3cret" not in problem["reason"]

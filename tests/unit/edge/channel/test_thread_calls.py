@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from edge.channel.thread_calls import ThreadCalls
+from edge.channel.thread_calls import ThreadCalls, ThreadsClosedError
 
 
 @pytest.fixture(name="calls")
@@ -58,5 +58,28 @@ def test_work_that_waits_longer_than_its_time_for_a_thread_never_begins(calls: T
 
 def test_closed_threads_take_no_work(calls: ThreadCalls) -> None:
     calls.close()
-    with pytest.raises(RuntimeError, match="closed"):
+    with pytest.raises(ThreadsClosedError):
         asyncio.run(calls.run(lambda: None, 1))
+
+
+def test_work_that_waits_for_a_thread_when_they_are_closed_is_refused_and_never_begins(calls: ThreadCalls) -> None:
+    let_go, begun = threading.Event(), []
+    together = threading.Barrier(3)
+
+    def hold() -> bool:
+        together.wait(10)
+        return let_go.wait(10)
+
+    async def run() -> None:
+        busy = [asyncio.create_task(calls.run(hold, 60)) for _ in range(2)]
+        await asyncio.to_thread(together.wait, 10)
+        waiting = asyncio.create_task(calls.run(lambda: begun.append("late"), 60))
+        await asyncio.sleep(0)
+        calls.close()
+        let_go.set()
+        assert await asyncio.gather(*busy) == [True, True]
+        with pytest.raises(ThreadsClosedError):
+            await waiting
+
+    asyncio.run(run())
+    assert begun == []

@@ -49,8 +49,10 @@ class Desk:
         yield Page("GET", "/keys", ADMINISTRATORS, self._seen)
         yield Page("GET", "/keys/{key_id}", ADMINISTRATORS, self._seen)
         yield Page("POST", "/keys/{key_id}/rename", ADMINISTRATORS, self._renamed)
+        yield Page("POST", "/attach", ADMINISTRATORS, self._renamed, takes_files=True)
         yield Page("GET", "/refused", ALL_ROLES, self._refused)
         yield Page("GET", "/broken", ALL_ROLES, self._broken)
+        yield Page("GET", "/elsewhere", ALL_ROLES, self._elsewhere)
         yield Page("GET", "/live", ALL_ROLES, self._live)
         yield Page("GET", "/download", ALL_ROLES, self._download)
 
@@ -67,6 +69,9 @@ class Desk:
 
     async def _broken(self, _: Visit) -> Answered:
         raise ValueError("secret words")
+
+    async def _elsewhere(self, _: Visit) -> Answered:
+        return Redirect("//example.org/")
 
     async def _download(self, visit: Visit) -> Answered:
         length = visit.query.get("length")

@@ -7,7 +7,7 @@ from google.protobuf.message import Message
 
 from edge.channel import Messages, Metadata
 from edge.errors import Refusal
-from workflow_api.v1.sessions_pb2 import Session, SignOutResponse
+from workflow_api.v1.sessions_pb2 import ProviderSignIn, Session, SignInOptions, SignOutResponse
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER, User
 
 SESSIONS = "/workflow_api.v1.SessionsService/"
@@ -23,11 +23,15 @@ class PeopleChannel:
             "bob": User(name="bob", role=ROLE_APPROVER),
             "tim": User(name="tim", role=ROLE_APPROVER, password_is_temporary=True),
         }
+        self.provider_label: str | None = None
         self.sessions: dict[str, str] = {}
         self.reachable = True
         self.calls: list[tuple[str, Any, dict[str, str]]] = []
         self.answers: dict[str, Callable[[Any], Message]] = {
             SESSIONS + "SignIn": self._sign_in,
+            SESSIONS + "GetSignInOptions": lambda _: SignInOptions(provider_label=self.provider_label),
+            SESSIONS + "BeginProviderSignIn": self._begin_with_provider,
+            SESSIONS + "FinishProviderSignIn": self._finish_with_provider,
             SESSIONS + "GetSession": self._get_session,
             SESSIONS + "SignOut": self._sign_out,
             SESSIONS + "ChangePassword": self._change_password,
@@ -60,6 +64,14 @@ class PeopleChannel:
         if request.name not in self.people or request.password != PASSWORD:
             raise Refusal("unauthorized")
         return Session(token=self.begin(request.name), user=self.people[request.name])
+
+    def _begin_with_provider(self, request: Any) -> ProviderSignIn:
+        return ProviderSignIn(authorization_url="https://login.example.org/authorize?state=s", attempt="1.secret")
+
+    def _finish_with_provider(self, request: Any) -> Session:
+        if (request.attempt, request.state, request.code) != ("1.secret", "s", "of-bob"):
+            raise Refusal("unauthorized", "You may not.")
+        return Session(token=self.begin("bob"), user=self.people["bob"])
 
     def _get_session(self, request: Any) -> Session:
         if request.token not in self.sessions:

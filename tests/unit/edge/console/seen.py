@@ -75,9 +75,14 @@ def answered(
 
 def html(answer: Answered, user: User = ADMINISTRATOR) -> str:
     """Returns a page without the labels that cells of tables have for narrow screens."""
+    return _LABEL.sub("", sent_html(answer, user))
+
+
+def sent_html(answer: Answered, user: User = ADMINISTRATOR) -> str:
+    """Returns a page as it is sent."""
     assert isinstance(answer, View), answer
     told = {"user": user, "csrf": "token", "path": "/", "navigation": [], "notice": ""}
-    return _LABEL.sub("", _RENDERING.page(answer.template, {**answer.context, **told}))
+    return _RENDERING.page(answer.template, {**answer.context, **told})
 
 
 def roles_of(method: str, path: str) -> frozenset[Role.ValueType]:

@@ -171,3 +171,75 @@ def test_a_notice_cannot_be_forged(desk: Desk) -> None:
 
     assert "Renamed" not in bob.get("/runs").words
     assert "Renamed to &lt;b&gt;." in ann.get("/runs").text
+
+
+def _label(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk.channel, "provider_label", "Sign in with <Example>")
+
+
+def test_the_button_of_the_provider_is_there_where_one_is_configured(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "/sign-in/provider" not in desk.browser().get("/sign-in").text
+    _label(desk, monkeypatch)
+    form = desk.browser().get("/sign-in?next=/runs")
+    assert "Sign in with &lt;Example&gt;" in form.text
+    assert 'href="/sign-in/provider?next=/runs"' in form.text
+
+
+def test_the_sign_in_page_works_while_the_backend_is_away(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk.channel, "reachable", False)
+    assert desk.browser().get("/sign-in").status == 200
+
+
+def test_a_sign_in_with_the_provider_leads_there_and_back_to_the_requested_page(desk: Desk) -> None:
+    browser = desk.browser()
+    away = browser.get("/sign-in/provider?next=/runs?status=failed")
+    assert (away.status, away.location) == (303, "https://login.example.org/authorize?state=s")
+    assert [away.cookies["attempt"][flag] for flag in FLAGS] == ["/", True, "Lax", "", "", "600"]
+
+    back = browser.get("/sign-in/provider/return?state=s&code=of-bob", Sec_Fetch_Site="cross-site")
+
+    assert back.status == 200
+    assert 'http-equiv="refresh" content="0; url=/runs?status=failed"' in back.text
+    assert [back.cookies["session"][flag] for flag in FLAGS] == ["/", True, "Strict", "", "", ""]
+    assert browser.cookies.keys() == {"session"}
+    finished = next(request for rpc, request, _ in reversed(desk.channel.calls) if rpc.endswith("FinishProviderSignIn"))
+    port = desk.console.port
+    assert (finished.redirect_uri, finished.address) == (
+        f"http://127.0.0.1:{port}/sign-in/provider/return",
+        "127.0.0.1",
+    )
+    assert not finished.HasField("issuer")
+
+
+@pytest.mark.parametrize("asked", ["//evil.example", "https://evil.example", "javascript:alert(1)"])
+def test_a_sign_in_with_the_provider_leads_back_to_this_console_only(desk: Desk, asked: str) -> None:
+    browser = desk.browser()
+    browser.get(f"/sign-in/provider?next={asked}")
+    assert 'content="0; url=/"' in browser.get("/sign-in/provider/return?state=s&code=of-bob").text
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("", 400),
+        ("error=access_denied&state=s", 400),
+        (f"state=s&code={'x' * 5000}", 400),
+        ("state=t&code=of-bob", 401),
+    ],
+)
+def test_a_sign_in_that_the_provider_did_not_confirm_begins_again(desk: Desk, query: str, status: int) -> None:
+    browser = desk.browser()
+    browser.get("/sign-in/provider")
+    answer = browser.get(f"/sign-in/provider/return?{query}")
+    assert answer.status == status
+    assert "attempt" not in browser.cookies
+    assert "session" not in browser.cookies
+    assert 'href="/sign-in"' in answer.text
+
+
+def test_a_return_without_a_sign_in_calls_nobody(desk: Desk) -> None:
+    before = len(desk.channel.calls)
+    assert "not begun in this browser" in desk.browser().get("/sign-in/provider/return?state=s&code=c").text
+    assert len(desk.channel.calls) == before

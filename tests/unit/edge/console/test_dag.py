@@ -1,9 +1,21 @@
 import random
 from graphlib import CycleError
+from itertools import pairwise
 
 import pytest
 
-from edge.console.dag import BOX_HEIGHT, BOX_WIDTH, MAX_TITLE_CELLS, Box, Drawing, Node, draw, layers, shortened
+from edge.console.dag import (
+    BOX_HEIGHT,
+    BOX_WIDTH,
+    MAX_TITLE_CELLS,
+    MOST_LINE_CHARS,
+    Box,
+    Drawing,
+    Node,
+    draw,
+    layers,
+    shortened,
+)
 
 
 def nodes(**needs: str) -> list[Node]:
@@ -106,3 +118,18 @@ def test_nothing_is_drawn_of_no_steps() -> None:
 )
 def test_a_title_is_shortened_to_fit_its_box(text: str, shown: str) -> None:
     assert shortened(text, MAX_TITLE_CELLS) == shown
+
+
+def test_lines_that_others_imply_are_left_out_where_all_are_too_many() -> None:
+    names = [f"s{number}" for number in range(40)]
+    drawing = draw([Node(name, name, names[:place]) for place, name in enumerate(names)])
+    assert [(line.source, line.target) for line in drawing.lines] == list(pairwise(names))
+    assert drawing.lines_left_out == 40 * 39 // 2 - 39
+
+
+def test_lines_stay_within_their_bound() -> None:
+    first, second = [f"a{number}" for number in range(20)], [f"b{number}" for number in range(20)]
+    drawing = draw([*(Node(name, name, ()) for name in first), *(Node(name, name, first) for name in second)])
+    assert sum(len(line.path) for line in drawing.lines) < MOST_LINE_CHARS
+    assert len(drawing.lines) + drawing.lines_left_out == 400
+    assert drawing.lines_left_out > 0

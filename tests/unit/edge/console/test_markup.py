@@ -29,5 +29,12 @@ def test_formatting_tables_and_links_stay() -> None:
     assert link == '<a href="https://example.org/" rel="noopener noreferrer nofollow">x</a>'
 
 
+@pytest.mark.parametrize(
+    "to", ["/keys", "keys/new", "//example.org/", "?at=1", "#top", "/\\\\example.org", "\t//e.org"]
+)
+def test_a_link_leads_to_no_page_of_the_console(to: str) -> None:
+    assert "href" not in sanitised(f'<a href="{to}">x</a>', 0)
+
+
 def test_headings_come_below_those_of_the_page() -> None:
     assert sanitised("<h1>a</h1><h2>&lt;h1&gt;</h2><h6>c</h6>", 3) == "<h4>a</h4><h5>&lt;h1&gt;</h5><h6>c</h6>"

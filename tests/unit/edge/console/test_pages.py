@@ -46,6 +46,13 @@ def test_an_internal_error_shows_only_the_request_id(desk: Desk) -> None:
     assert answer.headers["X-Request-Id"] in answer.text
 
 
+def test_no_page_leads_away_from_the_console(desk: Desk) -> None:
+    answer = desk.browser("ann").get("/elsewhere")
+
+    assert answer.status == 500
+    assert "Location" not in answer.headers
+
+
 def test_an_unreachable_backend_is_reported(desk: Desk) -> None:
     ann = desk.browser("ann")
     desk.channel.reachable = False

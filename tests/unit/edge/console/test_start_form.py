@@ -76,6 +76,13 @@ def test_json_that_cannot_be_read_shows_the_line_and_a_mark_at_the_place() -> No
     assert line[mark.index("^")] == "x"
 
 
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85"])
+def test_the_marked_line_is_the_one_of_the_error_whatever_a_string_before_it_holds(mark: str) -> None:
+    with pytest.raises(JsonPlaceError, match="line 2, column 6") as wrong:
+        read_json(f'{{"a": "x{mark}y",\n "b" 2}}')
+    assert wrong.value.excerpt == ' "b" 2}\n     ^'
+
+
 def test_deep_or_broken_json_never_raises_anything_else() -> None:
     for text in ("[" * 100_000, "", "\n", '{"a": "\ud800'):
         with pytest.raises(JsonPlaceError):

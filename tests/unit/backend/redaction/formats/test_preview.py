@@ -10,6 +10,7 @@ from backend.redaction.formats.preview import (
     MOST_CHARS,
     MOST_COLUMNS,
     MOST_ROWS,
+    MOST_TABLE_CHARS,
     FilePreview,
     preview_of,
 )
@@ -25,6 +26,22 @@ def test_text_is_shown_up_to_its_bound(tmp_path: Path) -> None:
     assert shown(tmp_path, "# Zwölf\n") == FilePreview("# Zwölf\n")
     assert shown(tmp_path, "é" * MOST_CHARS) == FilePreview("é" * MOST_CHARS)
     assert shown(tmp_path, "é" * (MOST_CHARS + 1)) == FilePreview("é" * MOST_CHARS, cut=True)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("missing", [1, 2, 3])
+def test_the_head_of_a_file_may_end_in_the_middle_of_a_character(tmp_path: Path, encoding: str, missing: int) -> None:
+    mark = "" if encoding == "utf-8" else "\ufeff"
+    path = tmp_path / "source"
+    path.write_bytes(f"{mark}Żółć\nĊ😀".encode(encoding)[:-missing])
+    assert preview_of(path, "notes.txt", MOST_ROWS, head=True) == FilePreview("Żółć\nĊ", cut=True)
+
+
+def test_the_last_row_of_the_head_of_a_table_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "source"
+    path.write_bytes("a,b\n1,2\n3,żółć".encode()[:-1])
+    expected = FilePreview(columns=["a", "b"], rows=[["1", "2"]], cut=True)
+    assert preview_of(path, "t.csv", MOST_ROWS, head=True) == expected
 
 
 @pytest.mark.parametrize("content", [b"\x89PNG\r\n\x1a\n\0\0", b"%PDF-1.7\n", b"PK\x03\x04 a zip", b"\0\1\2\3"])
@@ -48,7 +65,7 @@ def test_a_table_is_cut_at_its_bounds(tmp_path: Path) -> None:
 
 
 def test_a_row_in_whose_middle_the_text_was_cut_is_left_out(tmp_path: Path) -> None:
-    row = "9" * (MOST_CHARS // 4)
+    row = "9" * (MOST_TABLE_CHARS // 4)
     table = shown(tmp_path, "a\n" + f"{row}\n" * 5, "t.csv")
     assert [len(cells[0]) for cells in table.rows] == [MOST_CELL_CHARS] * 3
     assert table.cut

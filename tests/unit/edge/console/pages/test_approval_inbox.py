@@ -24,7 +24,8 @@ from workflow_api.v1.reviews_pb2 import (
     ReviewText,
     RunDecision,
 )
-from workflow_api.v1.runs_pb2 import ListPendingApprovalsResponse
+from workflow_api.v1.runs_pb2 import ListPendingApprovalsResponse, PendingApproval
+from workflow_api.v1.workflows_pb2 import ListWorkflowsResponse
 
 LIST = "RunsService/ListPendingApprovals"
 GATE = "review@wf_1"
@@ -148,6 +149,38 @@ def test_somebody_faster_does_not_stop_the_others() -> None:
     assert answer.notice == "Approved: 0. No longer pending: 2."
 
 
+def test_a_failure_among_several_tells_what_was_done_and_what_was_not() -> None:
+    waiting = [pending(number) for number in range(1, 6)]
+    backend = services(*waiting)
+    answers = iter([DECIDED, Refusal("not_found"), Refusal("runtime_unreachable")])
+
+    def answer(_: Any) -> Any:
+        if isinstance(given := next(answers), Refusal):
+            raise given
+        return given
+
+    backend.answers["RunsService/DecideApproval"] = answer
+    told = sent(backend, gate=GATE, decision="approve", sure="yes", approval_id=[f"apr_{n}" for n in range(1, 7)])
+    assert isinstance(told, Redirect)
+    assert told.notice.startswith("Approved: 1. No longer pending: 2. Look at run_3, which was answered: ")
+    assert told.notice.endswith(" Not decided: 2 after it.")
+    assert len(backend.asked("RunsService/DecideApproval")) == 3
+
+
+def test_a_refusal_of_another_field_is_no_late_decision() -> None:
+    wrong = Refusal("invalid_request", details=[{"name": "comment", "reason": "must be shorter"}])
+    with pytest.raises(Refusal):
+        sent(services(pending(), decided=wrong), gate=GATE, decision="approve", sure="yes")
+
+
+def test_more_than_a_page_are_not_decided_at_once() -> None:
+    backend = services(pending())
+    chosen = [f"apr_{number}" for number in range(51)]
+    answer = sent(backend, gate=GATE, decision="approve", sure="yes", approval_id=chosen)
+    assert answer.notice == "Nothing was changed: at most 50 are decided at once."
+    assert backend.calls == []
+
+
 @pytest.mark.parametrize("form", [{}, {"decision": "maybe"}, {"gate": ""}, {"comment": "x" * 2_001}])
 def test_several_need_a_gate_and_a_decision(form: dict[str, str]) -> None:
     backend = services(pending())
@@ -163,9 +196,27 @@ def test_the_history_says_who_decided_what() -> None:
     made = RunDecision(decision=decision, run_id="run_1", workflow_id="wf_1", workflow_name="Digest", comment=EVIL)
     backend = services()
     backend.answers["ReviewsService/ListAllDecisions"] = ListAllDecisionsResponse(items=[made], next_page_token="c2")
+    backend.answers["WorkflowsService/ListWorkflows"] = ListWorkflowsResponse()
     page = html(answered(backend, "GET", "/approvals/history", query={"cursor": "c1"}))
     assert all(text in page for text in ("user:ana", "rejected", "Digest", 'href="/approvals/history?cursor=c2"'))
     assert EVIL not in page
+
+    chosen = {"workflow_id": "wf_1", "by": "ana", "decision": "rejected", "from": "2026-09-24", "to": "2026-09-24"}
+    page = html(answered(backend, "GET", "/approvals/history", query=chosen))
+    assert "decision=rejected&amp;from=2026-09-24&amp;to=2026-09-24&amp;cursor=c2" in page
+    asked = backend.asked("ReviewsService/ListAllDecisions")[-1]
+    assert (asked.workflow_id, asked.decided_by, asked.state) == ("wf_1", "user:ana", APPROVAL_STATE_REJECTED)
+    assert asked.decided_before.seconds - asked.decided_since.seconds == 86_400
+
+
+def test_a_filter_of_the_history_that_is_none_is_said_at_its_field() -> None:
+    backend = services()
+    backend.answers["WorkflowsService/ListWorkflows"] = ListWorkflowsResponse()
+    answer = answered(backend, "GET", "/approvals/history", query={"decision": "maybe", "from": "soon"})
+    page = html(answer)
+    assert 'id="field-decision-error">must be approved or rejected' in page
+    assert 'id="field-from-error">must be a day' in page
+    assert not backend.asked("ReviewsService/ListAllDecisions")
 
 
 def test_a_new_approval_and_what_was_prepared_refresh_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,27 +235,56 @@ def test_a_new_approval_and_what_was_prepared_refresh_the_page(monkeypatch: pyte
     assert asyncio.run(events()) == [("refresh", "changed")] * 2
 
 
-def test_what_takes_the_place_of_a_decided_one_is_followed_until_it_is_prepared(
+def test_the_first_of_an_inbox_that_was_empty_is_followed_until_it_is_prepared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(approval_inbox, "_POLL_SECONDS", 0)
     backend = services(pending())
-    ready, unready = review(pending(), material=ReviewMaterial()), review(pending(2), preparing=True)
-    reviews = iter([ready, unready, review(pending(2), material=ReviewMaterial())])
-    lists = iter([[pending(1), pending(2)], [pending(2)], [pending(2)]])
+    reviews = iter([review(pending(), preparing=True), review(pending(), material=ReviewMaterial())])
+    lists = iter([[], [pending()], [pending()]])
     backend.answers["ReviewsService/GetReview"] = lambda _: next(reviews)
     backend.answers[LIST] = lambda _: ListPendingApprovalsResponse(items=next(lists))
-    answer = answered(backend, "GET", "/approvals/stream", query={"at": "apr_1"})
+    answer = answered(backend, "GET", "/approvals/stream")
     assert isinstance(answer, EventStream)
 
     async def events() -> list[tuple[str, str]]:
         return [await anext(answer.events) for _ in range(2)]
 
     assert asyncio.run(events()) == [("refresh", "changed")] * 2
-    asked = [request.approval_id for request in backend.asked("ReviewsService/GetReview")]
-    assert asked == ["apr_1", "apr_2", "apr_2"]
 
 
-def test_an_approval_that_was_decided_meanwhile_is_told_to_be_prepared() -> None:
-    late = review(pending(), state=reviews_pb2.APPROVAL_STATE_APPROVED)
-    assert "is being prepared" in inbox(services(pending(), shown=late))
+def test_an_open_page_asks_for_the_approval_that_it_shows() -> None:
+    page = inbox(services(pending(1), pending(2)))
+    assert 'data-address="/approvals?at=apr_1"' in page
+    assert "data-address" not in inbox(services())
+
+
+@pytest.mark.parametrize("listed", [[pending(2)], [pending(1), pending(2)], []])
+def test_a_decided_approval_stays_open_with_who_decided_it_and_no_other_takes_its_place(
+    listed: list[PendingApproval],
+) -> None:
+    decided = review(pending(), state=reviews_pb2.APPROVAL_STATE_APPROVED, decided_by="user:ana")
+    page = inbox(services(*listed, shown=decided), at="apr_1")
+    assert all(text in page for text in ("Title 1", "user:ana", "This approval is not pending any more."))
+    assert 'action="/approvals/apr' not in page
+    assert ('href="/approvals">Open the next' in page) is bool(listed)
+
+
+def test_an_approval_of_a_run_that_has_ended_is_told_to_be_gone() -> None:
+    page = inbox(services(pending(2), shown=Refusal("not_found")), at="apr_1")
+    assert "This approval is not pending any more" in page
+    assert 'action="/approvals/apr' not in page
+
+
+def test_a_pending_approval_of_another_page_of_the_list_is_shown() -> None:
+    page = inbox(services(pending(2), shown=review(pending(), material=ReviewMaterial())), at="apr_1")
+    assert 'action="/approvals/apr_1"' in page
+    assert "Title 1" in page
+
+
+def test_the_questions_name_the_run_and_its_reference() -> None:
+    waiting = pending()
+    waiting.client_reference = "order-7"
+    page = inbox(services(waiting))
+    assert 'data-about="“Title 1” of run_1, order-7"' in page
+    assert 'data-confirm="Reject “Title 1” of run_1, order-7? ' in page

@@ -88,6 +88,16 @@ def test_a_rotation_leads_from_the_new_secret_to_the_end_of_the_overlap() -> Non
     second = page_of(viewed(PAGES, "GET", f"{ONE}/rotate", with_key(rotating), names=NAMES))
     assert '<li aria-current="step">\n<h2>Give it to every caller</h2>' in second
     assert "data-countdown>2001-09-10 01:46:40 UTC</time>" in second
+    assert "/end-overlap" in second
+    assert "/end-overlap" not in first
+
+
+def test_an_overlap_is_ended_early() -> None:
+    services = with_key()
+    services.answers["KeysService/EndKeyOverlap"] = key_record()
+    answer = answered(PAGES, "POST", f"{ONE}/end-overlap", services, names=NAMES)
+    assert isinstance(answer, Redirect)
+    assert [asked.key_id for asked in services.asked_for("KeysService/EndKeyOverlap")] == [KEY_ID]
 
 
 def test_an_empty_list_leads_to_the_first_key() -> None:
@@ -200,6 +210,13 @@ def test_an_edit_sends_changed_fields_and_redirects_to_the_key() -> None:
     assert isinstance(answer, Redirect)
     assert answer.to == f"/keys/{KEY_ID}"
     assert services.asked_for("KeysService/UpdateKey") == [UpdateKeyRequest(key_id=KEY_ID, name="other")]
+
+
+def test_the_id_of_a_key_is_quoted_where_an_edit_leads_to() -> None:
+    services = with_key(**{"KeysService/RevokeKey": key_record()})
+    answer = answered(PAGES, "POST", f"{ONE}/revoke", services, names={"key_id": "a/b ?"}, form={"sure": ["yes"]})
+    assert isinstance(answer, Redirect)
+    assert answer.to == "/keys/a%2Fb%20%3F"
 
 
 def test_an_edit_does_not_undo_a_concurrent_change() -> None:

@@ -1,4 +1,6 @@
 import asyncio
+import re
+from html import unescape
 from typing import Any
 
 import pytest
@@ -47,20 +49,41 @@ def test_a_log_is_shown_escaped_with_its_attempts_and_followed_while_the_run_goe
     assert "printed &lt;script" in page
     assert EVIL not in page
     assert 'href="/runs/run_1/logs/count?attempt=1"' in page
-    assert "whole=yes" in page
+    assert f"before={len('printed ') + len(EVIL)}" in page
     assert 'data-stream="/runs/run_1/logs/count/stream?seen=2-3-False"' in page
     (request,) = backend.asked("LogsService/GetRunLog")
     assert (request.HasField("attempt"), request.tail_chars) == (False, logs.END_CHARS)
 
 
-def test_the_whole_log_of_one_attempt_is_asked_for_by_the_query() -> None:
-    ended = summary(3, ended_at=BEGAN, size_bytes=2_000)
-    backend = services(RunLog(log=ended, text="all", attempts=1), status=RUN_STATUS_COMPLETED)
-    page = html(answered(backend, "GET", PAGE, HERE, query={"attempt": "1", "whole": "yes"}))
-    assert "2 kB" in page
+def test_the_attempt_and_what_is_before_the_end_are_asked_for_by_the_query() -> None:
+    ended = summary(3, ended_at=BEGAN, size_bytes=200_000)
+    backend = services(RunLog(log=ended, text="a" * 60_000 + "b" * 60_000, attempts=1), status=RUN_STATUS_COMPLETED)
+    page = html(answered(backend, "GET", PAGE, HERE, query={"attempt": "1", "before": "60000"}))
+    assert "200 kB" in page
     assert "data-stream" not in page
+    assert ("a" * 60_000 in page, "bb" in page) == (True, False)
+    assert 'href="/runs/run_1/logs/count?attempt=1">show what follows' in page
+    assert "show what is before" not in page
     (request,) = backend.asked("LogsService/GetRunLog")
-    assert (request.attempt, request.HasField("tail_chars")) == (1, False)
+    assert (request.attempt, request.tail_chars) == (1, 120_000)
+
+
+@pytest.mark.parametrize("filler", ["<", "😀x\n"])
+@pytest.mark.parametrize("query", [{}, {"before": "940000"}, {"q": "<"}, {"q": "x"}])
+def test_a_page_of_the_longest_log_has_at_most_100_kb_and_every_character_is_on_one(
+    query: dict[str, str], filler: str
+) -> None:
+    log = (filler * 1_000_000)[-1_000_000:]
+    backend = services(None)
+    backend.answers["LogsService/GetRunLog"] = lambda asked: RunLog(
+        log=summary(3), text=log[-(asked.tail_chars or 1_000_000) :], cut=True, attempts=1
+    )
+    page = html(answered(backend, "GET", PAGE, HERE, query=query))
+    assert len(page.encode()) < 100_000
+    if not query:
+        before = int(re.findall(r"before=([0-9]+)", page)[0])
+        shown = page.partition('aria-label="Log">\n')[2].partition("</pre>")[0]
+        assert len(unescape(shown)) == before
 
 
 def test_why_a_log_is_not_shown_is_said() -> None:

@@ -12,7 +12,7 @@ from edge.console.run_events import PAGE
 from edge.console.visit import ADMINISTRATORS, OPERATORS, EventStream, Redirect, View
 from edge.errors import Refusal
 from tests.unit.edge.console.run_answers import EVIL, HERE, ONE, events, services, summary
-from tests.unit.edge.console.seen import APPROVER, MemoryServices, answered, html, roles_of
+from tests.unit.edge.console.seen import APPROVER, MemoryServices, answered, html, roles_of, sent_html
 from workflow_api.v1 import runs_pb2
 from workflow_api.v1.logs_pb2 import ListRunLogsResponse, RunLog, RunLogSummary
 from workflow_api.v1.outputs_pb2 import ListOutputsResponse, Output
@@ -21,8 +21,10 @@ from workflow_api.v1.reviews_pb2 import APPROVAL_STATE_APPROVED, Decision, ListD
 from workflow_api.v1.runs_pb2 import (
     RUN_STATUS_CANCELLED,
     RUN_STATUS_COMPLETED,
+    RUN_STATUS_FAILED,
     RUN_STATUS_RUNNING,
     RUN_STATUS_WAITING_FOR_APPROVAL,
+    STEP_STATUS_FAILED,
     TRIGGERED_BY_API_KEY,
     Approval,
     CancelRunResponse,
@@ -52,6 +54,18 @@ def test_a_run_shows_its_board_as_a_drawing_and_as_a_table() -> None:
     assert page.count('<path class="need"') == 1
     assert '<g class="step good">' in page
     assert "3.2 s" in page
+
+
+def test_a_run_of_hundreds_of_steps_shows_some_of_them_at_a_time() -> None:
+    names = [f"step-with-a-long-handle-{number}" for number in range(300)]
+    steps = [Step(step=name, name=EVIL + name, needs=names[:place]) for place, name in enumerate(names)]
+    backend = services(ListRunSteps=ListRunStepsResponse(items=steps))
+    for query, first in (({}, 0), ({"steps": "8"}, 280), ({"step": names[100]}, 80), ({"steps": "9"}, 0)):
+        page = html(answered(backend, "GET", ONE, HERE, query=query))
+        assert len(page.encode()) < 100_000
+        assert f"<code>{names[first]}</code>" in page
+        assert page.count('<g class="step') == (20 if first == 280 else 40)
+    assert 'href="/runs/run_1?steps=8#steps"' in page
 
 
 def test_values_of_a_run_are_escaped() -> None:
@@ -120,9 +134,11 @@ def test_only_approvals_of_the_run_are_shown_with_it() -> None:
         PendingApproval(approval=Approval(approval_id=f"apr_{n}", title=f"Title {n}"), run_id=f"run_{n}")
         for n in (1, 2)
     ]
-    page = html(answered(services(ListPendingApprovals=ListPendingApprovalsResponse(items=items)), "GET", ONE, HERE))
+    backend = services(ListPendingApprovals=ListPendingApprovalsResponse(items=items))
+    page = html(answered(backend, "GET", ONE, HERE))
     assert 'action="/approvals/apr_1"' in page
     assert "apr_2" not in page
+    assert [asked.run_id for asked in backend.asked("RunsService/ListPendingApprovals")] == ["run_1"]
 
 
 def test_withheld_outputs_are_reported_with_the_reason() -> None:
@@ -389,6 +405,56 @@ def test_a_page_of_a_large_run_has_at_most_100_kb() -> None:
     outputs = [Output(output_id=f"out_{n}", path=f"step/{n}.txt", sha256="0" * 64) for n in range(2_000)]
     backend = services(run, ListRunEvents=log, ListOutputs=ListOutputsResponse(items=outputs))
     assert len(html(answered(backend, "GET", ONE, HERE)).encode()) < 100_000
+
+
+@pytest.mark.parametrize("filler", ["m", "<", "ż", "😀", "&\n"])
+def test_a_page_with_the_most_of_everything_has_at_most_100_kb(filler: str) -> None:
+    long = filler * 30_000
+    when = Timestamp(seconds=1_790_000_000)
+    names = [f"step-number-{n:02}-of-all" for n in range(20)]
+    steps = [
+        Step(
+            step=name,
+            name=f"The {name}",
+            needs=names[max(0, n - 4) : n],
+            status=STEP_STATUS_FAILED,
+            error=runs_pb2.RunError(code="node_failed", message=long),
+        )
+        for n, name in enumerate(names)
+    ]
+    waits = [
+        PendingApproval(approval=Approval(approval_id=f"apr_{n}", title="Look", instructions=long), run_id="run_1")
+        for n in range(5)
+    ]
+    log = events(6_000)
+    lives = ("step.started", "step.failed")
+    log.events.extend(
+        Event(seq=n, type=lives[n % 2], step=names[n % 20 // 2], data=json.dumps({"message": long, "n": n}), at=when)
+        for n in range(50)
+    )
+    value = StepPreview(value=ReviewText(text=json.dumps([long])), files_total=100)
+    value.files.extend(StepFile(output_id=f"out_{n}", path=f"{n}-{filler * 200}") for n in range(100))
+    outputs = [Output(output_id=f"out_{n:032}", path=f"{n}-{filler * 200}", sha256="0" * 64) for n in range(2_000)]
+    backend = services(
+        Run(
+            summary=summary(status=RUN_STATUS_FAILED, warnings=[long] * 9, labels={"team": "x" * 60}),
+            error=runs_pb2.RunError(code="node_failed", message=long),
+            parameters=json.dumps({"x": long}),
+            input_text=long,
+            result=json.dumps([long]),
+            summary_markdown=long,
+        ),
+        ListRunSteps=ListRunStepsResponse(items=steps),
+        ListRunEvents=log,
+        ListPendingApprovals=ListPendingApprovalsResponse(items=waits),
+        ListOutputs=ListOutputsResponse(items=outputs),
+        GetStepPreview=value,
+        GetSummaryPreview=SummaryPreview(html="<p>" + "<b>x</b>" * 9_000),
+        GetRunLog=RunLog(log=RunLogSummary(step=names[0], attempt=1), text=long),
+    )
+    page = sent_html(answered(backend, "GET", ONE, HERE, query={"step": names[19]}))
+    assert all(f">The {name}" in page for name in names)
+    assert len(page.encode()) < 100_000
 
 
 def test_an_erasure_is_sent_with_its_reason() -> None:

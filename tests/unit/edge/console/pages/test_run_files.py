@@ -2,6 +2,7 @@ import re
 from typing import Any
 
 import pytest
+from markupsafe import escape
 
 from edge.console.visit import Download, View
 from edge.errors import Refusal
@@ -33,12 +34,29 @@ def test_markdown_is_shown_as_clean_html() -> None:
     assert "alert" not in page
 
 
-def test_a_table_is_shown_in_rows_of_bounded_size() -> None:
-    rows = [ReviewRow(cells=[EVIL + "x" * 270] * 30)] * 200
-    page = shown(ReviewFile(path="a.csv", table=ReviewTable(columns=["c"] * 30, rows=rows)))
-    assert len(page) < 100_000
-    assert "These are the first 6 rows." in page
+@pytest.mark.parametrize(
+    "cell", [EVIL + "x" * 270, "&" * 300, "\N{GRINNING FACE}" * 300], ids=["tags", "escaped", "wide"]
+)
+@pytest.mark.parametrize("columns", [1, 12, 30])
+def test_all_rows_of_a_table_are_shown_within_the_bound_of_a_page(cell: str, columns: int) -> None:
+    rows = [ReviewRow(cells=[cell] * columns)] * 200
+    page = shown(ReviewFile(path="a.csv", table=ReviewTable(columns=[cell] * columns, rows=rows)))
+    assert len(page.encode()) < 100_000
+    assert page.count("<tr>") == 201
     assert EVIL not in page
+    assert ("with long texts cut" in page) == (len(escape(cell).encode()) * columns > 400)
+
+
+def test_columns_of_a_wide_table_are_shown_in_groups() -> None:
+    table = ReviewTable(columns=[f"c{n}" for n in range(30)], rows=[ReviewRow(cells=[f"v{n}" for n in range(30)])])
+    answer = OutputPreview(file=ReviewFile(path="a.csv", table=table))
+    for chosen, first, last in (("", 0, 11), ("2", 12, 23), ("3", 24, 29), ("4", 0, 11), ("x", 0, 11)):
+        backend = services(GetOutputPreview=answer)
+        page = html(answered(backend, "GET", ONE, OUTPUT, query={"columns": chosen}))
+        cells = re.findall("<td>v([0-9]+)</td>", page)
+        assert (cells[0], cells[-1]) == (str(first), str(last))
+    assert '<a href="?columns=3">25 to 30</a>' in page
+    assert "cut" not in page
 
 
 def test_json_is_shown_as_a_tree() -> None:

@@ -9,6 +9,7 @@ from tests.unit.edge.console.rendered import Fields
 from tests.unit.edge.console.run_answers import EVIL, summary
 from tests.unit.edge.console.seen import Answer, MemoryServices, answered, html, roles_of
 from workflow_api.v1.runs_pb2 import TRIGGERED_BY_CONSOLE, Run, StartRunResponse
+from workflow_api.v1.uploads_pb2 import Upload, UploadedFile
 from workflow_api.v1.workflows_pb2 import (
     BrowsedFolder,
     BrowsedObject,
@@ -150,3 +151,38 @@ def test_a_workflow_that_there_is_not_is_a_page() -> None:
     answer = answered(backend, "GET", PATH, HERE)
     assert isinstance(answer, View)
     assert answer.status == 404
+
+
+def _upload() -> Upload:
+    files = [UploadedFile(number=5, parameter="uploads", name=f"{EVIL}.zip", size_bytes=2_000, files=3, files_bytes=9)]
+    return Upload(upload_id="upl_1", files=files)
+
+
+def test_uploaded_files_are_shown_and_a_start_names_them() -> None:
+    backend = services()
+    backend.answers["UploadsService/GetUpload"] = _upload()
+    page = html(sent(backend, upload="upl_1", p_count="many"))
+    assert Fields(page).texts["upload"] == "upl_1"
+    assert "3 files, 9 B expanded" in page
+    assert EVIL not in page
+    assert not backend.asked(START)
+    assert isinstance(sent(backend, upload="upl_1", p_count="7"), Redirect)
+    assert [asked.upload_id for asked in backend.asked(START)] == ["upl_1"]
+
+
+def test_buttons_of_files_start_nothing() -> None:
+    backend = services()
+    backend.answers |= {"UploadsService/GetUpload": _upload(), "UploadsService/RemoveUploadedFile": Upload()}
+    for form in ({"attach": "yes"}, {"drop": "5"}, {"drop": "none"}):
+        assert isinstance(sent(backend, upload="upl_1", p_count="7", **form), View)
+    assert [asked.number for asked in backend.asked("UploadsService/RemoveUploadedFile")] == [5]
+    assert not backend.asked(START)
+
+
+def test_an_upload_that_is_gone_is_said_and_nothing_is_started() -> None:
+    backend = services()
+    backend.answers["UploadsService/GetUpload"] = Refusal("not_found")
+    page = html(sent(backend, upload="upl_1", p_count="7"))
+    assert "choose them again" in page
+    assert Fields(page).texts["upload"] == ""
+    assert not backend.asked(START)

@@ -3,12 +3,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
 from edge.console.visit import ADMINISTRATORS, Redirect, View
 from edge.errors import Refusal
 from tests.unit.edge.console.seen import ADMINISTRATOR, APPROVER, MemoryServices, answered, html, roles_of
+from workflow_api.v1.definitions_pb2 import DefinitionVersion, ListDefinitionVersionsResponse
 from workflow_api.v1.deployment_pb2 import Deployment, Licence
-from workflow_api.v1.runs_pb2 import ListPendingApprovalsResponse, ListRunsResponse, PendingApproval, RunSummary
+from workflow_api.v1.keys_pb2 import ApiKey, KeyRecord, ListKeysResponse, WorkflowAccess
+from workflow_api.v1.options_pb2 import SCOPE_RUNS_CREATE, SCOPE_RUNS_READ, Scope
+from workflow_api.v1.reviews_pb2 import CountPendingApprovalsResponse
+from workflow_api.v1.run_lists_pb2 import StepFigures, WorkflowFigures
+from workflow_api.v1.runs_pb2 import ListRunsResponse, RunSummary
 from workflow_api.v1.users_pb2 import User
 from workflow_api.v1.workflows_pb2 import (
     WORKFLOW_STATUS_ACTIVE,
@@ -39,13 +45,20 @@ def workflow(**other: Any) -> Workflow:
     return Workflow(**{**fields, **other})
 
 
-def services(found: Any = None, resources: Sequence[VersionResource] = (), **definition: Any) -> MemoryServices:
+def services(
+    found: Any = None, resources: Sequence[VersionResource] = (), keys: Sequence[KeyRecord] = (), **definition: Any
+) -> MemoryServices:
     one = workflow() if found is None else found
     answer = WorkflowDefinition(workflow=one, version=3, definition=json.dumps(definition), resources=resources)
     return MemoryServices(
         {
             "WorkflowsService/GetWorkflowDefinition": answer,
             "WorkflowsService/UpdateWorkflowStatus": one,
+            "DefinitionsService/ListDefinitionVersions": ListDefinitionVersionsResponse(
+                items=[DefinitionVersion(version=3, created_by="user:ada"), DefinitionVersion(version=2)]
+            ),
+            "RunListsService/GetWorkflowFigures": WorkflowFigures(),
+            "KeysService/ListKeys": ListKeysResponse(items=keys),
         }
     )
 
@@ -93,8 +106,58 @@ def test_the_agents_and_environments_of_the_version_are_shown() -> None:
         VersionResource(kind="Environment", name="standard"),
     ]
     page = html(answered(services(resources=resources), "GET", ONE, HERE))
-    assert "<tr><td>Agent</td><td>counter</td>\n<td>7</td></tr>" in page
+    assert '<td><a href="/agents/agt_1?version=7">counter</a></td>\n<td>7</td></tr>' in page
     assert "missing" in page[page.index("<td>Environment</td>") :]
+
+
+def test_versions_are_shown_with_who_saved_them_and_an_older_one_leads_back_to_it() -> None:
+    page = html(answered(services(), "GET", ONE, HERE))
+    assert "<td>user:ada</td>" in page
+    assert "not recorded" in page
+    assert 'href="/workflows/wf_1/compare?before=2&amp;after=3"' in page
+    assert 'href="/workflows/wf_1/edit"' in page
+    backend = services()
+    backend.answers["WorkflowsService/GetWorkflowDefinition"] = WorkflowDefinition(
+        workflow=workflow(), version=2, definition="{}"
+    )
+    assert 'href="/workflows/wf_1/edit?from=2"' in html(answered(backend, "GET", ONE, HERE, query={"version": "2"}))
+
+
+def test_figures_say_over_how_many_runs_they_count() -> None:
+    backend = services()
+    assert "No run of it has ended" in html(answered(backend, "GET", ONE, HERE))
+    step = StepFigures(step="count", name=EVIL, ended=8, failed=2, retried=3, median=Duration(seconds=2))
+    step.p95.seconds = 70
+    figures = WorkflowFigures(
+        ended=2000, more=True, completed=1499, failed=500, cancelled=1, step_runs=200, steps=[step]
+    )
+    figures.median.seconds = 90
+    backend.answers["RunListsService/GetWorkflowFigures"] = figures
+    page = html(answered(backend, "GET", ONE, HERE))
+    shown = ("the newest 2,000", "75 %", "500 failed", "1 min 30 s", "the newest 200 of these runs", "1 min 10 s")
+    assert [text for text in shown if text not in page] == []
+    assert EVIL not in page
+
+
+def key(name: str, state: str, *workflows: str, scope: Scope.ValueType = SCOPE_RUNS_CREATE) -> KeyRecord:
+    mode = WorkflowAccess.MODE_EXPLICIT if workflows else WorkflowAccess.MODE_ALL_ACTIVE
+    access = WorkflowAccess(mode=mode, workflow_ids=workflows)
+    return KeyRecord(key=ApiKey(key_id=f"ak_{name}", name=name, scopes=[scope], workflow_access=access), state=state)
+
+
+def test_the_keys_that_may_start_a_workflow_are_shown_to_administrators() -> None:
+    keys = [
+        *(key("of-all", "active"), key("listed", "active", "wf_1")),
+        *(key("elsewhere", "active", "wf_2"), key("gone", "revoked"), key("reader", "active", scope=SCOPE_RUNS_READ)),
+    ]
+    page = html(answered(services(keys=keys), "GET", ONE, HERE))
+    assert [name for name in ("of-all", "listed", "elsewhere", "gone", "reader") if f">{name}<" in page] == [
+        "of-all",
+        "listed",
+    ]
+    backend = services(keys=keys)
+    assert ">listed<" not in html(answered(backend, "GET", ONE, HERE, user=APPROVER), APPROVER)
+    assert not backend.asked("KeysService/ListKeys")
 
 
 def test_reasons_why_a_workflow_is_not_ready_are_shown() -> None:
@@ -150,7 +213,7 @@ def test_only_administrators_activate_workflows() -> None:
 def test_the_overview_shows_pending_approvals_and_administrators_the_deployment(user: User, sees: bool) -> None:
     backend = MemoryServices(
         {
-            "RunsService/ListPendingApprovals": ListPendingApprovalsResponse(items=[PendingApproval()] * 2),
+            "ReviewsService/CountPendingApprovals": CountPendingApprovalsResponse(total=2),
             "RunsService/ListRuns": ListRunsResponse(items=[RunSummary(run_id="run_1", workflow_name=EVIL)]),
             "DeploymentService/GetDeployment": Deployment(
                 deployment_id="dep_1", governed=True, licence=Licence(state="hold", reason="Unpaid")
@@ -163,3 +226,13 @@ def test_the_overview_shows_pending_approvals_and_administrators_the_deployment(
     assert EVIL not in page
     assert ("Unpaid" in page) == ("switched off" in page) == sees
     assert bool(backend.asked("DeploymentService/GetDeployment")) == sees
+
+
+def test_a_workflow_of_hundreds_of_steps_shows_some_of_them_at_a_time() -> None:
+    names = [f"step-{number}" for number in range(300)]
+    steps = [{"step": name, "name": EVIL, "needs": names[:place]} for place, name in enumerate(names)]
+    page = html(answered(services(steps=steps), "GET", ONE, HERE, query={"steps": "2"}))
+    assert len(page.encode()) < 100_000
+    assert page.count('<g class="step') == 40
+    assert '<a href="?version=3&amp;steps=8#version">281 to 300</a>' in page
+    assert "The rest is not shown" in page

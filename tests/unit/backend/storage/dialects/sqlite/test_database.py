@@ -184,6 +184,25 @@ def test_work_that_raises_for_one_of_several_items_spares_the_others(database: S
     assert numbers(database) == [1, 3]
 
 
+@pytest.mark.parametrize("alone_too", [False, True])
+def test_work_with_other_than_one_result_for_each_change_spares_the_others_and_the_writer(
+    database: SqliteDatabase, alone_too: bool
+) -> None:
+    def work(tx: Tx, items: Sequence[int]) -> list[int]:
+        tx.many(ADD, [{"number": number, "text": "text"} for number in items])
+        return [] if alone_too else [1]
+
+    held, gate = hold_writer(database)
+    done = [database.write_grouped(work, number) for number in (1, 2)]
+    other = database.write_soon(lambda tx: tx.run(ADD, number=3, text="text"))
+    gate.set()
+    held.result()
+    assert [isinstance(one.exception(), ValueError) for one in done] == [alone_too] * 2
+    assert other.result() == 1
+    add(database, 4)
+    assert numbers(database) == ([3, 4] if alone_too else [1, 2, 3, 4])
+
+
 def test_no_change_succeeds_that_a_full_disk_kept_from_being_committed(database: SqliteDatabase, path: Path) -> None:
     add(database, 0)
     pages = sqlite3.connect(path).execute("PRAGMA page_count").fetchone()[0]

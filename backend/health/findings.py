@@ -1,0 +1,138 @@
+"""What a person should look at, by the figures of a deployment; no I/O."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from backend.health.sql import ProcessRow, WorkerRow
+from backend.runtime.scheduling.backlog_sql import MAX_COUNTED, BacklogRow
+from workflow_api.v1 import deployment_health_pb2 as pb
+
+GONE_MS: Final = 60_000
+"""A process that has not reported for so long has ended, or cannot reach the database."""
+
+_OLD_QUEUE_MS: Final = 60_000
+_VERY_OLD_QUEUE_MS: Final = 600_000
+_FAR_CLOCK_MS: Final = 2_000
+_MANY_SWEEPS: Final = 100
+_SLOW_DATABASE_MS: Final = 1_000
+_LITTLE: Final = 0.1
+_VERY_LITTLE: Final = 0.03
+_GIGABYTE: Final = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What findings are made of; times in milliseconds."""
+
+    now: int
+    processes: Sequence[ProcessRow]
+    workers: Sequence[WorkerRow]
+    backlog: BacklogRow
+    database_ms: int
+    needs_workers: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that a person should look at."""
+
+    topic: pb.HealthTopic.ValueType
+    critical: bool
+    message: str
+    remedy: str
+
+
+def findings(figures: Figures) -> list[Finding]:
+    """Returns what should be looked at, the critical first."""
+    found = [*_queue(figures), *_processes(figures), *_disks(figures), *_clocks(figures), *_others(figures)]
+    return sorted(found, key=lambda finding: not finding.critical)
+
+
+def _queue(figures: Figures) -> Iterator[Finding]:
+    backlog = figures.backlog
+    queued = backlog.segments_waiting + backlog.segments_handed_over
+    waited = 0 if backlog.oldest_queued_at is None else figures.now - backlog.oldest_queued_at
+    if figures.needs_workers and not backlog.workers:
+        message = "No worker holds a lease: no run goes on."
+        yield Finding(pb.HEALTH_TOPIC_QUEUE, True, message, "Start a worker, and look at the logs of those that ended.")
+    elif waited > _OLD_QUEUE_MS:
+        yield Finding(
+            pb.HEALTH_TOPIC_QUEUE,
+            waited > _VERY_OLD_QUEUE_MS,
+            f"The oldest of {_at_most(queued)} queued parts of runs has waited for {waited // 1000:,} seconds.",
+            "Start more workers or give them more step slots; if slots are free, look at the logs of backends.",
+        )
+    ended = [worker for worker in figures.workers if worker.lease_until <= figures.now]
+    if ended:
+        hosts = _named(worker.host for worker in ended)
+        remedy = "Its runs end as orphaned by themselves; look at its log for why it ended."
+        yield Finding(pb.HEALTH_TOPIC_QUEUE, False, f"The lease of a process on {hosts} has run out.", remedy)
+
+
+def _processes(figures: Figures) -> Iterator[Finding]:
+    gone = [process for process in figures.processes if not alive(process, figures.now)]
+    if gone:
+        named = _named(f"{process.part} on {process.host}" for process in gone)
+        remedy = "It has ended, or reaches no database or backend: look at its log. It is forgotten by itself."
+        yield Finding(pb.HEALTH_TOPIC_PROCESSES, False, f"Nothing is heard of {named}.", remedy)
+    releases = {process.release for process in figures.processes if alive(process, figures.now)}
+    if len(releases) > 1:
+        message = f"Processes run different releases: {', '.join(sorted(releases))}."
+        yield Finding(pb.HEALTH_TOPIC_PROCESSES, False, message, "Finish the upgrade of all processes.")
+
+
+def _disks(figures: Figures) -> Iterator[Finding]:
+    for process in figures.processes:
+        if not alive(process, figures.now):
+            continue
+        for what, total, free in (
+            ("data folder", process.data_total, process.data_free),
+            ("object store", process.objects_total, process.objects_free),
+        ):
+            if total and free is not None and free < total * _LITTLE and free < 10 * _GIGABYTE:
+                yield Finding(
+                    pb.HEALTH_TOPIC_DISK,
+                    free < total * _VERY_LITTLE or free < _GIGABYTE,
+                    f"The disk of the {what} on {process.host} has {free / _GIGABYTE:,.1f} GB free.",
+                    "Make room or a larger disk, or keep run data for fewer days.",
+                )
+
+
+def _clocks(figures: Figures) -> Iterator[Finding]:
+    far: Mapping[str, int] = {
+        process.host: process.clock_ahead
+        for process in figures.processes
+        if process.clock_ahead is not None and abs(process.clock_ahead) > _FAR_CLOCK_MS
+    }
+    for host, ahead in far.items():
+        way = "ahead" if ahead > 0 else "behind"
+        message = f"The clock of {host} is {abs(ahead) / 1000:,.1f} seconds {way}."
+        yield Finding(
+            pb.HEALTH_TOPIC_CLOCK, False, message, "Synchronise its clock, as with chrony or systemd-timesyncd."
+        )
+
+
+def _others(figures: Figures) -> Iterator[Finding]:
+    if figures.backlog.sweeps > _MANY_SWEEPS:
+        message = (
+            f"Outputs of {_at_most(figures.backlog.sweeps)} finished runs are still to be swept for personal data."
+        )
+        remedy = "Their outputs stay closed until then: look at the logs for sweeps that fail, or start more workers."
+        yield Finding(pb.HEALTH_TOPIC_REDACTION, False, message, remedy)
+    if figures.database_ms > _SLOW_DATABASE_MS:
+        message = f"The database took {figures.database_ms / 1000:,.1f} seconds to answer."
+        yield Finding(pb.HEALTH_TOPIC_DATABASE, False, message, "Look at its load and its disk.")
+
+
+def alive(process: ProcessRow, now: int) -> bool:
+    """Returns whether a process reports as it should."""
+    return now - process.seen_at <= GONE_MS
+
+
+def _at_most(count: int) -> str:
+    return f"{count:,} or more" if count >= MAX_COUNTED else f"{count:,}"
+
+
+def _named(names: Iterable[str]) -> str:
+    return ", ".join(sorted(set(names)))

@@ -1,0 +1,94 @@
+"""Expands zips in confined processes, because they are content of callers."""
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from backend.confined import ConfinedError, ConfinedPool, FailureKind
+from backend.uploads.rules import MOST_BYTES, MOST_FILES, path_problem
+
+_CPU_SECONDS: Final = 60.0
+_MEMORY_BYTES: Final = 256 * 2**20
+_TOO_COSTLY: Final = "takes more time or memory to expand than is allowed"
+_FOR_NO_FAULT: Final = frozenset({FailureKind.CLOSED, FailureKind.UNAVAILABLE, FailureKind.HALTED})
+
+
+class ZipRefusedError(Exception):
+    """A zip is refused; the text completes "the zip …"."""
+
+
+class Expanded:
+    """The members of a zip, as pairs of path and size, and a file with their contents one after the other."""
+
+    def __init__(self, members: list[tuple[str, int]], content: Path) -> None:
+        self.members = members
+        self.content = content
+
+
+class ZipExpansion:
+    """Client of the processes. Thread-safe; the first call starts one, and `close` ends them all.
+
+    `folder` is for copies of zips and of what they expand to.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._pool = ConfinedPool("backend.uploads.program", name="uploads", spare=False)
+        self._lock = threading.Lock()
+        # Copies left by a process that was killed.
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def folder(self) -> "tempfile.TemporaryDirectory[str]":
+        """Returns a new folder for one zip, as a context."""
+        with self._lock:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            return tempfile.TemporaryDirectory(dir=self._folder)
+
+    def expand(self, parts: Iterable[bytes], folder: Path, owner: str) -> Expanded:
+        """Expands the zip of these parts into `folder`.
+
+        Raises:
+            ZipRefusedError: it is malformed or hostile, or exceeds the bounds.
+            OSError: the disk is full, or the processes cannot be used.
+        """
+        zipped, content = folder / "zip", folder / "content"
+        with zipped.open("wb") as file:
+            for part in parts:
+                file.write(part)
+        bounds = {"most_members": MOST_FILES, "most_bytes": MOST_BYTES}
+        with zipped.open("rb") as source, content.open("wb") as target:
+            try:
+                found = self._pool.run(
+                    "expand",
+                    bounds,
+                    owner=owner,
+                    cpu_seconds=_CPU_SECONDS,
+                    memory_bytes=_MEMORY_BYTES,
+                    descriptors=(source.fileno(), target.fileno()),
+                )
+            except ConfinedError as error:
+                if error.kind in _FOR_NO_FAULT:
+                    raise OSError(str(error)) from None
+                raise ZipRefusedError(_TOO_COSTLY if error.kind is not FailureKind.FAILED else str(error)) from None
+        if not isinstance(found, dict) or isinstance(found.get("problem"), str):
+            raise ZipRefusedError(found["problem"] if isinstance(found, dict) else "cannot be read")
+        return Expanded(_checked(found.get("members"), content.stat().st_size), content)
+
+    def close(self) -> None:
+        """Ends the processes."""
+        self._pool.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _checked(members: object, size: int) -> list[tuple[str, int]]:
+    """Returns the members that a process answered, which may have been taken over by the zip."""
+    found = [(str(path), int(each)) for path, each in members] if isinstance(members, list) else []
+    whole = sum(each for _, each in found) == size <= MOST_BYTES and all(each >= 0 for _, each in found)
+    if not whole or len(found) > MOST_FILES or path_problem([path for path, _ in found], ()) is not None:
+        raise ZipRefusedError("cannot be read")
+    if any(part in {"", ".", ".."} for path, _ in found for part in path.split("/")):
+        raise ZipRefusedError("cannot be read")
+    return found

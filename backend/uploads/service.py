@@ -1,0 +1,225 @@
+"""Stages the files that a person uploads, until a start takes them."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import orjson
+
+from backend.clock import Clock
+from backend.errors import ApiError, invalid
+from backend.ids import new_id
+from backend.services import Services
+from backend.storage.database import Tx
+from backend.storage.object_keys import upload_file_prefix, upload_members_key, upload_part_key
+from backend.storage.objects import ObjectStore
+from backend.storage.tables.uploads import UploadFileRow, UploadRow
+from backend.uploads import rules, sql
+from backend.uploads.content import members_of, sent_bytes
+from backend.uploads.expansion import ZipExpansion, ZipRefusedError
+from contract.times import to_timestamp
+from workflow_api.v1 import errors_pb2, uploads_pb2
+
+_FILE = "file"
+_NOT_THERE = "There is no such upload: it has expired, was used by a run, or belongs to someone else."
+_ZIP = ".zip"
+
+
+class Uploads:
+    """Stages files; `folder` is for copies of zips while they are expanded.
+
+    What a row names is durable before the row says so. What a crash leaves lies below the prefix of its upload, which
+    is removed as a whole.
+    """
+
+    def __init__(self, services: Services, objects: ObjectStore, folder: Path) -> None:
+        self._database = services.database
+        self._clock: Clock = services.clock
+        self._objects = objects
+        self._expansion = ZipExpansion(folder)
+
+    def begin(self, owner: str) -> uploads_pb2.Upload:
+        """Begins an upload.
+
+        Raises:
+            ApiError: `invalid_request` where the person has too many already.
+        """
+        now = self._clock()
+        row = UploadRow(new_id("upl"), owner, now, now + rules.KEPT_MS, None)
+
+        def work(tx: Tx) -> None:
+            if sql.staged(tx, owner).uploads >= rules.MOST_UPLOADS_OF_PERSON:
+                most = rules.MOST_UPLOADS_OF_PERSON
+                raise invalid(_FILE, f"cannot be taken: {most} uploads wait for a start; each is removed after an hour")
+            sql.add(tx, row)
+
+        self._database.write(work, lock_key=sql.of_owner(owner))
+        return _message(row, ())
+
+    def get(self, upload_id: str, owner: str) -> uploads_pb2.Upload:
+        """Returns an upload with its finished files.
+
+        Raises:
+            ApiError: `not_found`.
+        """
+        return self._database.snapshot(lambda tx: _message(self._open(tx, upload_id, owner), sql.files(tx, upload_id)))
+
+    def append(self, request: uploads_pb2.AppendToUploadRequest, owner: str) -> int:
+        """Adds bytes to a file; returns how many it has now.
+
+        Raises:
+            ApiError: `not_found`, or `invalid_request` for bytes that are beyond a bound or not the next ones.
+        """
+        if len(request.data) > rules.PART_BYTES or request.offset % rules.PART_BYTES:
+            raise invalid("data", f"must be at most {rules.PART_BYTES:,} bytes from a multiple of as many")
+        end = request.offset + len(request.data)
+        # Lasts longer than any write of a part, so that its object never comes after the removal of the upload.
+        admitted = self._database.write(lambda tx: self._admitted(tx, request, owner), lock_key=sql.of_owner(owner))
+        if admitted.finished or end <= admitted.size_bytes:
+            return admitted.size_bytes
+        self._objects.put_bytes(upload_part_key(request.upload_id, request.number, request.offset), request.data)
+
+        def work(tx: Tx) -> int:
+            file = self._admitted(tx, request, owner)
+            if not file.finished and end > file.size_bytes:
+                file = file._replace(size_bytes=end, stored_bytes=end)
+                sql.change_file(tx, file)
+            return file.size_bytes
+
+        return self._database.write(work, lock_key=sql.of_owner(owner))
+
+    def finish(self, upload_id: str, number: int, owner: str) -> uploads_pb2.UploadedFile:
+        """Ends a file; one that is refused is removed.
+
+        Raises:
+            ApiError: `not_found`, or `invalid_request` for a zip or a name that is refused.
+        """
+        file = self._database.write(lambda tx: self._file(tx, upload_id, number, owner), lock_key=sql.of_owner(owner))
+        if file.finished:
+            return _file_message(file)
+        try:
+            finished = self._expanded(file, owner) if file.name.lower().endswith(_ZIP) else file
+            finished = finished._replace(finished=1)
+            self._database.write(lambda tx: self._end(tx, finished, owner), lock_key=sql.of_owner(owner))
+        except ApiError:
+            self.remove(upload_id, number, owner)
+            raise
+        if finished.members is not None:
+            self._objects.delete_prefix(upload_file_prefix(upload_id, number))
+        return _file_message(finished)
+
+    def remove(self, upload_id: str, number: int, owner: str) -> uploads_pb2.Upload:
+        """Removes a file, if there is one of this number; raises as `get`."""
+
+        def work(tx: Tx) -> uploads_pb2.Upload:
+            row = self._open(tx, upload_id, owner)
+            sql.remove_file(tx, upload_id, number)
+            return _message(row, [file for file in sql.files(tx, upload_id) if file.number != number])
+
+        left = self._database.write(work, lock_key=sql.of_owner(owner))
+        self._objects.delete_prefix(upload_file_prefix(upload_id, number))
+        self._objects.delete(upload_members_key(upload_id, number))
+        return left
+
+    def close(self) -> None:
+        """Ends the processes that expand zips."""
+        self._expansion.close()
+
+    def _open(self, tx: Tx, upload_id: str, owner: str) -> UploadRow:
+        row = sql.find(tx, upload_id)
+        if row is None or not rules.is_open(row, owner, self._clock()):
+            raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, _NOT_THERE)
+        return row
+
+    def _kept(self, tx: Tx, upload_id: str, owner: str) -> None:
+        self._open(tx, upload_id, owner)
+        sql.keep(tx, upload_id, self._clock() + rules.KEPT_MS)
+
+    def _file(self, tx: Tx, upload_id: str, number: int, owner: str) -> UploadFileRow:
+        self._kept(tx, upload_id, owner)
+        file = next((file for file in sql.files(tx, upload_id) if file.number == number), None)
+        if file is None:
+            raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, "The upload has no such file.")
+        return file
+
+    def _admitted(self, tx: Tx, request: uploads_pb2.AppendToUploadRequest, owner: str) -> UploadFileRow:
+        """Returns the file that bytes are for, which the first ones add, once they are within the bounds."""
+        self._kept(tx, request.upload_id, owner)
+        files = sql.files(tx, request.upload_id)
+        file = next((file for file in files if file.number == request.number), None)
+        if file is None:
+            if request.offset:
+                raise invalid("offset", "must be 0 for the first bytes of a file")
+            problem = rules.name_problem(request.name)
+            if problem is not None:
+                raise invalid(_FILE, f"{rules.shown(request.name)} {problem}")
+            file = UploadFileRow(request.upload_id, request.number, request.parameter, request.name, 0, 0, 0, None)
+            _check_room(tx, owner, files, file, len(request.data))
+            sql.add_file(tx, file)
+            return file
+        end = request.offset + len(request.data)
+        if not file.finished and end > file.size_bytes:
+            if request.offset != file.size_bytes:
+                raise invalid("offset", f"must be {file.size_bytes:,}, where the file ends")
+            _check_room(tx, owner, files, file, len(request.data))
+        return file
+
+    def _expanded(self, file: UploadFileRow, owner: str) -> UploadFileRow:
+        """Stores the members of a zip, and returns the file with their paths."""
+        with self._expansion.folder() as folder:
+            try:
+                made = self._expansion.expand(sent_bytes(self._objects, file), Path(folder), owner)
+            except ZipRefusedError as error:
+                raise invalid(_FILE, f"{rules.shown(file.name)} {error}") from None
+            except KeyError:
+                raise invalid(_FILE, f"{rules.shown(file.name)} was removed meanwhile") from None
+            size, _ = self._objects.put_file(upload_members_key(file.upload_id, file.number), made.content)
+        return file._replace(stored_bytes=size, members=orjson.dumps(made.members).decode())
+
+    def _end(self, tx: Tx, file: UploadFileRow, owner: str) -> None:
+        """Writes that a file is there, provided that it fits to the others."""
+        self._file(tx, file.upload_id, file.number, owner)
+        others = [other for other in sql.files(tx, file.upload_id) if other.finished and other.number != file.number]
+        beside = [path for other in others if other.parameter == file.parameter for path, _ in members_of(other)]
+        paths = [path for path, _ in members_of(file)]
+        problem = rules.path_problem(paths, beside)
+        if problem is not None:
+            entry = "" if file.members is None else f" has an entry {rules.shown(problem[0])} that"
+            raise invalid(_FILE, f"{rules.shown(file.name)}{entry} {problem[1]}")
+        if len(paths) + sum(len(members_of(other)) for other in others) > rules.MOST_FILES:
+            raise invalid(_FILE, f"{rules.shown(file.name)} makes more than {rules.MOST_FILES:,} files in all")
+        _check_room(tx, owner, others, file, 0, file.stored_bytes)
+        sql.change_file(tx, file)
+
+
+def _check_room(
+    tx: Tx, owner: str, files: Iterable[UploadFileRow], file: UploadFileRow, more: int, stored: int | None = None
+) -> None:
+    """Refuses bytes beyond the bounds of a file, of its upload and of the person."""
+    name = rules.shown(file.name)
+    if file.size_bytes + more > rules.MOST_FILE_BYTES:
+        raise invalid(_FILE, f"{name} has more than {rules.MOST_FILE_BYTES:,} bytes")
+    own = file.stored_bytes + more if stored is None else stored
+    if own + sum(other.stored_bytes for other in files if other.number != file.number) > rules.MOST_BYTES:
+        raise invalid(_FILE, f"{name} makes more than {rules.MOST_BYTES:,} bytes in all")
+    if sql.staged(tx, owner).bytes + more > rules.MOST_BYTES_OF_PERSON:
+        most = rules.MOST_BYTES_OF_PERSON
+        raise invalid(_FILE, f"{name} makes more than {most:,} bytes that wait for a start; each waits for an hour")
+
+
+def _message(row: UploadRow, files: Iterable[UploadFileRow]) -> uploads_pb2.Upload:
+    return uploads_pb2.Upload(
+        upload_id=row.upload_id,
+        expires_at=to_timestamp(row.expires_at),
+        files=[_file_message(file) for file in files if file.finished],
+    )
+
+
+def _file_message(file: UploadFileRow) -> uploads_pb2.UploadedFile:
+    return uploads_pb2.UploadedFile(
+        number=file.number,
+        parameter=file.parameter,
+        name=file.name,
+        size_bytes=file.size_bytes,
+        files=len(members_of(file)),
+        files_bytes=file.stored_bytes,
+    )

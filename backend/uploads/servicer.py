@@ -1,0 +1,40 @@
+"""UploadsService over gRPC."""
+
+import grpc
+
+from backend.rpc.interceptors import caller_of
+from backend.uploads.service import Uploads
+from workflow_api.v1 import uploads_pb2, uploads_pb2_grpc
+
+
+class UploadsServicer(uploads_pb2_grpc.UploadsServiceServicer):
+    """Stages files for runs, each for the person who calls."""
+
+    def __init__(self, uploads: Uploads) -> None:
+        self._uploads = uploads
+
+    def BeginUpload(self, request: uploads_pb2.BeginUploadRequest, context: grpc.ServicerContext) -> uploads_pb2.Upload:
+        """Begins an upload without files."""
+        return self._uploads.begin(caller_of(context).actor)
+
+    def GetUpload(self, request: uploads_pb2.GetUploadRequest, context: grpc.ServicerContext) -> uploads_pb2.Upload:
+        """Returns an upload with its files."""
+        return self._uploads.get(request.upload_id, caller_of(context).actor)
+
+    def AppendToUpload(
+        self, request: uploads_pb2.AppendToUploadRequest, context: grpc.ServicerContext
+    ) -> uploads_pb2.AppendToUploadResponse:
+        """Adds the next bytes to a file."""
+        return uploads_pb2.AppendToUploadResponse(size_bytes=self._uploads.append(request, caller_of(context).actor))
+
+    def FinishUploadedFile(
+        self, request: uploads_pb2.FinishUploadedFileRequest, context: grpc.ServicerContext
+    ) -> uploads_pb2.UploadedFile:
+        """Ends a file."""
+        return self._uploads.finish(request.upload_id, request.number, caller_of(context).actor)
+
+    def RemoveUploadedFile(
+        self, request: uploads_pb2.RemoveUploadedFileRequest, context: grpc.ServicerContext
+    ) -> uploads_pb2.Upload:
+        """Removes a file from an upload."""
+        return self._uploads.remove(request.upload_id, request.number, caller_of(context).actor)

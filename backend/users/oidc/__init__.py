@@ -1,0 +1,1 @@
+"""Sign-in by OpenID Connect: authorization code flow with PKCE, at one provider."""

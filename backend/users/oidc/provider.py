@@ -1,0 +1,205 @@
+"""The provider as its discovery document describes it, and its keys, which it may change at any time."""
+
+import asyncio
+import logging
+import time
+from base64 import b64encode
+from collections.abc import Mapping
+from threading import BoundedSemaphore
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from urllib.parse import quote, urlencode
+
+from backend.clock import Clock
+from backend.errors import ApiError
+from backend.secrets import SecretError, Secrets
+from backend.settings import IdentityProvider
+from backend.users.oidc.attempt import Attempt
+from backend.users.oidc.http import ProviderError, ProviderHttp, is_safe
+from backend.users.oidc.tokens import TokenError, UnknownKeyError, keys_of, verified_claims
+from workflow_api.v1 import errors_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from joserfc.jwk import Key
+
+_LOG: Final = logging.getLogger(__name__)
+_KEPT_SECONDS: Final = 3_600
+_RETRY_SECONDS: Final = 5
+_CALLERS: Final = 2
+"""Sign-ins that call the provider at once: each holds one of the few threads that everything else needs as well."""
+
+
+T = TypeVar("T")
+
+
+class _Endpoints(NamedTuple):
+    authorization: str
+    token: str
+    keys: str
+    posts_secret: bool
+    names_itself: bool
+
+
+class Provider:
+    """One provider; its description and keys are kept for an hour, and keys are read again when a new one appears."""
+
+    def __init__(self, settings: IdentityProvider, secrets: Secrets, clock: Clock) -> None:
+        self.settings = settings
+        self._secrets = secrets
+        self._clock = clock
+        self._callers = BoundedSemaphore(_CALLERS)
+        self._endpoints: tuple[_Endpoints, float] | None = None
+        self._keys: tuple[list[Key], float] | None = None
+        self._failed_at = -float(_RETRY_SECONDS)
+
+    def authorization_url(self, attempt: Attempt, redirect_uri: str) -> str:
+        """Returns where a browser goes to sign in.
+
+        Raises:
+            ApiError: `runtime_unreachable`, the provider cannot be reached; `rate_limited`.
+        """
+        endpoints = self._kept(self._endpoints) or self._call(self._discovered)
+        parameters = {
+            "response_type": "code",
+            "client_id": self.settings.client_id,
+            "redirect_uri": redirect_uri,
+            "scope": self.settings.scopes,
+            "state": attempt.state,
+            "nonce": attempt.nonce,
+            "code_challenge": attempt.challenge,
+            "code_challenge_method": "S256",
+        }
+        return f"{endpoints.authorization}{'&' if '?' in endpoints.authorization else '?'}{urlencode(parameters)}"
+
+    def claims(self, attempt: Attempt, code: str, redirect_uri: str, answered_by: str | None) -> Mapping[str, Any]:
+        """Returns the verified claims of whom a code stands for.
+
+        Args:
+            attempt: The sign-in that the code answers.
+            code: What the browser brought back.
+            redirect_uri: As it was when the sign-in began.
+            answered_by: The issuer that the browser named, if it did (RFC 9207).
+
+        Raises:
+            TokenError: there is nobody to be trusted; the text says why.
+            ApiError: `runtime_unreachable`, the provider cannot be reached; `rate_limited`.
+        """
+
+        async def work(http: ProviderHttp) -> Mapping[str, Any]:
+            endpoints = self._kept(self._endpoints) or await self._discovered(http)
+            if (answered_by or ("" if endpoints.names_itself else self.settings.issuer)) != self.settings.issuer:
+                raise TokenError("another issuer sent the browser back")
+            token = await self._exchanged(http, endpoints, attempt, code, redirect_uri)
+            keys = self._kept(self._keys)
+            if keys is not None:
+                try:
+                    return self._verified(token, keys, attempt)
+                except UnknownKeyError:
+                    pass
+            return self._verified(token, await self._read_keys(http, endpoints), attempt)
+
+        return self._call(work)
+
+    def _verified(self, token: str, keys: "list[Key]", attempt: Attempt) -> Mapping[str, Any]:
+        return verified_claims(
+            token,
+            keys,
+            issuer=self.settings.issuer,
+            client_id=self.settings.client_id,
+            nonce=attempt.nonce,
+            now_seconds=self._clock() / 1000,
+        )
+
+    async def _discovered(self, http: ProviderHttp) -> _Endpoints:
+        if time.monotonic() - self._failed_at < _RETRY_SECONDS:
+            raise ProviderError("it did not answer a moment ago")
+        # Until it has answered.
+        self._failed_at = time.monotonic()
+        document = await http.get(f"{self.settings.issuer.rstrip('/')}/.well-known/openid-configuration")
+        if document.get("issuer") != self.settings.issuer:
+            raise ProviderError("its description names another issuer than oidc.issuer")
+        authorization, token, keys = (
+            _address(document.get(name)) for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")
+        )
+        methods = document.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
+        endpoints = _Endpoints(
+            authorization,
+            token,
+            keys,
+            posts_secret=isinstance(methods, list) and "client_secret_basic" not in methods,
+            names_itself=document.get("authorization_response_iss_parameter_supported") is True,
+        )
+        self._endpoints, self._failed_at = (endpoints, time.monotonic()), -float(_RETRY_SECONDS)
+        return endpoints
+
+    async def _read_keys(self, http: ProviderHttp, endpoints: _Endpoints) -> "list[Key]":
+        keys = keys_of(await http.get(endpoints.keys))
+        self._keys = (keys, time.monotonic())
+        return keys
+
+    async def _exchanged(
+        self, http: ProviderHttp, endpoints: _Endpoints, attempt: Attempt, code: str, redirect_uri: str
+    ) -> str:
+        """Returns the ID token for a code."""
+        try:
+            secret = self._secrets.get(self.settings.client_secret)
+        except SecretError as error:
+            raise ProviderError(str(error)) from error
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": redirect_uri,
+            "code_verifier": attempt.verifier,
+        }
+        headers: dict[str, str] = {}
+        if endpoints.posts_secret:
+            form |= {"client_id": self.settings.client_id, "client_secret": secret}
+        else:
+            pair = f"{quote(self.settings.client_id, safe='')}:{quote(secret, safe='')}"
+            headers["authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+        try:
+            answer = await http.post(endpoints.token, form, headers)
+        except ProviderError as error:
+            if error.status == 400:
+                raise TokenError("the provider did not accept the code") from error
+            raise
+        token = answer.get("id_token")
+        if not isinstance(token, str):
+            raise TokenError("there is none")
+        return token
+
+    def _call(self, work: "Callable[[ProviderHttp], Coroutine[Any, Any, T]]") -> T:
+        """Calls the provider within the time of the settings."""
+        if not self._callers.acquire(blocking=False):
+            raise ApiError(
+                errors_pb2.ERROR_REASON_RATE_LIMITED, "Too many sign-ins are under way; try again.", retry_after=1
+            )
+        try:
+            return asyncio.run(self._bounded(work))
+        except (ProviderError, TimeoutError) as error:
+            reason = str(error) or f"no answer within {self.settings.timeout_seconds:g} seconds"
+            _LOG.warning("The identity provider of oidc.issuer: %s", reason)
+            raise _unreachable() from error
+        finally:
+            self._callers.release()
+
+    async def _bounded(self, work: "Callable[[ProviderHttp], Coroutine[Any, Any, T]]") -> T:
+        async with asyncio.timeout(self.settings.timeout_seconds), ProviderHttp() as http:
+            return await work(http)
+
+    @staticmethod
+    def _kept(read: tuple[T, float] | None) -> T | None:
+        return read[0] if read is not None and time.monotonic() - read[1] < _KEPT_SECONDS else None
+
+
+def _address(given: object) -> str:
+    if not isinstance(given, str) or not is_safe(given):
+        raise ProviderError("its description lacks an endpoint, or names one that is not https")
+    return given
+
+
+def _unreachable() -> ApiError:
+    return ApiError(
+        errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE, "The identity provider does not answer as it should; try again."
+    )

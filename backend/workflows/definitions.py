@@ -1,0 +1,80 @@
+"""A workflow, or what workflows use, as a definition with versions."""
+
+import json
+from typing import Any, NamedTuple
+
+from backend.close_names import no_such
+from backend.errors import ApiError, invalid
+from backend.storage.database import Tx
+from backend.workflows import resources_sql, sql, versions_sql
+from backend.workflows.manifests.kind_names import MANIFEST_KINDS, MOST_OF_A_KIND, RESOURCE_KINDS
+from workflow_api.v1 import errors_pb2
+
+WORKFLOW = "Workflow"
+
+
+class Definition(NamedTuple):
+    """A definition by its kind in manifests, and its newest version."""
+
+    kind: str
+    id: str
+    name: str
+    newest_version: int
+
+
+def find(tx: Tx, kind: str, id_or_name: str) -> Definition:
+    """Returns the definition that a person names by id or name.
+
+    Raises:
+        ApiError: `invalid_request` for an unknown kind; `not_found`, with the names that come close.
+    """
+    if kind == WORKFLOW:
+        workflow = sql.find(tx, id_or_name)
+        if workflow is not None:
+            return Definition(kind, workflow.workflow_id, workflow.name, workflow.newest_version)
+        known = [row.name for row in sql.all_workflows(tx)]
+    elif kind in RESOURCE_KINDS:
+        resource = resources_sql.named_or_identified(tx, RESOURCE_KINDS[kind], id_or_name)
+        if resource is not None:
+            return Definition(kind, resource.resource_id, resource.name, resource.version)
+        listed = resources_sql.resources_of_kind(tx, RESOURCE_KINDS[kind], after="", limit=MOST_OF_A_KIND)
+        known = [row.name for row in listed]
+    else:
+        raise invalid("kind", f"must be one of: {', '.join((WORKFLOW, *RESOURCE_KINDS))}")
+    what = RESOURCE_KINDS.get(kind, "workflow").replace("_", " ")
+    raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, no_such(what, id_or_name, known))
+
+
+def newest_version(tx: Tx, kind: str, name: str) -> int:
+    """Returns the newest version of a name; 0 where nothing has it."""
+    if kind == WORKFLOW:
+        workflow = sql.get_by_name(tx, name)
+        return 0 if workflow is None else workflow.newest_version
+    resource = resources_sql.resource(tx, RESOURCE_KINDS[kind], name)
+    return 0 if resource is None else resource.version
+
+
+def text_of(tx: Tx, definition: Definition, version: int) -> str:
+    """Returns the canonical JSON of a version.
+
+    Raises:
+        ApiError: `version_not_found`.
+    """
+    of_version = versions_sql.definition_text if definition.kind == WORKFLOW else resources_sql.definition_of
+    text = of_version(tx, definition.id, version)
+    if text is None:
+        missing = f"{definition.name} has no version {version}: its newest is {definition.newest_version}."
+        raise ApiError(errors_pb2.ERROR_REASON_VERSION_NOT_FOUND, missing)
+    return text
+
+
+def described(tx: Tx, definition: Definition, version: int) -> dict[str, Any]:
+    """Returns a version with, of a workflow, the versions of what it uses; raises as `text_of`."""
+    value: dict[str, Any] = json.loads(text_of(tx, definition, version))
+    if definition.kind != WORKFLOW:
+        return value
+    uses = {
+        f"{MANIFEST_KINDS[pin.kind]} {pin.name}": "none" if pin.version is None else f"version {pin.version}"
+        for pin in versions_sql.pins_of(tx, definition.id, version).values()
+    }
+    return {**value, "uses": uses}

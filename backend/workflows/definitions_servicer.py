@@ -1,0 +1,142 @@
+"""DefinitionsService over gRPC."""
+
+import json
+from collections.abc import Sequence
+from typing import Final
+
+import grpc
+
+from backend.audit import sql as audit
+from backend.errors import invalid
+from backend.paging import Paging
+from backend.services import Services
+from backend.storage.database import Tx
+from backend.storage.tables.audit import AuditRow
+from backend.workflows import definitions, definitions_sql
+from backend.workflows.definitions_sql import VersionRow
+from contract.times import to_timestamp
+from workflow_api.v1 import definitions_pb2, definitions_pb2_grpc
+
+LONGEST_DEFINITION: Final = 262_144
+"""Characters of the longest definition that is written as a manifest, which takes a second or less."""
+
+_MOST_RECORDS: Final = 1_000
+_BEYOND: Final = 2**31
+_USED_KINDS: Final = ("Agent", "Environment")
+
+
+class DefinitionsServicer(definitions_pb2_grpc.DefinitionsServiceServicer):
+    """Shows the versions of definitions as manifests."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def ListDefinitionVersions(
+        self, request: definitions_pb2.ListDefinitionVersionsRequest, context: grpc.ServicerContext
+    ) -> definitions_pb2.ListDefinitionVersionsResponse:
+        """Versions with who saved them, newest first."""
+
+        def work(tx: Tx) -> definitions_pb2.ListDefinitionVersionsResponse:
+            found = definitions.find(tx, request.kind, request.definition)
+            paging = Paging(self._services.cursors, request, of=found.id)
+            (before,) = paging.after or (_BEYOND,)
+            rows = definitions_sql.versions(tx, found.kind, found.id, before=int(before), limit=paging.rows_to_read)
+            shown, token = paging.cut(rows, lambda row: (row.version,))
+            records = _records(tx, found.id, shown)
+            return definitions_pb2.ListDefinitionVersionsResponse(
+                items=[_version(row, records.get(row.version)) for row in shown], next_page_token=token
+            )
+
+        return self._services.database.snapshot(work)
+
+    def GetManifest(
+        self, request: definitions_pb2.GetManifestRequest, context: grpc.ServicerContext
+    ) -> definitions_pb2.Manifest:
+        """A version as YAML, which is written outside of the transaction."""
+        # Manifests are read rarely: a start of the service does without what writes them.
+        from backend.workflows.manifests.writer import manifest_text
+
+        def work(tx: Tx) -> tuple[definitions.Definition, int, str]:
+            found = definitions.find(tx, request.kind, request.definition)
+            version = request.version if request.HasField("version") else found.newest_version
+            return found, version, definitions.text_of(tx, found, version)
+
+        found, version, text = self._services.database.snapshot(work)
+        return definitions_pb2.Manifest(
+            kind=found.kind,
+            id=found.id,
+            name=found.name,
+            version=version,
+            newest_version=found.newest_version,
+            text=manifest_text(found.kind, json.loads(text)) if len(text) <= LONGEST_DEFINITION else "",
+        )
+
+    def CompareVersions(
+        self, request: definitions_pb2.CompareVersionsRequest, context: grpc.ServicerContext
+    ) -> definitions_pb2.CompareVersionsResponse:
+        """The difference of two versions, which is made outside of the transaction."""
+        from backend.workflows.difference import manifest_difference
+
+        def work(tx: Tx) -> tuple[definitions.Definition, dict[str, object], dict[str, object]]:
+            found = definitions.find(tx, request.kind, request.definition)
+            return (
+                found,
+                definitions.described(tx, found, request.before),
+                definitions.described(tx, found, request.after),
+            )
+
+        found, before, after = self._services.database.snapshot(work)
+        title = f"{found.kind} {found.name}, version"
+        return definitions_pb2.CompareVersionsResponse(
+            name=found.name,
+            newest_version=found.newest_version,
+            difference=manifest_difference(
+                found.kind, before, after, (f"{title} {request.before}", f"{title} {request.after}")
+            ),
+        )
+
+    def ListDefinitionUses(
+        self, request: definitions_pb2.ListDefinitionUsesRequest, context: grpc.ServicerContext
+    ) -> definitions_pb2.ListDefinitionUsesResponse:
+        """Workflows by name."""
+        if request.kind not in _USED_KINDS:
+            raise invalid("kind", f"must be one of: {', '.join(_USED_KINDS)}")
+
+        def work(tx: Tx) -> definitions_pb2.ListDefinitionUsesResponse:
+            found = definitions.find(tx, request.kind, request.definition)
+            paging = Paging(self._services.cursors, request, of=found.id)
+            (name,) = paging.after or ("",)
+            rows = definitions_sql.uses(tx, found.id, after=str(name), limit=paging.rows_to_read)
+            shown, token = paging.cut(rows, lambda row: (row.name,))
+            items = [
+                definitions_pb2.DefinitionUse(
+                    workflow_id=row.workflow_id,
+                    workflow_name=row.name,
+                    workflow_version=row.workflow_version,
+                    version=row.version,
+                )
+                for row in shown
+            ]
+            return definitions_pb2.ListDefinitionUsesResponse(items=items, next_page_token=token)
+
+        return self._services.database.snapshot(work)
+
+
+def _records(tx: Tx, definition_id: str, versions: Sequence[VersionRow]) -> dict[int, AuditRow]:
+    """Returns the audit records of versions, which were written in the transactions that saved them."""
+    if not versions:
+        return {}
+    times = [row.created_at for row in versions]
+    end = audit.Position(max(times) + 1, "")
+    records, _ = audit.trail(tx, audit.Filters(target=definition_id), since=min(times), before=end, limit=_MOST_RECORDS)
+    return {
+        json.loads(record.details).get("version"): record for record in records if record.action.endswith(".applied")
+    }
+
+
+def _version(row: VersionRow, record: AuditRow | None) -> definitions_pb2.DefinitionVersion:
+    message = definitions_pb2.DefinitionVersion(version=row.version, created_at=to_timestamp(row.created_at))
+    if record is not None:
+        message.created_by = record.actor
+        message.changed_resources.extend(json.loads(record.details).get("changed_resources", ()))
+    return message

@@ -1,0 +1,1 @@
+"""Pages that every kind of definition has: versions, their differences, and the editor."""

@@ -1,0 +1,63 @@
+"""Kinds of definitions as the console names them, and where their pages are."""
+
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+
+class DefinitionKind(NamedTuple):
+    """A kind of definitions.
+
+    Attributes:
+        kind: Its name in manifests.
+        noun: What one is called.
+        path: Path of the list; the page of one is below it, by id.
+        starter: The manifest that a new one begins with.
+    """
+
+    kind: str
+    noun: str
+    path: str
+    starter: str
+
+    def page_of(self, definition_id: str, more: str = "") -> str:
+        """Returns the path of a definition's page, or of one below it."""
+        return f"{self.path}/{quote(definition_id, safe='')}{more}"
+
+
+WORKFLOW: Final = DefinitionKind(
+    "Workflow",
+    "workflow",
+    "/workflows",
+    """\
+kind: Workflow
+name: New workflow
+description: What it does, for callers.
+parameters:
+- type: string
+  name: language
+  required: true
+steps:
+- step: work
+  agent: name-of-an-agent
+- step: check
+  approval:
+    title: Is it right?
+  needs:
+  - work
+result:
+  step: work
+""",
+)
+AGENT: Final = DefinitionKind(
+    "Agent",
+    "agent",
+    "/agents",
+    """\
+kind: Agent
+name: new-agent
+type: python
+code: |
+  def run(context):
+      return {"answer": 42}
+""",
+)

@@ -1,0 +1,27 @@
+"""The pages below the page of a definition, the same for every kind."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from edge.console.definitions import editor, versions
+from edge.console.definitions.kinds import DefinitionKind
+from edge.console.visit import ADMINISTRATORS, ONLOOKERS, Answered, Page, Visit
+
+
+def pages_of(kind: DefinitionKind) -> tuple[Page, ...]:
+    """Returns the pages of versions and their differences, of the editor, and of a new definition."""
+
+    def handled(
+        handler: Callable[[DefinitionKind, Visit], Awaitable[Answered]],
+    ) -> Callable[[Visit], Awaitable[Answered]]:
+        return partial(handler, kind)
+
+    one = f"{kind.path}/{{{versions.ID}}}"
+    return (
+        Page("GET", f"{kind.path}/new", ADMINISTRATORS, handled(editor.begin)),
+        Page("POST", f"{kind.path}/new", ADMINISTRATORS, handled(editor.create)),
+        Page("GET", f"{one}/edit", ADMINISTRATORS, handled(editor.edit)),
+        Page("POST", f"{one}/edit", ADMINISTRATORS, handled(editor.save)),
+        Page("GET", f"{one}/versions", ONLOOKERS, handled(versions.show_versions)),
+        Page("GET", f"{one}/compare", ONLOOKERS, handled(versions.compare)),
+    )

@@ -1,0 +1,76 @@
+"""Pages of agents: their versions, the workflows that use them, and the editor."""
+
+import asyncio
+from typing import Final
+
+from edge.console.definitions.kinds import AGENT
+from edge.console.definitions.pages import pages_of
+from edge.console.definitions.versions import (
+    ID,
+    NOT_THERE,
+    missing,
+    read_manifest,
+    read_versions,
+    version_of,
+)
+from edge.console.paging import all_items
+from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Answered, Page, View, Visit
+from edge.errors import Refusal
+from workflow_api.v1.definitions_pb2 import ListDefinitionUsesRequest
+from workflow_api.v1.workflows_pb2 import RESOURCE_KIND_AGENT, GetResourceRequest, ListResourcesRequest
+
+_PAGE: Final = 1000
+_VERSIONS: Final = 5
+_TYPES: Final = {"python": "Python code", "llm": "language model"}
+
+
+async def show_list(visit: Visit) -> Answered:
+    """Lists every agent."""
+    request = ListResourcesRequest(kind=RESOURCE_KIND_AGENT, page_size=_PAGE)
+    agents = await all_items(visit.services, "WorkflowsService/ListResources", request)
+    rows = [(agent, _TYPES.get(agent.type, agent.type)) for agent in agents]
+    return View("agents/list.html", {"rows": rows, "administrator": visit.user.role in ADMINISTRATORS})
+
+
+async def show_one(visit: Visit) -> Answered:
+    """Shows a version of an agent, by default the newest."""
+    asked = visit.query.get("version", "")
+    version = version_of(asked)
+    if asked and version is None:
+        return missing(AGENT, "A version is a whole number from 1 on.")
+    try:
+        manifest = await read_manifest(visit.services, AGENT, visit.path[ID], version)
+        resource, found, uses = await asyncio.gather(
+            visit.services.call(
+                "WorkflowsService/GetResource", GetResourceRequest(kind=RESOURCE_KIND_AGENT, resource=manifest.id)
+            ),
+            read_versions(visit.services, AGENT, manifest.id, size=_VERSIONS),
+            all_items(
+                visit.services,
+                "DefinitionsService/ListDefinitionUses",
+                ListDefinitionUsesRequest(kind=AGENT.kind, definition=manifest.id),
+            ),
+        )
+    except Refusal as refusal:
+        if refusal.code not in NOT_THERE:
+            raise
+        return missing(AGENT, refusal.message)
+    return View(
+        "agents/one.html",
+        {
+            "agent": resource.resource,
+            "type": _TYPES.get(resource.resource.type, resource.resource.type),
+            "here": AGENT.page_of(manifest.id),
+            "manifest": manifest,
+            "found": found,
+            "uses": uses,
+            "administrator": visit.user.role in ADMINISTRATORS,
+        },
+    )
+
+
+PAGES: Final[tuple[Page, ...]] = (
+    Page("GET", AGENT.path, ALL_ROLES, show_list),
+    Page("GET", f"{AGENT.path}/{{{ID}}}", ALL_ROLES, show_one),
+    *pages_of(AGENT),
+)

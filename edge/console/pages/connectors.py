@@ -1,0 +1,66 @@
+"""Pages of connectors: what they may read, what uses them, and a test that asks the store."""
+
+from typing import Any, Final
+
+from contract.times import milliseconds_of
+from edge.console import formatting
+from edge.console.resources import CONNECTORS, MissingError, Shown, asked_for, every, missing, path_of, test_badge
+from edge.console.visit import ADMINISTRATORS, Answered, Page, View, Visit
+from workflow_api.v1.workflows_pb2 import ConnectorCheck, ConnectorTest, TestConnectorRequest
+
+_LIST: Final = CONNECTORS.path
+_ONE: Final = f"{_LIST}/{{resource}}"
+
+
+async def show_list(visit: Visit) -> Answered:
+    """Lists connectors with the outcome of the last test of each."""
+    rows = [
+        (each, path_of(CONNECTORS, each.resource_id), test_badge(each.status))
+        for each in await every(visit, CONNECTORS)
+    ]
+    return View("resources/connectors.html", {"rows": rows})
+
+
+async def show(visit: Visit) -> Answered:
+    """Shows a version of a connector, and its last test."""
+    try:
+        shown = await asked_for(visit, CONNECTORS)
+    except MissingError as error:
+        return missing(CONNECTORS, error)
+    return _view(shown)
+
+
+async def test(visit: Visit) -> Answered:
+    """Asks the store with the connector's credentials, and shows what it answered."""
+    try:
+        shown = await asked_for(visit, CONNECTORS)
+    except MissingError as error:
+        return missing(CONNECTORS, error)
+    request = TestConnectorRequest(name=shown.answer.resource.name)
+    outcome: ConnectorTest = await visit.services.call("WorkflowsService/TestConnector", request)
+    return _view(shown, outcome)
+
+
+def _view(shown: Shown, outcome: ConnectorTest | None = None) -> View:
+    last = shown.answer.last_test if shown.answer.HasField("last_test") else None
+    context: dict[str, Any] = {
+        "last_test": outcome or last,
+        "checks": [_check(check) for check in outcome.checks] if outcome else (),
+        "tested_now": outcome is not None,
+    }
+    return View("resources/connector.html", {**shown.context, **context})
+
+
+def _check(check: ConnectorCheck) -> tuple[ConnectorCheck, str, str]:
+    """Returns a check with the store's answer in words, and how long that took."""
+    silent = "" if check.answer else "no answer"
+    answer = str(check.http_status) if check.HasField("http_status") else silent
+    took = formatting.duration(milliseconds_of(check.took))
+    return check, f"{answer} {check.code}".strip(), took
+
+
+PAGES: Final[tuple[Page, ...]] = (
+    Page("GET", _LIST, ADMINISTRATORS, show_list),
+    Page("GET", _ONE, ADMINISTRATORS, show),
+    Page("POST", f"{_ONE}/test", ADMINISTRATORS, test),
+)

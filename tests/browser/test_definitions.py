@@ -1,0 +1,100 @@
+"""Editing definitions in a real browser."""
+
+import re
+
+from playwright.sync_api import Browser, expect
+
+from tests.browser.conftest import NewPerson, Screen
+from tests.support.service import Service
+from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR
+
+NEW = """kind: Workflow
+name: Written here
+steps:
+- step: one
+  agent: echo
+  need: []
+"""
+
+
+def test_a_workflow_is_written_mended_compared_saved_and_activated(console: Service, signed_in: NewPerson) -> None:
+    screen = signed_in("author", ROLE_ADMINISTRATOR)
+    page = screen.page
+    screen.open("/workflows")
+    page.get_by_role("link", name="New workflow").click()
+    manifest = page.get_by_label("Manifest")
+    manifest.fill(NEW)
+    page.get_by_role("button", name="Check").click()
+    problem = page.get_by_role("alert")
+    expect(problem).to_contain_text("Line 6: steps[0].need is not a known field")
+    problem.get_by_role("link", name="Line 6").click()
+    assert page.evaluate("getSelection().toString()") == "  need: []"
+    assert page.locator("#line-6").inner_text() == "6"
+
+    manifest.fill(NEW.replace("  need: []\n", ""))
+    page.get_by_role("button", name="Check").click()
+    page.get_by_role("button", name="Save as version 1").click()
+    expect(page.get_by_role("status")).to_have_text("Saved as version 1.")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Written here")
+    page.get_by_role("button", name="Activate").click()
+    expect(page.get_by_role("status")).to_contain_text("can be started now")
+
+    page.get_by_role("link", name="Edit").click()
+    expect(manifest).to_have_value(re.compile("name: Written here"))
+    manifest.fill(manifest.input_value() + "description: Says it again.\n")
+    page.get_by_role("button", name="Check").click()
+    difference = page.get_by_role("region", name="What saving would change")
+    expect(difference.locator("ins")).to_have_text(["+description: Says it again."])
+    expect(difference.locator("del")).to_have_count(0)
+    page.get_by_role("button", name="Save as version 2").click()
+    expect(page.get_by_role("status")).to_have_text("Saved as version 2.")
+    expect(page.get_by_role("table").last.get_by_role("row").nth(1)).to_contain_text("user:author")
+
+    page.get_by_role("link", name="Difference of version 2 to the one before").click()
+    expect(page.get_by_role("region", name="What differs").locator("ins")).to_have_text("+description: Says it again.")
+    # That the answer to a wrong text says so.
+    assert [each for each in screen.complaints if "400 (Bad Request)" not in each] == []
+
+
+def test_a_save_over_a_version_of_somebody_else_is_told_and_loses_nothing(
+    console: Service, signed_in: NewPerson
+) -> None:
+    screen = signed_in("second-author", ROLE_ADMINISTRATOR)
+    page = screen.page
+    agent = "kind: Agent\nname: disputed\ntype: python\ncode: |\n  def run(context):\n      return {}\n"
+    console.admin.apply(agent.format(1))
+    screen.open("/agents")
+    page.get_by_role("link", name="disputed").click()
+    page.get_by_role("link", name="Edit").click()
+    console.admin.apply(agent.format(2))
+    manifest = page.get_by_label("Manifest")
+    manifest.fill(agent.format(3))
+    page.get_by_role("button", name="Check").click()
+    expect(page.get_by_role("alert")).to_contain_text("saved version 2 meanwhile")
+    expect(page.get_by_role("region", name="What was changed meanwhile").locator("ins")).to_contain_text(["return 2"])
+    expect(manifest).to_have_value(agent.format(3))
+    page.get_by_role("button", name="Check").click()
+    page.get_by_role("button", name="Save as version 3").click()
+    expect(page.get_by_role("status")).to_have_text("Saved as version 3.")
+
+
+def test_an_agent_is_edited_without_script(console: Service, chromium: Browser) -> None:
+    console.admin.apply("kind: Agent\nname: plain\ntype: python\ncode: 'def run(context): return 1'\n")
+    password = console.admin.add_user("scriptless", ROLE_ADMINISTRATOR)
+    context = chromium.new_context(java_script_enabled=False)
+    screen = Screen(context.new_page(), console.ready["console"])
+    page = screen.page
+    screen.open("/sign-in")
+    screen.sign_in("scriptless", password)
+    screen.change_password(password, "the password of scriptless")
+    screen.open("/agents/plain/edit")
+    manifest = page.get_by_label("Manifest")
+    manifest.fill(manifest.input_value().replace("return 1", "retrun 1"))
+    page.get_by_role("button", name="Check").click()
+    expect(page.get_by_role("alert")).to_contain_text("Line 4: code")
+    expect(page.locator("#line-4")).to_have_text("4")
+    manifest.fill(manifest.input_value().replace("retrun 1", "return 2"))
+    page.get_by_role("button", name="Check").click()
+    page.get_by_role("button", name="Save as version 2").click()
+    expect(page.get_by_role("status")).to_have_text("Saved as version 2.")
+    context.close()

@@ -1,0 +1,309 @@
+"""Files that a person uploads, and runs that start with them."""
+
+import io
+import json
+import stat
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backend.uploads.rules import MOST_FILE_BYTES, PART_BYTES
+from backend.uploads.service import Uploads
+from backend.uploads.servicer import UploadsServicer
+from tests.services.calls import Caller, RefusedError
+from tests.services.runtime.conftest import RuntimeWorld, agent_step, manifest
+from tests.support.poll import until
+from tests.unit.backend.runtime.bucket import Bucket, serve_bucket
+from workflow_api.v1 import runs_pb2, uploads_pb2, workflows_pb2
+
+__all__ = ["serve_bucket"]
+
+ANA = "user:ana"
+READER = """
+def run(context):
+    return {path.relative_to(context.inputs).as_posix(): path.stat().st_size
+            for path in sorted(context.inputs.rglob("*")) if path.is_file()}
+"""
+EMAILS = """
+def run(context):
+    return (context.inputs / "uploads" / "people.csv").read_text()
+"""
+
+
+class Person:
+    """The calls of one person."""
+
+    def __init__(self, world: RuntimeWorld, folder: Path, name: str = ANA) -> None:
+        self.world = world
+        self.name = name
+        self.service = Uploads(world.services, world.objects, folder / "uploads")
+        servicer = UploadsServicer(self.service)
+        self.call = Caller(servicer, uploads_pb2.DESCRIPTOR.services_by_name["UploadsService"])
+
+    def begin(self) -> str:
+        return str(self.call("BeginUpload", uploads_pb2.BeginUploadRequest(), actor=self.name).upload_id)
+
+    def send(self, upload_id: str, number: int, name: str, data: bytes, parameter: str = "uploads") -> Any:
+        for offset in range(0, max(1, len(data)), PART_BYTES):
+            self.append(upload_id, number, name, data[offset : offset + PART_BYTES], offset, parameter)
+        request = uploads_pb2.FinishUploadedFileRequest(upload_id=upload_id, number=number)
+        return self.call("FinishUploadedFile", request, actor=self.name)
+
+    def append(
+        self, upload_id: str, number: int, name: str, data: bytes, offset: int = 0, parameter: str = "uploads"
+    ) -> int:
+        request = uploads_pb2.AppendToUploadRequest(
+            upload_id=upload_id, number=number, parameter=parameter, name=name, offset=offset, data=data
+        )
+        return int(self.call("AppendToUpload", request, actor=self.name).size_bytes)
+
+    def files(self, upload_id: str) -> list[str]:
+        request = uploads_pb2.GetUploadRequest(upload_id=upload_id)
+        return [file.name for file in self.call("GetUpload", request, actor=self.name).files]
+
+    def start(
+        self, workflow: str, upload_id: str, once: str = "once", parameters: Mapping[str, Any] | None = None
+    ) -> Any:
+        request = runs_pb2.StartRunRequest(
+            workflow_id=self.world.workflows[workflow],
+            idempotency_key=once,
+            upload_id=upload_id,
+            parameters=json.dumps(parameters or {}),
+        )
+        return self.world.runs("StartRun", request, actor=self.name)
+
+    def stored(self, upload_id: str) -> bool:
+        folder = self.world.folder / "objects" / "uploads" / upload_id
+        return folder.exists() and any(folder.rglob("*"))
+
+
+@pytest.fixture
+def ana(world: RuntimeWorld, tmp_path: Path) -> Iterator[Person]:
+    agents = {"sizes": READER, "emails": EMAILS}
+    world.apply(
+        "\n---\n".join(
+            json.dumps({"kind": "Agent", "name": name, "type": "python", "code": code}) for name, code in agents.items()
+        )
+    )
+    steps = [agent_step("read", "sizes")]
+    world.workflows |= world.apply(manifest("Reads", steps, result={"step": "read"}))
+    person = Person(world, tmp_path)
+    yield person
+    person.service.close()
+
+
+def zipped(members: Mapping[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return buffer.getvalue()
+
+
+def reason(call: Any) -> str:
+    with pytest.raises(RefusedError) as caught:
+        call()
+    return next(iter(caught.value.problems.values()), caught.value.reason)
+
+
+def test_a_run_gets_uploaded_files_and_the_members_of_a_zip(ana: Person) -> None:
+    upload_id = ana.begin()
+    long = bytes(PART_BYTES + 5)
+    ana.send(upload_id, 1, "table.csv", long)
+    found = ana.send(upload_id, 2, "More.ZIP", zipped({"a.txt": b"A", "deep/b.txt": b"BB", "empty/": b""}))
+    assert (found.files, found.files_bytes) == (2, 3)
+    assert sorted(ana.files(upload_id)) == ["More.ZIP", "table.csv"]
+
+    run_id = ana.start("Reads", upload_id).run.summary.run_id
+    row = ana.world.until_ended(run_id)
+    assert json.loads(row.result) == {"uploads/a.txt": 1, "uploads/deep/b.txt": 2, "uploads/table.csv": len(long)}
+    (entry,) = json.loads(row.inputs_manifest)
+    assert (entry["parameter"], entry["objects"], entry["bytes"]) == ("uploads", 3, len(long) + 3)
+    assert {item["key"] for item in entry["items"]} == {"table.csv", "a.txt", "deep/b.txt"}
+
+
+def test_a_start_that_is_sent_again_answers_its_run_and_another_one_cannot_have_the_files(ana: Person) -> None:
+    upload_id = ana.begin()
+    ana.send(upload_id, 1, "a.txt", b"A")
+    first, again = ana.start("Reads", upload_id), ana.start("Reads", upload_id)
+    assert (first.run.summary.run_id, again.replayed) == (again.run.summary.run_id, True)
+    assert "choose them again" in reason(lambda: ana.start("Reads", upload_id, "another"))
+    assert reason(lambda: ana.send(upload_id, 2, "b.txt", b"B")) == "not_found"
+
+
+def test_an_upload_is_its_persons_alone(ana: Person) -> None:
+    upload_id = ana.begin()
+    ana.send(upload_id, 1, "a.txt", b"A")
+    ana.name = "user:bob"
+    assert reason(lambda: ana.files(upload_id)) == "not_found"
+    assert reason(lambda: ana.append(upload_id, 2, "b.txt", b"B")) == "not_found"
+    assert "choose them again" in reason(lambda: ana.start("Reads", upload_id))
+
+
+def test_an_upload_that_nobody_uses_is_gone_after_an_hour(ana: Person) -> None:
+    unused, begun = ana.begin(), ana.begin()
+    ana.send(unused, 1, "a.zip", zipped({"a": b"A"}))
+    ana.append(begun, 1, "half.bin", bytes(PART_BYTES))
+    ana.world.removals.round()
+    assert ana.stored(unused)
+    ana.world.clock.advance(hours=1)
+    assert "choose them again" in reason(lambda: ana.start("Reads", unused))
+    ana.world.removals.round()
+    assert not ana.stored(unused)
+    assert not ana.stored(begun)
+    assert ana.world.count("uploads", "1 = 1") == ana.world.count("upload_files", "1 = 1") == 0
+
+
+def test_erasing_a_run_removes_its_uploaded_files(ana: Person) -> None:
+    upload_id = ana.begin()
+    ana.send(upload_id, 1, "a.txt", b"A")
+    run_id = ana.start("Reads", upload_id).run.summary.run_id
+    ana.world.until_ended(run_id)
+    ana.world.clock.advance(hours=2)
+    ana.world.removals.round()
+    assert ana.stored(upload_id)
+    ana.world.runs("EraseRunData", runs_pb2.EraseRunDataRequest(run_id=run_id), actor=ANA)
+    assert ana.world.count("upload_files", "1 = 1") == 0
+    ana.world.removals.round()
+    until(lambda: not ana.stored(upload_id), "the removal of the objects")
+    assert ana.world.count("uploads", "1 = 1") == 0
+
+
+def test_the_policy_of_a_run_sweeps_uploaded_files(ana: Person) -> None:
+    policy = {"mode": "redact", "categories": ["EMAIL_ADDRESS"], "stages": ["inputs"]}
+    fields = {"result": {"step": "read"}, "pii_policy": policy}
+    ana.world.workflows |= ana.world.apply(manifest("Swept reads", [agent_step("read", "emails")], **fields))
+    upload_id = ana.begin()
+    ana.send(upload_id, 1, "people.csv", b"name,mail\nAnn,ann@example.com\n")
+    run_id = ana.start("Swept reads", upload_id).run.summary.run_id
+    result = ana.world.until_ended(run_id).result
+    assert "[EMAIL_ADDRESS]" in result
+    assert "ann@example.com" not in result
+
+
+def test_parts_are_taken_in_order_and_once(ana: Person) -> None:
+    upload_id = ana.begin()
+    part = bytes(PART_BYTES)
+    assert ana.append(upload_id, 1, "a.bin", part) == PART_BYTES
+    assert ana.append(upload_id, 1, "a.bin", part) == PART_BYTES
+    assert "must be 1,048,576" in reason(lambda: ana.append(upload_id, 1, "a.bin", part, 2 * PART_BYTES))
+    assert "at most 1,048,576" in reason(lambda: ana.append(upload_id, 2, "a.bin", bytes(PART_BYTES + 1)))
+    assert "multiple" in reason(lambda: ana.append(upload_id, 1, "a.bin", b"x", 7))
+    assert ana.files(upload_id) == []
+
+
+@pytest.mark.parametrize("name", ["../a", "a/b", "..", "a\x01b", "a\\b", "con\u202etxt"])
+def test_a_name_that_is_no_plain_file_name_is_refused(ana: Person, name: str) -> None:
+    assert "is not a plain file name" in reason(lambda: ana.append(ana.begin(), 1, name, b"x"))
+
+
+def test_a_file_that_is_too_large_is_refused(ana: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("backend.uploads.rules.MOST_FILE_BYTES", 10)
+    assert MOST_FILE_BYTES == 100_000_000
+    assert "'a.bin' has more than 10 bytes" in reason(lambda: ana.append(ana.begin(), 1, "a.bin", bytes(11)))
+    monkeypatch.undo()
+    monkeypatch.setattr("backend.uploads.rules.MOST_BYTES_OF_PERSON", 20)
+    ana.append(ana.begin(), 1, "a.bin", bytes(15))
+    assert "wait for a start" in reason(lambda: ana.append(ana.begin(), 1, "b.bin", bytes(6)))
+
+
+def test_two_files_cannot_have_one_path(ana: Person) -> None:
+    upload_id = ana.begin()
+    ana.send(upload_id, 1, "a.txt", b"A")
+    assert reason(lambda: ana.send(upload_id, 2, "a.txt", b"B")) == "'a.txt' is there twice"
+    assert "'a.txt/b'" in reason(lambda: ana.send(upload_id, 3, "b.zip", zipped({"a.txt/b": b"B"})))
+    assert ana.files(upload_id) == ["a.txt"]
+    ana.send(upload_id, 4, "a.txt", b"B", parameter="documents")
+
+
+def test_files_stand_in_for_a_parameter_within_its_limits(ana: Person, bucket: Bucket) -> None:
+    world = ana.world
+    connector = {"kind": "Connector", "name": "inbox", "type": "s3", "bucket": "docs", "endpoint_url": bucket.url}
+    world.apply(json.dumps(connector))
+    assert world._workflows("TestConnector", workflows_pb2.TestConnectorRequest(name="inbox")).passed
+    parameters = [{"name": "documents", "type": "s3_prefix", "connector": "inbox", "required": True, "max_objects": 1}]
+    steps = [agent_step("read", "sizes")]
+    world.workflows |= world.apply(manifest("Documents", steps, parameters=parameters, result={"step": "read"}))
+    upload_id = ana.begin()
+    ana.send(upload_id, 1, "a.txt", b"A", parameter="documents")
+    given = {"documents": "s3://docs/in/"}
+    assert "both" in reason(lambda: ana.start("Documents", upload_id, parameters=given))
+    run = ana.start("Documents", upload_id, "second").run
+    assert json.loads(run.parameters) == {"documents": f"upload://{upload_id}/documents/"}
+    assert json.loads(world.until_ended(run.summary.run_id).result) == {"documents/a.txt": 1}
+
+    upload_id = ana.begin()
+    ana.send(upload_id, 1, "a.zip", zipped({"a": b"", "b": b""}), parameter="documents")
+    assert "may have 1" in reason(lambda: ana.start("Documents", upload_id, "third"))
+    assert "takes files" in reason(lambda: ana.start("Reads", upload_id, "fourth"))
+
+
+def hostile(change: str) -> bytes:
+    """A zip that is refused."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        name = {"up": "../up", "absolute": "/etc/x", "drive": "C:x", "backslash": "..\\x"}.get(change, "good")
+        info = zipfile.ZipInfo(name)
+        if change == "link":
+            info.external_attr = (stat.S_IFLNK | 0o777) << 16
+        if change == "device":
+            info.external_attr = (stat.S_IFCHR | 0o777) << 16
+        archive.writestr(info, b"x" * 100)
+        if change == "folder":
+            archive.writestr("good/more", b"")
+        if change == "many":
+            for number in range(2_000):
+                archive.writestr(str(number), b"")
+    data = bytearray(buffer.getvalue())
+    directory = data.rfind(b"PK\x01\x02")
+    if change == "encrypted":
+        data[directory + 8] |= 1
+    if change == "size":
+        data[directory + 24 : directory + 28] = (7).to_bytes(4, "little")
+    if change == "bomb":
+        data[directory + 24 : directory + 28] = (600_000_000).to_bytes(4, "little")
+    if change == "checksum":
+        data[directory + 16] ^= 1
+    if change == "local":
+        data[30] ^= 1
+    return bytes(data[:-30] if change == "cut" else data)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("up", "'../up' that leads out"),
+        ("absolute", "'/etc/x' that leads out"),
+        ("drive", "'C:x' that leads out"),
+        ("backslash", "leads out"),
+        ("link", "'good' that is a symbolic link"),
+        ("device", "'good' that is no file"),
+        ("encrypted", "'good' that is encrypted"),
+        ("folder", "that is both a file and a folder"),
+        ("many", "more than 2,000 entries"),
+        ("size", "'good' "),
+        ("bomb", "more than 500,000,000 bytes"),
+        ("checksum", "'good' that cannot be read"),
+        ("local", "'good' that cannot be read"),
+        ("cut", "cannot be read"),
+    ],
+)
+def test_a_hostile_zip_is_refused_with_the_entry_and_leaves_nothing(ana: Person, change: str, why: str) -> None:
+    upload_id = ana.begin()
+    problem = reason(lambda: ana.send(upload_id, 1, "x.zip", hostile(change)))
+    assert problem.startswith("'x.zip' ")
+    assert why in problem
+    assert ana.files(upload_id) == []
+    assert not ana.stored(upload_id)
+
+
+def test_a_zip_that_has_a_path_twice_is_refused(ana: Person) -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("a", b"1")
+        with pytest.warns(UserWarning, match="Duplicate"):
+            archive.writestr("a", b"2")
+    assert "'a' that is there twice" in reason(lambda: ana.send(ana.begin(), 1, "x.zip", buffer.getvalue()))
