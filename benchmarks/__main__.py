@@ -27,7 +27,7 @@ class Extent:
     seconds: float = 3.0
     rounds: int = 5
     runs: int = 200
-    keys: int = 60
+    keys: int = 120
 
 
 QUICK = Extent(seconds=0.05, rounds=1, runs=5, keys=2)
