@@ -5,7 +5,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from edge.console.pages import health as page_of_health
-from edge.console.visit import ADMINISTRATORS, EventStream
+from edge.console.visit import ONLOOKERS, EventStream
 from tests.unit.edge.console.seen import MemoryServices, answered, html, roles_of
 from workflow_api.v1 import deployment_health_pb2 as pb
 
@@ -80,5 +80,5 @@ def test_the_page_is_refreshed_while_it_is_open(monkeypatch: pytest.MonkeyPatch)
     assert asyncio.run(anext(answer.events)) == ("refresh", "")  # type: ignore[arg-type]
 
 
-def test_only_administrators_see_the_health() -> None:
-    assert roles_of("GET", PATH) == roles_of("GET", f"{PATH}/stream") == ADMINISTRATORS
+def test_those_who_look_after_the_deployment_see_its_health() -> None:
+    assert roles_of("GET", PATH) == roles_of("GET", f"{PATH}/stream") == ONLOOKERS
