@@ -34,7 +34,9 @@ def test_a_viewer_reads_runs_and_is_offered_nothing_to_change(
     screen = signed_in("onlooker", ROLE_VIEWER)
     page = screen.page
     screen.open("/")
-    expect(page.locator("nav[aria-label=Pages] a")).to_have_text(["Overview", "Runs", "Workflows", "Deployment"])
+    expect(page.locator("nav[aria-label=Pages] a")).to_have_text(
+        ["Overview", "Runs", "Workflows", "Agents", "Deployment"]
+    )
     for path in (f"/runs/{run_id}", f"/workflows/{workflows['Gate']}", "/deployment", "/runs", "/"):
         screen.open(path)
         # The one form is that of signing out.
