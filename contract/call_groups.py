@@ -23,12 +23,13 @@ RecordedCall = tuple[int, str, Kind, str, str, int]
 """Milliseconds since the epoch, key id, kind, source address, request id and microseconds."""
 
 
-def group_calls(calls: Iterable[RecordedCall]) -> list[CallGroup]:
-    """Returns calls in groups, of each key in the order of their time."""
+def group_calls(calls: Iterable[RecordedCall]) -> Iterator[CallGroup]:
+    """Yields calls in groups, of each key in the order of their time."""
     grouped: defaultdict[tuple[str, int], list[RecordedCall]] = defaultdict(list)
     for call in calls:
         grouped[call[1], call[0] // GROUP_MS].append(call)
-    return [_group(key_id, grouped[key_id, part]) for key_id, part in sorted(grouped)]
+    for key_id, part in sorted(grouped):
+        yield _group(key_id, grouped[key_id, part])
 
 
 def _group(key_id: str, calls: list[RecordedCall]) -> CallGroup:

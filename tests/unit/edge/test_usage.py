@@ -1,7 +1,9 @@
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from google.protobuf.message import Message
 
 from contract.times import milliseconds_of
 from edge.settings import EdgeSettings
@@ -24,20 +26,64 @@ def seen(channel: MemoryChannel) -> list[int]:
     return [milliseconds_of(record.at) for record in channel.usage]
 
 
-def test_records_leave_in_batches_of_at_most_two_thousand() -> None:
+def sizes(channel: MemoryChannel) -> list[int]:
+    return [sum(len(group.times) for group in batch.groups) for batch in channel.batches]
+
+
+def test_records_leave_in_batches_of_at_most_ten_thousand() -> None:
     async def run() -> MemoryChannel:
         channel = MemoryChannel()
         recorder = UsageRecorder(channel, EdgeSettings(usage_flush_seconds=0.001))
-        record(recorder, 5_000)
+        record(recorder, 25_000)
         recorder.start()
-        await until(lambda: len(channel.usage) == 5_000)
+        await until(lambda: sum(sizes(channel)) == 25_000)
         await recorder.stop()
         return channel
 
     channel = asyncio.run(run())
-    assert [sum(len(group.times) for group in batch.groups) for batch in channel.batches] == [2000, 2000, 1000]
+    assert sizes(channel) == [10_000, 10_000, 5_000]
     assert len({batch.batch_id for batch in channel.batches}) == 3
-    assert seen(channel) == list(range(5_000))
+    assert seen(channel) == list(range(25_000))
+
+
+def test_calls_that_come_while_a_batch_is_sent_wait_for_the_next_turn() -> None:
+    async def run() -> tuple[MemoryChannel, list[int]]:
+        channel = MemoryChannel()
+        recorder = UsageRecorder(channel, EdgeSettings(usage_flush_seconds=0.001))
+        keep = channel.answers[EDGE + "RecordUsage"]
+
+        def keep_while_another_comes(request: Any) -> Message:
+            if len(channel.batches) < 3:
+                record(recorder, 1, start=10 + len(channel.batches))
+            return keep(request)
+
+        channel.answers[EDGE + "RecordUsage"] = keep_while_another_comes
+        record(recorder, 10)
+        await recorder.stop()
+        first = sizes(channel)
+        await recorder.stop()
+        await recorder.stop()
+        await recorder.stop()
+        return channel, first
+
+    channel, first = asyncio.run(run())
+    assert first == [10]
+    assert sizes(channel) == [10, 1, 1, 1]
+
+
+def test_a_recorder_that_stops_while_it_groups_loses_nothing() -> None:
+    async def run() -> MemoryChannel:
+        channel = MemoryChannel()
+        recorder = UsageRecorder(channel, EdgeSettings(usage_flush_seconds=0))
+        for at_ms in range(0, 50_000_000, 10_000):
+            record(recorder, 1, start=at_ms)
+        recorder.start()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        await recorder.stop()
+        return channel
+
+    assert len(seen(asyncio.run(run()))) == 5_000
 
 
 def test_a_batch_is_tried_again_under_its_id_until_it_is_kept() -> None:
