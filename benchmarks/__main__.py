@@ -6,6 +6,7 @@ differ between machines. Each figure is the median of the rounds, with the lowes
 """
 
 import argparse
+import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -64,7 +65,11 @@ def compare(
 
 
 def end_to_end(workload: Workload, key: Key, extent: Extent) -> list[str]:
-    """Measures a one-step run from its POST until a GET shows it completed: one at a time, and 16 at once."""
+    """Measures a one-step run from its POST until a GET shows it completed: one at a time, and 16 at once.
+
+    The caller is this process, which leaves the server's core to the service and its steps.
+    """
+    os.sched_setaffinity(0, {servers.LOAD_CORE})
     for _ in range(5):
         workload.run(key, "One step", "completed")
     alone, rates = [], []

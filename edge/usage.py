@@ -20,7 +20,7 @@ _METADATA: Final = ((ACTOR, "edge"),)
 _RPC: Final = "/workflow_api.v1.EdgeService/RecordUsage"
 # Groups cost more than the calls in them, so large batches cost less: of 120 keys, half of what batches of 2,000 take.
 _BATCH_CALLS: Final = 10_000
-# Grouping so many holds the event loop up for a millisecond.
+# Making the groups of so many holds the event loop up for one to four milliseconds.
 _CALLS_AT_ONCE: Final = 1_000
 _LAST_SECONDS: Final = 5.0
 
