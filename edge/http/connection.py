@@ -12,6 +12,7 @@ from edge.http.bounded_connection import Awaited, BoundedConnection
 from edge.http.buffer_limiter import BufferLimiter
 from edge.http.connection_limiter import ConnectionLimiter
 from edge.http.message import RequestMessage
+from edge.http.outbox import Outbox, Outboxes
 from edge.http.parser import RequestParser
 from edge.http.request import MAX_BODY_BYTES, HttpRequest
 from edge.http.response import Answer, refused
@@ -33,6 +34,8 @@ class Host(Protocol):
     limiter: "ConnectionLimiter[Connection]"
     buffers: "BufferLimiter[Connection]"
 
+    outboxes: Outboxes
+
     stopping: bool
     """Whether each connection ends with the answer under way."""
 
@@ -52,6 +55,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
         self._host = host
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
+        self._outbox: Outbox | None = None
         self._parser = RequestParser(MAX_BODY_BYTES)
         self._request: HttpRequest | None = None
         self._message_arrived: asyncio.Future[None] | None = None
@@ -85,6 +89,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Waits for the first request."""
         self._transport = cast("asyncio.Transport", transport)
+        self._outbox = Outbox(self._transport, self._host.outboxes)
         self.peername = transport.get_extra_info("peername")
         self.wait_for(Awaited.REQUEST)
         self._host.connections.add(self)
@@ -94,7 +99,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
 
     def connection_lost(self, exc: BaseException | None) -> None:  # noqa: ARG002 - the reason makes no difference
         """Ends whatever waits for this caller."""
-        self._transport = None
+        self._transport = self._outbox = None
         self._leave_host()
         self._host.limiter.leave(self)
         self._host.buffers.release(self)
@@ -242,9 +247,13 @@ class Connection(BoundedConnection, asyncio.Protocol):
         Raises:
             ConnectionResetError: the caller has disconnected.
         """
-        if self._transport is None or self._transport.is_closing():
+        if self._outbox is None or self.lost:
             raise ConnectionResetError("the caller has disconnected")
-        self._transport.write(data)
+        self._outbox.write(data)
+
+    def _flush(self) -> None:
+        if self._outbox is not None:
+            self._outbox.flush()
 
     async def drain(self) -> None:
         """Waits until the caller has read enough of what is queued.
@@ -278,6 +287,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
         self._lingering = self._loop.create_future()
         self._host.buffers.release(self)
         try:
+            self._flush()
             transport.write_eof()
             transport.resume_reading()
             with self.waiting(Awaited.READER):
@@ -290,6 +300,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
     def close(self) -> None:
         """Ends the connection once everything written is sent."""
         if self._transport is not None:
+            self._flush()
             self._transport.close()
         _wake(self._message_arrived)
 
