@@ -54,7 +54,7 @@ class Handler:
     request_class: type[Message]
     response_class: type[Message]
     steps: Steps | None = None
-    begin: Callable[[Any, grpc.ServicerContext], "Begun"] | None = None
+    begin: Callable[[Any, grpc.ServicerContext], "DeferredCall"] | None = None
     recall: Recall | None = None
     anew: Callable[[Any, grpc.ServicerContext], Any] | None = None
     quick: Callable[[Any], bool] | None = None
@@ -133,7 +133,7 @@ def _handler(
     )
 
 
-class Begun:
+class DeferredCall:
     """A call of a method that defers: its answer, once the change that it waits for is committed."""
 
     def __init__(
@@ -175,9 +175,9 @@ class Begun:
 
 def _wrap_deferring(
     behaviour: Callable[[Any, grpc.ServicerContext], Deferred[Message]], empty: type[Message], name: str
-) -> Callable[[Any, grpc.ServicerContext], Begun]:
+) -> Callable[[Any, grpc.ServicerContext], DeferredCall]:
     names = (name, _method_label(name))
-    return lambda request, context: Begun(behaviour, request, context, names, empty)
+    return lambda request, context: DeferredCall(behaviour, request, context, names, empty)
 
 
 def _wrap_unary(

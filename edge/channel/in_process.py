@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 
 from edge.channel import LONGEST_STREAM_SECONDS, Messages, Metadata
 from edge.channel.context import InProcessContext
-from edge.channel.pending_calls import Begun, PendingCalls
+from edge.channel.pending_calls import PendingCall, PendingCalls
 from edge.channel.thread_calls import ThreadCalls, ThreadsClosedError
 from edge.errors import Refusal
 
@@ -47,7 +47,7 @@ class Handler(Protocol):
         ...
 
     @property
-    def begin(self) -> Callable[[Any, Any], Begun] | None:
+    def begin(self) -> Callable[[Any, Any], PendingCall] | None:
         """Returns `call` for an event loop, which returns before the commit; None where there is none."""
         ...
 
