@@ -46,7 +46,7 @@ class ClaimedSegment:
     upload_id: str | None = None
 
 
-class _Found(NamedTuple):
+class _QueuedSegment(NamedTuple):
     """What is read before the claim, and does not change until then; `steps` are None for a later segment."""
 
     run: sql.ExecutedRunRow
@@ -114,7 +114,7 @@ async def claim_segment(context: SegmentContext, segment_id: str) -> ClaimedSegm
     return claimed
 
 
-def _find(context: SegmentContext, tx: Tx, segment_id: str) -> _Found | None:
+def _find(context: SegmentContext, tx: Tx, segment_id: str) -> _QueuedSegment | None:
     run = sql.find_run_of_segment(tx, segment_id)
     if run is None or run.state != SegmentState.QUEUED:
         return None
@@ -123,7 +123,7 @@ def _find(context: SegmentContext, tx: Tx, segment_id: str) -> _Found | None:
         return None
     # Only people upload files.
     upload_id = None if run.key_id else uploads_sql.of_run(tx, run.run_id)
-    return _Found(run, terms, sql.steps_of(tx, run.run_id) if run.ordinal == 1 else None, upload_id)
+    return _QueuedSegment(run, terms, sql.steps_of(tx, run.run_id) if run.ordinal == 1 else None, upload_id)
 
 
 def _redaction(context: SegmentContext, run: sql.ExecutedRunRow) -> RunRedaction | None:

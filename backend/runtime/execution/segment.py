@@ -21,7 +21,7 @@ from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.segment_journal import SegmentJournal
 from backend.runtime.execution.step_files import drop_files
 from backend.runtime.execution.step_retry import wait_seconds
-from backend.runtime.execution.steps import Completed, Failed, StepWork
+from backend.runtime.execution.steps import StepCompletion, StepFailure, StepWork
 from backend.runtime.execution.stop_signal import StoppedError, StopSignal
 from backend.runtime.outcomes import Outcome, reason_to_stop
 from backend.schemas.judge import JudgeUnavailableError
@@ -29,7 +29,7 @@ from contract.failure_codes import INVARIANT_BLOCKED
 
 _LOG = logging.getLogger(__name__)
 
-StepOutcome = Completed | Failed
+StepOutcome = StepCompletion | StepFailure
 
 
 class Segment:
@@ -184,16 +184,16 @@ class _SegmentRun:
             step = self._tasks.pop(task)
             at = self._context.clock()
             match task.result():
-                case Completed(value, outputs, redacted, warnings):
+                case StepCompletion(value, outputs, redacted, warnings):
                     self._step_states.complete(step, value, outputs, at, warnings)
                     self._step_states.changes.redacted += redacted
-                case Failed() as failed:
+                case StepFailure() as failed:
                     self._step_states.changes.redacted += failed.redacted
                     self._take_failure(step, failed, at)
         for warning in () if self._claimed.redaction is None else self._claimed.redaction.take_warnings():
             self._step_states.warn(warning)
 
-    def _take_failure(self, step: str, failed: Failed, at: int) -> None:
+    def _take_failure(self, step: str, failed: StepFailure, at: int) -> None:
         retry = None if failed.final else self._step_states.terms(step).retry
         seconds = wait_seconds(retry, self._step_states.attempt(step), failed.retry_after)
         if seconds is None:
@@ -278,5 +278,5 @@ class _SegmentRun:
         outcomes = await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
         await self._journal.discard(
-            [output for one in outcomes if isinstance(one, Completed) for output in one.outputs]
+            [output for one in outcomes if isinstance(one, StepCompletion) for output in one.outputs]
         )
