@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from backend.run_status import RunStatus
-from backend.runs.lifecycle import RunResult, SegmentEndedError, complete_run, park_run, promote_outputs
+from backend.runs.lifecycle import RunResult, SegmentEndedError, park_run, promote_outputs
 from backend.runtime.execution import dag, sql
 from backend.runtime.execution.begun_steps import slot_memory
 from backend.runtime.execution.claim import ClaimedSegment, claim_segment
@@ -211,7 +211,7 @@ class _SegmentRun:
         """Stores the result, publishes outputs, and closes the run as completed, with its warnings."""
         claimed, step_states, context = self._claimed, self._step_states, self._context
         warnings = step_states.warnings()
-        result = RunResult()
+        result, output = RunResult(), None
         value = step_states.value(claimed.terms.result_step) if claimed.terms.result_step else None
         if value is not None:
             try:
@@ -223,11 +223,13 @@ class _SegmentRun:
                     Outcome(RunStatus.FAILED, INVARIANT_BLOCKED, f"The result could not be {verb}.")
                 )
                 return
-            step_states.changes.outputs.append(output)
             for message in result_warnings:
                 step_states.changes.event("warning", message=message)
             warnings += result_warnings
         if claimed.terms.publish:
+            if output is not None:
+                step_states.changes.outputs.append(output)
+                output = None
             await self._journal.record(lambda tx, at: promote_outputs(tx, claimed.run_id, self._segment_id, at))
             warnings += await publish(
                 context,
@@ -238,10 +240,7 @@ class _SegmentRun:
                 self._wait_for_publication,
                 reasons=claimed.redaction is None,
             )
-        promoted = bool(claimed.terms.publish)
-        await self._journal.record(
-            lambda tx, at: complete_run(tx, self._segment_id, at, result, warnings, promoted=promoted)
-        )
+        await self._journal.complete(result, output, warnings, promoted=bool(claimed.terms.publish))
 
     async def _wait_for_publication(self, outcome: asyncio.Future[Any], seconds: float) -> None:
         try:
