@@ -27,7 +27,7 @@ BASELINE := protos/baseline.binpb
 	baseline bench bench-peers fuzz faults screenshots lock clean
 
 help: ## List the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
 venv: $(DEV) $(GENERATOR) ## Set up .venv with everything for development
 

@@ -9,6 +9,7 @@ import grpc
 from google.protobuf.descriptor import FileDescriptor
 
 from backend import metrics
+from backend.answer_cache import AnswerCache
 from backend.audit import retention as audit_retention
 from backend.audit.servicer import AuditServicer
 from backend.clock import Clock, system_clock
@@ -32,7 +33,6 @@ from backend.models.catalog import Models
 from backend.outputs.servicer import OutputsServicer
 from backend.previews.service import Previews
 from backend.previews.servicer import PreviewsServicer
-from backend.pure_reads import KnownAnswers
 from backend.redaction.process.redactor import Redactor
 from backend.reviews.service import Reviews
 from backend.reviews.servicer import ReviewsServicer
@@ -274,12 +274,12 @@ class Backend:
             (webhooks_pb2.DESCRIPTOR, WebhooksServicer(services, settings.webhooks)),
         )
         at_once = not parts.database.remote
-        known = KnownAnswers(parts.database, services.clock) if at_once else None
+        answer_cache = AnswerCache(parts.database, services.clock) if at_once else None
         self.handlers: Mapping[str, Handler] = {
             path: handler if at_once else replace(handler, point_read=False, page_read=False, begin=None)
             for file, servicer in servicers
             for service in file.services_by_name.values()
-            for path, handler in handlers_of(servicer, service, known, guard).items()
+            for path, handler in handlers_of(servicer, service, answer_cache, guard).items()
             if at_once or path != many_reads.RPC
         }
         reads.serve(self.handlers)

@@ -25,7 +25,7 @@ from workflow_api.v1.errors_pb2 import (
 from workflow_api.v1.options_pb2 import FieldRules
 
 Problem = tuple[str, str]
-Found = dict[ErrorReason.ValueType, list[Problem]]
+ProblemsByReason = dict[ErrorReason.ValueType, list[Problem]]
 Violation = Callable[[Any], str | None]
 Check = Callable[[Any], Iterable[str]]
 
@@ -65,7 +65,7 @@ class _Plan(NamedTuple):
 
 def validate(request: Message) -> None:
     """Raises ApiError with every problem of the request at once, or returns."""
-    found: Found = {}
+    found: ProblemsByReason = {}
     _check(request, _plan(request.DESCRIPTOR), "", found)
     if not found:
         return
@@ -77,7 +77,7 @@ def validate(request: Message) -> None:
             raise ApiError(reason, message, problems=problems)
 
 
-def _check(message: Message, plan: _Plan, prefix: str, found: Found) -> None:
+def _check(message: Message, plan: _Plan, prefix: str, found: ProblemsByReason) -> None:
     fields = plan.fields if "\0" in "".join(plan.texts(message)) else plan.fields_but_texts
     for name, spelling, reason, required, has_presence, repeated, violations, checks, nested in fields:
         value = None if has_presence and not message.HasField(name) else getattr(message, name)

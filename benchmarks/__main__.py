@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from benchmarks import growth, servers
-from benchmarks.servers import Measured, Server
+from benchmarks.servers import Measurement, Server
 from benchmarks.spread import median_of
 from benchmarks.workload import Key, Workload
 
@@ -46,8 +46,8 @@ def compare(
 ) -> str:
     """Returns one row of the table, of rounds that alternate between the service and the bare server."""
     service, bare = pair
-    measured: list[Measured] = []
-    baseline: list[Measured] = []
+    measured: list[Measurement] = []
+    baseline: list[Measurement] = []
     for _ in range(extent.rounds):
         texts = requests()
         measured.append(servers.load(service, texts, connections=connections, seconds=extent.seconds, expect=status))

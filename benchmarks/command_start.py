@@ -44,23 +44,23 @@ _PANDAS = _WORKFLOW.format(
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """One start: milliseconds until what is awaited, and processor time of the whole command, its steps included."""
 
     wall: float
     cpu: float
 
 
-def run(command: str, folder: Path, manifest: str) -> Measured:
+def run(command: str, folder: Path, manifest: str) -> Measurement:
     """Runs a workflow whose result is the time at which the first line of its step ran."""
     file = folder / "workflow.yaml"
     file.write_text(manifest)
     began = time.monotonic()
     ended, cpu = _ended(_started(folder, command, "run", str(file)))
-    return Measured((float(ended) - began) * 1000, cpu)
+    return Measurement((float(ended) - began) * 1000, cpu)
 
 
-def serve(command: str, folder: Path) -> Measured:
+def serve(command: str, folder: Path) -> Measurement:
     """Starts a service with the data that an earlier one left, and ends it once it is ready."""
     began = time.monotonic()
     addresses = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
@@ -69,7 +69,7 @@ def serve(command: str, folder: Path) -> Measured:
     process.stdout.readline()
     wall = (time.monotonic() - began) * 1000
     process.send_signal(signal.SIGTERM)
-    return Measured(wall, _ended(process)[1])
+    return Measurement(wall, _ended(process)[1])
 
 
 def _started(folder: Path, *command: str) -> "subprocess.Popen[str]":
@@ -93,7 +93,7 @@ def _ended(process: "subprocess.Popen[str]") -> tuple[str, float]:
 
 def rows(commands: Sequence[str], number: int, *, packages: bool) -> Iterator[str]:
     """Yields the rows of the table, with ratios to the first command."""
-    kinds: dict[str, Callable[[str, Path], Measured]] = {
+    kinds: dict[str, Callable[[str, Path], Measurement]] = {
         "run, until its first step": lambda command, folder: run(command, folder, _PLAIN),
         "serve, until it is ready": serve,
     }
@@ -102,7 +102,7 @@ def rows(commands: Sequence[str], number: int, *, packages: bool) -> Iterator[st
     for kind, measure in kinds.items():
         with tempfile.TemporaryDirectory() as name:
             folders = [Path(name) / str(number) for number, _ in enumerate(commands)]
-            found: list[list[Measured]] = [[] for _ in commands]
+            found: list[list[Measurement]] = [[] for _ in commands]
             for command, folder in zip(commands, folders, strict=True):
                 folder.mkdir()
                 measure(command, folder)

@@ -56,10 +56,10 @@ QUICK = Extent(alone=5, keys=1, first_steps=2)
 class NoRuntime:
     """A runtime that executes nothing."""
 
-    def asked_first(self, *_: object) -> None:
+    def first_approval_requests(self, *_: object) -> None:
         """Begins no run."""
 
-    def place_for(self, *_: object) -> None:
+    def reserve_run(self, *_: object) -> None:
         """Has no room for any."""
 
     def wake(self) -> None:

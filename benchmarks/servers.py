@@ -46,7 +46,7 @@ class Follow:
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """Figures of one round of load on one server."""
 
     per_second: float
@@ -125,7 +125,7 @@ def load(
     seconds: float,
     expect: int,
     follow: Follow | None = None,
-) -> Measured:
+) -> Measurement:
     """Sends a load and measures it. For `follow` see `benchmarks.load`.
 
     Raises:
@@ -149,4 +149,4 @@ def load(
     if set(found["statuses"]) != {str(expect)}:
         raise RuntimeError(f"expected only {expect}, got {found['statuses']}")
     cpu_us = (server.cpu_seconds() - before) / found["requests"] * 1e6
-    return Measured(found["per_second"], cpu_us, found["p50_ms"], found["p99_ms"])
+    return Measurement(found["per_second"], cpu_us, found["p50_ms"], found["p99_ms"])

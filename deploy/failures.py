@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-class CommandFailed(Exception):  # noqa: N818 - it ends the command as `typer.Exit` does; the command was right
+class CommandError(Exception):
     """Ends a command with exit code 1.
 
     `code`, `message` and `details` are those of the contract's error envelope. `details` is a list of `{name, reason}`

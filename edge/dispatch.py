@@ -66,9 +66,9 @@ class Dispatcher:
                 return self._answers.of(route, await self._waits.events(call, message, read))
         if route.streaming:
             return await open_download(self._channel.stream(route.rpc, message, metadata, seconds))
-        known = self._channel.known(route.rpc, message, metadata)
-        if known is not None:
-            return self._answers.again(route, known)
+        cached = self._channel.cached_answer(route.rpc, message, metadata)
+        if cached is not None:
+            return self._answers.of_cached(route, cached)
         try:
             answer = await self._channel.unary(route.rpc, message, metadata, seconds)
         except Refusal as refusal:
@@ -82,8 +82,8 @@ class Dispatcher:
         channel, seconds = self._channel, self._settings.backend_seconds
 
         async def read(request: Message) -> Message:
-            known = channel.known(rpc, request, metadata)
-            return await channel.unary(rpc, request, metadata, seconds) if known is None else known
+            cached = channel.cached_answer(rpc, request, metadata)
+            return await channel.unary(rpc, request, metadata, seconds) if cached is None else cached
 
         return read
 

@@ -9,7 +9,7 @@ from typing import Final
 from contract.addresses import plain_address
 from edge import metrics
 from edge.admission.call import AdmissionDeps, Call
-from edge.admission.checks import PreflightAnswered, admit
+from edge.admission.checks import PreflightAnswer, admit
 from edge.admission.key_mirror import KeyMirrorFollower
 from edge.admission.keyring import Keyring
 from edge.admission.rate_limit import LocalRateLimiter, RateLimiter, Window
@@ -137,7 +137,7 @@ class Edge:
         except Refusal as refusal:
             reason = refusal.code
             answer = refused(refusal, request)
-        except PreflightAnswered as preflight:
+        except PreflightAnswer as preflight:
             answer = preflight.answer
         except Exception:  # noqa: BLE001 - the caller learns nothing of a defect
             _LOG.exception("Request %s failed", request.request_id)

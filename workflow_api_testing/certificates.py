@@ -16,7 +16,7 @@ _URI: Final = "uri:"
 _DNS: Final = "dns:"
 
 
-class _Issued(NamedTuple):
+class _CertificateAndKey(NamedTuple):
     certificate: bytes
     key: bytes
 
@@ -42,7 +42,7 @@ class Authority:
         issued = self._issued(identity)
         return grpc.ssl_channel_credentials(self._pem, issued.key, issued.certificate)
 
-    def _issue(self, identity: str) -> _Issued:
+    def _issue(self, identity: str) -> _CertificateAndKey:
         key = ec.generate_private_key(ec.SECP256R1())
         name: x509.GeneralName = (
             x509.UniformResourceIdentifier(identity.removeprefix(_URI))
@@ -51,7 +51,7 @@ class Authority:
         )
         builder = _builder(x509.Name([]), self._name, key.public_key())
         builder = builder.add_extension(x509.SubjectAlternativeName([name]), critical=True)
-        return _Issued(
+        return _CertificateAndKey(
             builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM),
             key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
         )

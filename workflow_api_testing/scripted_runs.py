@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from backend.deployment import sql as deployment_sql
 from backend.ids import new_id
-from backend.outputs.sql import NewOutput
+from backend.outputs.sql import NewOutput, add_outputs
 from backend.run_status import RunStatus
 from backend.runs import lifecycle, lifecycle_sql
 from backend.runtime.execution import sql
@@ -149,14 +149,21 @@ class ScriptedRuns:
             plan = _complete_agents(execution, {last: value}, {last: left})
             if plan.ask:
                 raise _approval_first(plan)
-            run_result, all_warnings = lifecycle.RunResult(), list(warnings)
+            run_result, all_warnings, result_outputs = lifecycle.RunResult(), list(warnings), list[NewOutput]()
             if terms.result_step is not None:
                 stored = make_result(self._objects, run_id, value, mismatch, carried_summary(result))
                 run_result = stored.result
                 all_warnings += stored.warnings
-                execution.states.changes.outputs.append(stored.output)
+                result_outputs.append(stored.output)
             execution.record()
-            lifecycle.complete_run(execution.tx, execution.segment_id, execution.at, run_result, all_warnings)
+            lifecycle.complete_run(
+                execution.tx,
+                execution.segment_id,
+                execution.at,
+                run_result,
+                all_warnings,
+                add_output=lambda: add_outputs(execution.tx, result_outputs, execution.at),
+            )
 
         self._execute(run_id, work)
 

@@ -31,7 +31,7 @@ _MODULE_ENDS: Final = (".py", ".so")
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class BuiltPackages:
     """Packages that are built: the folder for `sys.path`, its top-level modules, and its size."""
 
     folder: Path
@@ -42,7 +42,7 @@ class Built:
 
 def build(
     uv: Uv, settings: PackageSettings, lock: Lock, place: Path, log: Callable[[str], None] | None = None
-) -> Built:
+) -> BuiltPackages:
     """Builds the packages of a lock below `place`, in place of what is there; `log` is given what uv said.
 
     Raises:
@@ -67,17 +67,17 @@ def build(
     target.rename(folder)
     remove(scratch)
     files, size = _measured(folder)
-    built = Built(folder, tuple(sorted(set(_modules(folder)))), files, size)
+    built = BuiltPackages(folder, tuple(sorted(set(_modules(folder)))), files, size)
     _make_read_only(folder)
     _write_record(place, built)
     return built
 
 
-def find(place: Path) -> Built | None:
+def find(place: Path) -> BuiltPackages | None:
     """Returns what was built below `place`, if it is complete: a machine that lost power may have lost files."""
     try:
         record = json.loads((place / _RECORD).read_text())
-        found = Built(place / record["folder"], tuple(record["modules"]), record["files"], record["size"])
+        found = BuiltPackages(place / record["folder"], tuple(record["modules"]), record["files"], record["size"])
         return found if _measured(found.folder) == (found.files, found.size) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -126,7 +126,7 @@ def _make_read_only(folder: Path) -> None:
         Path(parent).chmod(0o555)
 
 
-def _write_record(place: Path, built: Built) -> None:
+def _write_record(place: Path, built: BuiltPackages) -> None:
     written = place / f"{_RECORD}.new"
     written.write_text(json.dumps({**asdict(built), "folder": built.folder.name}))
     written.replace(place / _RECORD)

@@ -10,7 +10,7 @@ from typing import Final
 from backend import metrics
 from backend.clock import Clock
 from backend.environments import sql
-from backend.environments.build import Built
+from backend.environments.build import BuiltPackages
 from backend.environments.lock import Lock, PackagesError
 from backend.environments.store import PackageStore
 from backend.storage.database import Database, Tx
@@ -44,7 +44,7 @@ class PackageBuilder:
         self._thread: threading.Thread | None = None
         self._next_upkeep = 0
         self._beginning = threading.Lock()
-        self._begun: dict[str, Future[Built]] = {}
+        self._begun: dict[str, Future[BuiltPackages]] = {}
         # What uv said in the last build of each lock, until that is recorded.
         self._logs: dict[str, str] = {}
         self._threads = ThreadPoolExecutor(_BUILDS_AT_ONCE, thread_name_prefix="package-build")
@@ -62,11 +62,11 @@ class PackageBuilder:
             self._thread.join()
         self._threads.shutdown()
 
-    def find(self, digest: str) -> Built | None:
+    def find(self, digest: str) -> BuiltPackages | None:
         """Returns the packages of a lock, if they are built on this machine."""
         return self._store.find(digest)
 
-    def begin(self, digest: str) -> "Future[Built]":
+    def begin(self, digest: str) -> "Future[BuiltPackages]":
         """Begins to build the packages of a lock, unless that is going on, and returns its outcome, or PackagesError.
 
         It goes on when nobody waits for it any more: cancelling the future has no effect.
@@ -106,7 +106,7 @@ class PackageBuilder:
                     _LOG.exception("Packages of environments could not be looked after; next try in a moment")
             self._store.wait(ROUND_SECONDS)
 
-    def _finish(self, digest: str, begun: "Future[Built]") -> None:
+    def _finish(self, digest: str, begun: "Future[BuiltPackages]") -> None:
         try:
             built = self._ensure(digest)
         except BaseException as error:  # noqa: BLE001 - raised where it is waited for
@@ -117,7 +117,7 @@ class PackageBuilder:
             del self._begun[digest]
         outcome()
 
-    def _ensure(self, digest: str) -> Built:
+    def _ensure(self, digest: str) -> BuiltPackages:
         return self._store.ensure(digest, lambda: self._lock(digest), partial(self._logs.__setitem__, digest))
 
     def _is_due(self, row: sql.WantedRow) -> bool:
@@ -138,7 +138,7 @@ class PackageBuilder:
         else:
             self._record(digest, "built", built=built)
 
-    def _record(self, digest: str, state: sql.State, *, message: str = "", built: Built | None = None) -> None:
+    def _record(self, digest: str, state: sql.State, *, message: str = "", built: BuiltPackages | None = None) -> None:
         log = self._logs.pop(digest, None)
         size, modules = (None, ()) if built is None else (built.size, built.modules)
 

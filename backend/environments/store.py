@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Final
 
-from backend.environments.build import Built, build, find, remove
+from backend.environments.build import BuiltPackages, build, find, remove
 from backend.environments.interpreter_tag import interpreter_tag
 from backend.environments.lock import Lock, PackagesError
 from backend.environments.resolve import resolve
@@ -38,7 +38,7 @@ class PackageStore:
         self._builds = folder / interpreter_tag()
         self._uv = Uv(settings, python)
         self._resolving = threading.BoundedSemaphore(_RESOLVES_AT_ONCE)
-        self._found: dict[str, Built] = {}
+        self._found: dict[str, BuiltPackages] = {}
         self._used: dict[str, float] = {}
         self._closed = threading.Event()
         self._woken = threading.Event()
@@ -86,7 +86,7 @@ class PackageStore:
                 written.replace(kept)
         return lock
 
-    def find(self, digest: str) -> Built | None:
+    def find(self, digest: str) -> BuiltPackages | None:
         """Returns the packages of a lock, if they are built on this machine."""
         found = self._found.get(digest)
         if found is None or not found.folder.exists():
@@ -98,7 +98,7 @@ class PackageStore:
         self._mark_used(digest)
         return found
 
-    def ensure(self, digest: str, load: Callable[[], Lock], log: Callable[[str], None] | None = None) -> Built:
+    def ensure(self, digest: str, load: Callable[[], Lock], log: Callable[[str], None] | None = None) -> BuiltPackages:
         """Returns the packages of a lock, built now if they are not there; `load` reads the lock.
 
         `log` is given what uv said, where something is built.

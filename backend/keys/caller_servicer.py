@@ -4,12 +4,12 @@ from functools import lru_cache
 
 import grpc
 
+from backend.answer_cache import cacheable
 from backend.clock import utc_day
 from backend.errors import ApiError
 from backend.keys import sql
 from backend.keys.messages import api_key
 from backend.keys.sql import CallerKeyRow
-from backend.pure_reads import pure_read
 from backend.rpc.interceptors import caller_of
 from backend.services import Services
 from workflow_api.v1 import caller_pb2, caller_pb2_grpc, errors_pb2, keys_pb2
@@ -22,7 +22,7 @@ class CallerServicer(caller_pb2_grpc.CallerServiceServicer):
         self._database = services.database
         self._clock = services.clock
 
-    @pure_read
+    @cacheable
     def GetMe(self, request: caller_pb2.GetMeRequest, context: grpc.ServicerContext) -> keys_pb2.ApiKey:
         """Returns the calling key and its live counters."""
         key_id, day = caller_of(context).key_id or "", utc_day(self._clock())

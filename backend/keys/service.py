@@ -25,7 +25,7 @@ _ALL_ACTIVE: Final = keys_pb2.WorkflowAccess(mode=keys_pb2.WorkflowAccess.MODE_A
 
 
 @dataclass(frozen=True, slots=True)
-class Issued:
+class IssuedKey:
     """Row of a key after a change, and the credentials that the change issued, which are not stored."""
 
     row: sql.KeyRow
@@ -40,7 +40,7 @@ class KeyAdministration:
         self._services = services
         self._changes = changes
 
-    def create(self, request: keys_pb2.CreateKeyRequest, actor: str) -> Issued:
+    def create(self, request: keys_pb2.CreateKeyRequest, actor: str) -> IssuedKey:
         """Creates a key."""
         access = request.workflow_access if request.HasField("workflow_access") else _ALL_ACTIVE
         lifetime = given_or_default_duration(request, "lifetime")
@@ -85,9 +85,9 @@ class KeyAdministration:
             self._audit(tx, actor, "key.created", key_id, {"name": request.name})
             return self._found(tx, key_id)
 
-        return Issued(self._services.database.write(work), f"{key_id}.{secret}", external_id)
+        return IssuedKey(self._services.database.write(work), f"{key_id}.{secret}", external_id)
 
-    def update(self, request: keys_pb2.UpdateKeyRequest, actor: str) -> Issued:
+    def update(self, request: keys_pb2.UpdateKeyRequest, actor: str) -> IssuedKey:
         """Changes what the request names (contract 9.7)."""
         rules.refuse(_update_problems(request))
 
@@ -96,9 +96,9 @@ class KeyAdministration:
                 _refuse_unknown_workflows(tx, request.workflow_access)
             return _updated_columns(request, row)
 
-        return Issued(self._change(request.key_id, actor, "key.edited", change, show_changes=True))
+        return IssuedKey(self._change(request.key_id, actor, "key.edited", change, show_changes=True))
 
-    def rotate(self, request: keys_pb2.RotateKeyRequest, actor: str) -> Issued:
+    def rotate(self, request: keys_pb2.RotateKeyRequest, actor: str) -> IssuedKey:
         """Issues a new secret; the present one stays valid for the overlap, an older overlap ends."""
         overlap = given_or_default_duration(request, "overlap")
         secret = new_secret()
@@ -111,9 +111,9 @@ class KeyAdministration:
             }
 
         row = self._change(request.key_id, actor, "key.rotated", change)
-        return Issued(row, key_value=f"{request.key_id}.{secret}")
+        return IssuedKey(row, key_value=f"{request.key_id}.{secret}")
 
-    def end_overlap(self, key_id: str, actor: str) -> Issued:
+    def end_overlap(self, key_id: str, actor: str) -> IssuedKey:
         """Ends the time in which the secret before the last rotation is valid as well."""
 
         def change(_tx: Tx, row: sql.KeyRow) -> dict[str, object]:
@@ -121,17 +121,17 @@ class KeyAdministration:
                 raise invalid("key_id", "must name a key that has two secrets")
             return {"previous_secret_sha256": None, "previous_secret_expires_at": None}
 
-        return Issued(self._change(key_id, actor, "key.overlap_ended", change))
+        return IssuedKey(self._change(key_id, actor, "key.overlap_ended", change))
 
-    def issue_external_id(self, key_id: str, actor: str) -> Issued:
+    def issue_external_id(self, key_id: str, actor: str) -> IssuedKey:
         """Issues a new external id; the old one has no overlap."""
         external_id = new_external_id()
         row = self._change(
             key_id, actor, "key.external_id_issued", lambda _tx, _row: {"external_id_sha256": sha256_hex(external_id)}
         )
-        return Issued(row, external_id=external_id)
+        return IssuedKey(row, external_id=external_id)
 
-    def revoke(self, key_id: str, actor: str) -> Issued:
+    def revoke(self, key_id: str, actor: str) -> IssuedKey:
         """Ends a key for good; revoking it again changes nothing."""
 
         def work(tx: Tx) -> sql.KeyRow:
@@ -141,7 +141,7 @@ class KeyAdministration:
                 self._audit(tx, actor, "key.revoked", key_id)
             return self._found(tx, key_id)
 
-        return Issued(self._services.database.write(work))
+        return IssuedKey(self._services.database.write(work))
 
     def delete(self, key_id: str, actor: str) -> None:
         """Removes a revoked key."""

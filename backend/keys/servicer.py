@@ -6,7 +6,7 @@ from backend.clock import MAX_MS, utc_day
 from backend.key_changes import KeyChanges
 from backend.keys import sql
 from backend.keys.messages import key_record
-from backend.keys.service import Issued, KeyAdministration, no_such_key
+from backend.keys.service import IssuedKey, KeyAdministration, no_such_key
 from backend.paging import Paging
 from backend.rpc.interceptors import caller_of
 from backend.services import Services
@@ -84,10 +84,10 @@ class KeysServicer(keys_pb2_grpc.KeysServiceServicer):
     def _today(self) -> int:
         return utc_day(self._services.clock())
 
-    def _record(self, issued: Issued) -> keys_pb2.KeyRecord:
+    def _record(self, issued: IssuedKey) -> keys_pb2.KeyRecord:
         return key_record(issued.row, self._services.clock())
 
-    def _credentials(self, issued: Issued) -> keys_pb2.KeyCredentials:
+    def _credentials(self, issued: IssuedKey) -> keys_pb2.KeyCredentials:
         return keys_pb2.KeyCredentials(
             record=self._record(issued), key_value=issued.key_value, external_id=issued.external_id
         )

@@ -11,7 +11,7 @@ from backend.redaction.formats.preview import FilePreview
 from backend.redaction.process.redactor import RedactionError, Redactor
 from backend.runs import redaction_manifest
 from backend.runtime.redaction import manifest_sql
-from backend.runtime.redaction.stages import OUTPUTS, STEPS, Found
+from backend.runtime.redaction.stages import OUTPUTS, STEPS, StageCounts
 from backend.storage.database import Database, run_of
 
 MOST_ROWS: Final = 50
@@ -107,5 +107,5 @@ class ReviewSweep:
             return
         self._policy["max_model_calls"] = max(0, self._policy["max_model_calls"] - counts.model_calls)
 
-        found = Found(OUTPUTS, counts)
+        found = StageCounts(OUTPUTS, counts)
         self._database.write(lambda tx: manifest_sql.add_counts(tx, self._run_id, found), lock_key=run_of(self._run_id))

@@ -13,11 +13,11 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from backend import metrics
+from backend.answer_cache import AnswerCache, CacheLookup, cache_lookup, cached_or_read, caching, is_cacheable
 from backend.caller import Caller
 from backend.deferred import Deferred, quick_of
 from backend.errors import ApiError
 from backend.pauses import Pause, is_pausing
-from backend.pure_reads import KnownAnswers, Recall, is_pure_read, keeping, known_or_read, recalling
 from backend.rpc.paused_streams import PausedStreams
 from backend.rpc.people import Guard, guarded
 from backend.schemas.judge import JudgeUnavailableError
@@ -43,7 +43,7 @@ class Handler:
 
     `steps` is `call` of a stream that pauses: its pauses are among its messages. `begin` is `call` of a method that
     defers: it returns before the commit. An event loop may call it with requests that are `quick`.
-    `recall(request, metadata)` is that of `recalling` for a pure read, and `anew` is `call` without it.
+    `cached_answer(request, metadata)` is the `cache_lookup` of a cacheable method, `call_uncached` is without it.
     """
 
     call: Callable[[Any, grpc.ServicerContext], Any]
@@ -54,9 +54,9 @@ class Handler:
     request_class: type[Message]
     response_class: type[Message]
     steps: Steps | None = None
-    begin: Callable[[Any, grpc.ServicerContext], "Begun"] | None = None
-    recall: Recall | None = None
-    anew: Callable[[Any, grpc.ServicerContext], Any] | None = None
+    begin: Callable[[Any, grpc.ServicerContext], "DeferredCall"] | None = None
+    cached_answer: CacheLookup | None = None
+    call_uncached: Callable[[Any, grpc.ServicerContext], Any] | None = None
     quick: Callable[[Any], bool] | None = None
 
 
@@ -73,9 +73,9 @@ def caller_of(context: grpc.ServicerContext) -> Caller:
 
 
 def handlers_of(
-    servicer: object, service: ServiceDescriptor, known: KnownAnswers | None = None, guard: Guard | None = None
+    servicer: object, service: ServiceDescriptor, cache: AnswerCache | None = None, guard: Guard | None = None
 ) -> dict[str, Handler]:
-    """Wraps every method of a servicer, keyed by `/package.Service/Method`; answers of pure reads become known.
+    """Wraps every method of a servicer, keyed by `/package.Service/Method`; answers of cacheable methods are cached.
 
     `guard` decides what people may call; without one there are none.
 
@@ -83,11 +83,11 @@ def handlers_of(
         ValueError: an RPC does not declare who may call it, or the servicer does not implement it.
     """
     paths = {f"/{service.full_name}/{method.name}": method for method in service.methods}
-    return {path: _handler(servicer, path, method, known, guard) for path, method in paths.items()}
+    return {path: _handler(servicer, path, method, cache, guard) for path, method in paths.items()}
 
 
 def _handler(
-    servicer: object, path: str, method: MethodDescriptor, known: KnownAnswers | None, guard: Guard | None
+    servicer: object, path: str, method: MethodDescriptor, cache: AnswerCache | None, guard: Guard | None
 ) -> Handler:
     rules = method.GetOptions().Extensions[options_pb2.method_rules]
     if rules.access == options_pb2.ACCESS_UNSPECIFIED:
@@ -103,12 +103,12 @@ def _handler(
     steps = _wrap_stream(behaviour, method.full_name) if is_pausing(behaviour) else None
     quick = quick_of(behaviour)
     begin = None if quick is None else _wrap_deferring(behaviour, response_class, method.full_name)
-    recall = anew = None
+    cached_answer = call_uncached = None
     unary = _wrap_unary(behaviour, response_class, method.full_name)
-    if known is not None and is_pure_read(behaviour):
-        recall = recalling(known, method.full_name, (_method_label(method.full_name), _OK))
-        anew = _wrap_unary(keeping(known, method.full_name, behaviour), response_class, method.full_name)
-        unary = known_or_read(recall, anew)
+    if cache is not None and is_cacheable(behaviour):
+        cached_answer = cache_lookup(cache, method.full_name, (_method_label(method.full_name), _OK))
+        call_uncached = _wrap_unary(caching(cache, method.full_name, behaviour), response_class, method.full_name)
+        unary = cached_or_read(cached_answer, call_uncached)
     return Handler(
         call=(
             _waited_out(steps)
@@ -127,13 +127,13 @@ def _handler(
         response_class=response_class,
         steps=steps,
         begin=begin,
-        recall=recall,
-        anew=anew,
+        cached_answer=cached_answer,
+        call_uncached=call_uncached,
         quick=None if quick is None else partial(quick, servicer),
     )
 
 
-class Begun:
+class DeferredCall:
     """A call of a method that defers: its answer, once the change that it waits for is committed."""
 
     def __init__(
@@ -175,9 +175,9 @@ class Begun:
 
 def _wrap_deferring(
     behaviour: Callable[[Any, grpc.ServicerContext], Deferred[Message]], empty: type[Message], name: str
-) -> Callable[[Any, grpc.ServicerContext], Begun]:
+) -> Callable[[Any, grpc.ServicerContext], DeferredCall]:
     names = (name, _method_label(name))
-    return lambda request, context: Begun(behaviour, request, context, names, empty)
+    return lambda request, context: DeferredCall(behaviour, request, context, names, empty)
 
 
 def _wrap_unary(

@@ -43,13 +43,13 @@ class FoundRuns:
         return self._database.snapshot(work)
 
 
-_Found = tuple[Sequence[RunSummaryRow], search_sql.Position | None]
+_RunPage = tuple[Sequence[RunSummaryRow], search_sql.Position | None]
 """The newest runs, and where the search stopped if it did before it found as many as asked for."""
 
 
 def _found(
     tx: Tx, text: str, key_id: str | None, filters: RunFilters, after: tuple[int, str] | None, limit: int
-) -> _Found:
+) -> _RunPage:
     if not text:
         return list_sql.page(tx, key_id, filters, after, limit), None
     found = list_sql.page(tx, key_id, replace(filters, client_reference=text), after, limit)
@@ -62,7 +62,7 @@ def _found(
     return _cut([(found, None), *labelled], limit)
 
 
-def _cut(parts: Sequence[_Found], limit: int) -> _Found:
+def _cut(parts: Sequence[_RunPage], limit: int) -> _RunPage:
     """Returns the newest runs of all parts, as far as every part was searched."""
     rows = sorted({row.run_id: row for found, _ in parts for row in found}.values(), key=_position, reverse=True)
     stopped = max((stop for _, stop in parts if stop is not None), default=None)

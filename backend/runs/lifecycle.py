@@ -4,7 +4,7 @@ Every function runs inside a write transaction. A segment that has ended takes n
 works for it gets `SegmentEndedError`, which undoes the rest of that transaction.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -145,12 +145,20 @@ def queue_segment(tx: Tx, run_id: str, at: int) -> str:
 
 
 def complete_run(
-    tx: Tx, segment_id: str, at: int, result: RunResult, warnings: Sequence[str], *, promoted: bool = False
-) -> None:
-    """Closes the run of a segment that has done all its work, as cancelled where a cancel was requested.
+    tx: Tx,
+    segment_id: str,
+    at: int,
+    result: RunResult,
+    warnings: Sequence[str],
+    *,
+    promoted: bool = False,
+    add_output: Callable[[], object] = lambda: None,
+) -> bool:
+    """Closes the run of a segment that has done all its work; returns whether it is completed.
 
-    So a caller who was answered that the run will be cancelled never finds it completed. `promoted` says that its
-    outputs were promoted before.
+    It is cancelled where a cancel was requested, so that a caller who was answered that the run will be cancelled never
+    finds it completed; then it has no result. `promoted` says that its outputs were promoted before. `add_output` adds
+    the output `result.json`, of completed runs alone (contract 18.6).
 
     Raises:
         SegmentEndedError: the segment does not exist any more.
@@ -160,8 +168,10 @@ def complete_run(
         raise SegmentEndedError(segment_id)
     if run.cancel_requested_at is not None:
         close_run(tx, run.run_id, RunStatus.CANCELLED, at, warnings=warnings, promoted=promoted)
-    else:
-        close_run(tx, run.run_id, RunStatus.COMPLETED, at, result=result, warnings=warnings, promoted=promoted)
+        return False
+    add_output()
+    close_run(tx, run.run_id, RunStatus.COMPLETED, at, result=result, warnings=warnings, promoted=promoted)
+    return True
 
 
 def close_run(

@@ -1,4 +1,4 @@
-"""Parks a run whose first segment only asks for approvals, in the transaction that takes the segment.
+"""Parks a run whose first segment only requests approvals, in the transaction that takes the segment.
 
 Nothing lies between the take and the park that would have to be recorded first. So 7 statements in one transaction do
 what 24 in two did, and each row is written once. (`python -m benchmarks`: starts of a workflow that begins with an
@@ -20,8 +20,8 @@ FIRST_EVENTS: Final = (NewEvent("segment.started", data={"ordinal": 1}), NewEven
 _ENDED: Final = NewEvent("segment.ended")
 
 
-class Asked(NamedTuple):
-    """What a run's first segment asks for, executed by `owner`: events, approvals, and by handle the steps' rows."""
+class ApprovalRequests(NamedTuple):
+    """What a first segment records that only requests approvals, executed by `owner`; `steps` are by handle."""
 
     owner: str
     events: Sequence[NewEvent]
@@ -29,20 +29,20 @@ class Asked(NamedTuple):
     approvals: Sequence[Mapping[str, Any]]
 
 
-def events_of_park(asked: Sequence[NewEvent]) -> list[NewEvent]:
-    """Returns the events of a first segment that asks and then ends."""
-    return [*FIRST_EVENTS, *asked, _ENDED]
+def events_of_park(requests: Sequence[NewEvent]) -> list[NewEvent]:
+    """Returns the events of a first segment that requests approvals and then ends."""
+    return [*FIRST_EVENTS, *requests, _ENDED]
 
 
 def begin_parked(
-    tx: Tx, run_id: str, segment_id: str, owner: str, at: int, asked: Sequence[NewEvent], approvals: int
+    tx: Tx, run_id: str, segment_id: str, owner: str, at: int, requests: Sequence[NewEvent], approvals: int
 ) -> bool:
-    """Takes a run's first segment for `owner` and ends it with the events of what it asked; its run waits.
+    """Takes a run's first segment for `owner` and ends it with the events of its requests; its run waits.
 
     The caller writes the approvals, and the rows of their steps. False, with nothing written, where another process
     took the segment, or the run is over.
     """
-    events = events_of_park(asked)
+    events = events_of_park(requests)
     if not parking_sql.pass_segment(tx, segment_id, owner, at, len(events)):
         return False
     has_webhooks = parking_sql.set_waiting(tx, run_id, at, approvals)

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from backend.runs.begun_run import Place
-from backend.runs.parking import Asked
+from backend.runs.parking import ApprovalRequests
+from backend.runs.run_reservation import RunReservation
 from backend.storage.tables.segments import StepRow
 from backend.workflows.terms import WorkflowTerms
 
@@ -12,16 +12,16 @@ from backend.workflows.terms import WorkflowTerms
 class Runtime(Protocol):
     """Executes the segments in the tables; none of these calls raises, and only `upkeep` waits."""
 
-    def asked_first(
+    def first_approval_requests(
         self, terms: WorkflowTerms, segment_id: str, steps: Sequence[StepRow], parameters: Mapping[str, Any], at: int
-    ) -> Asked | None:
-        """Returns what a new run without a PII policy asks for, where it does nothing else before it is parked.
+    ) -> ApprovalRequests | None:
+        """Returns the approvals that a new run without a PII policy requests, if it does nothing else before.
 
         None where it does something else, or where other processes may take its segment. From any thread.
         """
 
-    def place_for(self, key_id: str, terms: WorkflowTerms, parameters: Mapping[str, Any]) -> Place | None:
-        """Returns a place for a new run without a PII policy, where its first steps may begin at once.
+    def reserve_run(self, key_id: str, terms: WorkflowTerms, parameters: Mapping[str, Any]) -> RunReservation | None:
+        """Reserves step slots for a new run without a PII policy, where its first steps may begin at once.
 
         None where it has to wait, or other processes may take its segment. From any thread.
         """

@@ -5,10 +5,10 @@ from typing import Any
 
 import grpc
 
+from backend.answer_cache import cacheable
 from backend.deferred import deferring
 from backend.errors import invalid
 from backend.pauses import pausing
-from backend.pure_reads import pure_read
 from backend.rpc.interceptors import caller_of
 from backend.run_changes import RunChanges
 from backend.runs import messages
@@ -43,12 +43,12 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
         """Starts a run, or answers the one that the same start made."""
         return self._starts.start(request, caller_of(context))
 
-    @pure_read
+    @cacheable
     def ListRuns(self, request: runs_pb2.ListRunsRequest, context: grpc.ServicerContext) -> runs_pb2.ListRunsResponse:
         """Returns the caller's runs, newest first."""
         return self._reads.runs(request, caller_of(context))
 
-    @pure_read
+    @cacheable
     def GetRun(self, request: runs_pb2.GetRunRequest, context: grpc.ServicerContext) -> runs_pb2.Run:
         """Returns one run in full, or its tag alone."""
         _refuse_to_wait(request, "WatchRun")
@@ -70,14 +70,14 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
         """Yields the events of a run over all of its segments."""
         yield from self._watches.events(request, caller_of(context).key_id, context.is_active)
 
-    @pure_read
+    @cacheable
     def ListRunSteps(
         self, request: runs_pb2.ListRunStepsRequest, context: grpc.ServicerContext
     ) -> runs_pb2.ListRunStepsResponse:
         """Returns the state of every step."""
         return self._reads.steps(request, caller_of(context).key_id)
 
-    @pure_read
+    @cacheable
     def ListRunEvents(
         self, request: runs_pb2.ListRunEventsRequest, context: grpc.ServicerContext
     ) -> runs_pb2.ListRunEventsResponse:
@@ -85,7 +85,7 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
         _refuse_to_wait(request, "WatchRunEvents")
         return self._reads.events(request, caller_of(context).key_id)
 
-    @pure_read
+    @cacheable
     def ListRunApprovals(
         self, request: runs_pb2.ListRunApprovalsRequest, context: grpc.ServicerContext
     ) -> runs_pb2.ListRunApprovalsResponse:

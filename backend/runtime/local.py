@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from backend.runs.begun_run import Place
-from backend.runs.parking import Asked
-from backend.runtime.execution.first_asks import asked_at_start, has_inputs
+from backend.runs.parking import ApprovalRequests
+from backend.runs.run_reservation import RunReservation
+from backend.runtime.execution.first_approvals import first_approval_requests, has_inputs
 from backend.runtime.scheduling.dispatcher import Dispatcher
 from backend.runtime.worker.executor import Executor
-from backend.runtime.worker.places import begins_with_agents, place_in
+from backend.runtime.worker.run_reservations import reserve_slots, starts_with_agents
 from backend.storage.tables.segments import StepRow
 from backend.workflows.terms import WorkflowTerms
 from telemetry import Family
@@ -43,23 +43,23 @@ class LocalRuntime:
         self._dispatcher.stop()
         self._executor.stop()
 
-    def asked_first(
+    def first_approval_requests(
         self, terms: WorkflowTerms, segment_id: str, steps: Sequence[StepRow], parameters: Mapping[str, Any], at: int
-    ) -> Asked | None:
-        """Returns what a new run asks for before anything else; see `Runtime.asked_first`."""
+    ) -> ApprovalRequests | None:
+        """Returns the approvals that a new run requests first; see `Runtime.first_approval_requests`."""
         owner = self._executor.sessions.sole_owner
         if owner is None or not steps or has_inputs(terms, parameters):
             return None
-        return asked_at_start(terms, segment_id, steps, owner, at)
+        return first_approval_requests(terms, segment_id, steps, owner, at)
 
-    def place_for(self, key_id: str, terms: WorkflowTerms, parameters: Mapping[str, Any]) -> Place | None:
-        """Returns a place for a new run, unless others wait for one; see `Runtime.place_for`."""
-        if not begins_with_agents(terms):
+    def reserve_run(self, key_id: str, terms: WorkflowTerms, parameters: Mapping[str, Any]) -> RunReservation | None:
+        """Reserves slots for a new run, unless other runs wait for some; see `Runtime.reserve_run`."""
+        if not starts_with_agents(terms):
             return None
         session = self._executor.sessions.present
         if session is None or session.sole_owner is None or has_inputs(terms, parameters):
             return None
-        return place_in(session, key_id, terms) if self._dispatcher.has_room(session.engine.running) else None
+        return reserve_slots(session, key_id, terms) if self._dispatcher.has_room(session.engine.running) else None
 
     def wake(self) -> None:
         """Starts to launch queued segments; see `Runtime.wake`."""

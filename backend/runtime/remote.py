@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from backend import metrics
 from backend.clock import HOUR_MS
-from backend.runs.begun_run import Place
-from backend.runs.parking import Asked
+from backend.runs.parking import ApprovalRequests
+from backend.runs.run_reservation import RunReservation
 from backend.runtime.engines.dbos import DbosQueue
 from backend.runtime.engines.dbos_sql import is_there, purge
 from backend.runtime.execution.slots import SEGMENTS_PER_SLOT
@@ -48,24 +48,24 @@ class RemoteRuntime:
         self._purging.stop()
         self._queue.stop()
 
-    def asked_first(
+    def first_approval_requests(
         self,
         terms: WorkflowTerms,  # noqa: ARG002 - a worker begins every run
         segment_id: str,  # noqa: ARG002 - the same
         steps: Sequence[StepRow],  # noqa: ARG002 - the same
         parameters: Mapping[str, Any],  # noqa: ARG002 - the same
         at: int,  # noqa: ARG002 - the same
-    ) -> Asked | None:
-        """Returns None, as no run begins in this process; see `Runtime.asked_first`."""
+    ) -> ApprovalRequests | None:
+        """Returns None, as no run begins in this process; see `Runtime.first_approval_requests`."""
         return None
 
-    def place_for(
+    def reserve_run(
         self,
         key_id: str,  # noqa: ARG002 - as above
         terms: WorkflowTerms,  # noqa: ARG002 - the same
         parameters: Mapping[str, Any],  # noqa: ARG002 - the same
-    ) -> Place | None:
-        """Returns None, as no run begins in this process; see `Runtime.place_for`."""
+    ) -> RunReservation | None:
+        """Returns None, as no run begins in this process; see `Runtime.reserve_run`."""
         return None
 
     def wake(self) -> None:

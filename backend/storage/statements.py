@@ -24,7 +24,7 @@ Params = Mapping[str, object]
 Arguments = tuple[object, ...]
 
 
-class _Compiled(NamedTuple):
+class _CompiledStatement(NamedTuple):
     """A statement in one dialect: its text, the order of its parameters, and the values that are part of it."""
 
     text: str
@@ -44,7 +44,7 @@ class Statement:
     def __init__(self, clause: ClauseElement, columns: Sequence[str] | None = None) -> None:
         self._clause = clause
         self._columns = columns
-        self._compiled: dict[str, _Compiled] = {}
+        self._compiled: dict[str, _CompiledStatement] = {}
 
     def bind(self, dialect: Dialect, params: Params) -> tuple[str, Arguments]:
         """Returns the SQL text and its arguments in order.
@@ -64,12 +64,12 @@ class Statement:
         """Returns the SQL text, with the dialect's placeholders."""
         return (self._compiled.get(dialect.name) or self._compile(dialect)).text
 
-    def _compile(self, dialect: Dialect) -> _Compiled:
+    def _compile(self, dialect: Dialect) -> _CompiledStatement:
         keys = list(self._columns) if self._columns is not None else None
         compiled = cast("SQLCompiler", self._clause.compile(dialect=dialect, column_keys=keys))
         names = tuple(compiled.positiontup or ())
         fixed = {name: compiled.binds[name].value for name in names if not compiled.binds[name].required}
-        self._compiled[dialect.name] = made = _Compiled(str(compiled), _in_order(names), fixed)
+        self._compiled[dialect.name] = made = _CompiledStatement(str(compiled), _in_order(names), fixed)
         return made
 
 

@@ -20,7 +20,7 @@ class ZipRefusedError(Exception):
     """A zip is refused; the text completes "the zip …"."""
 
 
-class Expanded:
+class ExpandedZip:
     """The members of a zip, as pairs of path and size, and a file with their contents one after the other."""
 
     def __init__(self, members: list[tuple[str, int]], content: Path) -> None:
@@ -47,7 +47,7 @@ class ZipExpansion:
             self._folder.mkdir(parents=True, exist_ok=True)
             return tempfile.TemporaryDirectory(dir=self._folder)
 
-    def expand(self, parts: Iterable[bytes], folder: Path, owner: str) -> Expanded:
+    def expand(self, parts: Iterable[bytes], folder: Path, owner: str) -> ExpandedZip:
         """Expands the zip of these parts into `folder`.
 
         Raises:
@@ -75,7 +75,7 @@ class ZipExpansion:
                 raise ZipRefusedError(_TOO_COSTLY if error.kind is not FailureKind.FAILED else str(error)) from None
         if not isinstance(found, dict) or isinstance(found.get("problem"), str):
             raise ZipRefusedError(found["problem"] if isinstance(found, dict) else "cannot be read")
-        return Expanded(_checked(found.get("members"), content.stat().st_size), content)
+        return ExpandedZip(_checked(found.get("members"), content.stat().st_size), content)
 
     def close(self) -> None:
         """Ends the processes."""

@@ -11,7 +11,7 @@ from backend.workflows import resources_sql, sql, versions_sql
 from backend.workflows.manifests.kind_names import MANIFEST_KINDS, RESOURCE_KINDS
 from backend.workflows.pins import resources_of_version
 from backend.workflows.readiness import readiness, secrets_of
-from backend.workflows.service import Applied
+from backend.workflows.service import ApplyResult
 from backend.workflows.versions_sql import Pin
 
 Definition = dict[str, Any]
@@ -23,14 +23,14 @@ class Report(NamedTuple):
     `before` and `after` are its definitions, where both exist, are wanted and may differ.
     """
 
-    applied: Applied
+    applied: ApplyResult
     not_ready: list[str]
     warnings: list[str]
     before: Definition | None = None
     after: Definition | None = None
 
 
-def reports(tx: Tx, applied: Iterable[Applied], capabilities: Capabilities, *, definitions: bool) -> list[Report]:
+def reports(tx: Tx, applied: Iterable[ApplyResult], capabilities: Capabilities, *, definitions: bool) -> list[Report]:
     """Returns a report of each outcome, in the transaction that made it; `definitions` asks for both of them."""
     return [
         _of_workflow(tx, one, capabilities, definitions=definitions)
@@ -40,7 +40,7 @@ def reports(tx: Tx, applied: Iterable[Applied], capabilities: Capabilities, *, d
     ]
 
 
-def _of_workflow(tx: Tx, one: Applied, capabilities: Capabilities, *, definitions: bool) -> Report:
+def _of_workflow(tx: Tx, one: ApplyResult, capabilities: Capabilities, *, definitions: bool) -> Report:
     row = sql.get(tx, one.id)
     definition = _definition(tx, one.id, one.version)
     assert row is not None, "it was applied in this transaction"
@@ -57,7 +57,7 @@ def _of_workflow(tx: Tx, one: Applied, capabilities: Capabilities, *, definition
     return Report(one, not_ready, warnings, before, _described(tx, one.id, one.version, row.status))
 
 
-def _of_resource(tx: Tx, one: Applied, capabilities: Capabilities, *, definitions: bool) -> Report:
+def _of_resource(tx: Tx, one: ApplyResult, capabilities: Capabilities, *, definitions: bool) -> Report:
     kind = RESOURCE_KINDS[one.kind]
     after = _resource(tx, one, one.version)
     warnings = list(_secret_warnings(after, capabilities))
@@ -68,7 +68,7 @@ def _of_resource(tx: Tx, one: Applied, capabilities: Capabilities, *, definition
     return Report(one, [], warnings, _resource(tx, one, one.previous_version), after)
 
 
-def _test_warnings(tx: Tx, one: Applied) -> Iterator[str]:
+def _test_warnings(tx: Tx, one: ApplyResult) -> Iterator[str]:
     row = resources_sql.resource(tx, "connector", one.name)
     if row is not None and not row.newest_passed:
         state = "has failed" if row.newest_passed is not None else "is missing"
@@ -102,7 +102,7 @@ def _definition(tx: Tx, workflow_id: str, version: int) -> Definition:
     return found
 
 
-def _resource(tx: Tx, one: Applied, version: int) -> Definition:
+def _resource(tx: Tx, one: ApplyResult, version: int) -> Definition:
     pin = Pin(RESOURCE_KINDS[one.kind], one.name, one.id, version)
     found: Definition = json.loads(versions_sql.resource_definition(tx, pin))
     return found

@@ -18,7 +18,7 @@ from backend.workflows.pins import CurrentPins, changed_pins, pinned_names
 from backend.workflows.versions_sql import Pins
 
 
-class Applied(NamedTuple):
+class ApplyResult(NamedTuple):
     """Outcome of one manifest or workflow; `outcome` is `created`, `updated` or `unchanged`.
 
     `changed_resources` are the agents and environments, each as `Agent counter`, whose change caused the new version.
@@ -35,7 +35,7 @@ class Applied(NamedTuple):
     previous_status: str | None = None
 
 
-def apply_manifests(tx: Tx, manifests: Iterable[Manifest], *, now: int, actor: str) -> list[Applied]:
+def apply_manifests(tx: Tx, manifests: Iterable[Manifest], *, now: int, actor: str) -> list[ApplyResult]:
     """Writes the changes of the manifests, with an audit record for each.
 
     Returns the outcome of each document, then of each other workflow that has a new version because of them.
@@ -64,7 +64,7 @@ def apply_manifests(tx: Tx, manifests: Iterable[Manifest], *, now: int, actor: s
     return applied
 
 
-def _workflow(tx: Tx, manifest: Manifest, present: CurrentPins, now: int) -> Applied:
+def _workflow(tx: Tx, manifest: Manifest, present: CurrentPins, now: int) -> ApplyResult:
     content = json.loads(manifest.definition)
     names = pinned_names(content)
     row = sql.get_by_name(tx, manifest.name)
@@ -78,7 +78,7 @@ def _workflow(tx: Tx, manifest: Manifest, present: CurrentPins, now: int) -> App
         )
         pins = present.pins_for(names, {})
         versions_sql.add_version(tx, workflow_id, 1, definition=manifest.definition, pins=pins.values(), now=now)
-        return Applied("Workflow", manifest.name, workflow_id, 1, "created")
+        return ApplyResult("Workflow", manifest.name, workflow_id, 1, "created")
     before = versions_sql.pins_of(tx, row.workflow_id, row.newest_version)
     pins = present.pins_for(names, before)
     redefined = versions_sql.definition_text(tx, row.workflow_id, row.newest_version) != manifest.definition
@@ -90,7 +90,7 @@ def _workflow(tx: Tx, manifest: Manifest, present: CurrentPins, now: int) -> App
     outcome = "unchanged" if status == row.status else "updated"
     if status != row.status:
         sql.change_workflow(tx, row, now, status=status)
-    return Applied(
+    return ApplyResult(
         "Workflow",
         manifest.name,
         row.workflow_id,
@@ -101,7 +101,7 @@ def _workflow(tx: Tx, manifest: Manifest, present: CurrentPins, now: int) -> App
     )
 
 
-def _workflows_that_use(tx: Tx, manifests: list[Manifest], present: CurrentPins, now: int) -> Iterator[Applied]:
+def _workflows_that_use(tx: Tx, manifests: list[Manifest], present: CurrentPins, now: int) -> Iterator[ApplyResult]:
     """Adds a version to each other workflow whose agents or environments have changed."""
     applied = {(RESOURCE_KINDS.get(manifest.kind, ""), manifest.name) for manifest in manifests}
     pins_before = versions_sql.newest_pins(tx)
@@ -114,17 +114,19 @@ def _workflows_that_use(tx: Tx, manifests: list[Manifest], present: CurrentPins,
 
 def _add_version(
     tx: Tx, row: WorkflowRow, before: Pins, pins: Pins, now: int, *, status: str, definition: str | None = None
-) -> Applied:
+) -> ApplyResult:
     """Writes a workflow's next version; without a definition it shares that of the previous version."""
     version = row.newest_version + 1
     versions_sql.add_version(tx, row.workflow_id, version, definition=definition, pins=pins.values(), now=now)
     description = None if definition is None else json.loads(definition)["description"]
     sql.change_workflow(tx, row, now, status=status, newest_version=version, description=description)
     changed = tuple(f"{MANIFEST_KINDS[kind]} {name}" for kind, name in changed_pins(before, pins))
-    return Applied("Workflow", row.name, row.workflow_id, version, "updated", changed, row.newest_version, row.status)
+    return ApplyResult(
+        "Workflow", row.name, row.workflow_id, version, "updated", changed, row.newest_version, row.status
+    )
 
 
-def _resource(tx: Tx, manifest: Manifest, now: int) -> Applied:
+def _resource(tx: Tx, manifest: Manifest, now: int) -> ApplyResult:
     applied = _resource_row(tx, manifest, now)
     if manifest.kind == "Environment" and applied.outcome != "unchanged":
         if manifest.lock is not None:
@@ -133,20 +135,20 @@ def _resource(tx: Tx, manifest: Manifest, now: int) -> Applied:
     return applied
 
 
-def _resource_row(tx: Tx, manifest: Manifest, now: int) -> Applied:
+def _resource_row(tx: Tx, manifest: Manifest, now: int) -> ApplyResult:
     kind = RESOURCE_KINDS[manifest.kind]
     row = resources_sql.resource(tx, kind, manifest.name)
     if row is not None and row.definition == manifest.definition:
         same = row.version
-        return Applied(manifest.kind, manifest.name, row.resource_id, same, "unchanged", previous_version=same)
+        return ApplyResult(manifest.kind, manifest.name, row.resource_id, same, "unchanged", previous_version=same)
     digest = _store_code(tx, manifest, now)
     if row is None:
         made = resources_sql.add_resource(
             tx, kind=kind, name=manifest.name, definition=manifest.definition, now=now, source_digest=digest
         )
-        return Applied(manifest.kind, manifest.name, made, 1, "created")
+        return ApplyResult(manifest.kind, manifest.name, made, 1, "created")
     resources_sql.change_resource(tx, row, manifest.definition, now, source_digest=digest)
-    return Applied(
+    return ApplyResult(
         manifest.kind, manifest.name, row.resource_id, row.version + 1, "updated", previous_version=row.version
     )
 
@@ -161,7 +163,7 @@ def _store_code(tx: Tx, manifest: Manifest, now: int) -> str | None:
     return digest
 
 
-def _refuse_too_many(tx: Tx, manifests: list[Manifest], applied: list[Applied]) -> None:
+def _refuse_too_many(tx: Tx, manifests: list[Manifest], applied: list[ApplyResult]) -> None:
     counts: Counter[str] = Counter(resources_sql.resource_counts(tx))
     counts["workflow"] = len(sql.all_workflows(tx))
     problems = [

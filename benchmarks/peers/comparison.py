@@ -8,7 +8,7 @@ from typing import Final
 
 from benchmarks import servers
 from benchmarks.peers.subject import Load, Subject
-from benchmarks.servers import Measured, Server
+from benchmarks.servers import Measurement, Server
 
 HEAD: Final = (
     "| measure | service | lowest to highest | {peer} | lowest to highest | times the peer | lowest to highest |"
@@ -27,7 +27,7 @@ class Measure:
     name: str
     load: Callable[[Subject], Load]
     connections: int
-    figure: Callable[[Measured], float]
+    figure: Callable[[Measurement], float]
     less_is_better: bool = False
 
 
@@ -79,7 +79,7 @@ def _figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _round(subject: Subject, measure: Measure, seconds: float) -> Measured:
+def _round(subject: Subject, measure: Measure, seconds: float) -> Measurement:
     load = measure.load(subject)
     return servers.load(
         subject.server,

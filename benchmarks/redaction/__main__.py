@@ -24,12 +24,12 @@ from backend.redaction.search.finder import Finder
 from backend.secrets import Secrets
 from backend.workflows import pii_policy
 from backend.workflows.entity_types import ENTITY_TYPES
-from tests.support.redaction.corpus import Labelled, corpus, log, prose, table
+from tests.support.redaction.corpus import LabelledText, corpus, log, prose, table
 from tests.support.redaction.hostile import UNITS, hostile
 from tests.support.redaction.values import MAKERS
 
 
-def scores(labelled: Labelled, confidence: float) -> dict[str, tuple[float, float, float]]:
+def scores(labelled: LabelledText, confidence: float) -> dict[str, tuple[float, float, float]]:
     """Returns precision, recall, and the share of values that are hidden completely, under any entity type."""
     found = Finder(ENTITY_TYPES, confidence).find(labelled.text)
     right: Counter[str] = Counter()

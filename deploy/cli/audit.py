@@ -13,7 +13,7 @@ from deploy.cli.output.printing import Column, Form, print_json, print_table
 from deploy.cli.output.records import PAGE, record_of
 from deploy.cli.run_start import workflow_definition
 from deploy.client.backend import Backend, connected
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 from edge.codec.date_times import parse_date_time
 from workflow_api.v1 import audit_pb2, deployment_pb2, keys_pb2, runs_pb2, users_pb2, workflows_pb2
 
@@ -80,7 +80,7 @@ def write_export(grpc: str, form: str, request: audit_pb2.ExportAuditRecordsRequ
 
 
 def refuse_unknown(backend: Backend, target: str) -> None:
-    """Raises CommandFailed if nothing has this id; what is deleted has changes, and needs no such check."""
+    """Raises CommandError if nothing has this id; what is deleted has changes, and needs no such check."""
     prefix = target.partition("_")[0]
     if prefix == "ak":
         backend.call(backend.keys.GetKey, keys_pb2.GetKeyRequest(key_id=target))
@@ -92,7 +92,7 @@ def refuse_unknown(backend: Backend, target: str) -> None:
         request = workflows_pb2.GetResourceRequest(kind=_RESOURCES[prefix], resource=target)
         backend.call(backend.workflows.GetResource, request)
     elif prefix != "apr" and target not in _other_targets(backend):
-        raise CommandFailed(
+        raise CommandError(
             f"There is no change of {target}: --target takes the id of a key, a run, a workflow or another resource, "
             "an approval or the deployment, or the name of a user.",
             code="not_found",

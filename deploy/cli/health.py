@@ -10,7 +10,7 @@ from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, listening_address
 from deploy.cli.output.printing import print_json
 from deploy.client.backend import connected
 from deploy.config.addresses import Address, address
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 from edge.routes import BASE
 
 _TIMEOUT_SECONDS = 5.0
@@ -29,7 +29,7 @@ def command(
     """Check the health of a backend or an edge; exits with 1 if it does not serve."""
     part = f"edge at {http}" if http else f"backend at {grpc}"
     if not (_edge_serves(address(http)) if http else _backend_serves(grpc)):
-        raise CommandFailed(f"The {part} does not serve.", code="runtime_unreachable")
+        raise CommandError(f"The {part} does not serve.", code="runtime_unreachable")
     if as_json:
         print_json({"serving": True})
     else:

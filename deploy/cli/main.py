@@ -11,7 +11,7 @@ import typer
 
 from deploy.cli.option_values import PlainCommand, PlainGroup
 from deploy.cli.output.terminal import printable
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 from deploy.garbage import pause_collection, resume_collection
 
 SUCCEEDED: Final = 0
@@ -81,10 +81,10 @@ def run(arguments: Sequence[str]) -> int:
     as_json = "--json" in arguments
     try:
         code = command_line(arguments[:1])(list(arguments), prog_name="workflow-api", standalone_mode=False)
-    except CommandFailed as failed:
+    except CommandError as failed:
         failure, code = failed, FAILED
     except typer.TyperException as misuse:
-        failure, code = CommandFailed(misuse.format_message(), code="invalid_request"), misuse.exit_code
+        failure, code = CommandError(misuse.format_message(), code="invalid_request"), misuse.exit_code
     else:
         return code if isinstance(code, int) else SUCCEEDED
     print(failure.to_json() if as_json else printable(failure.to_text(), lines=True), file=sys.stderr)

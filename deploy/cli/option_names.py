@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 
 START_OPTIONS: Final = {
     "input_text": "--input-text",
@@ -88,6 +88,6 @@ def option_names(options: Mapping[str, str]) -> Iterator[None]:
     """
     try:
         yield
-    except CommandFailed as failed:
+    except CommandError as failed:
         failed.options = options
         raise

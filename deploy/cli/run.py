@@ -18,7 +18,7 @@ from deploy.cli.options import Config, Json
 from deploy.cli.run_inputs import InputText, Params, split_assignment
 from deploy.config.settings import Settings
 from deploy.config.source import read_settings
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 from deploy.garbage import collection_paused
 from deploy.serve.lifecycle import prepare_process
 
@@ -113,7 +113,7 @@ def _run_and_watch(runs: "LocalRuns") -> bool:
     for _ in changed_files(runs.watched):
         try:
             runs.run()
-        except CommandFailed as failed:
+        except CommandError as failed:
             failed.options = START_OPTIONS
             print(failed.to_text(), file=sys.stderr)
         print("\nWaiting for a change; Ctrl-C ends.", file=sys.stderr, flush=True)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from deploy.cli.output.raw_json import RawJson, json_text
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 
 Params = Annotated[
     list[str] | None,
@@ -61,7 +61,7 @@ def read_parameters(given: Sequence[str], declared: Sequence[Mapping[str, Any]])
     A name that is not declared is sent as text, for the service to refuse it beside the other problems.
 
     Raises:
-        CommandFailed: values do not have the form of their types; the details name every one.
+        CommandError: values do not have the form of their types; the details name every one.
     """
     types = {parameter["name"]: parameter["type"] for parameter in declared}
     values: dict[str, object] = {}
@@ -76,7 +76,7 @@ def read_parameters(given: Sequence[str], declared: Sequence[Mapping[str, Any]])
         except ValueError as error:
             problems.append({"name": f"--param {name}", "reason": f"must be {error}, not {_shortened(text)!r}"})
     if problems:
-        raise CommandFailed("A parameter cannot be read.", code="invalid_parameters", details=problems)
+        raise CommandError("A parameter cannot be read.", code="invalid_parameters", details=problems)
     return json_text(values, indented=False, encoding="utf-8")
 
 

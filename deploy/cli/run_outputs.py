@@ -18,7 +18,7 @@ from deploy.cli.output.printing import Column, Form, print_json, print_table
 from deploy.cli.output.records import record_of
 from deploy.cli.output.terminal import is_terminal
 from deploy.client.backend import Backend, connected
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 from workflow_api.v1 import outputs_pb2
 
 LARGEST_SINGLE: Final = 25_000_000
@@ -73,7 +73,7 @@ def list_outputs(backend: Backend, run_id: str) -> outputs_pb2.ListOutputsRespon
     while True:
         try:
             return backend.call(backend.outputs.ListOutputs, outputs_pb2.ListOutputsRequest(run_id=run_id))
-        except CommandFailed as failed:
+        except CommandError as failed:
             if failed.code != _PENDING or time.monotonic() > until:
                 raise
         time.sleep(_SWEEP_SECONDS)
@@ -83,7 +83,7 @@ def download_outputs(backend: Backend, run_id: str, folder: Path) -> list[Path]:
     """Writes every output below `folder` and returns the files; where one is too large to come alone, out of the zip.
 
     Raises:
-        CommandFailed: an output does not arrive whole, or a file cannot be written.
+        CommandError: an output does not arrive whole, or a file cannot be written.
     """
     listed = list_outputs(backend, run_id)
     targets = {item.path: folder / _safe(item.path) for item in listed.items}
@@ -184,7 +184,7 @@ def _write(
         written += len(part)
         advance(len(part))
     if written != size or sha256 not in {None, digest.hexdigest()}:
-        raise CommandFailed("The download broke off or was changed on its way: repeat the command.")
+        raise CommandError("The download broke off or was changed on its way: repeat the command.")
 
 
 def _download_unpacked(backend: Backend, run_id: str, targets: dict[str, Path], advance: Callable[[int], None]) -> None:
@@ -202,7 +202,7 @@ def _safe(path: str) -> PurePosixPath:
     """Returns the path of an output, which must lead into the folder it is written to. (contract 25.15)."""
     parts = PurePosixPath(path)
     if parts.is_absolute() or not parts.parts or ".." in parts.parts or "\0" in path:
-        raise CommandFailed(f"The output {path!r} has a path that leads out of the folder; download it with --zip.")
+        raise CommandError(f"The output {path!r} has a path that leads out of the folder; download it with --zip.")
     return parts
 
 
@@ -228,7 +228,7 @@ def _writing() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CommandFailed(f"{error.filename or 'A file'} cannot be written: {error.strerror}.") from None
+        raise CommandError(f"{error.filename or 'A file'} cannot be written: {error.strerror}.") from None
 
 
 OUTPUT_COLUMNS: Final = (

@@ -12,7 +12,7 @@ from deploy.cli.output.printing import print_ready
 from deploy.config.addresses import Address
 from deploy.config.settings import ClientTls
 from deploy.config.source import read_settings
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 from deploy.garbage import collection_paused
 from deploy.serve.lifecycle import default_data, prepare_process
 from edge.console.settings import ConsoleSettings
@@ -59,7 +59,7 @@ def command(
         given["console.listen"] = str(_free_console_address())
         settings = read_settings(os.environ, config=config, given=given)
     if settings.edge.processes > 1:
-        raise CommandFailed(
+        raise CommandError(
             "edge.processes is for `workflow-api edge`: set it to 1, and serve.edges (`--edges`) to the number of edge "
             "processes of `workflow-api serve`.",
             code="invalid_settings",

@@ -6,7 +6,7 @@ import os
 from deploy.cli.options import Config, Data, Json
 from deploy.cli.output.printing import print_ready
 from deploy.config.source import read_settings
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 from deploy.serve.lifecycle import default_data, prepare_process, run_until_stopped
 from deploy.serve.metrics import serving_metrics
 
@@ -15,7 +15,7 @@ def command(data: Data = None, config: Config = None, as_json: Json = False) -> 
     """Execute runs from the queue of the backends. SIGTERM and SIGINT stop it after its steps, or after the grace."""
     settings = read_settings(os.environ, config=config, given={"data": data and str(data)})
     if settings.runtime.engine != "dbos":
-        raise CommandFailed(
+        raise CommandError(
             "Workers need the engine dbos: set runtime.engine, here and for the backends.", code="cannot_start"
         )
     prepare_process(settings)

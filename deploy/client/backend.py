@@ -17,7 +17,7 @@ from deploy.client.rpc_failures import failure_of
 from deploy.config.addresses import grpc_address
 from deploy.config.settings import ClientTls
 from deploy.config.source import read_settings
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 from deploy.transport.grpc_channels import calling_channel
 from edge.http.request_id import request_id_from
 from workflow_api.v1.audit_pb2_grpc import AuditServiceStub
@@ -53,7 +53,7 @@ Answer = TypeVar("Answer", bound=Message)
 class Backend:
     """Stubs of the services at one address, called in the name of the user at the terminal.
 
-    A call that fails raises CommandFailed, as `failure` makes it of gRPC's error.
+    A call that fails raises CommandError, as `failure` makes it of gRPC's error.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Backend:
         channel: grpc.Channel,
         actor: str,
         request_id: str,
-        failure: Callable[[grpc.RpcError], CommandFailed],
+        failure: Callable[[grpc.RpcError], CommandError],
     ) -> None:
         self.audit = AuditServiceStub(channel)
         self.deployment = DeploymentServiceStub(channel)
@@ -116,8 +116,8 @@ class Backend:
 def in_process(handlers: Mapping[str, Handler]) -> Backend:
     """Returns a client of services in this process, by the handlers of their RPCs."""
 
-    def impossible(error: grpc.RpcError) -> CommandFailed:
-        return CommandFailed(f"A call within the process failed: {error}", code="runtime_error")
+    def impossible(error: grpc.RpcError) -> CommandError:
+        return CommandError(f"A call within the process failed: {error}", code="runtime_error")
 
     # Stubs need no more of a channel than this one has.
     channel = cast("grpc.Channel", HandlerChannel(handlers))
@@ -126,7 +126,7 @@ def in_process(handlers: Mapping[str, Handler]) -> Backend:
 
 @contextmanager
 def connected(address: str, actor: str | None = None, tls: ClientTls | None = None) -> Iterator[Backend]:
-    """Connects to the services at `address` (`HOST:PORT` or `unix:/path`); failed calls raise CommandFailed.
+    """Connects to the services at `address` (`HOST:PORT` or `unix:/path`); failed calls raise CommandError.
 
     Without `tls`, the certificate is that of the settings `admin.backend_tls`.
     """

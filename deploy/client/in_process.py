@@ -5,7 +5,7 @@ from typing import Any, Final, Protocol
 
 from google.protobuf.message import Message
 
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 from edge.channel.context import InProcessContext
 
 _NEVER: Final = 1e9
@@ -21,7 +21,7 @@ class Handler(Protocol):
 
 
 class HandlerChannel:
-    """Answers the calls of stubs by handlers, keyed by `/package.Service/Method`; a refusal raises CommandFailed."""
+    """Answers the calls of stubs by handlers, keyed by `/package.Service/Method`; a refusal raises CommandError."""
 
     def __init__(self, handlers: Mapping[str, Handler]) -> None:
         self._handlers = handlers
@@ -54,4 +54,4 @@ class HandlerChannel:
 def _raise_refusal(context: InProcessContext) -> None:
     refusal = context.refusal()
     if refusal is not None:
-        raise CommandFailed(refusal.message, code=refusal.code, details=refusal.details)
+        raise CommandError(refusal.message, code=refusal.code, details=refusal.details)

@@ -10,7 +10,7 @@ from backend.workflows.manifests.loader import ManifestText
 from contract.bounds import SizeBounds
 from contract.fields import rules_of
 from deploy.client.packing import pack
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 from workflow_api.v1 import workflows_pb2
 
 STANDARD_INPUT: Final = "-"
@@ -21,7 +21,7 @@ def read_manifests(names: list[str]) -> list[workflows_pb2.ManifestFile]:
     """Reads manifest files, and packs the files that their documents name.
 
     Raises:
-        CommandFailed: a file cannot be read, or such a file cannot be packed; the details name every problem.
+        CommandError: a file cannot be read, or such a file cannot be packed; the details name every problem.
     """
     return manifest_messages(read_texts(names))
 
@@ -30,7 +30,7 @@ def manifest_messages(texts: Sequence[ManifestText]) -> list[workflows_pb2.Manif
     """Returns texts of manifests as they are sent, with the code that was packed for them.
 
     Raises:
-        CommandFailed: code could not be packed, or all of it is too large for one call; the details name every problem.
+        CommandError: code could not be packed, or all of it is too large for one call; the details name every problem.
     """
     if any(text.attachments.unreadable for text in texts):
         from deploy.client.validation import check_texts, refused
@@ -42,7 +42,7 @@ def manifest_messages(texts: Sequence[ManifestText]) -> list[workflows_pb2.Manif
         sizes = [(len(content), path) for text in texts for path, content in text.attachments.files.items()]
         sizes += [(len(text.text.encode()), text.name) for text in texts]
         size, largest = max(sizes)
-        raise CommandFailed(
+        raise CommandError(
             f"The files of one apply {problem}; the largest, {largest}, has {size:,}. Apply them one by one.",
             code="invalid_request",
         )
@@ -53,12 +53,12 @@ def read_texts(names: list[str]) -> list[ManifestText]:
     """Reads manifest files, and packs what can be read.
 
     Raises:
-        CommandFailed: a manifest file cannot be read; the details name every one.
+        CommandError: a manifest file cannot be read; the details name every one.
     """
     texts, problems = read_readable(names)
     if problems:
         details = [{"name": name, "reason": reason} for name, reason in problems]
-        raise CommandFailed("A file cannot be read.", code="invalid_request", details=details)
+        raise CommandError("A file cannot be read.", code="invalid_request", details=details)
     return texts
 
 

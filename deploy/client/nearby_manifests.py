@@ -46,7 +46,7 @@ def nearby_manifests(files: Sequence[workflows_pb2.ManifestFile]) -> Nearby:
     A document keeps its line numbers, so that its problems are named where they are, and has the files that it names.
 
     Raises:
-        CommandFailed: the code of a document cannot be packed; the details name every problem.
+        CommandError: the code of a document cannot be packed; the details name every problem.
     """
     known: dict[Reference, Any] = {
         reference: document for file in files for reference, document, *_ in _documents(file.content)

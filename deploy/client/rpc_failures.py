@@ -3,11 +3,11 @@
 import grpc
 from grpc_status import rpc_status
 
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 from edge.errors import refusal_from_status
 
 
-def failure_of(error: grpc.RpcError, address: str, request_id: str, *, secure: bool = False) -> CommandFailed:
+def failure_of(error: grpc.RpcError, address: str, request_id: str, *, secure: bool = False) -> CommandError:
     """Returns the failure for a call of the backend at `address` that was made with this request id.
 
     Over TLS the message quotes gRPC, which distinguishes a certificate that does not fit from a backend that is down.
@@ -17,22 +17,22 @@ def failure_of(error: grpc.RpcError, address: str, request_id: str, *, secure: b
     except ValueError:
         status = None
     if status is None and error.code() is grpc.StatusCode.UNAVAILABLE:
-        return CommandFailed(
+        return CommandError(
             f"No backend answers at {address}: is `workflow-api serve` running, and is that its gRPC address?"
             + (f" gRPC says: {error.details()}" if secure else ""),
             code="runtime_unreachable",
         )
     if status is None and error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return CommandFailed(f"The backend at {address} did not answer in time.", code="runtime_unreachable")
+        return CommandError(f"The backend at {address} did not answer in time.", code="runtime_unreachable")
     if status is None and "message larger than max" in (error.details() or ""):
-        return CommandFailed(
+        return CommandError(
             f"The call of {address}, or its answer, is larger than one message may be: {error.details()}",
             code="invalid_request",
             request_id=request_id,
         )
     if status is None:
-        return CommandFailed(
+        return CommandError(
             f"The backend answered {error.code().name}: {error.details()}", code="runtime_error", request_id=request_id
         )
     refusal = refusal_from_status(status)
-    return CommandFailed(refusal.message, code=refusal.code, details=refusal.details, request_id=request_id)
+    return CommandError(refusal.message, code=refusal.code, details=refusal.details, request_id=request_id)

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from deploy.config.rules import contradictions
 from deploy.config.settings import CHECK, TABLE, Settings
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 
 PREFIX: Final = "WORKFLOW_API_"
 CONFIG_VARIABLE: Final = "WORKFLOW_API_CONFIG"
@@ -86,7 +86,7 @@ def read_settings(
         given: Values of the command line by setting name; a value of None is not given.
 
     Raises:
-        CommandFailed: the details list every unknown name and every value that is not allowed by itself or with others.
+        CommandError: the details list every unknown name and every value that is not allowed by itself or with others.
     """
     known = {setting.name: setting for setting in known_settings()}
     problems: list[dict[str, str]] = []
@@ -115,7 +115,7 @@ def read_settings(
     if not problems:
         problems += [{"name": name, "reason": reason} for name, reason in contradictions(settings)]
     if problems:
-        raise CommandFailed("A setting is not valid.", code="invalid_settings", details=problems)
+        raise CommandError("A setting is not valid.", code="invalid_settings", details=problems)
     return settings
 
 
@@ -160,9 +160,9 @@ def _toml(path: Path) -> dict[str, object]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise CommandFailed(f"The settings file {path} cannot be read: {error.strerror}.") from None
+        raise CommandError(f"The settings file {path} cannot be read: {error.strerror}.") from None
     except ValueError as error:
-        raise CommandFailed(f"The settings file {path} is not TOML: {error}.") from None
+        raise CommandError(f"The settings file {path} is not TOML: {error}.") from None
 
 
 def _flat(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:

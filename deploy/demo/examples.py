@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
 
@@ -15,4 +15,4 @@ def examples_folder() -> Path:
     for folder in (_PACKAGE / "examples", _PACKAGE.parent / "examples"):
         if (folder / MANIFESTS[0]).is_file():
             return folder
-    raise CommandFailed("The example workflows are not part of this installation: serve without --demo.")
+    raise CommandError("The example workflows are not part of this installation: serve without --demo.")

@@ -108,7 +108,8 @@ class Script:
             "",
             "# Reviewed report: the run waits for a person, who approves it with the workflow-api command.",
             self._start("Reviewed report", body),
-            _wait_for("waiting_for_approval|failed|cancelled"),
+            # A call that is held would wait for the next change, which is the approval.
+            _wait_for("waiting_for_approval|failed|cancelled", held_seconds=0),
             _get("/runs/$RUN/events"),
             f"{command} approvals list {grpc}",
             f"APPROVAL=$({_get('/runs/$RUN/approvals', end='')} | {_pick('items', 0, 'approval_id')})",
@@ -133,9 +134,9 @@ def _get(path: str, end: str = " -w '\\n'") -> str:
     return f'{_CURL}{end} "$BASE{path}" {_CREDENTIALS}'
 
 
-def _wait_for(statuses: str) -> str:
+def _wait_for(statuses: str, *, held_seconds: int = _HELD_SECONDS) -> str:
     """Returns a line that fails after a time; in a script that ends it, in a shell that it is pasted to it does not."""
-    call = _get(f"/runs/$RUN?wait_seconds={_HELD_SECONDS}", end="")
+    call = _get("/runs/$RUN" + (f"?wait_seconds={held_seconds}" if held_seconds else ""), end="")
     late = '{ echo "$RUN takes too long" >&2; unset LEFT; false; break; }'
     polls = f"[ $((LEFT=${{LEFT:-{_MOST_POLLS}}}-1)) -gt 0 ] || {late}; sleep {_PAUSE_SECONDS}"
     return f"""until {call} | grep -E '"status":"({statuses})"'; do {polls}; done; unset LEFT"""

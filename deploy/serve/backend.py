@@ -15,7 +15,7 @@ from backend.storage.factory import DataFolderError
 from backend.storage.objects import ObjectStoreError
 from deploy.config.addresses import Address, GrpcAddress
 from deploy.config.settings import Settings, backend_settings
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 from deploy.transport.grpc_channels import listening_credentials
 from telemetry import MetricsRegistry
 
@@ -29,11 +29,11 @@ _STARTUP_ERRORS: Final = (
 
 @contextmanager
 def startup_failures() -> Iterator[None]:
-    """Turns the errors that keep a part from starting into CommandFailed."""
+    """Turns the errors that keep a part from starting into CommandError."""
     try:
         yield
     except _STARTUP_ERRORS as error:
-        raise CommandFailed(str(error), code="cannot_start") from None
+        raise CommandError(str(error), code="cannot_start") from None
 
 
 @asynccontextmanager
@@ -48,7 +48,7 @@ async def running_backend(
     `open_sandbox` hands a sandbox over that is chosen already.
 
     Raises:
-        CommandFailed: the data folder, the database, the bucket for objects, the sandbox, the certificate or the gRPC
+        CommandError: the data folder, the database, the bucket for objects, the sandbox, the certificate or the gRPC
             address cannot be used; the message says why.
     """
     address = settings.backend.grpc

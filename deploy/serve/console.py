@@ -40,7 +40,7 @@ async def running_console(
     Yields its address for a browser on this machine, such as `http://127.0.0.1:8081/`.
 
     Raises:
-        CommandFailed: the address cannot be bound; the message says why.
+        CommandError: the address cannot be bound; the message says why.
     """
     try:
         console = Console(console_settings(settings, listen), channel)

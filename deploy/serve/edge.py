@@ -11,7 +11,7 @@ from backend.secrets import SecretError, Secrets
 from deploy.config.addresses import LOOPBACK_OF_WILDCARD, Address
 from deploy.config.redis_address import redis_address
 from deploy.config.settings import Settings, edge_settings
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 from deploy.serve.lifecycle import bind_failure, freeze_startup_objects, raise_open_files_limit, run_until_stopped
 from edge.admission.machine_rate_limit import MachineRateLimiter
 from edge.admission.rate_limit import LocalRateLimiter, RateLimiter
@@ -63,7 +63,7 @@ async def running_edge(
     Yields the base address, such as `http://127.0.0.1:8080/api/v1`.
 
     Raises:
-        CommandFailed: the address cannot be bound, or that of Redis cannot be read; the message says why.
+        CommandError: the address cannot be bound, or that of Redis cannot be read; the message says why.
     """
     try:
         async with _rate_limiter(settings, share) as limiter:
@@ -98,7 +98,7 @@ async def _rate_limiter(settings: Settings, share: Share | None) -> AsyncIterato
     try:
         redis_address(redis_url, secrets)
     except SecretError as error:
-        raise CommandFailed(f"The address of Redis cannot be read: {error}.", code="invalid_settings") from None
+        raise CommandError(f"The address of Redis cannot be read: {error}.", code="invalid_settings") from None
     limiter = RedisRateLimiter(lambda: redis_address(redis_url, secrets))
     try:
         yield limiter

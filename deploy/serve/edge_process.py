@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Final
 
 from deploy.config.settings import Settings
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 from edge.shared_memory.share import ShareFiles
 from telemetry import Family, Sample
 
@@ -64,11 +64,11 @@ class EdgeProcess:
                 code, failure = await self._run()
             except OSError as error:
                 # Most likely this process has as many files open as it may.
-                code, failure = 1, CommandFailed(f"An edge process cannot be started: {os.strerror(error.errno or 0)}.")
+                code, failure = 1, CommandError(f"An edge process cannot be started: {os.strerror(error.errno or 0)}.")
             self._on_end()
             if not self.ready.done():
                 self.ready.set_exception(
-                    failure or CommandFailed(f"An edge process ended with {code} before it was ready.")
+                    failure or CommandError(f"An edge process ended with {code} before it was ready.")
                 )
                 return
             pause = _FIRST_PAUSE if loop.time() - began > _HEALTHY_SECONDS else min(2 * pause, _LONGEST_PAUSE)
@@ -115,7 +115,7 @@ class EdgeProcess:
                 ]
         return []
 
-    async def _run(self) -> tuple[int, CommandFailed | None]:
+    async def _run(self) -> tuple[int, CommandError | None]:
         """Runs a process to its end; returns its exit code, and its failure where it reported one."""
         backend = None if self._connect is None else await self._connect()
         to_backend = () if backend is None else (backend.fileno(),)
@@ -140,7 +140,7 @@ class EdgeProcess:
             await process.stdin.drain()
         line = await process.stdout.readline()
         record: dict[str, str] = json.loads(line) if line else {}
-        failure = CommandFailed(record["message"], code=record["code"]) if "message" in record else None
+        failure = CommandError(record["message"], code=record["code"]) if "message" in record else None
         if "base_address" in record and not self.ready.done():
             self.ready.set_result(record["base_address"])
         self._requests, self._serves = 0, "base_address" in record

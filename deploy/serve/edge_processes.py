@@ -24,7 +24,7 @@ def serve_processes(settings: Settings, on_ready: Callable[[str], None], metrics
     """Serves until SIGTERM or SIGINT with `edge.processes` processes; `on_ready` gets the base address.
 
     Raises:
-        CommandFailed: the address cannot be bound, or a process cannot start; the message says why.
+        CommandError: the address cannot be bound, or a process cannot start; the message says why.
     """
 
     async def serve(stop: asyncio.Event) -> None:
@@ -49,7 +49,7 @@ async def running_processes(
     `connect` gives each a socket that leads to the backend; without it the settings say where that is.
 
     Raises:
-        CommandFailed: the address cannot be bound, or a process cannot start; the message says why.
+        CommandError: the address cannot be bound, or a process cannot start; the message says why.
     """
     http = settings.edge.http
     try:

@@ -13,7 +13,7 @@ import threading
 from functools import partial
 
 from deploy.config.settings import Settings
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 from deploy.serve.lifecycle import prepare_process
 from deploy.serve.prometheus import process_metrics
 from edge.shared_memory.share import ShareFiles
@@ -34,7 +34,7 @@ def main() -> None:
     try:
         with metrics.registered(partial(process_metrics, "edge")):
             serve_edge(settings, lambda base_address: _send(base_address=base_address), metrics, files, *to_backend)
-    except CommandFailed as failed:
+    except CommandError as failed:
         _send(code=failed.code, message=failed.message)
         sys.exit(1)
 

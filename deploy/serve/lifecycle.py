@@ -14,7 +14,7 @@ from typing import Final
 
 from deploy.config.addresses import Address
 from deploy.config.settings import Settings
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
@@ -98,10 +98,10 @@ def freeze_startup_objects() -> None:
     gc.set_threshold(_YOUNG_OBJECTS)
 
 
-def bind_failure(error: OSError, address: Address, what: str = "HTTP") -> CommandFailed:
+def bind_failure(error: OSError, address: Address, what: str = "HTTP") -> CommandError:
     """Returns the failure for an address that cannot be bound; `what` names it in the message."""
     if error.errno == errno.EADDRINUSE:
-        return CommandFailed(f"The {what} address {address} is in use by another process.", code="address_in_use")
+        return CommandError(f"The {what} address {address} is in use by another process.", code="address_in_use")
     # asyncio wraps the operating system's message in one of its own.
     reason = os.strerror(error.errno) if error.errno else str(error)
-    return CommandFailed(f"The {what} address {address} cannot be bound: {reason}.", code="address_in_use")
+    return CommandError(f"The {what} address {address} cannot be bound: {reason}.", code="address_in_use")

@@ -15,7 +15,7 @@ def serving_metrics(settings: Settings, part: str | None) -> Iterator[MetricsReg
     `part` is the name of this process in its own metrics; None leaves those out.
 
     Raises:
-        CommandFailed: the address cannot be bound.
+        CommandError: the address cannot be bound.
     """
     registry = MetricsRegistry()
     if settings.metrics.listen is None:

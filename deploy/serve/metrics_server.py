@@ -25,7 +25,7 @@ class MetricsServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     """Serves a registry's metrics at `url` while its context lasts; collects them for one request at a time.
 
     Raises:
-        CommandFailed: the address cannot be bound.
+        CommandError: the address cannot be bound.
     """
 
     allow_reuse_address = True

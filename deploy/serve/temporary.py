@@ -33,7 +33,7 @@ def temporary_deployment(
     over a sandbox that was chosen earlier.
 
     Raises:
-        CommandFailed: steps cannot be isolated here as the settings ask; the message says why.
+        CommandError: steps cannot be isolated here as the settings ask; the message says why.
     """
     with tempfile.TemporaryDirectory(prefix="workflow-api-run-", ignore_cleanup_errors=True) as name:
         data = Path(name)

@@ -17,7 +17,7 @@ async def running_worker(settings: Settings, data: Path, metrics: MetricsRegistr
     """Executes runs until the context ends.
 
     Raises:
-        CommandFailed: the data folder, the database, the objects or the sandbox cannot be used; the message says why.
+        CommandError: the data folder, the database, the objects or the sandbox cannot be used; the message says why.
     """
     with startup_failures():
         worker = Worker(backend_settings(settings, data))

@@ -14,12 +14,12 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from backend.secrets import FILE, SecretError
 from deploy.config.secret_references import resolve_reference
 from deploy.config.settings import ServerTls
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 
 _LOG = logging.getLogger(__name__)
 
 
-class CertificateUnusable(CommandFailed):
+class CertificateError(CommandError):
     """A certificate cannot be used; the message is one sentence that says why."""
 
     def __init__(self, message: str) -> None:
@@ -42,12 +42,12 @@ class CertificateFiles:
     initial contents.
 
     Raises:
-        CertificateUnusable: they cannot be used.
+        CertificateError: they cannot be used.
     """
 
     def __init__(self, tls: ServerTls) -> None:
         if tls.certificate is None or tls.key is None or tls.ca is None:
-            raise CertificateUnusable("A certificate goes with its key and with the authorities of the others.")
+            raise CertificateError("A certificate goes with its key and with the authorities of the others.")
         self._certificate, self._key, self._ca = tls.certificate, tls.key, tls.ca
         self._key_password = tls.key_password
         self._lock = threading.Lock()
@@ -62,7 +62,7 @@ class CertificateFiles:
                 return None
             try:
                 pem = self._load()
-            except CertificateUnusable as error:
+            except CertificateError as error:
                 pem = None
                 _LOG.warning("The current certificate stays in use: %s", error)
             if self._file_states() != state:  # changed while they were read: the next call reads them again
@@ -82,16 +82,16 @@ class CertificateFiles:
         try:
             own = x509.load_pem_x509_certificates(pem.certificate)[0]
         except ValueError:
-            raise CertificateUnusable(f"{self._certificate} holds no certificate in PEM.") from None
+            raise CertificateError(f"{self._certificate} holds no certificate in PEM.") from None
         try:
             x509.load_pem_x509_certificates(pem.ca)
         except ValueError:
-            raise CertificateUnusable(f"{self._ca} holds no certificate in PEM.") from None
+            raise CertificateError(f"{self._ca} holds no certificate in PEM.") from None
         key = self._private_key(pem.key)
         if key.public_key() != own.public_key():
-            raise CertificateUnusable(f"The key in {self._key} is not that of the certificate in {self._certificate}.")
+            raise CertificateError(f"The key in {self._key} is not that of the certificate in {self._certificate}.")
         if own.not_valid_after_utc <= datetime.now(UTC):
-            raise CertificateUnusable(f"The certificate in {self._certificate} expired at {own.not_valid_after_utc}.")
+            raise CertificateError(f"The certificate in {self._certificate} expired at {own.not_valid_after_utc}.")
         # gRPC takes no password.
         return replace(pem, key=key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
 
@@ -99,14 +99,14 @@ class CertificateFiles:
         try:
             password = self._key_password and resolve_reference("key_password", self._key_password, os.environ).encode()
         except SecretError as error:
-            raise CertificateUnusable(f"The key in {self._key} cannot be opened: {error}.") from None
+            raise CertificateError(f"The key in {self._key} cannot be opened: {error}.") from None
         try:
             return load_pem_private_key(key, password or None)
         except TypeError:
             how = "has no password, but one is given" if password else "has a password: key_password says where it is"
-            raise CertificateUnusable(f"The key in {self._key} {how}.") from None
+            raise CertificateError(f"The key in {self._key} {how}.") from None
         except ValueError:
-            raise CertificateUnusable(f"{self._key} holds no private key in PEM that can be opened.") from None
+            raise CertificateError(f"{self._key} holds no private key in PEM that can be opened.") from None
 
 
 def _file_state(path: Path) -> object:
@@ -121,4 +121,4 @@ def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise CertificateUnusable(f"{path} cannot be read: {error.strerror}.") from None
+        raise CertificateError(f"{path} cannot be read: {error.strerror}.") from None

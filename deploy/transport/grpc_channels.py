@@ -9,7 +9,7 @@ import grpc.aio
 from deploy.config.addresses import Addresses, BackendAddress, GrpcAddress
 from deploy.config.rules import NEEDS_TLS
 from deploy.config.settings import ClientTls, ServerTls
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 
 if TYPE_CHECKING:
     from deploy.transport.certificates import CertificateFiles, Pem
@@ -24,7 +24,7 @@ def listening_credentials(tls: ServerTls) -> grpc.ServerCredentials | None:
     """Returns a backend's credentials, None for plain text; new connections use the current certificate files.
 
     Raises:
-        CommandFailed: the certificate cannot be used; the message says why.
+        CommandError: the certificate cannot be used; the message says why.
     """
     if not tls.given:
         return None
@@ -45,7 +45,7 @@ def calling_channel(address: GrpcAddress, tls: ClientTls, options: Options) -> g
     """Opens a channel for a short-lived client.
 
     Raises:
-        CommandFailed: the certificate cannot be used, or there is none and the address is not on this machine.
+        CommandError: the certificate cannot be used, or there is none and the address is not on this machine.
     """
     if not tls.given:
         return grpc.insecure_channel(_plain_target(address), options=options)
@@ -56,7 +56,7 @@ def serving_channel(address: BackendAddress, tls: ClientTls) -> "RemoteChannel":
     """Opens a channel for a serving process, which follows changes of the certificate files.
 
     Raises:
-        CommandFailed: as `calling_channel`.
+        CommandError: as `calling_channel`.
     """
     from edge.channel.remote import CHANNEL_OPTIONS, RemoteChannel
 
@@ -82,7 +82,7 @@ def _target(address: BackendAddress) -> str:
 
 def _plain_target(address: BackendAddress) -> str:
     if not address.is_local:
-        raise CommandFailed(f"The backend's address {address} {NEEDS_TLS} to call it with.", code="invalid_settings")
+        raise CommandError(f"The backend's address {address} {NEEDS_TLS} to call it with.", code="invalid_settings")
     return _target(address)
 
 

@@ -15,7 +15,7 @@ _LIGHT_BYTES: Final = 16_384
 """Bodies beyond it are parsed one at a time: one may take as long as many calls."""
 
 
-class PreflightAnswered(Exception):  # noqa: N818 - ends the checks, and is no error
+class PreflightAnswer(Exception):  # noqa: N818 - ends the checks, and is no error
     """Raised with the answer to a browser's preflight."""
 
     def __init__(self, answer: Answer) -> None:
@@ -38,7 +38,7 @@ def is_no_preflight(call: Call) -> None:
     request = call.request
     if request.method == "OPTIONS" and request.origin:
         asked = request.header("Access-Control-Request-Method"), request.header("Access-Control-Request-Headers")
-        raise PreflightAnswered(Answer(204, headers=preflight_headers(*asked)))
+        raise PreflightAnswer(Answer(204, headers=preflight_headers(*asked)))
 
 
 def path_and_method_exist(call: Call) -> None:
@@ -157,7 +157,7 @@ async def admit(call: Call) -> None:
 
     Raises:
         Refusal: the first check that fails.
-        PreflightAnswered: the call is a preflight.
+        PreflightAnswer: the call is a preflight.
     """
     for passes in _WITHOUT_KEY:
         pending = passes(call)

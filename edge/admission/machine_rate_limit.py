@@ -4,7 +4,7 @@ from typing import Final
 
 from edge import metrics
 from edge.admission.rate_limit import Window
-from edge.shared_memory.minute_counts import Counted, SharedMinuteCounts
+from edge.shared_memory.minute_counts import MinuteCount, SharedMinuteCounts
 from telemetry import Family
 
 _MINUTE_MS: Final = 60_000
@@ -29,5 +29,5 @@ class MachineRateLimiter:
         return [metrics.RATE_LIMIT_SHARED.with_value(1)]
 
 
-def _window(limit: int, counted: Counted) -> Window:
+def _window(limit: int, counted: MinuteCount) -> Window:
     return Window(limit, counted.used, -(-(_MINUTE_MS - counted.now_ms % _MINUTE_MS) // 1000))

@@ -46,7 +46,7 @@ _CODE: Final = re.compile(r"[A-Z]{3,20}(?= )")
 _LOG = logging.getLogger(__name__)
 
 
-class _Counted(NamedTuple):
+class _RedisCount(NamedTuple):
     """Redis's count of one call: minute since the epoch, seconds to the next, calls in this minute."""
 
     minute: int
@@ -54,7 +54,7 @@ class _Counted(NamedTuple):
     used: int
 
 
-_Calls = list[tuple[str, asyncio.Future[_Counted | None]]]
+_Calls = list[tuple[str, asyncio.Future[_RedisCount | None]]]
 
 
 class RedisRateLimiter:
@@ -102,8 +102,8 @@ class RedisRateLimiter:
         with suppress(RedisError, OSError):
             await self._disconnect()
 
-    async def _shared(self, key_id: str) -> _Counted | None:
-        future: asyncio.Future[_Counted | None] = asyncio.get_running_loop().create_future()
+    async def _shared(self, key_id: str) -> _RedisCount | None:
+        future: asyncio.Future[_RedisCount | None] = asyncio.get_running_loop().create_future()
         self._waiting.append((key_id, future))
         self._wanted.set()
         return await future
@@ -139,7 +139,7 @@ class RedisRateLimiter:
         calls = self._take()
         try:
             minute, reset_seconds, *numbers = await _count(redis, [key_id for key_id, _ in calls])
-            _settle(calls, [_Counted(minute, reset_seconds, used) for used in numbers])
+            _settle(calls, [_RedisCount(minute, reset_seconds, used) for used in numbers])
         except BaseException:
             _settle(calls, repeat(None))
             raise
@@ -166,7 +166,7 @@ def _kind_of(error: Exception) -> str:
     return type(error).__name__ + (f" {code[0]}" if code else "")
 
 
-def _settle(calls: _Calls, answers: Iterable[_Counted | None]) -> None:
+def _settle(calls: _Calls, answers: Iterable[_RedisCount | None]) -> None:
     for (_, future), answer in zip(calls, answers, strict=False):
         # The wait of a caller that has disconnected was cancelled.
         if not future.done():

@@ -5,7 +5,7 @@ from hashlib import sha256
 from typing import Final, NamedTuple, cast
 
 from edge.admission.call import AdmissionDeps, Call
-from edge.admission.checks import CHECKS, Check, PreflightAnswered
+from edge.admission.checks import CHECKS, Check, PreflightAnswer
 from edge.admission.keyring import Keyring
 from edge.admission.rate_limit import LocalRateLimiter
 from edge.errors import Refusal
@@ -80,7 +80,7 @@ async def try_call(call: TriedCall, key: MirroredKey, mirror: KeyMirror, routes:
         if check.order and tried.match.route.access == ACCESS_PUBLIC:
             break
         try:
-            with suppress(PreflightAnswered):
+            with suppress(PreflightAnswer):
                 pending = check.passes(tried)
                 if pending is not None:
                     await pending

@@ -15,10 +15,10 @@ LONGEST_STREAM_SECONDS: Final = 4 * 3600.0
 class Channel(Protocol):
     """Calls RPCs by their full name, as `/workflow_api.v1.RunsService/GetRun`."""
 
-    def known(self, rpc: str, request: Message, metadata: Metadata) -> Message | None:
-        """Returns the answer of a unary RPC that is known without a call: the same object each time, not to be changed.
+    def cached_answer(self, rpc: str, request: Message, metadata: Metadata) -> Message | None:
+        """Returns the answer of a unary RPC from the answer cache: the same object each time, not to be changed.
 
-        None where it must be asked for, as always in another process.
+        None where it is not cached, as always in another process.
         """
         ...
 

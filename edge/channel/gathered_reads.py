@@ -46,7 +46,7 @@ class NotServedError(Exception):
     """The backend makes no reads together."""
 
 
-class _Read(NamedTuple):
+class _PendingRead(NamedTuple):
     rpc: str
     request: Message
     metadata: Metadata
@@ -63,7 +63,7 @@ class GatheredReads:
     def __init__(self, call: Call) -> None:
         self._call = call
         self._not_served_until = 0.0
-        self._waiting: deque[_Read] = deque()
+        self._waiting: deque[_PendingRead] = deque()
         self._under_way: set[asyncio.Task[None]] = set()
         self._quick: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -75,7 +75,7 @@ class GatheredReads:
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
         """Returns the answer of a call that it takes; see `Channel`."""
         loop = asyncio.get_running_loop()
-        read = _Read(rpc, request, metadata, monotonic() + seconds, loop.create_future())
+        read = _PendingRead(rpc, request, metadata, monotonic() + seconds, loop.create_future())
         self._waiting.append(read)
         if len(self._quick) < _MOST_CALLS:
             self._begin()
@@ -119,13 +119,13 @@ class GatheredReads:
             for read in reads:
                 read.answer.cancel()
 
-    async def _make_alone(self, read: _Read) -> None:
+    async def _make_alone(self, read: _PendingRead) -> None:
         try:
             _answer(read, await self._call(read.rpc, read.request, read.metadata, read.until - monotonic()))
         except Refusal as refusal:
             _fail(read, refusal)
 
-    async def _make_together(self, reads: list[_Read]) -> None:
+    async def _make_together(self, reads: list[_PendingRead]) -> None:
         seconds = min(read.until for read in reads) - monotonic()
         try:
             made: Any = await self._call(READ_MANY, ReadManyRequest(reads=map(_key_read, reads)), _METADATA, seconds)
@@ -145,7 +145,7 @@ class GatheredReads:
             _take(read, came)
 
 
-def _key_read(read: _Read) -> KeyRead:
+def _key_read(read: _PendingRead) -> KeyRead:
     names = dict(read.metadata)
     return KeyRead(
         rpc=read.rpc,
@@ -155,7 +155,7 @@ def _key_read(read: _Read) -> KeyRead:
     )
 
 
-def _take(read: _Read, came: KeyReadAnswer) -> None:
+def _take(read: _PendingRead, came: KeyReadAnswer) -> None:
     if not came.HasField("response"):
         _fail(read, refusal_from_trailer(came.refusal))
         return
@@ -165,11 +165,11 @@ def _take(read: _Read, came: KeyReadAnswer) -> None:
         _fail(read, Refusal("runtime_error"))
 
 
-def _answer(read: _Read, message: Message) -> None:
+def _answer(read: _PendingRead, message: Message) -> None:
     if not read.answer.done():
         read.answer.set_result(message)
 
 
-def _fail(read: _Read, error: Exception) -> None:
+def _fail(read: _PendingRead, error: Exception) -> None:
     if not read.answer.done():
         read.answer.set_exception(error)

@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 
 from edge.channel import LONGEST_STREAM_SECONDS, Messages, Metadata
 from edge.channel.context import InProcessContext
-from edge.channel.pending_calls import Begun, PendingCalls
+from edge.channel.pending_calls import PendingCall, PendingCalls
 from edge.channel.thread_calls import ThreadCalls, ThreadsClosedError
 from edge.errors import Refusal
 
@@ -47,18 +47,18 @@ class Handler(Protocol):
         ...
 
     @property
-    def begin(self) -> Callable[[Any, Any], Begun] | None:
+    def begin(self) -> Callable[[Any, Any], PendingCall] | None:
         """Returns `call` for an event loop, which returns before the commit; None where there is none."""
         ...
 
     @property
-    def recall(self) -> Callable[[Any, Metadata], Message | None] | None:
-        """Returns what gives the answer at once where it is known; None for an RPC whose answers never are."""
+    def cached_answer(self) -> Callable[[Any, Metadata], Message | None] | None:
+        """Returns what looks up the answer in the answer cache; None for an RPC whose answers are never cached."""
         ...
 
     @property
-    def anew(self) -> Callable[[Any, Any], Any] | None:
-        """Returns `call` for after `recall`; None where there is no `recall`."""
+    def call_uncached(self) -> Callable[[Any, Any], Any] | None:
+        """Returns `call` without the lookup; None where there is no `cached_answer`."""
         ...
 
     @property
@@ -82,7 +82,7 @@ class Pause(Protocol):
 class InProcessChannel:
     """A `Channel` that calls handlers directly: point reads on the event loop, most else on threads.
 
-    An answer that is known costs neither.
+    An answer from the answer cache costs neither.
 
     A change that can wait for its commit without a thread begins on the event loop, too, if it is quick.
 
@@ -103,17 +103,17 @@ class InProcessChannel:
         self._stream_threads = ThreadPoolExecutor(stream_threads, thread_name_prefix="edge-stream")
         self._streams: set[InProcessContext] = set()
 
-    def known(self, rpc: str, request: Message, metadata: Metadata) -> Message | None:
-        """Returns the answer of a unary RPC if it is known; see `Channel`."""
-        recall = self._handlers[rpc].recall
-        return None if recall is None else recall(request, metadata)
+    def cached_answer(self, rpc: str, request: Message, metadata: Metadata) -> Message | None:
+        """Returns the answer of a unary RPC if it is cached; see `Channel`."""
+        lookup = self._handlers[rpc].cached_answer
+        return None if lookup is None else lookup(request, metadata)
 
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
         """Returns the answer of a unary RPC; see `Channel`."""
         handler = self._handlers[rpc]
         context = InProcessContext(metadata, seconds)
         try:
-            call = handler.anew or handler.call
+            call = handler.call_uncached or handler.call
             if handler.point_read:
                 answer: Message = call(request, context)
             elif handler.begin is not None and handler.quick is not None and handler.quick(request):

@@ -65,7 +65,7 @@ class PairServer(FrameProtocol):
     async def _unary(self, call: int, content: CallContent) -> None:
         try:
             request, channel = _request(content), self._channel
-            answer = channel.known(content.rpc, request, content.metadata)
+            answer = channel.cached_answer(content.rpc, request, content.metadata)
             if answer is None:
                 answer = await channel.unary(content.rpc, request, content.metadata, content.seconds)
             self.send(Kind.MESSAGE, call, answer.SerializeToString())

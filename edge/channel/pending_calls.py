@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 from contract.loop_deliveries import LoopDeliveries
 
 
-class Begun(Protocol):
+class PendingCall(Protocol):
     """A call that waits for a commit, as the backend makes it."""
 
     def call_back(self, action: Callable[[], None]) -> None:
@@ -28,32 +28,32 @@ class PendingCalls:
     """The calls that wait, of one event loop."""
 
     def __init__(self) -> None:
-        self._ended = LoopDeliveries[tuple[Begun, asyncio.Future[Message]]](_deliver)
+        self._ended = LoopDeliveries[tuple[PendingCall, asyncio.Future[Message]]](_deliver)
 
-    async def answer(self, begun: Begun, seconds: float) -> Message:
+    async def answer(self, call: PendingCall, seconds: float) -> Message:
         """Returns the answer of a call.
 
         Raises:
-            TimeoutError: it took longer than `seconds`; what has begun goes on.
+            TimeoutError: it took longer than `seconds`; the change goes on.
         """
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Message] = loop.create_future()
-        begun.call_back(partial(self._end, loop, begun, answer))
+        call.call_back(partial(self._end, loop, call, answer))
         timer = loop.call_later(seconds, _time_out, answer)
         try:
             return await answer
         finally:
             timer.cancel()
 
-    def _end(self, loop: asyncio.AbstractEventLoop, begun: Begun, answer: "asyncio.Future[Message]") -> None:
-        self._ended.add(loop, (begun, answer))
+    def _end(self, loop: asyncio.AbstractEventLoop, call: PendingCall, answer: "asyncio.Future[Message]") -> None:
+        self._ended.add(loop, (call, answer))
 
 
-def _deliver(ended: "tuple[Begun, asyncio.Future[Message]]") -> None:
-    begun, answer = ended
+def _deliver(ended: "tuple[PendingCall, asyncio.Future[Message]]") -> None:
+    call, answer = ended
     # Also where nobody waits any more: how the call ended is logged and counted.
     try:
-        message = begun.answer()
+        message = call.answer()
     except Exception as error:  # noqa: BLE001 - it is the caller's
         if not answer.done():
             answer.set_exception(error)

@@ -124,8 +124,13 @@ class RemoteChannel:
         self._asked_at = monotonic()
         self._reads = GatheredReads(self._call)
 
-    def known(self, rpc: str, request: Message, metadata: Metadata) -> Message | None:  # noqa: ARG002 - as `Channel`
-        """Returns None: only the other process knows answers."""
+    def cached_answer(
+        self,
+        rpc: str,  # noqa: ARG002 - as `Channel`
+        request: Message,  # noqa: ARG002 - the same
+        metadata: Metadata,  # noqa: ARG002 - the same
+    ) -> Message | None:
+        """Returns None: the answer cache is in the other process."""
         return None
 
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:

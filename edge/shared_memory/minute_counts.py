@@ -13,7 +13,7 @@ _USED: Final = struct.Struct("<Q")
 VALUE_BYTES: Final = _USED.size
 
 
-class Counted(NamedTuple):
+class MinuteCount(NamedTuple):
     """How many calls a minute has had, and the time of the count in milliseconds since the epoch."""
 
     used: int
@@ -32,7 +32,7 @@ class SharedMinuteCounts:
         self._table = table
         self._clock = clock
 
-    def add(self, name: str) -> Counted:
+    def add(self, name: str) -> MinuteCount:
         """Counts one call; another minute than that of the last count begins at 0."""
         with self._table as table:
             now_ms = self._clock()
@@ -43,13 +43,13 @@ class SharedMinuteCounts:
             row = table.find_or_add(name)
             used: int = _USED.unpack_from(table.memory, row)[0] + 1
             _USED.pack_into(table.memory, row, used)
-        return Counted(used, now_ms)
+        return MinuteCount(used, now_ms)
 
-    def of(self, name: str) -> Counted:
+    def of(self, name: str) -> MinuteCount:
         """Returns the count of the current minute."""
         with self._table as table:
             now_ms = self._clock()
             current = _MINUTE.unpack_from(table.memory, MEMO)[0] == now_ms // _MINUTE_MS
             row = table.find(name) if current else None
             used: int = 0 if row is None else _USED.unpack_from(table.memory, row)[0]
-        return Counted(used, now_ms)
+        return MinuteCount(used, now_ms)

@@ -21,14 +21,14 @@ pytestmark = pytest.mark.long
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
 
 
-class Documented(NamedTuple):
+class DocumentedMetric(NamedTuple):
     kind: str
     labels: frozenset[str]
 
 
-def documented() -> dict[str, Documented]:
+def documented() -> dict[str, DocumentedMetric]:
     rows = re.findall(r"^\| `([a-z_]+)` \| ([a-z]+) \|([^|]*)\| \S", DOCUMENT, re.MULTILINE)
-    return {name: Documented(kind, frozenset(re.findall(r"`([a-z_]+)`", labels))) for name, kind, labels in rows}
+    return {name: DocumentedMetric(kind, frozenset(re.findall(r"`([a-z_]+)`", labels))) for name, kind, labels in rows}
 
 
 class MeteredService(NamedTuple):

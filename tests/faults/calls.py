@@ -15,7 +15,7 @@ from grpc_status import rpc_status
 
 from tests.faults.cluster import Cluster
 from tests.faults.journal import NO_ANSWER, Journal
-from tests.faults.known import Key, Run, Start
+from tests.faults.load_record import Key, Run, Start
 from tests.support.admin import Admin
 from tests.support.wire import BASE, Answer
 from workflow_api.v1 import keys_pb2, runs_pb2

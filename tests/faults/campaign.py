@@ -12,8 +12,8 @@ from tests.faults.calls import Calls
 from tests.faults.cluster import Cluster, write_scene
 from tests.faults.fault_injector import FaultInjector
 from tests.faults.journal import Journal
-from tests.faults.known import Known
 from tests.faults.load import Load
+from tests.faults.load_record import LoadRecord
 from tests.faults.settle import settle
 
 _AUDIT_SECONDS: Final = 900
@@ -45,7 +45,7 @@ def run_campaign(folder: Path, seed: int, store: str, extent: plan.Extent) -> Ou
     began = time.monotonic()
     journal = Journal(folder / "journal.jsonl")
     with Cluster(store) as cluster:
-        known = Known()
+        known = LoadRecord()
         calls = Calls(cluster, journal)
         load = Load(calls, known, cluster.hook)
         injector = FaultInjector(cluster, journal, plan.faults(seed, store, extent))

@@ -36,7 +36,7 @@ _START_SECONDS: Final = 240
 
 
 @dataclass
-class Kept:
+class SupervisedPart:
     """A part that is started again whenever it has ended, as a service manager does."""
 
     name: str
@@ -78,7 +78,7 @@ class Cluster:
         )
         self._hooked: list[str] = []
         self._variables = self._shared_settings()
-        self.parts: dict[str, list[Kept]] = {"backend": [], "worker": [], "edge": []}
+        self.parts: dict[str, list[SupervisedPart]] = {"backend": [], "worker": [], "edge": []}
         self.links: list[FaultyProxy] = []
         self.admins: list[Admin] = []
         self._keepers: list[threading.Thread] = []
@@ -176,22 +176,22 @@ class Cluster:
     def logs(self) -> dict[str, str]:
         return {kept.name: kept.part.log() for parts in self.parts.values() for kept in parts}
 
-    def _proxy_of(self, kept: Kept) -> FaultyProxy:
+    def _proxy_of(self, kept: SupervisedPart) -> FaultyProxy:
         return self._held.enter_context(FaultyProxy(lambda: int(kept.part.ready["grpc"].rpartition(":")[2])))
 
-    def _keep(self, command: str, number: int, *arguments: str) -> Kept:
+    def _keep(self, command: str, number: int, *arguments: str) -> SupervisedPart:
         folder = self._folder / f"{command}-{number}"
         folder.mkdir()
         clock = SteppedClock(self._library, folder / "clock")
         data = () if command == "edge" else ("--data", str(folder / "data"))
         part = Part(folder, command, *arguments, *data, variables=self._variables | clock.variables)
         part.start_seconds = _START_SECONDS
-        kept = Kept(f"{command} {number}", part, clock)
+        kept = SupervisedPart(f"{command} {number}", part, clock)
         self.parts[command].append(kept)
         self._keepers.append(threading.Thread(target=self._keep_alive, args=(kept,), name=kept.name, daemon=True))
         return kept
 
-    def _keep_alive(self, kept: Kept) -> None:
+    def _keep_alive(self, kept: SupervisedPart) -> None:
         while not self._stopping.wait(_LOOK_EVERY_SECONDS if kept.starts else 0):
             if kept.part.alive:
                 continue

@@ -9,16 +9,16 @@ from typing import Final
 from tests.faults.cluster import Cluster
 from tests.faults.journal import Journal
 from tests.faults.plan import Fault
-from tests.support.faulty_proxy import FaultyProxy, Spoiled
+from tests.support.faulty_proxy import FaultMode, FaultyProxy
 from tests.support.stepped_clock import SteppedClock
 
 _AT_ONCE: Final = 2
 _PARTS: Final = frozenset({"edge", "backend", "worker"})
 _THINGS: Final = _PARTS | {"postgresql", "redis", "s3", "disk"}
 _S3: Final = {
-    "s3 answers 500": Spoiled.ANSWERED_500,
-    "s3 answers 503": Spoiled.ANSWERED_503,
-    "s3 cuts connections": Spoiled.CUT,
+    "s3 answers 500": FaultMode.ANSWERED_500,
+    "s3 answers 503": FaultMode.ANSWERED_503,
+    "s3 cuts connections": FaultMode.CUT,
 }
 
 
@@ -87,7 +87,7 @@ class FaultInjector:
             case ["step", "clock", "of", part]:
                 self._step(part, fault)
             case ["edge", *rest]:
-                spoiled = Spoiled.REFUSED if "loses" in rest else Spoiled.SILENT
+                spoiled = FaultMode.REFUSED if "loses" in rest else FaultMode.SILENT
                 self._spoil(self._cluster.links[fault.target], spoiled, fault.seconds)
             case ["s3", *_]:
                 self._spoil(self._cluster.s3, _S3[fault.kind], fault.seconds)
@@ -135,10 +135,10 @@ class FaultInjector:
             return self._cluster.postgresql_clock
         return self._cluster.parts[part][target].clock
 
-    def _spoil(self, proxy: FaultyProxy, how: Spoiled, seconds: float) -> None:
+    def _spoil(self, proxy: FaultyProxy, how: FaultMode, seconds: float) -> None:
         proxy.spoil(how)
         time.sleep(seconds)
-        proxy.spoil(Spoiled.NOTHING)
+        proxy.spoil(FaultMode.NOTHING)
 
     def _fill_disk(self, fault: Fault) -> None:
         disk = self._cluster.disk

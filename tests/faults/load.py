@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from tests.faults.calls import Calls
-from tests.faults.known import Key, Known, Run, Start, choose
+from tests.faults.load_record import Key, LoadRecord, Run, Start, choose
 from tests.faults.plan import WORKFLOWS, Operation
 from tests.support.wire import Answer
 from workflow_api.v1 import keys_pb2
@@ -43,7 +43,7 @@ class Load:
     `hook` makes a webhook of a key.
     """
 
-    def __init__(self, calls: Calls, known: Known, hook: Callable[[str], None]) -> None:
+    def __init__(self, calls: Calls, known: LoadRecord, hook: Callable[[str], None]) -> None:
         self._hook = hook
         self._calls = calls
         self._known = known

@@ -9,8 +9,8 @@ import psycopg
 
 from tests.faults.calls import Calls
 from tests.faults.cluster import Cluster
-from tests.faults.known import Key, Known
 from tests.faults.load import Load
+from tests.faults.load_record import Key, LoadRecord
 from tests.support.poll import until
 
 _WHOLE_SECONDS: Final = 300
@@ -30,7 +30,7 @@ WHERE d.state = 'pending' AND k.revoked_at IS NULL
 """
 
 
-def settle(cluster: Cluster, calls: Calls, known: Known, load: Load) -> None:
+def settle(cluster: Cluster, calls: Calls, known: LoadRecord, load: Load) -> None:
     """Returns when nothing is going on any more, or what should have ended by now has not: that is the auditor's."""
     until(cluster.whole, "every part to serve again", seconds=_WHOLE_SECONDS, every=0.2)
     _wait(lambda: all(_serves(calls, known, edge) for edge in range(2)), _SECONDS)
@@ -52,12 +52,12 @@ def settle(cluster: Cluster, calls: Calls, known: Known, load: Load) -> None:
             _wait(partial(_refused, calls, key, edge), _REVOKED_SECONDS)
 
 
-def _serves(calls: Calls, known: Known, edge: int) -> bool:
+def _serves(calls: Calls, known: LoadRecord, edge: int) -> bool:
     answer = calls.list_runs(known.usable_keys()[0], edge)
     return answer is not None and answer.status == 200
 
 
-def _cancel_all(cluster: Cluster, calls: Calls, known: Known) -> int:
+def _cancel_all(cluster: Cluster, calls: Calls, known: LoadRecord) -> int:
     """Cancels unfinished runs; returns how many there were."""
     with psycopg.connect(cluster.postgresql.url) as database:
         going = {row[0] for row in database.execute(_IN_FLIGHT.replace("count(*)", "run_id"))}

@@ -52,7 +52,7 @@ class SegmentRow(NamedTuple):
     last: int | None
 
 
-class Stored(NamedTuple):
+class StoredObject(NamedTuple):
     """An object."""
 
     size: int
@@ -73,7 +73,7 @@ class State:
     outputs: dict[str, OutputRow] = field(default_factory=dict)
     quota: dict[str, int] = field(default_factory=dict)
     revoked: set[str] = field(default_factory=set)
-    objects: dict[str, Stored] = field(default_factory=dict)
+    objects: dict[str, StoredObject] = field(default_factory=dict)
     shown_runs: dict[str, dict[str, Any]] = field(default_factory=dict)
     """What `GET /runs/{run_id}` answers."""
     told_listed: dict[str, list[str]] = field(default_factory=dict)
@@ -135,7 +135,7 @@ def look(scene: Mapping[str, Any]) -> State:
     return state
 
 
-def _objects(objects: Mapping[str, str]) -> Iterator[tuple[str, Stored]]:
+def _objects(objects: Mapping[str, str]) -> Iterator[tuple[str, StoredObject]]:
     """Every object that is kept for runs."""
     if "folder" in objects:
         root = Path(objects["folder"])
@@ -143,7 +143,8 @@ def _objects(objects: Mapping[str, str]) -> Iterator[tuple[str, Stored]]:
             if path.is_file():
                 data = path.read_bytes()
                 # Below `objects` of the folder, or of the data folder.
-                yield "runs/" + str(path).partition("/runs/")[2], Stored(len(data), hashlib.sha256(data).hexdigest())
+                key = "runs/" + str(path).partition("/runs/")[2]
+                yield key, StoredObject(len(data), hashlib.sha256(data).hexdigest())
         return
     client = boto3.client(
         "s3",
@@ -156,7 +157,7 @@ def _objects(objects: Mapping[str, str]) -> Iterator[tuple[str, Stored]]:
     for page in client.get_paginator("list_objects_v2").paginate(Bucket=objects["bucket"]):
         for each in page.get("Contents", ()):
             data = client.get_object(Bucket=objects["bucket"], Key=each["Key"])["Body"].read()
-            yield each["Key"], Stored(len(data), hashlib.sha256(data).hexdigest())
+            yield each["Key"], StoredObject(len(data), hashlib.sha256(data).hexdigest())
 
 
 class _Api:

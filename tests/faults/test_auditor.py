@@ -9,7 +9,7 @@ import pytest
 from tests.faults import rules
 from tests.faults.auditor import report
 from tests.faults.journal import Journal, Record, read
-from tests.faults.state import OutputRow, RunRow, SegmentRow, State, Stored
+from tests.faults.state import OutputRow, RunRow, SegmentRow, State, StoredObject
 
 KEY, RUN, ERASED, SEGMENT, OUTPUT, APPROVAL = "ak_1", "run_1", "run_2", "seg_1", "out_1", "apr_1"
 PURGED_AT = 1_790_244_930_123
@@ -78,7 +78,7 @@ def right() -> tuple[dict[str, dict[str, Any]], State]:
         outputs={OUTPUT: OutputRow(RUN, "one/1.txt", "abc", 3, f"runs/{RUN}/{OUTPUT}")},
         quota={KEY: 2},
         revoked={"ak_2"},
-        objects={f"runs/{RUN}/{OUTPUT}": Stored(3, "abc")},
+        objects={f"runs/{RUN}/{OUTPUT}": StoredObject(3, "abc")},
         shown_runs={
             RUN: {"run_id": RUN, "status": "completed", "finished_at": "then"},
             ERASED: {"run_id": ERASED, "status": "cancelled", "finished_at": "then"},
@@ -157,8 +157,8 @@ WRONG: list[tuple[str, Change]] = [
     ("nothing is left", set_run(ERASED, content=1)),
     ("nothing is left", set_run(ERASED, rows=1)),
     ("nothing is left", set_run(ERASED, purged_at=PURGED_AT + 1)),
-    ("nothing is left", lambda _, state: state.objects.update({f"runs/{ERASED}/out_9": Stored(1, "x")})),
-    ("nothing is left", lambda _, state: state.objects.update({"runs/run_9/out_9": Stored(1, "x")})),
+    ("nothing is left", lambda _, state: state.objects.update({f"runs/{ERASED}/out_9": StoredObject(1, "x")})),
+    ("nothing is left", lambda _, state: state.objects.update({"runs/run_9/out_9": StoredObject(1, "x")})),
     ("nothing is left", lambda _, state: state.statuses_of_erased.update({ERASED: [404, 200, 404]})),
     ("every revoked key", set_call("refused", status=200, code=None)),
     ("every revoked key", lambda _, state: state.revoked.clear()),
@@ -168,7 +168,7 @@ WRONG: list[tuple[str, Change]] = [
     ("every output's sha256", say("outputs", outputs=[[OUTPUT, "one/1.txt", "abd", 3]])),
     ("every output's sha256", say("outputs", outputs=[["out_9", "one/1.txt", "abc", 3]])),
     ("every output's sha256", lambda _, state: state.objects.clear()),
-    ("every output's sha256", lambda _, state: state.objects.update({f"runs/{RUN}/{OUTPUT}": Stored(3, "abd")})),
+    ("every output's sha256", lambda _, state: state.objects.update({f"runs/{RUN}/{OUTPUT}": StoredObject(3, "abd")})),
     ("every change was told", lambda _, state: state.accepted.remove(PARKED_TOLD)),
     ("every change was told", lambda _, state: state.accepted.remove(ERASURE_TOLD)),
     ("every change was told", lambda _, state: state.accepted.remove(ERASED_END_TOLD)),

@@ -21,7 +21,7 @@ EDGE, ADMIN, BACKEND = "edge.test", "spiffe://test/admin", "backend.test"
 
 
 @dataclass(frozen=True)
-class Issued:
+class IssuedCertificate:
     """A certificate and its key, in PEM."""
 
     certificate: bytes
@@ -47,7 +47,7 @@ class Authority:
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         self.pem = builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
 
-    def issue(self, *names: str, days: float = 1, password: str | None = None) -> Issued:
+    def issue(self, *names: str, days: float = 1, password: str | None = None) -> IssuedCertificate:
         """A certificate for host names, addresses and URIs that ends after so many days, or ended before them."""
         key = ec.generate_private_key(ec.SECP256R1())
         names_of = x509.SubjectAlternativeName([_general_name(name) for name in names])
@@ -55,7 +55,7 @@ class Authority:
         sealed: KeySerializationEncryption = (
             BestAvailableEncryption(password.encode()) if password is not None else NoEncryption()
         )
-        return Issued(
+        return IssuedCertificate(
             builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM),
             key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, sealed),
         )

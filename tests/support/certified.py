@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 
-from tests.support.authority import ADMIN, BACKEND, EDGE, Authority, Issued
+from tests.support.authority import ADMIN, BACKEND, EDGE, Authority, IssuedCertificate
 from tests.support.client import Caller
 from tests.support.part import COMMAND, Part, address_of
 from tests.support.poll import until
@@ -43,7 +43,7 @@ class CertifiedParts:
         names = {"certificate": "certificate.pem", "key": "key.pem", "ca": "ca.pem"}
         return "".join(f'{name} = "{self.folder}/{part}/{file}"\n' for name, file in names.items())
 
-    def certify(self, part: str, issued: Issued, authority: bytes) -> None:
+    def certify(self, part: str, issued: IssuedCertificate, authority: bytes) -> None:
         issued.write(self.folder / part, authority)
 
     def trust(self, part: str, authority: bytes) -> None:

@@ -13,7 +13,7 @@ _ERROR: Final = '<?xml version="1.0" encoding="UTF-8"?><Error><Code>{code}</Code
 _NAMES: Final = {500: "InternalError", 503: "SlowDown"}
 
 
-class Spoiled(StrEnum):
+class FaultMode(StrEnum):
     """What becomes of connections."""
 
     NOTHING = "nothing"
@@ -36,7 +36,7 @@ class FaultyProxy:
         self._random = random.Random(seed)
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
         self.port: int = self._listener.getsockname()[1]
-        self._mode = Spoiled.NOTHING
+        self._mode = FaultMode.NOTHING
         self._passes: list[int | None] = []
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
@@ -54,7 +54,7 @@ class FaultyProxy:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def spoil(self, mode: Spoiled) -> None:
+    def spoil(self, mode: FaultMode) -> None:
         """Treats connections so from now on; the ones that are open break."""
         with self._lock:
             self._mode = mode
@@ -63,14 +63,14 @@ class FaultyProxy:
 
     def cut_one(self, number: int, passing: int) -> None:
         """Breaks the connection with this number, counted from 0, off once so many bytes of answers have passed."""
-        self.spoil(Spoiled.NOTHING)
+        self.spoil(FaultMode.NOTHING)
         self._passes = [None] * number + [passing]
 
     def close(self) -> None:
         _reset(self._listener)
         self._accepting.join()
         self._listener.close()
-        self.spoil(Spoiled.REFUSED)
+        self.spoil(FaultMode.REFUSED)
         for thread in self._serving:
             thread.join(timeout=60)
 
@@ -90,14 +90,14 @@ class FaultyProxy:
             passes = self._passes.pop(0) if self._passes else None
         try:
             match mode:
-                case Spoiled.NOTHING:
+                case FaultMode.NOTHING:
                     self._hand_on(caller, None, passes)
-                case Spoiled.CUT:
+                case FaultMode.CUT:
                     # How many bytes of the request and of its answer still pass.
                     self._hand_on(caller, *((0, None) if chance < 0.3 else (None, 0) if chance < 0.7 else (None, 150)))
-                case Spoiled.ANSWERED_500 | Spoiled.ANSWERED_503:
+                case FaultMode.ANSWERED_500 | FaultMode.ANSWERED_503:
                     _refuse(caller, int(mode))
-                case Spoiled.SILENT:
+                case FaultMode.SILENT:
                     while caller.recv(_CHUNK):
                         pass
         except (OSError, LookupError):

@@ -10,7 +10,7 @@ from typing import Any
 
 
 @dataclass
-class Received:
+class ReceivedMessage:
     """A message that arrived."""
 
     path: str
@@ -34,12 +34,12 @@ class Receiver:
     """
 
     url: str = ""
-    received: list[Received] = field(default_factory=list)
+    received: list[ReceivedMessage] = field(default_factory=list)
     status: int = 204
     location: str | None = None
     answer: Callable[[BaseHTTPRequestHandler], None] | None = None
-    refuses: Callable[[Received], bool] = lambda _: False
-    accepted: list[Received] = field(default_factory=list)
+    refuses: Callable[[ReceivedMessage], bool] = lambda _: False
+    accepted: list[ReceivedMessage] = field(default_factory=list)
 
     @property
     def types(self) -> list[str]:
@@ -55,7 +55,7 @@ def receiving() -> Iterator[Receiver]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             headers = {name.lower(): value for name, value in self.headers.items()}
-            message = Received(self.path, headers, body)
+            message = ReceivedMessage(self.path, headers, body)
             receiver.received.append(message)
             if receiver.answer is not None:
                 receiver.answer(self)

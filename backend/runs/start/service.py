@@ -15,9 +15,9 @@ from backend.caller import Caller
 from backend.deferred import Deferred
 from backend.errors import ApiError
 from backend.runs import messages
-from backend.runs.begun_run import Place
-from backend.runs.parking import Asked
+from backend.runs.parking import ApprovalRequests
 from backend.runs.run_lookup import find_run
+from backend.runs.run_reservation import RunReservation
 from backend.runs.runtime_port import Runtime
 from backend.runs.start import idempotency, sql
 from backend.runs.start.admission import Inputs, StartContext, first_refusal, judge_inputs
@@ -38,8 +38,8 @@ from workflow_api.v1 import errors_pb2, runs_pb2
 _QUICK_BYTES: Final = 2_048
 
 
-class _Decided(NamedTuple):
-    """The run that a start leads to; `new` is its row where this start recorded it."""
+class _Decision(NamedTuple):
+    """The run that answers a start; `new` is its row where this start created it, None for a replay."""
 
     run_id: str
     new: RunRow | None = None
@@ -71,17 +71,17 @@ class Starts:
             return Deferred.done(self._while_being_decided(start))
         if new is not None:
             return Deferred.done(_started(new))
-        place = self._place_for(start, inputs)
+        reservation = self._reserve(start, inputs)
         try:
             change = self._database.write_grouped(
-                self._decide_all, (start, inputs, place, caller), lock_key=key_of(start.key_id), claim=start.claim
+                self._decide_all, (start, inputs, reservation, caller), lock_key=key_of(start.key_id), claim=start.claim
             )
         except BaseException:
-            if place is not None:
-                place.settle(None)
+            if reservation is not None:
+                reservation.settle(None)
             raise
-        if place is not None:
-            change.add_done_callback(partial(_settle, place))
+        if reservation is not None:
+            change.add_done_callback(partial(_settle, reservation))
         return Deferred(change, lambda change: self._answer(start, change))
 
     def begins_quickly(self, request: runs_pb2.StartRunRequest) -> bool:
@@ -91,7 +91,7 @@ class Starts:
         terms = cached_terms(self._cache, request.workflow_id, request.version if request.HasField("version") else None)
         return terms is not None and judged_quickly(terms.parameters)
 
-    def _answer(self, start: ParsedStart, change: "Future[_Decided | ApiError]") -> runs_pb2.StartRunResponse:
+    def _answer(self, start: ParsedStart, change: "Future[_Decision | ApiError]") -> runs_pb2.StartRunResponse:
         try:
             decided = change.result()
         except ClaimedError:
@@ -123,8 +123,8 @@ class Starts:
         return new.run
 
     def _decide_all(
-        self, tx: Tx, starts: Sequence[tuple[ParsedStart, Inputs | None, Place | None, Caller]]
-    ) -> list[_Decided | ApiError]:
+        self, tx: Tx, starts: Sequence[tuple[ParsedStart, Inputs | None, RunReservation | None, Caller]]
+    ) -> list[_Decision | ApiError]:
         """Decides starts one after the other, and writes what they leave."""
         group = StartGroup(tx, [start for start, *_ in starts])
         decided = [self._decide(group, *start) for start in starts]
@@ -132,8 +132,13 @@ class Starts:
         return decided
 
     def _decide(
-        self, group: StartGroup, start: ParsedStart, inputs: Inputs | None, place: Place | None, caller: Caller
-    ) -> _Decided | ApiError:
+        self,
+        group: StartGroup,
+        start: ParsedStart,
+        inputs: Inputs | None,
+        reservation: RunReservation | None,
+        caller: Caller,
+    ) -> _Decision | ApiError:
         """Records a new run, or finds the one that exists.
 
         A refusal is returned, not raised, so that the binding of the idempotency key stays. What people start is
@@ -152,7 +157,7 @@ class Starts:
             return uploaded
         terms = self._load_terms(group.tx, start, facts.resource_revision)
         if terms is not None and terms.refusal() is None and (inputs is None or inputs.terms is not terms):
-            place = None
+            reservation = None
             inputs = judge_inputs(start, terms, self._capabilities.providers, uploaded)
         refusal = first_refusal(StartContext(start, facts, terms, inputs))
         bound = idempotency.is_bound(facts, start.at)
@@ -168,35 +173,44 @@ class Starts:
         group.admit(start)
         if uploaded is not None:
             take_uploads(group.tx, uploaded, new.run_id, caller.actor, start.at)
-        asked = None if uploaded is not None else self._asked_first(new, inputs, start.at)
-        begun = None if place is None else place.begin(new.run, new.segment.segment_id, new.steps, start.at)
-        if asked is not None:
-            group.add_parked(new, asked, start.at)
-        elif begun is not None:
-            group.add_begun(new, begun, start.at)
-        else:
-            group.add_queued(new)
-            group.tx.after_commit(self._runtime.wake)
+        self._add(group, new, None if uploaded is not None else inputs, reservation, start.at)
         if not start.key_id:
             _audit(group.tx, start, new.run, caller)
-        return _Decided(new.run_id, new.run)
+        return _Decision(new.run_id, new.run)
 
-    def _place_for(self, start: ParsedStart, inputs: Inputs | None) -> Place | None:
-        """Returns a place for a run whose inputs are judged, which nothing of its policy keeps from beginning."""
+    def _add(
+        self, group: StartGroup, new: NewRun, inputs: Inputs | None, reservation: RunReservation | None, at: int
+    ) -> None:
+        """Adds the rows of a new run: parked, begun or queued; `inputs` are None where files are copied first."""
+        requests = None if inputs is None else self._first_approvals(new, inputs, at)
+        if requests is not None:
+            group.add_parked(new, requests, at)
+            return
+        begun = None if reservation is None else reservation.begin(new.run, new.segment.segment_id, new.steps, at)
+        if begun is not None:
+            group.add_begun(new, begun, at)
+            return
+        group.add_queued(new)
+        group.tx.after_commit(self._runtime.wake)
+
+    def _reserve(self, start: ParsedStart, inputs: Inputs | None) -> RunReservation | None:
+        """Reserves slots for a run whose inputs are judged, and whose first steps its PII policy does not delay."""
         if inputs is None or isinstance(inputs.parameters, ApiError) or isinstance(inputs.policy, ApiError):
             return None
         return (
-            self._runtime.place_for(start.key_id, inputs.terms, inputs.parameters)
+            self._runtime.reserve_run(start.key_id, inputs.terms, inputs.parameters)
             if inputs.policy["mode"] == "off"
             else None
         )
 
-    def _asked_first(self, new: NewRun, inputs: Inputs, at: int) -> Asked | None:
-        """Returns what the run asks for, where it can be parked at once."""
+    def _first_approvals(self, new: NewRun, inputs: Inputs, at: int) -> ApprovalRequests | None:
+        """Returns the approvals that the run requests, where it can be parked at once."""
         if new.run.pii_redaction is not None:
             return None
         assert isinstance(inputs.parameters, dict)
-        return self._runtime.asked_first(inputs.terms, new.segment.segment_id, new.steps, inputs.parameters, at)
+        return self._runtime.first_approval_requests(
+            inputs.terms, new.segment.segment_id, new.steps, inputs.parameters, at
+        )
 
     def _load_terms(self, tx: Tx, start: ParsedStart, revision: int | None = None) -> WorkflowTerms | None:
         return load_terms(self._cache, tx, self._capabilities, start.workflow_id, start.version, revision=revision)
@@ -222,16 +236,16 @@ class Starts:
         return runs_pb2.StartRunResponse(run=messages.detail(row), replayed=True)
 
 
-def _settle(place: Place, change: "Future[_Decided | ApiError]") -> None:
+def _settle(reservation: RunReservation, change: "Future[_Decision | ApiError]") -> None:
     """Has the run executed that a start recorded, if it did."""
     decided = None if change.exception() is not None else change.result()
-    place.settle(decided.run_id if isinstance(decided, _Decided) and decided.new is not None else None)
+    reservation.settle(decided.run_id if isinstance(decided, _Decision) and decided.new is not None else None)
 
 
-def _earlier(facts: FactsRow, start: ParsedStart) -> _Decided | ApiError | None:
-    """Returns what an earlier start with the same idempotency key leads to."""
+def _earlier(facts: FactsRow, start: ParsedStart) -> _Decision | ApiError | None:
+    """Returns the replay or the conflict that an earlier start with the same idempotency key leads to."""
     replayed = idempotency.replayed_run(facts, start)
-    return idempotency.conflict(facts, start) or (None if replayed is None else _Decided(replayed))
+    return idempotency.conflict(facts, start) or (None if replayed is None else _Decision(replayed))
 
 
 def _audit(tx: Tx, start: ParsedStart, run: RunRow, caller: Caller) -> None:

@@ -14,9 +14,9 @@ from backend import metrics
 from backend.clock import utc_day
 from backend.run_status import RunStatus
 from backend.runs import lifecycle_sql, parking_sql
-from backend.runs.begun_run import Begun
 from backend.runs.new_events import event_rows
-from backend.runs.parking import FIRST_EVENTS, Asked, events_of_park
+from backend.runs.parking import FIRST_EVENTS, ApprovalRequests, events_of_park
+from backend.runs.run_reservation import BegunRun
 from backend.runs.start import sql
 from backend.runs.start.new_run import NewRun, Row
 from backend.runs.start.parsed_start import ParsedStart
@@ -35,7 +35,11 @@ _SEGMENT_RUNNING: Final = SegmentState.RUNNING.value
 
 
 class StartGroup:
-    """What the starts of a transaction leave to those after them, and the rows that they write at its end."""
+    """The starts that one transaction decides one after the other.
+
+    Gives each the facts that it depends on, with the changes of those before it in the group (`facts`); collects the
+    rows that each adds (`bind`, `admit`, `add_…`); and writes them all with one statement for each table (`write`).
+    """
 
     def __init__(self, tx: Tx, starts: Sequence[ParsedStart]) -> None:
         self.tx = tx
@@ -86,25 +90,25 @@ class StartGroup:
         self._rows.steps += new.steps
         self._rows.segments.append(new.segment)
 
-    def add_parked(self, new: NewRun, asked: Asked, at: int) -> None:
-        """Adds a run with its first segment, which has asked for approvals and ended.
+    def add_parked(self, new: NewRun, requests: ApprovalRequests, at: int) -> None:
+        """Adds a run with its first segment, which has requested approvals and ended.
 
         Nobody has to launch such a run: its rows are written once, as its first segment would leave them. A start then
         takes a fifth less processor time: no round of the launcher, no task, no second change.
         """
-        events = events_of_park(asked.events)
+        events = events_of_park(requests.events)
         rows = self._rows
-        rows.runs.append(new.run._replace(status=_WAITING, started_at=at, approvals_pending=len(asked.approvals)))
-        rows.steps += [asked.steps.get(step.step, step) for step in new.steps]
+        rows.runs.append(new.run._replace(status=_WAITING, started_at=at, approvals_pending=len(requests.approvals)))
+        rows.steps += [requests.steps.get(step.step, step) for step in new.steps]
         rows.segments.append(
-            new.segment._replace(state=_ENDED, owner=asked.owner, started_at=at, ended_at=at, last_seq=len(events))
+            new.segment._replace(state=_ENDED, owner=requests.owner, started_at=at, ended_at=at, last_seq=len(events))
         )
         rows.events += event_rows(new.segment.segment_id, 1, at, events)
-        rows.approvals += asked.approvals
+        rows.approvals += requests.approvals
         self._parked.append((new.run_id, new.run.key_id, at))
 
-    def add_begun(self, new: NewRun, begun: Begun, at: int) -> None:
-        """Adds a run whose first steps have begun: a place for it was found in this process.
+    def add_begun(self, new: NewRun, begun: BegunRun, at: int) -> None:
+        """Adds a run whose first steps have begun, on slots that this process had reserved for it.
 
         Nothing lies between the start and `step.started` that would have to be recorded first. That saves a round of
         the launcher, its commit, that of the segment's claim and the reads of both: of four commits of a one-step run

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from backend.runtime.execution.claim import ClaimedSegment
     from backend.runtime.execution.segment import Segment
 
-_PROMISED_SECONDS: Final = 10.0
+_RESERVED_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class _Entry:
 class LocalEngine:
     """Executes segments in this process; `on_free` is called whenever one has ended.
 
-    A lock guards the segments, those promised, and whether more are accepted. Tasks belong to the loop's thread alone.
-    A segment is promised while its run's start is being committed, with which it begins.
+    A lock guards the segments, those reserved, and whether more are accepted. Tasks belong to the loop's thread alone.
+    A segment is reserved while the start of its run, with which it begins, is being committed.
     """
 
     def __init__(self, context: SegmentContext, on_free: Callable[[], None]) -> None:
@@ -39,7 +39,7 @@ class LocalEngine:
         self._loop = uvloop.new_event_loop()
         self._lock = threading.Lock()
         self._segments: dict[str, _Entry] = {}
-        self._promised: set[str] = set()
+        self._reserved: set[str] = set()
         self._settled = threading.Condition(self._lock)
         self._closing = False
         self._closed = False
@@ -57,7 +57,7 @@ class LocalEngine:
         with self._lock:
             self._closing = True
             # What is being committed has begun.
-            self._settled.wait_for(lambda: not self._promised, _PROMISED_SECONDS)
+            self._settled.wait_for(lambda: not self._reserved, _RESERVED_SECONDS)
             self._closed = True
         if self._thread.is_alive():
             asyncio.run_coroutine_threadsafe(self._drain(grace_seconds), self._loop).result()
@@ -93,23 +93,26 @@ class LocalEngine:
             self._entry(segment_id).waiters.append(ended)
         return ended
 
-    def promise(self, segment_id: str) -> bool:
-        """Has a segment from now on that begins with a commit under way; False where none may begin any more."""
+    def reserve(self, segment_id: str) -> bool:
+        """Reserves execution of a segment that begins with a commit under way; False where none may begin any more.
+
+        `confirm` or `release` must follow; a stop waits for it.
+        """
         with self._lock:
             if not self._closing:
-                self._promised.add(segment_id)
+                self._reserved.add(segment_id)
             return not self._closing
 
-    def keep_promise(self, segment_id: str, claimed: "ClaimedSegment") -> None:
-        """Executes a promised segment, whose begin is durable; where the engine has ended, recovery ends its run."""
+    def confirm(self, segment_id: str, claimed: "ClaimedSegment") -> None:
+        """Executes a reserved segment, whose begin is durable; where the engine has ended, recovery ends its run."""
         with self._lock:
             if self._closed:
                 self._forget(segment_id)
             else:
-                self._loop.call_soon_threadsafe(self._begin_promised, segment_id, claimed)
+                self._loop.call_soon_threadsafe(self._begin_reserved, segment_id, claimed)
 
-    def break_promise(self, segment_id: str) -> None:
-        """Forgets a promised segment, which was not committed."""
+    def release(self, segment_id: str) -> None:
+        """Gives up a reserved segment, which was not committed."""
         with self._lock:
             self._forget(segment_id)
 
@@ -130,7 +133,7 @@ class LocalEngine:
     def executes(self, segment_id: str) -> bool:
         """Returns whether the segment is executed here; see `Engine.executes`."""
         with self._lock:
-            return segment_id in self._segments or segment_id in self._promised
+            return segment_id in self._segments or segment_id in self._reserved
 
     @property
     def owner(self) -> str:
@@ -141,7 +144,7 @@ class LocalEngine:
     def running(self) -> int:
         """How many segments are executed here; from any thread."""
         with self._lock:
-            return len(self._segments) + len(self._promised)
+            return len(self._segments) + len(self._reserved)
 
     @property
     def generation(self) -> int:
@@ -161,7 +164,7 @@ class LocalEngine:
             self._loop.call_soon_threadsafe(self._begin, segment_id, entry.segment)
         return entry
 
-    def _begin_promised(self, segment_id: str, claimed: "ClaimedSegment") -> None:
+    def _begin_reserved(self, segment_id: str, claimed: "ClaimedSegment") -> None:
         from backend.runtime.execution.segment import Segment
 
         segment = Segment(self._context, segment_id, claimed)
@@ -171,7 +174,7 @@ class LocalEngine:
             self._forget(segment_id)
 
     def _forget(self, segment_id: str) -> None:
-        self._promised.discard(segment_id)
+        self._reserved.discard(segment_id)
         self._settled.notify_all()
 
     def _begin(self, segment_id: str, segment: "Segment") -> None:

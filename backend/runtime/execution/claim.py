@@ -10,7 +10,7 @@ from backend.runs import lifecycle, lifecycle_sql, redaction_manifest
 from backend.runs.parking import begin_parked
 from backend.runtime.execution import sql
 from backend.runtime.execution.begun_steps import BegunSteps
-from backend.runtime.execution.first_asks import asked_first, has_inputs
+from backend.runtime.execution.first_approvals import has_inputs, request_first_approvals
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.step_states import StepStates
 from backend.runtime.execution.unit_of_work import UnitOfWork
@@ -46,7 +46,7 @@ class ClaimedSegment:
     upload_id: str | None = None
 
 
-class _Found(NamedTuple):
+class _QueuedSegment(NamedTuple):
     """What is read before the claim, and does not change until then; `steps` are None for a later segment."""
 
     run: sql.ExecutedRunRow
@@ -73,7 +73,7 @@ async def claim_segment(context: SegmentContext, segment_id: str) -> ClaimedSegm
     states = None if first_steps is None else StepStates(terms.steps, run_id, segment_id, first_steps)
     asked, begun = None, None
     if states is not None and redaction is None and upload_id is None and not has_inputs(terms, parameters):
-        asked = asked_first(states, at)
+        asked = request_first_approvals(states, at)
         if asked is None:
             begun = BegunSteps(context.slots, run.key_id, states)
             begun.begin(terms.parallel_steps, at)
@@ -114,7 +114,7 @@ async def claim_segment(context: SegmentContext, segment_id: str) -> ClaimedSegm
     return claimed
 
 
-def _find(context: SegmentContext, tx: Tx, segment_id: str) -> _Found | None:
+def _find(context: SegmentContext, tx: Tx, segment_id: str) -> _QueuedSegment | None:
     run = sql.find_run_of_segment(tx, segment_id)
     if run is None or run.state != SegmentState.QUEUED:
         return None
@@ -123,7 +123,7 @@ def _find(context: SegmentContext, tx: Tx, segment_id: str) -> _Found | None:
         return None
     # Only people upload files.
     upload_id = None if run.key_id else uploads_sql.of_run(tx, run.run_id)
-    return _Found(run, terms, sql.steps_of(tx, run.run_id) if run.ordinal == 1 else None, upload_id)
+    return _QueuedSegment(run, terms, sql.steps_of(tx, run.run_id) if run.ordinal == 1 else None, upload_id)
 
 
 def _redaction(context: SegmentContext, run: sql.ExecutedRunRow) -> RunRedaction | None:

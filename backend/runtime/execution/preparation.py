@@ -24,7 +24,7 @@ from backend.runtime.inputs.s3_prefix import InputError, materialise_all
 from backend.runtime.inputs.uploaded import materialise_uploads
 from backend.runtime.outcomes import Outcome
 from backend.runtime.redaction import manifest_sql
-from backend.runtime.redaction.stages import INPUTS, STEPS, Found
+from backend.runtime.redaction.stages import INPUTS, STEPS, StageCounts
 from backend.uploads import sql as uploads_sql
 from contract.failure_codes import INPUT_MATERIALISATION_FAILED, INVARIANT_BLOCKED
 
@@ -89,7 +89,7 @@ class _Preparation:
             if swept is None:
                 return False
             comments, counts = swept
-            claimed.step_states.changes.redacted.append(Found(stage, counts))
+            claimed.step_states.changes.redacted.append(StageCounts(stage, counts))
         for decision, comment in zip(claimed.decisions, comments, strict=True):
             claimed.step_states.decide(decision, comment, hand_on=redaction.covers(STEPS))
         await self._journal.record()
@@ -152,7 +152,7 @@ class _Preparation:
         for warning in redaction.take_warnings():
             claimed.step_states.warn(warning)
         if claimed.first:
-            claimed.step_states.changes.redacted.append(Found(INPUTS, counts))
+            claimed.step_states.changes.redacted.append(StageCounts(INPUTS, counts))
             claimed.step_states.changes.event(
                 "redaction.completed", stage=INPUTS, files=counts.files, values=counts.values
             )
@@ -160,7 +160,7 @@ class _Preparation:
         elif counts.model_calls or counts.model_skipped:
             # The values found were counted in the first segment.
             asked = Counts(model_calls=counts.model_calls, model_skipped=counts.model_skipped)
-            claimed.step_states.changes.redacted.append(Found(INPUTS, asked))
+            claimed.step_states.changes.redacted.append(StageCounts(INPUTS, asked))
         return StepInputs(parameters, input_text)
 
     async def _swept_message(self, message: str, what: str) -> str:
@@ -172,7 +172,7 @@ class _Preparation:
             swept, counts = await self._in_stoppable_thread(lambda halt: redaction.value(message, halt))
         except RedactionError:
             return f"{what} cannot be had, and why could not be swept for personal data."
-        self._claimed.step_states.changes.redacted.append(Found(stage, counts))
+        self._claimed.step_states.changes.redacted.append(StageCounts(stage, counts))
         return str(swept)
 
     async def _sweep_or_close(

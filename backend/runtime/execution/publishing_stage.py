@@ -8,7 +8,7 @@ from backend import json_text
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.step_states import StepStates
 from backend.runtime.publishing import sql
-from backend.runtime.publishing.publisher import Landed, Watch
+from backend.runtime.publishing.publisher import PublicationSuccess, Watch
 from backend.storage.database import Tx
 from backend.workflows.terms import PublicationTerms
 
@@ -79,7 +79,7 @@ async def publish(
                 warn(entry, f"was still building when its wait of {entry.wait_seconds} seconds expired.{so_far}")
                 continue
             outcome = watch.outcome.result()
-            if isinstance(outcome, Landed):
+            if isinstance(outcome, PublicationSuccess):
                 step_states.changes.event(
                     "publish.completed",
                     knowledge_graph=entry.knowledge_graph,

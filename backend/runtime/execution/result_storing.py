@@ -45,9 +45,11 @@ async def store_result(
 def _fits_row(context: SegmentContext, claimed: ClaimedSegment, value: str) -> bool:
     """Returns whether the run's row has all of its `result.json`.
 
-    Processes that share a database may be of an earlier version, which reads results from objects alone.
+    Processes that share a database may be of an earlier version, which reads results from objects alone. The result of
+    a run that publishes is an output before the run is closed, and stays one if the run is then cancelled or fails.
     """
-    return not context.database.remote and claimed.redaction is None and inline_result(value) is not None
+    shown = claimed.redaction is None and not claimed.terms.publish
+    return shown and not context.database.remote and inline_result(value) is not None
 
 
 async def _judge_and_store(context: SegmentContext, claimed: ClaimedSegment, value: str) -> StoredResult:

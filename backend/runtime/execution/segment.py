@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from backend.run_status import RunStatus
-from backend.runs.lifecycle import RunResult, SegmentEndedError, complete_run, park_run, promote_outputs
+from backend.runs.lifecycle import RunResult, SegmentEndedError, park_run, promote_outputs
 from backend.runtime.execution import dag, sql
 from backend.runtime.execution.begun_steps import slot_memory
 from backend.runtime.execution.claim import ClaimedSegment, claim_segment
@@ -21,7 +21,7 @@ from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.segment_journal import SegmentJournal
 from backend.runtime.execution.step_files import drop_files
 from backend.runtime.execution.step_retry import wait_seconds
-from backend.runtime.execution.steps import Completed, Failed, StepWork
+from backend.runtime.execution.steps import StepCompletion, StepFailure, StepWork
 from backend.runtime.execution.stop_signal import StoppedError, StopSignal
 from backend.runtime.outcomes import Outcome, reason_to_stop
 from backend.schemas.judge import JudgeUnavailableError
@@ -29,7 +29,7 @@ from contract.failure_codes import INVARIANT_BLOCKED
 
 _LOG = logging.getLogger(__name__)
 
-StepOutcome = Completed | Failed
+StepOutcome = StepCompletion | StepFailure
 
 
 class Segment:
@@ -184,16 +184,16 @@ class _SegmentRun:
             step = self._tasks.pop(task)
             at = self._context.clock()
             match task.result():
-                case Completed(value, outputs, redacted, warnings):
+                case StepCompletion(value, outputs, redacted, warnings):
                     self._step_states.complete(step, value, outputs, at, warnings)
                     self._step_states.changes.redacted += redacted
-                case Failed() as failed:
+                case StepFailure() as failed:
                     self._step_states.changes.redacted += failed.redacted
                     self._take_failure(step, failed, at)
         for warning in () if self._claimed.redaction is None else self._claimed.redaction.take_warnings():
             self._step_states.warn(warning)
 
-    def _take_failure(self, step: str, failed: Failed, at: int) -> None:
+    def _take_failure(self, step: str, failed: StepFailure, at: int) -> None:
         retry = None if failed.final else self._step_states.terms(step).retry
         seconds = wait_seconds(retry, self._step_states.attempt(step), failed.retry_after)
         if seconds is None:
@@ -211,7 +211,7 @@ class _SegmentRun:
         """Stores the result, publishes outputs, and closes the run as completed, with its warnings."""
         claimed, step_states, context = self._claimed, self._step_states, self._context
         warnings = step_states.warnings()
-        result = RunResult()
+        result, output = RunResult(), None
         value = step_states.value(claimed.terms.result_step) if claimed.terms.result_step else None
         if value is not None:
             try:
@@ -223,11 +223,13 @@ class _SegmentRun:
                     Outcome(RunStatus.FAILED, INVARIANT_BLOCKED, f"The result could not be {verb}.")
                 )
                 return
-            step_states.changes.outputs.append(output)
             for message in result_warnings:
                 step_states.changes.event("warning", message=message)
             warnings += result_warnings
         if claimed.terms.publish:
+            if output is not None:
+                step_states.changes.outputs.append(output)
+                output = None
             await self._journal.record(lambda tx, at: promote_outputs(tx, claimed.run_id, self._segment_id, at))
             warnings += await publish(
                 context,
@@ -238,10 +240,7 @@ class _SegmentRun:
                 self._wait_for_publication,
                 reasons=claimed.redaction is None,
             )
-        promoted = bool(claimed.terms.publish)
-        await self._journal.record(
-            lambda tx, at: complete_run(tx, self._segment_id, at, result, warnings, promoted=promoted)
-        )
+        await self._journal.complete(result, output, warnings, promoted=bool(claimed.terms.publish))
 
     async def _wait_for_publication(self, outcome: asyncio.Future[Any], seconds: float) -> None:
         try:
@@ -278,5 +277,5 @@ class _SegmentRun:
         outcomes = await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
         await self._journal.discard(
-            [output for one in outcomes if isinstance(one, Completed) for output in one.outputs]
+            [output for one in outcomes if isinstance(one, StepCompletion) for output in one.outputs]
         )

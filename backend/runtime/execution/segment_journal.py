@@ -3,9 +3,9 @@
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from backend.outputs.sql import NewOutput
+from backend.outputs.sql import NewOutput, add_outputs
 from backend.runs.erase_sql import order_again
-from backend.runs.lifecycle import SegmentLease
+from backend.runs.lifecycle import RunResult, SegmentLease, complete_run
 from backend.runtime.execution import retries, sql
 from backend.runtime.execution.claim import ClaimedSegment
 from backend.runtime.execution.segment_context import SegmentContext
@@ -54,6 +54,39 @@ class SegmentJournal:
     async def close(self, outcome: Outcome) -> None:
         """Closes the run after the gathered changes. Raises as `record`."""
         await self.record(lambda tx, at: outcome.close(tx, self._run_id, at, self._lease))
+
+    async def complete(
+        self, result: RunResult, output: NewOutput | None, warnings: Sequence[str], *, promoted: bool
+    ) -> None:
+        """Closes the run as completed, with its result and the output of that, unless it was recorded before.
+
+        Where a cancel was requested meanwhile, the run is cancelled, and the output removed. Raises as `record`.
+        """
+        stored = [] if output is None else [output]
+        completed = False
+
+        def close(tx: Tx, at: int) -> None:
+            nonlocal completed
+            completed = complete_run(
+                tx,
+                self._segment_id,
+                at,
+                result,
+                warnings,
+                promoted=promoted,
+                add_output=lambda: add_outputs(tx, stored, at),
+            )
+
+        try:
+            await self.record(close)
+        except OutcomeUnknownError:
+            # As in `record`.
+            raise
+        except BaseException:
+            await self.discard(stored)
+            raise
+        if not completed:
+            await self.discard(stored)
 
     async def close_stopped(self) -> None:
         """Closes the run with the outcome that its row says, else as orphaned; a failure is left to the sweeper."""

@@ -19,7 +19,7 @@ from backend.runs import erase_sql
 from backend.runtime.execution.live_text import KeptParts, LiveText
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.redaction.run_redaction import RunRedaction
-from backend.runtime.redaction.stages import STEPS, Found
+from backend.runtime.redaction.stages import STEPS, StageCounts
 from backend.storage.database import Tx, run_of
 from backend.storage.object_keys import step_log_key
 
@@ -63,7 +63,7 @@ class StepLogRecorder:
         if self._due is None and not self._ended:
             self._due = asyncio.get_running_loop().call_later(LIVE_SECONDS, self._write_soon)
 
-    async def finish(self, log: bytes) -> list[Found]:
+    async def finish(self, log: bytes) -> list[StageCounts]:
         """Stores the whole log of an attempt that has ended, within its bound; returns the calls of a model."""
         if not log or self._ended:
             return []
@@ -73,15 +73,15 @@ class StepLogRecorder:
         if self._began:
             # Whoever follows reads on in the parts; whoever has not begun reads what is stored.
             await self._write(final=True)
-        found: list[Found] = []
+        found: list[StageCounts] = []
         problem: str | None = None
         content = log
         if self._redaction is not None:
             try:
                 content, counts = await self._swept(log)
-                found = [Found(STEPS, counts)] if counts != Counts() else []
+                found = [StageCounts(STEPS, counts)] if counts != Counts() else []
             except RedactionError as error:
-                found = [Found(STEPS, Counts(model_calls=error.model_calls))] if error.model_calls else []
+                found = [StageCounts(STEPS, Counts(model_calls=error.model_calls))] if error.model_calls else []
                 problem = f"{_NOT_SWEPT}: {error}."
         size = None if problem else await self._store(content)
         if size is None and problem is None and not self._began:

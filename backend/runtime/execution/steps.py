@@ -29,7 +29,7 @@ from backend.runtime.promotion.skipped_outputs import skipped_warning
 from backend.runtime.promotion.step_outputs import discard, store_outputs
 from backend.runtime.redaction import manifest_sql
 from backend.runtime.redaction.run_redaction import RunRedaction
-from backend.runtime.redaction.stages import STEPS, Found
+from backend.runtime.redaction.stages import STEPS, StageCounts
 from backend.sandbox import Packages
 from backend.sandbox.inside.events import EventBudget
 from backend.storage.database import Tx, run_of
@@ -39,24 +39,24 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Completed:
+class StepCompletion:
     """The return value as JSON text, outputs whose objects are stored, counts of sweeps by stage, and warnings."""
 
     value: str
     outputs: list[NewOutput]
-    redacted: list[Found]
+    redacted: list[StageCounts]
     warnings: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class StepFailure:
     """A failed attempt; `message` is for the caller, the rest is as in `StepFailed`."""
 
     type: str
     message: str
     final: bool = False
     retry_after: float | None = None
-    redacted: list[Found] = field(default_factory=list)
+    redacted: list[StageCounts] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class StepWork:
     redaction: RunRedaction | None
     on_executed: Callable[[], None]
 
-    async def run(self) -> Completed | Failed:
+    async def run(self) -> StepCompletion | StepFailure:
         """Runs the attempt to its end; on return, and when cancelled, none of its processes is left.
 
         Raises:
@@ -96,11 +96,11 @@ class StepWork:
             await log.abandon()
             await self._record_dropped_events(events)
         agent = "none" if self.step.agent is None else self.step.agent["type"]
-        named = "completed" if isinstance(outcome, Completed) else "failed"
+        named = "completed" if isinstance(outcome, StepCompletion) else "failed"
         metrics.STEP_SECONDS.observe(perf_counter() - began, agent, named)
         return outcome
 
-    async def _attempt(self, events: EventBudget, log: StepLogRecorder) -> Completed | Failed:
+    async def _attempt(self, events: EventBudget, log: StepLogRecorder) -> StepCompletion | StepFailure:
         try:
             return await self._run_agent(events, log)
         except StepFailed as failure:
@@ -112,9 +112,9 @@ class StepWork:
         except Exception:  # noqa: BLE001 - only this step fails, whatever the cause
             metrics.STEP_FAILURES.add("InternalError")
             _LOG.exception("Step %s of run %s failed unexpectedly", self.step.step, self.run_id)
-            return Failed("InternalError", "the runtime could not carry out the step")
+            return StepFailure("InternalError", "the runtime could not carry out the step")
 
-    async def _run_agent(self, events: EventBudget, log: StepLogRecorder) -> Completed:
+    async def _run_agent(self, events: EventBudget, log: StepLogRecorder) -> StepCompletion:
         agent, name = self.step.agent, self.step.agent_name
         if agent is None:
             missing = f"there is no agent named '{name}'" if name else "the step has no agent"
@@ -164,7 +164,7 @@ class StepWork:
             outputs, kept = await self._store_and_keep(folder)
             redacted += kept
         warnings = [skipped_warning(self.step.step, result.skipped, limits.outputs)] if result.skipped else []
-        return Completed(json_text.text_of(value), outputs, redacted, warnings)
+        return StepCompletion(json_text.text_of(value), outputs, redacted, warnings)
 
     async def _source(self, agent: Mapping[str, Any]) -> Mapping[str, bytes] | None:
         """Returns the files of an agent whose code is a folder."""
@@ -233,16 +233,16 @@ class StepWork:
             _LOG.exception("%s failed", what)
             raise StepFailed("FilesNotRead", "the files of the steps that it needs could not be read") from error
 
-    async def _swept_failure(self, failure: StepFailed, asked: list[Found]) -> Failed:
+    async def _swept_failure(self, failure: StepFailed, asked: list[StageCounts]) -> StepFailure:
         # The type too, for it is the name that an agent gave its exception.
-        words, redacted = [failure.type, failure.message], list[Found]()
+        words, redacted = [failure.type, failure.message], list[StageCounts]()
         try:
             words, redacted = await self._sweep(self._message_stage(), words)
         except StepFailed as unswept:
             words = [unswept.type, unswept.message]
-        return Failed(words[0], words[1], failure.final, failure.retry_after, [*redacted, *asked])
+        return StepFailure(words[0], words[1], failure.final, failure.retry_after, [*redacted, *asked])
 
-    async def _sweep(self, stage: str | None, value: Any) -> tuple[Any, list[Found]]:
+    async def _sweep(self, stage: str | None, value: Any) -> tuple[Any, list[StageCounts]]:
         """Returns a JSON value as it may leave the step; raises StepFailed where it cannot be swept."""
         redaction = self.redaction
         if redaction is None or stage is None or not redaction.covers(stage):
@@ -252,7 +252,7 @@ class StepWork:
         except RedactionError as error:
             _LOG.warning("Values of step %s of run %s could not be swept: %s", self.step.step, self.run_id, error)
             raise _sweep_failure("what the step gave", error) from error
-        return swept, [Found(stage, counts)]
+        return swept, [StageCounts(stage, counts)]
 
     def _message_stage(self) -> str | None:
         return None if self.redaction is None else self.redaction.message_stage
@@ -275,7 +275,7 @@ class StepWork:
         except Exception:  # noqa: BLE001 - the outcome of the step counts all the same
             _LOG.exception("Dropped events of step %s of run %s could not be recorded", self.step.step, self.run_id)
 
-    async def _append(self, event_type: str, at: int, data: Mapping[str, Any], redacted: list[Found]) -> None:
+    async def _append(self, event_type: str, at: int, data: Mapping[str, Any], redacted: list[StageCounts]) -> None:
         step = self.step.step
 
         def work(tx: Tx) -> None:
@@ -288,7 +288,7 @@ class StepWork:
             f"An event of run {self.run_id}",
         )
 
-    async def _store_and_keep(self, folder: Path) -> tuple[list[NewOutput], list[Found]]:
+    async def _store_and_keep(self, folder: Path) -> tuple[list[NewOutput], list[StageCounts]]:
         """Stores the step's output files, for callers and for the steps that need them."""
         what = f"Storing the outputs of step {self.step.step} of run {self.run_id}"
         try:
@@ -311,12 +311,12 @@ class StepWork:
             undo=lambda outputs: discard(self.context.objects, outputs),
         )
 
-    def _keep(self, folder: Path, outputs: list[NewOutput], halt: threading.Event) -> list[Found]:
+    def _keep(self, folder: Path, outputs: list[NewOutput], halt: threading.Event) -> list[StageCounts]:
         if not self.keep_files or not outputs:
             shutil.rmtree(folder)
             return []
         counts = keep_files(self.context, self.run_id, self.step.step, folder, self.redaction, halt)
-        return [] if counts is None else [Found(STEPS, counts)]
+        return [] if counts is None else [StageCounts(STEPS, counts)]
 
 
 def _sweep_failure(what: str, error: RedactionError) -> StepFailed:

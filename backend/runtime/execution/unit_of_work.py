@@ -11,7 +11,7 @@ from backend.runs.new_events import NewEvent
 from backend.runs.parking_sql import add_approvals
 from backend.runtime.execution import sql
 from backend.runtime.redaction import manifest_sql
-from backend.runtime.redaction.stages import Found
+from backend.runtime.redaction.stages import StageCounts
 from backend.storage.database import Tx
 
 Row = dict[str, Any]
@@ -29,7 +29,7 @@ class UnitOfWork:
     outputs: list[NewOutput] = field(default_factory=list)
     approvals: list[Row] = field(default_factory=list)
     counts: defaultdict[str, int] = field(default_factory=partial(defaultdict, int))
-    redacted: list[Found] = field(default_factory=list)
+    redacted: list[StageCounts] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     def __bool__(self) -> bool:

@@ -49,7 +49,7 @@ class Copying:
                 was stopped.
             OSError: a file could not be written.
         """
-        waiting = _Shared(objects)
+        waiting = _SharedIterator(objects)
         with ThreadPoolExecutor(THREADS, thread_name_prefix="inputs") as threads:
             workers = [threads.submit(self._work, waiting) for _ in range(THREADS)]
         errors = [error for worker in workers if (error := worker.exception()) is not None]
@@ -115,7 +115,7 @@ def require_free_space(folder: Path, size: int) -> None:
         raise CopyError(f"the objects have {size:,} bytes, and the service's disk has room for {free:,}")
 
 
-class _Shared(Iterator[tuple[ListedObject, Path]]):
+class _SharedIterator(Iterator[tuple[ListedObject, Path]]):
     """An iterator that several threads share."""
 
     def __init__(self, items: Iterable[tuple[ListedObject, Path]]) -> None:

@@ -36,7 +36,7 @@ _TRIED_FOR_MS: Final = DAY_MS
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class PublicationSuccess:
     """A publication that its graph holds: its name there, and how many triples it has."""
 
     name: str
@@ -44,7 +44,7 @@ class Landed:
 
 
 @dataclass(frozen=True, slots=True)
-class NotLanded:
+class PublicationFailure:
     """A publication that failed for good, with the reason for the caller."""
 
     reason: str
@@ -54,7 +54,7 @@ class NotLanded:
 class Watch:
     """The outcome of a publication, once there is one; `problem` says why the last attempt failed."""
 
-    outcome: "Future[Landed | NotLanded]" = field(default_factory=Future)
+    outcome: "Future[PublicationSuccess | PublicationFailure]" = field(default_factory=Future)
     problem: str | None = None
 
 
@@ -207,13 +207,13 @@ class Publisher:
         try:
             landed = self._landed(row, active)
         except GraphRefusedError as error:
-            self._settle(row, NotLanded(str(error)))
+            self._settle(row, PublicationFailure(str(error)))
         except BaseException as error:  # noqa: BLE001 - a panic of the library is no Exception
             if active.halt.is_set():
                 # It was withdrawn, or starts over in the next process.
                 return
             if self._clock() - row.requested_at >= _TRIED_FOR_MS:
-                self._settle(row, NotLanded(_reason(error)))
+                self._settle(row, PublicationFailure(_reason(error)))
             else:
                 self._postpone(row)
                 watch = self._watches.get((row.run_id, row.graph_id))
@@ -222,7 +222,7 @@ class Publisher:
         else:
             self._settle(row, landed)
 
-    def _landed(self, row: sql.PublicationRow, active: Active) -> Landed:
+    def _landed(self, row: sql.PublicationRow, active: Active) -> PublicationSuccess:
         graph, name = self._graph_of(row)
         files, entry = self._source(row.run_id), orjson.loads(row.entry)
         base_iri = orjson.loads(row.definition).get("base_iri")
@@ -230,16 +230,16 @@ class Publisher:
             self._parser.parse(files, entry, base_iri, owner=active.key_id, halt=active.halt) as triples,
             self._sweep(row.run_id, triples, active.halt) as swept,
         ):
-            return Landed(name, graph.replace(name, _until_halted(swept.read(), active.halt)))
+            return PublicationSuccess(name, graph.replace(name, _until_halted(swept.read(), active.halt)))
 
-    def _settle(self, row: sql.PublicationRow, outcome: Landed | NotLanded) -> None:
-        state = sql.LANDED if isinstance(outcome, Landed) else sql.FAILED
+    def _settle(self, row: sql.PublicationRow, outcome: PublicationSuccess | PublicationFailure) -> None:
+        state = sql.LANDED if isinstance(outcome, PublicationSuccess) else sql.FAILED
         settled = self._database.write(lambda tx: sql.settle(tx, row.run_id, row.graph_id, state), lock_key=_LOCK_KEY)
-        if isinstance(outcome, Landed) and not settled:
+        if isinstance(outcome, PublicationSuccess) and not settled:
             # Another process may have withdrawn it before it landed.
             graph, name = self._graph_of(row)
             graph.remove(name)
-        if isinstance(outcome, NotLanded):
+        if isinstance(outcome, PublicationFailure):
             _LOG.warning("Run %s was not published to knowledge graph %s", row.run_id, row.graph_id)
         watch = self._watches.get((row.run_id, row.graph_id))
         if watch is not None and not watch.outcome.done():

@@ -12,7 +12,7 @@ from backend.redaction.counts import Counts
 from backend.redaction.process.redactor import RedactionError, Redactor
 from backend.runtime.publishing import sql
 from backend.runtime.redaction import manifest_sql
-from backend.runtime.redaction.stages import OUTPUTS, Found
+from backend.runtime.redaction.stages import OUTPUTS, StageCounts
 from backend.storage.database import Database, run_of
 from backend.workflows.entity_types import ENTITY_TYPES
 
@@ -80,7 +80,7 @@ class _Budget:
 
     def _record(self, run_id: str, counts: Counts) -> None:
         if counts != Counts():
-            found = Found(OUTPUTS, counts)
+            found = StageCounts(OUTPUTS, counts)
             self._database.write(lambda tx: manifest_sql.add_counts(tx, run_id, found), lock_key=run_of(run_id))
 
 

@@ -5,7 +5,7 @@ from typing import Final
 from sqlalchemy import BindParameter, bindparam, select, update
 
 from backend.runs import redaction_manifest
-from backend.runtime.redaction.stages import Found
+from backend.runtime.redaction.stages import StageCounts
 from backend.storage.database import Tx
 from backend.storage.statements import Command, ScalarQuery
 from backend.storage.tables.runs import runs
@@ -20,7 +20,7 @@ def model_calls(tx: Tx, run_id: str) -> int:
     return redaction_manifest.model_calls(_manifest(tx, run_id))
 
 
-def add_counts(tx: Tx, run_id: str, found: Found) -> None:
+def add_counts(tx: Tx, run_id: str, found: StageCounts) -> None:
     """Adds the counts of a sweep."""
     _set(tx, run_id, redaction_manifest.with_counts(_manifest(tx, run_id), found.stage, found.counts.as_dict()))
 

@@ -9,7 +9,7 @@ STEPS: Final = "steps"
 OUTPUTS: Final = "outputs"
 
 
-class Found(NamedTuple):
+class StageCounts(NamedTuple):
     """The counts of a sweep for one stage."""
 
     stage: str

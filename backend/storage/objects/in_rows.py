@@ -3,7 +3,8 @@
 A run shows a result of up to 262,144 bytes from its row. To store these bytes a second time, as an object, takes a
 folder, a file and three syncs: 1.1 ms of processor time of a one-step run's 13, and its wait for the disk. So where one
 process has database and objects to itself, the key of such a `result.json` stands for the row's column. It is cleared
-with the row, and a result that its run does not show, or that is still to be swept, is an object as ever.
+with the row. A result that its run does not show, that is still to be swept, or that is promoted before its run is
+completed, is an object as ever.
 """
 
 from collections.abc import Iterator

@@ -52,7 +52,7 @@ class ManifestText(NamedTuple):
 ManifestTexts = Iterable[ManifestText | tuple[str, str]]
 
 
-class Loaded(NamedTuple):
+class LoadedManifests(NamedTuple):
     """What files hold: the valid documents, and the problems of all, each as `file:line: field` and reason.
 
     `missing` are the references to what no document of the files bears, which may exist in a deployment, and steps that
@@ -76,7 +76,7 @@ def load_manifests(files: ManifestTexts, checks: ContentChecks) -> list[Manifest
     return loaded.manifests
 
 
-def check_manifests(files: ManifestTexts, checks: ContentChecks, *, complete: bool = False) -> Loaded:
+def check_manifests(files: ManifestTexts, checks: ContentChecks, *, complete: bool = False) -> LoadedManifests:
     """Loads files as `load_manifests`, and returns all problems instead of raising.
 
     `complete` says that the files must hold whatever they name, and workflows all that they need to be ready: what is
@@ -107,7 +107,9 @@ def check_manifests(files: ManifestTexts, checks: ContentChecks, *, complete: bo
     problems += _repeated(every)
     if not every and not problems:
         problems.append(("files", "must hold at least one document"))
-    return Loaded([document.manifest for document in every if document.manifest is not None], problems, missing)
+    return LoadedManifests(
+        [document.manifest for document in every if document.manifest is not None], problems, missing
+    )
 
 
 def _placed(file: str, last: int, problems: list[Problem]) -> Iterator[tuple[str, str]]:

@@ -15,7 +15,7 @@ from backend.environments.requirements import (
 from backend.workflows.manifests.attachments import PATH_SCHEMA, Attachments, check_path
 from backend.workflows.manifests.nodes import Node, Problem, member
 from backend.workflows.manifests.records import Field, ListOf, Record
-from backend.workflows.manifests.shapes import Checked, JsonSchema, Text
+from backend.workflows.manifests.shapes import CheckedValue, JsonSchema, Text
 
 _MODULE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 
@@ -63,12 +63,12 @@ def _given(python: Node, name: str) -> bool:
 PYTHON: Final = _Python(
     {
         "packages": Field(
-            ListOf(Checked(_requirement, _REQUIREMENT), most=MOST_REQUIREMENTS, unique=True),
+            ListOf(CheckedValue(_requirement, _REQUIREMENT), most=MOST_REQUIREMENTS, unique=True),
             about="Requirements, each a package with its versions as pip takes them; these, `requirements` or both.",
             example=["pandas==2.3.*", "openpyxl"],
         ),
         "requirements": Field(
-            Checked(check_path, PATH_SCHEMA),
+            CheckedValue(check_path, PATH_SCHEMA),
             about="Path of a file with such requirements, from the folder of the manifest.",
             example="requirements.txt",
         ),

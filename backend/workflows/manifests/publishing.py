@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from backend.workflows.manifests.endings import RDF_ENDINGS, ROW_ENDINGS
 from backend.workflows.manifests.records import Either, Field, MapOf, Record
-from backend.workflows.manifests.shapes import HTTP_ADDRESS, SECRET_NAME, Checked, OneOf, Text, whole_value
+from backend.workflows.manifests.shapes import HTTP_ADDRESS, SECRET_NAME, CheckedValue, OneOf, Text, whole_value
 
 _CHARACTERS: Final = r"[^\x00-\x20\x7f<>\x22{}|^`\\]"
 _IRI: Final = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*:{_CHARACTERS}+")
@@ -30,7 +30,7 @@ def _template(value: object) -> str:
 
 
 _IRI_TEXT: Final = Text(_LONGEST, pattern=_IRI, must_be="an absolute IRI")
-_IRI_TEMPLATE: Final = Checked(
+_IRI_TEMPLATE: Final = CheckedValue(
     _template,
     {
         "type": "string",

@@ -22,7 +22,7 @@ from backend.workflows.manifests.attachments import (
 from backend.workflows.manifests.content_checks import ContentChecks
 from backend.workflows.manifests.nodes import Node, Problem
 from backend.workflows.manifests.records import Field, ListOf, Record
-from backend.workflows.manifests.shapes import INVALID, SECRET_NAME, Checked, JsonSchema, Text
+from backend.workflows.manifests.shapes import INVALID, SECRET_NAME, CheckedValue, JsonSchema, Text
 from backend.workflows.manifests.texts import name_field
 
 LARGEST_MODULE_BYTES: Final = 2**20
@@ -98,12 +98,12 @@ PYTHON_AGENT: Final = _PythonAgent(
             example="def run(context):\n    return {'words': 1}\n",
         ),
         "code_file": Field(
-            Checked(check_python_path, PYTHON_PATH_SCHEMA),
+            CheckedValue(check_python_path, PYTHON_PATH_SCHEMA),
             about="Path of a Python file that defines `run(context)`, from the folder of the manifest.",
             example="digest.py",
         ),
         "source": Field(
-            Checked(check_path, PATH_SCHEMA),
+            CheckedValue(check_path, PATH_SCHEMA),
             about="Path of a folder with Python modules and other files, from the folder of the manifest.",
             example="agents/digest",
         ),

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from backend.workflows.manifests.content_checks import ContentChecks
 from backend.workflows.manifests.nodes import Node, Problem
-from backend.workflows.manifests.shapes import Checked
+from backend.workflows.manifests.shapes import CheckedValue
 
 _LARGEST_BYTES: Final = 32_768
 
@@ -28,7 +28,7 @@ def check_size(schema: Any) -> Any:
     return schema
 
 
-JSON_SCHEMA: Final = Checked(check_size, {"type": "object"})
+JSON_SCHEMA: Final = CheckedValue(check_size, {"type": "object"})
 """A JSON Schema, which `schema_problems` checks further."""
 
 

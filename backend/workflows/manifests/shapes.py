@@ -167,7 +167,7 @@ class Anything:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedValue:
     """A value that a function normalises, or refuses by a ValueError that says what is allowed.
 
     `schema` is a JSON Schema that every value fits which the function accepts.

@@ -8,7 +8,7 @@ from typing import Final
 from backend.workflows.manifests.publishing import PUBLICATION_FIELDS
 from backend.workflows.manifests.records import Field, ListOf, Record, Variant
 from backend.workflows.manifests.result_schema import JSON_SCHEMA
-from backend.workflows.manifests.shapes import Anything, Checked, Flag, Number, OneOf, Text, Whole
+from backend.workflows.manifests.shapes import Anything, CheckedValue, Flag, Number, OneOf, Text, Whole
 from backend.workflows.manifests.texts import HANDLE, LONG_TEXT, NAME, name_field
 from backend.workflows.patterns import LONGEST_PATTERN, check_pattern
 from backend.workflows.pii_policy import FIELDS as POLICY_FIELDS
@@ -60,7 +60,7 @@ PARAMETER_TYPES: Final[Mapping[str, Record]] = {
         min_length=Field(Whole(0, 1_048_576), about="Fewest characters.", example=2),
         max_length=Field(Whole(0, 1_048_576), about="Most characters.", example=8),
         pattern=Field(
-            Checked(_pattern, {"type": "string", "minLength": 1, "maxLength": LONGEST_PATTERN}),
+            CheckedValue(_pattern, {"type": "string", "minLength": 1, "maxLength": LONGEST_PATTERN}),
             about="Regular expression in the syntax of RE2 that the whole value matches.",
             example="[a-z]{2}",
         ),
@@ -154,7 +154,7 @@ STEP: Final = Record(
 POLICY: Final = Record(
     {
         name: Field(
-            Checked(field.normalise, field.schema), default=field.default, about=field.about, example=field.example
+            CheckedValue(field.normalise, field.schema), default=field.default, about=field.about, example=field.example
         )
         for name, field in POLICY_FIELDS.items()
     }

@@ -6,7 +6,7 @@ from typing import Final
 
 from deploy.cli.options import DEFAULT_GRPC, GRPC_VARIABLE
 from deploy.client.backend import Backend, connected
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 from workflow_api.v1 import keys_pb2, runs_pb2, users_pb2, webhooks_pb2, workflows_pb2
 
 _SECONDS: Final = 1.5
@@ -26,7 +26,7 @@ def known_values(metavar: str, path: Sequence[str], options: Mapping[str, str], 
     try:
         with connected(address) as backend:
             return list(reader(backend, typed))
-    except (CommandFailed, ValueError):
+    except (CommandError, ValueError):
         return []
 
 

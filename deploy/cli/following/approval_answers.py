@@ -8,7 +8,7 @@ from typing import Final
 import typer
 
 from deploy.cli.output.terminal import printable
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 from workflow_api.v1 import runs_pb2
 
 APPROVE: Final = ("ask", "yes", "no")
@@ -22,7 +22,7 @@ _ANSWERS: Final = {"y": True, "yes": True, "n": False, "no": False}
 def answer_from(option: str, *, as_json: bool) -> Answer:
     """Returns how approvals are decided by `--approve`.
 
-    The answer `ask` raises CommandFailed where there is no terminal to ask at.
+    The answer `ask` raises CommandError where there is no terminal to ask at.
     """
     if option not in APPROVE:
         raise typer.BadParameter(f"must be one of {', '.join(APPROVE)}, not {option!r}", param_hint="--approve")
@@ -35,14 +35,14 @@ def check_answerable(answer: Answer, steps: Sequence[str]) -> None:
     """Checks before a run that its approvals can be decided.
 
     Raises:
-        CommandFailed: one would be asked for, and there is no terminal to ask at.
+        CommandError: one would be asked for, and there is no terminal to ask at.
     """
     if steps and answer is _no_terminal:
         raise _needs_terminal(steps[0])
 
 
-def _needs_terminal(step: str) -> CommandFailed:
-    return CommandFailed(
+def _needs_terminal(step: str) -> CommandError:
+    return CommandError(
         f"The step {step} waits for a decision, and there is no terminal to ask at: "
         "give --approve yes or --approve no.",
         code="approval_needed",
@@ -64,7 +64,7 @@ def _ask(approval: runs_pb2.Approval, show: Callable[[], None]) -> bool:
         print(f"Approve {printable(approval.step)}? [y/n] ", end="", file=sys.stderr, flush=True)
         line = sys.stdin.readline()
         if not line:
-            raise CommandFailed(f"The step {approval.step} was not decided.", code="approval_needed")
+            raise CommandError(f"The step {approval.step} was not decided.", code="approval_needed")
         answer = _ANSWERS.get(line.strip().lower())
         if answer is not None:
             return answer

@@ -3,7 +3,7 @@
 from deploy.cli.following.run_progress import RunProgress
 from deploy.cli.output.printing import Record
 from deploy.client.backend import Backend
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 from workflow_api.v1 import logs_pb2
 
 FAILED = "step.failed"
@@ -17,7 +17,7 @@ def log_lines(backend: Backend, run_id: str, event: Record) -> list[str]:
     )
     try:
         log = backend.call(backend.logs.GetRunLog, request)
-    except CommandFailed:
+    except CommandError:
         # Whoever may start runs need not be allowed to read what they print.
         return []
     text = log.log.problem or log.text.rstrip("\n")

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from deploy.cli.output.records import record_of
 from deploy.client.backend import Backend
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 from workflow_api.v1 import runs_pb2
 
 PAGE: Final = 500
@@ -54,7 +54,7 @@ def watched_events(backend: Backend, run_id: str, check: Callable[[], None]) -> 
             check()
             yield {"segment_id": message.segment_id, **record_of(message)["event"]}
             read[message.segment_id] = message.event.seq
-    except CommandFailed as failed:
+    except CommandError as failed:
         if failed.code not in _BROKEN:
             raise
         yield from all_events(backend, run_id, check, read=read)
@@ -100,7 +100,7 @@ def status_after_decision(backend: Backend, run_id: str, *, approved: bool) -> s
     A run that waits for another approval goes on waiting; one that was rejected fails.
     """
     # Without a stream, or within the time, the present status is the answer.
-    with suppress(CommandFailed):
+    with suppress(CommandError):
         for run in backend.stream(backend.runs.WatchRun, runs_pb2.WatchRunRequest(run_id=run_id), _DECISION_SECONDS):
             status, pending = run.summary.status, run.summary.counts.approvals_pending
             waits = status == runs_pb2.RUN_STATUS_WAITING_FOR_APPROVAL and (not pending or not approved)

@@ -38,7 +38,7 @@ _ENDED: Final = frozenset({"completed", "failed", "blocked", "skipped", "cancell
 
 
 @dataclass
-class _Shown:
+class _StepView:
     """One step as it is shown: when it began by this machine's clock and by its event, and how long it took."""
 
     status: str = "pending"
@@ -54,11 +54,11 @@ class RunProgress:
 
     steps: Sequence[str]
     quiet: bool = False
-    _shown: dict[str, _Shown] = field(default_factory=dict)
+    _shown: dict[str, _StepView] = field(default_factory=dict)
     _live: "Live | None" = None
 
     def __post_init__(self) -> None:
-        self._shown = {step: _Shown() for step in self.steps}
+        self._shown = {step: _StepView() for step in self.steps}
 
     @contextmanager
     def shown(self) -> Iterator["RunProgress"]:
@@ -132,7 +132,7 @@ class RunProgress:
                     shown.seconds = record["duration_ms"] / 1_000
                 self._change(record["step"], shown, record["status"], "")
 
-    def _change(self, step: str, shown: _Shown, status: str, message: str) -> None:
+    def _change(self, step: str, shown: _StepView, status: str, message: str) -> None:
         shown.status, shown.message = status, message
         if self._live is None:
             took = "" if shown.seconds is None else duration_text(shown.seconds * 1_000)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from deploy.cli.output.printing import Record
 from deploy.cli.output.raw_json import json_text
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 from workflow_api.v1 import workflows_pb2
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class FoldersAsObjects:
         """Has the connectors of the folders' parameters read the folders; what they may read stays as it is.
 
         Raises:
-            CommandFailed: a folder is given for what is no `s3_prefix` parameter, or its connector is missing.
+            CommandError: a folder is given for what is no `s3_prefix` parameter, or its connector is missing.
         """
         if self._storage is None:
             return
@@ -71,7 +71,7 @@ class FoldersAsObjects:
                 "role_arn": None,
             }
         if problems:
-            raise CommandFailed("A folder cannot be used.", code="invalid_request", details=problems)
+            raise CommandError("A folder cannot be used.", code="invalid_request", details=problems)
         content = "\n---\n".join(json_text(each, indented=False, encoding="utf-8") for each in changed.values())
         file = workflows_pb2.ManifestFile(name="--input", content=content)
         backend.call(backend.workflows.ApplyManifests, workflows_pb2.ApplyManifestsRequest(files=[file]))

@@ -34,7 +34,7 @@ from deploy.client.backend import in_process
 from deploy.client.manifests import STANDARD_INPUT, read_manifests
 from deploy.client.nearby_manifests import named_documents, nearby_manifests
 from deploy.config.settings import Settings
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 from deploy.serve.temporary import default_cache, temporary_deployment
 from workflow_api.v1 import reviews_pb2, runs_pb2, workflows_pb2
 
@@ -102,7 +102,7 @@ class LocalRuns:
         """Applies the files, runs the workflow and shows what became of it; returns whether the run completed.
 
         Raises:
-            CommandFailed: the files, the parameters or the workflow do not allow a run.
+            CommandError: the files, the parameters or the workflow do not allow a run.
         """
         definition = self._apply()
         fields = record_of(definition)["definition"].value()
@@ -163,7 +163,7 @@ class LocalRuns:
         while not (definition := workflow_definition(self._backend, name, None)).workflow.readiness.ready:
             reasons = list(definition.workflow.readiness.reasons)
             if not any(_BEING_BUILT in reason for reason in reasons):
-                raise CommandFailed(
+                raise CommandError(
                     f"The workflow {name} cannot run:", code="workflow_not_ready", details={"reasons": reasons}
                 )
             if not noted and time.monotonic() > noted_at:
@@ -175,23 +175,23 @@ class LocalRuns:
     def _workflow_of(self, names: list[str]) -> str:
         wanted = self._options.workflow
         if wanted and wanted not in names and names:
-            raise CommandFailed(f"--workflow: the files have no workflow {wanted!r}, but {_listed(names)}.")
+            raise CommandError(f"--workflow: the files have no workflow {wanted!r}, but {_listed(names)}.")
         if wanted:
             return wanted
         if len(names) > 1:
-            raise CommandFailed(f"The files have several workflows: choose one with --workflow, of {_listed(names)}.")
+            raise CommandError(f"The files have several workflows: choose one with --workflow, of {_listed(names)}.")
         if not names:
             # What keeps the file from being read is told by the service, with its line.
             files = read_manifests(self._files)
             self._backend.call(self._backend.workflows.ApplyManifests, workflows_pb2.ApplyManifestsRequest(files=files))
-            raise CommandFailed("The files have no document of kind Workflow.")
+            raise CommandError("The files have no document of kind Workflow.")
         return names[0]
 
     def _test_connector(self, name: str, declared: Sequence[Record]) -> None:
         request = workflows_pb2.TestConnectorRequest(name=name)
         try:
             outcome = self._backend.call(self._backend.workflows.TestConnector, request)
-        except CommandFailed as failed:
+        except CommandError as failed:
             if failed.code != "not_found":
                 raise
             return
@@ -199,7 +199,7 @@ class LocalRuns:
             read = [each["name"] for each in declared if each["type"] == "s3_prefix" and each["connector"] == name]
             hint = f" To read a folder in its place, give --input {read[0]}=DIR." if read else ""
             message = outcome.message.rstrip(".")
-            raise CommandFailed(f"The connector {name} cannot be used. {message}.{hint}")
+            raise CommandError(f"The connector {name} cannot be used. {message}.{hint}")
 
     def _follow(self, run: runs_pb2.Run) -> runs_pb2.Run:
         backend, run_id = self._backend, run.summary.run_id

@@ -6,14 +6,14 @@ from typing import Any
 from backend.errors import ApiError
 from backend.json_text import parse
 from backend.workflows.parameters import effective_parameters
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 
 
 def check_parameters(parameters: str, declared: Sequence[Mapping[str, Any]]) -> None:
     """Checks a JSON object by the rules of a start.
 
     Raises:
-        CommandFailed: values do not fit their declarations; the details name every problem.
+        CommandError: values do not fit their declarations; the details name every problem.
     """
     try:
         effective_parameters(declared, parse(parameters))
@@ -21,4 +21,4 @@ def check_parameters(parameters: str, declared: Sequence[Mapping[str, Any]]) -> 
         folders = {each["name"] for each in declared if each["type"] == "s3_prefix"}
         hints = {name: f": give --input {name}=DIR to read a folder" for name in folders}
         problems = [{"name": name, "reason": f"{reason}{hints.get(name, '')}"} for name, reason in refusal.problems]
-        raise CommandFailed(refusal.message, code="invalid_parameters", details=problems) from None
+        raise CommandError(refusal.message, code="invalid_parameters", details=problems) from None

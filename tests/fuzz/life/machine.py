@@ -8,7 +8,7 @@ from hypothesis.stateful import Bundle, MultipleResults, multiple, rule
 
 from tests.fuzz.life import model, seeing
 from tests.fuzz.life.administration import Administration, limits, workflows
-from tests.fuzz.life.model import Key, Refused, Run
+from tests.fuzz.life.model import ContractRefusal, Key, Run
 from tests.fuzz.life.starts import Starts, hows
 from tests.fuzz.life.world import hold
 from tests.support.client import with_query
@@ -135,7 +135,7 @@ class Life(Starts):
         def judge() -> None:
             admit("runs:read" if path == "/runs" else "workflows:read")
             if path != "/runs" or key is not owner:
-                raise Refused(400, "invalid_cursor")
+                raise ContractRefusal(400, "invalid_cursor")
 
         hold(caller.get(with_query(path, cursor=cursor)), (200,), judge)
 

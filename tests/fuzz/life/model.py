@@ -1,6 +1,6 @@
 """Model of keys and runs by the contract, as plain values: no call is made here.
 
-A `Refused` is an answer that a caller must get, by the order of checks. (contract 5.1, 12.6)
+A `ContractRefusal` is an answer that a caller must get, by the order of checks. (contract 5.1, 12.6)
 """
 
 import json
@@ -13,7 +13,7 @@ SCOPES = ("workflows:read", "runs:create", "runs:read", "outputs:read", "runs:de
 ACTIVE = ("queued", "running", "waiting_for_approval")
 
 
-class Refused(Exception):  # noqa: N818 - an answer of the contract
+class ContractRefusal(Exception):  # noqa: N818 - an answer of the contract
     """A refusal with its status and code; `details` where the contract gives them."""
 
     def __init__(self, status: int, code: str, details: object = None) -> None:
@@ -113,16 +113,16 @@ class Key:
         """Orders 2 to 5; no test reaches the rate limit.
 
         Raises:
-            Refused: the call does not get as far as its route.
+            ContractRefusal: the call does not get as far as its route.
         """
         if self.state != "active" or secret == "dead" or old_external_id:
-            raise Refused(401, "unauthorized")
+            raise ContractRefusal(401, "unauthorized")
         if self.source == "elsewhere":
-            raise Refused(403, "forbidden")
+            raise ContractRefusal(403, "forbidden")
         if self.in_hours is False:
-            raise Refused(403, "outside_time_window", ...)
+            raise ContractRefusal(403, "outside_time_window", ...)
         if scope is not None and scope not in self.scopes:
-            raise Refused(403, "forbidden")
+            raise ContractRefusal(403, "forbidden")
 
     def rotate(self, secret: str) -> None:
         """The present secret goes into its overlap, and ends an older one."""
@@ -131,29 +131,29 @@ class Key:
         self.secrets |= {"previous": self.secrets["current"], "current": secret}
 
     def find(self, run: Run) -> Run:
-        """Raises Refused for a run of another key."""
+        """Raises ContractRefusal for a run of another key."""
         if run not in self.runs:
-            raise Refused(404, "run_not_found")
+            raise ContractRefusal(404, "run_not_found")
         return run
 
     def reads(self, workflow: Workflow) -> None:
         """GET of one workflow: out of reach, or not active for a key of all active ones."""
         if self.workflows is None:
             if workflow.status != "active":
-                raise Refused(409, "workflow_not_active")
+                raise ContractRefusal(409, "workflow_not_active")
         elif workflow.name not in self.workflows:
-            raise Refused(404, "workflow_not_found")
+            raise ContractRefusal(404, "workflow_not_found")
 
     def start(self, workflow: Workflow, body: dict[str, Any], binding: str) -> Run | None:
         """The run that a start of a sound request replays, or None where it makes a new one.
 
         Raises:
-            Refused: it does neither; whatever was found out behind the idempotency record stays bound to it.
+            ContractRefusal: it does neither; whatever was found out behind the idempotency record stays bound to it.
         """
         asked = json.dumps([workflow.name, body], sort_keys=True)
         bound = self.bindings.get(binding)
         if bound is not None and bound[0] != asked:
-            raise Refused(409, "idempotency_conflict")
+            raise ContractRefusal(409, "idempotency_conflict")
         if bound is not None and bound[1] is not None:
             return bound[1]
         self.bindings[binding] = asked, None
@@ -161,26 +161,26 @@ class Key:
             raise refused
         return None
 
-    def _why_not(self, workflow: Workflow, body: dict[str, Any]) -> Iterator[Refused]:
+    def _why_not(self, workflow: Workflow, body: dict[str, Any]) -> Iterator[ContractRefusal]:
         if self.workflows is not None and workflow.name not in self.workflows:
-            yield Refused(404, "workflow_not_found")
+            yield ContractRefusal(404, "workflow_not_found")
         if workflow.status != "active":
-            yield Refused(409, "workflow_not_active")
+            yield ContractRefusal(409, "workflow_not_active")
         if body.get("version", 1) > 1:
-            yield Refused(422, "version_not_found")
+            yield ContractRefusal(422, "version_not_found")
         if not workflow.ready:
-            yield Refused(409, "workflow_not_ready", ...)
+            yield ContractRefusal(409, "workflow_not_ready", ...)
         if "nobody_declared_this" in body.get("parameters", {}):
-            yield Refused(400, "invalid_parameters", ...)
+            yield ContractRefusal(400, "invalid_parameters", ...)
         policy = body.get("pii_policy_override", {})
         if not isinstance(policy, dict):
-            yield Refused(400, "invalid_pii_policy", {"field": "pii_policy_override"})
+            yield ContractRefusal(400, "invalid_pii_policy", {"field": "pii_policy_override"})
         elif "min_confidence" in policy:
-            yield Refused(400, "policy_not_tightening", {"field": "min_confidence"})
+            yield ContractRefusal(400, "policy_not_tightening", {"field": "min_confidence"})
         if self.active_runs >= self.bound:
-            yield Refused(429, "too_many_active_runs")
+            yield ContractRefusal(429, "too_many_active_runs")
         if self.started >= self.quota:
-            yield Refused(429, "quota_exceeded")
+            yield ContractRefusal(429, "quota_exceeded")
 
     def record(self, run: Run, binding: str) -> None:
         """A run that was started."""
@@ -200,29 +200,29 @@ class Key:
 def readable(run: Run) -> None:
     """Board and event log are there until the run is erased."""
     if run.erased_at:
-        raise Refused(404, "not_found")
+        raise ContractRefusal(404, "not_found")
 
 
 def not_redacted(_run: Run) -> None:
     """No workflow here has a policy."""
-    raise Refused(404, "pii_redaction_not_applied")
+    raise ContractRefusal(404, "pii_redaction_not_applied")
 
 
 def finished(run: Run) -> None:
     """Outputs and erasure wait for the end."""
     if run.active:
-        raise Refused(409, "run_not_terminal", {"status": run.status})
+        raise ContractRefusal(409, "run_not_terminal", {"status": run.status})
 
 
 def erasable(run: Run) -> None:
     finished(run)
     if run.erased_at:
-        raise Refused(409, "already_purged", {"data_purged_at": run.erased_at})
+        raise ContractRefusal(409, "already_purged", {"data_purged_at": run.erased_at})
 
 
 def cancellable(run: Run) -> None:
     if not run.active:
-        raise Refused(409, "already_terminal")
+        raise ContractRefusal(409, "already_terminal")
 
 
 def with_status(workflow: Workflow, status: str) -> Workflow:

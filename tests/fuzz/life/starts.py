@@ -9,7 +9,7 @@ from hypothesis.stateful import MultipleResults, multiple, rule
 
 from tests.fuzz.life import seeing
 from tests.fuzz.life.administration import Administration, workflows
-from tests.fuzz.life.model import Key, Refused, Run, Secret
+from tests.fuzz.life.model import ContractRefusal, Key, Run, Secret
 from tests.fuzz.life.world import hold
 from tests.support.client import Caller
 
@@ -101,7 +101,7 @@ class Starts(Administration):
         def judge() -> None:
             if body not in _NO_JSON:
                 admit("runs:create")
-            raise Refused(400, "invalid_request", ...)
+            raise ContractRefusal(400, "invalid_request", ...)
 
         path = f"/workflows/{self.world.ids[workflow]}/runs"
         hold(caller.call("POST", path, headers={"Idempotency-Key": binding}, body=body), (), judge)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import grpc
 
-from tests.fuzz.life.model import SCOPES, Key, Refused, Run, Secret
+from tests.fuzz.life.model import SCOPES, ContractRefusal, Key, Run, Secret
 from tests.support.admin import Admin, scope_number, workflow_access
 from tests.support.client import Caller
 from tests.support.poll import until
@@ -91,7 +91,7 @@ class World:
         answer = self.caller(key, secret).call(*_PROBES[scope])
         try:
             key.admit(scope, secret)
-        except Refused as refused:
+        except ContractRefusal as refused:
             return (answer.status, answer.code) == (refused.status, refused.code)
         return answer.status in {200, 404}
 
@@ -154,12 +154,12 @@ def refused_by_admin(act: Callable[[], object]) -> bool:
 def hold(answer: Answer, successes: Collection[int], judge: Callable[[], object]) -> bool:
     """Asserts that an answer is what the model says; returns whether it is a success.
 
-    `judge` raises `Refused` for what must be refused, else the answer must be one of the successes.
+    `judge` raises `ContractRefusal` for what must be refused, else the answer must be one of the successes.
     """
     assert answer.headers["X-Request-Id"], answer
     try:
         judge()
-    except Refused as refused:
+    except ContractRefusal as refused:
         assert (answer.status, answer.code) == (refused.status, refused.code), (answer, refused)
         error = answer.error
         assert error["request_id"] == answer.headers["X-Request-Id"]

@@ -120,10 +120,10 @@ class IdleRuntime:
     forgotten: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
 
-    def asked_first(self, *_: object) -> None:
+    def first_approval_requests(self, *_: object) -> None:
         """Begins no run."""
 
-    def place_for(self, *_: object) -> None:
+    def reserve_run(self, *_: object) -> None:
         """Has no room for any."""
 
     def wake(self) -> None:

@@ -152,7 +152,9 @@ def test_a_step_whose_run_was_closed_while_its_files_were_stored_leaves_none(wor
 
 
 def test_a_running_run_ends_at_its_time_limit(world: RuntimeWorld) -> None:
-    run_id = world.run("Limited", [agent_step("slow", "sleeper")], workflow={"settings": {"max_run_hours": 0.25}})
+    run_id = world.run(
+        "OverLimitRedactor", [agent_step("slow", "sleeper")], workflow={"settings": {"max_run_hours": 0.25}}
+    )
     world.until_event(run_id, "step.progress")
     world.clock.advance(seconds=HOUR / 4)
     row = world.until_ended(run_id)

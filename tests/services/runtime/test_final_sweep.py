@@ -256,7 +256,7 @@ class Stuck(Redactor):
         raise RedactionError("the sweep was ended")
 
 
-class Limited(Redactor):
+class OverLimitRedactor(Redactor):
     """Sweeps nothing within its limits."""
 
     def values(self, *_: Any, **__: Any) -> tuple[list[Any], Counts]:
@@ -309,7 +309,7 @@ def test_erasing_a_run_ends_its_sweep_and_leaves_no_copy(sweeping: Sweeping) -> 
 
 
 def test_a_file_that_exceeds_the_limits_of_a_sweep_is_withheld_with_a_warning(sweeping: Sweeping) -> None:
-    sweeping.redactor = Limited()
+    sweeping.redactor = OverLimitRedactor()
     sweeping.sweeps = sweeping.restarted()
     run_id = sweeping.world.started("Swept", pii_policy_override={"mode": "redact"})
     sweeping.world.begin(run_id)

@@ -1,12 +1,21 @@
 """Where the bytes of `result.json` are: in the run's row, which shows them, or in the object store."""
 
+import asyncio
 import hashlib
+import io
+import zipfile
+from functools import partial
+from typing import Any
 
 import pytest
 
 from backend.outputs.sql import outputs_of
+from backend.runtime.execution import segment
+from backend.runtime.execution.result_storing import store_result
+from backend.runtime.promotion.result import StoredResult
 from backend.storage.tables.outputs import OutputRow
 from tests.services.runtime.conftest import RuntimeWorld, agent_step
+from tests.support.poll import until
 from workflow_api.v1 import outputs_pb2
 
 
@@ -64,3 +73,48 @@ def test_an_erased_result_is_nowhere(world: RuntimeWorld) -> None:
     with pytest.raises(KeyError):
         _read(world, output, 0, output.size_bytes)
     assert _objects(world) == 0
+
+
+async def _store_then_cancel(world: RuntimeWorld, *args: Any) -> StoredResult:
+    stored = await store_result(*args)
+    await asyncio.to_thread(world.cancel, args[1].run_id)
+    return stored
+
+
+def _bundle(world: RuntimeWorld, run_id: str) -> dict[str, bytes]:
+    request = outputs_pb2.GetOutputsZipRequest(run_id=run_id)
+    header, *parts = world.outputs.stream("GetOutputsZip", request, world.key).rest()
+    data = b"".join(part.data for part in parts)
+    assert len(data) == header.header.length
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+@pytest.mark.parametrize("agent", ["writer", "large"])
+def test_a_run_that_is_cancelled_once_its_result_is_stored_has_the_outputs_of_its_steps_alone(
+    world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch, agent: str
+) -> None:
+    monkeypatch.setattr(segment, "store_result", partial(_store_then_cancel, world))
+    run_id = world.run("Result", [agent_step("main", agent)], workflow={"result": {"step": "main"}})
+    row = world.until_ended(run_id)
+    files = {"writer": {"main/notes/a.txt": b"", "main/table.csv": b"a,b"}, "large": {}}[agent]
+    assert (row.status, row.result, row.outputs_count) == ("cancelled", None, len(files))
+    assert _bundle(world, run_id) == files
+    until(lambda: _objects(world) == len(files), "the removal of the result")
+
+
+async def _publish_then_cancel(world: RuntimeWorld, *args: Any, **_: Any) -> list[str]:
+    await asyncio.to_thread(world.cancel, args[1])
+    return []
+
+
+def test_a_run_that_is_cancelled_while_it_publishes_keeps_the_result_that_was_promoted(
+    world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment, "publish", partial(_publish_then_cancel, world))
+    world.apply('{"kind": "KnowledgeGraph", "name": "facts", "base_iri": "https://graph.example.org/"}')
+    workflow = {"result": {"step": "main"}, "publish": [{"knowledge_graph": "facts"}]}
+    run_id = world.run("Result", [agent_step("main", "echo")], workflow=workflow)
+    row = world.until_ended(run_id)
+    assert (row.status, row.result, row.outputs_count) == ("cancelled", None, 1)
+    assert _bundle(world, run_id) == {"result.json": b'{"step":null,"needs":{}}'}

@@ -5,13 +5,13 @@ import pytest
 
 from backend.services import Services
 from tests.services.conftest import TestClock
-from tests.services.webhooks.hooked import Hooked
+from tests.services.webhooks.hooked import WebhookWorld
 from tests.support.webhook_receiver import Receiver, receiving
 
 
 @pytest.fixture
-def hooked(services: Services, clock: TestClock, tmp_path: Path) -> Iterator[Hooked]:
-    made = Hooked(services, clock, tmp_path)
+def hooked(services: Services, clock: TestClock, tmp_path: Path) -> Iterator[WebhookWorld]:
+    made = WebhookWorld(services, clock, tmp_path)
     yield made
     made.stop()
 

@@ -18,7 +18,7 @@ from workflow_api.v1 import webhooks_pb2
 LOOPBACK = WebhookSettings(private_networks=("127.0.0.0/8",), timeout_seconds=5)
 
 
-class Hooked(World):
+class WebhookWorld(World):
     """`webhooks` calls the service; messages are delivered between `deliver` and `stop`."""
 
     def __init__(

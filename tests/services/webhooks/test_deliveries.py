@@ -14,7 +14,7 @@ from backend.clock import HOUR_MS
 from backend.settings import WebhookSettings
 from backend.webhooks import delivery_sql
 from backend.webhooks.attempts import BACK_OFF_MS
-from tests.services.webhooks.hooked import LOOPBACK, Hooked, arrived
+from tests.services.webhooks.hooked import LOOPBACK, WebhookWorld, arrived
 from tests.support.poll import until
 from tests.support.webhook_receiver import Receiver
 from workflow_api.v1 import audit_pb2, webhooks_pb2
@@ -50,7 +50,7 @@ def _signatures(receiver: Receiver, *secrets: str) -> list[bool]:
     return [given == wanted for given, wanted in zip(last.headers["webhook-signature"].split(), expected, strict=True)]
 
 
-def test_a_message_names_the_run_and_nothing_of_its_content(hooked: Hooked, receiver: Receiver) -> None:
+def test_a_message_names_the_run_and_nothing_of_its_content(hooked: WebhookWorld, receiver: Receiver) -> None:
     made = hooked.hook(receiver.url)
     run_id = hooked.finished(client_reference="order-7", input_text="Confidential")
     hooked.deliver()
@@ -72,7 +72,7 @@ def test_a_message_names_the_run_and_nothing_of_its_content(hooked: Hooked, rece
     assert (delivered.state, delivered.last_status, delivered.message_id) == (DELIVERED, 204, message.message_id)
 
 
-def test_messages_are_signed_with_both_secrets_until_the_overlap_ends(hooked: Hooked, receiver: Receiver) -> None:
+def test_messages_are_signed_with_both_secrets_until_the_overlap_ends(hooked: WebhookWorld, receiver: Receiver) -> None:
     first = hooked.hook(receiver.url)
     request = webhooks_pb2.RotateWebhookSecretRequest(webhook_id=first.webhook.webhook_id)
     second = hooked.webhooks("RotateWebhookSecret", request)
@@ -87,7 +87,7 @@ def test_messages_are_signed_with_both_secrets_until_the_overlap_ends(hooked: Ho
     assert _signatures(receiver, second.secret) == [True]
 
 
-def test_the_next_message_of_a_run_waits_for_the_one_before(hooked: Hooked, receiver: Receiver) -> None:
+def test_the_next_message_of_a_run_waits_for_the_one_before(hooked: WebhookWorld, receiver: Receiver) -> None:
     made = hooked.hook(receiver.url)
     receiver.status = 500
     run_id = hooked.finished()
@@ -109,7 +109,7 @@ def test_the_next_message_of_a_run_waits_for_the_one_before(hooked: Hooked, rece
     assert not hooked.show(made.webhook.webhook_id).HasField("failing_since")
 
 
-def test_a_message_is_sent_again_with_the_same_id_over_72_hours(hooked: Hooked, receiver: Receiver) -> None:
+def test_a_message_is_sent_again_with_the_same_id_over_72_hours(hooked: WebhookWorld, receiver: Receiver) -> None:
     made = hooked.hook(receiver.url)
     receiver.status = 503
     hooked.finished()
@@ -131,7 +131,7 @@ def test_a_message_is_sent_again_with_the_same_id_over_72_hours(hooked: Hooked, 
     assert (trail[0].actor, trail[0].action) == ("system", "webhook.paused")
 
 
-def test_one_message_is_given_up_where_others_arrive(hooked: Hooked, receiver: Receiver) -> None:
+def test_one_message_is_given_up_where_others_arrive(hooked: WebhookWorld, receiver: Receiver) -> None:
     made = hooked.hook(receiver.url)
     refused = hooked.finished()
 
@@ -151,7 +151,7 @@ def test_one_message_is_given_up_where_others_arrive(hooked: Hooked, receiver: R
     assert hooked.show(made.webhook.webhook_id).state == "active"
 
 
-def test_a_receiver_that_is_gone_is_paused_and_its_messages_wait(hooked: Hooked, receiver: Receiver) -> None:
+def test_a_receiver_that_is_gone_is_paused_and_its_messages_wait(hooked: WebhookWorld, receiver: Receiver) -> None:
     made = hooked.hook(receiver.url)
     webhook_id = made.webhook.webhook_id
     receiver.status = 410
@@ -164,7 +164,7 @@ def test_a_receiver_that_is_gone_is_paused_and_its_messages_wait(hooked: Hooked,
     until(lambda: {each.state for each in hooked.deliveries(webhook_id)} == {DELIVERED}, "both messages")
 
 
-def test_a_paused_webhook_gets_what_happened_once_it_is_resumed(hooked: Hooked, receiver: Receiver) -> None:
+def test_a_paused_webhook_gets_what_happened_once_it_is_resumed(hooked: WebhookWorld, receiver: Receiver) -> None:
     webhook_id = hooked.hook(receiver.url).webhook.webhook_id
     hooked.webhooks("PauseWebhook", webhooks_pb2.PauseWebhookRequest(webhook_id=webhook_id))
     other = hooked.hook(receiver.url + "/other").webhook.webhook_id
@@ -178,7 +178,7 @@ def test_a_paused_webhook_gets_what_happened_once_it_is_resumed(hooked: Hooked, 
     assert [each.json["type"] for each in receiver.received if each.path == "/hook"] == ["run.ended", "run.erased"]
 
 
-def test_a_message_can_be_delivered_once_more(hooked: Hooked, receiver: Receiver) -> None:
+def test_a_message_can_be_delivered_once_more(hooked: WebhookWorld, receiver: Receiver) -> None:
     webhook_id = hooked.hook(receiver.url).webhook.webhook_id
     hooked.finished()
     hooked.deliver()
@@ -189,7 +189,7 @@ def test_a_message_can_be_delivered_once_more(hooked: Hooked, receiver: Receiver
     assert {message.message_id for message in receiver.received} == {message_id}
 
 
-def test_a_commit_wakes_the_deliverer_which_else_looks_seldom(hooked: Hooked, receiver: Receiver) -> None:
+def test_a_commit_wakes_the_deliverer_which_else_looks_seldom(hooked: WebhookWorld, receiver: Receiver) -> None:
     webhook_id = hooked.hook(receiver.url).webhook.webhook_id
     hooked.deliver(poll_seconds=3600)
     run_id = hooked.finished()
@@ -205,7 +205,7 @@ def test_a_commit_wakes_the_deliverer_which_else_looks_seldom(hooked: Hooked, re
     assert arrived(receiver, 4) == ["run.ended", "run.erased", "run.ended", "run.ended"]
 
 
-def test_the_next_attempt_has_a_timer(hooked: Hooked, receiver: Receiver) -> None:
+def test_the_next_attempt_has_a_timer(hooked: WebhookWorld, receiver: Receiver) -> None:
     webhook_id = hooked.hook(receiver.url).webhook.webhook_id
     hooked.finished()
     at, began = hooked.clock(), time.monotonic()
@@ -215,7 +215,7 @@ def test_the_next_attempt_has_a_timer(hooked: Hooked, receiver: Receiver) -> Non
     arrived(receiver, 1)
 
 
-def test_a_redirect_is_not_followed(hooked: Hooked, receiver: Receiver) -> None:
+def test_a_redirect_is_not_followed(hooked: WebhookWorld, receiver: Receiver) -> None:
     webhook_id = hooked.hook(receiver.url).webhook.webhook_id
     receiver.status, receiver.location = 307, receiver.url + "/elsewhere"
     hooked.finished()
@@ -230,7 +230,7 @@ def test_a_redirect_is_not_followed(hooked: Hooked, receiver: Receiver) -> None:
     "address", ["127.0.0.1", "0.0.0.0", "169.254.169.254", "::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "fe80::1%lo"]
 )
 def test_a_private_address_behind_a_name_is_refused_when_it_is_connected_to(
-    hooked: Hooked, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, address: str
+    hooked: WebhookWorld, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
     resolve_to(monkeypatch, address)
     port = receiver.url.rpartition(":")[2].partition("/")[0]
@@ -242,7 +242,7 @@ def test_a_private_address_behind_a_name_is_refused_when_it_is_connected_to(
 
 
 def test_a_name_that_later_leads_elsewhere_leads_nowhere(
-    hooked: Hooked, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    hooked: WebhookWorld, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The second would reach the receiver, too.
     resolve_to(monkeypatch, "127.0.0.1", "0.0.0.0")
@@ -256,7 +256,7 @@ def test_a_name_that_later_leads_elsewhere_leads_nowhere(
     assert len(receiver.received) == 1
 
 
-def test_an_unencrypted_message_goes_to_the_allowed_networks_alone(hooked: Hooked, receiver: Receiver) -> None:
+def test_an_unencrypted_message_goes_to_the_allowed_networks_alone(hooked: WebhookWorld, receiver: Receiver) -> None:
     webhook_id = hooked.hook(receiver.url.replace("127.0.0.1", "localhost")).webhook.webhook_id
     hooked.finished()
     hooked.deliver(WebhookSettings(private_networks=("10.0.0.0/8",)))
@@ -291,7 +291,7 @@ def _silence(request: BaseHTTPRequestHandler) -> None:
     [(_endless_head, "answer"), (_no_http, "answer"), (_nothing, "connection"), (_silence, "timeout")],
 )
 def test_an_answer_is_bounded(
-    hooked: Hooked, receiver: Receiver, answer: Callable[[BaseHTTPRequestHandler], None], error: str
+    hooked: WebhookWorld, receiver: Receiver, answer: Callable[[BaseHTTPRequestHandler], None], error: str
 ) -> None:
     receiver.answer = answer
     webhook_id = hooked.hook(receiver.url).webhook.webhook_id
@@ -300,7 +300,7 @@ def test_an_answer_is_bounded(
     assert hooked.attempted(webhook_id, 1).last_error == error
 
 
-def test_an_endless_body_is_not_read(hooked: Hooked, receiver: Receiver) -> None:
+def test_an_endless_body_is_not_read(hooked: WebhookWorld, receiver: Receiver) -> None:
     def endless(request: BaseHTTPRequestHandler) -> None:
         try:
             request.send_response(200)
@@ -317,7 +317,7 @@ def test_an_endless_body_is_not_read(hooked: Hooked, receiver: Receiver) -> None
     assert hooked.attempted(webhook_id, 1).state == DELIVERED
 
 
-def test_several_deliverers_send_each_message_once(hooked: Hooked, receiver: Receiver) -> None:
+def test_several_deliverers_send_each_message_once(hooked: WebhookWorld, receiver: Receiver) -> None:
     webhook_id = hooked.hook(receiver.url).webhook.webhook_id
     runs = [hooked.finished() for _ in range(12)]
     for _ in range(3):
@@ -326,7 +326,7 @@ def test_several_deliverers_send_each_message_once(hooked: Hooked, receiver: Rec
     assert sorted(message.json["data"]["run_id"] for message in receiver.received) == sorted(runs)
 
 
-def test_a_claim_of_a_process_that_died_lapses(hooked: Hooked, receiver: Receiver) -> None:
+def test_a_claim_of_a_process_that_died_lapses(hooked: WebhookWorld, receiver: Receiver) -> None:
     webhook_id = hooked.hook(receiver.url).webhook.webhook_id
     hooked.finished()
     at = hooked.clock()
@@ -342,7 +342,7 @@ def test_a_claim_of_a_process_that_died_lapses(hooked: Hooked, receiver: Receive
     assert len(receiver.received) == 2
 
 
-def test_a_deliverer_that_stops_gives_its_claims_back(hooked: Hooked, receiver: Receiver) -> None:
+def test_a_deliverer_that_stops_gives_its_claims_back(hooked: WebhookWorld, receiver: Receiver) -> None:
     receiver.answer = _silence
     webhook_id = hooked.hook(receiver.url).webhook.webhook_id
     hooked.finished()

@@ -5,18 +5,18 @@ import pytest
 from backend.runs import lifecycle
 from backend.runs.retention import RunDataRetention
 from backend.storage.database import Tx
-from tests.services.webhooks.hooked import Hooked
+from tests.services.webhooks.hooked import WebhookWorld
 from workflow_api.v1 import keys_pb2, webhooks_pb2
 
 URL = "https://example.org/hook"
 
 
-def _told(hooked: Hooked) -> list[tuple[str, str]]:
+def _told(hooked: WebhookWorld) -> list[tuple[str, str]]:
     rows = sorted(hooked.dump("webhook_deliveries"), key=lambda row: row.ordinal)
     return [(row.event, row.run_status) for row in rows]
 
 
-def test_a_run_tells_when_it_waits_ends_and_is_erased(hooked: Hooked) -> None:
+def test_a_run_tells_when_it_waits_ends_and_is_erased(hooked: WebhookWorld) -> None:
     hooked.hook(URL)
     run_id = hooked.started("Gated")
     hooked.park(run_id, hooked.begin(run_id), "review", "other")
@@ -29,7 +29,7 @@ def test_a_run_tells_when_it_waits_ends_and_is_erased(hooked: Hooked) -> None:
     ]
 
 
-def test_a_run_that_goes_on_at_once_does_not_tell_that_it_waits(hooked: Hooked) -> None:
+def test_a_run_that_goes_on_at_once_does_not_tell_that_it_waits(hooked: WebhookWorld) -> None:
     hooked.hook(URL)
     run_id = hooked.started("Gated")
     segment_id = hooked.begin(run_id)
@@ -39,7 +39,7 @@ def test_a_run_that_goes_on_at_once_does_not_tell_that_it_waits(hooked: Hooked) 
 
 
 @pytest.mark.parametrize("status", ["completed", "failed", "cancelled"])
-def test_a_run_tells_once_that_it_ended(hooked: Hooked, status: str) -> None:
+def test_a_run_tells_once_that_it_ended(hooked: WebhookWorld, status: str) -> None:
     hooked.hook(URL)
     run_id = hooked.started()
     hooked.begin(run_id)
@@ -48,7 +48,7 @@ def test_a_run_tells_once_that_it_ended(hooked: Hooked, status: str) -> None:
     assert _told(hooked) == [("run.ended", status)]
 
 
-def test_a_change_that_is_undone_tells_nothing(hooked: Hooked) -> None:
+def test_a_change_that_is_undone_tells_nothing(hooked: WebhookWorld) -> None:
     hooked.hook(URL)
     run_id = hooked.started()
     hooked.begin(run_id)
@@ -62,7 +62,7 @@ def test_a_change_that_is_undone_tells_nothing(hooked: Hooked) -> None:
     assert _told(hooked) == []
 
 
-def test_erasure_by_retention_tells_too(hooked: Hooked) -> None:
+def test_erasure_by_retention_tells_too(hooked: WebhookWorld) -> None:
     hooked.hook(URL, events=[webhooks_pb2.WEBHOOK_EVENT_RUN_ERASED])
     hooked.finished()
     hooked.clock.advance(days=400)
@@ -71,7 +71,7 @@ def test_erasure_by_retention_tells_too(hooked: Hooked) -> None:
     assert _told(hooked) == [("run.erased", "completed")]
 
 
-def test_a_webhook_tells_only_of_runs_of_its_key_and_of_its_events(hooked: Hooked) -> None:
+def test_a_webhook_tells_only_of_runs_of_its_key_and_of_its_events(hooked: WebhookWorld) -> None:
     hooked.hook(URL, key_id=hooked.new_key())
     hooked.hook(URL, events=[webhooks_pb2.WEBHOOK_EVENT_RUN_ERASED])
     run_id = hooked.finished()
@@ -80,7 +80,7 @@ def test_a_webhook_tells_only_of_runs_of_its_key_and_of_its_events(hooked: Hooke
     assert _told(hooked) == [("run.erased", "completed")]
 
 
-def test_a_revoked_key_tells_nothing(hooked: Hooked) -> None:
+def test_a_revoked_key_tells_nothing(hooked: WebhookWorld) -> None:
     hooked.hook(URL)
     run_id = hooked.started()
     hooked.begin(run_id)
@@ -89,7 +89,7 @@ def test_a_revoked_key_tells_nothing(hooked: Hooked) -> None:
     assert _told(hooked) == []
 
 
-def test_messages_hold_nothing_of_a_run_but_its_id(hooked: Hooked) -> None:
+def test_messages_hold_nothing_of_a_run_but_its_id(hooked: WebhookWorld) -> None:
     hooked.hook(URL)
     run_id = hooked.started(input_text="Confidential", client_reference="order-7", labels={"name": "Ada"})
     hooked.begin(run_id)

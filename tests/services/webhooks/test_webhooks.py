@@ -5,18 +5,18 @@ import pytest
 from backend.settings import WebhookSettings
 from backend.webhooks.servicer import WebhooksServicer
 from tests.services.calls import Caller, RefusedError
-from tests.services.webhooks.hooked import Hooked
+from tests.services.webhooks.hooked import WebhookWorld
 from workflow_api.v1 import audit_pb2, keys_pb2, webhooks_pb2
 
 URL = "https://example.org/hooks/s3cr3t?token=t0k3n"
 
 
-def _actions(hooked: Hooked, webhook_id: str) -> list[str]:
+def _actions(hooked: WebhookWorld, webhook_id: str) -> list[str]:
     request = audit_pb2.ListAuditRecordsRequest(target=webhook_id)
     return [record.action for record in hooked.deployment("ListAuditRecords", request).items]
 
 
-def test_a_webhook_is_created_changed_and_deleted(hooked: Hooked) -> None:
+def test_a_webhook_is_created_changed_and_deleted(hooked: WebhookWorld) -> None:
     made = hooked.hook(URL, description="Orders")
     assert made.secret.startswith("whsec_")
     webhook_id = made.webhook.webhook_id
@@ -41,7 +41,7 @@ def test_a_webhook_is_created_changed_and_deleted(hooked: Hooked) -> None:
     assert _actions(hooked, webhook_id) == ["webhook.deleted", "webhook.edited", "webhook.created"]
 
 
-def test_no_answer_after_the_first_and_no_audit_record_has_a_secret(hooked: Hooked) -> None:
+def test_no_answer_after_the_first_and_no_audit_record_has_a_secret(hooked: WebhookWorld) -> None:
     made = hooked.hook(URL)
     webhook_id = made.webhook.webhook_id
     request = webhooks_pb2.RotateWebhookSecretRequest(webhook_id=webhook_id)
@@ -79,7 +79,7 @@ def test_no_answer_after_the_first_and_no_audit_record_has_a_secret(hooked: Hook
         "https://[fec0::1]/hook",
     ],
 )
-def test_an_address_that_must_not_be_sent_to_is_refused(hooked: Hooked, url: str) -> None:
+def test_an_address_that_must_not_be_sent_to_is_refused(hooked: WebhookWorld, url: str) -> None:
     servicer = WebhooksServicer(hooked.services, WebhookSettings())
     strict = Caller(servicer, webhooks_pb2.DESCRIPTOR.services_by_name["WebhooksService"])
     with pytest.raises(RefusedError) as refused:
@@ -88,7 +88,7 @@ def test_an_address_that_must_not_be_sent_to_is_refused(hooked: Hooked, url: str
     assert hooked.count("webhooks") == 0
 
 
-def test_a_key_has_at_most_ten_webhooks(hooked: Hooked) -> None:
+def test_a_key_has_at_most_ten_webhooks(hooked: WebhookWorld) -> None:
     for _ in range(10):
         hooked.hook(URL)
     with pytest.raises(RefusedError) as refused:
@@ -96,7 +96,7 @@ def test_a_key_has_at_most_ten_webhooks(hooked: Hooked) -> None:
     assert set(refused.value.problems) == {"key_id"}
 
 
-def test_only_a_key_that_works_gets_a_webhook(hooked: Hooked) -> None:
+def test_only_a_key_that_works_gets_a_webhook(hooked: WebhookWorld) -> None:
     with pytest.raises(RefusedError) as refused:
         hooked.hook(URL, key_id="ak_000000000000")
     assert refused.value.reason == "not_found"
@@ -106,7 +106,7 @@ def test_only_a_key_that_works_gets_a_webhook(hooked: Hooked) -> None:
     assert set(refused.value.problems) == {"key_id"}
 
 
-def test_a_deleted_key_takes_its_webhooks_with_it(hooked: Hooked) -> None:
+def test_a_deleted_key_takes_its_webhooks_with_it(hooked: WebhookWorld) -> None:
     hooked.hook(URL)
     hooked.finished()
     hooked.keys("RevokeKey", keys_pb2.RevokeKeyRequest(key_id=hooked.key))
@@ -115,7 +115,7 @@ def test_a_deleted_key_takes_its_webhooks_with_it(hooked: Hooked) -> None:
     assert hooked.count("webhook_deliveries") == 0
 
 
-def test_lists_are_in_pages_newest_first(hooked: Hooked) -> None:
+def test_lists_are_in_pages_newest_first(hooked: WebhookWorld) -> None:
     made = []
     for _ in range(3):
         made.append(hooked.hook(URL).webhook.webhook_id)
@@ -131,7 +131,7 @@ def test_lists_are_in_pages_newest_first(hooked: Hooked) -> None:
         hooked.webhooks("ListWebhooks", other)
 
 
-def test_deliveries_are_in_pages_newest_first(hooked: Hooked) -> None:
+def test_deliveries_are_in_pages_newest_first(hooked: WebhookWorld) -> None:
     webhook_id = hooked.hook(URL).webhook.webhook_id
     runs = [hooked.finished() for _ in range(3)]
     request = webhooks_pb2.ListWebhookDeliveriesRequest(webhook_id=webhook_id, page_size=2)

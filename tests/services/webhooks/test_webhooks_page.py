@@ -16,8 +16,8 @@ from backend.webhooks import sender
 from deploy.cli.main import run
 from deploy.cli.webhooks import EVENTS
 from deploy.config.source import read_settings
-from tests.services.webhooks.hooked import Hooked, arrived
-from tests.support.webhook_receiver import Received, Receiver
+from tests.services.webhooks.hooked import WebhookWorld, arrived
+from tests.support.webhook_receiver import ReceivedMessage, Receiver
 from workflow_api.v1 import webhooks_pb2
 from workflow_api_testing import TestBackend
 
@@ -29,7 +29,7 @@ SIGNING, SENDING = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOT
 COMMANDS = re.findall(r"workflow-api (webhooks [^`\n]+)", PAGE)
 
 
-def sent(hooked: Hooked, receiver: Receiver) -> tuple[webhooks_pb2.WebhookWithSecret, Received]:
+def sent(hooked: WebhookWorld, receiver: Receiver) -> tuple[webhooks_pb2.WebhookWithSecret, ReceivedMessage]:
     """A webhook, and the message of a run that has ended."""
     made = hooked.hook(receiver.url)
     hooked.finished(client_reference="order-7")
@@ -38,7 +38,9 @@ def sent(hooked: Hooked, receiver: Receiver) -> tuple[webhooks_pb2.WebhookWithSe
     return made, receiver.received[0]
 
 
-def shell(script: str, folder: Path, made: webhooks_pb2.WebhookWithSecret, message: Received, **more: str) -> str:
+def shell(
+    script: str, folder: Path, made: webhooks_pb2.WebhookWithSecret, message: ReceivedMessage, **more: str
+) -> str:
     (folder / "body.json").write_bytes(message.body)
     variables = {
         "SECRET": made.secret,
@@ -58,13 +60,13 @@ def shell(script: str, folder: Path, made: webhooks_pb2.WebhookWithSecret, messa
     return done.stdout.strip()
 
 
-def verified(secret: str, message: Received) -> Any:
+def verified(secret: str, message: ReceivedMessage) -> Any:
     scope: dict[str, Any] = {}
     exec(VERIFICATION.replace("whsec_…", secret), scope)  # noqa: S102 - the block is of this repository
     return scope["received"](message.headers, message.body)
 
 
-def test_a_message_has_the_form_of_the_example(hooked: Hooked, receiver: Receiver) -> None:
+def test_a_message_has_the_form_of_the_example(hooked: WebhookWorld, receiver: Receiver) -> None:
     head, _, body = EXAMPLE.partition("\n\n")
     shown = json.loads(body.replace("\n", ""))
     _, message = sent(hooked, receiver)
@@ -75,7 +77,7 @@ def test_a_message_has_the_form_of_the_example(hooked: Hooked, receiver: Receive
 
 
 def test_the_receiver_of_the_page_takes_a_message_and_no_forged_or_old_one(
-    hooked: Hooked, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    hooked: WebhookWorld, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, message = sent(hooked, receiver)
 
@@ -89,7 +91,7 @@ def test_the_receiver_of_the_page_takes_a_message_and_no_forged_or_old_one(
     # The clock of the test stands still, somewhere else.
     monkeypatch.setattr("standardwebhooks.webhooks.datetime", Now)
     assert verified(made.secret, message) == message.json
-    forged = Received(message.path, message.headers, message.body.replace(b"completed", b"cancelled"))
+    forged = ReceivedMessage(message.path, message.headers, message.body.replace(b"completed", b"cancelled"))
     with pytest.raises(WebhookVerificationError, match="signature"):
         verified(made.secret, forged)
     Now.at += 301
@@ -97,7 +99,7 @@ def test_the_receiver_of_the_page_takes_a_message_and_no_forged_or_old_one(
         verified(made.secret, message)
 
 
-def test_the_signature_by_hand_is_that_of_the_message(hooked: Hooked, receiver: Receiver, tmp_path: Path) -> None:
+def test_the_signature_by_hand_is_that_of_the_message(hooked: WebhookWorld, receiver: Receiver, tmp_path: Path) -> None:
     made, message = sent(hooked, receiver)
     signature = shell(SIGNING, tmp_path, made, message)
     assert message.headers["webhook-signature"] == f"v1,{signature}"
@@ -111,7 +113,7 @@ def test_the_signature_by_hand_is_that_of_the_message(hooked: Hooked, receiver: 
 
 
 def test_the_commands_of_the_page_administer_a_webhook(
-    hooked: Hooked, receiver: Receiver, backend: TestBackend, capsys: pytest.CaptureFixture[str]
+    hooked: WebhookWorld, receiver: Receiver, backend: TestBackend, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made, message = sent(hooked, receiver)
     names = {"KEY_ID": hooked.key, "WEBHOOK_ID": made.webhook.webhook_id, "MESSAGE_ID": message.message_id}

@@ -44,14 +44,14 @@ _LOOK_ALIKES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class LabelledText:
     """A text, and (start, end, entity type) of every value."""
 
     text: str
     labels: tuple[tuple[int, int, str], ...]
 
 
-def corpus(seed: int, values: int) -> Labelled:
+def corpus(seed: int, values: int) -> LabelledText:
     """Returns `values` values of every type, half of them beside words that name them, among as many look-alikes."""
     rng = random.Random(seed)
     order = [entity for entity in MAKERS for _ in range(values)]
@@ -77,7 +77,7 @@ def corpus(seed: int, values: int) -> Labelled:
         line = prefix + sentence.replace("{}", value) + f" See {rng.choice(_LOOK_ALIKES)(rng)} too.\n"
         parts.append(line)
         size += len(line)
-    return Labelled("".join(parts), tuple(labels))
+    return LabelledText("".join(parts), tuple(labels))
 
 
 def prose(size: int) -> str:

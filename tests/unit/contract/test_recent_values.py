@@ -4,7 +4,7 @@ from contract import recent_values
 from contract.recent_values import RecentValues, remembering
 
 
-class Made:
+class CallRecorder:
     def __init__(self) -> None:
         self.arguments: list[str] = []
 
@@ -14,7 +14,7 @@ class Made:
 
 
 def test_a_value_is_made_once_while_it_is_used() -> None:
-    made = Made()
+    made = CallRecorder()
     find = remembering(made, len, 100)
     assert [find("a"), find("a"), find("b")] == ["A", "A", "B"]
     assert made.arguments == ["a", "b"]

@@ -76,8 +76,8 @@ class Handler:
     page_read = False
     begin = None
     quick = None
-    recall: Callable[..., Any] | None = None
-    anew: Callable[..., Any] | None = None
+    cached_answer: Callable[..., Any] | None = None
+    call_uncached: Callable[..., Any] | None = None
 
     def __init__(
         self, call: Callable[..., Any], *, point_read: bool = False, steps: Callable[..., Any] | None = None

@@ -107,7 +107,7 @@ class MemoryChannel:
         self.mirror = present
         self._changed.set()
 
-    def known(self, rpc: str, request: Message, metadata: Metadata) -> None:
+    def cached_answer(self, rpc: str, request: Message, metadata: Metadata) -> None:
         return None
 
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:

@@ -13,20 +13,20 @@ def test_the_answer_to_the_same_message_is_that_of_an_equal_one() -> None:
     answers = Answers()
     message = run("a")
     answer = answers.of(ROUTE, run("a"))
-    for again in (answers.again(ROUTE, message), answers.again(ROUTE, message)):
+    for again in (answers.of_cached(ROUTE, message), answers.of_cached(ROUTE, message)):
         assert (again.status, again.body, list(again.headers)) == (200, answer.body, [("ETag", '"e"')])
 
 
 def test_what_is_done_to_an_answer_does_not_change_the_next() -> None:
     answers = Answers()
     message = run("a")
-    first = answers.again(ROUTE, message)
+    first = answers.of_cached(ROUTE, message)
     first.lines, first.keep_alive = "X: y\r\n", False
-    second = answers.again(ROUTE, message)
+    second = answers.of_cached(ROUTE, message)
     assert (second.lines, second.keep_alive) == ("", True)
 
 
 def test_each_message_has_its_own_answer() -> None:
     answers = Answers()
-    bodies = [answers.again(ROUTE, run(reference)).body for reference in "abcdefgh"]
+    bodies = [answers.of_cached(ROUTE, run(reference)).body for reference in "abcdefgh"]
     assert len(set(bodies)) == 8

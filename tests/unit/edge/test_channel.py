@@ -280,23 +280,23 @@ def test_point_reads_run_on_the_loop_and_everything_else_beside_it() -> None:
     assert threads == [True, False]
 
 
-def test_a_known_answer_is_found_without_a_call() -> None:
-    answer = ApiKey(key_id="ak_known")
-    known, unknown = Handler(broken), Handler(broken)
-    known.recall, unknown.recall = lambda *_: answer, lambda *_: None
+def test_a_cached_answer_is_found_without_a_call() -> None:
+    answer = ApiKey(key_id="ak_cached")
+    cached, uncached = Handler(broken), Handler(broken)
+    cached.cached_answer, uncached.cached_answer = lambda *_: answer, lambda *_: None
 
     async def use(channel: Channel) -> None:
-        assert channel.known(GET_ME, GetMeRequest(), ()) is answer
-        assert channel.known(GET_RUN, GetRunRequest(), ()) is None
-        assert channel.known(LIST_RUNS, ListRunsRequest(), ()) is None
+        assert channel.cached_answer(GET_ME, GetMeRequest(), ()) is answer
+        assert channel.cached_answer(GET_RUN, GetRunRequest(), ()) is None
+        assert channel.cached_answer(LIST_RUNS, ListRunsRequest(), ()) is None
 
-    in_process({GET_ME: known, GET_RUN: unknown, LIST_RUNS: Handler(broken)}, use)
+    in_process({GET_ME: cached, GET_RUN: uncached, LIST_RUNS: Handler(broken)}, use)
 
 
-def test_what_is_not_known_is_read_without_being_looked_for_again() -> None:
+def test_what_is_not_cached_is_read_without_a_second_lookup() -> None:
     servicers = Servicers()
     handler = Handler(broken)
-    handler.recall, handler.anew = broken, servicers.get_me
+    handler.cached_answer, handler.call_uncached = broken, servicers.get_me
     assert in_process({GET_ME: handler}, get_me()) == ApiKey(key_id="ak_1")
 
 

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from tests.support.faulty_proxy import FaultyProxy, Spoiled
+from tests.support.faulty_proxy import FaultMode, FaultyProxy
 
 BODY = b"hello" * 100
 
@@ -52,14 +52,14 @@ def test_what_is_not_spoiled_passes_whole(proxy: FaultyProxy) -> None:
 
 @pytest.mark.parametrize("status", [500, 503])
 def test_an_error_is_answered_in_place_of_the_store(proxy: FaultyProxy, status: int) -> None:
-    proxy.spoil(Spoiled(str(status)))
+    proxy.spoil(FaultMode(str(status)))
     assert asked(proxy)[0] == status
-    proxy.spoil(Spoiled.NOTHING)
+    proxy.spoil(FaultMode.NOTHING)
     assert asked(proxy) == (200, BODY)
 
 
-@pytest.mark.parametrize("mode", [Spoiled.REFUSED, Spoiled.CUT])
-def test_a_connection_that_is_refused_or_cut_brings_no_whole_answer(proxy: FaultyProxy, mode: Spoiled) -> None:
+@pytest.mark.parametrize("mode", [FaultMode.REFUSED, FaultMode.CUT])
+def test_a_connection_that_is_refused_or_cut_brings_no_whole_answer(proxy: FaultyProxy, mode: FaultMode) -> None:
     proxy.spoil(mode)
     for _ in range(10):
         with pytest.raises((OSError, http.client.HTTPException)):
@@ -67,7 +67,7 @@ def test_a_connection_that_is_refused_or_cut_brings_no_whole_answer(proxy: Fault
 
 
 def test_a_silent_connection_brings_nothing(proxy: FaultyProxy) -> None:
-    proxy.spoil(Spoiled.SILENT)
+    proxy.spoil(FaultMode.SILENT)
     with pytest.raises(TimeoutError):
         asked(proxy, seconds=0.2)
 

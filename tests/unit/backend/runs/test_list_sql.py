@@ -89,7 +89,7 @@ def _fill(engine: Engine, number: int) -> list[dict[str, Any]]:
     return rows
 
 
-class Explained:
+class ExplainingConnection:
     """A connection that adds up the rows that PostgreSQL looked at."""
 
     def __init__(self, connection: Any) -> None:
@@ -152,7 +152,7 @@ def _postgresql(server: Postgresql, number: int) -> Iterator[Scale]:
             named = dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
 
             def read(work: Callable[[Tx], list[Any]]) -> tuple[list[Any], int]:
-                explained = Explained(connection)
+                explained = ExplainingConnection(connection)
                 return work(Tx(explained, named)), explained.rows
 
             yield Scale(rows, read)

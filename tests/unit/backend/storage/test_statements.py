@@ -19,7 +19,7 @@ class Note(NamedTuple):
     text: str | None
 
 
-class Counted(NamedTuple):
+class NoteCount(NamedTuple):
     text: str | None
     tag: str
     notes: int
@@ -89,10 +89,10 @@ def test_a_scalar_is_the_value_of_the_one_column(tx: Tx) -> None:
 
 
 def test_a_field_is_computed_or_a_column_of_the_first_table_that_has_it() -> None:
-    clause = select_row(Counted, NOTES, TAGS, notes=func.count(NOTES.c.number))
+    clause = select_row(NoteCount, NOTES, TAGS, notes=func.count(NOTES.c.number))
     assert str(clause).split("\n", maxsplit=1)[0] == "SELECT notes.text, tags.tag, count(notes.number) AS notes "
     with pytest.raises(KeyError, match="tag"):
-        select_row(Counted, NOTES, notes=func.count())
+        select_row(NoteCount, NOTES, notes=func.count())
 
 
 @pytest.mark.parametrize("rows", [49, 50, 51, 100, 149])

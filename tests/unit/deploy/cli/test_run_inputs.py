@@ -5,7 +5,7 @@ import pytest
 import typer
 
 from deploy.cli.run_inputs import read_parameters, text_or_file
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 
 DECLARED = [
     {"name": "count", "type": "integer"},
@@ -37,7 +37,7 @@ def test_json_is_sent_exactly_as_it_is_written() -> None:
 
 
 def test_every_parameter_that_cannot_be_read_is_named() -> None:
-    with pytest.raises(CommandFailed) as failed:
+    with pytest.raises(CommandError) as failed:
         read_parameters(["count=1.5", "strict=yes", "share=true", "rates={", "title=x"], DECLARED)
     assert failed.value.to_text().splitlines() == [
         "--param count: must be a whole number, not '1.5'",
@@ -49,7 +49,7 @@ def test_every_parameter_that_cannot_be_read_is_named() -> None:
 
 @pytest.mark.parametrize("number", ["1e400", "-1e400", "NaN", "Infinity"])
 def test_a_number_that_json_cannot_hold_is_refused_with_the_name_of_its_parameter(number: str) -> None:
-    with pytest.raises(CommandFailed) as failed:
+    with pytest.raises(CommandError) as failed:
         read_parameters([f"share={number}", f'rates={{"USD": [{number}]}}'], DECLARED)
     assert [line.partition(":")[0] for line in failed.value.to_text().splitlines()] == [
         "--param share",

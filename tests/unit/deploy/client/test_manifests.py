@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from deploy.client.manifests import read_manifests
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 
 BOUND = 48 * 2**20
 
@@ -29,7 +29,7 @@ def test_a_manifest_that_is_too_large_is_not_parsed_and_told_with_its_bound(tmp_
     large = tmp_path / "large.yaml"
     with large.open("wb") as file:
         file.truncate(BOUND + 1)
-    with pytest.raises(CommandFailed) as refused:
+    with pytest.raises(CommandError) as refused:
         read_manifests([str(large)])
     assert refused.value.to_text() == f"{large}: must have at most 50,331,648 bytes, with the files that it names"
 
@@ -37,7 +37,7 @@ def test_a_manifest_that_is_too_large_is_not_parsed_and_told_with_its_bound(tmp_
 def test_files_that_are_too_large_together_are_told_with_the_largest(tmp_path: Path) -> None:
     assert read_manifests([agents(tmp_path, 5)])
     (tmp_path / "more").mkdir()
-    with pytest.raises(CommandFailed) as refused:
+    with pytest.raises(CommandError) as refused:
         read_manifests([agents(tmp_path / "more", 6)])
     assert refused.value.code == "invalid_request"
     assert refused.value.to_text().startswith("The files of one apply must have at most 50,331,648 bytes together; ")

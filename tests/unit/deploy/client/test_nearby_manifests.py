@@ -4,7 +4,7 @@ import pytest
 
 from deploy.client.manifests import read_manifests
 from deploy.client.nearby_manifests import named_documents, nearby_manifests
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 
 WORKFLOW = """
 kind: Workflow
@@ -51,7 +51,7 @@ def test_code_of_a_document_that_is_missing_is_told_with_its_line(tmp_path: Path
     (tmp_path / "flow.yaml").write_text(WORKFLOW)
     (tmp_path / "others.yaml").write_text("---\nkind: Agent\nname: writer\ntype: python\ncode_file: gone.py\n")
 
-    with pytest.raises(CommandFailed) as failed:
+    with pytest.raises(CommandError) as failed:
         nearby_manifests(read_manifests([str(tmp_path / "flow.yaml")]))
 
     (problem,) = failed.value.details

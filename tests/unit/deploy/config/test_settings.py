@@ -10,7 +10,7 @@ from deploy.config.addresses import Address
 from deploy.config.redis_address import redis_address
 from deploy.config.settings import Settings, backend_settings, console_settings, edge_settings
 from deploy.config.source import TABLES, Setting, known_settings, read_settings
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 
 DOCUMENT = (Path(__file__).parents[4] / "docs" / "settings.md").read_text(encoding="utf-8")
 
@@ -20,7 +20,7 @@ TLS = {f"WORKFLOW_API_BACKEND_TLS_{name}": "/f" for name in ("CERTIFICATE", "KEY
 def problems(
     environment: dict[str, str], config: Path | None = None, given: dict[str, object] | None = None
 ) -> dict[str, str]:
-    with pytest.raises(CommandFailed) as failed:
+    with pytest.raises(CommandError) as failed:
         read_settings(environment, config=config, given=given)
     return {problem["name"]: problem["reason"] for problem in failed.value.details}
 
@@ -295,12 +295,12 @@ def test_an_option_is_named_as_the_option() -> None:
 def test_a_file_that_is_not_toml_is_reported(tmp_path: Path, content: str) -> None:
     file = tmp_path / "settings.toml"
     file.write_text(content, errors="surrogateescape")
-    with pytest.raises(CommandFailed, match="is not TOML"):
+    with pytest.raises(CommandError, match="is not TOML"):
         read_settings({}, config=file)
 
 
 def test_a_missing_file_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(CommandFailed, match="cannot be read: No such file"):
+    with pytest.raises(CommandError, match="cannot be read: No such file"):
         read_settings({}, config=tmp_path / "missing.toml")
 
 
@@ -434,7 +434,7 @@ def test_a_wrong_setting_of_the_identity_provider_is_named(
     secrets.write_text('[secrets]\noidc = "env:OIDC"\n')
     given = {**PROVIDER, f"WORKFLOW_API_OIDC_{name}": value}
     environment = {variable: text for variable, text in given.items() if text is not None}
-    with pytest.raises(CommandFailed) as failed:
+    with pytest.raises(CommandError) as failed:
         read_settings(environment, config=secrets)
     (problem,) = failed.value.details
     assert problem["name"].lower().endswith(name.lower())

@@ -78,3 +78,14 @@ def test_the_files_it_reads_exist() -> None:
     paths = re.findall(r'open\("([^"]+)"', "\n".join(script(None)))
     assert len(paths) == 3
     assert all(Path(path).is_file() for path in paths)
+
+
+def test_a_wait_for_a_person_is_not_held_until_they_decide() -> None:
+    """A run that already waits changes only when somebody decides. (contract 14.16)"""
+    waits = [line for line in script(CREDENTIALS) if line.startswith("until curl ")]
+    assert [("waiting_for_approval" in line, "wait_seconds" in line) for line in waits] == [
+        (False, True),
+        (False, True),
+        (True, False),
+        (False, True),
+    ]

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from deploy.config.settings import Settings
-from deploy.failures import CommandFailed
+from deploy.failures import CommandError
 from deploy.serve.edge_process import EdgeProcess
 from edge.shared_memory.share import ShareOwner
 
@@ -29,7 +29,7 @@ def test_the_first_process_that_cannot_be_started_is_the_commands_failure() -> N
         await process.keep()
         await process.ready
 
-    with pytest.raises(CommandFailed, match="An edge process cannot be started: Too many open files"):
+    with pytest.raises(CommandError, match="An edge process cannot be started: Too many open files"):
         asyncio.run(keep())
     assert ended == [1]
 

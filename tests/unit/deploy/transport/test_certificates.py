@@ -7,8 +7,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from deploy.config.settings import ServerTls
-from deploy.transport.certificates import CertificateFiles, CertificateUnusable
-from tests.support.authority import Authority, Issued
+from deploy.transport.certificates import CertificateError, CertificateFiles
+from tests.support.authority import Authority, IssuedCertificate
 
 OURS = Authority()
 
@@ -67,24 +67,28 @@ def test_files_that_are_gone_change_nothing(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("issued", "authority", "message"),
     [
-        (Issued(b"", b""), OURS.pem, "certificate.pem holds no certificate in PEM"),
+        (IssuedCertificate(b"", b""), OURS.pem, "certificate.pem holds no certificate in PEM"),
         (OURS.issue("a"), b"-----BEGIN", "ca.pem holds no certificate in PEM"),
-        (Issued(OURS.issue("a").certificate, b"secret"), OURS.pem, "key.pem holds no private key in PEM"),
+        (IssuedCertificate(OURS.issue("a").certificate, b"secret"), OURS.pem, "key.pem holds no private key in PEM"),
         (OURS.issue("a", password="secret"), OURS.pem, "key.pem has a password: key_password says where it is"),
-        (Issued(OURS.issue("a").certificate, OURS.issue("a").key), OURS.pem, "is not that of the certificate"),
+        (
+            IssuedCertificate(OURS.issue("a").certificate, OURS.issue("a").key),
+            OURS.pem,
+            "is not that of the certificate",
+        ),
         (OURS.issue("a", days=-1), OURS.pem, "expired at"),
     ],
 )
 def test_an_unusable_certificate_is_one_sentence(
-    tmp_path: Path, issued: Issued, authority: bytes, message: str
+    tmp_path: Path, issued: IssuedCertificate, authority: bytes, message: str
 ) -> None:
-    with pytest.raises(CertificateUnusable, match=message) as failed:
+    with pytest.raises(CertificateError, match=message) as failed:
         CertificateFiles(tls(issued.write(tmp_path, authority)))
     assert "secret" not in failed.value.message
 
 
 def test_a_file_that_is_missing_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(CertificateUnusable, match=r"certificate\.pem cannot be read: No such file"):
+    with pytest.raises(CertificateError, match=r"certificate\.pem cannot be read: No such file"):
         CertificateFiles(tls(tmp_path))
 
 
@@ -128,12 +132,12 @@ def test_a_wrong_password_of_the_key_is_one_sentence(tmp_path: Path, key_passwor
     OURS.issue("a", password="planted").write(tmp_path, OURS.pem)
     if key_password is not None:
         (tmp_path / "password").write_text(key_password)
-    with pytest.raises(CertificateUnusable, match=message) as failed:
+    with pytest.raises(CertificateError, match=message) as failed:
         CertificateFiles(sealed(tmp_path, tmp_path / "password"))
     assert "open-sesame" not in failed.value.message
 
 
 def test_a_password_for_a_key_that_has_none_is_one_sentence(folder: Path) -> None:
     (folder / "password").write_text("planted")
-    with pytest.raises(CertificateUnusable, match=r"key\.pem has no password, but one is given"):
+    with pytest.raises(CertificateError, match=r"key\.pem has no password, but one is given"):
         CertificateFiles(sealed(folder, folder / "password"))

@@ -6,7 +6,7 @@ from edge.channel.frames import CallContent, FrameProtocol, Kind, refusal_conten
 from edge.errors import Refusal
 
 
-class Written:
+class WriteRecorder:
     def __init__(self) -> None:
         self.writes: list[bytes] = []
 
@@ -30,7 +30,7 @@ def written(*, gone: bool = False) -> list[bytes]:
     """What is written of the frames in one turn of a loop."""
 
     async def turn() -> list[bytes]:
-        end, transport = End(), Written()
+        end, transport = End(), WriteRecorder()
         end.connection_made(transport)  # type: ignore[arg-type]  # all of it that is used
         for kind, call, content in FRAMES:
             end.send(kind, call, content)

@@ -68,7 +68,7 @@ class PeopleChannel:
         self.sessions[token] = name
         return token
 
-    def known(self, rpc: str, request: Message, metadata: Metadata) -> None:
+    def cached_answer(self, rpc: str, request: Message, metadata: Metadata) -> None:
         return None
 
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:

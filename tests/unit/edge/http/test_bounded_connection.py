@@ -9,7 +9,7 @@ from edge.http.connection_watch import watch_connections
 TIMEOUTS = Timeouts(idle=10, head=5, stall=3)
 
 
-class Recorded(BoundedConnection):
+class FakeConnection(BoundedConnection):
     def __init__(self, awaited: Awaited = Awaited.NOTHING, waiting_since: float = 0.0) -> None:
         self.awaited = awaited
         self.waiting_since = waiting_since
@@ -23,7 +23,7 @@ class Recorded(BoundedConnection):
     ("awaited", "seconds"), [(Awaited.REQUEST, 10), (Awaited.HEAD, 5), (Awaited.READER, 3)], ids=str
 )
 def test_each_kind_of_wait_has_a_timeout_of_its_own(awaited: Awaited, seconds: float) -> None:
-    connection = Recorded(awaited, 100.0)
+    connection = FakeConnection(awaited, 100.0)
     connection.evict_if_overdue(100.0 + seconds, TIMEOUTS)
     assert not connection.evicted
     connection.evict_if_overdue(100.1 + seconds, TIMEOUTS)
@@ -32,14 +32,14 @@ def test_each_kind_of_wait_has_a_timeout_of_its_own(awaited: Awaited, seconds: f
 
 @pytest.mark.parametrize(("awaited", "since"), [(Awaited.NOTHING, 0.0), (Awaited.BODY, 1.0)])
 def test_what_is_bounded_elsewhere_is_not_evicted(awaited: Awaited, since: float) -> None:
-    connection = Recorded(awaited, since)
+    connection = FakeConnection(awaited, since)
     connection.evict_if_overdue(1e9, TIMEOUTS)
     assert not connection.evicted
 
 
 def test_time_inside_of_waiting_is_the_callers() -> None:
     async def attempt() -> None:
-        connection = Recorded()
+        connection = FakeConnection()
         with connection.waiting(Awaited.BODY):
             assert connection.awaited is Awaited.BODY
             assert connection.waiting_since > 0
@@ -66,7 +66,7 @@ async def watched_for_rounds(
 
 
 def test_the_watch_evicts_overdue_connections_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    overdue, busy = Recorded(Awaited.HEAD, -1e9), Recorded()
+    overdue, busy = FakeConnection(Awaited.HEAD, -1e9), FakeConnection()
     asyncio.run(watched_for_rounds(1, [overdue, busy], monkeypatch))
     assert overdue.evicted
     assert not busy.evicted

@@ -11,7 +11,7 @@ from edge.http.listener import Listener, listening_sockets
 CALLERS = 200
 
 
-class Made(asyncio.Protocol):
+class ConnectionRecorder(asyncio.Protocol):
     """Remembers every connection."""
 
     transports: list[asyncio.BaseTransport]
@@ -20,8 +20,8 @@ class Made(asyncio.Protocol):
         self.transports.append(transport)
 
 
-def made() -> type[Made]:
-    return type("Made", (Made,), {"transports": []})
+def made() -> type[ConnectionRecorder]:
+    return type("ConnectionRecorder", (ConnectionRecorder,), {"transports": []})
 
 
 async def rounds(number: int) -> None:

@@ -1,6 +1,6 @@
 import os
 
-from edge.shared_memory.minute_counts import VALUE_BYTES, Counted, SharedMinuteCounts
+from edge.shared_memory.minute_counts import VALUE_BYTES, MinuteCount, SharedMinuteCounts
 from edge.shared_memory.table import SharedTable
 
 MINUTE = 29_833_333 * 60_000
@@ -25,7 +25,7 @@ def test_processes_count_together() -> None:
     one, other = pair(Clock())
     assert [each.add("ak_a").used for each in (one, other, other, one)] == [1, 2, 3, 4]
     assert one.add("ak_b").used == 1
-    assert other.of("ak_a") == Counted(4, MINUTE)
+    assert other.of("ak_a") == MinuteCount(4, MINUTE)
     assert other.of("ak_c").used == 0
 
 
@@ -35,7 +35,7 @@ def test_another_minute_begins_at_0_for_all() -> None:
     one.add("ak_a")
     other.add("ak_a")
     clock.now_ms += 60_000
-    assert other.of("ak_a") == Counted(0, clock.now_ms)
+    assert other.of("ak_a") == MinuteCount(0, clock.now_ms)
     assert other.add("ak_b").used == 1
     assert one.of("ak_a").used == 0
     assert one.add("ak_a").used == 1

@@ -113,7 +113,7 @@ class Runs:
         self.reachable = True
 
 
-class Held:
+class HeldCalls:
     """A service whose calls are held, and its run."""
 
     def __init__(self, service: Service) -> None:
@@ -142,5 +142,5 @@ class Held:
 
 
 @pytest.fixture(name="held")
-def _held(start: Callable[..., Service]) -> Callable[..., Held]:
-    return lambda **settings: Held(start(**settings))
+def _held(start: Callable[..., Service]) -> Callable[..., HeldCalls]:
+    return lambda **settings: HeldCalls(start(**settings))

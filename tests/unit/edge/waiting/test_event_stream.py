@@ -7,11 +7,11 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.unit.edge.services import CREDENTIALS, mirror
-from tests.unit.edge.waiting.conftest import PATH, Held
+from tests.unit.edge.waiting.conftest import PATH, HeldCalls
 from tests.unit.edge.wire import Wire
 from workflow_api.v1.runs_pb2 import RUN_STATUS_COMPLETED, Event
 
-NewHeld = Callable[..., Held]
+NewHeld = Callable[..., HeldCalls]
 ACCEPT = "Accept: text/event-stream"
 
 
@@ -27,7 +27,7 @@ def all_of(wire: Wire) -> bytes:
     return received
 
 
-def whole(world: Held, version: str = "1.1") -> bytes:
+def whole(world: HeldCalls, version: str = "1.1") -> bytes:
     with Wire(world.service.edge.port) as wire:
         lines = [f"GET {PATH}/events HTTP/{version}", "Host: test", "Connection: close", ACCEPT, *CREDENTIALS]
         wire.send("\r\n".join(lines) + "\r\n\r\n")

@@ -6,11 +6,11 @@ import pytest
 
 from edge.waiting import latest_runs
 from edge.waiting.latest_runs import LatestRuns
-from tests.unit.edge.waiting.conftest import GET_RUN, Held
+from tests.unit.edge.waiting.conftest import GET_RUN, HeldCalls
 from tests.unit.edge.wire import Wire, wait_until
 from workflow_api.v1.runs_pb2 import RUN_STATUS_CANCELLED, RUN_STATUS_WAITING_FOR_APPROVAL, Run, RunSummary
 
-NewHeld = Callable[..., Held]
+NewHeld = Callable[..., HeldCalls]
 WAIT = "?wait_seconds=30"
 
 
@@ -148,7 +148,7 @@ def test_a_call_that_is_answered_at_once_reads_what_is_committed(held: NewHeld) 
         assert world.send(three, WAIT).read().json["status"] == "cancelled"
 
 
-def _settled(world: Held, wire: Wire) -> None:
+def _settled(world: HeldCalls, wire: Wire) -> None:
     """Has a call wait, and a run in memory that was read since changes are followed."""
     world.send(wire, WAIT)
     world.held(1)
@@ -162,6 +162,6 @@ def _settled(world: Held, wire: Wire) -> None:
     world.held(1)
 
 
-def _plain(world: Held) -> dict[str, object]:
+def _plain(world: HeldCalls) -> dict[str, object]:
     with Wire(world.service.edge.port) as wire:
         return dict(world.send(wire, "").read().json)

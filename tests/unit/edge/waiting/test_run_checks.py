@@ -6,11 +6,11 @@ import pytest
 
 from edge.errors import Refusal
 from edge.waiting import latest_runs, run_checks
-from tests.unit.edge.waiting.conftest import FIND_CHANGED, GET_RUN, Held
+from tests.unit.edge.waiting.conftest import FIND_CHANGED, GET_RUN, HeldCalls
 from tests.unit.edge.wire import Wire, wait_until
 from workflow_api.v1.runs_pb2 import RUN_STATUS_CANCELLED
 
-NewHeld = Callable[..., Held]
+NewHeld = Callable[..., HeldCalls]
 WAIT = "?wait_seconds=30"
 
 
@@ -55,7 +55,7 @@ def test_what_a_backend_cannot_compare_is_read_again(held: NewHeld, monkeypatch:
         wait_until(lambda: world.send(two, "?wait_seconds=1").read().json["status"] == "cancelled")
 
 
-def _compared(world: Held, wire: Wire) -> None:
+def _compared(world: HeldCalls, wire: Wire) -> None:
     """Has a call wait for a run that was read since changes are followed, and compared."""
     world.send(wire, WAIT)
     world.held(1)

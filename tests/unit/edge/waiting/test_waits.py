@@ -5,12 +5,12 @@ from collections.abc import Callable
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.unit.edge.services import mirror, mirrored_key
-from tests.unit.edge.waiting.conftest import GET_RUN, Held
+from tests.unit.edge.waiting.conftest import GET_RUN, HeldCalls
 from tests.unit.edge.wire import Wire
 from workflow_api.v1.keys_pb2 import AllowedHours
 from workflow_api.v1.runs_pb2 import RUN_STATUS_CANCELLED, RUN_STATUS_WAITING_FOR_APPROVAL
 
-NewHeld = Callable[..., Held]
+NewHeld = Callable[..., HeldCalls]
 WAIT = "?wait_seconds=30"
 
 

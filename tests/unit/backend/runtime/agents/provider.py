@@ -19,7 +19,7 @@ KEY = "sk-planted-4f1d7c"
 
 
 @dataclass
-class Asked:
+class ProviderFixture:
     """A provider, and the events of agents that call it."""
 
     server: OpenAIServer

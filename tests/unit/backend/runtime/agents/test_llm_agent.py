@@ -16,7 +16,7 @@ from backend.settings import StepDataLimits
 from tests.support.answers import mismatch_of_answer
 from tests.support.openai_server import INPUT_TOKENS, OUTPUT_TOKENS, OpenAIServer, Reply, ToolCall
 from tests.support.poll import until
-from tests.unit.backend.runtime.agents.provider import KEY, Asked
+from tests.unit.backend.runtime.agents.provider import KEY, ProviderFixture
 
 REPOSITORY = Path(__file__).resolve().parents[5]
 SCHEMA = {
@@ -50,21 +50,21 @@ def server() -> Iterator[OpenAIServer]:
 
 
 @pytest.fixture
-def asked(server: OpenAIServer, tmp_path: Path, model: str, stream: bool) -> Asked:
-    asked = Asked(server, tmp_path, model, stream)
+def asked(server: OpenAIServer, tmp_path: Path, model: str, stream: bool) -> ProviderFixture:
+    asked = ProviderFixture(server, tmp_path, model, stream)
     asked.models.make(model, api_key="key")
     return asked
 
 
 @pytest.fixture
-def once(server: OpenAIServer, tmp_path: Path) -> Asked:
+def once(server: OpenAIServer, tmp_path: Path) -> ProviderFixture:
     """For rules that do not depend on how the provider answers."""
-    asked = Asked(server, tmp_path)
+    asked = ProviderFixture(server, tmp_path)
     asked.models.make(asked.model, api_key="key")
     return asked
 
 
-def test_a_text_answer_is_the_value_and_an_output_file(asked: Asked) -> None:
+def test_a_text_answer_is_the_value_and_an_output_file(asked: ProviderFixture) -> None:
     result = asked.ask(Reply("A digest: naïve, 契約."), input_text="Digest this.")
     assert result.value == "A digest: naïve, 契約."
     assert (asked.root / "outputs" / "answer.md").read_text(encoding="utf-8") == result.value
@@ -72,19 +72,19 @@ def test_a_text_answer_is_the_value_and_an_output_file(asked: Asked) -> None:
     assert asked.server.requests[0].headers["authorization"] == f"Bearer {KEY}"
 
 
-def test_a_structured_answer_is_the_value_and_an_output_file(asked: Asked) -> None:
+def test_a_structured_answer_is_the_value_and_an_output_file(asked: ProviderFixture) -> None:
     result = asked.ask(answer(words=3), agent={"output_schema": SCHEMA})
     assert result.value == {"words": 3}
     assert json.loads((asked.root / "outputs" / "answer.json").read_text()) == {"words": 3}
 
 
-def test_an_answer_that_does_not_fit_is_corrected_by_the_model(asked: Asked) -> None:
+def test_an_answer_that_does_not_fit_is_corrected_by_the_model(asked: ProviderFixture) -> None:
     result = asked.ask(answer(words=-1), answer(words=1), agent={"output_schema": SCHEMA})
     assert result.value == {"words": 1}
     assert "-1 is less than the minimum of 0" in json.dumps(asked.sent())
 
 
-def test_an_answer_that_never_fits_fails_the_step_naming_what_does_not(asked: Asked) -> None:
+def test_an_answer_that_never_fits_fails_the_step_naming_what_does_not(asked: ProviderFixture) -> None:
     failed = asked.failure(answer(words="many"), agent={"output_schema": SCHEMA})
     assert failed.type == "InvalidAnswer"
     assert failed.message == 'The answer does not fit its schema at $.words: "many" is not of type "integer"'
@@ -98,16 +98,16 @@ def test_an_answer_that_never_fits_fails_the_step_naming_what_does_not(asked: As
         (Reply(""), {}, "The model gave no answer."),
     ],
 )
-def test_no_answer_fails_the_step(asked: Asked, reply: Reply, agent: dict[str, Any], message: str) -> None:
+def test_no_answer_fails_the_step(asked: ProviderFixture, reply: Reply, agent: dict[str, Any], message: str) -> None:
     failed = asked.failure(reply, agent=agent)
     assert (failed.type, failed.message) == ("InvalidAnswer", message)
 
 
-def test_an_answer_that_was_cut_off_is_none(asked: Asked) -> None:
+def test_an_answer_that_was_cut_off_is_none(asked: ProviderFixture) -> None:
     assert asked.failure(Reply("half of", finish="length"), agent={"max_tokens": 16}).type == "ModelOutputTooLong"
 
 
-def test_what_was_used_is_told_as_an_event_and_logged(asked: Asked) -> None:
+def test_what_was_used_is_told_as_an_event_and_logged(asked: ProviderFixture) -> None:
     result = asked.ask(
         Reply(calls=(ToolCall("list_files", {}),)),
         Reply("done"),
@@ -127,13 +127,13 @@ def test_what_was_used_is_told_as_an_event_and_logged(asked: Asked) -> None:
     assert "calls" not in second
 
 
-def test_what_was_used_is_told_of_a_step_that_fails_too(asked: Asked) -> None:
+def test_what_was_used_is_told_of_a_step_that_fails_too(asked: ProviderFixture) -> None:
     asked.failure(Reply(calls=(ToolCall("list_files", {}),)), Reply(status=500), agent={"tools": ["files"]})
     assert [(message, data["requests"]) for message, data in asked.events] == [("model usage", 1)]
 
 
 @pytest.mark.parametrize("status", [401, 404, 429, 500])
-def test_what_was_used_is_told_of_a_step_whose_first_call_fails(once: Asked, status: int) -> None:
+def test_what_was_used_is_told_of_a_step_whose_first_call_fails(once: ProviderFixture, status: int) -> None:
     once.failure(Reply(status=status))
     none = dict.fromkeys(("requests", "tool_calls", "input_tokens", "output_tokens"), 0)
     assert once.events == [("model usage", {"model": once.model} | none)]
@@ -164,7 +164,7 @@ QUOTED = f"wrong key {KEY}"
     ],
 )
 def test_an_error_of_the_provider_fails_the_step_with_its_cause(
-    asked: Asked, reply: Reply, cause: str, final: bool
+    asked: ProviderFixture, reply: Reply, cause: str, final: bool
 ) -> None:
     failed = asked.failure(reply)
     assert (failed.type, failed.final) == (cause, final), failed.message
@@ -173,25 +173,25 @@ def test_an_error_of_the_provider_fails_the_step_with_its_cause(
         assert f"(HTTP {reply.status})" in failed.message
 
 
-def test_what_the_provider_says_is_told_without_the_key(once: Asked) -> None:
+def test_what_the_provider_says_is_told_without_the_key(once: ProviderFixture) -> None:
     failed = once.failure(Reply(status=429, message=f"Slow down, {KEY}.", headers={"Retry-After": "7"}))
     assert failed.message == "the model's provider refused the call for its rate limit (HTTP 429): Slow down, [secret]."
     assert failed.retry_after == 7
 
 
 @pytest.mark.parametrize("quoted", [KEY[:-1], KEY.upper(), f"{KEY[:6]} {KEY[6:]}"])
-def test_what_the_provider_says_is_told_without_parts_of_the_key(once: Asked, quoted: str) -> None:
+def test_what_the_provider_says_is_told_without_parts_of_the_key(once: ProviderFixture, quoted: str) -> None:
     failed = once.failure(Reply(status=400, message=f"Wrong key: {quoted}!"))
     assert failed.message == "the model's provider rejected the request (HTTP 400): Wrong key: [secret]!"
 
 
-def test_a_key_at_the_cut_of_a_long_message_is_not_told_by_half(once: Asked) -> None:
+def test_a_key_at_the_cut_of_a_long_message_is_not_told_by_half(once: ProviderFixture) -> None:
     failed = once.failure(Reply(status=500, message="x" * 495 + KEY + "y" * 500))
     assert KEY[:5] not in failed.message
     assert len(failed.message) < 600
 
 
-def test_a_server_that_is_not_there_is_told(asked: Asked) -> None:
+def test_a_server_that_is_not_there_is_told(asked: ProviderFixture) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     failed = asked.failure(agent={"base_url": f"http://127.0.0.1:{port}/v1"})
@@ -199,13 +199,13 @@ def test_a_server_that_is_not_there_is_told(asked: Asked) -> None:
     assert failed.message == "the connection to the model's provider failed: it could not be opened"
 
 
-def test_the_environment_bounds_the_whole_step(asked: Asked) -> None:
+def test_the_environment_bounds_the_whole_step(asked: ProviderFixture) -> None:
     failed = asked.failure(Reply("late", delay=3600), limits=SHORT)
     assert (failed.type, failed.message) == ("TimeLimit", "the step ran longer than its environment's 1 seconds")
     assert asked.took > 0.99
 
 
-def test_many_short_calls_are_bounded_together(once: Asked) -> None:
+def test_many_short_calls_are_bounded_together(once: ProviderFixture) -> None:
     failed = once.failure(
         Reply(calls=(ToolCall("list_files", {}),), delay=0.3), agent={"tools": ["files"]}, limits=SHORT
     )
@@ -214,19 +214,19 @@ def test_many_short_calls_are_bounded_together(once: Asked) -> None:
     assert len(once.server.requests) > 1
 
 
-def test_an_answer_that_trickles_is_ended_in_time(once: Asked) -> None:
+def test_an_answer_that_trickles_is_ended_in_time(once: ProviderFixture) -> None:
     once.stream = True
     assert once.failure(Reply("x" * 1000, pause=0.1), limits=SHORT).type == "TimeLimit"
     assert once.took > 0.99
 
 
-def test_one_call_may_have_a_time_of_its_own(asked: Asked) -> None:
+def test_one_call_may_have_a_time_of_its_own(asked: ProviderFixture) -> None:
     failed = asked.failure(Reply("late", delay=3600), agent={"request_timeout_seconds": 1})
     assert failed.type == "ModelTimeout"
     assert asked.took > 0.99
 
 
-def test_a_cancelled_step_ends_at_once(asked: Asked) -> None:
+def test_a_cancelled_step_ends_at_once(asked: ProviderFixture) -> None:
     asked.server.will(Reply("late", delay=3600))
 
     async def cancelled() -> None:
@@ -241,7 +241,7 @@ def test_a_cancelled_step_ends_at_once(asked: Asked) -> None:
     asyncio.run(cancelled())
 
 
-def test_settings_reach_the_model(asked: Asked) -> None:
+def test_settings_reach_the_model(asked: ProviderFixture) -> None:
     asked.ask(
         Reply("ok"), agent={"max_tokens": 99, "temperature": 0.5, "model": asked.model.replace("gpt-5", "gpt-4o")}
     )
@@ -251,7 +251,7 @@ def test_settings_reach_the_model(asked: Asked) -> None:
     assert bool(sent.get("stream")) == asked.stream
 
 
-def test_a_long_streamed_answer_tells_how_much_has_come(once: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_streamed_answer_tells_how_much_has_come(once: ProviderFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("backend.runtime.agents.llm_agent.SECONDS_BETWEEN_EVENTS", 0.0)
     once.stream = True
     once.ask(Reply("x" * 30))
@@ -261,7 +261,9 @@ def test_a_long_streamed_answer_tells_how_much_has_come(once: Asked, monkeypatch
 
 
 @pytest.mark.parametrize("stream", [False, True], indirect=True)
-def test_what_progress_raises_passes_through(once: Asked, stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_progress_raises_passes_through(
+    once: ProviderFixture, stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("backend.runtime.agents.llm_agent.SECONDS_BETWEEN_EVENTS", 0.0)
     once.stream = stream
     once.server.will(Reply("x" * 30))
@@ -273,17 +275,17 @@ def test_what_progress_raises_passes_through(once: Asked, stream: bool, monkeypa
         asyncio.run(run_llm_step(once.models, mismatch_of_answer, once.request({}), on_progress))
 
 
-def test_an_answer_that_cannot_be_stored_is_told(once: Asked) -> None:
+def test_an_answer_that_cannot_be_stored_is_told(once: ProviderFixture) -> None:
     assert once.failure(Reply("a\0b")).type == "InvalidResult"
 
 
-def test_a_schema_that_the_library_cannot_use_is_told(once: Asked) -> None:
+def test_a_schema_that_the_library_cannot_use_is_told(once: ProviderFixture) -> None:
     schema = {"type": "object", "properties": {"inner": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"$ref": "#/$defs/a"}}}
     failed = once.failure(agent={"output_schema": schema})
     assert (failed.type, failed.final) == ("InvalidAgent", True)
 
 
-def test_an_agent_that_never_ends_its_calls_is_stopped(once: Asked) -> None:
+def test_an_agent_that_never_ends_its_calls_is_stopped(once: ProviderFixture) -> None:
     failed = once.failure(Reply(calls=(ToolCall("list_files", {}),)), agent={"tools": ["files"]})
     assert failed.type == "ModelCallLimit"
     assert failed.message == "the agent called model or tools more often than one step may"
@@ -294,7 +296,7 @@ def test_an_agent_that_never_ends_its_calls_is_stopped(once: Asked) -> None:
     "reply", [Reply("fine"), Reply(status=401, message=QUOTED), Reply(status=500, message=QUOTED), Reply(body=b"{}")]
 )
 def test_no_line_of_the_log_holds_the_key(
-    asked: Asked, reply: Reply, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    asked: ProviderFixture, reply: Reply, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with caplog.at_level(logging.DEBUG):
         if reply.text:
@@ -306,7 +308,7 @@ def test_no_line_of_the_log_holds_the_key(
     assert KEY not in "".join(capfd.readouterr())
 
 
-def test_the_model_reads_inputs_files_and_connectors_by_its_tools(asked: Asked) -> None:
+def test_the_model_reads_inputs_files_and_connectors_by_its_tools(asked: ProviderFixture) -> None:
     inputs = asked.root / "inputs"
     (inputs / "documents").mkdir(parents=True)
     (inputs / "documents" / "a.txt").write_text("from the inputs")
@@ -327,7 +329,7 @@ def test_the_model_reads_inputs_files_and_connectors_by_its_tools(asked: Asked) 
         assert result in asked.tool_result()
 
 
-def test_a_connector_whose_secret_is_missing_fails_the_step(asked: Asked) -> None:
+def test_a_connector_whose_secret_is_missing_fails_the_step(asked: ProviderFixture) -> None:
     inbox: dict[str, Any] = {"bucket": "docs", "prefixes": [], "endpoint_url": None, "role_arn": None}
     call = Reply(calls=(ToolCall("list_connector_objects", {"connector": "inbox", "prefix": "in/"}),))
     failed = asked.failure(call, agent={"tools": ["connectors"]}, connectors={"inbox": inbox | {"secret": "theirs"}})
@@ -335,7 +337,7 @@ def test_a_connector_whose_secret_is_missing_fails_the_step(asked: Asked) -> Non
     assert failed.message == f"connector 'inbox': this deployment has no secret named 'theirs': {how_to_set('theirs')}"
 
 
-def test_only_the_declared_tools_are_offered(once: Asked) -> None:
+def test_only_the_declared_tools_are_offered(once: ProviderFixture) -> None:
     once.ask(Reply("done"), agent={"tools": ["inputs"]})
     assert sorted(tool["name"] for tool in once.sent()["tools"]) == ["list_inputs", "read_input"]
     once.ask(Reply("done"))
@@ -356,7 +358,7 @@ from pathlib import Path
 from backend.runtime.agents import run_llm_step
 from tests.support.answers import mismatch_of_answer
 from tests.support.openai_server import OpenAIServer
-from tests.unit.backend.runtime.agents.provider import Asked
+from tests.unit.backend.runtime.agents.provider import ProviderFixture
 
 class Importers:
     threads = set()
@@ -368,7 +370,7 @@ class Importers:
 
 async def main():
     server = OpenAIServer()
-    asked = Asked(server, Path(sys.argv[1]))
+    asked = ProviderFixture(server, Path(sys.argv[1]))
     sys.meta_path.insert(0, Importers())
     result = await run_llm_step(asked.models, mismatch_of_answer, asked.request({}), asked.on_progress())
     server.close()
@@ -379,7 +381,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("levels", [101, 150, 1_000])
-def test_an_answer_that_is_nested_too_deep_fails_the_step(once: Asked, levels: int) -> None:
+def test_an_answer_that_is_nested_too_deep_fails_the_step(once: ProviderFixture, levels: int) -> None:
     """Deeper than some 200 levels the library itself takes it for no answer."""
     deep: Any = 1
     for _ in range(levels - 1):
@@ -391,6 +393,6 @@ def test_an_answer_that_is_nested_too_deep_fails_the_step(once: Asked, levels: i
         assert (failure.type, failure.message) == ("InvalidResult", message)
 
 
-def test_an_answer_beyond_the_limit_of_bytes_fails_the_step(once: Asked) -> None:
+def test_an_answer_beyond_the_limit_of_bytes_fails_the_step(once: ProviderFixture) -> None:
     failure = once.failure(Reply("x" * 2_000), data_limits=StepDataLimits(result_bytes=1_024))
     assert failure.message == "the model's answer is larger than 1024 bytes of JSON"

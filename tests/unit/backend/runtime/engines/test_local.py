@@ -136,19 +136,19 @@ def test_an_engine_that_never_started_can_be_aborted_and_stopped() -> None:
     assert one.running == 0
 
 
-def test_an_engine_that_stops_executes_what_was_promised_and_takes_no_more() -> None:
+def test_an_engine_that_stops_executes_what_was_reserved_and_takes_no_more() -> None:
     one = engine()
     claimed: Any = None
-    assert one.promise("short")
-    assert one.promise("not committed")
+    assert one.reserve("short")
+    assert one.reserve("not committed")
     assert one.executes("short")
-    one.break_promise("not committed")
+    one.release("not committed")
     assert not one.executes("not committed")
     stopping = threading.Thread(target=one.stop, args=(60,))
     stopping.start()
-    while one.promise("late"):
-        one.break_promise("late")
-    one.keep_promise("short", claimed)
+    while one.reserve("late"):
+        one.release("late")
+    one.confirm("short", claimed)
     stopping.join(60)
     assert not stopping.is_alive()
     assert FakeSegment.ended == ["short"]

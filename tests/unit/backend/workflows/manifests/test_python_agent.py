@@ -8,7 +8,7 @@ import pytest
 
 from backend.workflows.manifests.attachments import LARGEST_CODE_BYTES, MOST_CODE_FILES, Attachments, attached_paths
 from backend.workflows.manifests.json_schema import manifest_schema
-from backend.workflows.manifests.loader import Loaded, ManifestText, check_manifests
+from backend.workflows.manifests.loader import LoadedManifests, ManifestText, check_manifests
 from backend.workflows.manifests.python_agent import LARGEST_MODULE_BYTES
 from tests.support.content_checks import UNBOUNDED
 
@@ -20,7 +20,7 @@ FOLDER: dict[str, Any] = {"source": "agents", "entrypoint": "main:run"}
 
 def check(
     files: dict[str, bytes] | None = None, unreadable: dict[str, list[str]] | None = None, **fields: Any
-) -> Loaded:
+) -> LoadedManifests:
     document = json.dumps({"kind": "Agent", "name": "a", "type": "python", **fields})
     attachments = Attachments(files or {}, unreadable or {})
     return check_manifests([ManifestText("f", document, attachments)], UNBOUNDED)

@@ -34,7 +34,7 @@ class Note(NamedTuple):
     text: str
 
 
-class Found(NamedTuple):
+class NoteFacts(NamedTuple):
     notes: int
     known: int | None
 
@@ -46,9 +46,9 @@ SESSION = ScalarQuery[int](select(func.pg_backend_pid()))
 END_SESSION = ScalarQuery[bool](select(func.pg_terminate_backend(func.pg_backend_pid())))
 # As a start does: nothing twice.
 ADD_ONCE = GuardedInsert(
-    row=Found,
+    row=NoteFacts,
     query=select_row(
-        Found,
+        NoteFacts,
         notes=select(func.count()).select_from(NOTES).scalar_subquery(),
         known=select(NOTES.c.number).where(NOTES.c.number == bindparam("of_number")).scalar_subquery(),
     ),
@@ -59,10 +59,10 @@ ADD_ONCE = GuardedInsert(
 )
 
 
-def add_once(database: PostgresqlDatabase, number: int) -> tuple[Found, bool]:
+def add_once(database: PostgresqlDatabase, number: int) -> tuple[NoteFacts, bool]:
     return database.single_round_trip(
         ADD_ONCE,
-        Found(notes=10, known=None),
+        NoteFacts(notes=10, known=None),
         {"note": {"number": number, "text": "text"}},
         lock_key="key 1",
         claim="k",
@@ -78,7 +78,7 @@ def notes(database: PostgresqlDatabase) -> dict[int, str]:
     return {row.number: row.text for row in database.read(lambda tx: tx.all(ALL))}
 
 
-class Held:
+class HeldChange:
     """A change that has begun, and ends when it is let go."""
 
     def __init__(self, write: Callable[[Callable[[Tx], None]], None]) -> None:

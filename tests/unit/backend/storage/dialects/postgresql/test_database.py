@@ -21,8 +21,8 @@ from tests.unit.backend.storage.dialects.postgresql.notes import (
     END_SESSION,
     SESSION,
     SET,
-    Found,
-    Held,
+    HeldChange,
+    NoteFacts,
     add,
     add_once,
     ending_sessions_in_their_commit,
@@ -85,9 +85,9 @@ def test_changes_wait_for_those_of_the_same_and_for_those_of_everything(
     url: str, database: PostgresqlDatabase, first: str | None, second: str | None, together: bool
 ) -> None:
     other = PostgresqlDatabase(url, 1)
-    one = Held(lambda work: database.write(work, lock_key=first))
+    one = HeldChange(lambda work: database.write(work, lock_key=first))
     until(lambda: one.begun, "the first change")
-    two = Held(lambda work: other.write(work, lock_key=second))
+    two = HeldChange(lambda work: other.write(work, lock_key=second))
     until(lambda: two.begun or waits(url), "the second change to begin or to wait")
     assert two.begun == together
     one.end()
@@ -97,7 +97,7 @@ def test_changes_wait_for_those_of_the_same_and_for_those_of_everything(
 
 def test_a_claim_is_had_by_one_change_of_any_process_at_a_time(url: str, database: PostgresqlDatabase) -> None:
     other = PostgresqlDatabase(url, 1)
-    one = Held(lambda work: database.write(work, lock_key="key 1", claim="start k"))
+    one = HeldChange(lambda work: database.write(work, lock_key="key 1", claim="start k"))
     until(lambda: one.begun, "the first change")
     for lock_key in ("key 1", "key 2", None):
         with pytest.raises(ClaimedError):
@@ -179,7 +179,7 @@ def test_a_guarded_insert_waits_for_its_lock_and_sees_what_was_committed_under_i
         until(lambda: waits(url), "the second change to wait")
         release.set()
         one.result(60)
-        assert two.result(60) == (Found(notes=1, known=1), False)
+        assert two.result(60) == (NoteFacts(notes=1, known=1), False)
     assert notes(database) == {1: "text"}
     other.close()
 
@@ -188,7 +188,7 @@ def test_a_guarded_insert_is_refused_while_another_transaction_has_its_claim(
     url: str, database: PostgresqlDatabase
 ) -> None:
     other = PostgresqlDatabase(url, 1)
-    one = Held(lambda work: other.write(work, lock_key="else", claim="k"))
+    one = HeldChange(lambda work: other.write(work, lock_key="else", claim="k"))
     until(lambda: one.begun, "the first change")
     with pytest.raises(ClaimedError):
         add_once(database, 1)
@@ -236,7 +236,10 @@ def test_an_unreachable_server_is_an_error(url: str) -> None:
 
 def test_a_pool_without_a_free_connection_is_not_waited_for(url: str) -> None:
     database = PostgresqlDatabase(url, 4, Timeouts(pool_seconds=0.01))
-    held = [Held(lambda work, number=number: database.write(work, lock_key=f"run {number}")) for number in range(4)]  # type: ignore[misc]
+    held = [
+        HeldChange(lambda work, number=number: database.write(work, lock_key=f"run {number}"))  # type: ignore[misc]
+        for number in range(4)
+    ]
     until(lambda: all(one.begun for one in held), "every connection in use")
     with pytest.raises(DatabaseUnavailableError):
         notes(database)
@@ -248,7 +251,7 @@ def test_a_pool_without_a_free_connection_is_not_waited_for(url: str) -> None:
 def test_a_connection_in_use_at_the_close_ends_after_its_use(url: str) -> None:
     closing = PostgresqlDatabase(url, 1)
     pid = closing.read(lambda tx: tx.scalar_one(SESSION))
-    held = Held(closing.write)
+    held = HeldChange(closing.write)
     until(lambda: held.begun, "the change")
     closing.close()
     held.end()
@@ -297,7 +300,7 @@ def test_a_change_sees_what_was_committed_under_its_lock_at_any_default_isolatio
         set_default = "ALTER DATABASE {} SET default_transaction_isolation = 'repeatable read'"
         connection.execute(sql.SQL(set_default).format(sql.Identifier(connection.info.dbname)))
     strict = PostgresqlDatabase(url, 2)
-    first = Held(hold_and_add)
+    first = HeldChange(hold_and_add)
     with ThreadPoolExecutor(1) as pool:
         until(lambda: first.begun, "the first change to begin")
         second = pool.submit(strict.write, add_unless_there_is_one, lock_key="key 1")

@@ -13,7 +13,7 @@ from backend.storage.dialects.postgresql.database import PostgresqlDatabase
 from backend.storage.statements import ScalarQuery
 from tests.support.long_wire import LongWire
 from tests.support.poll import until
-from tests.unit.backend.storage.dialects.postgresql.notes import ALL, SESSION, Held, add, add_once, notes
+from tests.unit.backend.storage.dialects.postgresql.notes import ALL, SESSION, HeldChange, add, add_once, notes
 
 SLEEP = ScalarQuery[None](select(func.pg_sleep(3600)))
 TURN_READ_ONLY = ScalarQuery[str](
@@ -40,7 +40,7 @@ def test_a_statement_past_its_time_out_fails_and_its_connection_is_kept(impatien
 def test_waiting_for_a_lock_past_its_time_out_fails(
     database: PostgresqlDatabase, impatient: PostgresqlDatabase
 ) -> None:
-    one = Held(lambda work: database.write(work, lock_key="key 1"))
+    one = HeldChange(lambda work: database.write(work, lock_key="key 1"))
     until(lambda: one.begun, "the first change")
     with pytest.raises(DatabaseUnavailableError):
         impatient.write(lambda tx: tx.all(ALL), lock_key="key 1")

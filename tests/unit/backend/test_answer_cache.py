@@ -1,4 +1,4 @@
-"""Answers that are given again without a read: never one that a change has made wrong."""
+"""Answers from the cache: never one that a change has made wrong."""
 
 import threading
 from collections.abc import Iterator
@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, create_engine, select, update
 
+from backend.answer_cache import AnswerCache, Read, cache_lookup, cacheable, cached_or_read, caching, is_cacheable
 from backend.clock import DAY_MS, Clock
-from backend.pure_reads import KnownAnswers, Read, is_pure_read, keeping, known_or_read, pure_read, recalling
 from backend.storage.database import Database
 from backend.storage.dialects.sqlite.database import SqliteDatabase
 from backend.storage.statements import Command, ScalarQuery
@@ -30,14 +30,14 @@ METADATA = ((KEY_ID, "ak_1"),)
 NOON = DAY_MS // 2
 
 
-class Counted:
+class CommitCounter:
     """Stands in for a database that counts its commits."""
 
     def __init__(self) -> None:
         self.commits: int | None = 0
 
-    def known(self, clock: Clock = lambda: NOON) -> KnownAnswers:
-        return KnownAnswers(cast(Database, self), clock)
+    def cache(self, clock: Clock = lambda: NOON) -> AnswerCache:
+        return AnswerCache(cast(Database, self), clock)
 
 
 class Servicer:
@@ -51,8 +51,8 @@ class Servicer:
         return Run(etag=str(self.reads))
 
 
-def reading(known: KnownAnswers, read: Read) -> Read:
-    return known_or_read(recalling(known, "GetRun", ("GetRun", "OK")), keeping(known, "GetRun", read))
+def reading(cache: AnswerCache, read: Read) -> Read:
+    return cached_or_read(cache_lookup(cache, "GetRun", ("GetRun", "OK")), caching(cache, "GetRun", read))
 
 
 def ask(read: Read, run_id: str = "run_1", key_id: str | None = "ak_1") -> str:
@@ -61,58 +61,58 @@ def ask(read: Read, run_id: str = "run_1", key_id: str | None = "ak_1") -> str:
     return str(answer.etag)
 
 
-def test_an_answer_is_given_again_until_the_next_commit() -> None:
-    counted = Counted()
-    read = reading(counted.known(), Servicer().get)
+def test_an_answer_is_cached_until_the_next_commit() -> None:
+    counted = CommitCounter()
+    read = reading(counted.cache(), Servicer().get)
     assert [ask(read), ask(read)] == ["1", "1"]
     counted.commits = 1
     assert [ask(read), ask(read)] == ["2", "2"]
 
 
-def test_an_answer_is_given_again_on_the_same_day() -> None:
+def test_an_answer_is_cached_for_the_same_day() -> None:
     times = iter([NOON, NOON + 1, NOON + DAY_MS, NOON + DAY_MS])
-    known = Counted().known(lambda: next(times))
-    state = known.state()
+    cache = CommitCounter().cache(lambda: next(times))
+    state = cache.state()
     assert state is not None
-    known.add("GetMe", "ak_1", REQUEST, Run(), state)
-    assert known.find("GetMe", "ak_1", REQUEST) == Run()
-    assert known.find("GetMe", "ak_1", REQUEST) is None
+    cache.put("GetMe", "ak_1", REQUEST, Run(), state)
+    assert cache.get("GetMe", "ak_1", REQUEST) == Run()
+    assert cache.get("GetMe", "ak_1", REQUEST) is None
 
 
 def test_each_key_and_request_has_an_answer_of_its_own() -> None:
-    read = reading(Counted().known(), Servicer().get)
+    read = reading(CommitCounter().cache(), Servicer().get)
     asked = [("run_1", "ak_1"), ("run_2", "ak_1"), ("run_1", "ak_2")]
     assert [ask(read, *each) for each in asked * 2] == ["1", "2", "3"] * 2
 
 
 def test_internal_services_read_each_time() -> None:
-    read = reading(Counted().known(), Servicer().get)
+    read = reading(CommitCounter().cache(), Servicer().get)
     assert [ask(read, key_id=None), ask(read, key_id=None)] == ["1", "2"]
 
 
 @pytest.mark.parametrize("number", [None, 7])
-def test_nothing_is_given_again_that_was_read_when_a_commit_began(number: int | None) -> None:
+def test_nothing_is_cached_that_was_read_when_a_commit_began(number: int | None) -> None:
     """Nor is anything while it is under way, or where other processes commit."""
-    counted, servicer = Counted(), Servicer()
+    counted, servicer = CommitCounter(), Servicer()
 
     def get(request: GetRunRequest, context: object) -> Run:
         answer = servicer.get(request, context)
         counted.commits = number
         return answer
 
-    read = reading(counted.known(), get)
+    read = reading(counted.cache(), get)
     assert ask(read) == "1"
     assert ask(read) == "2"
 
 
-def test_a_refusal_is_not_given_again() -> None:
+def test_a_refusal_is_not_cached() -> None:
     calls: list[int] = []
 
     def refuse(_: GetRunRequest, __: object) -> Run:
         calls.append(1)
         raise LookupError
 
-    read = reading(Counted().known(), refuse)
+    read = reading(CommitCounter().cache(), refuse)
     for _ in range(2):
         with pytest.raises(LookupError):
             ask(read)
@@ -120,18 +120,18 @@ def test_a_refusal_is_not_given_again() -> None:
 
 
 def test_an_answer_that_no_longer_holds_is_forgotten_though_it_is_asked_for() -> None:
-    counted = Counted()
-    known = counted.known()
-    known.add("GetRun", "ak_1", REQUEST, Run(), (0, 0))
+    counted = CommitCounter()
+    cache = counted.cache()
+    cache.put("GetRun", "ak_1", REQUEST, Run(), (0, 0))
     counted.commits = 1
-    assert known.find("GetRun", "ak_1", REQUEST) is None
+    assert cache.get("GetRun", "ak_1", REQUEST) is None
     counted.commits = 0
-    assert known.find("GetRun", "ak_1", REQUEST) is None
+    assert cache.get("GetRun", "ak_1", REQUEST) is None
 
 
-def test_a_method_is_a_pure_read_where_it_is_marked() -> None:
-    assert is_pure_read(pure_read(lambda: None))
-    assert not is_pure_read(ask)
+def test_a_method_is_cacheable_where_it_is_marked() -> None:
+    assert is_cacheable(cacheable(lambda: None))
+    assert not is_cacheable(ask)
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def test_who_was_told_of_a_change_sees_it_and_nobody_sees_what_was_before_what_t
     database: SqliteDatabase,
 ) -> None:
     read = reading(
-        KnownAnswers(database, lambda: NOON),
+        AnswerCache(database, lambda: NOON),
         lambda _, __: Run(etag=str(database.read(lambda tx: tx.scalar_one(VALUE)))),
     )
     over = threading.Event()

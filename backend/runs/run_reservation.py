@@ -1,4 +1,4 @@
-"""A new run whose first steps begin in the transaction of its start: what a runtime promises, and what that writes."""
+"""A new run whose first steps begin in the transaction of its start: the room reserved for it, and what it writes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from backend.storage.tables.segments import StepRow
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class BegunRun:
     """What a run's first segment begins with, executed by `owner`: events, and by handle the steps' rows."""
 
     owner: str
@@ -18,10 +18,10 @@ class Begun:
     steps: Mapping[str, Mapping[str, Any]]
 
 
-class Place(Protocol):
-    """Room for one new run, which `settle` uses or gives back."""
+class RunReservation(Protocol):
+    """Step slots that a runtime holds for one new run until `settle`, which uses them or releases them."""
 
-    def begin(self, run: RunRow, segment_id: str, steps: Sequence[StepRow], at: int) -> Begun | None:
+    def begin(self, run: RunRow, segment_id: str, steps: Sequence[StepRow], at: int) -> BegunRun | None:
         """Returns what the run begins with, to be written with it; None where it must be queued after all.
 
         In the transaction that writes the run, which may be repeated with another run.

@@ -53,7 +53,7 @@ class Run:
         return self.status in {"completed", "failed", "cancelled"}
 
 
-class Known:
+class LoadRecord:
     """Shared by the threads of the load."""
 
     def __init__(self) -> None:

@@ -1,10 +1,10 @@
-"""What a new run asks for, where it waits for approvals before anything else."""
+"""The approvals that a new run requests, where it waits for approvals before anything else."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from backend.runs.new_events import NewEvent
-from backend.runs.parking import Asked
+from backend.runs.parking import ApprovalRequests
 from backend.runtime.execution.step_states import StepStates, approval_request
 from backend.runtime.execution.unit_of_work import Row, UnitOfWork
 from backend.step_status import StepStatus
@@ -19,7 +19,7 @@ def has_inputs(terms: WorkflowTerms, parameters: Mapping[str, Any]) -> bool:
     return any(declared.parameter in parameters for declared in terms.inputs)
 
 
-def asked_first(states: StepStates, at: int) -> UnitOfWork | None:
+def request_first_approvals(states: StepStates, at: int) -> UnitOfWork | None:
     """Requests the approvals of a new run without a PII policy and without inputs to copy.
 
     Returns these changes; None, with nothing changed, where it does something else.
@@ -31,10 +31,10 @@ def asked_first(states: StepStates, at: int) -> UnitOfWork | None:
     return states.take_changes()
 
 
-def asked_at_start(
+def first_approval_requests(
     terms: WorkflowTerms, segment_id: str, steps: Sequence[StepRow], owner: str, at: int
-) -> Asked | None:
-    """Returns what `asked_first` requests for a run whose rows are not written yet: no states of steps are kept."""
+) -> ApprovalRequests | None:
+    """Returns what `request_first_approvals` requests, for a run whose rows are not written yet."""
     first = _first(terms.steps)
     if first is None:
         return None
@@ -47,11 +47,11 @@ def asked_at_start(
         approval, event = approval_request(step, row.run_id, segment_id, at)
         approvals.append(approval)
         events.append(event)
-    return Asked(owner, events, rows, approvals)
+    return ApprovalRequests(owner, events, rows, approvals)
 
 
 def _first(steps: Iterable[StepTerms]) -> list[StepTerms] | None:
-    """Returns the steps that begin; None where one of them asks for no approval."""
+    """Returns the steps that begin; None where one of them is no approval."""
     # No step has a status yet that would skip or block another.
     first = [step for step in steps if not step.needs]
     return None if any(step.kind != APPROVAL for step in first) else first

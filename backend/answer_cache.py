@@ -1,6 +1,6 @@
-"""Answers of reads that depend on nothing but the request, its key, what is committed and the UTC day.
+"""The answer cache: answers of reads that depend on nothing but request, key, committed data and UTC day.
 
-Such an answer holds until the next commit, so where this process alone commits it is given again without being read:
+Such an answer holds until the next commit, so where this process alone commits it is cached instead of read each time:
 a request for a run takes three fifths of the processor time that it did, one for a list of 20 little more than a
 quarter, and one for 200 events less than a quarter, as long as nothing is committed. (`python -m benchmarks`)
 
@@ -26,99 +26,99 @@ State = tuple[int, int]
 """What all answers depend on: the number of commits, and the UTC day."""
 
 Metadata = Iterable[tuple[str, str]]
-Recall = Callable[[Any, Metadata], Message | None]
+CacheLookup = Callable[[Any, Metadata], Message | None]
 Read = Callable[[Any, grpc.ServicerContext], Message]
 
-_Asked = tuple[str, str, bytes]
+_Key = tuple[str, str, bytes]
 """A method, the id of a key, and the serialised request."""
 
-_MARK: Final = "_reads_purely"
+_MARK: Final = "_cacheable"
 _MOST_BYTES: Final = 32_000_000
 
 
-def pure_read(method: M) -> M:
+def cacheable(method: M) -> M:
     """Marks a unary method whose answer depends on its request, its key and the `State`, and on nothing else."""
     setattr(method, _MARK, True)
     return method
 
 
-def is_pure_read(method: object) -> bool:
+def is_cacheable(method: object) -> bool:
     """Returns whether a method is marked so."""
     return getattr(method, _MARK, False)
 
 
-class _Answered(NamedTuple):
+class _Entry(NamedTuple):
     answer: Message
     state: State
 
 
-class KnownAnswers:
+class AnswerCache:
     """The latest answers that keys got, which nobody may change. Thread-safe."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
-        self._answers = RecentValues[_Asked, _Answered](_size, _MOST_BYTES)
+        self._answers = RecentValues[_Key, _Entry](_size, _MOST_BYTES)
 
     def state(self) -> State | None:
         """Returns the present state; None while that is not known, and always where other processes commit as well."""
         commits = self._database.commits
         return None if commits is None else (commits, utc_day(self._clock()))
 
-    def find(self, method: str, key_id: str, request: Message) -> Message | None:
+    def get(self, method: str, key_id: str, request: Message) -> Message | None:
         """Returns the answer to a request if it holds now."""
-        asked = method, key_id, request.SerializeToString()
-        known = self._answers.get(asked)
-        if known is None:
+        key = method, key_id, request.SerializeToString()
+        entry = self._answers.get(key)
+        if entry is None:
             return None
-        if known.state == self.state():
-            return known.answer
+        if entry.state == self.state():
+            return entry.answer
         # It may be one that erasure made wrong, and would otherwise stay for as long as it is asked for.
-        self._answers.discard(asked)
+        self._answers.discard(key)
         return None
 
-    def add(self, method: str, key_id: str, request: Message, answer: Message, state: State) -> None:
+    def put(self, method: str, key_id: str, request: Message, answer: Message, state: State) -> None:
         """Keeps an answer that was read after the state was this."""
-        self._answers.put((method, key_id, request.SerializeToString()), _Answered(answer, state))
+        self._answers.put((method, key_id, request.SerializeToString()), _Entry(answer, state))
 
 
-def recalling(known: KnownAnswers, method: str, labels: tuple[str, str]) -> Recall:
-    """Returns what gives an answer that is known, to a request and the call's metadata; None where it must be read.
+def cache_lookup(cache: AnswerCache, method: str, labels: tuple[str, str]) -> CacheLookup:
+    """Returns what looks up the cached answer to a request by the call's metadata; None where it must be read.
 
-    It does not block. Only calls of keys are answered so; they count in the metrics, with these labels, as others do.
+    It does not block. Only answers to keys are cached; such calls count in the metrics, with these labels, as others.
     """
 
-    def recall(request: Message, metadata: Metadata) -> Message | None:
+    def lookup(request: Message, metadata: Metadata) -> Message | None:
         began = perf_counter()
         key_id = dict(metadata).get(KEY_ID)
-        answer = known.find(method, key_id, request) if key_id else None
+        answer = cache.get(method, key_id, request) if key_id else None
         if answer is not None:
             metrics.GRPC_CALLS.observe(perf_counter() - began, labels)
         return answer
 
-    return recall
+    return lookup
 
 
-def keeping(known: KnownAnswers, method: str, read: Read) -> Read:
-    """Returns a servicer's method that makes its answers known; what it raises is no answer."""
+def caching(cache: AnswerCache, method: str, read: Read) -> Read:
+    """Returns a servicer's method that puts its answers into the cache; what it raises is no answer."""
 
-    def read_anew(request: Message, context: grpc.ServicerContext) -> Message:
+    def read_and_put(request: Message, context: grpc.ServicerContext) -> Message:
         # Taken before the read: a commit during it may have come too late for what is read.
-        state = known.state()
+        state = cache.state()
         answer = read(request, context)
         key_id = None if state is None else _metadata_of(context).get(KEY_ID)
         if key_id and state is not None:
-            known.add(method, key_id, request, answer, state)
+            cache.put(method, key_id, request, answer, state)
         return answer
 
-    return read_anew
+    return read_and_put
 
 
-def known_or_read(recall: Recall, read: Read) -> Read:
-    """Returns what gives the known answer, else what is read."""
+def cached_or_read(lookup: CacheLookup, read: Read) -> Read:
+    """Returns what gives the cached answer, else what is read."""
 
     def call(request: Message, context: grpc.ServicerContext) -> Message:
-        answer = recall(request, _metadata_of(context).items())
+        answer = lookup(request, _metadata_of(context).items())
         return read(request, context) if answer is None else answer
 
     return call
@@ -128,6 +128,6 @@ def _metadata_of(context: grpc.ServicerContext) -> dict[str, str]:
     return dict(context.invocation_metadata() or ())  # type: ignore[arg-type]  # text, by our keys
 
 
-def _size(answered: _Answered) -> int:
+def _size(entry: _Entry) -> int:
     # Small messages take a few times their bytes.
-    return 1_024 + 4 * answered.answer.ByteSize()
+    return 1_024 + 4 * entry.answer.ByteSize()
