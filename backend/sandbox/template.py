@@ -8,6 +8,7 @@ import contextlib
 import marshal
 import os
 import select
+import signal
 import socket
 import subprocess
 import time
@@ -131,12 +132,14 @@ class Template(Watched):
     def kill(self) -> None:
         """Kills the template and every step that was forked from it, without waiting for their end."""
         self.mark_faulty()
-        self._popen.kill()
+        if self._popen.poll() is None:
+            # Until it has set itself up, bubblewrap's child does not die with it; both are of one group.
+            os.killpg(self._popen.pid, signal.SIGKILL)
 
     def close(self) -> None:
         """Ends the template and every step that was forked from it, and waits for that; not on a thread of its own."""
-        # The first process of its namespace dies with it, and so everything in that.
-        self._popen.kill()
+        # The first process of its namespace dies, and so everything in that.
+        self.kill()
         self._popen.wait()
         self._thread.shutdown(wait=True)
         self._control.close()

@@ -71,6 +71,25 @@ def test_a_template_that_fails_while_the_sandbox_closes_is_ended() -> None:
     assert started._popen.returncode is not None
 
 
+def test_a_template_that_is_being_set_up_ends_with_the_sandbox() -> None:
+    """Bubblewrap's child does not die with it before it has asked for that."""
+    sleeper = marker()
+
+    class SettingUp(Bubblewrap):
+        def launch_template(self, limits: Limits) -> TemplateLaunch | None:
+            launch = super().launch_template(limits)
+            argv = ["/bin/sh", "-c", f"sleep {sleeper} & wait", "sh"]
+            return None if launch is None else replace(launch, launch=replace(launch.launch, argv=argv))
+
+    layer = SettingUp()
+    layer.check()
+    sandbox = Sandbox(layer, warm=0)
+    assert sandbox._templates.await_first(LIMITS, lambda: None)
+    assert eventually(lambda: bool(running(sleeper)))
+    sandbox.close()
+    assert eventually(lambda: not running(sleeper))
+
+
 def test_a_step_knows_its_own_thread_and_process(forking: Steps) -> None:
     code = """
         import os, threading
