@@ -19,8 +19,8 @@ class UnforkableError(Exception):
 def failure(error: BaseException) -> bytes:
     """Returns the answer for an error: what the machine may only lack at the moment is worth another try."""
     lasting = error.errno in _LASTING if isinstance(error, OSError) else not isinstance(error, MemoryError)
-    reason = f"{type(error).__name__}: {error}".encode(errors="replace")
-    return (IMPOSSIBLE if lasting else FAILED) + reason[:_MOST_REASON_BYTES]
+    text = f"{type(error).__name__}: {error}".encode(errors="replace")
+    return (IMPOSSIBLE if lasting else FAILED) + text[:_MOST_REASON_BYTES]
 
 
 def reason(answer: bytes) -> str:

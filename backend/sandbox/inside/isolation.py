@@ -89,11 +89,11 @@ def fork_first(own: int) -> int:
         first = fork_plainly()
     finally:
         if first != 0:
-            insist(enter, own, CLONE_NEWPID)
+            with_retries(enter, own, CLONE_NEWPID)
     return first
 
 
-def insist(call: Callable[..., Any], *arguments: Any) -> Any:
+def with_retries(call: Callable[..., Any], *arguments: Any) -> Any:
     """Returns what a call returns; tries again for a second where it raises OSError. Raises RuntimeError after that."""
     for _ in range(_TRIES):
         try:

@@ -43,13 +43,13 @@ from backend.sandbox.inside.isolation import (
     TEMPLATE_CAPABILITIES,
     fork_first,
     fork_plainly,
-    insist,
     isolate,
     keep_capabilities,
     reset_signal,
     unmount_below,
     unshare,
     use_capabilities,
+    with_retries,
 )
 from backend.sandbox.inside.runner import NESTING_LIMIT, preload, run, use_packages
 
@@ -219,13 +219,13 @@ def _fork_step(control: socket.socket, options: dict[str, Any], message: bytes, 
             finally:
                 os._exit(126)
         forked = 1
-    except OSError as error:
+    except (OSError, MemoryError) as error:
         control.send(failure(error))
     else:
         os.close(fds.pop())
         # Its id cannot have been used again, for it has not been reaped.
-        fds.append(insist(os.pidfd_open, first))
-        insist(socket.send_fds, control, [FORKED], fds[DESCRIPTORS:])
+        fds.append(with_retries(os.pidfd_open, first))
+        with_retries(socket.send_fds, control, [FORKED], fds[DESCRIPTORS:])
     finally:
         for fd in fds:
             os.close(fd)
