@@ -1,6 +1,7 @@
 """A step whose runner was forked from a template."""
 
 import contextlib
+import errno
 import os
 import select
 import signal
@@ -20,6 +21,12 @@ NAMESPACES = ("cgroup", "ipc", "mnt", "pid", "user", "uts")
 _ALL_NAMESPACES = (*NAMESPACES, "net")
 NO_CAPABILITY = "0" * 16
 FILTERED = "2"
+_SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+"""Errors of the worker itself, which say nothing of a step."""
+
+
+class NotIsolatedError(OSError):
+    """What the kernel says of a step's process is not what every step must have."""
 
 
 class TemplateProcess(NamedTuple):
@@ -40,7 +47,8 @@ class TemplateProcess(NamedTuple):
 class ForkedProcess(StepProcess):
     """A step in a process namespace of its own; `first` is a pidfd of that namespace's first process.
 
-    `template` returns what is known of a parent by its id, and raises ValueError if that is not the template.
+    `template` returns what is known of a parent by its id, and raises ValueError if that is not the template. `ended`
+    is called with the id of the first process once that is dead, `on_fault` if the template must fork no more.
     """
 
     wrapped = True
@@ -56,7 +64,7 @@ class ForkedProcess(StepProcess):
         own_network: bool,
         template: Callable[[int], TemplateProcess],
         ended: Callable[[int], None],
-        odd: Callable[[], None],
+        on_fault: Callable[[], None],
     ) -> None:
         super().__init__(launch, channel, log, link)
         self._first = first
@@ -64,7 +72,7 @@ class ForkedProcess(StepProcess):
         self._namespaces = (*NAMESPACES, "net") if own_network else NAMESPACES
         self._template = template
         self._ended = ended
-        self._odd = odd
+        self._on_fault = on_fault
 
     @property
     def pid(self) -> int:
@@ -84,16 +92,24 @@ class ForkedProcess(StepProcess):
     def confirm(self) -> None:
         """Compares what the kernel says of the namespace's first process with what every step must have.
 
-        The runner was forked from it afterwards, and so has no more. If anything is odd, the template is given up.
+        The runner was forked from it afterwards, and so has no more. If anything differs, the template is faulty.
+
+        Raises:
+            NotIsolatedError: something differs.
+            OSError: it could not be compared, because the step has ended or the worker lacks memory or descriptors.
         """
         try:
-            self._refuse_oddities()
+            self._check_isolation()
         except (OSError, ValueError, KeyError) as error:
-            self._odd()
-            raise OSError(f"the step's process is not isolated: {error}") from error
+            if isinstance(error, OSError) and error.errno in _SHORTAGES:
+                raise
+            self._on_fault()
+            if not self.alive:
+                raise OSError("the step's process ended before it was checked") from error
+            raise NotIsolatedError(f"the step's process is not isolated: {error}") from error
         self.root = Path(f"/proc/{self._pid}/root")
 
-    def _refuse_oddities(self) -> None:
+    def _check_isolation(self) -> None:
         status = _status(self._pid)
         template = self._template(int(status["PPid"]))
         held = {status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")}
@@ -122,21 +138,30 @@ class ForkedProcess(StepProcess):
 
     def kill(self) -> None:
         """Kills all processes of the step, without waiting for their end."""
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._first, signal.SIGKILL)
+        _kill(self._first)
 
     def end(self) -> None:
         """Kills all processes of the step; the kernel removes its files with the last of them."""
-        self.kill()
-        if _ready(self._first, REAP_SECONDS):
+        if killed(self._first):
             self._ended(self._pid)
         else:
-            self._odd()
+            self._on_fault()
 
     def close(self) -> None:
         """Closes the worker's ends of socket, log, link and namespace."""
         super().close()
         os.close(self._first)
+
+
+def killed(first: int) -> bool:
+    """Kills all processes of the namespace of a first process; returns whether they are dead within `REAP_SECONDS`."""
+    _kill(first)
+    return _ready(first, REAP_SECONDS)
+
+
+def _kill(first: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        signal.pidfd_send_signal(first, signal.SIGKILL)
 
 
 def _ready(fd: int, wait_seconds: float) -> bool:

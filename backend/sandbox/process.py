@@ -31,8 +31,8 @@ class Watched(ABC):
         """Id of the process that all others descend from."""
 
     @property
-    def apart(self) -> frozenset[int]:
-        """Processes that descend from that one, but are watched on their own, as their descendants are."""
+    def excluded_pids(self) -> frozenset[int]:
+        """Descendants of that process that are not counted here, with theirs: each is watched on its own."""
         return frozenset()
 
     @abstractmethod

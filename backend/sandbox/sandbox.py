@@ -11,6 +11,7 @@ from backend.confined import restrictions
 from backend.confined.spawner import Spawner
 from backend.sandbox.inside import (
     agent_code,
+    answers,
     channel,
     context,
     events,
@@ -54,10 +55,11 @@ class Sandbox:
         self._reapers = ThreadPoolExecutor(REAPER_THREADS, thread_name_prefix="step-reaper")
         self._readers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="step-readable")
         self._runner_fd = compiled(runner, *_RUNNER_PARTS, library=_LIBRARY)
-        self._template_fd = compiled(template, *_RUNNER_PARTS, restrictions, isolation, runner, forks, library=_LIBRARY)
+        parts = (*_RUNNER_PARTS, restrictions, isolation, runner, forks, answers)
+        self._template_fd = compiled(template, *parts, library=_LIBRARY)
         self._pool = WarmPool(self._refill, self._discard, warm)
         self._watch = LimitWatch()
-        self._templates = Templates(layer, self._template_fd, self._watch, self._spawner)
+        self._templates = Templates(layer, self._template_fd, self._watch, self._spawner, self._reapers)
         self._lock = threading.Lock()
         self._open: set[StepProcess] = set()
 
@@ -86,11 +88,10 @@ class Sandbox:
             # Not on the spawner's thread, which starts all interpreters.
             await asyncio.wrap_future(self._readers.submit(self.layer.make_readable, readable))
         else:
-            template = self._templates.serving(limits)
-            if template is not None:
-                # A template that cannot is given up.
+            forked = self._templates.forked(limits)
+            if forked is not None:
                 with contextlib.suppress(OSError):
-                    return await self._opened(template.forked(limits))
+                    return await self._opened(forked)
         return await self._opened(self._spawner.submit(lambda: self._spawn(limits, readable)))
 
     async def _opened(self, starting: Future[StepProcess]) -> StepProcess:
@@ -159,11 +160,9 @@ class Sandbox:
     def _refill(self, limits: Limits) -> None:
         if self._templates.await_first(limits, lambda: self._refill(limits)):
             return
-        template = self._templates.serving(limits)
-        if template is None:
+        starting = self._templates.forked(limits)
+        if starting is None:
             starting = self._spawner.submit(lambda: self._spawn(limits, Readable()), urgent=False)
-        else:
-            starting = template.forked(limits)
 
         def started(done: Future[StepProcess]) -> None:
             process = None if done.cancelled() or done.exception() is not None else done.result()

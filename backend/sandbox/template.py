@@ -8,6 +8,7 @@ import contextlib
 import marshal
 import os
 import select
+import signal
 import socket
 import subprocess
 import time
@@ -15,9 +16,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
 
 from backend.sandbox import interpreter
-from backend.sandbox.forked import ForkedProcess, TemplateProcess
+from backend.sandbox.forked import ForkedProcess, NotIsolatedError, TemplateProcess, killed
+from backend.sandbox.inside.answers import FAILED, FORKED, IMPOSSIBLE, READY, reason
 from backend.sandbox.inside.protocol import HEADER_BYTES
-from backend.sandbox.inside.template import FORKED, READY
 from backend.sandbox.layer import Layer, TemplateLaunch
 from backend.sandbox.limits import Limits
 from backend.sandbox.log import StepLog
@@ -32,7 +33,7 @@ _MOST_ANSWER_BYTES: Final = 2_000
 
 
 class NoTemplateError(Exception):
-    """Steps of these limits cannot be forked here; the message says why."""
+    """Steps of these limits can never be forked here; the message says why."""
 
 
 class Template(Watched):
@@ -49,30 +50,34 @@ class Template(Watched):
     def __init__(self, layer: Layer, launch: TemplateLaunch, limits: Limits, program_fd: int) -> None:
         super().__init__(launch.launch)
         self.limits = limits
-        self.odd = False
-        """Whether it must be given up."""
+        self.faulty = False
+        """Whether it must fork no more."""
         self._launch = launch
         self._own_network = limits.network == "none"
         self._began = time.monotonic()
         self._forked = 0
+        self._forking: set[Future[StepProcess]] = set()
         self._steps: set[int] = set()
+        self._users: set[int] = set()
+        """Users as which processes may run; given back once these are dead."""
         self._process: TemplateProcess | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="step-template")
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs, contextlib.ExitStack() as undo:
-            undo.callback(self._control.close)
+        with contextlib.ExitStack() as undo:
             undo.callback(launch.launch.discard)
+            self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            undo.callback(self._control.close)
             command = [str(interpreter.executable()), *interpreter.FLAGS]
-            self._popen = subprocess.Popen(
-                [*launch.launch.argv, *command, f"/proc/self/fd/{program_fd}", str(theirs.fileno())],
-                env=launch.launch.environment,
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                pass_fds=(program_fd, theirs.fileno()),
-                start_new_session=True,
-            )
+            with theirs:
+                self._popen = subprocess.Popen(
+                    [*launch.launch.argv, *command, f"/proc/self/fd/{program_fd}", str(theirs.fileno())],
+                    env=launch.launch.environment,
+                    cwd="/",
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=(program_fd, theirs.fileno()),
+                    start_new_session=True,
+                )
             undo.pop_all()
         # One that has ended already is found out when its answer is awaited.
         with contextlib.suppress(OSError):
@@ -84,58 +89,82 @@ class Template(Watched):
         return self._popen.pid
 
     @property
-    def apart(self) -> frozenset[int]:
+    def excluded_pids(self) -> frozenset[int]:
         """First processes of the steps that were forked from it."""
         return frozenset(self._steps)
 
     @property
-    def worn(self) -> bool:
-        """Returns whether it has run long enough to be replaced."""
+    def expired(self) -> bool:
+        """Returns whether it has forked so many steps, or run for so long, that another must take its place."""
         return self._forked >= MOST_STEPS or time.monotonic() - self._began > MOST_SECONDS
+
+    @property
+    def busy(self) -> bool:
+        """Returns whether a step that was forked from it runs, or is being forked."""
+        # In this order: a step is among those that run before it is no longer being forked.
+        return bool(self._forking) or bool(self._steps)
 
     def try_out(self) -> Future[None]:
         """Forks a step that gets no request, once everything is imported.
 
-        The future raises NoTemplateError or OSError if the template does not start, or the step is not isolated.
+        The future raises NoTemplateError if steps cannot be forked or are not isolated, and OSError if the template
+        did not start this time.
+
+        Raises:
+            RuntimeError: the machine cannot start a thread.
         """
         return self._thread.submit(self._try_out)
 
     def forked(self, limits: Limits) -> Future[StepProcess]:
-        """Forks a step that waits for its request; the future raises OSError if the template cannot do that.
+        """Forks a step that waits for its request; the future raises OSError if that fails.
 
         On a thread of this template, so that none that is slow delays the steps of other environments.
         """
-        try:
-            return self._thread.submit(self._fork, limits)
-        except RuntimeError as error:
-            closed: Future[StepProcess] = Future()
-            closed.set_exception(OSError(str(error)))
-            return closed
+        future = self._thread.submit(self._fork, limits)
+        self._forking.add(future)
+        future.add_done_callback(self._forking.discard)
+        return future
 
-    def give_up(self) -> None:
+    def mark_faulty(self) -> None:
         """Marks this template as one that must fork no more."""
-        self.odd = True
+        self.faulty = True
 
     def kill(self) -> None:
         """Kills the template and every step that was forked from it, without waiting for their end."""
-        self.odd = True
-        self._popen.kill()
+        self.mark_faulty()
+        if self._popen.poll() is None:
+            # Until it has set itself up, bubblewrap's child does not die with it; both are of one group.
+            os.killpg(self._popen.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Ends the template and every step that was forked from it; not on a thread of its own."""
-        # The first process of its namespace dies with it, and so everything in that.
-        self._popen.kill()
+        """Ends the template and every step that was forked from it, and waits for that; not on a thread of its own."""
+        # The first process of its namespace dies, and so everything in that.
+        self.kill()
         self._popen.wait()
         self._thread.shutdown(wait=True)
         self._control.close()
+        for user in list(self._users):
+            self._give_back(user)
         self._launch.launch.discard()
 
     def _try_out(self) -> None:
+        try:
+            self._fork_for_trial()
+        except NotIsolatedError as error:
+            raise NoTemplateError(str(error)) from error
+        except OSError as error:
+            if self.exceeded is not None:
+                raise NoTemplateError(f"what is preloaded exceeds the limit of {self.exceeded}") from error
+            raise
+
+    def _fork_for_trial(self) -> None:
         if not self._answered(START_SECONDS):
-            raise NoTemplateError(f"the template did not start within {START_SECONDS:.0f} seconds")
+            raise TimeoutError(f"the template did not start within {START_SECONDS:.0f} seconds")
         answer = self._control.recv(_MOST_ANSWER_BYTES)
+        if answer.startswith(IMPOSSIBLE):
+            raise NoTemplateError(reason(answer))
         if answer != READY:
-            raise NoTemplateError(answer.decode(errors="replace") or "the template ended")
+            raise OSError(reason(answer) or "the template ended")
         step = self._fork(self.limits)
         try:
             step.channel.settimeout(ANSWER_SECONDS)
@@ -147,34 +176,32 @@ class Template(Watched):
             step.close()
 
     def _fork(self, limits: Limits) -> StepProcess:
-        try:
-            return self._fork_step(limits)
-        except OSError:
-            self.give_up()
-            raise
-
-    def _fork_step(self, limits: Limits) -> StepProcess:
+        if self.faulty:
+            raise OSError("the template forks no more")
         with contextlib.ExitStack() as undo:
+            # What the worker may lack comes before anything that could prove the template faulty.
+            unsent = undo.enter_context(contextlib.ExitStack())
             user = self._launch.take_user()
-            undo.callback(self._launch.give_back_user, user)
-            ours, theirs = socket.socketpair()
-            undo.callback(ours.close)
-            link, their_link = socket.socketpair()
-            undo.callback(link.close)
-            log_read, log_write = os.pipe()
-            undo.callback(os.close, log_read)
-            try:
-                with theirs, their_link:
-                    fds = [theirs.fileno(), log_write, their_link.fileno()]
-                    socket.send_fds(self._control, [marshal.dumps((user, limits.workspace_bytes))], fds)
-            finally:
-                os.close(log_write)
-            first = self._first_process()
-            undo.callback(os.close, first)
+            self._users.add(user)
+            unsent.callback(self._give_back, user)
+            with contextlib.ExitStack() as handed_over:
+                ours, theirs = socket.socketpair()
+                undo.callback(ours.close)
+                handed_over.callback(theirs.close)
+                link, their_link = socket.socketpair()
+                undo.callback(link.close)
+                handed_over.callback(their_link.close)
+                log_read, log_write = os.pipe()
+                undo.callback(os.close, log_read)
+                handed_over.callback(os.close, log_write)
+                self._send((user, limits.workspace_bytes), (theirs.fileno(), log_write, their_link.fileno()))
+            unsent.pop_all()
+            first = self._first_process(user)
+            undo.callback(self._abandon, first, user)
 
             def ended(pid: int) -> None:
                 self._steps.discard(pid)
-                self._launch.give_back_user(user)
+                self._give_back(user)
 
             step = ForkedProcess(
                 first,
@@ -185,7 +212,7 @@ class Template(Watched):
                 own_network=self._own_network,
                 template=self._known,
                 ended=ended,
-                odd=self.give_up,
+                on_fault=self.mark_faulty,
             )
             undo.pop_all()
         ours.setblocking(False)
@@ -194,22 +221,52 @@ class Template(Watched):
         self._steps.add(step.pid)
         return step
 
+    def _send(self, message: tuple[int, int], fds: tuple[int, ...]) -> None:
+        try:
+            socket.send_fds(self._control, [marshal.dumps(message)], fds)
+        except ConnectionError:
+            self.mark_faulty()
+            raise
+
+    def _first_process(self, user: int) -> int:
+        """Returns a pidfd of the process that was forked. Raises OSError, and gives the user back if there is none."""
+        if not self._answered(ANSWER_SECONDS):
+            self.mark_faulty()
+            raise TimeoutError(f"the template did not answer within {ANSWER_SECONDS:.0f} seconds")
+        try:
+            answer, fds, _, _ = socket.recv_fds(self._control, _MOST_ANSWER_BYTES, 1)
+        except OSError:
+            self.mark_faulty()
+            raise
+        if answer == FORKED and fds:
+            return fds[0]
+        if answer == FORKED:
+            # The step ends when its socket is closed.
+            raise OSError("the worker has no room for the descriptor of a step")
+        if answer.startswith(FAILED):
+            self._give_back(user)
+        else:
+            self.mark_faulty()
+        raise OSError(reason(answer) or "the template has ended")
+
+    def _abandon(self, first: int, user: int) -> None:
+        """Ends a step that was forked and cannot be used."""
+        if killed(first):
+            self._give_back(user)
+        os.close(first)
+
+    def _give_back(self, user: int) -> None:
+        """Releases the user of a step that is dead, once."""
+        with contextlib.suppress(KeyError):
+            self._users.remove(user)
+            self._launch.give_back_user(user)
+
     def _known(self, pid: int) -> TemplateProcess:
         if self._process is None:
             self._process = TemplateProcess.of(pid)
         if self._process.pid != pid:
             raise ValueError("it has another parent than the template")
         return self._process
-
-    def _first_process(self) -> int:
-        if not self._answered(ANSWER_SECONDS):
-            raise OSError(f"the template did not answer within {ANSWER_SECONDS:.0f} seconds")
-        answer, fds, _, _ = socket.recv_fds(self._control, _MOST_ANSWER_BYTES, 1)
-        if answer != FORKED or len(fds) != 1:
-            for fd in fds:
-                os.close(fd)
-            raise OSError("the template has ended")
-        return fds[0]
 
     def _answered(self, wait_seconds: float) -> bool:
         waiting = select.poll()

@@ -2,71 +2,61 @@
 
 import logging
 import threading
-from collections import Counter, OrderedDict, defaultdict
+import time
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from typing import Final
 
 from backend.confined.spawner import Spawner
 from backend.sandbox.layer import Layer
 from backend.sandbox.limits import Limits
 from backend.sandbox.pool import MOST_ENVIRONMENTS
+from backend.sandbox.process import StepProcess
+from backend.sandbox.start_policy import StartPolicy
 from backend.sandbox.template import NoTemplateError, Template
 from backend.sandbox.watch import LimitWatch
 
 _LOG = logging.getLogger(__name__)
 
-MOST_ODDITIES: Final = 3
-"""Templates of one environment given up, after which its steps start interpreters of their own."""
+_OWN_INTERPRETERS: Final = "Steps start interpreters of their own, because none can be forked: %s"
 
 
 class Templates:
     """The templates of a worker. Thread-safe.
 
     A template serves once it has imported what its environment preloads and a step that was forked for trial has been
-    found isolated. A template that is worn serves until the next is ready, and ends after the last of its steps.
-    Templates are started by the spawner, and die with its thread.
+    found isolated. One that has expired serves until the next is ready, or until it is known that none can follow. It
+    is then retired, and ends once none of its steps runs or is being forked. `StartPolicy` says when one is started.
+
+    Templates are started by the spawner, and die with its thread; they are ended on threads of `reapers`.
     """
 
-    def __init__(self, layer: Layer, program_fd: int, watch: LimitWatch, spawner: Spawner) -> None:
+    def __init__(self, layer: Layer, program_fd: int, watch: LimitWatch, spawner: Spawner, reapers: Executor) -> None:
         self._layer = layer
         self._program_fd = program_fd
         self._watch = watch
         self._spawner = spawner
+        self._reapers = reapers
         self._lock = threading.Lock()
         self._serving: OrderedDict[Hashable, Template] = OrderedDict()
         self._starting: dict[Hashable, Template | None] = {}
         self._retired: list[Template] = []
-        self._failed: set[Template] = set()
         self._waiting: defaultdict[Hashable, list[Callable[[], None]]] = defaultdict(list)
-        self._oddities: Counter[Hashable] = Counter()
-        self._refused: set[Hashable] = set()
+        self._policies: defaultdict[Hashable, StartPolicy] = defaultdict(StartPolicy)
         self._closed = False
 
-    def serving(self, limits: Limits) -> Template | None:
-        """Returns the template of these limits if there is one, and starts one if it is missing or worn."""
-        key = limits.of_template
+    def forked(self, limits: Limits) -> Future[StepProcess] | None:
+        """Forks a step of these limits; see `Template.forked`. None while there is no template, which is started."""
         with self._lock:
-            done = [template for template in self._retired if not template.apart]
-            self._retired = [template for template in self._retired if template not in done]
-            template = self._serving.get(key)
-            if template is not None and template.odd:
-                self._give_up(key)
-                template = None
-            if template is None or template.worn:
-                self._start(key, limits)
-            if template is not None:
-                self._serving.move_to_end(key)
-        for each in done:
-            each.close()
-        return template
+            template = self._present(limits)
+            # Under the lock, so that a template that has to fork is not found idle and ended.
+            return None if template is None else template.forked(limits)
 
     def await_first(self, limits: Limits, then: Callable[[], None]) -> bool:
         """Returns False if there is nothing to wait for; else calls `then` when the first template serves or fails."""
-        if self.serving(limits) is not None:
-            return False
         with self._lock:
-            waits = limits.of_template in self._starting
+            waits = self._present(limits) is None and limits.of_template in self._starting
             if waits:
                 self._waiting[limits.of_template].append(then)
         return waits
@@ -76,78 +66,109 @@ class Templates:
         with self._lock:
             self._closed = True
             starting = [template for template in self._starting.values() if template is not None]
-            ending = [*self._serving.values(), *starting, *self._retired, *self._failed]
+            ending = [*self._serving.values(), *starting, *self._retired]
         for template in ending:
             self._watch.remove(template)
             template.close()
 
+    def _present(self, limits: Limits) -> Template | None:
+        """Returns the template that serves; starts one if there is none or it has expired. The caller has the lock."""
+        if self._closed:
+            return None
+        key = limits.of_template
+        template = self._serving.get(key)
+        if template is not None and template.faulty:
+            self._give_up(key)
+            template = None
+        if template is None or template.expired:
+            self._start(key, limits)
+            if self._policies[key].ruled_out(time.monotonic()):
+                self._retire(key)
+                template = None
+        if template is not None:
+            self._serving.move_to_end(key)
+        if self._retired:
+            self._end_idle()
+        return template
+
     def _start(self, key: Hashable, limits: Limits) -> None:
-        if key not in self._starting and key not in self._refused and not self._closed:
+        if key not in self._starting and self._policies[key].may_start(time.monotonic()):
             self._starting[key] = None
             self._spawner.submit(lambda: self._launch(key, limits))
 
     def _launch(self, key: Hashable, limits: Limits) -> None:
+        template: Template | None = None
         try:
             launch = self._layer.launch_template(limits)
-            template = None if launch is None else Template(self._layer, launch, limits, self._program_fd)
-        except OSError as error:
-            self._started(key, None, str(error))
+            if launch is None:
+                self._settle(key, None, NoTemplateError())
+                return
+            template = Template(self._layer, launch, limits, self._program_fd)
+            with self._lock:
+                self._starting[key] = template
+            if limits.preloads:
+                self._watch.add(template, limits)
+            trial = template.try_out()
+        except (OSError, RuntimeError) as error:
+            # RuntimeError: there is no room for a thread.
+            self._settle(key, template, error)
             return
-        if template is None:
-            self._started(key, None, None)
-            return
-        with self._lock:
-            self._starting[key] = template
-        if limits.preloads:
-            self._watch.add(template, limits)
-        template.try_out().add_done_callback(lambda tried: self._tried(key, template, tried))
+        trial.add_done_callback(lambda tried: self._settle(key, template, tried.exception()))
 
-    def _tried(self, key: Hashable, template: Template, tried: Future[None]) -> None:
-        self._watch.remove(template)
-        error = tried.exception()
-        if error is None:
-            self._started(key, template, None)
-        else:
-            self._started(key, None, str(error), failed=template)
-            # Not on the template's own thread.
-            self._spawner.submit(lambda: self._end(template))
-            if not isinstance(error, OSError | NoTemplateError):
-                _LOG.error("A template could not be tried out", exc_info=error)
-
-    def _end(self, failed: Template) -> None:
+    def _settle(self, key: Hashable, template: Template | None, error: BaseException | None) -> None:
+        """Lets a template serve that was tried out, or ends one that failed."""
+        if template is not None:
+            self._watch.remove(template)
         with self._lock:
-            self._failed.discard(failed)
-        failed.close()
-
-    def _started(
-        self, key: Hashable, template: Template | None, reason: str | None, *, failed: Template | None = None
-    ) -> None:
-        """Lets a template serve; without one steps start interpreters, which a reason makes worth a warning."""
-        with self._lock:
+            if self._closed:
+                # `close` ends it.
+                return
             del self._starting[key]
-            if failed is not None:
-                # Where the spawner has ended, `close` ends it.
-                self._failed.add(failed)
-            if template is None:
-                self._refuse(key, None if self._closed else reason)
-            else:
-                if key in self._serving:
-                    self._retired.append(self._serving.pop(key))
-                self._serving[key] = template
-                while len(self._serving) > MOST_ENVIRONMENTS:
-                    self._retired.append(self._serving.popitem(last=False)[1])
+            if error is not None:
+                self._note(key, error)
+                if template is not None:
+                    self._reapers.submit(template.close)
+            elif template is not None:
+                self._serve(key, template)
             waiting = self._waiting.pop(key, [])
         for then in waiting:
             then()
 
-    def _give_up(self, key: Hashable) -> None:
-        self._retired.append(self._serving.pop(key))
-        self._oddities[key] += 1
-        _LOG.error("A template of steps was odd, and is replaced")
-        if self._oddities[key] >= MOST_ODDITIES:
-            self._refuse(key, f"{MOST_ODDITIES} templates were odd")
+    def _serve(self, key: Hashable, template: Template) -> None:
+        self._policies[key].started()
+        self._retire(key)
+        self._serving[key] = template
+        while len(self._serving) > MOST_ENVIRONMENTS:
+            self._retire(next(iter(self._serving)))
 
-    def _refuse(self, key: Hashable, reason: str | None) -> None:
-        self._refused.add(key)
-        if reason is not None:
-            _LOG.warning("Steps start interpreters of their own, because none can be forked: %s", reason)
+    def _note(self, key: Hashable, error: BaseException) -> None:
+        """Notes why a template did not start."""
+        if isinstance(error, NoTemplateError):
+            self._policies[key].refuse()
+            # Without a reason the layer has no templates.
+            if str(error):
+                _LOG.warning(_OWN_INTERPRETERS, error)
+            return
+        pause = self._policies[key].failed(time.monotonic())
+        known = isinstance(error, OSError | RuntimeError)
+        text = "A template of steps did not start, and is tried again in %.0f s: %s"
+        _LOG.warning(text, pause, error, exc_info=None if known else error)
+
+    def _give_up(self, key: Hashable) -> None:
+        now = time.monotonic()
+        self._retire(key)
+        self._policies[key].add_fault(now)
+        _LOG.error("A template of steps is faulty, and is replaced")
+        if self._policies[key].ruled_out(now):
+            _LOG.warning(_OWN_INTERPRETERS, "too many templates were faulty within an hour")
+
+    def _retire(self, key: Hashable) -> None:
+        template = self._serving.pop(key, None)
+        if template is not None:
+            self._retired.append(template)
+
+    def _end_idle(self) -> None:
+        idle = [template for template in self._retired if not template.busy]
+        self._retired = [template for template in self._retired if template not in idle]
+        for template in idle:
+            self._reapers.submit(template.close)

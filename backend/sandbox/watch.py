@@ -104,7 +104,7 @@ class LimitWatch:
         for process, limits in steps.items():
             if process.pid in by_id and process.exceeded is None:
                 family = [] if process.wrapped else [by_id[process.pid]]
-                family += _descendants(process.pid, children, process.apart)
+                family += _descendants(process.pid, children, process.excluded_pids)
                 # The files of a step that ends meanwhile are gone.
                 with contextlib.suppress(FileNotFoundError):
                     exceeded = _excess(process, family, limits)
@@ -163,10 +163,10 @@ def _read(path: str) -> bytes:
         os.close(fd)
 
 
-def _descendants(pid: int, children: Mapping[int, list[ProcessInfo]], apart: frozenset[int]) -> list[ProcessInfo]:
+def _descendants(pid: int, children: Mapping[int, list[ProcessInfo]], excluded: frozenset[int]) -> list[ProcessInfo]:
     found = list(children.get(pid, ()))
     for one in found:
-        found += (child for child in children.get(one.pid, ()) if child.pid not in apart)
+        found += (child for child in children.get(one.pid, ()) if child.pid not in excluded)
     return found
 
 

@@ -28,6 +28,8 @@ class WorkerSessions:
         self._make: Callable[[], WorkerSession] | None = None
         self._session: WorkerSession | None = None
         self._generation = 0
+        self._ended: WorkerSession | None = None
+        """The lost session that was ended and counted last."""
         self._sweeping = Ticker("sweeper", self._sweep, TICK_SECONDS)
         self._replacing = Ticker("session", self._replace_lost, TICK_SECONDS)
 
@@ -120,11 +122,13 @@ class WorkerSessions:
         session, make = self._session, self._make
         if session is None or make is None or not session.lost:
             return
-        try:
-            session.stop(0)
-        finally:
-            # Before the next session takes back what this one was handed.
-            self._generation += 1
+        if session is not self._ended:
+            self._ended = session
+            try:
+                session.stop(0)
+            finally:
+                # Before the next session takes back what this one was handed; once, however often that fails to start.
+                self._generation += 1
         try:
             self._begin(make())
         except DatabaseUnavailableError:

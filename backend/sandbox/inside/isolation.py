@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+import time
 
 from backend.confined.restrictions import (
     CAP_AMBIENT,
@@ -23,13 +24,15 @@ from backend.confined.restrictions import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
 CLONE_NEWNS, CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWPID = 0x00020000, 0x02000000, 0x04000000, 0x20000000
 RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND = 1, 2, 4, 8, 32, 4096
 SETGID, SETUID, SETPCAP, NET_ADMIN, SYS_ADMIN = 6, 7, 8, 12, 21
 TEMPLATE_CAPABILITIES = (SETGID, SETUID, SETPCAP, NET_ADMIN, SYS_ADMIN)
+
+_TRIES, _PAUSE_SECONDS = 100, 0.01
 
 _INTERNET, _DATAGRAMS, _CLOSE_ON_EXEC = 2, 2, 0o2000000
 _SET_INTERFACE_FLAGS, _UP_AND_RUNNING = 0x8914, 0x41
@@ -69,6 +72,36 @@ def fork_plainly() -> int:
 def enter(namespace: int, kind: int) -> None:
     """Enters the namespace of this kind that a descriptor stands for. Raises OSError."""
     checked(_libc.setns(namespace, kind))
+
+
+def fork_first(own: int) -> int:
+    """Forks the first process of a new process namespace; returns its id, and 0 in it.
+
+    `own` is a descriptor of this process's namespace, to which its next child belongs again.
+
+    Raises:
+        OSError: nothing was forked.
+        RuntimeError: this process cannot return, and so must fork no more.
+    """
+    first = -1
+    try:
+        unshare(CLONE_NEWPID)
+        first = fork_plainly()
+    finally:
+        if first != 0:
+            with_retries(enter, own, CLONE_NEWPID)
+    return first
+
+
+def with_retries(call: Callable[..., Any], *arguments: Any) -> Any:
+    """Returns what a call returns; tries again for a second where it raises OSError. Raises RuntimeError after that."""
+    for _ in range(_TRIES):
+        try:
+            return call(*arguments)
+        except OSError as error:
+            failed = error
+            time.sleep(_PAUSE_SECONDS)
+    raise RuntimeError(f"{call.__name__} failed for a second: {failed}")
 
 
 def unmount_below(folder: str) -> None:

@@ -2,14 +2,16 @@
 
 It is started by bubblewrap with capabilities over nothing but its own namespaces. The first process maps users and
 waits; the second is the template, in a user namespace of its own. It knows no request, has no file of any run, and
-answers each message on its socket by forking the first process of a new process namespace. That one isolates itself
-(`isolation`), and forks the runner, which then waits for its one request; the template sees neither request nor result.
+answers each message on its socket by forking the first process of a new process namespace, or by the reason why it
+cannot at the moment (`answers`). That one isolates itself (`isolation`), and forks the runner, which then waits for its
+one request; the template sees neither request nor result.
 """
 
 from __future__ import annotations
 
 import asyncio  # noqa: F401 - so that steps need not load it
 import ctypes
+import errno
 import gc
 import json  # noqa: F401 - likewise
 import marshal
@@ -33,12 +35,13 @@ from backend.confined.restrictions import (
     filter_calls,
     prctl,
 )
+from backend.sandbox.inside.answers import FORKED, READY, UnforkableError, failure
 from backend.sandbox.inside.forks import prepare as prepare_forks
 from backend.sandbox.inside.isolation import (
     CLONE_NEWPID,
     SYS_ADMIN,
     TEMPLATE_CAPABILITIES,
-    enter,
+    fork_first,
     fork_plainly,
     isolate,
     keep_capabilities,
@@ -46,6 +49,7 @@ from backend.sandbox.inside.isolation import (
     unmount_below,
     unshare,
     use_capabilities,
+    with_retries,
 )
 from backend.sandbox.inside.runner import NESTING_LIMIT, preload, run, use_packages
 
@@ -53,7 +57,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-READY, FORKED = b"ready", b"forked"
 MOST_MESSAGE_BYTES = 64 * 1024
 DESCRIPTORS = 3
 """The runner's socket, its log, and where the first process of its namespace reports the runner's status."""
@@ -91,7 +94,7 @@ def main(control_fd: int) -> NoReturn:
     except ChildProcessError:
         os._exit(0)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the worker must know that there is no template
-        control.send(f"{type(error).__name__}: {error}".encode(errors="replace")[:1000])
+        control.send(failure(error))
     os._exit(1)
 
 
@@ -135,19 +138,20 @@ def _prepare(control: socket.socket, options: dict[str, Any]) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     options["own"] = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
     read, write = os.pipe2(os.O_CLOEXEC)
-    first = _fork_first(options)
+    first = fork_first(options["own"])
     if first == 0:
         try:
             isolate(options, options["user"], PROBE_WORKSPACE_BYTES)
         except BaseException as error:  # noqa: BLE001 - the code of the template must not run in this process
-            os.write(write, f"{type(error).__name__}: {error}".encode(errors="replace")[:1000])
+            os.write(write, failure(error))
         os._exit(0)
     os.close(write)
-    reason = os.read(read, 1000)
+    failed = os.read(read, MOST_MESSAGE_BYTES)
     os.close(read)
     os.waitpid(first, 0)
-    if reason:
-        raise OSError(reason.decode(errors="replace"))
+    if failed:
+        control.send(failed)
+        os._exit(1)
     _refuse_what_forks_would_share({0, 1, 2, control.fileno(), options["own"]})
     gc.collect()
     gc.freeze()
@@ -164,32 +168,23 @@ def _end_by(number: int) -> None:
 
 
 def _refuse_what_forks_would_share(known: set[int]) -> None:
-    """Raises OSError if modules left what one step could leave a message in for the next, or what no fork has.
+    """Raises UnforkableError if modules left what one step could leave a message in for the next, or what no fork has.
 
     A pool of threads may end its threads before a fork, as that of OpenBLAS does, so the first fork comes before this.
     """
     if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208 - pathlib takes longer
-        raise OSError("what is preloaded has started threads")
+        raise UnforkableError("what is preloaded has started threads")
     held = {int(fd) for fd in os.listdir("/proc/self/fd")} - known  # noqa: PTH208 - the same
     if any(os.path.lexists(f"/proc/self/fd/{fd}") for fd in held):  # That of the listing is closed.
-        raise OSError("what is preloaded holds open files")
+        raise UnforkableError("what is preloaded holds open files")
     with open("/proc/self/maps", "rb") as maps:  # noqa: PTH123 - the same
         if any(line.split(b" ", 2)[1] == b"rw-s" for line in maps):
-            raise OSError("what is preloaded holds shared memory")
+            raise UnforkableError("what is preloaded holds shared memory")
     try:
         os.waitpid(-1, os.WNOHANG)
     except ChildProcessError:
         return
-    raise OSError("what is preloaded has started processes")
-
-
-def _fork_first(options: dict[str, Any]) -> int:
-    """Forks the first process of a new process namespace; returns its id, and 0 in it."""
-    unshare(CLONE_NEWPID)
-    first = fork_plainly()
-    if first != 0:
-        enter(options["own"], CLONE_NEWPID)
-    return first
+    raise UnforkableError("what is preloaded has started processes")
 
 
 def _serve(control: socket.socket, options: dict[str, Any]) -> NoReturn:
@@ -205,16 +200,43 @@ def _serve(control: socket.socket, options: dict[str, Any]) -> NoReturn:
         message, fds, _, _ = socket.recv_fds(control, MOST_MESSAGE_BYTES, DESCRIPTORS)
         if not message:
             os._exit(0)
+        running += _fork_step(control, options, message, fds)
+
+
+def _fork_step(control: socket.socket, options: dict[str, Any], message: bytes, fds: list[int]) -> int:
+    """Forks a step and answers with its first process, or why it forked none; closes `fds`. Returns how many it forked.
+
+    Raises RuntimeError: the template must end, with what it has forked.
+    """
+    forked = 0
+    try:
+        _make_room(control, fds)
         user, workspace_bytes = marshal.loads(message)  # noqa: S302 - the worker made it
-        first = _fork_first(options)
+        first = fork_first(options["own"])
         if first == 0:
-            _begin(options, user, workspace_bytes, fds)
-        running += 1
+            try:
+                _begin(options, user, workspace_bytes, fds[:DESCRIPTORS])
+            finally:
+                os._exit(126)
+        forked = 1
+    except (OSError, MemoryError) as error:
+        control.send(failure(error))
+    else:
+        os.close(fds.pop())
         # Its id cannot have been used again, for it has not been reaped.
-        process = os.pidfd_open(first)
-        socket.send_fds(control, [FORKED], [process])
-        for fd in (process, *fds):
+        fds.append(with_retries(os.pidfd_open, first))
+        with_retries(socket.send_fds, control, [FORKED], fds[DESCRIPTORS:])
+    finally:
+        for fd in fds:
             os.close(fd)
+    return forked
+
+
+def _make_room(control: socket.socket, fds: list[int]) -> None:
+    """Adds to a step's descriptors one that its pidfd will replace. Raises OSError if there is no room for all."""
+    if len(fds) != DESCRIPTORS:
+        raise OSError(errno.EMFILE, "the template has no room for the descriptors of the step")
+    fds.append(os.dup(control.fileno()))
 
 
 def _begin(options: dict[str, Any], user: int, workspace_bytes: int, fds: list[int]) -> NoReturn:

@@ -152,6 +152,7 @@ def test_a_session_that_cannot_follow_a_lost_one_at_first_follows_later(
     assert idle_world.until_ended(run_id).error_code == "orphaned"
     assert idle_world.until_ended(idle_world.run("Second", [agent_step("main")])).status == "completed"
     assert len(tries) == 3
+    assert runtime._executor.sessions.generation == 1
     runtime.stop()
     assert owners(idle_world) == set()
 

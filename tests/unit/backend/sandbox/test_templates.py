@@ -19,7 +19,7 @@ from backend.sandbox import Packages, Sandbox, forked, template
 from backend.sandbox.bubblewrap import Bubblewrap
 from backend.sandbox.layer import TemplateLaunch
 from backend.sandbox.limits import Limits
-from backend.sandbox.templates import MOST_ODDITIES
+from backend.sandbox.start_policy import MOST_FAULTS
 from tests.support.answers import value_in_process
 from tests.unit.backend.sandbox.steps import LIMITS, Steps, eventually, marker, running
 from tests.unit.backend.sandbox.templates import IDENTITY, process_of, serving
@@ -60,7 +60,7 @@ def test_a_template_that_fails_while_the_sandbox_closes_is_ended() -> None:
     layer.check()
     sandbox = Sandbox(layer, warm=0)
     templates = sandbox._templates
-    templates.serving(LIMITS)
+    templates.await_first(LIMITS, lambda: None)
     assert eventually(lambda: any(templates._starting.values()))
     started = next(iter(templates._starting.values()))
     assert started is not None
@@ -69,6 +69,25 @@ def test_a_template_that_fails_while_the_sandbox_closes_is_ended() -> None:
     assert eventually(lambda: not templates._starting)
     sandbox.close()
     assert started._popen.returncode is not None
+
+
+def test_a_template_that_is_being_set_up_ends_with_the_sandbox() -> None:
+    """Bubblewrap's child does not die with it before it has asked for that."""
+    sleeper = marker()
+
+    class SettingUp(Bubblewrap):
+        def launch_template(self, limits: Limits) -> TemplateLaunch | None:
+            launch = super().launch_template(limits)
+            argv = ["/bin/sh", "-c", f"sleep {sleeper} & wait", "sh"]
+            return None if launch is None else replace(launch, launch=replace(launch.launch, argv=argv))
+
+    layer = SettingUp()
+    layer.check()
+    sandbox = Sandbox(layer, warm=0)
+    assert sandbox._templates.await_first(LIMITS, lambda: None)
+    assert eventually(lambda: bool(running(sleeper)))
+    sandbox.close()
+    assert eventually(lambda: not running(sleeper))
 
 
 def test_a_step_knows_its_own_thread_and_process(forking: Steps) -> None:
@@ -103,18 +122,20 @@ def test_a_template_that_dies_is_replaced(forking: Steps) -> None:
     assert eventually(lambda: forking.run(IDENTITY) and process_of(serving(forking.sandbox)) != first)
 
 
-def test_a_template_of_an_odd_step_forks_no_more(forking: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After three in a row, steps have interpreters of their own."""
+def test_a_template_of_a_step_that_is_not_isolated_forks_no_more(
+    forking: Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After three within an hour, steps have interpreters of their own."""
     request = forking.request(IDENTITY)
-    for _ in range(MOST_ODDITIES):
+    for _ in range(MOST_FAULTS):
         first = serving(forking.sandbox)
-        with monkeypatch.context() as odd:
-            odd.setattr(forked, "NO_CAPABILITY", "another")
+        with monkeypatch.context() as changed:
+            changed.setattr(forked, "NO_CAPABILITY", "another")
             with pytest.raises(StepFailed) as failed:
                 forking.run(IDENTITY)
         assert failed.value.type == "SandboxFailed"
-        assert first.odd
-        assert forking.sandbox._templates.serving(LIMITS) is None
+        assert first.faulty
+        assert forking.sandbox._templates.forked(LIMITS) is None
         assert eventually(lambda: not forking.sandbox._templates._starting)
     run = asyncio.run(run_python_step(forking.sandbox, request, lambda *_: None, value_in_process))
     assert run.value is False
