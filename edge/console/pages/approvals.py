@@ -27,7 +27,7 @@ MAX_COMMENT_CHARS: Final = rules_of(DecideApprovalRequest.DESCRIPTOR.fields_by_n
 
 _MOST: Final = Most(chars=10_000, rows=50)
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
-_FRAME_BYTES: Final = 12_000
+_FRAME_BYTES: Final = 14_000
 """Of a page without what the approval is about."""
 _OF_LABEL: Final = 40
 _GONE: Final = View("approvals/gone.html", status=404)
