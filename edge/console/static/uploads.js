@@ -56,7 +56,7 @@ function sendNext() {
     tell(section, names.some((name) => /\.zip$/i.test(name)) ? "Uploaded. The zip is being expanded" : "Uploaded. It is being stored");
     const begun = Date.now();
     const timer = setInterval(() => {
-      section.querySelector(".seconds").textContent = ` for ${Math.round((Date.now() - begun) / 1000)} seconds.`;
+      section.querySelector(".seconds").textContent = ` for ${Math.round((Date.now() - begun) / 1000)} s.`;
     }, 1000);
     request.addEventListener("loadend", () => clearInterval(timer));
   });
