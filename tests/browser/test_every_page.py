@@ -1,30 +1,18 @@
 """Every page at every width and in both colour schemes: nothing is cut off, and axe-core has no finding."""
 
 from collections.abc import Iterator
-from importlib import resources
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.browser.conftest import Screen
+from tests.browser.sweep import WIDTHS, Scheme, findings, wrong_at_widths
 from tests.support.service import Service
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_VIEWER
 from workflow_api.v1.webhooks_pb2 import CreateWebhookRequest
 
-AXE = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
-Scheme = Literal["light", "dark"]
 MOST_BYTES = 100_000
-WIDTHS = (360, 800, 1280)
-_FINDINGS = """async () => (await axe.run()).violations.map(
-  (rule) => [rule.id, ...rule.nodes.map((node) => node.html.slice(0, 160))])"""
-# What is wider than its place; a table of unknown columns and what is drawn may scroll in a frame of their own.
-_CUT = """() => [
-  ...(document.documentElement.scrollWidth > innerWidth ? [`the page: ${document.documentElement.scrollWidth}`] : []),
-  ...[...document.querySelectorAll(".table:not(.wide)")].filter((table) => table.scrollWidth > table.clientWidth)
-    .map((table) => `${table.ariaLabel}: ${table.scrollWidth} > ${table.clientWidth}`),
-]"""
-
 
 RESOURCES = """
 kind: Environment
@@ -80,7 +68,7 @@ def paths(console: Service) -> list[str]:
         *("/resources/environments/of-every-page", "/resources/connectors/inbox-of-every-page"),
         *("/resources/graphs/graph-of-every-page", "/resources/graphs/nothing"),
         *("/deployment/health", "/deployment/retention", "/resources/secrets"),
-        *("/preferences", "/password", "/passkeys", "/passkeys/add", "/passkeys/codes"),
+        *("/preferences", "/password", "/passkeys", "/passkeys/add", "/passkeys/codes", "/sign-in"),
         *("/search", "/search?q=echo", "/search?q=nothing-of-this-name", "/nothing"),
         *("/keys/new", key, f"{key}/usage", f"{key}/webhooks", f"{key}/rotate", "/runs?client_reference=none"),
         *(f"/runs/{failed}", f"/runs/{done['run_id']}", f"/runs/{waiting}", "/runs/run_nothing"),
@@ -118,23 +106,6 @@ def visitor(console: Service, chromium: Browser, request: pytest.FixtureRequest)
     screen.page.get_by_role("status").wait_for()
     yield screen.page
     context.close()
-
-
-def findings(page: Page) -> list[Any]:
-    page.evaluate(AXE)
-    found: list[Any] = page.evaluate(_FINDINGS)
-    return found
-
-
-def wrong_at_widths(page: Page, path: str) -> dict[str, list[Any]]:
-    """What is wrong with the page that is shown, by path and width."""
-    wrong: dict[str, list[Any]] = {}
-    for width in WIDTHS:
-        page.set_viewport_size({"width": width, "height": 800})
-        found = [*page.evaluate(_CUT), *(findings(page) if width != 800 else ())]
-        if found:
-            wrong[f"{path} at {width}"] = found
-    return wrong
 
 
 @pytest.mark.parametrize("half", [0, 1])

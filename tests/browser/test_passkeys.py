@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Browser, CDPSession
 
 from tests.browser.conftest import Screen
+from tests.browser.sweep import wrong_in_both_schemes
 from tests.support.service import Service
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER
 
@@ -111,3 +112,33 @@ def test_without_the_passkey_a_recovery_code_or_an_administrator_helps(named: Sc
     sign_out(named)
     named.sign_in("pam", PASSWORD)
     named.page.get_by_role("link", name="pam").wait_for()
+
+
+def test_no_page_of_passkeys_excludes_anybody_or_cuts_anything_off(named: Screen, console: Service) -> None:
+    with_password(named, console, "pia")
+    authenticator(named)
+    named.open("/passkeys/add")
+    named.page.get_by_label("Name").fill("a key with a name of its own")
+    named.page.get_by_role("button", name="Add").click()
+    named.page.get_by_role("heading", name="Recovery codes").wait_for()
+    wrong = wrong_in_both_schemes(named.page, "recovery codes")
+    named.page.get_by_role("link", name="I have kept them").click()
+    named.page.get_by_role("link", name="Remove a key with a name of its own").click()
+    named.page.get_by_role("button", name="Remove with a passkey").wait_for()
+    wrong |= wrong_in_both_schemes(named.page, "removing a passkey")
+    named.open("/passkeys/codes")
+    wrong |= wrong_in_both_schemes(named.page, "making new recovery codes")
+    named.page.get_by_role("button", name="Make new codes with a passkey").click()
+    named.page.get_by_role("heading", name="Recovery codes").wait_for()
+    wrong |= wrong_in_both_schemes(named.page, "new recovery codes")
+    named.page.get_by_role("link", name="I have kept them").click()
+    sign_out(named)
+    wrong |= wrong_in_both_schemes(named.page, "signing in")
+    named.sign_in("pia", PASSWORD)
+    named.page.get_by_role("button", name="Use your passkey").wait_for()
+    wrong |= wrong_in_both_schemes(named.page, "the second factor")
+    named.page.get_by_label("Recovery code").fill("not a code")
+    named.page.get_by_role("button", name="Use the code").click()
+    named.page.get_by_role("alert").wait_for()
+    wrong |= wrong_in_both_schemes(named.page, "a wrong recovery code")
+    assert wrong == {}

@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.browser.conftest import Screen
+from tests.browser.sweep import wrong_in_both_schemes
 from tests.support.identity_provider import CLIENT_ID, CLIENT_SECRET, IdentityProvider, identity_provider
 from tests.support.service import Service
 
@@ -73,8 +74,10 @@ def test_a_person_without_a_role_is_told_so(provider: IdentityProvider, federate
     screen = federated_screen
     provider.person = {"sub": "2", "preferred_username": "eve", "groups": ["visitors"]}
     screen.open("/sign-in")
+    wrong = wrong_in_both_schemes(screen.page, "signing in")
     screen.page.get_by_role("link", name="Sign in with your organization").click()
 
     assert "may not sign in here" in screen.page.get_by_role("alert").inner_text()
+    assert wrong | wrong_in_both_schemes(screen.page, "refused") == {}
     screen.page.get_by_role("link", name="Back to the sign-in").click()
     screen.page.get_by_role("heading", name="Sign in").wait_for()

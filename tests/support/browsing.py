@@ -44,7 +44,7 @@ class Seen:
     @property
     def words(self) -> str:
         """Returns the visible text of the page."""
-        return unescape(" ".join(re.sub(r"<[^>]+>", " ", self.text.partition("<body>")[2]).split()))
+        return unescape(" ".join(re.sub(r"<[^>]+>", " ", self.text.partition("</head>")[2]).split()))
 
 
 class Browser:

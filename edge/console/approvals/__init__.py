@@ -1,1 +1,1 @@
-"""Parts of the pages of approvals: decisions, and the excerpt of what one is about."""
+"""Parts of the pages of approvals: decisions, and what one is about, as far as a page has room."""

@@ -13,7 +13,7 @@ from aiohttp import BodyPartReader, MultipartReader, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from edge.console.forms.staging import FileStaging
-from edge.console.forms.urlencoded import MAX_FIELDS, TOKEN_FIELD, Form, check_token, closing
+from edge.console.forms.urlencoded import MAX_FIELDS, TOKEN_FIELD, Form, check_token, closing, text_of_field
 from edge.console.http.connections import ConsoleConnection
 from edge.console.settings import ConsoleSettings
 from edge.console.visit import Services
@@ -101,8 +101,7 @@ class _FormReader:
             if self._left_of_fields < 0:
                 raise closing(_too_large(self._settings.form_bytes))
             text += chunk
-        # Browsers end lines in forms with CR LF.
-        self._form.setdefault(name, []).append(text.decode().replace("\r\n", "\n"))
+        self._form.setdefault(name, []).append(text_of_field(text.decode()))
 
     async def _read_file(self, part: BodyPartReader, field: str, name: str) -> None:
         if not name:

@@ -20,6 +20,7 @@ _FOREIGN: Final = (
 )
 
 Form = Mapping[str, Sequence[str]]
+"""Texts by the names of their fields, as `text_of_field` returns them."""
 
 
 def check_sender(request: web.Request, settings: ConsoleSettings) -> None:
@@ -60,6 +61,11 @@ def check_token(secret: str, given: Sequence[str]) -> None:
         raise web.HTTPForbidden(text=_FOREIGN)
 
 
+def text_of_field(sent: str) -> str:
+    """Returns what was typed into a field: browsers end lines in forms with CR LF."""
+    return sent.replace("\r\n", "\n")
+
+
 def closing(error: web.HTTPException) -> web.HTTPException:
     """Returns an error after which the connection is closed, as the rest of the body is not read."""
     error.force_close()
@@ -94,8 +100,7 @@ def _fields(request: web.Request, body: bytes) -> dict[str, list[str]]:
     except ValueError:
         raise web.HTTPBadRequest(text="The form cannot be read: it is not UTF-8, or has too many fields.") from None
     for name, value in pairs:
-        # Browsers end lines in forms with CR LF.
-        form.setdefault(name, []).append(value.replace("\r\n", "\n"))
+        form.setdefault(name, []).append(text_of_field(value))
     return form
 
 

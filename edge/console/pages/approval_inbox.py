@@ -6,13 +6,14 @@ from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from edge.console.addresses import inbox_address
+from edge.console.addresses import approval_address, inbox_address
 from edge.console.approvals.decisions import DECISIONS, decide
-from edge.console.approvals.excerpt import excerpt
+from edge.console.approvals.material import Most, page_of, parts_of
 from edge.console.http.static_files import MOST_COUNTED
-from edge.console.pages.approvals import MAX_COMMENT_CHARS, inputs_view, step_view, waiting_text
+from edge.console.pages.approvals import MAX_COMMENT_CHARS, waiting_text
 from edge.console.paging import all_items
 from edge.console.rendering import formatting
+from edge.console.rendering.page_room import PageRoom
 from edge.console.visit import DECIDERS, Answered, EventStream, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.reviews_pb2 import (
@@ -35,6 +36,11 @@ _POLL_SECONDS: Final = 2.0
 _REVIEW_SECONDS: Final = 0.1
 """How long the page waits for what an approval is about; once that is prepared, the open page is brought up to date."""
 _GONE: Final = frozenset({"not_found", "invalid_request"})
+_MOST: Final = Most(chars=4_000, rows=10)
+_MATERIAL_BYTES: Final = 36_000
+"""Of what the chosen one rests on."""
+_MOST_ABOUT_CHARS: Final = 160
+"""Of what tells an approval in the list from others."""
 
 
 async def show(visit: Visit) -> Answered:
@@ -194,7 +200,7 @@ async def _chosen(visit: Visit, listed: Sequence[PendingApproval]) -> Mapping[st
             "review": review,
             "state": review and formatting.approval_badge(review.state),
         }
-    material, cut = excerpt(review.material)
+    parts, following = page_of(parts_of(review.material), 0, _MOST, PageRoom(_MATERIAL_BYTES))
     pending = pending or review.pending
     return {
         "id": approval_id,
@@ -203,9 +209,9 @@ async def _chosen(visit: Visit, listed: Sequence[PendingApproval]) -> Mapping[st
         "about": _about(pending),
         "review": review,
         "waiting": waiting_text(pending),
-        "inputs": inputs_view(material),
-        "steps": [step_view(step) for step in material.steps],
-        "cut": cut,
+        "parts": parts,
+        "address": approval_address(approval_id),
+        "cut": following is not None or any(each.following is not None for each in parts),
     }
 
 
@@ -216,8 +222,11 @@ def _about(pending: PendingApproval) -> str:
 
 
 def _item(pending: PendingApproval, to: str, at: str) -> Mapping[str, Any]:
+    labels = (f"{name}: {value}" for name, value in sorted(pending.labels.items()))
+    about = ", ".join(filter(None, (pending.workflow_name, pending.client_reference, *labels)))
     return {
         "pending": pending,
+        "about": f"{about[:_MOST_ABOUT_CHARS]}…" if len(about) > _MOST_ABOUT_CHARS else about,
         "waiting": waiting_text(pending),
         "to": to,
         "current": pending.approval.approval_id == at,

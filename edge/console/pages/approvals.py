@@ -1,30 +1,36 @@
 """Pages of one approval: what it is about, and its decision."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from typing import Any, Final
+import re
+from collections.abc import AsyncIterator
+from typing import Final
 
 from contract.fields import rules_of
 from contract.times import milliseconds_of
 from edge.console.addresses import APPROVALS, approval_address, inbox_address, run_address
 from edge.console.approvals.decisions import DECISIONS
 from edge.console.approvals.decisions import decide as record
+from edge.console.approvals.material import Most, page_of, parts_of, rest_of
 from edge.console.paging import all_items
 from edge.console.rendering import formatting
+from edge.console.rendering.page_room import MOST_BYTES, PageRoom, html_bytes
 from edge.console.visit import DECIDERS, Answered, EventStream, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.reviews_pb2 import (
     APPROVAL_STATE_PENDING,
     GetReviewRequest,
     Review,
-    ReviewMaterial,
-    ReviewStep,
 )
 from workflow_api.v1.runs_pb2 import DecideApprovalRequest, ListPendingApprovalsRequest, PendingApproval
 
 MAX_COMMENT_CHARS: Final = rules_of(DecideApprovalRequest.DESCRIPTOR.fields_by_name["comment"]).max_length
 
-_EMPTY: Final = frozenset({"", "{}"})
+_MOST: Final = Most(chars=10_000, rows=50)
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
+_FRAME_BYTES: Final = 14_000
+"""Of a page without what the approval is about."""
+_OF_LABEL: Final = 40
+_GONE: Final = View("approvals/gone.html", status=404)
 _PAGE: Final = 100
 _POLL_SECONDS: Final = 1.0
 
@@ -81,15 +87,24 @@ async def _review(visit: Visit) -> Review:
     return answer
 
 
-async def _one(visit: Visit, *, comment: str = "", problem: str = "") -> View:
-    approval_id = visit.path["approval_id"]
+async def _known(visit: Visit) -> Review | None:
     try:
-        review = await _review(visit)
+        return await _review(visit)
     except Refusal as refusal:
         if refusal.code not in {"not_found", "invalid_request"}:
             raise
-        return View("approvals/gone.html", status=404)
+        return None
+
+
+async def _one(visit: Visit, *, comment: str = "", problem: str = "") -> View:
+    approval_id = visit.path["approval_id"]
+    review = await _known(visit)
+    if review is None:
+        return _GONE
     pending = review.pending
+    parts = parts_of(review.material)
+    first = _number(visit.query.get("first", ""))
+    shown, following = page_of(parts, first, _MOST, _room(pending, comment))
     context = {
         "review": review,
         "pending": pending,
@@ -98,8 +113,11 @@ async def _one(visit: Visit, *, comment: str = "", problem: str = "") -> View:
         "labels": sorted(pending.labels.items()),
         "open": review.state == APPROVAL_STATE_PENDING,
         "state": formatting.approval_badge(review.state),
-        "inputs": inputs_view(review.material),
-        "steps": [step_view(step) for step in review.material.steps],
+        "address": approval_address(approval_id),
+        "shown": shown,
+        "first": first,
+        "next": following,
+        "count": len(parts),
         "stream": f"{approval_address(approval_id)}/stream" if review.preparing else "",
         "comment": comment,
         "problem": problem,
@@ -108,33 +126,33 @@ async def _one(visit: Visit, *, comment: str = "", problem: str = "") -> View:
     return View("approvals/one.html", context, status=400 if problem else 200)
 
 
+async def show_part(visit: Visit) -> Answered:
+    """Shows one part of what an approval is about, from where the query says."""
+    number, begin = visit.path["number"], _number(visit.query.get("begin", ""))
+    review = await _known(visit)
+    shown = None
+    if review is not None and review.state == APPROVAL_STATE_PENDING and _NUMBER.fullmatch(number):
+        shown = rest_of(parts_of(review.material), int(number), begin, _room(review.pending, ""))
+    if shown is None:
+        return _GONE
+    address = approval_address(visit.path["approval_id"])
+    rows = shown.part.table is not None
+    return View("approvals/part.html", {"address": address, "shown": shown, "begin": begin, "rows": rows})
+
+
+def _number(text: str) -> int:
+    return int(text) if _NUMBER.fullmatch(text) else 0
+
+
+def _room(pending: PendingApproval, comment: str) -> PageRoom:
+    """Returns what the page of an approval has left for what it is about."""
+    texts = (*(text for label in pending.labels.items() for text in label), pending.approval.instructions, comment)
+    return PageRoom(MOST_BYTES - _FRAME_BYTES - sum(map(html_bytes, texts)) - _OF_LABEL * len(pending.labels))
+
+
 def waiting_text(pending: PendingApproval) -> str:
     """Returns how long an approval has waited, in words."""
     return formatting.duration(milliseconds_of(pending.waiting))
-
-
-def inputs_view(material: ReviewMaterial) -> list[tuple[str, str, bool]]:
-    """Returns the inputs of the run as heading, text, and whether the rest is cut."""
-    found = []
-    if material.HasField("input_text"):
-        found.append(("Text", material.input_text.text, material.input_text.cut))
-    if material.parameters.text not in _EMPTY:
-        found.append(("Parameters", formatting.json_lines(material.parameters.text), material.parameters.cut))
-    if material.HasField("inputs_manifest"):
-        given = material.inputs_manifest
-        found.append(("Copied inputs", formatting.json_lines(given.text), given.cut))
-    return found
-
-
-def step_view(step: ReviewStep) -> Mapping[str, Any]:
-    """Returns a step that an approval needs, with its value in lines and the sizes of its files."""
-    value = formatting.json_lines(step.value.text) if step.HasField("value") else ""
-    return {
-        "step": step,
-        "value": "" if value == "null" else value,
-        "files": [(file, formatting.size(file.size_bytes)) for file in step.files],
-        "left_out": step.files_total - len(step.files),
-    }
 
 
 def _back(visit: Visit, at: str = "") -> str:
@@ -148,5 +166,6 @@ def _back(visit: Visit, at: str = "") -> str:
 PAGES: Final[tuple[Page, ...]] = (
     Page("GET", "/approvals/{approval_id}", DECIDERS, show_one),
     Page("GET", "/approvals/{approval_id}/stream", DECIDERS, stream),
+    Page("GET", "/approvals/{approval_id}/material/{number}", DECIDERS, show_part),
     Page("POST", "/approvals/{approval_id}", DECIDERS, decide),
 )

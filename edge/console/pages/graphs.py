@@ -74,7 +74,7 @@ async def query(visit: Visit) -> Answered:
         shown = await asked_for(visit, GRAPHS)
     except MissingError as error:
         return missing(GRAPHS, error)
-    text = visit.sent("query").replace("\r\n", "\n")
+    text = visit.sent("query")
     as_csv = bool(visit.sent("csv"))
     request = QueryKnowledgeGraphRequest(
         name=shown.answer.resource.name,

@@ -26,12 +26,14 @@ from edge.console.run.events import Chosen, RunProgress, events_page, watch
 from edge.console.run.header import header
 from edge.console.run.sentences import KINDS, sentence
 from edge.console.run.shortened import (
+    decisions_shown,
     latest_spans,
     markup_bytes,
     outputs_shown,
     short_approvals,
     short_run,
     short_steps,
+    steps_at_once,
 )
 from edge.console.run.step import selected_step, step_view
 from edge.console.run.timeline import timeline
@@ -62,7 +64,7 @@ _SEQ: Final = re.compile(r"[0-9]{1,18}")
 _STATE: Final = ("step", "steps", "segment", "after_seq", "kind", "of")
 """Names of the query that say what the page shows; links keep the others when they change one."""
 _MOST_TEXT_CHARS: Final = 10_000
-_FRAME_BYTES: Final = 14_000
+_FRAME_BYTES: Final = 17_000
 """Of a page without a record in it."""
 _MOST_JSON_CHARS: Final = 400
 _MOST_SENTENCE_CHARS: Final = 300
@@ -166,11 +168,13 @@ async def _parts(visit: Visit, run: Run, room: PageRoom) -> Mapping[str, Any]:
     spans = spans_of(await life_events(visit.services, run_id, events.read.segments))
     # A backend of an older release does not know the filter.
     pending = [each for each in pending if each.run_id == run_id]
-    window = step_window(steps.items, query.get("steps", ""), query.get("step", ""), lambda each: each.step)
-    drawn = latest_spans(spans)
-    room.spend(markup_bytes(window.steps, drawn, pending, len(events.read.events)))
-    # Texts take what is left, those first that matter most.
+    most = steps_at_once(steps.items)
+    window = step_window(steps.items, query.get("steps", ""), query.get("step", ""), lambda each: each.step, most)
+    drawn = latest_spans(spans, window.steps)
+    room.spend(markup_bytes(window.steps, drawn, len(events.read.events)))
+    # Others take what is left, those first that matter most.
     approvals = short_approvals(pending, room)
+    decisions = decisions_shown(decided.items, room)
     shown_steps = short_steps(window.steps, room)
     sentences = [_said(event, room) for event in events.read.events]
     step = selected_step(query.get("step", ""), shown_steps)
@@ -194,7 +198,9 @@ async def _parts(visit: Visit, run: Run, room: PageRoom) -> Mapping[str, Any]:
         "drawing": dag.draw([_node(each) for each in window.steps]),
         "timeline": timeline(run.summary, window.steps, drawn, now_ms()),
         "approvals": approvals,
-        "decisions": [(each, formatting.approval_badge(each.state)) for each in decided.items],
+        "approvals_left_out": len(pending) - len(approvals),
+        "decisions": [(each, formatting.approval_badge(each.state)) for each in decisions],
+        "decisions_left_out": len(decided.items) - len(decisions),
         "events": events,
         "kinds": [("", "any"), *((name, words) for name, (words, _) in KINDS.items())],
         "kind": kind,

@@ -135,9 +135,9 @@ def _number(text: str) -> int | None:
 
 
 def _typed(visit: Visit, name: str) -> str:
-    """Returns a field as it was typed, for blanks may matter; browsers send line breaks as CR LF."""
+    """Returns a field as it was typed, for blanks may matter."""
     values = visit.form.get(name, ())
-    return values[0].replace("\r\n", "\n") if values else ""
+    return values[0] if values else ""
 
 
 def _declared(definition: WorkflowDefinition) -> Sequence[Declared]:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from typing import Final
 
+from edge.console.rendering.page_room import html_bytes
+
 BOX_WIDTH: Final = 176
 BOX_HEIGHT: Final = 50
 COLUMN_GAP: Final = 44
@@ -23,8 +25,8 @@ MOST_LINE_CHARS: Final = 25_000
 """Characters of all lines in a page."""
 
 _SWEEPS: Final = 3
-_LINE_CHARS: Final = 140
-"""Characters of a line without its path."""
+_LINE_CHARS: Final = 90
+"""Characters of a line without its path and the names of its steps."""
 
 # A step and a column: the step's box in its own column, in a later one the lane of its lines that end further right.
 _Slot = tuple[str, int]
@@ -227,7 +229,7 @@ def _path(places: Mapping[_Slot, int], column_of: Mapping[str, int], source: str
 
 def _within_bound(lines: Sequence[Line], needs: Mapping[str, Sequence[str]]) -> Sequence[Line]:
     """Returns the lines, without those that others imply where all are too many, and of these the first that fit."""
-    if sum(len(line.path) + _LINE_CHARS for line in lines) <= MOST_LINE_CHARS:
+    if sum(map(_chars, lines)) <= MOST_LINE_CHARS:
         return lines
     above: dict[str, set[str]] = {}
     for step in TopologicalSorter(needs).static_order():
@@ -238,8 +240,12 @@ def _within_bound(lines: Sequence[Line], needs: Mapping[str, Sequence[str]]) -> 
         implied = any(line.source in above[other] for other in needs[line.target] if other != line.source)
         if implied:
             continue
-        room -= len(line.path) + _LINE_CHARS
+        room -= _chars(line)
         if room < 0:
             break
         shown.append(line)
     return shown
+
+
+def _chars(line: Line) -> int:
+    return _LINE_CHARS + len(line.path) + html_bytes(line.source) + html_bytes(line.target)

@@ -1,5 +1,6 @@
-// Script of the form that starts a run: uploads files as soon as they are chosen, and shows how far it is. Without it
-// they are sent with the form. The answer to an upload is the page; its sections of files replace those that are shown.
+// Script of the form that starts a run: uploads files as soon as they are chosen, and shows how far it is: the share that
+// is sent, then for how long it has been stored and, of a zip, expanded. Without it they are sent with the form. The
+// answer to an upload is the page; its sections of files replace those that are shown.
 "use strict";
 
 const form = document.querySelector("form.start");
@@ -40,10 +41,24 @@ function sendNext() {
   }
   body.set("attach", "yes");
   const bar = section.querySelector("progress");
+  const names = [...section.querySelector("input").files].map((file) => file.name);
   bar.hidden = false;
+  bar.value = 0;
+  say(section, "");
+  tell(section, "");
   const request = new XMLHttpRequest();
   request.upload.addEventListener("progress", (event) => {
     if (event.lengthComputable) bar.value = (100 * event.loaded) / event.total;
+  });
+  request.upload.addEventListener("load", () => {
+    // How long the rest takes is not known: the bar moves without a value, and the seconds are counted.
+    bar.removeAttribute("value");
+    tell(section, names.some((name) => /\.zip$/i.test(name)) ? "Uploaded. The zip is being expanded" : "Uploaded. It is being stored");
+    const begun = Date.now();
+    const timer = setInterval(() => {
+      section.querySelector(".seconds").textContent = ` for ${Math.round((Date.now() - begun) / 1000)} s.`;
+    }, 1000);
+    request.addEventListener("loadend", () => clearInterval(timer));
   });
   request.addEventListener("load", () => finish(section, request));
   request.addEventListener("error", () => stop(section, "The upload broke off. Choose the files again."));
@@ -72,12 +87,18 @@ function stop(section, text) {
   pressed = null;
   section.querySelector("input").value = "";
   section.querySelector("progress").hidden = true;
+  tell(section, "");
   say(section, text);
   sendNext();
 }
 
 function say(section, text) {
   section.querySelector(".said").textContent = text;
+}
+
+function tell(section, text) {
+  section.querySelector(".told").textContent = text;
+  section.querySelector(".seconds").textContent = "";
 }
 
 function hideButtons() {

@@ -3,7 +3,6 @@ from typing import Any
 
 import pytest
 
-from edge.console.approvals.excerpt import excerpt
 from edge.console.pages import approval_inbox
 from edge.console.visit import DECIDERS, EventStream, Redirect, Visit
 from edge.errors import Refusal
@@ -97,21 +96,22 @@ def test_what_the_chosen_one_rests_on_stands_beside_its_buttons_shortened() -> N
     assert EVIL not in page
 
 
-def test_an_excerpt_has_the_first_rows_and_columns_of_a_table() -> None:
-    table = ReviewTable(columns=[str(n) for n in range(30)], rows=[ReviewRow(cells=["c" * 300] * 30)] * 50)
-    material = ReviewMaterial(steps=[ReviewStep(files=[ReviewFile(table=table)])])
-    short, cut = excerpt(material)
-    shown = short.steps[0].files[0].table
-    assert (len(shown.rows), len(shown.columns), {len(row.cells) for row in shown.rows}) == (10, 8, {8})
-    assert (shown.cut, cut, max(len(cell) for row in shown.rows for cell in row.cells)) == (True, True, 80)
-    assert excerpt(ReviewMaterial(input_text=ReviewText(text="short")))[1] is False
+def test_the_inbox_has_the_first_rows_of_a_table() -> None:
+    table = ReviewTable(columns=["n"], rows=[ReviewRow(cells=[f"row-{n}"]) for n in range(50)])
+    material = ReviewMaterial(steps=[ReviewStep(files=[ReviewFile(path="t.csv", table=table)])])
+    page = inbox(services(pending(), shown=review(pending(), material=material)))
+    assert "row-9" in page
+    assert "row-10" not in page
+    assert 'href="/approvals/apr_1/material/0?begin=10"' in page
 
 
 def test_a_page_of_many_long_texts_stays_small() -> None:
     files = [ReviewFile(path=f"f{n}.txt", text=ReviewText(text="y" * 60_000)) for n in range(20)]
     step = ReviewStep(step="s", files=files, files_total=20)
-    material = ReviewMaterial(steps=[step] * 5)
+    material = ReviewMaterial(steps=[step] * 20)
     waiting = [pending(number) for number in range(1, 51)]
+    for each in waiting:
+        each.labels.update({f"{n}{'n' * 60}": "v" * 256 for n in range(10)})
     page = inbox(services(*waiting, shown=review(pending(), material=material)))
     assert len(page.encode()) < 100_000
 

@@ -100,7 +100,7 @@ def test_a_query_that_cannot_be_read_is_shown_with_the_place_of_its_error() -> N
         yield
 
     backend.stream = refuse  # type: ignore[method-assign]
-    answer = asked(backend, query="SELECT *\r\nWHERE {{ <b> }")
+    answer = asked(backend, query="SELECT *\nWHERE {{ <b> }")
     assert isinstance(answer, View)
     assert answer.status == 400
     page = html(answer)

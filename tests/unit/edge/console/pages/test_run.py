@@ -60,12 +60,42 @@ def test_a_run_of_hundreds_of_steps_shows_some_of_them_at_a_time() -> None:
     names = [f"step-with-a-long-handle-{number}" for number in range(300)]
     steps = [Step(step=name, name=EVIL + name, needs=names[:place]) for place, name in enumerate(names)]
     backend = services(ListRunSteps=ListRunStepsResponse(items=steps))
-    for query, first in (({}, 0), ({"steps": "8"}, 280), ({"step": names[100]}, 80), ({"steps": "9"}, 0)):
+    for query, first in (({}, 0), ({"steps": "8"}, 140), ({"step": names[100]}, 100), ({"steps": "16"}, 0)):
         page = html(answered(backend, "GET", ONE, HERE, query=query))
         assert len(page.encode()) < 100_000
         assert f"<code>{names[first]}</code>" in page
-        assert page.count('<g class="step') == (20 if first == 280 else 40)
+        assert page.count('<g class="step') == 20
     assert 'href="/runs/run_1?steps=8#steps"' in page
+
+
+@pytest.mark.parametrize(("count", "needs", "title"), [(40, 2, ""), (20, 20, "A name of forty characters or so")])
+def test_a_run_of_usual_steps_shows_them_all_at_once(count: int, needs: int, title: str) -> None:
+    names = [f"step-{number:02}" for number in range(count)]
+    steps = [Step(step=name, name=title, needs=names[max(0, n - needs) : n]) for n, name in enumerate(names)]
+    page = html(answered(services(ListRunSteps=ListRunStepsResponse(items=steps)), "GET", ONE, HERE))
+    assert page.count('<g class="step') == count
+
+
+def test_many_approvals_and_decisions_of_a_run_are_shown_as_far_as_there_is_room() -> None:
+    when = Timestamp(seconds=1_790_000_000)
+    waits = [
+        PendingApproval(
+            approval=Approval(approval_id=f"apr_{n:026}", title="<" * 200, step="s" * 64, instructions="<" * 4_000),
+            run_id="run_1",
+        )
+        for n in range(100)
+    ]
+    made = [Decision(title="<" * 200, step="s" * 64, decided_by="user:ana", decided_at=when) for _ in range(300)]
+    backend = services(
+        ListPendingApprovals=ListPendingApprovalsResponse(items=waits),
+        ListDecisions=ListDecisionsResponse(items=made),
+    )
+    page = sent_html(answered(backend, "GET", ONE, HERE))
+    assert len(page.encode()) < 100_000
+    shown = page.count('<article class="approval"')
+    assert 0 < shown < 100
+    assert f'<a href="/approvals">{100 - shown} more are in the inbox</a>' in page
+    assert "300 more are in the list of all decisions" in page
 
 
 def test_values_of_a_run_are_escaped() -> None:
@@ -416,7 +446,7 @@ def test_a_page_with_the_most_of_everything_has_at_most_100_kb(filler: str) -> N
         Step(
             step=name,
             name=f"The {name}",
-            needs=names[max(0, n - 4) : n],
+            needs=names[:n],
             status=STEP_STATUS_FAILED,
             error=runs_pb2.RunError(code="node_failed", message=long),
         )
@@ -424,7 +454,7 @@ def test_a_page_with_the_most_of_everything_has_at_most_100_kb(filler: str) -> N
     ]
     waits = [
         PendingApproval(approval=Approval(approval_id=f"apr_{n}", title="Look", instructions=long), run_id="run_1")
-        for n in range(5)
+        for n in range(20)
     ]
     log = events(6_000)
     lives = ("step.started", "step.failed")

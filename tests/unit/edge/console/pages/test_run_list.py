@@ -117,7 +117,7 @@ def test_what_waits_or_runs_counts_until_now(monkeypatch: pytest.MonkeyPatch) ->
     waits = found(run={"status": RUN_STATUS_QUEUED}, waiting_since=to_timestamp(DAY + 5_000))
     page = html(answered(services(running, waits), "GET", "/runs"))
     assert "<td>9 s</td>" in page
-    assert '<td>4 s <span class="soft">and waits</span></td>' in page
+    assert '<td>4 s <span class="soft whole">and waits</span></td>' in page
 
 
 def test_a_search_that_found_nothing_yet_can_go_on() -> None:

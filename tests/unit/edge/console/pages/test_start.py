@@ -59,7 +59,7 @@ def test_a_run_starts_with_the_typed_values_of_the_shown_version() -> None:
         backend,
         p_count="7",
         p_options="[1]",
-        input_text=" two\r\nlines ",
+        input_text=" two\nlines ",
         client_reference="order-7",
         labels="a=b\n\nc = d=e",
     )
