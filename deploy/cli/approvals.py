@@ -22,7 +22,7 @@ from deploy.cli.output.printing import (
 from deploy.cli.output.records import PAGE, items_of, record_of
 from deploy.cli.output.run_details import starter
 from deploy.client.backend import connected
-from edge.console.formatting import duration
+from edge.console.rendering.formatting import duration
 from workflow_api.v1 import reviews_pb2, runs_pb2
 
 POLL_SECONDS: Final = 1.0

@@ -11,26 +11,26 @@ from aiohttp import web
 
 from edge.channel import Channel
 from edge.console import metrics
-from edge.console.account import SIGN_OUT, Account, sign_in_address
-from edge.console.connections import ConsoleServer
-from edge.console.downloads import Downloads
-from edge.console.events import EventStreams
-from edge.console.file_forms import has_files, read_file_form
-from edge.console.forms import Form, check_sender, read_form
-from edge.console.headers import NO_STORE, common_headers
-from edge.console.hosts import check_host
-from edge.console.own_passkeys import ADD, CODES, REMOVE, OwnPasskeys
+from edge.console.account.own_passkeys import ADD, CODES, REMOVE, OwnPasskeys
+from edge.console.account.preferences import PREFERENCES, Preferences
+from edge.console.account.provider_sign_in import PROVIDER, RETURN, ProviderSignIn
+from edge.console.account.second_factor import PASSKEYS, PASSWORD, SECOND, SIGN_IN, SecondFactor
+from edge.console.account.sign_in import SIGN_OUT, Account, sign_in_address
+from edge.console.account.sign_in_queue import SignInQueue
+from edge.console.forms.multipart import has_files, read_file_form
+from edge.console.forms.urlencoded import Form, check_sender, read_form
+from edge.console.http.connections import ConsoleServer
+from edge.console.http.downloads import Downloads
+from edge.console.http.event_streams import EventStreams
+from edge.console.http.headers import NO_STORE, common_headers
+from edge.console.http.hosts import check_host
+from edge.console.http.static_files import ROUTE, STATIC, StaticFiles
 from edge.console.pages import all_pages
-from edge.console.preferences import PREFERENCES, Preferences
-from edge.console.provider_sign_in import PROVIDER, RETURN, ProviderSignIn
-from edge.console.rendering import Rendering
+from edge.console.rendering.templates import Rendering
 from edge.console.responses import Responses
-from edge.console.second_factor import PASSKEYS, PASSWORD, SECOND, SIGN_IN, SecondFactor
 from edge.console.services import ChannelServices
 from edge.console.sessions import NewServices, Sessions, Visitor
 from edge.console.settings import ConsoleSettings
-from edge.console.sign_in_queue import SignInQueue
-from edge.console.static_files import ROUTE, STATIC, StaticFiles
 from edge.console.visit import Download, EventStream, Page, Redirect, Services, View, Visit
 from edge.errors import Refusal
 from edge.http.request_id import request_id_from

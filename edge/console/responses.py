@@ -6,11 +6,11 @@ from typing import Any, Final, NamedTuple
 
 from aiohttp import web
 
-from edge.console.rendering import Rendering
+from edge.console.http.tokens import form_token
+from edge.console.rendering.templates import Rendering
+from edge.console.rendering.zones import zone_named
 from edge.console.sessions import Sessions, Visitor
-from edge.console.tokens import form_token
 from edge.console.visit import Page, Redirect, View
-from edge.console.zones import zone_named
 from edge.errors import Refusal
 
 _NAVIGATION: Final = (

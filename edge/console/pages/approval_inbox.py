@@ -6,13 +6,13 @@ from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from edge.console import formatting
 from edge.console.addresses import inbox_address
-from edge.console.decisions import DECISIONS, decide
+from edge.console.approvals.decisions import DECISIONS, decide
+from edge.console.approvals.excerpt import excerpt
+from edge.console.http.static_files import MOST_COUNTED
 from edge.console.pages.approvals import MAX_COMMENT_CHARS, inputs_view, step_view, waiting_text
 from edge.console.paging import all_items
-from edge.console.review_excerpt import excerpt
-from edge.console.static_files import MOST_COUNTED
+from edge.console.rendering import formatting
 from edge.console.visit import DECIDERS, Answered, EventStream, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.reviews_pb2 import (

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from contract.fields import rules_of
 from contract.times import milliseconds_of
-from edge.console import formatting
 from edge.console.addresses import APPROVALS, approval_address, inbox_address, run_address
-from edge.console.decisions import DECISIONS
-from edge.console.decisions import decide as record
+from edge.console.approvals.decisions import DECISIONS
+from edge.console.approvals.decisions import decide as record
 from edge.console.paging import all_items
+from edge.console.rendering import formatting
 from edge.console.visit import DECIDERS, Answered, EventStream, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.reviews_pb2 import (

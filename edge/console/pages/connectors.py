@@ -3,8 +3,17 @@
 from typing import Any, Final
 
 from contract.times import milliseconds_of
-from edge.console import formatting
-from edge.console.resources import CONNECTORS, MissingError, Shown, asked_for, every, missing, path_of, test_badge
+from edge.console.rendering import formatting
+from edge.console.resources.lookup import (
+    CONNECTORS,
+    MissingError,
+    Shown,
+    asked_for,
+    every,
+    missing,
+    path_of,
+    test_badge,
+)
 from edge.console.visit import ADMINISTRATORS, Answered, Page, View, Visit
 from workflow_api.v1.workflows_pb2 import ConnectorCheck, ConnectorTest, TestConnectorRequest
 

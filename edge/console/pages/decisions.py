@@ -5,8 +5,8 @@ from typing import Final
 from urllib.parse import urlencode
 
 from contract.times import to_timestamp
-from edge.console import formatting, times
 from edge.console.pages.workflows import every_workflow
+from edge.console.rendering import formatting, times
 from edge.console.visit import DECIDERS, Answered, Page, View, Visit
 from workflow_api.v1.reviews_pb2 import (
     APPROVAL_STATE_APPROVED,

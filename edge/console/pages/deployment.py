@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from contract.durations import count_of, duration_of
-from edge.console.problems import Problems, check_unchanged, form_hash, invalid, problems_of, whole_number
+from edge.console.forms.problems import Problems, check_unchanged, form_hash, invalid, problems_of, whole_number
 from edge.console.visit import ADMINISTRATORS, ONLOOKERS, Answered, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.deployment_pb2 import Deployment, GetDeploymentRequest, UpdateDeploymentRequest

@@ -5,10 +5,10 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from edge.console import formatting
-from edge.console.formatting import Badge
 from edge.console.paging import all_items
-from edge.console.resources import ENVIRONMENTS, PAGE, MissingError, asked_for, missing, path_of
+from edge.console.rendering import formatting
+from edge.console.rendering.formatting import Badge
+from edge.console.resources.lookup import ENVIRONMENTS, PAGE, MissingError, asked_for, missing, path_of
 from edge.console.visit import ADMINISTRATORS, Answered, Download, EventStream, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1 import environments_pb2

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from contract.durations import duration_of
-from edge.console.formatting import Badge
-from edge.console.graph_answers import MOST_ROWS, Answer, CsvParts, excerpt, read_answer
+from edge.console.forms.problems import Problems, problems_of
 from edge.console.paging import all_items
-from edge.console.problems import Problems, problems_of
-from edge.console.resources import GRAPHS, PAGE, MissingError, Shown, asked_for, missing, path_of
+from edge.console.rendering.formatting import Badge
+from edge.console.resources.graph_answers import MOST_ROWS, Answer, CsvParts, excerpt, read_answer
+from edge.console.resources.lookup import GRAPHS, PAGE, MissingError, Shown, asked_for, missing, path_of
 from edge.console.visit import ADMINISTRATORS, Answered, Download, Page, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.options_pb2 import TIME_UNIT_SECONDS

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from contract.times import milliseconds_of
-from edge.console import formatting
-from edge.console.formatting import Badge
+from edge.console.rendering import formatting
+from edge.console.rendering.formatting import Badge
 from edge.console.visit import ONLOOKERS, Answered, EventStream, Page, View, Visit
 from workflow_api.v1 import deployment_health_pb2
 from workflow_api.v1.deployment_health_pb2 import (

@@ -5,10 +5,10 @@ from typing import Final
 from urllib.parse import quote
 
 from edge.admission.trial import TriedCall
-from edge.console.call_trial import Verdict, is_start, route_choices, verdicts
-from edge.console.key_details import key_details
+from edge.console.keys.details import key_details
+from edge.console.keys.trial import Verdict, is_start, route_choices, verdicts
 from edge.console.pages.workflows import every_workflow
-from edge.console.times import now_ms
+from edge.console.rendering.times import now_ms
 from edge.console.visit import ADMINISTRATORS, Answered, Page, View, Visit
 from edge.errors import Refusal
 from edge.routes import BASE

@@ -9,10 +9,10 @@ from contract.choices import EXPIRY_DAYS, OVERLAP_HOURS
 from contract.durations import duration_of
 from contract.spellings import SCOPES
 from contract.times import milliseconds_of
-from edge.console import formatting
-from edge.console.calls_today import calls_today
-from edge.console.key_details import key_details, matches
-from edge.console.key_form import (
+from edge.console.forms.problems import Problems, check_unchanged, form_hash, invalid, problems_of, whole_number
+from edge.console.keys.calls_today import calls_today
+from edge.console.keys.details import key_details, matches
+from edge.console.keys.form import (
     KeyForm,
     blank_form,
     create_request,
@@ -21,8 +21,8 @@ from edge.console.key_form import (
     typed_form,
 )
 from edge.console.paging import all_items
-from edge.console.problems import Problems, check_unchanged, form_hash, invalid, problems_of, whole_number
-from edge.console.times import now_ms
+from edge.console.rendering import formatting
+from edge.console.rendering.times import now_ms
 from edge.console.visit import ADMINISTRATORS, Answered, Page, Redirect, Services, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1 import keys_pb2, usage_pb2, webhooks_pb2

@@ -8,11 +8,11 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from contract.fields import rules_of
-from edge.console import formatting
 from edge.console.addresses import run_address
-from edge.console.downloads import MESSAGE_SECONDS, MessageParts
-from edge.console.page_room import MOST_BYTES, PageRoom
+from edge.console.http.downloads import MESSAGE_SECONDS, MessageParts
 from edge.console.paging import all_items
+from edge.console.rendering import formatting
+from edge.console.rendering.page_room import MOST_BYTES, PageRoom
 from edge.console.run.log_search import MOST_SOUGHT_CHARS, found_lines
 from edge.console.visit import OPERATORS, Answered, Download, EventStream, Page, View, Visit
 from edge.errors import Refusal

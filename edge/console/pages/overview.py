@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from edge.console import formatting
+from edge.console.rendering import formatting
 from edge.console.visit import ALL_ROLES, Answered, Page, View, Visit
 from workflow_api.v1.deployment_pb2 import Deployment, GetDeploymentRequest
 from workflow_api.v1.reviews_pb2 import CountPendingApprovalsRequest

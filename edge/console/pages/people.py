@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from contract.roles import ROLE_NAMES
+from edge.console.forms.problems import Problems, invalid, problems_of
 from edge.console.pages.workflows import every_workflow
 from edge.console.paging import all_items
-from edge.console.problems import Problems, invalid, problems_of
 from edge.console.visit import ADMINISTRATORS, Answered, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.users_pb2 import (

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from edge.console.pages import secrets
 from edge.console.pages.environments import every_build
 from edge.console.pages.graphs import every_graph
-from edge.console.resources import CONNECTORS, ENVIRONMENTS, GRAPHS, every
+from edge.console.resources.lookup import CONNECTORS, ENVIRONMENTS, GRAPHS, every
 from edge.console.visit import ADMINISTRATORS, Answered, Page, View, Visit
 from workflow_api.v1.deployment_health_pb2 import SECRET_STATE_SET
 from workflow_api.v1.environments_pb2 import ENVIRONMENT_BUILD_STATE_BUILDING, ENVIRONMENT_BUILD_STATE_FAILED

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from contract.times import milliseconds_of
-from edge.console import formatting
-from edge.console.times import DAY_MS
+from edge.console.rendering import formatting
+from edge.console.rendering.times import DAY_MS
 from edge.console.visit import ADMINISTRATORS, Answered, Page, View, Visit
 from workflow_api.v1.deployment_health_pb2 import GetRetentionRequest, Retention, RetentionSchedule
 

@@ -12,14 +12,17 @@ import orjson
 from contract.fields import rules_of
 from contract.times import milliseconds_of
 from edge.codec.response import object_of
-from edge.console import dag, formatting
 from edge.console.addresses import run_address
-from edge.console.markup import sanitised
-from edge.console.page_room import MOST_BYTES, PageRoom
 from edge.console.pages.approvals import MAX_COMMENT_CHARS, pending_approvals
 from edge.console.pages.logs import latest_logs
+from edge.console.rendering import dag, formatting
+from edge.console.rendering.markup import sanitised
+from edge.console.rendering.page_room import MOST_BYTES, PageRoom
+from edge.console.rendering.step_window import step_window
+from edge.console.rendering.times import now_ms
 from edge.console.run.advice import run_advice
 from edge.console.run.attempts import life_events, spans_of
+from edge.console.run.events import Chosen, RunProgress, events_page, watch
 from edge.console.run.header import header
 from edge.console.run.sentences import KINDS, sentence
 from edge.console.run.shortened import (
@@ -32,9 +35,6 @@ from edge.console.run.shortened import (
 )
 from edge.console.run.step import selected_step, step_view
 from edge.console.run.timeline import timeline
-from edge.console.run_events import Chosen, RunProgress, events_page, watch
-from edge.console.step_window import step_window
-from edge.console.times import now_ms
 from edge.console.visit import ALL_ROLES, Answered, EventStream, Page, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.outputs_pb2 import ListOutputsRequest, ListOutputsResponse

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from edge.console import formatting
 from edge.console.addresses import run_address
 from edge.console.pages.run import GONE, MAX_REASON_CHARS, missing
+from edge.console.rendering import formatting
 from edge.console.visit import ADMINISTRATORS, OPERATORS, Answered, Page, Redirect, Visit
 from edge.errors import Refusal
 from workflow_api.v1.runs_pb2 import CancelRunRequest, EraseRunDataRequest

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from contract.times import milliseconds_of
-from edge.console import formatting
 from edge.console.addresses import run_address
 from edge.console.pages.run import GONE, missing
+from edge.console.rendering import formatting
 from edge.console.run.comparison import differences
 from edge.console.visit import ALL_ROLES, Answered, Page, View, Visit
 from edge.errors import Refusal

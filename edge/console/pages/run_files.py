@@ -3,11 +3,11 @@
 from typing import Any, Final
 from urllib.parse import quote
 
-from edge.console import formatting
 from edge.console.addresses import run_address
-from edge.console.downloads import MESSAGE_SECONDS, opened
-from edge.console.markup import sanitised
+from edge.console.http.downloads import MESSAGE_SECONDS, opened
 from edge.console.pages.run import missing
+from edge.console.rendering import formatting
+from edge.console.rendering.markup import sanitised
 from edge.console.run.json_tree import tree_of
 from edge.console.run.table_excerpt import table_excerpt
 from edge.console.visit import ALL_ROLES, Answered, Page, View, Visit

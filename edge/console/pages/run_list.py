@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 
 from contract.times import milliseconds_of, to_timestamp
 from edge.codec.enum_lists import parse_enum_list
-from edge.console import formatting, times
-from edge.console.day_strip import strip, totals
 from edge.console.pages.workflows import every_workflow
+from edge.console.rendering import formatting, times
+from edge.console.rendering.day_strip import strip, totals
 from edge.console.visit import ALL_ROLES, Answered, EventStream, Page, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.keys_pb2 import KeyRecord, ListKeysRequest

@@ -8,11 +8,11 @@ from urllib.parse import quote
 
 from contract.fields import rules_of
 from edge.console.addresses import run_address
-from edge.console.formatting import Badge, run_badge, workflow_badge
-from edge.console.key_details import matches, state_of
+from edge.console.keys.details import matches, state_of
 from edge.console.pages.workflows import every_workflow
 from edge.console.paging import all_items
-from edge.console.times import now_ms
+from edge.console.rendering.formatting import Badge, run_badge, workflow_badge
+from edge.console.rendering.times import now_ms
 from edge.console.visit import ALL_ROLES, Answered, Page, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.keys_pb2 import KeyRecord, ListKeysRequest

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from edge.console.formatting import Badge
-from edge.console.resources import CONNECTORS, GRAPHS, path_of
+from edge.console.rendering.formatting import Badge
+from edge.console.resources.lookup import CONNECTORS, GRAPHS, path_of
 from edge.console.visit import ADMINISTRATORS, Answered, Page, View, Visit
 from workflow_api.v1 import deployment_health_pb2
 from workflow_api.v1.deployment_health_pb2 import GetSecretUseRequest, NamedSecret, SecretUse, SecretUser

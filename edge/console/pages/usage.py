@@ -8,10 +8,8 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from contract.times import milliseconds_of, to_timestamp
-from edge.console.call_trial import explanation
-from edge.console.charts import bar_chart
-from edge.console.times import now_ms, utc_text
-from edge.console.usage_counts import (
+from edge.console.keys.trial import explanation
+from edge.console.keys.usage_counts import (
     BREAKDOWNS,
     KINDS,
     WINDOWS,
@@ -23,6 +21,8 @@ from edge.console.usage_counts import (
     window_between,
     window_named,
 )
+from edge.console.rendering.charts import bar_chart
+from edge.console.rendering.times import now_ms, utc_text
 from edge.console.visit import ADMINISTRATORS, Answered, Download, Page, View, Visit
 from workflow_api.v1 import deployment_pb2, keys_pb2, usage_pb2
 

@@ -7,9 +7,9 @@ from urllib.parse import quote, urlencode
 from contract.choices import OVERLAP_HOURS
 from contract.durations import duration_of
 from contract.spellings import spellings
-from edge.console import formatting
+from edge.console.forms.problems import Problems, invalid, problems_of, whole_number
 from edge.console.paging import all_items
-from edge.console.problems import Problems, invalid, problems_of, whole_number
+from edge.console.rendering import formatting
 from edge.console.visit import ADMINISTRATORS, Answered, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1 import webhooks_pb2

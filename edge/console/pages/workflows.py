@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
-from edge.console import dag, formatting
 from edge.console.definitions.kinds import WORKFLOW
 from edge.console.definitions.pages import pages_of
 from edge.console.definitions.versions import VersionList, read_versions
 from edge.console.paging import all_items
-from edge.console.step_window import step_window
+from edge.console.rendering import dag, formatting
+from edge.console.rendering.step_window import step_window
 from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Answered, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.keys_pb2 import KeyRecord, ListKeysRequest, WorkflowAccess

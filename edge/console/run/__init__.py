@@ -1,1 +1,1 @@
-"""Parts of the page of one run: what its sections show, without the requests for it."""
+"""Parts of the page of one run: timeline, selected step, events and their live updates, lines to copy."""

@@ -4,7 +4,7 @@ import json
 import shlex
 from typing import Any, Final, NamedTuple
 
-from edge.console.earlier_run import had_uploads
+from edge.console.start.earlier_run import had_uploads
 from workflow_api.v1.runs_pb2 import Run
 
 _MOST_CHARS: Final = 4_000

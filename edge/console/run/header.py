@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from contract.times import milliseconds_of
-from edge.console import formatting
-from edge.console.page_room import PageRoom, html_bytes
+from edge.console.rendering import formatting
+from edge.console.rendering.page_room import PageRoom, html_bytes
+from edge.console.rendering.times import now_ms
 from edge.console.run.commands import lines_of
 from edge.console.run.redaction import sentences
-from edge.console.times import now_ms
 from edge.console.visit import ADMINISTRATORS
 from workflow_api.v1.runs_pb2 import Run
 from workflow_api.v1.users_pb2 import User

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from edge.console.page_room import PageRoom, html_bytes
+from edge.console.rendering.page_room import PageRoom, html_bytes
 
 MOST_SOUGHT_CHARS: Final = 200
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from edge.console import formatting
+from edge.console.rendering import formatting
 
 _Data = Mapping[str, Any]
 

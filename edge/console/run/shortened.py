@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from edge.console.page_room import PageRoom, html_bytes
+from edge.console.rendering.page_room import PageRoom, html_bytes
 from edge.console.run.attempts import Span
 from workflow_api.v1.outputs_pb2 import Output
 from workflow_api.v1.runs_pb2 import PendingApproval, Run, Step

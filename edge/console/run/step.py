@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from contract.times import milliseconds_of
-from edge.console import formatting
-from edge.console.page_room import PageRoom, html_bytes
+from edge.console.rendering import formatting
+from edge.console.rendering.page_room import PageRoom, html_bytes
 from edge.console.run.advice import advice
 from edge.console.run.attempts import Span
 from edge.console.visit import Visit

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from contract.times import milliseconds_of
-from edge.console import formatting
-from edge.console.dag import shortened
+from edge.console.rendering import formatting
+from edge.console.rendering.dag import shortened
 from edge.console.run.attempts import Span
 from workflow_api.v1.runs_pb2 import RunSummary, Step
 

@@ -2,8 +2,8 @@
 
 from html.parser import HTMLParser
 
-from edge.console.rendering import Rendering
-from edge.console.static_files import StaticFiles
+from edge.console.http.static_files import StaticFiles
+from edge.console.rendering.templates import Rendering
 from edge.console.visit import View
 from tests.unit.edge.console.recorded_services import ADMINISTRATOR
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from google.protobuf.message import Message
 
+from edge.console.http.static_files import StaticFiles
 from edge.console.pages import all_pages
-from edge.console.rendering import Rendering
-from edge.console.static_files import StaticFiles
+from edge.console.rendering.templates import Rendering
 from edge.console.visit import Answered, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER, Role, User

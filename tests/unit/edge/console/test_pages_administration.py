@@ -7,7 +7,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from contract.times import to_timestamp
 from edge.console.pages import audit, deployment, people, usage
-from edge.console.times import DAY_MS, HOUR_MS, now_ms
+from edge.console.rendering.times import DAY_MS, HOUR_MS, now_ms
 from edge.console.visit import ADMINISTRATORS, ONLOOKERS, Answered, Download, Page, Redirect
 from tests.unit.edge.console.recorded_services import KEY_ID, RecordedServices, answered, invalid, key_record, viewed
 from tests.unit.edge.console.rendered import Fields, page_of

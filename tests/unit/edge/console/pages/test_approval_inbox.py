@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
+from edge.console.approvals.excerpt import excerpt
 from edge.console.pages import approval_inbox
-from edge.console.review_excerpt import excerpt
 from edge.console.visit import DECIDERS, EventStream, Redirect, Visit
 from edge.errors import Refusal
 from tests.unit.edge.console.pages.test_approvals import DECIDED, EVIL, pending, review, services

@@ -7,8 +7,8 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from edge.console import run_events
-from edge.console.run_events import PAGE
+from edge.console.run import events as run_events
+from edge.console.run.events import PAGE
 from edge.console.visit import ADMINISTRATORS, OPERATORS, EventStream, Redirect, View
 from edge.errors import Refusal
 from tests.unit.edge.console.run_answers import EVIL, HERE, ONE, events, services, summary

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from contract.times import milliseconds_of, to_duration, to_timestamp
-from edge.console import times
 from edge.console.pages import run_list
+from edge.console.rendering import times
 from edge.console.visit import EventStream, View
 from edge.errors import Refusal
 from tests.unit.edge.console.run_answers import EVIL, summary

@@ -1,4 +1,4 @@
-from edge.console.page_room import PageRoom
+from edge.console.rendering.page_room import PageRoom
 from edge.console.run.log_search import found_lines
 
 

@@ -1,0 +1,1 @@
+"""A visitor's own account: signing in and out, second factors, passkeys, preferences."""

@@ -1,0 +1,1 @@
+"""Parts of the pages of approvals: decisions, and the excerpt of what one is about."""

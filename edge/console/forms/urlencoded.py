@@ -1,0 +1,103 @@
+"""Reads submitted forms, and checks that a page of this console sent them."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Final, cast
+from urllib.parse import parse_qsl
+
+from aiohttp import web
+
+from edge.console.http.connections import ConsoleConnection
+from edge.console.http.tokens import is_form_token
+from edge.console.settings import ConsoleSettings
+from edge.http.bounded_connection import Awaited
+
+TOKEN_FIELD: Final = "csrf"  # noqa: S105 - the name of a field
+_MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
+MAX_FIELDS: Final = 2_000
+_FOREIGN: Final = (
+    "This form was not sent by a page of this console, or its page is out of date. Go back, reload, try again."
+)
+
+Form = Mapping[str, Sequence[str]]
+
+
+def check_sender(request: web.Request, settings: ConsoleSettings) -> None:
+    """Refuses a request that a page of another site makes a browser send.
+
+    Raises:
+        HTTPForbidden: the request has another origin than this console.
+    """
+    origin = request.headers.get("Origin")
+    if origin is None:
+        # Current browsers send an origin with every form; a client without one is no page, and needs the token anyway.
+        own = request.headers.get("Sec-Fetch-Site", "same-origin") == "same-origin"
+    else:
+        host = request.headers.get("Host", "")
+        own = origin == f"https://{host}" or (origin == f"http://{host}" and not settings.https)
+    if not own:
+        raise web.HTTPForbidden(text=_FOREIGN)
+
+
+async def read_form(request: web.Request, secret: str, settings: ConsoleSettings) -> Form:
+    """Returns the fields of a form without its token, which must be that of the visitor with this secret.
+
+    Raises:
+        HTTPException: it is no form, too large, too slow, or its token is missing or another visitor's.
+    """
+    form = _fields(request, await _body(request, settings))
+    check_token(secret, form.pop(TOKEN_FIELD, []))
+    return form
+
+
+def check_token(secret: str, given: Sequence[str]) -> None:
+    """Refuses a form whose token is not that of the visitor with this secret.
+
+    Raises:
+        HTTPForbidden: it is missing, there several times, or another visitor's.
+    """
+    if not secret or len(given) != 1 or not is_form_token(secret, given[0]):
+        raise web.HTTPForbidden(text=_FOREIGN)
+
+
+def closing(error: web.HTTPException) -> web.HTTPException:
+    """Returns an error after which the connection is closed, as the rest of the body is not read."""
+    error.force_close()
+    return error
+
+
+async def _body(request: web.Request, settings: ConsoleSettings) -> bytes:
+    limit = settings.form_bytes
+    body = bytearray()
+    if (request.content_length or 0) <= limit:
+        try:
+            with cast("ConsoleConnection", request.protocol).waiting(Awaited.BODY):
+                async with asyncio.timeout(settings.body_seconds):
+                    while len(body) <= limit and (chunk := await request.content.readany()):
+                        body += chunk
+        except web.RequestPayloadError:
+            raise closing(web.HTTPBadRequest(text="The form is not well-formed HTTP.")) from None
+        except TimeoutError:
+            raise closing(web.HTTPRequestTimeout(text="The form did not arrive in time.")) from None
+        if len(body) <= limit:
+            return bytes(body)
+    # The rest of the body is not read.
+    raise closing(web.HTTPRequestEntityTooLarge(max_size=limit, actual_size=limit + 1, text=_too_large(limit)))
+
+
+def _fields(request: web.Request, body: bytes) -> dict[str, list[str]]:
+    if body and request.content_type != _MEDIA_TYPE:
+        raise web.HTTPUnsupportedMediaType(text=f"Forms are sent as {_MEDIA_TYPE}.")
+    form: dict[str, list[str]] = {}
+    try:
+        pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
+    except ValueError:
+        raise web.HTTPBadRequest(text="The form cannot be read: it is not UTF-8, or has too many fields.") from None
+    for name, value in pairs:
+        # Browsers end lines in forms with CR LF.
+        form.setdefault(name, []).append(value.replace("\r\n", "\n"))
+    return form
+
+
+def _too_large(limit: int) -> str:
+    return f"The form is too large: at most {limit:,} bytes are taken."

@@ -1,0 +1,1 @@
+"""Parts of the pages of keys: the form, details, trial calls, counts of usage."""

@@ -1,0 +1,1 @@
+"""Parts of the pages of what workflows use: one version of a resource, answers of knowledge graphs."""

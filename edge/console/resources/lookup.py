@@ -1,0 +1,107 @@
+"""What workflows use, as its pages show it: one version of a resource, and where its pages are."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+from edge.console.paging import all_items
+from edge.console.rendering import formatting
+from edge.console.rendering.formatting import Badge
+from edge.console.visit import View, Visit
+from edge.errors import Refusal
+from workflow_api.v1 import workflows_pb2
+from workflow_api.v1.workflows_pb2 import GetResourceRequest, ListResourcesRequest, Resource, ResourceDefinition
+
+PAGE: Final = 1_000
+"""Resources of a kind that one call reads."""
+
+_NOT_THERE: Final = frozenset({"not_found", "version_not_found"})
+_VERSION: Final = re.compile(r"[1-9][0-9]{0,17}")
+
+
+class Kind(NamedTuple):
+    """A kind of resource: its name in manifests, its words, and the address of its list."""
+
+    number: workflows_pb2.ResourceKind.ValueType
+    manifest: str
+    plural: str
+    path: str
+
+
+ENVIRONMENTS: Final = Kind(
+    workflows_pb2.RESOURCE_KIND_ENVIRONMENT, "Environment", "Environments", "/resources/environments"
+)
+CONNECTORS: Final = Kind(workflows_pb2.RESOURCE_KIND_CONNECTOR, "Connector", "Connectors", "/resources/connectors")
+GRAPHS: Final = Kind(
+    workflows_pb2.RESOURCE_KIND_KNOWLEDGE_GRAPH, "KnowledgeGraph", "Knowledge graphs", "/resources/graphs"
+)
+
+_TESTS: Final = {"passed": Badge("passed", "good"), "failed": Badge("failed", "bad")}
+
+
+class MissingError(Exception):
+    """There is no such resource, or no such version of it; the message is for a person."""
+
+
+class Shown(NamedTuple):
+    """One version of a resource: its answer, its definition and its address."""
+
+    answer: ResourceDefinition
+    fields: Mapping[str, Any]
+    here: str
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """What the templates of every kind show."""
+        return {
+            "resource": self.answer.resource,
+            "version": self.answer.shown_version,
+            "fields": self.fields,
+            "here": self.here,
+            "definition": formatting.json_lines(self.answer.definition),
+            "used_by": self.answer.used_by,
+        }
+
+
+def path_of(kind: Kind, resource_id: str) -> str:
+    """Returns the address of a resource's page."""
+    return f"{kind.path}/{quote(resource_id, safe='')}"
+
+
+async def every(visit: Visit, kind: Kind) -> list[Resource]:
+    """Returns all resources of a kind by name."""
+    request = ListResourcesRequest(kind=kind.number, page_size=PAGE)
+    return await all_items(visit.services, "WorkflowsService/ListResources", request)
+
+
+async def asked_for(visit: Visit, kind: Kind) -> Shown:
+    """Returns the resource of the address, at the version of the query or its newest.
+
+    Raises:
+        MissingError: there is none.
+    """
+    asked = visit.query.get("version", "")
+    if asked and not _VERSION.fullmatch(asked):
+        raise MissingError("A version is a whole number from 1 on.")
+    request = GetResourceRequest(
+        kind=kind.number, resource=visit.path["resource"], version=int(asked) if asked else None
+    )
+    try:
+        answer: ResourceDefinition = await visit.services.call("WorkflowsService/GetResource", request)
+    except Refusal as refusal:
+        if refusal.code not in _NOT_THERE:
+            raise
+        raise MissingError(refusal.message) from refusal
+    return Shown(answer, json.loads(answer.definition), path_of(kind, answer.resource.resource_id))
+
+
+def missing(kind: Kind, error: MissingError) -> View:
+    """Returns the page for a resource that there is not."""
+    return View("resources/missing.html", {"kind": kind, "message": str(error)}, status=404)
+
+
+def test_badge(outcome: str) -> Badge:
+    """Returns the badge of a connector's last test, as `ListResources` names its outcome."""
+    return _TESTS.get(outcome, Badge("not tested", "warn"))

@@ -1,0 +1,74 @@
+"""The files that were uploaded with the form that starts a run."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from edge.console.forms.multipart import UPLOAD_FIELD
+from edge.console.forms.staging import FILES_PREFIX
+from edge.console.rendering import formatting
+from edge.console.visit import Visit
+from edge.errors import Refusal
+from workflow_api.v1.uploads_pb2 import GetUploadRequest, RemoveUploadedFileRequest, Upload, UploadedFile
+
+FOLDER: Final = "uploads"
+"""The parameter of files that stand in for none."""
+
+_GONE: Final = "The files are gone, as they wait for an hour: choose them again."
+
+
+class ChosenFile(NamedTuple):
+    """A file as the form shows it."""
+
+    number: int
+    name: str
+    size: str
+    content: str
+
+
+class ChosenFiles(NamedTuple):
+    """Files by parameter, and problems by parameter."""
+
+    upload_id: str
+    all: Mapping[str, Sequence[ChosenFile]]
+    problems: Mapping[str, str]
+
+
+NO_FILES: Final = ChosenFiles("", {}, {})
+
+
+async def chosen_files(visit: Visit) -> ChosenFiles:
+    """Returns the files of the upload that the form names, and why others were not taken."""
+    problems = {name.removeprefix(FILES_PREFIX): problem for name, problem in visit.refused_files.items()}
+    upload_id = visit.sent(UPLOAD_FIELD)
+    if not upload_id:
+        return ChosenFiles("", {}, problems)
+    try:
+        upload: Upload = await visit.services.call("UploadsService/GetUpload", GetUploadRequest(upload_id=upload_id))
+    except Refusal as refusal:
+        if refusal.code not in {"not_found", "invalid_request"}:
+            raise
+        return ChosenFiles("", {}, {FOLDER: _GONE, **problems})
+    found: dict[str, list[ChosenFile]] = {}
+    for file in upload.files:
+        found.setdefault(file.parameter, []).append(_shown(file))
+    return ChosenFiles(upload_id, found, problems)
+
+
+async def drop(visit: Visit) -> None:
+    """Removes the file whose button was pressed."""
+    number = visit.sent("drop")
+    if not number.isdecimal() or len(number) > len(str(2**31)):
+        return
+    try:
+        request = RemoveUploadedFileRequest(upload_id=visit.sent(UPLOAD_FIELD), number=int(number))
+        await visit.services.call("UploadsService/RemoveUploadedFile", request)
+    except Refusal as refusal:
+        if refusal.code not in {"not_found", "invalid_request"}:
+            raise
+
+
+def _shown(file: UploadedFile) -> ChosenFile:
+    zipped = file.name.lower().endswith(".zip")
+    files = "1 file" if file.files == 1 else f"{file.files:,} files"
+    content = f"{files}, {formatting.size(file.files_bytes)} expanded" if zipped else ""
+    return ChosenFile(file.number, file.name, formatting.size(file.size_bytes), content)
