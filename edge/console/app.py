@@ -15,7 +15,7 @@ from edge.console.account.own_passkeys import ADD, CODES, REMOVE, OwnPasskeys
 from edge.console.account.preferences import PREFERENCES, Preferences
 from edge.console.account.provider_sign_in import PROVIDER, RETURN, ProviderSignIn
 from edge.console.account.second_factor import PASSKEYS, PASSWORD, SECOND, SIGN_IN, SecondFactor
-from edge.console.account.sign_in import SIGN_OUT, Account, sign_in_address
+from edge.console.account.sign_in import SIGNED_OUT, Account, sign_in_address
 from edge.console.account.sign_in_queue import SignInQueue
 from edge.console.forms.multipart import has_files, read_file_form
 from edge.console.forms.urlencoded import Form, check_sender, read_form
@@ -29,7 +29,7 @@ from edge.console.pages import all_pages
 from edge.console.rendering.templates import Rendering
 from edge.console.responses import Responses
 from edge.console.services import ChannelServices
-from edge.console.sessions import NewServices, Sessions, Visitor
+from edge.console.sessions import SIGN_OUT, NewServices, Sessions, Visitor
 from edge.console.settings import ConsoleSettings
 from edge.console.visit import Download, EventStream, Page, Redirect, Services, View, Visit
 from edge.errors import Refusal
@@ -122,6 +122,7 @@ class Console:
         app.router.add_get(PROVIDER, self._with_visitor(self._provider.begin))
         app.router.add_get(RETURN, self._with_visitor(self._provider.finish))
         app.router.add_post(SIGN_OUT, self._with_visitor(account.sign_out))
+        app.router.add_get(SIGNED_OUT, self._with_visitor(account.signed_out))
         app.router.add_get(PASSWORD, self._signed_in(account.password_form))
         app.router.add_post(PASSWORD, self._signed_in(account.password))
         passkeys = self._passkeys

@@ -49,6 +49,7 @@ class IdentityProvider:
     names_itself: str | None = None
     user_info: Claims | None = None
     access_tokens: set[str] = field(default_factory=set)
+    ended: list[Mapping[str, str]] = field(default_factory=list)
 
     def rotate(self) -> None:
         """Replaces its keys by a new one."""
@@ -102,6 +103,7 @@ class IdentityProvider:
     def end_session(self, query: Mapping[str, str]) -> str:
         """Where the browser is sent to after a sign-out here."""
         assert query["client_id"] == CLIENT_ID
+        self.ended.append(query)
         return query["post_logout_redirect_uri"]
 
     def describe(self) -> Claims:
