@@ -125,9 +125,11 @@ class Sessions:
         self._delete(response, self._attempt)
 
     def keep_id_token(self, response: web.StreamResponse, token: str) -> None:
-        """Keeps the ID token of the session for its end, if it is as short as a cookie has to be."""
-        if len(token) <= _MAX_ID_TOKEN_CHARS:
+        """Keeps the ID token of a new session for its end, if there is one as short as a cookie has to be."""
+        if 0 < len(token) <= _MAX_ID_TOKEN_CHARS:
             self._set(response, self._at_provider, token, path=SIGN_OUT)
+        else:
+            self._delete(response, self._at_provider, SIGN_OUT)
 
     def id_token(self, request: web.Request) -> str:
         """Returns the ID token of the session that ends; empty where it was not kept."""

@@ -8,23 +8,16 @@ from urllib.parse import quote
 
 from contract.fields import rules_of
 from edge.console.addresses import run_address
-from edge.console.definitions.kinds import AGENT, CONNECTOR, ENVIRONMENT, GRAPH, WORKFLOW, DefinitionKind
+from edge.console.definitions.kinds import WORKFLOW
 from edge.console.keys.details import state_of
 from edge.console.rendering.formatting import Badge, run_badge, workflow_badge
 from edge.console.rendering.times import now_ms
+from edge.console.resources.lookup import AGENTS, CONNECTORS, ENVIRONMENTS, GRAPHS, path_of
 from edge.console.visit import ADMINISTRATORS, ALL_ROLES, ONLOOKERS, Answered, Page, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.definitions_pb2 import FindResourcesRequest, FindWorkflowsRequest
 from workflow_api.v1.keys_pb2 import FindKeysRequest
 from workflow_api.v1.runs_pb2 import GetRunRequest, ListRunsRequest
-from workflow_api.v1.users_pb2 import Role
-from workflow_api.v1.workflows_pb2 import (
-    RESOURCE_KIND_AGENT,
-    RESOURCE_KIND_CONNECTOR,
-    RESOURCE_KIND_ENVIRONMENT,
-    RESOURCE_KIND_KNOWLEDGE_GRAPH,
-    ResourceKind,
-)
 
 MAX_CHARS: Final = 200
 
@@ -34,21 +27,8 @@ _REFERENCE: Final = rules_of(ListRunsRequest.DESCRIPTOR.fields_by_name["client_r
 _NO_MATCH: Final = frozenset({400, 404})
 
 
-class _Kind(NamedTuple):
-    """A kind of resources that is searched, and whom its pages are for."""
-
-    number: ResourceKind.ValueType
-    definition: DefinitionKind
-    plural: str
-    readers: frozenset[Role.ValueType]
-
-
-_KINDS: Final = (
-    _Kind(RESOURCE_KIND_AGENT, AGENT, "Agents", ONLOOKERS),
-    _Kind(RESOURCE_KIND_ENVIRONMENT, ENVIRONMENT, "Environments", ADMINISTRATORS),
-    _Kind(RESOURCE_KIND_CONNECTOR, CONNECTOR, "Connectors", ADMINISTRATORS),
-    _Kind(RESOURCE_KIND_KNOWLEDGE_GRAPH, GRAPH, "Knowledge graphs", ADMINISTRATORS),
-)
+_READERS: Final = {AGENTS: ONLOOKERS, ENVIRONMENTS: ADMINISTRATORS, CONNECTORS: ADMINISTRATORS, GRAPHS: ADMINISTRATORS}
+"""Whom the pages of a kind are for."""
 
 
 class Found(NamedTuple):
@@ -122,13 +102,13 @@ async def _workflows(visit: Visit, asked: str) -> Sequence[Found]:
 
 async def _resources(visit: Visit, asked: str) -> Mapping[str, Sequence[Found]]:
     """Returns what is found of the kinds whose pages the person may see, by the title of the kind."""
-    kinds = [kind for kind in _KINDS if visit.user.role in kind.readers]
+    kinds = [kind for kind, readers in _READERS.items() if visit.user.role in readers]
     groups: dict[str, list[Found]] = {kind.plural: [] for kind in kinds}
     if kinds and visit.may("DefinitionsService/FindResources"):
         request = FindResourcesRequest(text=asked, kinds=[kind.number for kind in kinds], most=_SHOWN)
         for each in (await visit.services.call("DefinitionsService/FindResources", request)).items:
             kind = next(kind for kind in kinds if kind.number == each.kind)
-            path = kind.definition.page_of(each.resource_id)
+            path = path_of(kind, each.resource_id)
             groups[kind.plural].append(Found(path, each.name, each.resource_id, Badge(f"version {each.version}")))
     return groups
 
