@@ -27,7 +27,7 @@ from edge.console.http.hosts import check_host
 from edge.console.http.static_files import ROUTE, STATIC, StaticFiles
 from edge.console.pages import all_pages
 from edge.console.rendering.templates import Rendering
-from edge.console.responses import Responses
+from edge.console.responses import REFRESH, Responses
 from edge.console.services import ChannelServices
 from edge.console.sessions import SIGN_OUT, NewServices, Sessions, Visitor
 from edge.console.settings import ConsoleSettings
@@ -189,7 +189,8 @@ class Console:
             else:
                 form = await read_form(request, visitor.secret, self._settings)
         query = {name: request.query.getone(name) for name in request.query}
-        result = await page.answer(Visit(user, own_services, dict(request.match_info), query, form, refused))
+        names, refresh = dict(request.match_info), REFRESH in request.headers
+        result = await page.answer(Visit(user, own_services, names, query, form, refused, refresh))
         if isinstance(result, EventStream):
             session_lasts = partial(self._session_lasts, request, visitor, services)
             return await self._streams.send(request, visitor.secret, result.events, session_lasts)

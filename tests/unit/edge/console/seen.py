@@ -80,11 +80,12 @@ def answered(
     user: User = ADMINISTRATOR,
     query: Mapping[str, str] | None = None,
     form: Mapping[str, str] | None = None,
+    refresh: bool = False,
 ) -> Answered:
     """Returns the result of the page at `path`, as `/runs/{run_id}`; `names` fills its braces."""
     (page,) = (page for page in all_pages() if (page.method, page.path) == (method, path))
     sent = {name: [value] for name, value in (form or {}).items()}
-    visit = Visit(user=user, services=services, path=names or {}, query=query or {}, form=sent)
+    visit = Visit(user=user, services=services, path=names or {}, query=query or {}, form=sent, refresh=refresh)
 
     async def answer() -> Answered:
         return await page.answer(visit)

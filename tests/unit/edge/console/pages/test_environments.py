@@ -112,6 +112,12 @@ def test_a_machine_that_has_built_nothing_has_no_log() -> None:
     assert "It has not begun." in html(answered(backend, "GET", f"{ONE}/log", HERE))
 
 
+def test_a_refresh_reads_the_build_and_leaves_versions_and_uses() -> None:
+    backend = services(build(BUILDING))
+    assert "host-a" in html(answered(backend, "GET", ONE, HERE, refresh=True))
+    assert not [rpc for rpc, _ in backend.calls if rpc.startswith("DefinitionsService/")]
+
+
 def test_the_page_is_refreshed_until_the_build_has_ended() -> None:
     backend = services(build(BUILDING))
     assert 'data-stream="/resources/environments/env_1/stream"' in html(answered(backend, "GET", ONE, HERE))
