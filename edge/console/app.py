@@ -18,7 +18,8 @@ from edge.console.account.second_factor import PASSKEYS, PASSWORD, SECOND, SIGN_
 from edge.console.account.sign_in import SIGNED_OUT, Account, sign_in_address
 from edge.console.account.sign_in_queue import SignInQueue
 from edge.console.forms.multipart import has_files, read_file_form
-from edge.console.forms.urlencoded import Form, check_sender, read_form
+from edge.console.forms.repeats import Repeats, form_key
+from edge.console.forms.urlencoded import TOKEN, Form, check_sender, read_form
 from edge.console.http.connections import ConsoleServer
 from edge.console.http.downloads import Downloads
 from edge.console.http.event_streams import EventStreams
@@ -78,6 +79,7 @@ class Console:
         self._passkeys = OwnPasskeys(*shared)
         self._provider = ProviderSignIn(settings, self._sessions, self._responses)
         self._preferences = Preferences(settings, self._sessions, self._responses)
+        self._repeats = Repeats()
         self._streams = EventStreams(settings)
         self._downloads = Downloads(settings.stall_seconds)
         self._server: ConsoleServer | None = None
@@ -190,7 +192,12 @@ class Console:
                 form = await read_form(request, visitor.secret, self._settings)
         query = {name: request.query.getone(name) for name in request.query}
         names, refresh = dict(request.match_info), REFRESH in request.headers
-        result = await page.answer(Visit(user, own_services, names, query, form, refused, refresh))
+        visit = Visit(user, own_services, names, query, form, refused, refresh)
+        if page.method == "GET":
+            result = await page.answer(visit)
+        else:
+            key = form_key(visitor.secret, request.path_qs, request[TOKEN], form)
+            result = await self._repeats.once(key, partial(page.answer, visit))
         if isinstance(result, EventStream):
             session_lasts = partial(self._session_lasts, request, visitor, services)
             return await self._streams.send(request, visitor.secret, result.events, session_lasts)

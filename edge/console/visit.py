@@ -71,11 +71,15 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A template below `templates/`, which extends `page.html`, and its context."""
+    """A template below `templates/`, which extends `page.html`, and its context.
+
+    `once` says that it shows what exists nowhere else, such as a new secret: its form is not handled again.
+    """
 
     template: str
     context: Mapping[str, Any] = field(default_factory=dict)
     status: int = 200
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
