@@ -16,6 +16,24 @@ steps:
   need: []
 """
 
+LINKED = """
+kind: Environment
+name: linked-room
+---
+kind: KnowledgeGraph
+name: linked-facts
+---
+kind: Agent
+name: linked-reader
+type: python
+code: "def run(context): return 1"
+---
+kind: Workflow
+name: Linked
+steps: [{step: one, agent: linked-reader, environment: linked-room}]
+publish: [{knowledge_graph: linked-facts}]
+"""
+
 
 def test_a_workflow_is_written_mended_compared_saved_and_activated(console: Service, signed_in: NewPerson) -> None:
     screen = signed_in("author", ROLE_ADMINISTRATOR)
@@ -129,34 +147,16 @@ def test_a_connector_is_written_mended_and_changed_as_a_manifest(console: Servic
 
 
 def test_a_workflow_and_its_agent_lead_to_what_they_use_and_back(console: Service, signed_in: NewPerson) -> None:
-    console.admin.apply(
-        """
-        kind: Environment
-        name: linked-room
-        ---
-        kind: KnowledgeGraph
-        name: linked-facts
-        ---
-        kind: Agent
-        name: linked-reader
-        type: python
-        code: "def run(context): return 1"
-        ---
-        kind: Workflow
-        name: Linked
-        steps: [{step: one, agent: linked-reader, environment: linked-room}]
-        publish: [{knowledge_graph: linked-facts}]
-        """
-    )
+    console.admin.apply(LINKED)
     screen = signed_in("follower", ROLE_ADMINISTRATOR)
     page = screen.page
     screen.open("/workflows")
     page.get_by_role("link", name="Linked", exact=True).click()
-    used = page.get_by_role("table", name="What it uses")
+    used = page.get_by_role("group", name="What it uses")
     expect(used.get_by_role("link")).to_have_text(["linked-reader", "linked-room", "linked-facts"])
     used.get_by_role("link", name="linked-room").click()
-    page.get_by_role("table", name="Workflows that use it").get_by_role("link", name="linked-reader").click()
-    page.get_by_role("table", name="Workflows that use it").get_by_role("link", name="linked-facts").click()
+    page.get_by_role("group", name="Workflows that use it").get_by_role("link", name="linked-reader").click()
+    page.get_by_role("group", name="Workflows that use it").get_by_role("link", name="linked-facts").click()
     page.get_by_role("link", name="Linked", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Linked")
     assert screen.complaints == []

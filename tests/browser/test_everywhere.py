@@ -96,7 +96,8 @@ def test_the_command_palette_finds_what_workflows_use(console: Service, signed_i
     page.keyboard.press("Control+k")
     page.get_by_role("dialog", name="Search").get_by_role("searchbox").fill("QUIET")
     found = page.get_by_role("dialog", name="Search").get_by_role("link")
-    expect(found).to_contain_text(["quiet-corner", "quiet-facts"])
+    expect(found).to_have_count(2)
+    expect(found.last).to_contain_text("quiet-facts")
     found.first.click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("quiet-corner")
 
@@ -109,11 +110,12 @@ def test_a_form_that_is_sent_by_a_double_click_is_done_once_without_script(
     plain = context.browser.new_context(java_script_enabled=False, storage_state=context.storage_state())
     page = plain.new_page()
     page.goto(f"{console.ready['console'].rstrip('/')}/keys/new")
-    page.get_by_label("Name").fill("made once")
-    page.get_by_role("button", name="Create").dblclick(no_wait_after=True)
+    page.get_by_label("Name", exact=True).fill("made once")
+    page.get_by_label("workflows:read").check()
+    page.get_by_role("button", name="Create key").dblclick(no_wait_after=True)
+    # The browser gives up the first answer for that to the second form, which has the value all the same.
+    expect(page.get_by_role("heading", level=1)).to_have_text("The key is made")
     expect(page.get_by_text("ak_").first).to_be_visible()
-    value = page.locator("code").first.inner_text()
-    assert value
     page.goto(f"{console.ready['console'].rstrip('/')}/keys?q=made+once")
     expect(page.get_by_role("link", name="made once")).to_have_count(1)
     plain.close()
