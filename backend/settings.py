@@ -186,6 +186,7 @@ class IdentityProvider:
         label: What the button says.
         scopes: What is asked for, separated by blanks.
         timeout_seconds: Most seconds of the calls of one sign-in.
+        sign_out: Whether people who sign out here are led to the provider, to sign out there as well.
     """
 
     issuer: str
@@ -197,6 +198,7 @@ class IdentityProvider:
     label: str = "Sign in with your organization"
     scopes: str = "openid profile email"
     timeout_seconds: float = 10.0
+    sign_out: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,8 +91,10 @@ RULES: Final[Mapping[str, Rule]] = {
     for service, rules in {
         "Audit": {"ListAuditRecords": _ADMINISTERED, "ExportAuditRecords": _ADMINISTERED},
         "Definitions": dict.fromkeys(
-            ("ListDefinitionVersions", "GetManifest", "CompareVersions", "ListDefinitionUses"), _LOOKED_AT
-        ),
+            ("ListDefinitionVersions", "GetManifest", "CompareVersions", "ListDefinitionUses", "FindResources"),
+            _LOOKED_AT,
+        )
+        | {"FindWorkflows": _LISTED},
         "DeploymentHealth": {
             "GetDeploymentHealth": _LOOKED_AT,
             "GetRetention": _LOOKED_AT,
@@ -114,6 +116,7 @@ RULES: Final[Mapping[str, Rule]] = {
                 "CreateKey",
                 "GetKey",
                 "ListKeys",
+                "FindKeys",
                 "UpdateKey",
                 "RotateKey",
                 "IssueExternalId",

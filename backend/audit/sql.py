@@ -13,6 +13,7 @@ from sqlalchemy import BigInteger, ColumnElement, Text, Tuple, bindparam, insert
 
 from backend.ids import new_id
 from backend.storage.database import Tx
+from backend.storage.like_patterns import containing
 from backend.storage.purging import Purge
 from backend.storage.statements import Command, Query, RowSelect, select_row
 from backend.storage.tables.audit import AuditRow, audit_records
@@ -55,7 +56,7 @@ class Filters(NamedTuple):
         found = {name: value for name, value in equal.items() if value is not None}
         if self.text:
             # Details are JSON: what JSON escapes, they hold escaped.
-            found |= {_TEXT: _pattern(self.text), "escaped": _pattern(json.dumps(self.text)[1:-1])}
+            found |= {_TEXT: containing(self.text), "escaped": containing(json.dumps(self.text)[1:-1])}
         return found
 
 
@@ -138,8 +139,3 @@ def trail(
         lower = stopped or lower
     rows = tx.all(_FOUND[leading, others], limit=limit, **given, **window, lower_at=lower.at, lower_id=lower.audit_id)
     return rows, stopped if len(rows) < limit else None
-
-
-def _pattern(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    return f"%{escaped}%"

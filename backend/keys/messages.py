@@ -5,7 +5,7 @@ import json
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from backend.keys.rules import scope_numbers, state_of
-from backend.keys.sql import CallerKeyRow, KeyRow, MirroredKeyRow
+from backend.keys.sql import CallerKeyRow, FoundKeyRow, KeyRow, MirroredKeyRow
 from contract.times import to_timestamp
 from workflow_api.v1 import edge_pb2, keys_pb2
 
@@ -53,6 +53,17 @@ def key_record(row: KeyRow, now: int) -> keys_pb2.KeyRecord:
         rotating_until=_time(row.previous_secret_expires_at) if state == "rotating" else None,
         revoked_at=_time(row.revoked_at),
     )
+
+
+def found_key(row: FoundKeyRow, now: int) -> keys_pb2.FoundKey:
+    """Returns the key as a search shows it."""
+    state = state_of(
+        revoked_at=row.revoked_at,
+        expires_at=row.expires_at,
+        previous_secret_expires_at=row.previous_secret_expires_at,
+        now=now,
+    )
+    return keys_pb2.FoundKey(key_id=row.key_id, name=row.name, state=state, created_at=to_timestamp(row.created_at))
 
 
 def mirrored_key(row: MirroredKeyRow) -> edge_pb2.MirroredKey:

@@ -5,12 +5,13 @@ import grpc
 from backend.clock import MAX_MS, utc_day
 from backend.key_changes import KeyChanges
 from backend.keys import sql
-from backend.keys.messages import key_record
+from backend.keys.messages import found_key, key_record
 from backend.keys.service import IssuedKey, KeyAdministration, no_such_key
 from backend.paging import Paging
 from backend.rpc.interceptors import caller_of
 from backend.services import Services
 from backend.storage.database import Tx
+from contract.defaults import given_or_default
 from workflow_api.v1 import keys_pb2, keys_pb2_grpc
 
 
@@ -48,6 +49,13 @@ class KeysServicer(keys_pb2_grpc.KeysServiceServicer):
         )
         shown, token = paging.cut(rows, lambda row: (row.created_at, row.key_id))
         return keys_pb2.ListKeysResponse(items=[key_record(row, now) for row in shown], next_page_token=token)
+
+    def FindKeys(self, request: keys_pb2.FindKeysRequest, context: grpc.ServicerContext) -> keys_pb2.FindKeysResponse:
+        """Returns keys by a part of name, id or description."""
+        most = given_or_default(request, "most")
+        rows = self._services.database.read(lambda tx: sql.found(tx, request.text, most))
+        now = self._services.clock()
+        return keys_pb2.FindKeysResponse(items=[found_key(row, now) for row in rows])
 
     def UpdateKey(self, request: keys_pb2.UpdateKeyRequest, context: grpc.ServicerContext) -> keys_pb2.KeyRecord:
         """Changes every field that is set."""

@@ -8,9 +8,12 @@ from sqlalchemy import (
     FromClause,
     Text,
     bindparam,
+    case,
     delete,
     func,
     insert,
+    literal_column,
+    or_,
     select,
     tuple_,
     update,
@@ -18,6 +21,7 @@ from sqlalchemy import (
 
 from backend.run_status import IN_FLIGHT
 from backend.storage.database import Tx
+from backend.storage.like_patterns import beginning, containing
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.keys import api_keys, daily_usage
 from backend.storage.tables.runs import runs, status_in
@@ -93,6 +97,17 @@ class KeyNameRow(NamedTuple):
     name: str
 
 
+class FoundKeyRow(NamedTuple):
+    """A key as a search shows it."""
+
+    key_id: str
+    name: str
+    created_at: int
+    expires_at: int
+    previous_secret_expires_at: int | None
+    revoked_at: int | None
+
+
 class AccessRow(NamedTuple):
     """Which workflows a key may run."""
 
@@ -138,6 +153,28 @@ _NEWEST = Query(
     KeyRow,
     select_row(KeyRow, _PAGE, **_counters(_PAGE)).order_by(_PAGE.c.created_at.desc(), _PAGE.c.key_id.desc()),
 )
+_TEXT = bindparam("text", type_=Text)
+_FOUND = Query(
+    FoundKeyRow,
+    select_row(FoundKeyRow, api_keys)
+    .where(
+        or_(
+            *(
+                column.ilike(_TEXT, escape="\\")
+                for column in (api_keys.c.name, api_keys.c.key_id, api_keys.c.description)
+            )
+        )
+    )
+    .order_by(
+        case(
+            (api_keys.c.name.ilike(bindparam("beginning", type_=Text), escape="\\"), literal_column("0")),
+            else_=literal_column("1"),
+        ),
+        api_keys.c.name,
+        api_keys.c.key_id,
+    )
+    .limit(bindparam("limit")),
+)
 _NAMES = Query(
     KeyNameRow,
     select(api_keys.c.key_id, api_keys.c.name).order_by(api_keys.c.created_at.desc()).limit(bindparam("limit")),
@@ -169,6 +206,11 @@ def seen_by_caller(tx: Tx, key_id: str, day: int) -> CallerKeyRow | None:
 def newest(tx: Tx, day: int, *, before: int, before_id: str, limit: int) -> list[KeyRow]:
     """Returns keys with their counters, newest first, that come after the key `before_id`, created at `before`."""
     return tx.all(_NEWEST, day=day, before=before, before_id=before_id, limit=limit)
+
+
+def found(tx: Tx, text: str, limit: int) -> list[FoundKeyRow]:
+    """Returns keys whose name, id or description has a text, first those whose name begins with it."""
+    return tx.all(_FOUND, text=containing(text), beginning=beginning(text), limit=limit)
 
 
 def names(tx: Tx, limit: int) -> dict[str, str]:

@@ -35,6 +35,7 @@ def session_message(session: NewSession, *, needs_passkey: bool) -> sessions_pb2
         token=session.token,
         user=user_message(session.row, needs_passkey=needs_passkey),
         expires_at=to_timestamp(session.began_at + SESSION_MS),
+        id_token=session.id_token,
     )
 
 

@@ -63,8 +63,11 @@ class SessionsServicer(sessions_pb2_grpc.SessionsServiceServicer):
         self, request: sessions_pb2.SignOutRequest, context: grpc.ServicerContext
     ) -> sessions_pb2.SignOutResponse:
         """Ends a session."""
-        self._sign_ins.sign_out(request.token, caller_of(context).audit_name)
-        return sessions_pb2.SignOutResponse()
+        ended = self._sign_ins.sign_out(request.token, caller_of(context).audit_name)
+        url = None
+        if ended is not None and self._provider is not None and request.redirect_uri:
+            url = self._provider.sign_out_url(ended.issuer, request.redirect_uri, request.id_token)
+        return sessions_pb2.SignOutResponse(provider_url=url)
 
     def ChangePassword(
         self, request: sessions_pb2.ChangePasswordRequest, context: grpc.ServicerContext

@@ -18,13 +18,15 @@ from workflow_api.v1 import errors_pb2
 class NewSession(NamedTuple):
     """New session: its token, which is not stored, its user's row, and when it began.
 
-    With `pending` the token is that of a sign-in which a passkey is to finish, and there is no session yet.
+    With `pending` the token is that of a sign-in which a passkey is to finish, and there is no session yet. `id_token`
+    is that of the identity provider, "" where the person came otherwise.
     """
 
     token: str
     row: UserRow
     began_at: int
     pending: bool = False
+    id_token: str = ""
 
 
 class SignIns:
@@ -88,17 +90,18 @@ class SignIns:
             self._services.database.write(lambda tx: sql.use_session(tx, token_sha256, now), lock_key=sql.OF_USERS)
         return session
 
-    def sign_out(self, token: str, actor: str) -> None:
-        """Ends a session, if there is one."""
+    def sign_out(self, token: str, actor: str) -> sql.SessionRow | None:
+        """Ends a session, and returns it; None where there is none."""
         token_sha256 = rules.sha256_hex(token)
 
-        def work(tx: Tx) -> None:
+        def work(tx: Tx) -> sql.SessionRow | None:
             session = sql.session(tx, token_sha256)
             if session is not None:
                 sql.end_session(tx, token_sha256)
                 audit.record(tx, at=self._services.clock(), actor=actor, action="user.signed_out", target=session.name)
+            return session
 
-        self._services.database.write(work, lock_key=sql.OF_USERS)
+        return self._services.database.write(work, lock_key=sql.OF_USERS)
 
     def change_password(self, token: str, password: str, new: str, address: str, actor: str) -> UserRow:
         """Changes the password of a session's person, ends their other sessions, and returns the person.

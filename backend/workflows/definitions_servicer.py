@@ -9,11 +9,18 @@ import grpc
 from backend.audit import sql as audit
 from backend.errors import invalid
 from backend.paging import Paging
+from backend.rpc.interceptors import caller_of
 from backend.services import Services
 from backend.storage.database import Tx
 from backend.storage.tables.audit import AuditRow
-from backend.workflows import definitions, definitions_sql
+from backend.workflows import definitions, definitions_sql, resources_sql, sql
 from backend.workflows.definitions_sql import VersionRow
+from backend.workflows.manifests.kind_names import RESOURCE_KINDS
+from backend.workflows.matches import best_matches
+from backend.workflows.messages import STATUSES
+from backend.workflows.resource_reads import KINDS
+from backend.workflows.uses import Use, uses
+from contract.defaults import given_or_default
 from contract.times import to_timestamp
 from workflow_api.v1 import definitions_pb2, definitions_pb2_grpc
 
@@ -22,11 +29,10 @@ LONGEST_DEFINITION: Final = 262_144
 
 _MOST_RECORDS: Final = 1_000
 _BEYOND: Final = 2**31
-_USED_KINDS: Final = ("Agent", "Environment")
 
 
 class DefinitionsServicer(definitions_pb2_grpc.DefinitionsServiceServicer):
-    """Shows the versions of definitions as manifests."""
+    """Shows the versions of definitions as manifests, and finds definitions."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -99,27 +105,53 @@ class DefinitionsServicer(definitions_pb2_grpc.DefinitionsServiceServicer):
         self, request: definitions_pb2.ListDefinitionUsesRequest, context: grpc.ServicerContext
     ) -> definitions_pb2.ListDefinitionUsesResponse:
         """Workflows by name."""
-        if request.kind not in _USED_KINDS:
-            raise invalid("kind", f"must be one of: {', '.join(_USED_KINDS)}")
+        if request.kind not in RESOURCE_KINDS:
+            raise invalid("kind", f"must be one of: {', '.join(RESOURCE_KINDS)}")
 
         def work(tx: Tx) -> definitions_pb2.ListDefinitionUsesResponse:
             found = definitions.find(tx, request.kind, request.definition)
             paging = Paging(self._services.cursors, request, of=found.id)
             (name,) = paging.after or ("",)
-            rows = definitions_sql.uses(tx, found.id, after=str(name), limit=paging.rows_to_read)
-            shown, token = paging.cut(rows, lambda row: (row.name,))
-            items = [
-                definitions_pb2.DefinitionUse(
-                    workflow_id=row.workflow_id,
-                    workflow_name=row.name,
-                    workflow_version=row.workflow_version,
-                    version=row.version,
-                )
-                for row in shown
-            ]
-            return definitions_pb2.ListDefinitionUsesResponse(items=items, next_page_token=token)
+            key = RESOURCE_KINDS[found.kind], found.name
+            rows = uses(tx, found.id, key, after=str(name), limit=paging.rows_to_read)
+            shown, token = paging.cut(rows, lambda use: (use.row.name,))
+            return definitions_pb2.ListDefinitionUsesResponse(items=[_use(use) for use in shown], next_page_token=token)
 
         return self._services.database.snapshot(work)
+
+    def FindWorkflows(
+        self, request: definitions_pb2.FindWorkflowsRequest, context: grpc.ServicerContext
+    ) -> definitions_pb2.FindWorkflowsResponse:
+        """Workflows by a part of name or id, within those that the caller may see."""
+        seen = caller_of(context).workflow_ids
+        rows = [
+            row for row in self._services.database.read(sql.all_workflows) if seen is None or row.workflow_id in seen
+        ]
+        items = [
+            definitions_pb2.FoundWorkflow(workflow_id=row.workflow_id, name=row.name, status=STATUSES[row.status])
+            for row in best_matches(
+                rows, request.text, given_or_default(request, "most"), lambda row: (row.name, row.workflow_id)
+            )
+        ]
+        return definitions_pb2.FindWorkflowsResponse(items=items)
+
+    def FindResources(
+        self, request: definitions_pb2.FindResourcesRequest, context: grpc.ServicerContext
+    ) -> definitions_pb2.FindResourcesResponse:
+        """Resources by a part of name or id."""
+        rows = self._services.database.read(resources_sql.names)
+        items = [
+            definitions_pb2.FoundResource(kind=kind, resource_id=row.resource_id, name=row.name, version=row.version)
+            for kind, stored in KINDS.items()
+            if kind in request.kinds or not request.kinds
+            for row in best_matches(
+                (row for row in rows if row.kind == stored),
+                request.text,
+                given_or_default(request, "most"),
+                lambda row: (row.name, row.resource_id),
+            )
+        ]
+        return definitions_pb2.FindResourcesResponse(items=items)
 
 
 def _records(tx: Tx, definition_id: str, versions: Sequence[VersionRow]) -> dict[int, AuditRow]:
@@ -132,6 +164,19 @@ def _records(tx: Tx, definition_id: str, versions: Sequence[VersionRow]) -> dict
     return {
         json.loads(record.details).get("version"): record for record in records if record.action.endswith(".applied")
     }
+
+
+def _use(use: Use) -> definitions_pb2.DefinitionUse:
+    return definitions_pb2.DefinitionUse(
+        workflow_id=use.row.workflow_id,
+        workflow_name=use.row.name,
+        workflow_version=use.row.workflow_version,
+        version=use.row.version,
+        agents=use.agents,
+        environments=use.environments,
+        connectors=use.connectors,
+        knowledge_graphs=use.knowledge_graphs,
+    )
 
 
 def _version(row: VersionRow, record: AuditRow | None) -> definitions_pb2.DefinitionVersion:

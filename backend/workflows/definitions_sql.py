@@ -1,10 +1,11 @@
-"""SQL of the versions of definitions, and of the workflows that use an agent or environment."""
+"""SQL of the versions of definitions, and of the workflows that use what they name."""
 
 from typing import Final, NamedTuple
 
-from sqlalchemy import BigInteger, bindparam, select
+from sqlalchemy import BigInteger, Text, bindparam, cast, func, null, select
 
 from backend.storage.database import Tx
+from backend.storage.like_patterns import containing
 from backend.storage.statements import Query, select_row
 from backend.storage.tables.workflows import (
     resource_versions,
@@ -22,12 +23,12 @@ class VersionRow(NamedTuple):
 
 
 class UseRow(NamedTuple):
-    """A workflow whose newest version uses an agent or environment, and in which version."""
+    """A workflow whose newest version uses a resource, and in which version; None of what is not pinned."""
 
     workflow_id: str
     name: str
     workflow_version: int
-    version: int
+    version: int | None
 
 
 _BEFORE: Final = bindparam("before", type_=BigInteger)
@@ -63,6 +64,32 @@ _USES = Query(
     .order_by(workflows.c.name)
     .limit(bindparam("limit")),
 )
+# Other versions share the definition of the one that `definition_version` names.
+_SHARED: Final = workflow_versions.alias("shared")
+_MENTIONING = Query(
+    UseRow,
+    select(
+        workflows.c.workflow_id,
+        workflows.c.name,
+        workflows.c.newest_version.label("workflow_version"),
+        cast(null(), BigInteger).label("version"),
+    )
+    .join(
+        workflow_versions,
+        (workflow_versions.c.workflow_id == workflows.c.workflow_id)
+        & (workflow_versions.c.version == workflows.c.newest_version),
+    )
+    .join(
+        _SHARED,
+        (_SHARED.c.workflow_id == workflow_versions.c.workflow_id)
+        & (_SHARED.c.version == func.coalesce(workflow_versions.c.definition_version, workflow_versions.c.version)),
+    )
+    .where(
+        workflows.c.name > bindparam("after"),
+        _SHARED.c.definition.like(bindparam("pattern", type_=Text), escape="\\"),
+    )
+    .order_by(workflows.c.name),
+)
 
 
 def versions(tx: Tx, kind: str, definition_id: str, *, before: int, limit: int) -> list[VersionRow]:
@@ -74,3 +101,8 @@ def versions(tx: Tx, kind: str, definition_id: str, *, before: int, limit: int) 
 def uses(tx: Tx, resource_id: str, *, after: str, limit: int) -> list[UseRow]:
     """Returns workflows that use a resource, by name, that come after a name."""
     return tx.all(_USES, of=resource_id, after=after, limit=limit)
+
+
+def mentioning(tx: Tx, text: str, *, after: str) -> list[UseRow]:
+    """Returns workflows whose newest definition has a text anywhere, by name, that come after a name."""
+    return tx.all(_MENTIONING, pattern=containing(text), after=after)

@@ -2,17 +2,17 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from backend.close_names import no_such
 from backend.errors import ApiError
 from backend.paging import Paging
 from backend.services import Services
 from backend.storage.database import Tx
-from backend.workflows import resources_sql, sql, versions_sql
+from backend.workflows import resources_sql
 from backend.workflows.manifests.kind_names import MOST_OF_A_KIND
-from backend.workflows.readiness import referred_resources
 from backend.workflows.resources_sql import ListedRow, ResourceRow
+from backend.workflows.uses import names_of_users
 from contract.times import to_timestamp
 from workflow_api.v1 import errors_pb2, workflows_pb2
 
@@ -68,7 +68,7 @@ def resource_definition(
             resource=_resource(row),
             shown_version=version,
             definition=definition,
-            used_by=_users_of(tx, (kind, row.name)),
+            used_by=names_of_users(tx, (kind, row.name)),
             last_test=_last_test(tx, row) if kind == "connector" else None,
         )
 
@@ -131,14 +131,3 @@ def _last_test(tx: Tx, row: ResourceRow) -> workflows_pb2.ConnectorTest | None:
         message=test.message,
         tested_at=to_timestamp(test.tested_at),
     )
-
-
-def _users_of(tx: Tx, key: tuple[str, str]) -> list[str]:
-    """Returns the names of the workflows whose active version, else newest, refers to a resource."""
-    names = []
-    for row in sql.all_workflows(tx):
-        definition = versions_sql.definition_text(tx, row.workflow_id, row.active_version or row.newest_version)
-        parsed: dict[str, Any] = json.loads(definition) if definition else {}
-        if parsed and key in referred_resources(parsed):
-            names.append(row.name)
-    return sorted(names)

@@ -47,6 +47,15 @@ class ListedRow(NamedTuple):
     newest_passed: int | None
 
 
+class ResourceNameRow(NamedTuple):
+    """What a resource is called."""
+
+    resource_id: str
+    kind: str
+    name: str
+    version: int
+
+
 class KnowledgeGraphRow(NamedTuple):
     """A knowledge graph at its newest version, with how many runs it holds and how many are to be added or removed."""
 
@@ -128,6 +137,7 @@ _OF_KIND = Query(
     .order_by(resources.c.name)
     .limit(bindparam("limit")),
 )
+_NAMES = Query(ResourceNameRow, select_row(ResourceNameRow, resources).order_by(resources.c.kind, resources.c.name))
 _DEFINITION = ScalarQuery[str](
     select(resource_versions.c.definition).where(
         resource_versions.c.resource_id == bindparam("resource_id"),
@@ -185,6 +195,11 @@ def named_or_identified(tx: Tx, kind: str, text: str) -> ResourceRow | None:
 def resources_of_kind(tx: Tx, kind: str, *, after: str, limit: int) -> list[ListedRow]:
     """Returns resources of a kind by name, that come after a name."""
     return tx.all(_OF_KIND, kind=kind, after=after, limit=limit)
+
+
+def names(tx: Tx) -> list[ResourceNameRow]:
+    """Returns what every resource is called; there are at most 256 of each kind."""
+    return tx.all(_NAMES)
 
 
 def definition_of(tx: Tx, resource_id: str, version: int) -> str | None:

@@ -1,5 +1,6 @@
 """Checks of settings: each returns the value to keep, or raises ValueError with what is allowed."""
 
+import csv
 import ipaddress
 import re
 from collections.abc import Callable, Mapping
@@ -78,11 +79,22 @@ def issuer(value: str) -> str:
 
 
 def role_mapping(value: str) -> dict[str, str]:
-    """Reads comma-separated `value=role`; whether there are such roles is for the rules between settings."""
-    pairs = [pair.rpartition("=") for pair in value.split(",")]
+    """Reads comma-separated `value=role`; whether there are such roles is for the rules between settings.
+
+    As in CSV, a value with commas, such as a distinguished name of a directory, stands in quotes.
+    """
+    try:
+        (entries,) = csv.reader([value], skipinitialspace=True)
+    except (csv.Error, ValueError):
+        entries = []
+    pairs = [entry.rpartition("=") for entry in entries]
     mapping = {given.strip(): role.strip() for given, _, role in pairs}
-    if not all(given and role for given, role in mapping.items()) or len(mapping) < len(pairs):
-        raise ValueError("must be value=role with commas between them, each value once: platform-team=administrator")
+    complete = mapping and all(given and role for given, role in mapping.items()) and len(mapping) == len(pairs)
+    if not complete or value.count('"') % 2:
+        raise ValueError(
+            "must be value=role with commas between them, each value once: platform-team=administrator; "
+            'a value with commas stands in quotes: "CN=platform,OU=teams"=administrator'
+        )
     return mapping
 
 

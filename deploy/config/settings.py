@@ -245,6 +245,7 @@ class Oidc:
     label: str = field(default=_OIDC.label, metadata={CHECK: text(60)})
     scopes: str = field(default=_OIDC.scopes, metadata={CHECK: scopes})
     timeout_seconds: float = field(default=_OIDC.timeout_seconds, metadata={CHECK: between(1, 12)})
+    sign_out: bool = _OIDC.sign_out
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,11 @@ from edge.console.account.own_passkeys import ADD, CODES, REMOVE, OwnPasskeys
 from edge.console.account.preferences import PREFERENCES, Preferences
 from edge.console.account.provider_sign_in import PROVIDER, RETURN, ProviderSignIn
 from edge.console.account.second_factor import PASSKEYS, PASSWORD, SECOND, SIGN_IN, SecondFactor
-from edge.console.account.sign_in import SIGN_OUT, Account, sign_in_address
+from edge.console.account.sign_in import SIGNED_OUT, Account, sign_in_address
 from edge.console.account.sign_in_queue import SignInQueue
 from edge.console.forms.multipart import has_files, read_file_form
-from edge.console.forms.urlencoded import Form, check_sender, read_form
+from edge.console.forms.repeats import Repeats, form_key
+from edge.console.forms.urlencoded import TOKEN, Form, check_sender, read_form
 from edge.console.http.connections import ConsoleServer
 from edge.console.http.downloads import Downloads
 from edge.console.http.event_streams import EventStreams
@@ -27,9 +28,9 @@ from edge.console.http.hosts import check_host
 from edge.console.http.static_files import ROUTE, STATIC, StaticFiles
 from edge.console.pages import all_pages
 from edge.console.rendering.templates import Rendering
-from edge.console.responses import Responses
+from edge.console.responses import REFRESH, Responses
 from edge.console.services import ChannelServices
-from edge.console.sessions import NewServices, Sessions, Visitor
+from edge.console.sessions import SIGN_OUT, NewServices, Sessions, Visitor
 from edge.console.settings import ConsoleSettings
 from edge.console.visit import Download, EventStream, Page, Redirect, Services, View, Visit
 from edge.errors import Refusal
@@ -78,6 +79,7 @@ class Console:
         self._passkeys = OwnPasskeys(*shared)
         self._provider = ProviderSignIn(settings, self._sessions, self._responses)
         self._preferences = Preferences(settings, self._sessions, self._responses)
+        self._repeats = Repeats()
         self._streams = EventStreams(settings)
         self._downloads = Downloads(settings.stall_seconds)
         self._server: ConsoleServer | None = None
@@ -122,6 +124,7 @@ class Console:
         app.router.add_get(PROVIDER, self._with_visitor(self._provider.begin))
         app.router.add_get(RETURN, self._with_visitor(self._provider.finish))
         app.router.add_post(SIGN_OUT, self._with_visitor(account.sign_out))
+        app.router.add_get(SIGNED_OUT, self._with_visitor(account.signed_out))
         app.router.add_get(PASSWORD, self._signed_in(account.password_form))
         app.router.add_post(PASSWORD, self._signed_in(account.password))
         passkeys = self._passkeys
@@ -188,7 +191,13 @@ class Console:
             else:
                 form = await read_form(request, visitor.secret, self._settings)
         query = {name: request.query.getone(name) for name in request.query}
-        result = await page.answer(Visit(user, own_services, dict(request.match_info), query, form, refused))
+        names, refresh = dict(request.match_info), REFRESH in request.headers
+        visit = Visit(user, own_services, names, query, form, refused, refresh)
+        if page.method == "GET":
+            result = await page.answer(visit)
+        else:
+            key = form_key(visitor.secret, request.path_qs, request[TOKEN], form)
+            result = await self._repeats.once(key, partial(page.answer, visit))
         if isinstance(result, EventStream):
             session_lasts = partial(self._session_lasts, request, visitor, services)
             return await self._streams.send(request, visitor.secret, result.events, session_lasts)

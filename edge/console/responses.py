@@ -35,7 +35,7 @@ _MESSAGES: Final[Mapping[int, str]] = {
 }
 
 # Set by console.js on the requests with which an open page brings itself up to date.
-_REFRESH: Final = "X-Refresh"
+REFRESH: Final = "X-Refresh"
 
 
 class NavigationEntry(NamedTuple):
@@ -63,7 +63,7 @@ class Responses:
         response = web.Response(status=view.status, content_type="text/html", charset="utf-8")
         if not visitor.secret:
             visitor = self._sessions.new_visitor(response)
-        notice = "" if _REFRESH in request.headers else self._sessions.notice(request, visitor)
+        notice = "" if REFRESH in request.headers else self._sessions.notice(request, visitor)
         if notice:
             self._sessions.clear_notice(response)
         context = {

@@ -11,8 +11,8 @@ PERSON: Final = "user:"
 """What the actor of a person who has signed in begins with; the name follows."""
 
 _PACKAGE: Final = "/workflow_api.v1."
-_LONG_SECONDS: Final = {"UploadsService/FinishUploadedFile": 300.0}
-"""Calls that take longer than others, as a large zip is expanded in one."""
+_LONG_SECONDS: Final = {"UploadsService/FinishUploadedFile": 300.0, "WorkflowsService/ApplyManifests": 90.0}
+"""Calls that take longer than others: they expand a large zip, or resolve the packages of an environment."""
 
 
 class ChannelServices:

@@ -22,7 +22,11 @@ NewServices = Callable[[str], Services]
 CONSOLE: Final = "console"
 """The actor of calls that no user makes."""
 
+SIGN_OUT: Final = "/sign-out"
+
 _MAX_SECRET_CHARS: Final = 200
+# A browser keeps 4,096 bytes of a cookie's name, value and attributes.
+_MAX_ID_TOKEN_CHARS: Final = 3_800
 _NOTICE_SECONDS: Final = 60
 _PENDING_SECONDS: Final = 300
 _ATTEMPT_SECONDS: Final = 600
@@ -56,6 +60,7 @@ class Sessions:
         # Browsers accept cookies with this prefix only over https and from this host itself.
         prefix = "__Host-" if settings.https else ""
         self._secure = settings.https
+        self._at_provider = "__Secure-at-provider" if settings.https else "at-provider"
         names = ("session", "visitor", "notice", "zone", "attempt", "pending")
         self._session, self._visitor, self._notice, self._zone, self._attempt, self._pending = (
             f"{prefix}{name}" for name in names
@@ -84,8 +89,9 @@ class Sessions:
         self._delete(response, self._visitor)
 
     def end(self, response: web.StreamResponse, notice: str) -> None:
-        """Deletes the session's cookie, and sets a notice for the next page."""
+        """Deletes the session's cookies, and sets a notice for the next page."""
         self._delete(response, self._session)
+        self._delete(response, self._at_provider, SIGN_OUT)
         self.set_notice(response, self.new_visitor(response), notice)
 
     def new_visitor(self, response: web.StreamResponse) -> Visitor:
@@ -117,6 +123,17 @@ class Sessions:
     def end_attempt(self, response: web.StreamResponse) -> None:
         """Forgets the sign-in with the identity provider."""
         self._delete(response, self._attempt)
+
+    def keep_id_token(self, response: web.StreamResponse, token: str) -> None:
+        """Keeps the ID token of a new session for its end, if there is one as short as a cookie has to be."""
+        if 0 < len(token) <= _MAX_ID_TOKEN_CHARS:
+            self._set(response, self._at_provider, token, path=SIGN_OUT)
+        else:
+            self._delete(response, self._at_provider, SIGN_OUT)
+
+    def id_token(self, request: web.Request) -> str:
+        """Returns the ID token of the session that ends; empty where it was not kept."""
+        return request.cookies.get(self._at_provider, "")[:_MAX_ID_TOKEN_CHARS]
 
     def begin_pending(self, response: web.StreamResponse, token: str) -> None:
         """Keeps a sign-in whose password was right, until a passkey follows."""
@@ -152,10 +169,11 @@ class Sessions:
         *,
         seconds: int | None = None,
         same_site: Literal["Strict", "Lax"] = "Strict",
+        path: str = "/",
     ) -> None:
         response.set_cookie(
-            name, value, max_age=seconds, path="/", secure=self._secure, httponly=True, samesite=same_site
+            name, value, max_age=seconds, path=path, secure=self._secure, httponly=True, samesite=same_site
         )
 
-    def _delete(self, response: web.StreamResponse, name: str) -> None:
-        response.del_cookie(name, path="/", secure=self._secure, httponly=True, samesite="Strict")
+    def _delete(self, response: web.StreamResponse, name: str, path: str = "/") -> None:
+        response.del_cookie(name, path=path, secure=self._secure, httponly=True, samesite="Strict")

@@ -48,6 +48,7 @@ class Visit:
         query: The first value of each query parameter.
         form: All values of each field of the submitted form, whose token has been checked.
         refused_files: Why files of the form were not taken, by the names of their fields.
+        refresh: Whether an open page brings itself up to date: only elements with data-live are taken over.
     """
 
     user: User
@@ -56,6 +57,7 @@ class Visit:
     query: Mapping[str, str] = field(default_factory=dict)
     form: Mapping[str, Sequence[str]] = field(default_factory=dict)
     refused_files: Mapping[str, str] = field(default_factory=dict)
+    refresh: bool = False
 
     def may(self, rpc: str) -> bool:
         """Returns whether the user's role allows an RPC, named as `RunsService/StartRun`."""
@@ -69,11 +71,15 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A template below `templates/`, which extends `page.html`, and its context."""
+    """A template below `templates/`, which extends `page.html`, and its context.
+
+    `once` says that it shows what exists nowhere else, such as a new secret: its form is not handled again.
+    """
 
     template: str
     context: Mapping[str, Any] = field(default_factory=dict)
     status: int = 200
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ WIDTHS = (360, 800, 1280)
 _FINDINGS = """async () => (await axe.run()).violations.map(
   (rule) => [rule.id, ...rule.nodes.map((node) => node.html.slice(0, 160))])"""
 # What is wider than its place; a table of unknown columns and what is drawn may scroll in a frame of their own.
-_CUT = """() => [
+CUT = """() => [
   ...(document.documentElement.scrollWidth > innerWidth ? [`the page: ${document.documentElement.scrollWidth}`] : []),
   ...[...document.querySelectorAll(".table:not(.wide)")].filter((table) => table.scrollWidth > table.clientWidth)
     .map((table) => `${table.ariaLabel}: ${table.scrollWidth} > ${table.clientWidth}`),
@@ -30,7 +30,7 @@ def wrong_at_widths(page: Page, name: str) -> dict[str, list[Any]]:
     wrong: dict[str, list[Any]] = {}
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 800})
-        found = [*page.evaluate(_CUT), *(findings(page) if width != 800 else ())]
+        found = [*page.evaluate(CUT), *(findings(page) if width != 800 else ())]
         if found:
             wrong[f"{name} at {width}"] = found
     return wrong

@@ -16,6 +16,24 @@ steps:
   need: []
 """
 
+LINKED = """
+kind: Environment
+name: linked-room
+---
+kind: KnowledgeGraph
+name: linked-facts
+---
+kind: Agent
+name: linked-reader
+type: python
+code: "def run(context): return 1"
+---
+kind: Workflow
+name: Linked
+steps: [{step: one, agent: linked-reader, environment: linked-room}]
+publish: [{knowledge_graph: linked-facts}]
+"""
+
 
 def test_a_workflow_is_written_mended_compared_saved_and_activated(console: Service, signed_in: NewPerson) -> None:
     screen = signed_in("author", ROLE_ADMINISTRATOR)
@@ -98,3 +116,47 @@ def test_an_agent_is_edited_without_script(console: Service, chromium: Browser) 
     page.get_by_role("button", name="Save as version 2").click()
     expect(page.get_by_role("status")).to_have_text("Saved as version 2.")
     context.close()
+
+
+def test_a_connector_is_written_mended_and_changed_as_a_manifest(console: Service, signed_in: NewPerson) -> None:
+    screen = signed_in("integrator", ROLE_ADMINISTRATOR)
+    page = screen.page
+    screen.open("/resources/connectors")
+    page.get_by_role("link", name="New connector").click()
+    manifest = page.get_by_label("Manifest")
+    text = "kind: Connector\nname: written-inbox\ntype: s3\nbucket: docs\nprefixes:\n- incoming\n"
+    manifest.fill(text)
+    page.get_by_role("button", name="Check").click()
+    expect(page.get_by_role("alert")).to_contain_text("Line 6: prefixes[0]")
+    manifest.fill(text.replace("incoming", "incoming/") + "secret: inbox-key\n")
+    page.get_by_role("button", name="Check").click()
+    page.get_by_role("button", name="Save as version 1").click()
+    expect(page.get_by_role("status")).to_have_text("Saved as version 1.")
+    expect(page.get_by_text("A workflow that reads from it is not ready")).to_be_visible()
+
+    page.get_by_role("link", name="Edit").click()
+    manifest.fill(manifest.input_value().replace("bucket: docs", "bucket: other-docs"))
+    page.get_by_role("button", name="Check").click()
+    difference = page.get_by_role("region", name="What saving would change")
+    expect(difference.locator("ins")).to_have_text(["+bucket: other-docs"])
+    page.get_by_role("button", name="Save as version 2").click()
+    page.get_by_role("link", name="Version 1", exact=True).first.click()
+    expect(page.get_by_text("This is version 1")).to_be_visible()
+    page.get_by_role("link", name="Go back to version 1").click()
+    expect(manifest).to_have_value(re.compile("bucket: docs"))
+
+
+def test_a_workflow_and_its_agent_lead_to_what_they_use_and_back(console: Service, signed_in: NewPerson) -> None:
+    console.admin.apply(LINKED)
+    screen = signed_in("follower", ROLE_ADMINISTRATOR)
+    page = screen.page
+    screen.open("/workflows")
+    page.get_by_role("link", name="Linked", exact=True).click()
+    used = page.get_by_role("group", name="What it uses")
+    expect(used.get_by_role("link")).to_have_text(["linked-reader", "linked-room", "linked-facts"])
+    used.get_by_role("link", name="linked-room").click()
+    page.get_by_role("group", name="Workflows that use it").get_by_role("link", name="linked-reader").click()
+    page.get_by_role("group", name="Workflows that use it").get_by_role("link", name="linked-facts").click()
+    page.get_by_role("link", name="Linked", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Linked")
+    assert screen.complaints == []

@@ -77,6 +77,8 @@ def paths(console: Service) -> list[str]:
         *(f"/workflows/{workflows[name]}/start" for name in ("Typed", "From a bucket")),
         *(f"/workflows/{workflows['Echo']}/start?run={echo}", "/approvals/history", f"{key}/webhooks/{webhook}"),
         *("/workflows/new", f"{workflow}/edit", f"{workflow}/versions", "/workflows/wf_nothing/edit"),
+        *("/resources/connectors/new", "/resources/environments/of-every-page/edit"),
+        *("/resources/graphs/graph-of-every-page/versions", "/search?q=every-page", "/signed-out"),
         *("/agents", "/agents/counted", "/agents/counted/edit?from=1", "/agents/counted/compare?before=1&after=2"),
         *(f"/approvals/{approval}", f"/workflows/{workflows['Two gates']}"),
     ]

@@ -88,3 +88,34 @@ def test_on_a_narrow_screen_the_pages_are_in_a_menu_and_rows_are_cards(signed_in
     expect(card).to_have_css("display", "block")
     assert card.locator("td").first.evaluate("(cell) => getComputedStyle(cell, '::before').content") == '"Name"'
     assert screen.complaints == []
+
+
+def test_the_command_palette_finds_what_workflows_use(console: Service, signed_in: NewPerson) -> None:
+    console.admin.apply("kind: Environment\nname: quiet-corner\n---\nkind: KnowledgeGraph\nname: quiet-facts\n")
+    page = signed_in("librarian", ROLE_ADMINISTRATOR).page
+    page.keyboard.press("Control+k")
+    page.get_by_role("dialog", name="Search").get_by_role("searchbox").fill("QUIET")
+    found = page.get_by_role("dialog", name="Search").get_by_role("link")
+    expect(found).to_have_count(2)
+    expect(found.last).to_contain_text("quiet-facts")
+    found.first.click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("quiet-corner")
+
+
+def test_a_form_that_is_sent_by_a_double_click_is_done_once_without_script(
+    console: Service, signed_in: NewPerson
+) -> None:
+    context = signed_in("hasty", ROLE_ADMINISTRATOR).page.context
+    assert context.browser is not None
+    plain = context.browser.new_context(java_script_enabled=False, storage_state=context.storage_state())
+    page = plain.new_page()
+    page.goto(f"{console.ready['console'].rstrip('/')}/keys/new")
+    page.get_by_label("Name", exact=True).fill("made once")
+    page.get_by_label("workflows:read").check()
+    page.get_by_role("button", name="Create key").dblclick(no_wait_after=True)
+    # The browser gives up the first answer for that to the second form, which has the value all the same.
+    expect(page.get_by_role("heading", level=1)).to_have_text("The key is made")
+    expect(page.get_by_text("ak_").first).to_be_visible()
+    page.goto(f"{console.ready['console'].rstrip('/')}/keys?q=made+once")
+    expect(page.get_by_role("link", name="made once")).to_have_count(1)
+    plain.close()

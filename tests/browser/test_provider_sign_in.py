@@ -66,7 +66,10 @@ def test_a_person_signs_in_with_the_provider_and_reaches_the_requested_page(
     screen.open("/preferences")
     assert screen.page.get_by_role("link", name="Change your password").count() == 0
     screen.page.get_by_role("button", name="Sign out").click()
-    screen.page.get_by_text("You have signed out.").wait_for()
+    screen.page.get_by_text("here and at your identity provider").wait_for()
+    assert provider.ended[-1]["id_token_hint"].count(".") == 2
+    screen.page.get_by_role("link", name="Sign in again").click()
+    screen.page.get_by_role("heading", name="Sign in").wait_for()
     assert screen.complaints == []
 
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlencode, urlsplit
+from urllib.parse import parse_qs, parse_qsl, unquote, urlencode, urlsplit
 
 from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
@@ -47,6 +47,9 @@ class IdentityProvider:
     asked: list[str] = field(default_factory=list)
     codes: dict[str, Code] = field(default_factory=dict)
     names_itself: str | None = None
+    user_info: Claims | None = None
+    access_tokens: set[str] = field(default_factory=set)
+    ended: list[Mapping[str, str]] = field(default_factory=list)
 
     def rotate(self) -> None:
         """Replaces its keys by a new one."""
@@ -87,7 +90,21 @@ class IdentityProvider:
         if code is None or (code.challenge, code.redirect_uri) != (challenge, form["redirect_uri"]):
             return 400, {"error": "invalid_grant"}
         token = self.token(code.claims) if self.token else self.signed(code.claims)
-        return 200, {"access_token": "x", "token_type": "Bearer", "id_token": token}
+        access_token = secrets.token_urlsafe(16)
+        self.access_tokens.add(access_token)
+        return 200, {"access_token": access_token, "token_type": "Bearer", "id_token": token}
+
+    def told(self, authorization: str) -> tuple[int, Claims]:
+        """The status and answer of the UserInfo endpoint."""
+        if authorization.removeprefix("Bearer ") not in self.access_tokens:
+            return 401, {"error": "invalid_token"}
+        return 200, {"sub": self.person["sub"]} if self.user_info is None else self.user_info
+
+    def end_session(self, query: Mapping[str, str]) -> str:
+        """Where the browser is sent to after a sign-out here."""
+        assert query["client_id"] == CLIENT_ID
+        self.ended.append(query)
+        return query["post_logout_redirect_uri"]
 
     def describe(self) -> Claims:
         """The discovery document."""
@@ -96,6 +113,8 @@ class IdentityProvider:
             "authorization_endpoint": f"{self.issuer}/authorize",
             "token_endpoint": f"{self.issuer}/token",
             "jwks_uri": f"{self.issuer}/keys",
+            "userinfo_endpoint": f"{self.issuer}/userinfo",
+            "end_session_endpoint": f"{self.issuer}/leave",
             "authorization_response_iss_parameter_supported": self.names_itself is not None,
             **self.discovery,
         }
@@ -119,6 +138,12 @@ def identity_provider() -> Iterator[IdentityProvider]:
                 query = {name: values[0] for name, values in parse_qs(parts.query).items()}
                 self.send_response(303)
                 self.send_header("Location", provider.authorize(query))
+                self.end_headers()
+            elif parts.path == "/userinfo":
+                self._answer(*provider.told(self.headers.get("authorization", "")))
+            elif parts.path == "/leave":
+                self.send_response(303)
+                self.send_header("Location", provider.end_session(dict(parse_qsl(parts.query))))
                 self.end_headers()
             else:
                 self._answer(404, {})

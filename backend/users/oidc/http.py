@@ -63,13 +63,13 @@ class ProviderHttp:
     async def __aexit__(self, *_: object) -> None:
         await self._session.close()
 
-    async def get(self, url: str) -> Mapping[str, Any]:
+    async def get(self, url: str, headers: Mapping[str, str] | None = None) -> Mapping[str, Any]:
         """Returns the JSON object at an address.
 
         Raises:
             ProviderError: there is none.
         """
-        return await self._object("GET", url)
+        return await self._object("GET", url, headers=headers)
 
     async def post(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> Mapping[str, Any]:
         """Returns the JSON object that answers a form.

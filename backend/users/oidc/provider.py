@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import time
 from base64 import b64encode
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from backend.clock import Clock
 from backend.errors import ApiError
 from backend.secrets import SecretError, Secrets
 from backend.settings import IdentityProvider
+from backend.users.oidc import claims as claim_rules
 from backend.users.oidc.attempt import Attempt
 from backend.users.oidc.http import ProviderError, ProviderHttp, is_safe
 from backend.users.oidc.tokens import TokenError, UnknownKeyError, keys_of, verified_claims
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from joserfc.jwk import Key
 
 _LOG: Final = logging.getLogger(__name__)
+_BEARER_TOKEN: Final = re.compile(r"[!-~]{1,16384}")
 _KEPT_SECONDS: Final = 3_600
 _RETRY_SECONDS: Final = 5
 _CALLERS: Final = 2
@@ -33,10 +36,19 @@ _CALLERS: Final = 2
 T = TypeVar("T")
 
 
+class Confirmed(NamedTuple):
+    """The verified claims of a person, completed by UserInfo where the ID token lacks them, and that token."""
+
+    claims: Mapping[str, Any]
+    id_token: str
+
+
 class _Endpoints(NamedTuple):
     authorization: str
     token: str
     keys: str
+    user_info: str | None
+    end_session: str | None
     posts_secret: bool
     names_itself: bool
 
@@ -70,10 +82,26 @@ class Provider:
             "code_challenge": attempt.challenge,
             "code_challenge_method": "S256",
         }
-        return f"{endpoints.authorization}{'&' if '?' in endpoints.authorization else '?'}{urlencode(parameters)}"
+        return _with_query(endpoints.authorization, parameters)
 
-    def claims(self, attempt: Attempt, code: str, redirect_uri: str, answered_by: str | None) -> Mapping[str, Any]:
-        """Returns the verified claims of whom a code stands for.
+    def sign_out_url(self, redirect_uri: str, id_token: str) -> str | None:
+        """Returns where a browser goes to sign out at the provider; None where it offers nothing like that.
+
+        Args:
+            redirect_uri: Where the provider sends the browser afterwards.
+            id_token: The token of the sign-in; "" where it is not known any more, and the provider asks the person.
+
+        Raises:
+            ApiError: `runtime_unreachable`, the provider cannot be reached; `rate_limited`.
+        """
+        endpoints = self._kept(self._endpoints) or self._call(self._discovered)
+        if endpoints.end_session is None:
+            return None
+        parameters = {"client_id": self.settings.client_id, "post_logout_redirect_uri": redirect_uri}
+        return _with_query(endpoints.end_session, parameters | ({"id_token_hint": id_token} if id_token else {}))
+
+    def confirmed(self, attempt: Attempt, code: str, redirect_uri: str, answered_by: str | None) -> Confirmed:
+        """Returns whom a code stands for.
 
         Args:
             attempt: The sign-in that the code answers.
@@ -86,20 +114,31 @@ class Provider:
             ApiError: `runtime_unreachable`, the provider cannot be reached; `rate_limited`.
         """
 
-        async def work(http: ProviderHttp) -> Mapping[str, Any]:
+        async def work(http: ProviderHttp) -> Confirmed:
             endpoints = self._kept(self._endpoints) or await self._discovered(http)
             if (answered_by or ("" if endpoints.names_itself else self.settings.issuer)) != self.settings.issuer:
                 raise TokenError("another issuer sent the browser back")
-            token = await self._exchanged(http, endpoints, attempt, code, redirect_uri)
-            keys = self._kept(self._keys)
-            if keys is not None:
-                try:
-                    return self._verified(token, keys, attempt)
-                except UnknownKeyError:
-                    pass
-            return self._verified(token, await self._read_keys(http, endpoints), attempt)
+            token, access_token = await self._exchanged(http, endpoints, attempt, code, redirect_uri)
+            claims = await self._claims(http, endpoints, token, attempt)
+            if endpoints.user_info is None or not access_token or not claim_rules.lacks_claims(claims, self.settings):
+                return Confirmed(claims, token)
+            user_info = await http.get(endpoints.user_info, {"authorization": f"Bearer {access_token}"})
+            if user_info.get("sub") != claims["sub"]:
+                raise TokenError("UserInfo is of another person")
+            return Confirmed(claim_rules.completed(claims, user_info, self.settings), token)
 
         return self._call(work)
+
+    async def _claims(
+        self, http: ProviderHttp, endpoints: _Endpoints, token: str, attempt: Attempt
+    ) -> Mapping[str, Any]:
+        keys = self._kept(self._keys)
+        if keys is not None:
+            try:
+                return self._verified(token, keys, attempt)
+            except UnknownKeyError:
+                pass
+        return self._verified(token, await self._read_keys(http, endpoints), attempt)
 
     def _verified(self, token: str, keys: "list[Key]", attempt: Attempt) -> Mapping[str, Any]:
         return verified_claims(
@@ -122,11 +161,17 @@ class Provider:
         authorization, token, keys = (
             _address(document.get(name)) for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")
         )
+        user_info, end_session = (
+            None if document.get(name) is None else _address(document[name])
+            for name in ("userinfo_endpoint", "end_session_endpoint")
+        )
         methods = document.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
         endpoints = _Endpoints(
             authorization,
             token,
             keys,
+            user_info,
+            end_session,
             posts_secret=isinstance(methods, list) and "client_secret_basic" not in methods,
             names_itself=document.get("authorization_response_iss_parameter_supported") is True,
         )
@@ -140,8 +185,8 @@ class Provider:
 
     async def _exchanged(
         self, http: ProviderHttp, endpoints: _Endpoints, attempt: Attempt, code: str, redirect_uri: str
-    ) -> str:
-        """Returns the ID token for a code."""
+    ) -> tuple[str, str]:
+        """Returns the ID token for a code, and the access token, "" where there is none that can be sent."""
         try:
             secret = self._secrets.get(self.settings.client_secret)
         except SecretError as error:
@@ -167,7 +212,9 @@ class Provider:
         token = answer.get("id_token")
         if not isinstance(token, str):
             raise TokenError("there is none")
-        return token
+        access_token = answer.get("access_token")
+        usable = isinstance(access_token, str) and _BEARER_TOKEN.fullmatch(access_token)
+        return token, str(access_token) if usable else ""
 
     def _call(self, work: "Callable[[ProviderHttp], Coroutine[Any, Any, T]]") -> T:
         """Calls the provider within the time of the settings."""
@@ -191,6 +238,10 @@ class Provider:
     @staticmethod
     def _kept(read: tuple[T, float] | None) -> T | None:
         return read[0] if read is not None and time.monotonic() - read[1] < _KEPT_SECONDS else None
+
+
+def _with_query(address: str, parameters: Mapping[str, str]) -> str:
+    return f"{address}{'&' if '?' in address else '?'}{urlencode(parameters)}"
 
 
 def _address(given: object) -> str:

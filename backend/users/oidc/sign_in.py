@@ -14,7 +14,7 @@ from backend.storage.tables.users import UserRow
 from backend.users import rules, sql
 from backend.users.oidc import claims as claim_rules
 from backend.users.oidc.attempt import attempt_of, new_secret
-from backend.users.oidc.provider import Provider
+from backend.users.oidc.provider import Confirmed, Provider
 from backend.users.oidc.tokens import TokenError
 from backend.users.passwords import Passwords
 from backend.users.sign_in import NewSession
@@ -75,7 +75,7 @@ class ProviderSignIns:
         limits = limits_of_address(answer.address)
         self._services.database.write(lambda tx: self._tries.count(tx, limits), lock_key=sql.OF_USERS)
         try:
-            claims = self._provider.claims(attempt, answer.code, answer.redirect_uri, answer.issuer)
+            person = self._provider.confirmed(attempt, answer.code, answer.redirect_uri, answer.issuer)
         except TokenError as error:
             _LOG.warning("A sign-in with the identity provider was refused: its token is not valid, %s", error)
             raise _refused("The identity provider did not confirm who you are: begin again.") from error
@@ -83,10 +83,24 @@ class ProviderSignIns:
             # The provider is away, which is nobody's failure.
             self._services.database.write(lambda tx: SignInTries.withdraw(tx, answer.address), lock_key=sql.OF_USERS)
             raise
-        return self._enter(claims, answer.address, actor)
+        return self._enter(person, answer.address, actor)
 
-    def _enter(self, claims: Mapping[str, Any], address: str, actor: str) -> NewSession:
+    def sign_out_url(self, issuer: str | None, redirect_uri: str, id_token: str) -> str | None:
+        """Returns where a browser goes to end the session at the provider too (RP-Initiated Logout 1.0).
+
+        None where the session was not begun there, the settings say so, or the provider has no such address now.
+        """
         settings = self._provider.settings
+        if issuer != settings.issuer or not settings.sign_out:
+            return None
+        try:
+            return self._provider.sign_out_url(redirect_uri, id_token)
+        except ApiError:
+            # The session here has ended, whether or not the provider can be reached.
+            return None
+
+    def _enter(self, person: Confirmed, address: str, actor: str) -> NewSession:
+        settings, claims = self._provider.settings, person.claims
         role = claim_rules.role_of(claims, settings) if claim_rules.has_allowed_domain(claims, settings) else None
         token, now = rules.new_token(), self._services.clock()
         # What an earlier release reads of somebody who has no password.
@@ -123,7 +137,7 @@ class ProviderSignIns:
         row = self._services.database.write(work, lock_key=sql.OF_USERS)
         if row is None:
             raise _refused("Your account may not sign in here: ask an administrator of this deployment.")
-        return NewSession(token, row, now)
+        return NewSession(token, row, now, id_token=person.id_token)
 
     def _add(self, tx: Tx, claims: Mapping[str, Any], role: str, unknown_hash: str, actor: str) -> UserRow:
         if sql.enabled(tx) >= self._limit:

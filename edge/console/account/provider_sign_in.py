@@ -87,6 +87,7 @@ class ProviderSignIn:
         response = self._responses.view(request, visitor, View("signed_in.html", {"to": _path(kept)}))
         self._sessions.end_attempt(response)
         self._sessions.begin(response, session.token)
+        self._sessions.keep_id_token(response, session.id_token)
         return response
 
     def _failed(
@@ -100,8 +101,13 @@ class ProviderSignIn:
         return response
 
     def _redirect_uri(self, request: web.Request) -> str:
-        # The host was checked, and the provider knows the addresses that it may send browsers to.
-        return f"{'https' if self._settings.https else 'http'}://{request.host}{RETURN}"
+        return own_address(request, self._settings, RETURN)
+
+
+def own_address(request: web.Request, settings: ConsoleSettings, path: str) -> str:
+    """Returns a whole address of this console, for the provider, which knows those that it may send browsers to."""
+    # The host was checked.
+    return f"{'https' if settings.https else 'http'}://{request.host}{path}"
 
 
 async def provider_label(services: NewServices) -> str:

@@ -6,20 +6,22 @@ from typing import Any, Final
 from aiohttp import web
 from yarl import URL
 
-from edge.console.account.provider_sign_in import provider_label
+from edge.console.account.provider_sign_in import own_address, provider_label
 from edge.console.account.second_factor import SECOND, SIGN_IN, begin_session
 from edge.console.account.sign_in_queue import SignInQueue
 from edge.console.forms.urlencoded import Form, check_sender, read_form
 from edge.console.http.source import source_of
 from edge.console.responses import Responses, is_own_path
-from edge.console.sessions import CONSOLE, NewServices, Sessions, Visitor
+from edge.console.sessions import CONSOLE, SIGN_OUT, NewServices, Sessions, Visitor
 from edge.console.settings import ConsoleSettings
 from edge.console.visit import Redirect, View
 from edge.errors import Refusal
 from workflow_api.v1.sessions_pb2 import ChangePasswordRequest, SignInRequest, SignOutRequest
 
-SIGN_OUT: Final = "/sign-out"
+SIGNED_OUT: Final = "/signed-out"
+"""Where the identity provider sends browsers that have signed out there too."""
 
+_NOBODY: Final = Visitor("")
 _MIN_PASSWORD_CHARS: Final = 12
 _MAX_NEXT_CHARS: Final = 2_000
 # Refusals that are shown on the form; any other has a page of its own.
@@ -70,12 +72,29 @@ class Account:
         """Ends the session."""
         # Checked without a session, too: for a request from another site the browser withholds the session's cookie.
         check_sender(request, self._settings)
-        response = self._responses.redirect(visitor, Redirect(SIGN_IN))
+        provider_url = ""
         if visitor.user is not None:
             await self._form(request, visitor)
-            await services(visitor.actor).call("SessionsService/SignOut", SignOutRequest(token=visitor.secret))
+            sign_out = SignOutRequest(
+                token=visitor.secret,
+                redirect_uri=own_address(request, self._settings, SIGNED_OUT),
+                id_token=self._sessions.id_token(request),
+            )
+            provider_url = (await services(visitor.actor).call("SessionsService/SignOut", sign_out)).provider_url
+        # The content security policy lets no form lead to another site, but a page may lead on.
+        response = (
+            self._responses.view(request, _NOBODY, View("signed_out.html", {"to": provider_url}))
+            if provider_url
+            else self._responses.redirect(visitor, Redirect(SIGN_IN))
+        )
         self._sessions.end(response, "You have signed out.")
         return response
+
+    async def signed_out(self, request: web.Request, visitor: Visitor, _: NewServices) -> web.Response:
+        """Returns the page for somebody whom the identity provider sends back after the sign-out."""
+        if visitor.user is not None:
+            return self._responses.redirect(visitor, Redirect("/"))
+        return self._responses.view(request, visitor, View("signed_out.html", {"to": ""}))
 
     async def password_form(self, request: web.Request, visitor: Visitor, _: NewServices) -> web.Response:
         """Returns the form for another password."""

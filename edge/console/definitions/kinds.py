@@ -61,3 +61,42 @@ code: |
       return {"answer": 42}
 """,
 )
+ENVIRONMENT: Final = DefinitionKind(
+    "Environment",
+    "environment",
+    "/resources/environments",
+    """\
+kind: Environment
+name: new-environment
+memory_mb: 2048
+timeout_seconds: 300
+python:
+  packages:
+  - pandas==2.3.*
+""",
+)
+CONNECTOR: Final = DefinitionKind(
+    "Connector",
+    "connector",
+    "/resources/connectors",
+    """\
+kind: Connector
+name: new-connector
+type: s3
+bucket: name-of-a-bucket
+prefixes:
+- incoming/
+endpoint_url: https://objects.example.org
+secret: name-of-a-secret
+""",
+)
+GRAPH: Final = DefinitionKind(
+    "KnowledgeGraph",
+    "knowledge graph",
+    "/resources/graphs",
+    """\
+kind: KnowledgeGraph
+name: new-graph
+store: folder
+""",
+)

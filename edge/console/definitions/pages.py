@@ -6,10 +6,11 @@ from functools import partial
 from edge.console.definitions import editor, versions
 from edge.console.definitions.kinds import DefinitionKind
 from edge.console.visit import ADMINISTRATORS, ONLOOKERS, Answered, Page, Visit
+from workflow_api.v1.users_pb2 import Role
 
 
-def pages_of(kind: DefinitionKind) -> tuple[Page, ...]:
-    """Returns the pages of versions and their differences, of the editor, and of a new definition."""
+def pages_of(kind: DefinitionKind, readers: frozenset[Role.ValueType] = ONLOOKERS) -> tuple[Page, ...]:
+    """Returns the pages of versions and their differences, which `readers` see, of the editor, and of a new one."""
 
     def handled(
         handler: Callable[[DefinitionKind, Visit], Awaitable[Answered]],
@@ -22,6 +23,6 @@ def pages_of(kind: DefinitionKind) -> tuple[Page, ...]:
         Page("POST", f"{kind.path}/new", ADMINISTRATORS, handled(editor.create)),
         Page("GET", f"{one}/edit", ADMINISTRATORS, handled(editor.edit)),
         Page("POST", f"{one}/edit", ADMINISTRATORS, handled(editor.save)),
-        Page("GET", f"{one}/versions", ONLOOKERS, handled(versions.show_versions)),
-        Page("GET", f"{one}/compare", ONLOOKERS, handled(versions.compare)),
+        Page("GET", f"{one}/versions", readers, handled(versions.show_versions)),
+        Page("GET", f"{one}/compare", readers, handled(versions.compare)),
     )

@@ -13,7 +13,7 @@ from aiohttp import BodyPartReader, MultipartReader, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from edge.console.forms.staging import FileStaging
-from edge.console.forms.urlencoded import MAX_FIELDS, TOKEN_FIELD, Form, check_token, closing, text_of_field
+from edge.console.forms.urlencoded import MAX_FIELDS, TOKEN, TOKEN_FIELD, Form, check_token, closing, text_of_field
 from edge.console.http.connections import ConsoleConnection
 from edge.console.settings import ConsoleSettings
 from edge.console.visit import Services
@@ -89,7 +89,7 @@ class _FormReader:
                 check_token(self._secret, self._form.get(TOKEN_FIELD, []))
                 checked = True
             await self._read_file(part, part.name, _FOLDERS.split(part.filename)[-1])
-        check_token(self._secret, self._form.pop(TOKEN_FIELD, []))
+        self._request[TOKEN] = check_token(self._secret, self._form.pop(TOKEN_FIELD, []))
         if self._staging.upload_id:
             self._form[UPLOAD_FIELD] = [self._staging.upload_id]
         return FileForm(self._form, self._staging.refused)

@@ -22,6 +22,9 @@ _FOREIGN: Final = (
 Form = Mapping[str, Sequence[str]]
 """Texts by the names of their fields, as `text_of_field` returns them."""
 
+TOKEN: Final = web.RequestKey("token", str)
+"""The token that a form had, kept with its request."""
+
 
 def check_sender(request: web.Request, settings: ConsoleSettings) -> None:
     """Refuses a request that a page of another site makes a browser send.
@@ -47,18 +50,19 @@ async def read_form(request: web.Request, secret: str, settings: ConsoleSettings
         HTTPException: it is no form, too large, too slow, or its token is missing or another visitor's.
     """
     form = _fields(request, await _body(request, settings))
-    check_token(secret, form.pop(TOKEN_FIELD, []))
+    request[TOKEN] = check_token(secret, form.pop(TOKEN_FIELD, []))
     return form
 
 
-def check_token(secret: str, given: Sequence[str]) -> None:
-    """Refuses a form whose token is not that of the visitor with this secret.
+def check_token(secret: str, given: Sequence[str]) -> str:
+    """Returns the token of a form, unless it is not that of the visitor with this secret.
 
     Raises:
         HTTPForbidden: it is missing, there several times, or another visitor's.
     """
     if not secret or len(given) != 1 or not is_form_token(secret, given[0]):
         raise web.HTTPForbidden(text=_FOREIGN)
+    return given[0]
 
 
 def text_of_field(sent: str) -> str:

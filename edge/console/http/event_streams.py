@@ -14,6 +14,9 @@ from edge.errors import Refusal
 
 _LOG = logging.getLogger(__name__)
 _POLL_SECONDS: Final = 1.0
+_REFRESH: Final = "refresh"
+_REFRESH_SECONDS: Final = 1.0
+"""The least time between two refreshes of one page, each of which reads the page anew."""
 _FIRST_LINES: Final = b"retry: 3000\n\n"
 _HEARTBEAT: Final = b": \n\n"
 _TOO_MANY: Final = "Too many pages with live updates are open. Close some, and reload this one."
@@ -42,6 +45,8 @@ class EventStreams:
         self, request: web.Request, session: str, events: Events, session_lasts: Callable[[], Awaitable[bool]]
     ) -> web.StreamResponse:
         """Sends events until they end, the browser disconnects, the console stops or `session_lasts` returns False.
+
+        Of refreshes that follow each other within a second, the last is sent once the second is over.
 
         Raises:
             HTTPTooManyRequests: as many streams are open as are allowed.
@@ -75,17 +80,27 @@ class EventStreams:
     ) -> None:
         loop = asyncio.get_running_loop()
         check_at = loop.time() + self._settings.stream_check_seconds
+        refresh_at = loop.time()
+        held: tuple[str, str] | None = None
         while not self._stopping.is_set() and request.transport is not None and not request.transport.is_closing():
+            wait = _POLL_SECONDS if held is None else max(0.0, refresh_at - loop.time())
             try:
-                event = await pending.next(_POLL_SECONDS)
+                event = await pending.next(wait)
             except StopAsyncIteration:
+                if held is not None:
+                    await self._write(response, _line(*held))
                 await self._write(response, _line("end", ""))
                 return
             except Refusal:
                 # The browser reconnects, and gets an error page if the service still refuses.
                 return
-            if event is not None:
+            if event is not None and event[0] == _REFRESH:
+                held = event
+            elif event is not None:
                 await self._write(response, _line(*event))
+            if held is not None and loop.time() >= refresh_at:
+                await self._write(response, _line(*held))
+                refresh_at, held = loop.time() + _REFRESH_SECONDS, None
             if loop.time() >= check_at:
                 if not await session_lasts():
                     await self._write(response, _line("reload", ""))

@@ -3,21 +3,28 @@
 import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from hashlib import sha256
+from secrets import token_hex
 from typing import Final
 
 _FORM: Final = b"workflow-api console form"
 _NOTICE: Final = b"workflow-api console notice"
 _MAX_NOTICE_CHARS: Final = 500
+_PAGE_CHARS: Final = 16
+_SIGNATURE_CHARS: Final = 48
 
 
 def form_token(secret: str) -> str:
-    """Returns the token of this visitor's forms."""
-    return hmac.new(secret.encode(), _FORM, sha256).hexdigest()
+    """Returns a token for the forms of one page of this visitor; every page has another."""
+    return _form_token(secret, token_hex(_PAGE_CHARS // 2))
 
 
 def is_form_token(secret: str, token: str) -> bool:
-    """Returns whether a token is that of this visitor's forms."""
-    return hmac.compare_digest(form_token(secret).encode(), token.encode())
+    """Returns whether a token is that of a page of this visitor."""
+    return hmac.compare_digest(_form_token(secret, token[:_PAGE_CHARS]).encode(), token.encode())
+
+
+def _form_token(secret: str, page: str) -> str:
+    return page + hmac.new(secret.encode(), _FORM + page.encode(), sha256).hexdigest()[:_SIGNATURE_CHARS]
 
 
 def seal_notice(secret: str, notice: str) -> str:

@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 from contract.spellings import SCOPE_SPELLINGS
 from contract.times import milliseconds_of
-from workflow_api.v1.keys_pb2 import KeyRecord, WorkflowAccess
+from workflow_api.v1.keys_pb2 import FoundKey, KeyRecord, WorkflowAccess
 
 PICKED_UP_MS: Final = 60_000
 """The longest time until every edge knows a new key."""
@@ -78,7 +78,7 @@ def matches(record: KeyRecord, text: str) -> bool:
     return any(text in value.lower() for value in (record.key.name, record.key.key_id, record.description))
 
 
-def state_of(record: KeyRecord, now_ms: int) -> State:
+def state_of(record: KeyRecord | FoundKey, now_ms: int) -> State:
     """Returns the state of a key."""
     if record.state == "rotating":
         return State("Rotating", "busy")

@@ -3,7 +3,9 @@
 from typing import Any, Final
 
 from contract.times import milliseconds_of
+from edge.console.definitions.pages import pages_of
 from edge.console.rendering import formatting
+from edge.console.resources.details import details_of
 from edge.console.resources.lookup import (
     CONNECTORS,
     MissingError,
@@ -36,7 +38,7 @@ async def show(visit: Visit) -> Answered:
         shown = await asked_for(visit, CONNECTORS)
     except MissingError as error:
         return missing(CONNECTORS, error)
-    return _view(shown)
+    return await _view(visit, shown)
 
 
 async def test(visit: Visit) -> Answered:
@@ -47,17 +49,17 @@ async def test(visit: Visit) -> Answered:
         return missing(CONNECTORS, error)
     request = TestConnectorRequest(name=shown.answer.resource.name)
     outcome: ConnectorTest = await visit.services.call("WorkflowsService/TestConnector", request)
-    return _view(shown, outcome)
+    return await _view(visit, shown, outcome)
 
 
-def _view(shown: Shown, outcome: ConnectorTest | None = None) -> View:
+async def _view(visit: Visit, shown: Shown, outcome: ConnectorTest | None = None) -> View:
     last = shown.answer.last_test if shown.answer.HasField("last_test") else None
     context: dict[str, Any] = {
         "last_test": outcome or last,
         "checks": [_check(check) for check in outcome.checks] if outcome else (),
         "tested_now": outcome is not None,
     }
-    return View("resources/connector.html", {**shown.context, **context})
+    return View("resources/connector.html", {**await details_of(visit, shown), **context})
 
 
 def _check(check: ConnectorCheck) -> tuple[ConnectorCheck, str, str]:
@@ -72,4 +74,5 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("GET", _LIST, ADMINISTRATORS, show_list),
     Page("GET", _ONE, ADMINISTRATORS, show),
     Page("POST", f"{_ONE}/test", ADMINISTRATORS, test),
+    *pages_of(CONNECTORS.definition, ADMINISTRATORS),
 )

@@ -5,9 +5,11 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from edge.console.definitions.pages import pages_of
 from edge.console.paging import all_items
 from edge.console.rendering import formatting
 from edge.console.rendering.formatting import Badge
+from edge.console.resources.details import details_of
 from edge.console.resources.lookup import ENVIRONMENTS, PAGE, MissingError, asked_for, missing, path_of
 from edge.console.visit import ADMINISTRATORS, Answered, Download, EventStream, Page, Redirect, View, Visit
 from edge.errors import Refusal
@@ -57,7 +59,7 @@ async def show(visit: Visit) -> Answered:
         shown = await asked_for(visit, ENVIRONMENTS)
     except MissingError as error:
         return missing(ENVIRONMENTS, error)
-    build = await _build(visit, shown.answer.resource.name)
+    build, details = await asyncio.gather(_build(visit, shown.answer.resource.name), details_of(visit, shown))
     context: dict[str, Any] = {
         "build": build,
         "badge": _badge(build.state),
@@ -69,7 +71,7 @@ async def show(visit: Visit) -> Answered:
         "preload": ", ".join((shown.fields.get("python") or {}).get("preload") or ()),
         "stream": f"{shown.here}/stream" if _is_building(build) else "",
     }
-    return View("resources/environment.html", {**shown.context, **context})
+    return View("resources/environment.html", {**details, **context})
 
 
 async def show_log(visit: Visit) -> Answered:
@@ -181,4 +183,5 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("GET", f"{_ONE}/log", ADMINISTRATORS, show_log),
     Page("GET", f"{_ONE}/log/download", ADMINISTRATORS, download_log),
     Page("GET", f"{_ONE}/stream", ADMINISTRATORS, stream),
+    *pages_of(ENVIRONMENTS.definition, ADMINISTRATORS),
 )

@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from contract.durations import duration_of
+from edge.console.definitions.pages import pages_of
 from edge.console.forms.problems import Problems, problems_of
 from edge.console.paging import all_items
 from edge.console.rendering.formatting import Badge
+from edge.console.resources.details import details_of
 from edge.console.resources.graph_answers import MOST_ROWS, Answer, CsvParts, excerpt, read_answer
 from edge.console.resources.lookup import GRAPHS, PAGE, MissingError, Shown, asked_for, missing, path_of
 from edge.console.visit import ADMINISTRATORS, Answered, Download, Page, View, Visit
@@ -123,11 +125,12 @@ async def _view(
         "seconds": _SECONDS,
         "longest_query": LONGEST_QUERY,
     }
-    return View("resources/graph.html", {**shown.context, **context}, status=400 if problem else 200)
+    return View("resources/graph.html", {**await details_of(visit, shown), **context}, status=400 if problem else 200)
 
 
 PAGES: Final[tuple[Page, ...]] = (
     Page("GET", _LIST, ADMINISTRATORS, show_list),
     Page("GET", _ONE, ADMINISTRATORS, show),
     Page("POST", f"{_ONE}/query", ADMINISTRATORS, query),
+    *pages_of(GRAPHS.definition, ADMINISTRATORS),
 )

@@ -213,6 +213,7 @@ def _issued(title: str, credentials: keys_pb2.KeyCredentials) -> View:
             "key_value": credentials.key_value if credentials.HasField("key_value") else None,
             "external_id": credentials.external_id if credentials.HasField("external_id") else None,
         },
+        once=True,
     )
 
 

@@ -185,7 +185,7 @@ def _article(role: str) -> str:
 
 
 def _password(heading: str, made: UserPassword) -> View:
-    return View("people/password.html", {"heading": heading, "person": made.user, "password": made.password})
+    return View("people/password.html", {"heading": heading, "person": made.user, "password": made.password}, once=True)
 
 
 PAGES: Final[tuple[Page, ...]] = (

@@ -22,6 +22,7 @@ from workflow_api.v1.run_lists_pb2 import (
     ListFoundRunsResponse,
 )
 from workflow_api.v1.runs_pb2 import RunStatus
+from workflow_api.v1.workflows_pb2 import Workflow
 
 NO_KEY: Final = "none"
 """The filter of runs that no key started."""
@@ -41,7 +42,7 @@ async def show_list(visit: Visit) -> Answered:
     given = {name: value for name, value in filters.items() if value}
     cursor = visit.query.get("cursor", "")
     answer, problem = ListFoundRunsResponse(), ""
-    days, workflows, keys = await asyncio.gather(_days(visit), every_workflow(visit), _keys(visit))
+    days, (workflows, keys) = await asyncio.gather(_days(visit), _choices(visit))
     try:
         answer = await visit.services.call("RunListsService/ListFoundRuns", _request(given, cursor))
     except Refusal as refusal:
@@ -133,6 +134,14 @@ async def _days(visit: Visit) -> GetRunDaysResponse:
         return GetRunDaysResponse()
     answer: GetRunDaysResponse = await visit.services.call("RunListsService/GetRunDays", GetRunDaysRequest())
     return answer
+
+
+async def _choices(visit: Visit) -> tuple[Sequence[Workflow], Sequence[KeyRecord]]:
+    """Returns the workflows and keys of the filters, which a refresh leaves as they are."""
+    if visit.refresh:
+        return (), ()
+    workflows, keys = await asyncio.gather(every_workflow(visit), _keys(visit))
+    return workflows, keys
 
 
 async def _keys(visit: Visit) -> Sequence[KeyRecord]:

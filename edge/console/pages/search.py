@@ -1,30 +1,34 @@
-"""The search over runs, workflows and keys; the command palette shows its results too."""
+"""The search over runs, definitions and keys; the command palette shows its results too."""
 
 import asyncio
 import re
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from contract.fields import rules_of
 from edge.console.addresses import run_address
-from edge.console.keys.details import matches, state_of
-from edge.console.pages.workflows import every_workflow
-from edge.console.paging import all_items
+from edge.console.definitions.kinds import WORKFLOW
+from edge.console.keys.details import state_of
 from edge.console.rendering.formatting import Badge, run_badge, workflow_badge
 from edge.console.rendering.times import now_ms
-from edge.console.visit import ALL_ROLES, Answered, Page, View, Visit
+from edge.console.resources.lookup import AGENTS, CONNECTORS, ENVIRONMENTS, GRAPHS, path_of
+from edge.console.visit import ADMINISTRATORS, ALL_ROLES, ONLOOKERS, Answered, Page, View, Visit
 from edge.errors import Refusal
-from workflow_api.v1.keys_pb2 import KeyRecord, ListKeysRequest
+from workflow_api.v1.definitions_pb2 import FindResourcesRequest, FindWorkflowsRequest
+from workflow_api.v1.keys_pb2 import FindKeysRequest
 from workflow_api.v1.runs_pb2 import GetRunRequest, ListRunsRequest
 
 MAX_CHARS: Final = 200
 
 _SHOWN: Final = 8
-_KEYS_A_PAGE: Final = 1000
 _REFERENCE: Final = rules_of(ListRunsRequest.DESCRIPTOR.fields_by_name["client_reference"])
 # What no run has, or what may not be asked for: the search goes on with the rest.
 _NO_MATCH: Final = frozenset({400, 404})
+
+
+_READERS: Final = {AGENTS: ONLOOKERS, ENVIRONMENTS: ADMINISTRATORS, CONNECTORS: ADMINISTRATORS, GRAPHS: ADMINISTRATORS}
+"""Whom the pages of a kind are for."""
 
 
 class Found(NamedTuple):
@@ -37,12 +41,13 @@ class Found(NamedTuple):
 
 
 async def show(visit: Visit) -> Answered:
-    """Shows what matches: runs by id or reference, workflows and keys by a part of name or id."""
+    """Shows what matches: runs by id or reference, all else by a part of name or id; each search is bounded."""
     asked = visit.query.get("q", "").strip()[:MAX_CHARS]
-    runs, workflows, keys = await asyncio.gather(
-        _runs(visit, asked), _workflows(visit, asked.lower()), _keys(visit, asked.lower())
+    runs, workflows, resources, keys = await asyncio.gather(
+        _runs(visit, asked), _workflows(visit, asked), _resources(visit, asked), _keys(visit, asked)
     )
-    groups = [(title, found) for title, found in (("Runs", runs), ("Workflows", workflows), ("Keys", keys)) if found]
+    every = {"Runs": runs, "Workflows": workflows, **resources, "Keys": keys}
+    groups = [(title, found) for title, found in every.items() if found]
     return View("search/show.html", {"asked": asked, "groups": groups, "max_chars": MAX_CHARS})
 
 
@@ -88,28 +93,34 @@ def _nothing(refusal: Refusal) -> Iterable[Any]:
 
 
 async def _workflows(visit: Visit, asked: str) -> Sequence[Found]:
-    matching = (
-        Found(
-            f"/workflows/{quote(each.workflow_id, safe='')}", each.name, each.workflow_id, workflow_badge(each.status)
-        )
-        for each in await every_workflow(visit)
-        if asked in each.name.lower() or asked in each.workflow_id.lower()
-    )
-    return list(matching)[:_SHOWN]
+    found = await visit.services.call("DefinitionsService/FindWorkflows", FindWorkflowsRequest(text=asked, most=_SHOWN))
+    return [
+        Found(WORKFLOW.page_of(each.workflow_id), each.name, each.workflow_id, workflow_badge(each.status))
+        for each in found.items
+    ]
+
+
+async def _resources(visit: Visit, asked: str) -> Mapping[str, Sequence[Found]]:
+    """Returns what is found of the kinds whose pages the person may see, by the title of the kind."""
+    kinds = [kind for kind, readers in _READERS.items() if visit.user.role in readers]
+    groups: dict[str, list[Found]] = {kind.plural: [] for kind in kinds}
+    if kinds and visit.may("DefinitionsService/FindResources"):
+        request = FindResourcesRequest(text=asked, kinds=[kind.number for kind in kinds], most=_SHOWN)
+        for each in (await visit.services.call("DefinitionsService/FindResources", request)).items:
+            kind = next(kind for kind in kinds if kind.number == each.kind)
+            path = path_of(kind, each.resource_id)
+            groups[kind.plural].append(Found(path, each.name, each.resource_id, Badge(f"version {each.version}")))
+    return groups
 
 
 async def _keys(visit: Visit, asked: str) -> Sequence[Found]:
-    if not visit.may("KeysService/ListKeys"):
+    if not visit.may("KeysService/FindKeys"):
         return ()
-    records: list[KeyRecord] = await all_items(
-        visit.services, "KeysService/ListKeys", ListKeysRequest(page_size=_KEYS_A_PAGE)
-    )
+    found = await visit.services.call("KeysService/FindKeys", FindKeysRequest(text=asked, most=_SHOWN))
     now = now_ms()
     return [
-        Found(_path("keys", each.key.key_id), each.key.name, each.key.key_id, Badge(*state_of(each, now)))
-        for each in records
-        if matches(each, asked)
-    ][:_SHOWN]
+        Found(_path("keys", each.key_id), each.name, each.key_id, Badge(*state_of(each, now))) for each in found.items
+    ]
 
 
 def _path(folder: str, identifier: str) -> str:

@@ -182,7 +182,7 @@ def _form_shown(form: dict[str, Any], problems: Problems) -> dict[str, Any]:
 
 
 def _issued(heading: str, made: webhooks_pb2.WebhookWithSecret) -> View:
-    return View("webhooks/issued.html", {"heading": heading, "webhook": made.webhook, "secret": made.secret})
+    return View("webhooks/issued.html", {"heading": heading, "webhook": made.webhook, "secret": made.secret}, once=True)
 
 
 def _sent_events(visit: Visit) -> Sequence[webhooks_pb2.WebhookEvent.ValueType]:

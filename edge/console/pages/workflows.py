@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from edge.console.definitions.kinds import WORKFLOW
 from edge.console.definitions.pages import pages_of
+from edge.console.definitions.references import references
 from edge.console.definitions.versions import VersionList, read_versions
 from edge.console.paging import all_items
 from edge.console.rendering import dag, formatting
@@ -95,7 +96,7 @@ async def show_one(visit: Visit) -> Answered:
             "parameters": [_parameter(parameter) for parameter in definition.get("parameters") or ()],
             "drawing": dag.draw(_nodes(window.steps)),
             "window": window,
-            "resources": answer.resources,
+            "references": references(visit, definition, answer.resources),
             "definition": written[:_MOST_DEFINITION_CHARS],
             "definition_cut": len(written) > _MOST_DEFINITION_CHARS,
             "can_start": visit.may("RunsService/StartRun"),

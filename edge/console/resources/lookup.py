@@ -4,10 +4,9 @@ import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote
 
+from edge.console.definitions.kinds import AGENT, CONNECTOR, ENVIRONMENT, GRAPH, DefinitionKind
 from edge.console.paging import all_items
-from edge.console.rendering import formatting
 from edge.console.rendering.formatting import Badge
 from edge.console.visit import View, Visit
 from edge.errors import Refusal
@@ -22,21 +21,22 @@ _VERSION: Final = re.compile(r"[1-9][0-9]{0,17}")
 
 
 class Kind(NamedTuple):
-    """A kind of resource: its name in manifests, its words, and the address of its list."""
+    """A kind of resource: its number, what several are called, and what it is as a definition."""
 
     number: workflows_pb2.ResourceKind.ValueType
-    manifest: str
     plural: str
-    path: str
+    definition: DefinitionKind
+
+    @property
+    def path(self) -> str:
+        """The address of its list."""
+        return self.definition.path
 
 
-ENVIRONMENTS: Final = Kind(
-    workflows_pb2.RESOURCE_KIND_ENVIRONMENT, "Environment", "Environments", "/resources/environments"
-)
-CONNECTORS: Final = Kind(workflows_pb2.RESOURCE_KIND_CONNECTOR, "Connector", "Connectors", "/resources/connectors")
-GRAPHS: Final = Kind(
-    workflows_pb2.RESOURCE_KIND_KNOWLEDGE_GRAPH, "KnowledgeGraph", "Knowledge graphs", "/resources/graphs"
-)
+AGENTS: Final = Kind(workflows_pb2.RESOURCE_KIND_AGENT, "Agents", AGENT)
+ENVIRONMENTS: Final = Kind(workflows_pb2.RESOURCE_KIND_ENVIRONMENT, "Environments", ENVIRONMENT)
+CONNECTORS: Final = Kind(workflows_pb2.RESOURCE_KIND_CONNECTOR, "Connectors", CONNECTOR)
+GRAPHS: Final = Kind(workflows_pb2.RESOURCE_KIND_KNOWLEDGE_GRAPH, "Knowledge graphs", GRAPH)
 
 _TESTS: Final = {"passed": Badge("passed", "good"), "failed": Badge("failed", "bad")}
 
@@ -46,28 +46,17 @@ class MissingError(Exception):
 
 
 class Shown(NamedTuple):
-    """One version of a resource: its answer, its definition and its address."""
+    """One version of a resource: its kind, its answer, its definition and its address."""
 
+    kind: Kind
     answer: ResourceDefinition
     fields: Mapping[str, Any]
     here: str
 
-    @property
-    def context(self) -> dict[str, Any]:
-        """What the templates of every kind show."""
-        return {
-            "resource": self.answer.resource,
-            "version": self.answer.shown_version,
-            "fields": self.fields,
-            "here": self.here,
-            "definition": formatting.json_lines(self.answer.definition),
-            "used_by": self.answer.used_by,
-        }
-
 
 def path_of(kind: Kind, resource_id: str) -> str:
     """Returns the address of a resource's page."""
-    return f"{kind.path}/{quote(resource_id, safe='')}"
+    return kind.definition.page_of(resource_id)
 
 
 async def every(visit: Visit, kind: Kind) -> list[Resource]:
@@ -94,7 +83,7 @@ async def asked_for(visit: Visit, kind: Kind) -> Shown:
         if refusal.code not in _NOT_THERE:
             raise
         raise MissingError(refusal.message) from refusal
-    return Shown(answer, json.loads(answer.definition), path_of(kind, answer.resource.resource_id))
+    return Shown(kind, answer, json.loads(answer.definition), path_of(kind, answer.resource.resource_id))
 
 
 def missing(kind: Kind, error: MissingError) -> View:

@@ -136,22 +136,25 @@ async function refresh() {
   }
 }
 
+// One refresh at a time for the whole page, and a second between two.
+let refreshing = false;
+let wanted = false;
+
+async function refreshSoon() {
+  wanted = true;
+  if (refreshing) return;
+  refreshing = true;
+  while (wanted) {
+    wanted = false;
+    let pause = PAUSE;
+    await refresh().catch(() => { wanted = true; pause = RETRY; });
+    await new Promise((done) => setTimeout(done, pause));
+  }
+  refreshing = false;
+}
+
 function follow(place) {
   let events;
-  let due = 0;
-  let wanted = false;
-  async function refreshSoon() {
-    wanted = true;
-    if (due) return;
-    due = 1;
-    while (wanted) {
-      wanted = false;
-      let pause = PAUSE;
-      await refresh().catch(() => { wanted = true; pause = RETRY; });
-      await new Promise((done) => setTimeout(done, pause));
-    }
-    due = 0;
-  }
   function open() {
     events = new EventSource(place.dataset.stream);
     events.addEventListener("refresh", refreshSoon);
@@ -165,8 +168,8 @@ function follow(place) {
     });
   }
   open();
-  document.addEventListener("focusout", () => { if (postponed) refreshSoon(); });
   window.addEventListener("pagehide", () => events.close());
 }
 
+document.addEventListener("focusout", () => { if (postponed) refreshSoon(); });
 document.querySelectorAll("[data-stream]").forEach(follow);

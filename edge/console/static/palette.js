@@ -11,8 +11,8 @@ function makePalette() {
   const input = document.createElement("input");
   input.type = "search";
   input.maxLength = 200;
-  input.placeholder = "Run, key, workflow or page";
-  input.setAttribute("aria-label", "Search for a run, key, workflow or page");
+  input.placeholder = "Run, workflow, agent, key, page …";
+  input.setAttribute("aria-label", "Search for a run, workflow, agent, environment, connector, knowledge graph, key or page");
   const found = document.createElement("div");
   found.className = "found";
   found.setAttribute("role", "status");

@@ -24,9 +24,10 @@ _sym_db = _symbol_database.Default()
 
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from workflow_api.v1 import options_pb2 as workflow__api_dot_v1_dot_options__pb2
+from workflow_api.v1 import workflows_pb2 as workflow__api_dot_v1_dot_workflows__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!workflow_api/v1/definitions.proto\x12\x0fworkflow_api.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\"\xa6\x01\n\x1dListDefinitionVersionsRequest\x12\x16\n\x04kind\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18 \x12\x1d\n\ndefinition\x18\x02 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\x12#\n\tpage_size\x18\x03 \x01(\x05\x42\x0b\xba\xbb\x18\x07\x30\x01\x38\xc8\x01@2H\x00\x88\x01\x01\x12\x1b\n\npage_token\x18\x04 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x08\x42\x0c\n\n_page_size\"\x97\x01\n\x11\x44\x65\x66initionVersion\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12.\n\ncreated_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\ncreated_by\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x19\n\x11\x63hanged_resources\x18\x04 \x03(\tB\r\n\x0b_created_by\"\x85\x01\n\x1eListDefinitionVersionsResponse\x12\x31\n\x05items\x18\x01 \x03(\x0b\x32\".workflow_api.v1.DefinitionVersion\x12\x1c\n\x0fnext_page_token\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x12\n\x10_next_page_token\"u\n\x12GetManifestRequest\x12\x16\n\x04kind\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18 \x12\x1d\n\ndefinition\x18\x02 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\x12\x1c\n\x07version\x18\x03 \x01(\x03\x42\x06\xba\xbb\x18\x02\x30\x01H\x00\x88\x01\x01\x42\n\n\x08_version\"i\n\x08Manifest\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0f\n\x07version\x18\x04 \x01(\x03\x12\x16\n\x0enewest_version\x18\x05 \x01(\x03\x12\x0c\n\x04text\x18\x06 \x01(\t\"\x82\x01\n\x16\x43ompareVersionsRequest\x12\x16\n\x04kind\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18 \x12\x1d\n\ndefinition\x18\x02 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\x12\x18\n\x06\x62\x65\x66ore\x18\x03 \x01(\x03\x42\x08\xba\xbb\x18\x04\x08\x01\x30\x01\x12\x17\n\x05\x61\x66ter\x18\x04 \x01(\x03\x42\x08\xba\xbb\x18\x04\x08\x01\x30\x01\"S\n\x17\x43ompareVersionsResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\x0enewest_version\x18\x02 \x01(\x03\x12\x12\n\ndifference\x18\x03 \x01(\t\"\xa3\x01\n\x19ListDefinitionUsesRequest\x12\x16\n\x04kind\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18 \x12\x1d\n\ndefinition\x18\x02 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\x12$\n\tpage_size\x18\x03 \x01(\x05\x42\x0c\xba\xbb\x18\x08\x30\x01\x38\x80\x02@\x80\x02H\x00\x88\x01\x01\x12\x1b\n\npage_token\x18\x04 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x08\x42\x0c\n\n_page_size\"f\n\rDefinitionUse\x12\x13\n\x0bworkflow_id\x18\x01 \x01(\t\x12\x15\n\rworkflow_name\x18\x02 \x01(\t\x12\x18\n\x10workflow_version\x18\x03 \x01(\x03\x12\x0f\n\x07version\x18\x04 \x01(\x03\"}\n\x1aListDefinitionUsesResponse\x12-\n\x05items\x18\x01 \x03(\x0b\x32\x1e.workflow_api.v1.DefinitionUse\x12\x1c\n\x0fnext_page_token\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x12\n\x10_next_page_token2\xfe\x03\n\x12\x44\x65\x66initionsService\x12\x8b\x01\n\x16ListDefinitionVersions\x12..workflow_api.v1.ListDefinitionVersionsRequest\x1a/.workflow_api.v1.ListDefinitionVersionsResponse\"\x10\x90\x02\x01\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x12`\n\x0bGetManifest\x12#.workflow_api.v1.GetManifestRequest\x1a\x19.workflow_api.v1.Manifest\"\x11\x90\x02\x01\xb2\xbb\x18\n\x08\x01\"\x03\x01\x0f\x1c:\x01\x02\x12w\n\x0f\x43ompareVersions\x12\'.workflow_api.v1.CompareVersionsRequest\x1a(.workflow_api.v1.CompareVersionsResponse\"\x11\x90\x02\x01\xb2\xbb\x18\n\x08\x01\"\x03\x01\x0f\x1c:\x01\x02\x12\x7f\n\x12ListDefinitionUses\x12*.workflow_api.v1.ListDefinitionUsesRequest\x1a+.workflow_api.v1.ListDefinitionUsesResponse\"\x10\x90\x02\x01\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!workflow_api/v1/definitions.proto\x12\x0fworkflow_api.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\x1a\x1fworkflow_api/v1/workflows.proto\"\xa6\x01\n\x1dListDefinitionVersionsRequest\x12\x16\n\x04kind\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18 \x12\x1d\n\ndefinition\x18\x02 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\x12#\n\tpage_size\x18\x03 \x01(\x05\x42\x0b\xba\xbb\x18\x07\x30\x01\x38\xc8\x01@2H\x00\x88\x01\x01\x12\x1b\n\npage_token\x18\x04 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x08\x42\x0c\n\n_page_size\"\x97\x01\n\x11\x44\x65\x66initionVersion\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12.\n\ncreated_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\ncreated_by\x18\x03 \x01(\tH\x00\x88\x01\x01\x12\x19\n\x11\x63hanged_resources\x18\x04 \x03(\tB\r\n\x0b_created_by\"\x85\x01\n\x1eListDefinitionVersionsResponse\x12\x31\n\x05items\x18\x01 \x03(\x0b\x32\".workflow_api.v1.DefinitionVersion\x12\x1c\n\x0fnext_page_token\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x12\n\x10_next_page_token\"u\n\x12GetManifestRequest\x12\x16\n\x04kind\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18 \x12\x1d\n\ndefinition\x18\x02 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\x12\x1c\n\x07version\x18\x03 \x01(\x03\x42\x06\xba\xbb\x18\x02\x30\x01H\x00\x88\x01\x01\x42\n\n\x08_version\"i\n\x08Manifest\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\n\n\x02id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0f\n\x07version\x18\x04 \x01(\x03\x12\x16\n\x0enewest_version\x18\x05 \x01(\x03\x12\x0c\n\x04text\x18\x06 \x01(\t\"\x82\x01\n\x16\x43ompareVersionsRequest\x12\x16\n\x04kind\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18 \x12\x1d\n\ndefinition\x18\x02 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\x12\x18\n\x06\x62\x65\x66ore\x18\x03 \x01(\x03\x42\x08\xba\xbb\x18\x04\x08\x01\x30\x01\x12\x17\n\x05\x61\x66ter\x18\x04 \x01(\x03\x42\x08\xba\xbb\x18\x04\x08\x01\x30\x01\"S\n\x17\x43ompareVersionsResponse\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\x0enewest_version\x18\x02 \x01(\x03\x12\x12\n\ndifference\x18\x03 \x01(\t\"\xa3\x01\n\x19ListDefinitionUsesRequest\x12\x16\n\x04kind\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18 \x12\x1d\n\ndefinition\x18\x02 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\x12$\n\tpage_size\x18\x03 \x01(\x05\x42\x0c\xba\xbb\x18\x08\x30\x01\x38\x80\x02@\x80\x02H\x00\x88\x01\x01\x12\x1b\n\npage_token\x18\x04 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x08\x42\x0c\n\n_page_size\"\xcb\x01\n\rDefinitionUse\x12\x13\n\x0bworkflow_id\x18\x01 \x01(\t\x12\x15\n\rworkflow_name\x18\x02 \x01(\t\x12\x18\n\x10workflow_version\x18\x03 \x01(\x03\x12\x14\n\x07version\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12\x0e\n\x06\x61gents\x18\x05 \x03(\t\x12\x14\n\x0c\x65nvironments\x18\x06 \x03(\t\x12\x12\n\nconnectors\x18\x07 \x03(\t\x12\x18\n\x10knowledge_graphs\x18\x08 \x03(\tB\n\n\x08_version\"}\n\x1aListDefinitionUsesResponse\x12-\n\x05items\x18\x01 \x03(\x0b\x32\x1e.workflow_api.v1.DefinitionUse\x12\x1c\n\x0fnext_page_token\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x12\n\x10_next_page_token\"U\n\x14\x46indWorkflowsRequest\x12\x15\n\x04text\x18\x01 \x01(\tB\x07\xba\xbb\x18\x03\x18\xc8\x01\x12\x1d\n\x04most\x18\x02 \x01(\x05\x42\n\xba\xbb\x18\x06\x30\x01\x38\x32@\x08H\x00\x88\x01\x01\x42\x07\n\x05_most\"c\n\rFoundWorkflow\x12\x13\n\x0bworkflow_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12/\n\x06status\x18\x03 \x01(\x0e\x32\x1f.workflow_api.v1.WorkflowStatus\"F\n\x15\x46indWorkflowsResponse\x12-\n\x05items\x18\x01 \x03(\x0b\x32\x1e.workflow_api.v1.FoundWorkflow\"\x8b\x01\n\x14\x46indResourcesRequest\x12\x15\n\x04text\x18\x01 \x01(\tB\x07\xba\xbb\x18\x03\x18\xc8\x01\x12\x34\n\x05kinds\x18\x02 \x03(\x0e\x32\x1d.workflow_api.v1.ResourceKindB\x06\xba\xbb\x18\x02H\x04\x12\x1d\n\x04most\x18\x03 \x01(\x05\x42\n\xba\xbb\x18\x06\x30\x01\x38\x32@\x08H\x00\x88\x01\x01\x42\x07\n\x05_most\"p\n\rFoundResource\x12+\n\x04kind\x18\x01 \x01(\x0e\x32\x1d.workflow_api.v1.ResourceKind\x12\x13\n\x0bresource_id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0f\n\x07version\x18\x04 \x01(\x03\"F\n\x15\x46indResourcesResponse\x12-\n\x05items\x18\x01 \x03(\x0b\x32\x1e.workflow_api.v1.FoundResource2\xe0\x05\n\x12\x44\x65\x66initionsService\x12\x8b\x01\n\x16ListDefinitionVersions\x12..workflow_api.v1.ListDefinitionVersionsRequest\x1a/.workflow_api.v1.ListDefinitionVersionsResponse\"\x10\x90\x02\x01\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x12`\n\x0bGetManifest\x12#.workflow_api.v1.GetManifestRequest\x1a\x19.workflow_api.v1.Manifest\"\x11\x90\x02\x01\xb2\xbb\x18\n\x08\x01\"\x03\x01\x0f\x1c:\x01\x02\x12w\n\x0f\x43ompareVersions\x12\'.workflow_api.v1.CompareVersionsRequest\x1a(.workflow_api.v1.CompareVersionsResponse\"\x11\x90\x02\x01\xb2\xbb\x18\n\x08\x01\"\x03\x01\x0f\x1c:\x01\x02\x12\x7f\n\x12ListDefinitionUses\x12*.workflow_api.v1.ListDefinitionUsesRequest\x1a+.workflow_api.v1.ListDefinitionUsesResponse\"\x10\x90\x02\x01\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0f:\x01\x02\x12o\n\rFindWorkflows\x12%.workflow_api.v1.FindWorkflowsRequest\x1a&.workflow_api.v1.FindWorkflowsResponse\"\x0f\x90\x02\x01\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x12o\n\rFindResources\x12%.workflow_api.v1.FindResourcesRequest\x1a&.workflow_api.v1.FindResourcesResponse\"\x0f\x90\x02\x01\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -63,6 +64,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTDEFINITIONUSESREQUEST'].fields_by_name['page_size']._serialized_options = b'\272\273\030\0100\0018\200\002@\200\002'
   _globals['_LISTDEFINITIONUSESREQUEST'].fields_by_name['page_token']._loaded_options = None
   _globals['_LISTDEFINITIONUSESREQUEST'].fields_by_name['page_token']._serialized_options = b'\272\273\030\003\030\200\010'
+  _globals['_FINDWORKFLOWSREQUEST'].fields_by_name['text']._loaded_options = None
+  _globals['_FINDWORKFLOWSREQUEST'].fields_by_name['text']._serialized_options = b'\272\273\030\003\030\310\001'
+  _globals['_FINDWORKFLOWSREQUEST'].fields_by_name['most']._loaded_options = None
+  _globals['_FINDWORKFLOWSREQUEST'].fields_by_name['most']._serialized_options = b'\272\273\030\0060\00182@\010'
+  _globals['_FINDRESOURCESREQUEST'].fields_by_name['text']._loaded_options = None
+  _globals['_FINDRESOURCESREQUEST'].fields_by_name['text']._serialized_options = b'\272\273\030\003\030\310\001'
+  _globals['_FINDRESOURCESREQUEST'].fields_by_name['kinds']._loaded_options = None
+  _globals['_FINDRESOURCESREQUEST'].fields_by_name['kinds']._serialized_options = b'\272\273\030\002H\004'
+  _globals['_FINDRESOURCESREQUEST'].fields_by_name['most']._loaded_options = None
+  _globals['_FINDRESOURCESREQUEST'].fields_by_name['most']._serialized_options = b'\272\273\030\0060\00182@\010'
   _globals['_DEFINITIONSSERVICE'].methods_by_name['ListDefinitionVersions']._loaded_options = None
   _globals['_DEFINITIONSSERVICE'].methods_by_name['ListDefinitionVersions']._serialized_options = b'\220\002\001\262\273\030\t\010\001\"\002\001\017:\001\002'
   _globals['_DEFINITIONSSERVICE'].methods_by_name['GetManifest']._loaded_options = None
@@ -71,26 +82,42 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DEFINITIONSSERVICE'].methods_by_name['CompareVersions']._serialized_options = b'\220\002\001\262\273\030\n\010\001\"\003\001\017\034:\001\002'
   _globals['_DEFINITIONSSERVICE'].methods_by_name['ListDefinitionUses']._loaded_options = None
   _globals['_DEFINITIONSSERVICE'].methods_by_name['ListDefinitionUses']._serialized_options = b'\220\002\001\262\273\030\t\010\001\"\002\001\017:\001\002'
-  _globals['_LISTDEFINITIONVERSIONSREQUEST']._serialized_start=119
-  _globals['_LISTDEFINITIONVERSIONSREQUEST']._serialized_end=285
-  _globals['_DEFINITIONVERSION']._serialized_start=288
-  _globals['_DEFINITIONVERSION']._serialized_end=439
-  _globals['_LISTDEFINITIONVERSIONSRESPONSE']._serialized_start=442
-  _globals['_LISTDEFINITIONVERSIONSRESPONSE']._serialized_end=575
-  _globals['_GETMANIFESTREQUEST']._serialized_start=577
-  _globals['_GETMANIFESTREQUEST']._serialized_end=694
-  _globals['_MANIFEST']._serialized_start=696
-  _globals['_MANIFEST']._serialized_end=801
-  _globals['_COMPAREVERSIONSREQUEST']._serialized_start=804
-  _globals['_COMPAREVERSIONSREQUEST']._serialized_end=934
-  _globals['_COMPAREVERSIONSRESPONSE']._serialized_start=936
-  _globals['_COMPAREVERSIONSRESPONSE']._serialized_end=1019
-  _globals['_LISTDEFINITIONUSESREQUEST']._serialized_start=1022
-  _globals['_LISTDEFINITIONUSESREQUEST']._serialized_end=1185
-  _globals['_DEFINITIONUSE']._serialized_start=1187
-  _globals['_DEFINITIONUSE']._serialized_end=1289
-  _globals['_LISTDEFINITIONUSESRESPONSE']._serialized_start=1291
-  _globals['_LISTDEFINITIONUSESRESPONSE']._serialized_end=1416
-  _globals['_DEFINITIONSSERVICE']._serialized_start=1419
-  _globals['_DEFINITIONSSERVICE']._serialized_end=1929
+  _globals['_DEFINITIONSSERVICE'].methods_by_name['FindWorkflows']._loaded_options = None
+  _globals['_DEFINITIONSSERVICE'].methods_by_name['FindWorkflows']._serialized_options = b'\220\002\001\262\273\030\010\010\001\"\001\001:\001\002'
+  _globals['_DEFINITIONSSERVICE'].methods_by_name['FindResources']._loaded_options = None
+  _globals['_DEFINITIONSSERVICE'].methods_by_name['FindResources']._serialized_options = b'\220\002\001\262\273\030\010\010\001\"\001\001:\001\002'
+  _globals['_LISTDEFINITIONVERSIONSREQUEST']._serialized_start=152
+  _globals['_LISTDEFINITIONVERSIONSREQUEST']._serialized_end=318
+  _globals['_DEFINITIONVERSION']._serialized_start=321
+  _globals['_DEFINITIONVERSION']._serialized_end=472
+  _globals['_LISTDEFINITIONVERSIONSRESPONSE']._serialized_start=475
+  _globals['_LISTDEFINITIONVERSIONSRESPONSE']._serialized_end=608
+  _globals['_GETMANIFESTREQUEST']._serialized_start=610
+  _globals['_GETMANIFESTREQUEST']._serialized_end=727
+  _globals['_MANIFEST']._serialized_start=729
+  _globals['_MANIFEST']._serialized_end=834
+  _globals['_COMPAREVERSIONSREQUEST']._serialized_start=837
+  _globals['_COMPAREVERSIONSREQUEST']._serialized_end=967
+  _globals['_COMPAREVERSIONSRESPONSE']._serialized_start=969
+  _globals['_COMPAREVERSIONSRESPONSE']._serialized_end=1052
+  _globals['_LISTDEFINITIONUSESREQUEST']._serialized_start=1055
+  _globals['_LISTDEFINITIONUSESREQUEST']._serialized_end=1218
+  _globals['_DEFINITIONUSE']._serialized_start=1221
+  _globals['_DEFINITIONUSE']._serialized_end=1424
+  _globals['_LISTDEFINITIONUSESRESPONSE']._serialized_start=1426
+  _globals['_LISTDEFINITIONUSESRESPONSE']._serialized_end=1551
+  _globals['_FINDWORKFLOWSREQUEST']._serialized_start=1553
+  _globals['_FINDWORKFLOWSREQUEST']._serialized_end=1638
+  _globals['_FOUNDWORKFLOW']._serialized_start=1640
+  _globals['_FOUNDWORKFLOW']._serialized_end=1739
+  _globals['_FINDWORKFLOWSRESPONSE']._serialized_start=1741
+  _globals['_FINDWORKFLOWSRESPONSE']._serialized_end=1811
+  _globals['_FINDRESOURCESREQUEST']._serialized_start=1814
+  _globals['_FINDRESOURCESREQUEST']._serialized_end=1953
+  _globals['_FOUNDRESOURCE']._serialized_start=1955
+  _globals['_FOUNDRESOURCE']._serialized_end=2067
+  _globals['_FINDRESOURCESRESPONSE']._serialized_start=2069
+  _globals['_FINDRESOURCESRESPONSE']._serialized_end=2139
+  _globals['_DEFINITIONSSERVICE']._serialized_start=2142
+  _globals['_DEFINITIONSSERVICE']._serialized_end=2878
 # @@protoc_insertion_point(module_scope)

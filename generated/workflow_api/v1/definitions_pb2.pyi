@@ -10,6 +10,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from workflow_api.v1 import workflows_pb2 as _workflows_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -272,7 +273,7 @@ Global___CompareVersionsResponse: _TypeAlias = CompareVersionsResponse  # noqa: 
 
 @_typing.final
 class ListDefinitionUsesRequest(_message.Message):
-    """Asks which workflows use an agent or environment."""
+    """Asks which workflows use a resource."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -281,7 +282,7 @@ class ListDefinitionUsesRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
-    """`Agent` or `Environment`."""
+    """`Agent`, `Environment`, `Connector` or `KnowledgeGraph`."""
     definition: _builtins.str
     """Id or name."""
     page_size: _builtins.int
@@ -308,7 +309,7 @@ Global___ListDefinitionUsesRequest: _TypeAlias = ListDefinitionUsesRequest  # no
 
 @_typing.final
 class DefinitionUse(_message.Message):
-    """A workflow that uses an agent or environment."""
+    """A workflow that uses a resource. The names are those of the steps that use it, each once, in their order."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -316,6 +317,10 @@ class DefinitionUse(_message.Message):
     WORKFLOW_NAME_FIELD_NUMBER: _builtins.int
     WORKFLOW_VERSION_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
+    AGENTS_FIELD_NUMBER: _builtins.int
+    ENVIRONMENTS_FIELD_NUMBER: _builtins.int
+    CONNECTORS_FIELD_NUMBER: _builtins.int
+    KNOWLEDGE_GRAPHS_FIELD_NUMBER: _builtins.int
     workflow_id: _builtins.str
     """The workflow."""
     workflow_name: _builtins.str
@@ -323,20 +328,44 @@ class DefinitionUse(_message.Message):
     workflow_version: _builtins.int
     """Its newest version."""
     version: _builtins.int
-    """The version of the agent or environment that it uses."""
+    """The version of the agent or environment that it uses; absent of connectors and knowledge graphs, of which always
+    the newest counts.
+    """
+    @_builtins.property
+    def agents(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of the agents of these steps."""
+
+    @_builtins.property
+    def environments(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of the environments that these steps run in."""
+
+    @_builtins.property
+    def connectors(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of the connectors that these steps may read."""
+
+    @_builtins.property
+    def knowledge_graphs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of the knowledge graphs that the workflow publishes to."""
+
     def __init__(
         self,
         *,
         workflow_id: _builtins.str = ...,
         workflow_name: _builtins.str = ...,
         workflow_version: _builtins.int = ...,
-        version: _builtins.int = ...,
+        version: _builtins.int | None = ...,
+        agents: _abc.Iterable[_builtins.str] | None = ...,
+        environments: _abc.Iterable[_builtins.str] | None = ...,
+        connectors: _abc.Iterable[_builtins.str] | None = ...,
+        knowledge_graphs: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_version", b"_version", "version", b"version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["version", b"version", "workflow_id", b"workflow_id", "workflow_name", b"workflow_name", "workflow_version", b"workflow_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_version", b"_version", "agents", b"agents", "connectors", b"connectors", "environments", b"environments", "knowledge_graphs", b"knowledge_graphs", "version", b"version", "workflow_id", b"workflow_id", "workflow_name", b"workflow_name", "workflow_version", b"workflow_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__version: _TypeAlias = _typing.Literal["version"]  # noqa: Y015
+    _WhichOneofArgType__version: _TypeAlias = _typing.Literal["_version", b"_version"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__version) -> _WhichOneofReturnType__version | None: ...
 
 Global___DefinitionUse: _TypeAlias = DefinitionUse  # noqa: Y015
 
@@ -369,3 +398,177 @@ class ListDefinitionUsesResponse(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__next_page_token) -> _WhichOneofReturnType__next_page_token | None: ...
 
 Global___ListDefinitionUsesResponse: _TypeAlias = ListDefinitionUsesResponse  # noqa: Y015
+
+@_typing.final
+class FindWorkflowsRequest(_message.Message):
+    """Asks for workflows by a part of name or id."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    MOST_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """The text; any workflow has an empty one."""
+    most: _builtins.int
+    """Most workflows to return."""
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        most: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_most", b"_most", "most", b"most"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_most", b"_most", "most", b"most", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__most: _TypeAlias = _typing.Literal["most"]  # noqa: Y015
+    _WhichOneofArgType__most: _TypeAlias = _typing.Literal["_most", b"_most"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__most) -> _WhichOneofReturnType__most | None: ...
+
+Global___FindWorkflowsRequest: _TypeAlias = FindWorkflowsRequest  # noqa: Y015
+
+@_typing.final
+class FoundWorkflow(_message.Message):
+    """A workflow that was found."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WORKFLOW_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    workflow_id: _builtins.str
+    """Its id."""
+    name: _builtins.str
+    """Its name."""
+    status: _workflows_pb2.WorkflowStatus.ValueType
+    """Its status."""
+    def __init__(
+        self,
+        *,
+        workflow_id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        status: _workflows_pb2.WorkflowStatus.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "status", b"status", "workflow_id", b"workflow_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FoundWorkflow: _TypeAlias = FoundWorkflow  # noqa: Y015
+
+@_typing.final
+class FindWorkflowsResponse(_message.Message):
+    """Workflows that were found."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEMS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___FoundWorkflow]:
+        """The workflows."""
+
+    def __init__(
+        self,
+        *,
+        items: _abc.Iterable[Global___FoundWorkflow] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindWorkflowsResponse: _TypeAlias = FindWorkflowsResponse  # noqa: Y015
+
+@_typing.final
+class FindResourcesRequest(_message.Message):
+    """Asks for resources by a part of name or id."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    KINDS_FIELD_NUMBER: _builtins.int
+    MOST_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """The text; any resource has an empty one."""
+    most: _builtins.int
+    """Most resources to return of each kind."""
+    @_builtins.property
+    def kinds(self) -> _containers.RepeatedScalarFieldContainer[_workflows_pb2.ResourceKind.ValueType]:
+        """The kinds to look among; none means all."""
+
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        kinds: _abc.Iterable[_workflows_pb2.ResourceKind.ValueType] | None = ...,
+        most: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_most", b"_most", "most", b"most"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_most", b"_most", "kinds", b"kinds", "most", b"most", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__most: _TypeAlias = _typing.Literal["most"]  # noqa: Y015
+    _WhichOneofArgType__most: _TypeAlias = _typing.Literal["_most", b"_most"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__most) -> _WhichOneofReturnType__most | None: ...
+
+Global___FindResourcesRequest: _TypeAlias = FindResourcesRequest  # noqa: Y015
+
+@_typing.final
+class FoundResource(_message.Message):
+    """A resource that was found."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    RESOURCE_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    kind: _workflows_pb2.ResourceKind.ValueType
+    """Its kind."""
+    resource_id: _builtins.str
+    """Its id."""
+    name: _builtins.str
+    """Its name."""
+    version: _builtins.int
+    """Its newest version."""
+    def __init__(
+        self,
+        *,
+        kind: _workflows_pb2.ResourceKind.ValueType = ...,
+        resource_id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        version: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "name", b"name", "resource_id", b"resource_id", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FoundResource: _TypeAlias = FoundResource  # noqa: Y015
+
+@_typing.final
+class FindResourcesResponse(_message.Message):
+    """Resources that were found."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEMS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___FoundResource]:
+        """The resources, kind by kind."""
+
+    def __init__(
+        self,
+        *,
+        items: _abc.Iterable[Global___FoundResource] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FindResourcesResponse: _TypeAlias = FindResourcesResponse  # noqa: Y015

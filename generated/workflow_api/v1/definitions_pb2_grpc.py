@@ -56,6 +56,16 @@ class DefinitionsServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_definitions__pb2.ListDefinitionUsesRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_definitions__pb2.ListDefinitionUsesResponse.FromString,
                 _registered_method=True)
+        self.FindWorkflows = channel.unary_unary(
+                '/workflow_api.v1.DefinitionsService/FindWorkflows',
+                request_serializer=workflow__api_dot_v1_dot_definitions__pb2.FindWorkflowsRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_definitions__pb2.FindWorkflowsResponse.FromString,
+                _registered_method=True)
+        self.FindResources = channel.unary_unary(
+                '/workflow_api.v1.DefinitionsService/FindResources',
+                request_serializer=workflow__api_dot_v1_dot_definitions__pb2.FindResourcesRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_definitions__pb2.FindResourcesResponse.FromString,
+                _registered_method=True)
 
 
 class DefinitionsServiceServicer:
@@ -85,7 +95,22 @@ class DefinitionsServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListDefinitionUses(self, request, context):
-        """The workflows whose newest version uses an agent or environment, by name, each with the version that it uses.
+        """The workflows whose newest version uses a resource, by name, each with the version that it uses and with what its
+        steps name together with the resource.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FindWorkflows(self, request, context):
+        """Workflows whose name or id has a text, in any case; first those whose name begins with it, then by name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FindResources(self, request, context):
+        """Resources whose name or id has a text, in the same order.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -113,6 +138,16 @@ def add_DefinitionsServiceServicer_to_server(servicer, server):
                     servicer.ListDefinitionUses,
                     request_deserializer=workflow__api_dot_v1_dot_definitions__pb2.ListDefinitionUsesRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_definitions__pb2.ListDefinitionUsesResponse.SerializeToString,
+            ),
+            'FindWorkflows': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindWorkflows,
+                    request_deserializer=workflow__api_dot_v1_dot_definitions__pb2.FindWorkflowsRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_definitions__pb2.FindWorkflowsResponse.SerializeToString,
+            ),
+            'FindResources': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindResources,
+                    request_deserializer=workflow__api_dot_v1_dot_definitions__pb2.FindResourcesRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_definitions__pb2.FindResourcesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -225,6 +260,60 @@ class DefinitionsService:
             '/workflow_api.v1.DefinitionsService/ListDefinitionUses',
             workflow__api_dot_v1_dot_definitions__pb2.ListDefinitionUsesRequest.SerializeToString,
             workflow__api_dot_v1_dot_definitions__pb2.ListDefinitionUsesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindWorkflows(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.DefinitionsService/FindWorkflows',
+            workflow__api_dot_v1_dot_definitions__pb2.FindWorkflowsRequest.SerializeToString,
+            workflow__api_dot_v1_dot_definitions__pb2.FindWorkflowsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindResources(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.DefinitionsService/FindResources',
+            workflow__api_dot_v1_dot_definitions__pb2.FindResourcesRequest.SerializeToString,
+            workflow__api_dot_v1_dot_definitions__pb2.FindResourcesResponse.FromString,
             options,
             channel_credentials,
             insecure,

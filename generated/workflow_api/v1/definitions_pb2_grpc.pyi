@@ -44,7 +44,13 @@ class DefinitionsServiceStub:
     CompareVersions: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.CompareVersionsRequest, _definitions_pb2.CompareVersionsResponse]
     """What differs between two versions of a definition."""
     ListDefinitionUses: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.ListDefinitionUsesRequest, _definitions_pb2.ListDefinitionUsesResponse]
-    """The workflows whose newest version uses an agent or environment, by name, each with the version that it uses."""
+    """The workflows whose newest version uses a resource, by name, each with the version that it uses and with what its
+    steps name together with the resource.
+    """
+    FindWorkflows: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.FindWorkflowsRequest, _definitions_pb2.FindWorkflowsResponse]
+    """Workflows whose name or id has a text, in any case; first those whose name begins with it, then by name."""
+    FindResources: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.FindResourcesRequest, _definitions_pb2.FindResourcesResponse]
+    """Resources whose name or id has a text, in the same order."""
 
 @_typing.type_check_only
 class DefinitionsServiceAsyncStub(DefinitionsServiceStub):
@@ -60,7 +66,13 @@ class DefinitionsServiceAsyncStub(DefinitionsServiceStub):
     CompareVersions: _aio.UnaryUnaryMultiCallable[_definitions_pb2.CompareVersionsRequest, _definitions_pb2.CompareVersionsResponse]  # type: ignore[assignment]
     """What differs between two versions of a definition."""
     ListDefinitionUses: _aio.UnaryUnaryMultiCallable[_definitions_pb2.ListDefinitionUsesRequest, _definitions_pb2.ListDefinitionUsesResponse]  # type: ignore[assignment]
-    """The workflows whose newest version uses an agent or environment, by name, each with the version that it uses."""
+    """The workflows whose newest version uses a resource, by name, each with the version that it uses and with what its
+    steps name together with the resource.
+    """
+    FindWorkflows: _aio.UnaryUnaryMultiCallable[_definitions_pb2.FindWorkflowsRequest, _definitions_pb2.FindWorkflowsResponse]  # type: ignore[assignment]
+    """Workflows whose name or id has a text, in any case; first those whose name begins with it, then by name."""
+    FindResources: _aio.UnaryUnaryMultiCallable[_definitions_pb2.FindResourcesRequest, _definitions_pb2.FindResourcesResponse]  # type: ignore[assignment]
+    """Resources whose name or id has a text, in the same order."""
 
 class DefinitionsServiceServicer(metaclass=_abc_1.ABCMeta):
     """Shows administrators the versions of definitions, of which `WorkflowsService/ApplyManifests` makes new ones. A
@@ -97,6 +109,24 @@ class DefinitionsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _definitions_pb2.ListDefinitionUsesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_definitions_pb2.ListDefinitionUsesResponse, _abc.Awaitable[_definitions_pb2.ListDefinitionUsesResponse]]:
-        """The workflows whose newest version uses an agent or environment, by name, each with the version that it uses."""
+        """The workflows whose newest version uses a resource, by name, each with the version that it uses and with what its
+        steps name together with the resource.
+        """
+
+    @_abc_1.abstractmethod
+    def FindWorkflows(
+        self,
+        request: _definitions_pb2.FindWorkflowsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_definitions_pb2.FindWorkflowsResponse, _abc.Awaitable[_definitions_pb2.FindWorkflowsResponse]]:
+        """Workflows whose name or id has a text, in any case; first those whose name begins with it, then by name."""
+
+    @_abc_1.abstractmethod
+    def FindResources(
+        self,
+        request: _definitions_pb2.FindResourcesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_definitions_pb2.FindResourcesResponse, _abc.Awaitable[_definitions_pb2.FindResourcesResponse]]:
+        """Resources whose name or id has a text, in the same order."""
 
 def add_DefinitionsServiceServicer_to_server(servicer: DefinitionsServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -50,6 +50,11 @@ class KeysServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_keys__pb2.ListKeysRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_keys__pb2.ListKeysResponse.FromString,
                 _registered_method=True)
+        self.FindKeys = channel.unary_unary(
+                '/workflow_api.v1.KeysService/FindKeys',
+                request_serializer=workflow__api_dot_v1_dot_keys__pb2.FindKeysRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_keys__pb2.FindKeysResponse.FromString,
+                _registered_method=True)
         self.UpdateKey = channel.unary_unary(
                 '/workflow_api.v1.KeysService/UpdateKey',
                 request_serializer=workflow__api_dot_v1_dot_keys__pb2.UpdateKeyRequest.SerializeToString,
@@ -102,6 +107,13 @@ class KeysServiceServicer:
 
     def ListKeys(self, request, context):
         """All keys of the deployment, newest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FindKeys(self, request, context):
+        """Keys whose name, id or description has a text, in any case; first those whose name begins with it, then by name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -166,6 +178,11 @@ def add_KeysServiceServicer_to_server(servicer, server):
                     servicer.ListKeys,
                     request_deserializer=workflow__api_dot_v1_dot_keys__pb2.ListKeysRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_keys__pb2.ListKeysResponse.SerializeToString,
+            ),
+            'FindKeys': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindKeys,
+                    request_deserializer=workflow__api_dot_v1_dot_keys__pb2.FindKeysRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_keys__pb2.FindKeysResponse.SerializeToString,
             ),
             'UpdateKey': grpc.unary_unary_rpc_method_handler(
                     servicer.UpdateKey,
@@ -280,6 +297,33 @@ class KeysService:
             '/workflow_api.v1.KeysService/ListKeys',
             workflow__api_dot_v1_dot_keys__pb2.ListKeysRequest.SerializeToString,
             workflow__api_dot_v1_dot_keys__pb2.ListKeysResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindKeys(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.KeysService/FindKeys',
+            workflow__api_dot_v1_dot_keys__pb2.FindKeysRequest.SerializeToString,
+            workflow__api_dot_v1_dot_keys__pb2.FindKeysResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -39,6 +39,8 @@ class KeysServiceStub:
     """One key as the administrator sees it."""
     ListKeys: _grpc.UnaryUnaryMultiCallable[_keys_pb2.ListKeysRequest, _keys_pb2.ListKeysResponse]
     """All keys of the deployment, newest first."""
+    FindKeys: _grpc.UnaryUnaryMultiCallable[_keys_pb2.FindKeysRequest, _keys_pb2.FindKeysResponse]
+    """Keys whose name, id or description has a text, in any case; first those whose name begins with it, then by name."""
     UpdateKey: _grpc.UnaryUnaryMultiCallable[_keys_pb2.UpdateKeyRequest, _keys_pb2.KeyRecord]
     """Changes every field that is set; the deployment cannot be changed."""
     RotateKey: _grpc.UnaryUnaryMultiCallable[_keys_pb2.RotateKeyRequest, _keys_pb2.KeyCredentials]
@@ -63,6 +65,8 @@ class KeysServiceAsyncStub(KeysServiceStub):
     """One key as the administrator sees it."""
     ListKeys: _aio.UnaryUnaryMultiCallable[_keys_pb2.ListKeysRequest, _keys_pb2.ListKeysResponse]  # type: ignore[assignment]
     """All keys of the deployment, newest first."""
+    FindKeys: _aio.UnaryUnaryMultiCallable[_keys_pb2.FindKeysRequest, _keys_pb2.FindKeysResponse]  # type: ignore[assignment]
+    """Keys whose name, id or description has a text, in any case; first those whose name begins with it, then by name."""
     UpdateKey: _aio.UnaryUnaryMultiCallable[_keys_pb2.UpdateKeyRequest, _keys_pb2.KeyRecord]  # type: ignore[assignment]
     """Changes every field that is set; the deployment cannot be changed."""
     RotateKey: _aio.UnaryUnaryMultiCallable[_keys_pb2.RotateKeyRequest, _keys_pb2.KeyCredentials]  # type: ignore[assignment]
@@ -102,6 +106,14 @@ class KeysServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_keys_pb2.ListKeysResponse, _abc.Awaitable[_keys_pb2.ListKeysResponse]]:
         """All keys of the deployment, newest first."""
+
+    @_abc_1.abstractmethod
+    def FindKeys(
+        self,
+        request: _keys_pb2.FindKeysRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_keys_pb2.FindKeysResponse, _abc.Awaitable[_keys_pb2.FindKeysResponse]]:
+        """Keys whose name, id or description has a text, in any case; first those whose name begins with it, then by name."""
 
     @_abc_1.abstractmethod
     def UpdateKey(

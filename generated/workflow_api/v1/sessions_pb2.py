@@ -27,7 +27,7 @@ from workflow_api.v1 import options_pb2 as workflow__api_dot_v1_dot_options__pb2
 from workflow_api.v1 import users_pb2 as workflow__api_dot_v1_dot_users__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eworkflow_api/v1/sessions.proto\x12\x0fworkflow_api.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\x1a\x1bworkflow_api/v1/users.proto\"]\n\rSignInRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\x12\x1b\n\x08password\x18\x02 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x08\x12\x17\n\x07\x61\x64\x64ress\x18\x03 \x01(\tB\x06\xba\xbb\x18\x02\x18\x64\"\x84\x01\n\x07Session\x12\r\n\x05token\x18\x01 \x01(\t\x12#\n\x04user\x18\x02 \x01(\x0b\x32\x15.workflow_api.v1.User\x12.\n\nexpires_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rpending_token\x18\x04 \x01(\t\"\x19\n\x17GetSignInOptionsRequest\"?\n\rSignInOptions\x12\x1b\n\x0eprovider_label\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\x11\n\x0f_provider_label\"\x85\x01\n\x1a\x42\x65ginProviderSignInRequest\x12g\n\x0credirect_uri\x18\x01 \x01(\tBQ\xba\xbb\x18M\x08\x01\"\x15https?://[!-~]{1,400}*2an http or https address of at most 400 characters\"<\n\x0eProviderSignIn\x12\x19\n\x11\x61uthorization_url\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\t\"\x95\x02\n\x1b\x46inishProviderSignInRequest\x12g\n\x0credirect_uri\x18\x01 \x01(\tBQ\xba\xbb\x18M\x08\x01\"\x15https?://[!-~]{1,400}*2an http or https address of at most 400 characters\x12\x19\n\x07\x61ttempt\x18\x02 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\x12\x17\n\x05state\x18\x03 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\x12\x17\n\x04\x63ode\x18\x04 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80 \x12\x1c\n\x06issuer\x18\x05 \x01(\tB\x07\xba\xbb\x18\x03\x18\xf4\x03H\x00\x88\x01\x01\x12\x17\n\x07\x61\x64\x64ress\x18\x06 \x01(\tB\x06\xba\xbb\x18\x02\x18\x64\x42\t\n\x07_issuer\"-\n\x11GetSessionRequest\x12\x18\n\x05token\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\xc8\x01\"*\n\x0eSignOutRequest\x12\x18\n\x05token\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\xc8\x01\"\x11\n\x0fSignOutResponse\"\x8a\x01\n\x15\x43hangePasswordRequest\x12\x18\n\x05token\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\xc8\x01\x12\x1b\n\x08password\x18\x02 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x08\x12!\n\x0cnew_password\x18\x03 \x01(\tB\x0b\xba\xbb\x18\x07\x08\x01\x10\x0c\x18\x80\x08\x12\x17\n\x07\x61\x64\x64ress\x18\x04 \x01(\tB\x06\xba\xbb\x18\x02\x18\x64\x32\xc8\x05\n\x0fSessionsService\x12Q\n\x06SignIn\x12\x1e.workflow_api.v1.SignInRequest\x1a\x18.workflow_api.v1.Session\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x07\x1d:\x01\x03\x12j\n\x10GetSignInOptions\x12(.workflow_api.v1.GetSignInOptionsRequest\x1a\x1e.workflow_api.v1.SignInOptions\"\x0c\x90\x02\x01\xb2\xbb\x18\x05\x08\x01:\x01\x03\x12r\n\x13\x42\x65ginProviderSignIn\x12+.workflow_api.v1.BeginProviderSignInRequest\x1a\x1f.workflow_api.v1.ProviderSignIn\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x1d:\x01\x03\x12n\n\x14\x46inishProviderSignIn\x12,.workflow_api.v1.FinishProviderSignInRequest\x1a\x18.workflow_api.v1.Session\"\x0e\xb2\xbb\x18\n\x08\x01\"\x03\x01\x07\x1d:\x01\x03\x12X\n\nGetSession\x12\".workflow_api.v1.GetSessionRequest\x1a\x18.workflow_api.v1.Session\"\x0c\xb2\xbb\x18\x08\x08\x01\"\x01\x07:\x01\x03\x12W\n\x07SignOut\x12\x1f.workflow_api.v1.SignOutRequest\x1a .workflow_api.v1.SignOutResponse\"\t\xb2\xbb\x18\x05\x08\x01:\x01\x03\x12_\n\x0e\x43hangePassword\x12&.workflow_api.v1.ChangePasswordRequest\x1a\x15.workflow_api.v1.User\"\x0e\xb2\xbb\x18\n\x08\x01\"\x03\x01\x07\x1d:\x01\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eworkflow_api/v1/sessions.proto\x12\x0fworkflow_api.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\x1a\x1bworkflow_api/v1/users.proto\"]\n\rSignInRequest\x12\x16\n\x04name\x18\x01 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\x12\x1b\n\x08password\x18\x02 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x08\x12\x17\n\x07\x61\x64\x64ress\x18\x03 \x01(\tB\x06\xba\xbb\x18\x02\x18\x64\"\x96\x01\n\x07Session\x12\r\n\x05token\x18\x01 \x01(\t\x12#\n\x04user\x18\x02 \x01(\x0b\x32\x15.workflow_api.v1.User\x12.\n\nexpires_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rpending_token\x18\x04 \x01(\t\x12\x10\n\x08id_token\x18\x05 \x01(\t\"\x19\n\x17GetSignInOptionsRequest\"?\n\rSignInOptions\x12\x1b\n\x0eprovider_label\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\x11\n\x0f_provider_label\"\x85\x01\n\x1a\x42\x65ginProviderSignInRequest\x12g\n\x0credirect_uri\x18\x01 \x01(\tBQ\xba\xbb\x18M\x08\x01\"\x15https?://[!-~]{1,400}*2an http or https address of at most 400 characters\"<\n\x0eProviderSignIn\x12\x19\n\x11\x61uthorization_url\x18\x01 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\t\"\x95\x02\n\x1b\x46inishProviderSignInRequest\x12g\n\x0credirect_uri\x18\x01 \x01(\tBQ\xba\xbb\x18M\x08\x01\"\x15https?://[!-~]{1,400}*2an http or https address of at most 400 characters\x12\x19\n\x07\x61ttempt\x18\x02 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\x12\x17\n\x05state\x18\x03 \x01(\tB\x08\xba\xbb\x18\x04\x08\x01\x18\x64\x12\x17\n\x04\x63ode\x18\x04 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80 \x12\x1c\n\x06issuer\x18\x05 \x01(\tB\x07\xba\xbb\x18\x03\x18\xf4\x03H\x00\x88\x01\x01\x12\x17\n\x07\x61\x64\x64ress\x18\x06 \x01(\tB\x06\xba\xbb\x18\x02\x18\x64\x42\t\n\x07_issuer\"-\n\x11GetSessionRequest\x12\x18\n\x05token\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\xc8\x01\"\xad\x01\n\x0eSignOutRequest\x12\x18\n\x05token\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\xc8\x01\x12\x65\n\x0credirect_uri\x18\x02 \x01(\tBO\xba\xbb\x18K\"\x15https?://[!-~]{1,400}*2an http or https address of at most 400 characters\x12\x1a\n\x08id_token\x18\x03 \x01(\tB\x08\xba\xbb\x18\x04\x18\x80\x80\x01\"=\n\x0fSignOutResponse\x12\x19\n\x0cprovider_url\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\x0f\n\r_provider_url\"\x8a\x01\n\x15\x43hangePasswordRequest\x12\x18\n\x05token\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\xc8\x01\x12\x1b\n\x08password\x18\x02 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x08\x12!\n\x0cnew_password\x18\x03 \x01(\tB\x0b\xba\xbb\x18\x07\x08\x01\x10\x0c\x18\x80\x08\x12\x17\n\x07\x61\x64\x64ress\x18\x04 \x01(\tB\x06\xba\xbb\x18\x02\x18\x64\x32\xc8\x05\n\x0fSessionsService\x12Q\n\x06SignIn\x12\x1e.workflow_api.v1.SignInRequest\x1a\x18.workflow_api.v1.Session\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x07\x1d:\x01\x03\x12j\n\x10GetSignInOptions\x12(.workflow_api.v1.GetSignInOptionsRequest\x1a\x1e.workflow_api.v1.SignInOptions\"\x0c\x90\x02\x01\xb2\xbb\x18\x05\x08\x01:\x01\x03\x12r\n\x13\x42\x65ginProviderSignIn\x12+.workflow_api.v1.BeginProviderSignInRequest\x1a\x1f.workflow_api.v1.ProviderSignIn\"\r\xb2\xbb\x18\t\x08\x01\"\x02\x01\x1d:\x01\x03\x12n\n\x14\x46inishProviderSignIn\x12,.workflow_api.v1.FinishProviderSignInRequest\x1a\x18.workflow_api.v1.Session\"\x0e\xb2\xbb\x18\n\x08\x01\"\x03\x01\x07\x1d:\x01\x03\x12X\n\nGetSession\x12\".workflow_api.v1.GetSessionRequest\x1a\x18.workflow_api.v1.Session\"\x0c\xb2\xbb\x18\x08\x08\x01\"\x01\x07:\x01\x03\x12W\n\x07SignOut\x12\x1f.workflow_api.v1.SignOutRequest\x1a .workflow_api.v1.SignOutResponse\"\t\xb2\xbb\x18\x05\x08\x01:\x01\x03\x12_\n\x0e\x43hangePassword\x12&.workflow_api.v1.ChangePasswordRequest\x1a\x15.workflow_api.v1.User\"\x0e\xb2\xbb\x18\n\x08\x01\"\x03\x01\x07\x1d:\x01\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -58,6 +58,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETSESSIONREQUEST'].fields_by_name['token']._serialized_options = b'\272\273\030\005\010\001\030\310\001'
   _globals['_SIGNOUTREQUEST'].fields_by_name['token']._loaded_options = None
   _globals['_SIGNOUTREQUEST'].fields_by_name['token']._serialized_options = b'\272\273\030\005\010\001\030\310\001'
+  _globals['_SIGNOUTREQUEST'].fields_by_name['redirect_uri']._loaded_options = None
+  _globals['_SIGNOUTREQUEST'].fields_by_name['redirect_uri']._serialized_options = b'\272\273\030K\"\025https?://[!-~]{1,400}*2an http or https address of at most 400 characters'
+  _globals['_SIGNOUTREQUEST'].fields_by_name['id_token']._loaded_options = None
+  _globals['_SIGNOUTREQUEST'].fields_by_name['id_token']._serialized_options = b'\272\273\030\004\030\200\200\001'
   _globals['_CHANGEPASSWORDREQUEST'].fields_by_name['token']._loaded_options = None
   _globals['_CHANGEPASSWORDREQUEST'].fields_by_name['token']._serialized_options = b'\272\273\030\005\010\001\030\310\001'
   _globals['_CHANGEPASSWORDREQUEST'].fields_by_name['password']._loaded_options = None
@@ -83,25 +87,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SIGNINREQUEST']._serialized_start=144
   _globals['_SIGNINREQUEST']._serialized_end=237
   _globals['_SESSION']._serialized_start=240
-  _globals['_SESSION']._serialized_end=372
-  _globals['_GETSIGNINOPTIONSREQUEST']._serialized_start=374
-  _globals['_GETSIGNINOPTIONSREQUEST']._serialized_end=399
-  _globals['_SIGNINOPTIONS']._serialized_start=401
-  _globals['_SIGNINOPTIONS']._serialized_end=464
-  _globals['_BEGINPROVIDERSIGNINREQUEST']._serialized_start=467
-  _globals['_BEGINPROVIDERSIGNINREQUEST']._serialized_end=600
-  _globals['_PROVIDERSIGNIN']._serialized_start=602
-  _globals['_PROVIDERSIGNIN']._serialized_end=662
-  _globals['_FINISHPROVIDERSIGNINREQUEST']._serialized_start=665
-  _globals['_FINISHPROVIDERSIGNINREQUEST']._serialized_end=942
-  _globals['_GETSESSIONREQUEST']._serialized_start=944
-  _globals['_GETSESSIONREQUEST']._serialized_end=989
-  _globals['_SIGNOUTREQUEST']._serialized_start=991
-  _globals['_SIGNOUTREQUEST']._serialized_end=1033
-  _globals['_SIGNOUTRESPONSE']._serialized_start=1035
-  _globals['_SIGNOUTRESPONSE']._serialized_end=1052
-  _globals['_CHANGEPASSWORDREQUEST']._serialized_start=1055
-  _globals['_CHANGEPASSWORDREQUEST']._serialized_end=1193
-  _globals['_SESSIONSSERVICE']._serialized_start=1196
-  _globals['_SESSIONSSERVICE']._serialized_end=1908
+  _globals['_SESSION']._serialized_end=390
+  _globals['_GETSIGNINOPTIONSREQUEST']._serialized_start=392
+  _globals['_GETSIGNINOPTIONSREQUEST']._serialized_end=417
+  _globals['_SIGNINOPTIONS']._serialized_start=419
+  _globals['_SIGNINOPTIONS']._serialized_end=482
+  _globals['_BEGINPROVIDERSIGNINREQUEST']._serialized_start=485
+  _globals['_BEGINPROVIDERSIGNINREQUEST']._serialized_end=618
+  _globals['_PROVIDERSIGNIN']._serialized_start=620
+  _globals['_PROVIDERSIGNIN']._serialized_end=680
+  _globals['_FINISHPROVIDERSIGNINREQUEST']._serialized_start=683
+  _globals['_FINISHPROVIDERSIGNINREQUEST']._serialized_end=960
+  _globals['_GETSESSIONREQUEST']._serialized_start=962
+  _globals['_GETSESSIONREQUEST']._serialized_end=1007
+  _globals['_SIGNOUTREQUEST']._serialized_start=1010
+  _globals['_SIGNOUTREQUEST']._serialized_end=1183
+  _globals['_SIGNOUTRESPONSE']._serialized_start=1185
+  _globals['_SIGNOUTRESPONSE']._serialized_end=1246
+  _globals['_CHANGEPASSWORDREQUEST']._serialized_start=1249
+  _globals['_CHANGEPASSWORDREQUEST']._serialized_end=1387
+  _globals['_SESSIONSSERVICE']._serialized_start=1390
+  _globals['_SESSIONSSERVICE']._serialized_end=2102
 # @@protoc_insertion_point(module_scope)

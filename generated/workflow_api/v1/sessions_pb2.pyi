@@ -58,11 +58,16 @@ class Session(_message.Message):
     USER_FIELD_NUMBER: _builtins.int
     EXPIRES_AT_FIELD_NUMBER: _builtins.int
     PENDING_TOKEN_FIELD_NUMBER: _builtins.int
+    ID_TOKEN_FIELD_NUMBER: _builtins.int
     token: _builtins.str
     """The secret token of the session; only in the answer to SignIn."""
     pending_token: _builtins.str
     """Where the password was right and a passkey is to follow, instead of all others: the secret under which
     PasskeysService finishes the sign-in within 5 minutes.
+    """
+    id_token: _builtins.str
+    """The ID token of the identity provider, which names the session there to SignOut; only in the answer to
+    FinishProviderSignIn.
     """
     @_builtins.property
     def user(self) -> _users_pb2.User:
@@ -79,10 +84,11 @@ class Session(_message.Message):
         user: _users_pb2.User | None = ...,
         expires_at: _timestamp_pb2.Timestamp | None = ...,
         pending_token: _builtins.str = ...,
+        id_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expires_at", b"expires_at", "user", b"user"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expires_at", b"expires_at", "pending_token", b"pending_token", "token", b"token", "user", b"user"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expires_at", b"expires_at", "id_token", b"id_token", "pending_token", b"pending_token", "token", b"token", "user", b"user"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -250,16 +256,26 @@ class SignOutRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TOKEN_FIELD_NUMBER: _builtins.int
+    REDIRECT_URI_FIELD_NUMBER: _builtins.int
+    ID_TOKEN_FIELD_NUMBER: _builtins.int
     token: _builtins.str
     """The session's token."""
+    redirect_uri: _builtins.str
+    """Where the identity provider sends the browser after it has signed out there too: an address of the console that
+    the provider knows.
+    """
+    id_token: _builtins.str
+    """`id_token` of the session, if the browser kept it; without it the provider may ask the person."""
     def __init__(
         self,
         *,
         token: _builtins.str = ...,
+        redirect_uri: _builtins.str = ...,
+        id_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["token", b"token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id_token", b"id_token", "redirect_uri", b"redirect_uri", "token", b"token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -271,14 +287,23 @@ class SignOutResponse(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    PROVIDER_URL_FIELD_NUMBER: _builtins.int
+    provider_url: _builtins.str
+    """Where the browser goes to sign out at the identity provider as well; absent where the session was not begun there,
+    the settings leave it there, or the provider offers no such thing.
+    """
     def __init__(
         self,
+        *,
+        provider_url: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_provider_url", b"_provider_url", "provider_url", b"provider_url"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_provider_url", b"_provider_url", "provider_url", b"provider_url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__provider_url: _TypeAlias = _typing.Literal["provider_url"]  # noqa: Y015
+    _WhichOneofArgType__provider_url: _TypeAlias = _typing.Literal["_provider_url", b"_provider_url"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__provider_url) -> _WhichOneofReturnType__provider_url | None: ...
 
 Global___SignOutResponse: _TypeAlias = SignOutResponse  # noqa: Y015
 

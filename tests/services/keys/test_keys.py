@@ -421,3 +421,23 @@ def test_a_key_shown_to_its_caller_is_never_older_than_its_last_change(
         assert (seen(one), seen(other)) == (("renamed", 0), ("other", number))
     clock.advance(seconds=86_400)
     assert seen(other) == ("other", 0)
+
+
+def test_keys_are_found_by_a_part_of_name_id_or_description_within_a_bound(keys: Caller) -> None:
+    made = [
+        create(keys, name=name, description=text)
+        for name, text in (("billing", ""), ("old billing", ""), ("x_1", "of Billing"))
+    ]
+
+    def found(text: str, most: int = 8) -> list[str]:
+        return [item.name for item in keys("FindKeys", keys_pb2.FindKeysRequest(text=text, most=most)).items]
+
+    assert found("BILL") == ["billing", "old billing", "x_1"]
+    assert found("bill", most=1) == ["billing"]
+    assert found("_1") == ["x_1"]
+    assert found("%") == []
+    key_id = made[1].record.key.key_id
+    assert found(key_id) == ["old billing"]
+    keys("RevokeKey", keys_pb2.RevokeKeyRequest(key_id=key_id))
+    (revoked,) = keys("FindKeys", keys_pb2.FindKeysRequest(text="old")).items
+    assert (revoked.key_id, revoked.state) == (key_id, "revoked")

@@ -35,6 +35,7 @@ from tests.support.identity_provider import (
 from workflow_api.v1 import sessions_pb2, users_pb2
 
 RETURN = "https://console.example.org/sign-in/provider/return"
+SIGNED_OUT = "https://console.example.org/signed-out"
 ANA = {"sub": "s-1", "preferred_username": "ana", "groups": ["staff", "platform"]}
 ROLES = {"platform": "administrator", "staff": "approver"}
 REFUSED = "The identity provider did not confirm who you are: begin again."
@@ -165,6 +166,104 @@ def test_who_matches_enters(configured: NewSignIns, claims: Claims, settings: di
     sign_ins = configured(**settings)
     sign_ins.provider.person |= claims
     assert sign_ins.sign_in().user.role == users_pb2.ROLE_ADMINISTRATOR
+
+
+@pytest.mark.parametrize(
+    ("lacking", "told", "settings"),
+    [
+        (["groups"], {"groups": ["platform"]}, {}),
+        (["groups"], {"realm_access": {"roles": ["platform"]}}, {"role_claim": "realm_access.roles"}),
+        ([], {"email": "ana@example.org", "email_verified": True}, {"email_domains": ("example.org",)}),
+    ],
+)
+def test_claims_that_the_token_lacks_are_asked_of_user_info(
+    configured: NewSignIns, lacking: list[str], told: Claims, settings: dict[str, Any]
+) -> None:
+    sign_ins = configured(**settings)
+    for name in lacking:
+        del sign_ins.provider.person[name]
+    sign_ins.provider.user_info = {"sub": "s-1", **told}
+    assert sign_ins.sign_in().user.role == users_pb2.ROLE_ADMINISTRATOR
+
+
+def test_user_info_is_not_asked_for_what_the_token_says_and_never_overrides_it(sign_ins: SignIns) -> None:
+    sign_ins.provider.user_info = {"sub": "s-1", "groups": ["platform"], "preferred_username": "other"}
+    sign_ins.provider.person["groups"] = ["staff"]
+    assert sign_ins.sign_in().user.role == users_pb2.ROLE_APPROVER
+    assert "/userinfo" not in sign_ins.provider.asked
+    del sign_ins.provider.person["preferred_username"]
+    sign_ins.provider.person["sub"] = sign_ins.provider.user_info["sub"] = "s-2"
+    entered = sign_ins.sign_in().user
+    assert (entered.name, entered.role) == ("other", users_pb2.ROLE_APPROVER)
+
+
+def test_a_verified_address_is_never_put_together_of_token_and_user_info(configured: NewSignIns) -> None:
+    sign_ins = configured(email_domains=("example.org",))
+    sign_ins.provider.person["email"] = "ana@example.org"
+    sign_ins.provider.user_info = {"sub": "s-1", "email": "ana@elsewhere.example", "email_verified": True}
+    assert "may not sign in here" in reason(sign_ins.sign_in).message
+
+
+def test_user_info_of_another_person_is_refused(sign_ins: SignIns) -> None:
+    del sign_ins.provider.person["groups"]
+    sign_ins.provider.user_info = {"sub": "s-2", "groups": ["platform"]}
+    assert reason(sign_ins.sign_in).message == REFUSED
+    sign_ins.provider.user_info = {"groups": ["platform"]}
+    assert reason(sign_ins.sign_in).message == REFUSED
+    assert not sign_ins.people.users()
+
+
+def test_user_info_that_cannot_be_read_is_the_failure_of_the_provider(sign_ins: SignIns) -> None:
+    del sign_ins.provider.person["groups"]
+    sign_ins.provider.discovery = {"userinfo_endpoint": f"{sign_ins.provider.issuer}/missing"}
+    assert reason(sign_ins.sign_in).reason == "runtime_unreachable"
+
+
+def test_without_user_info_the_token_decides(sign_ins: SignIns) -> None:
+    sign_ins.provider.discovery = {"userinfo_endpoint": None}
+    del sign_ins.provider.person["groups"]
+    assert "may not sign in here" in reason(sign_ins.sign_in).message
+
+
+def _sign_out(sign_ins: SignIns, token: str, **more: str) -> sessions_pb2.SignOutResponse:
+    request = sessions_pb2.SignOutRequest(token=token, **more)
+    answer: sessions_pb2.SignOutResponse = sign_ins.people.call("SignOut", request, actor="console")
+    return answer
+
+
+def test_who_came_from_the_provider_is_led_there_to_sign_out(sign_ins: SignIns) -> None:
+    session = sign_ins.sign_in()
+    answer = _sign_out(sign_ins, session.token, redirect_uri=SIGNED_OUT, id_token=session.id_token)
+    address, _, query = answer.provider_url.partition("?")
+    assert address == f"{sign_ins.provider.issuer}/leave"
+    assert dict(parse_qsl(query)) == {
+        "client_id": CLIENT_ID,
+        "post_logout_redirect_uri": SIGNED_OUT,
+        "id_token_hint": session.id_token,
+    }
+    assert session.id_token.count(".") == 2
+    assert reason(sign_ins.people.session, session.token).reason == "unauthorized"
+    again = sign_ins.sign_in()
+    without_token = _sign_out(sign_ins, again.token, redirect_uri=SIGNED_OUT)
+    assert "id_token_hint" not in without_token.provider_url
+
+
+def test_who_came_with_a_password_is_not_led_to_the_provider(sign_ins: SignIns) -> None:
+    token = sign_ins.people.sign_in(sign_ins.people.add("bo", users_pb2.ROLE_APPROVER), "bo").token
+    assert not _sign_out(sign_ins, token, redirect_uri=SIGNED_OUT).HasField("provider_url")
+
+
+@pytest.mark.parametrize(
+    ("settings", "discovery"), [({"sign_out": False}, {}), ({}, {"end_session_endpoint": None})], ids=str
+)
+def test_sign_out_stays_here_where_the_provider_or_the_settings_have_no_part_in_it(
+    configured: NewSignIns, settings: dict[str, Any], discovery: Claims
+) -> None:
+    sign_ins = configured(**settings)
+    sign_ins.provider.discovery = discovery
+    token = sign_ins.sign_in().token
+    assert not _sign_out(sign_ins, token, redirect_uri=SIGNED_OUT).HasField("provider_url")
+    assert reason(sign_ins.people.session, token).reason == "unauthorized"
 
 
 def test_who_has_lost_the_role_is_signed_out_at_the_next_try(sign_ins: SignIns) -> None:

@@ -45,8 +45,9 @@ MATRIX = {
     "Audit": {"ListAuditRecords": "a", "ExportAuditRecords": "a"},
     "Caller": {"GetMe": ""},
     "Definitions": dict.fromkeys(
-        ("ListDefinitionVersions", "GetManifest", "CompareVersions", "ListDefinitionUses"), "aov"
-    ),
+        ("ListDefinitionVersions", "GetManifest", "CompareVersions", "ListDefinitionUses", "FindResources"), "aov"
+    )
+    | {"FindWorkflows": "aopvc"},
     "DeploymentHealth": {"GetDeploymentHealth": "aov", "GetRetention": "aov", "GetSecretUse": "a"},
     "Deployment": {"GetHealth": "aopvc", "GetDeployment": "aov", "UpdateDeployment": "a"},
     "Edge": dict.fromkeys(("GetKeyMirror", "WatchKeyMirror", "WatchRunChanges", "RecordUsage", "ReadMany"), ""),
@@ -60,6 +61,7 @@ MATRIX = {
         "CreateKey": "a",
         "GetKey": "a",
         "ListKeys": "a",
+        "FindKeys": "a",
         "UpdateKey": "a",
         "RotateKey": "a",
         "IssueExternalId": "a",

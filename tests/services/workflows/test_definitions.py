@@ -164,6 +164,90 @@ def test_what_uses_an_agent_is_listed_with_the_version_that_it_uses(workflows: W
     assert ready.id != other.id
 
 
+USES = """
+    kind: Workflow
+    name: Uses
+    parameters: [{type: s3_prefix, name: folder, connector: inbox}]
+    steps:
+    - {step: one, agent: counter, environment: standard}
+    - {step: two, agent: another, environment: standard, connectors: [inbox]}
+    - {step: three, agent: counter}
+    publish: [{knowledge_graph: contracts}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "agents", "environments", "connectors", "graphs"),
+    [
+        ("Environment", "standard", ["counter", "another"], [], ["inbox"], ["contracts"]),
+        ("Connector", "inbox", ["another"], ["standard"], [], ["contracts"]),
+        ("KnowledgeGraph", "contracts", [], [], [], []),
+        ("Agent", "counter", [], ["standard"], [], ["contracts"]),
+    ],
+)
+def test_a_use_names_what_the_same_steps_use(
+    workflows: Workflows,
+    definitions: Caller,
+    kind: str,
+    name: str,
+    agents: list[str],
+    environments: list[str],
+    connectors: list[str],
+    graphs: list[str],
+) -> None:
+    # One mentions the names in words alone, which is no use.
+    described = READY.replace("Counts.", "Reads inbox, contracts, standard.").replace(", environment: standard", "")
+    workflows.apply(RESOURCES, USES, described.replace("agent: counter", "agent: 'inbox'"))
+    request = definitions_pb2.ListDefinitionUsesRequest(kind=kind, definition=name)
+    (use,) = definitions("ListDefinitionUses", request).items
+    assert use.workflow_name == "Uses"
+    assert list(use.agents) == agents
+    assert list(use.environments) == environments
+    assert list(use.connectors) == connectors
+    assert list(use.knowledge_graphs) == graphs
+    assert use.HasField("version") == (kind in {"Agent", "Environment"})
+
+
+def test_uses_of_what_is_not_pinned_come_in_pages_and_follow_the_newest_version(
+    workflows: Workflows, definitions: Caller
+) -> None:
+    named = [USES.replace("name: Uses", f"name: Uses {number}") for number in range(3)]
+    workflows.apply(RESOURCES, *named)
+    workflows.apply(named[1].replace("[{knowledge_graph: contracts}]", "[]"))
+    request = definitions_pb2.ListDefinitionUsesRequest(kind="KnowledgeGraph", definition="contracts", page_size=1)
+    first = definitions("ListDefinitionUses", request)
+    request.page_token = first.next_page_token
+    second = definitions("ListDefinitionUses", request)
+    assert [use.workflow_name for page in (first, second) for use in page.items] == ["Uses 0", "Uses 2"]
+    assert not second.HasField("next_page_token")
+
+
+def found(definitions: Caller, method: str, **asked: Any) -> list[str]:
+    request = {
+        "FindWorkflows": definitions_pb2.FindWorkflowsRequest,
+        "FindResources": definitions_pb2.FindResourcesRequest,
+    }[method](**asked)
+    return [item.name for item in definitions(method, request).items]
+
+
+def test_workflows_are_found_by_a_part_of_name_or_id_within_a_bound(workflows: Workflows, definitions: Caller) -> None:
+    names = ("Zählung", "Digest of the zählung", "Other")
+    applied = workflows.apply(RESOURCES, *(READY.replace("Ready", name) for name in names))
+    assert found(definitions, "FindWorkflows", text="ZÄHL") == ["Zählung", "Digest of the zählung"]
+    assert found(definitions, "FindWorkflows", text="zähl", most=1) == ["Zählung"]
+    assert found(definitions, "FindWorkflows", text="%") == []
+    assert found(definitions, "FindWorkflows", text=applied[-1].id[:-2])[-1:] == [applied[-1].name]
+    assert len(found(definitions, "FindWorkflows")) == 3
+
+
+def test_resources_are_found_among_kinds_within_a_bound_of_each(workflows: Workflows, definitions: Caller) -> None:
+    workflows.apply(RESOURCES, "kind: Environment\nname: a standard\n", "kind: Environment\nname: inbox\n")
+    environments = [workflows_pb2.RESOURCE_KIND_ENVIRONMENT]
+    assert found(definitions, "FindResources", text="stand", kinds=environments) == ["standard", "a standard"]
+    assert found(definitions, "FindResources", text="stand", most=1) == ["standard"]
+    assert found(definitions, "FindResources", text="INBOX") == ["inbox", "inbox"]
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "version", "reason"),
     [

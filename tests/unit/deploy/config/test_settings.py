@@ -410,6 +410,18 @@ def test_an_identity_provider_is_read_with_the_order_of_its_roles(tmp_path: Path
     assert backend_settings(Settings(), tmp_path).oidc is None
 
 
+def test_a_value_with_commas_is_given_a_role_in_quotes(tmp_path: Path) -> None:
+    secrets = tmp_path / "settings.toml"
+    secrets.write_text('[secrets]\noidc = "env:OIDC"\n')
+    roles = '"CN=admins,OU=teams"=administrator, "cn=all staff,dc=example=viewer",staff=approver'
+    settings = read_settings({**PROVIDER, "WORKFLOW_API_OIDC_ROLES": roles}, config=secrets)
+    assert settings.oidc.roles == {
+        "CN=admins,OU=teams": "administrator",
+        "cn=all staff,dc=example": "viewer",
+        "staff": "approver",
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
@@ -421,6 +433,8 @@ def test_an_identity_provider_is_read_with_the_order_of_its_roles(tmp_path: Path
         ("ROLES", "staff", "must be value=role"),
         ("ROLES", "staff=approver,staff=administrator", "must be value=role"),
         ("ROLES", "staff=owner", "'owner' is no role"),
+        ("ROLES", "CN=admins,OU=teams=administrator", "'admins' is no role"),
+        ("ROLES", '"CN=admins,OU=teams=administrator', "stands in quotes"),
         ("EMAIL_DOMAINS", "@example.org", "must be domains"),
         ("SCOPES", "profile", "openid among them"),
         ("LABEL", "x" * 61, "must be one line"),

@@ -21,6 +21,7 @@ from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER, User
 SESSIONS = "/workflow_api.v1.SessionsService/"
 PASSKEYS = "/workflow_api.v1.PasskeysService/"
 PASSWORD = "a long password"
+LEAVE = "https://login.example.org/leave?client_id=console"
 OPTIONS = '{"challenge": "c"}'
 
 
@@ -39,6 +40,7 @@ class PeopleChannel:
             "tim": User(name="tim", role=ROLE_APPROVER, password_is_temporary=True),
         }
         self.provider_label: str | None = None
+        self.id_token = ""
         self.sessions: dict[str, str] = {}
         self.reachable = True
         self.calls: list[tuple[str, Any, dict[str, str]]] = []
@@ -119,7 +121,7 @@ class PeopleChannel:
     def _finish_with_provider(self, request: Any) -> Session:
         if (request.attempt, request.state, request.code) != ("1.secret", "s", "of-bob"):
             raise Refusal("unauthorized", "You may not.")
-        return Session(token=self.begin("bob"), user=self.people["bob"])
+        return Session(token=self.begin("bob"), user=self.people["bob"], id_token=self.id_token)
 
     def _get_session(self, request: Any) -> Session:
         if request.token not in self.sessions:
@@ -128,7 +130,7 @@ class PeopleChannel:
 
     def _sign_out(self, request: Any) -> SignOutResponse:
         self.sessions.pop(request.token, None)
-        return SignOutResponse()
+        return SignOutResponse(provider_url=f"{LEAVE}&id_token_hint={request.id_token}" if request.id_token else None)
 
     def _change_password(self, request: Any) -> User:
         if request.token not in self.sessions:

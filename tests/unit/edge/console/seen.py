@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any
 
 from google.protobuf.message import Message
@@ -12,6 +12,13 @@ from edge.console.pages import all_pages
 from edge.console.rendering.templates import Rendering
 from edge.console.visit import Answered, View, Visit
 from edge.errors import Refusal
+from workflow_api.v1.definitions_pb2 import (
+    DefinitionUse,
+    DefinitionVersion,
+    ListDefinitionUsesResponse,
+    ListDefinitionVersionsResponse,
+    Manifest,
+)
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER, Role, User
 
 ADMINISTRATOR = User(name="ada", role=ROLE_ADMINISTRATOR)
@@ -52,6 +59,18 @@ class MemoryServices:
         return [request for name, request in self.calls if name == rpc]
 
 
+def definition_answers(uses: Sequence[DefinitionUse] = (), **manifest: Any) -> dict[str, Answer]:
+    """Answers of DefinitionsService about one definition with a single version."""
+    described = {"version": 1, "newest_version": 1, "text": "kind: Of a test\n", **manifest}
+    return {
+        "DefinitionsService/GetManifest": Manifest(**described),
+        "DefinitionsService/ListDefinitionVersions": ListDefinitionVersionsResponse(
+            items=[DefinitionVersion(version=1, created_by="user:ada")]
+        ),
+        "DefinitionsService/ListDefinitionUses": ListDefinitionUsesResponse(items=uses),
+    }
+
+
 def answered(
     services: MemoryServices,
     method: str,
@@ -61,11 +80,12 @@ def answered(
     user: User = ADMINISTRATOR,
     query: Mapping[str, str] | None = None,
     form: Mapping[str, str] | None = None,
+    refresh: bool = False,
 ) -> Answered:
     """Returns the result of the page at `path`, as `/runs/{run_id}`; `names` fills its braces."""
     (page,) = (page for page in all_pages() if (page.method, page.path) == (method, path))
     sent = {name: [value] for name, value in (form or {}).items()}
-    visit = Visit(user=user, services=services, path=names or {}, query=query or {}, form=sent)
+    visit = Visit(user=user, services=services, path=names or {}, query=query or {}, form=sent, refresh=refresh)
 
     async def answer() -> Answered:
         return await page.answer(visit)

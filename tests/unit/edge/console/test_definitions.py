@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from edge.console.definitions.editor import LONGEST_TEXT
+from edge.console.definitions.kinds import CONNECTOR, ENVIRONMENT, GRAPH, DefinitionKind
 from edge.console.visit import ADMINISTRATORS, ONLOOKERS, Redirect, View
 from edge.errors import Refusal
 from tests.unit.edge.console.seen import MemoryServices, answered, html, roles_of
@@ -54,7 +55,11 @@ def services(**answers: Any) -> MemoryServices:
             items=[DefinitionVersion(version=2, created_by=f"user:{EVIL}")], next_page_token="t1"
         ),
         "ListDefinitionUses": ListDefinitionUsesResponse(
-            items=[DefinitionUse(workflow_id="wf_1", workflow_name=EVIL, workflow_version=7, version=1)]
+            items=[
+                DefinitionUse(
+                    workflow_id="wf_1", workflow_name=EVIL, workflow_version=7, version=1, environments=["standard"]
+                )
+            ]
         ),
         **answers,
     }
@@ -244,9 +249,12 @@ def test_agents_are_listed_and_shown_with_what_uses_them() -> None:
     assert 'href="/workflows/wf_1"' in page
     assert "name: counter" in page
     assert 'href="/agents/agt_1/edit"' in page
+    assert 'href="/resources/environments/standard"' in page
     assert EVIL not in page
     read = html(answered(backend, "GET", "/agents/{definition_id}", HERE, user=VIEWER), VIEWER)
     assert "/edit" not in read
+    assert "standard" in read
+    assert "/resources/" not in read
 
 
 @pytest.mark.parametrize("path", [EDIT, "/agents/{definition_id}", "/agents/{definition_id}/versions"])
@@ -256,6 +264,22 @@ def test_an_unknown_definition_is_reported(path: str) -> None:
     assert isinstance(answer, View)
     assert answer.status == 404
     assert "There is no agent" in html(answer)
+
+
+@pytest.mark.parametrize("kind", [ENVIRONMENT, CONNECTOR, GRAPH])
+def test_a_resource_is_edited_as_a_manifest_like_any_definition(kind: DefinitionKind) -> None:
+    backend = services()
+    backend.answers[APPLY] = applied(kind=kind.kind, id="res_1")
+    edit = f"{kind.path}/{{definition_id}}/edit"
+    form = {"text": TEXT, "base": "2", "do": "check"}
+    page = html(answered(backend, "POST", edit, HERE, form=form))
+    assert "Save as version 3" in page
+    (asked,) = backend.asked(APPLY)
+    assert [(each.kind, each.version) for each in asked.expected] == [(kind.kind, 2)]
+    saved = answered(backend, "POST", edit, HERE, form={**form, "do": "save", "checked": checked(view(services()))})
+    assert saved == Redirect(f"{kind.path}/res_1", "Saved as version 3.")
+    for path in (edit, f"{kind.path}/new", f"{kind.path}/{{definition_id}}/versions"):
+        assert roles_of("GET", path) == ADMINISTRATORS
 
 
 @pytest.mark.parametrize("path", ["/agents", "/workflows"])

@@ -114,3 +114,13 @@ def test_bytes_that_are_not_utf8_are_handled(desk: Desk) -> None:
 
     for path in ("/keys/%ff", "/keys/%00", "/%ff", "/keys?q=%ff", "/keys/%ed%a0%80", "/../keys", "//keys"):
         assert ann.get(path).status in {200, 400, 404}
+
+
+def test_a_form_that_is_sent_twice_is_done_once_and_answered_twice(desk: Desk) -> None:
+    ann = desk.browser("ann")
+    token = ann.get("/keys").token
+    first, again = (ann.post("/keys/ak_1/rename", token, name="b") for _ in range(2))
+    assert first.location == again.location == "/keys"
+    assert len([visit for visit in desk.visits if visit.form]) == 1
+    ann.post("/keys/ak_1/rename", ann.get("/keys").token, name="b")
+    assert len([visit for visit in desk.visits if visit.form]) == 2

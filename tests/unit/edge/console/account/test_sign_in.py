@@ -8,7 +8,7 @@ from google.protobuf.message import Message
 
 from edge.errors import Refusal
 from tests.unit.edge.console.conftest import Desk
-from tests.unit.edge.console.people import PASSWORD, SESSIONS
+from tests.unit.edge.console.people import LEAVE, PASSWORD, SESSIONS
 
 FLAGS = ("path", "httponly", "samesite", "secure", "domain", "max-age")
 
@@ -211,6 +211,32 @@ def test_a_sign_in_with_the_provider_leads_there_and_back_to_the_requested_page(
         "127.0.0.1",
     )
     assert not finished.HasField("issuer")
+
+
+def test_who_came_from_the_provider_is_led_there_to_sign_out(desk: Desk) -> None:
+    desk.channel.id_token = "head.claims.signature"
+    browser = desk.browser()
+    browser.get("/sign-in/provider")
+    back = browser.get("/sign-in/provider/return?state=s&code=of-bob")
+    assert [back.cookies["at-provider"][flag] for flag in FLAGS] == ["/sign-out", True, "Strict", "", "", ""]
+
+    out = browser.post("/sign-out", browser.get("/runs").token)
+    assert out.status == 200
+    address = f"{LEAVE}&id_token_hint=head.claims.signature".replace("&", "&amp;")
+    assert f'http-equiv="refresh" content="0; url={address}"' in out.text
+    asked = next(request for rpc, request, _ in reversed(desk.channel.calls) if rpc.endswith("SignOut"))
+    assert asked.redirect_uri == f"http://127.0.0.1:{desk.console.port}/signed-out"
+    assert not {"session", "at-provider"} & browser.cookies.keys()
+    assert "at your identity provider" in browser.get("/signed-out").words
+
+
+def test_an_id_token_that_no_browser_would_keep_is_not_kept(desk: Desk) -> None:
+    desk.channel.id_token = "x" * 3_801
+    browser = desk.browser()
+    browser.get("/sign-in/provider")
+    browser.get("/sign-in/provider/return?state=s&code=of-bob")
+    assert browser.cookies.keys() == {"session"}
+    assert browser.post("/sign-out", browser.get("/runs").token).location == "/sign-in"
 
 
 @pytest.mark.parametrize("asked", ["//evil.example", "https://evil.example", "javascript:alert(1)"])

@@ -66,3 +66,17 @@ def test_updates_end_when_the_console_stops(start: Callable[..., Desk]) -> None:
         desk.stop()
         assert b"".join(iter(lambda: caller.recv(65536), b"")) == b"0\r\n\r\n"
     assert desk.ended == 1
+
+
+def test_refreshes_that_follow_each_other_are_sent_as_one_and_the_last_is_never_lost(
+    start: Callable[..., Desk],
+) -> None:
+    desk = start()
+    with follow(desk, desk.channel.begin("bob")) as caller:
+        heard(caller, b"retry: ")
+        for number in range(50):
+            desk.tick("refresh", f"number {number}.")
+        desk.end()
+        got = heard(caller, b"event: end\n")
+    assert b"data: number 49.\n" in got
+    assert got.count(b"event: refresh\n") < 10

@@ -6,7 +6,8 @@ from google.protobuf.duration_pb2 import Duration
 
 from edge.console.visit import ADMINISTRATORS, View
 from edge.errors import Refusal
-from tests.unit.edge.console.seen import MemoryServices, answered, html, roles_of
+from tests.unit.edge.console.seen import MemoryServices, answered, definition_answers, html, roles_of
+from workflow_api.v1.definitions_pb2 import DefinitionUse
 from workflow_api.v1.workflows_pb2 import (
     ConnectorCheck,
     ConnectorTest,
@@ -26,7 +27,10 @@ def services(**other: Any) -> MemoryServices:
     resource = Resource(resource_id="con_1", name="inbox", version=2, type="s3", status="failed")
     fields = {**FIELDS, **other.pop("fields", {})}
     answer = ResourceDefinition(resource=resource, shown_version=2, definition=json.dumps(fields), **other)
-    return MemoryServices({"WorkflowsService/GetResource": answer})
+    use = DefinitionUse(workflow_id="wf_1", workflow_name="Digest", workflow_version=4, agents=["reader/writer"])
+    return MemoryServices(
+        {"WorkflowsService/GetResource": answer, **definition_answers([use], text="secret: inbox-key\n")}
+    )
 
 
 def test_the_list_says_which_connectors_failed_their_last_test() -> None:
@@ -41,8 +45,15 @@ def test_the_list_says_which_connectors_failed_their_last_test() -> None:
 
 def test_a_connector_shows_what_it_may_read_its_last_test_and_who_uses_it() -> None:
     last = ConnectorTest(version=2, passed=False, message="Listing s3://docs/in/ failed: denied")
-    page = html(answered(services(last_test=last, used_by=["Digest"]), "GET", ONE, HERE))
-    for shown in ("docs", "in/", "inbox-key", "Amazon S3", "Listing s3://docs/in/ failed", 'href="/workflows/Digest"'):
+    page = html(answered(services(last_test=last), "GET", ONE, HERE))
+    for shown in ("docs", "in/", "inbox-key", "Amazon S3", "Listing s3://docs/in/ failed", 'href="/workflows/wf_1"'):
+        assert shown in page
+    for shown in (
+        'href="/agents/reader%2Fwriter"',
+        "secret: inbox-key",
+        'href="/resources/connectors/con_1/edit"',
+        "user:ada",
+    ):
         assert shown in page
 
 

@@ -7,8 +7,9 @@ import pytest
 from edge.console.pages.environments import stream
 from edge.console.visit import ADMINISTRATORS, Download, EventStream, Redirect, Visit
 from edge.errors import Refusal
-from tests.unit.edge.console.seen import ADMINISTRATOR, MemoryServices, answered, html, roles_of
+from tests.unit.edge.console.seen import ADMINISTRATOR, MemoryServices, answered, definition_answers, html, roles_of
 from workflow_api.v1 import environments_pb2
+from workflow_api.v1.definitions_pb2 import DefinitionUse
 from workflow_api.v1.environments_pb2 import (
     EnvironmentBuild,
     EnvironmentBuildLog,
@@ -35,15 +36,15 @@ def services(found: EnvironmentBuild, version: int = 3) -> MemoryServices:
     resource = Resource(resource_id="env_1", name="tables", version=3)
     python = {"packages": ["pandas==2.3.*"], "preload": ["pandas"]}
     fields = {"memory_mb": 2048, "timeout_seconds": 60, "workspace_mb": 512, "status": "active", "python": python}
-    definition = ResourceDefinition(
-        resource=resource, shown_version=version, definition=json.dumps(fields), used_by=["Digest"]
-    )
+    definition = ResourceDefinition(resource=resource, shown_version=version, definition=json.dumps(fields))
+    use = DefinitionUse(workflow_id="wf_1", workflow_name="Digest", workflow_version=4, version=2, agents=["counter"])
     return MemoryServices(
         {
             "WorkflowsService/GetResource": definition,
             "EnvironmentsService/GetEnvironmentBuild": found,
             "EnvironmentsService/BuildEnvironment": found,
             "EnvironmentsService/ListEnvironmentBuilds": ListEnvironmentBuildsResponse(items=[found]),
+            **definition_answers([use], version=version, newest_version=3),
         }
     )
 
@@ -58,7 +59,15 @@ def test_the_list_says_which_environments_could_not_be_built() -> None:
 def test_an_environment_shows_its_bounds_packages_preload_and_who_uses_it() -> None:
     machine = MachineBuild(machine="host-a", state=FAILED, message=EVIL)
     page = html(answered(services(build(FAILED, message=EVIL, machines=[machine])), "GET", ONE, HERE))
-    for shown in ("2,048 MiB", "pandas==2.3.3", "host-a", 'href="/workflows/Digest"', "Preloaded modules", "alert(1)"):
+    for shown in (
+        "2,048 MiB",
+        "pandas==2.3.3",
+        "host-a",
+        'href="/workflows/wf_1"',
+        'href="/agents/counter"',
+        "Preloaded modules",
+        "alert(1)",
+    ):
         assert shown in page
     assert EVIL not in page
     assert "data-stream" not in page
@@ -69,6 +78,7 @@ def test_an_older_version_leads_to_its_neighbours() -> None:
     assert "?version=1" in page
     assert "?version=3" in page
     assert "This is version 2" in page
+    assert 'href="/resources/environments/env_1/edit?from=2"' in page
 
 
 def test_another_try_of_a_build_is_asked_for_by_name() -> None:
@@ -100,6 +110,12 @@ def test_a_machine_that_has_built_nothing_has_no_log() -> None:
     backend = services(build())
     backend.answers["EnvironmentsService/GetEnvironmentBuildLog"] = Refusal("not_found", "It has not begun.")
     assert "It has not begun." in html(answered(backend, "GET", f"{ONE}/log", HERE))
+
+
+def test_a_refresh_reads_the_build_and_leaves_versions_and_uses() -> None:
+    backend = services(build(BUILDING))
+    assert "host-a" in html(answered(backend, "GET", ONE, HERE, refresh=True))
+    assert not [rpc for rpc, _ in backend.calls if rpc.startswith("DefinitionsService/")]
 
 
 def test_the_page_is_refreshed_until_the_build_has_ended() -> None:

@@ -7,7 +7,7 @@ import pytest
 from edge.console.pages.graphs import query
 from edge.console.visit import ADMINISTRATORS, Download, View, Visit
 from edge.errors import Refusal
-from tests.unit.edge.console.seen import ADMINISTRATOR, MemoryServices, answered, html, roles_of
+from tests.unit.edge.console.seen import ADMINISTRATOR, MemoryServices, answered, definition_answers, html, roles_of
 from workflow_api.v1.workflows_pb2 import (
     KnowledgeGraph,
     KnowledgeGraphAnswer,
@@ -39,6 +39,7 @@ def services(*parts: KnowledgeGraphAnswer) -> MemoryServices:
                 items=[KnowledgeGraphPublication(run_id="run_7", state="published")]
             ),
             "WorkflowsService/ListKnowledgeGraphs": ListKnowledgeGraphsResponse(items=[graph]),
+            **definition_answers(),
         }
     )
     backend.streams[RPC] = list(parts)

@@ -162,3 +162,9 @@ def test_a_change_of_the_newest_runs_refreshes_the_page(monkeypatch: pytest.Monk
 
     assert asyncio.run(first()) == ("refresh", "changed")
     assert [asked.status for asked in backend.asked(FIND)] == [[RUN_STATUS_RUNNING]] * 3
+
+
+def test_a_refresh_reads_what_changes_and_leaves_the_choices_of_the_filters() -> None:
+    backend = services(found())
+    html(answered(backend, "GET", "/runs", refresh=True))
+    assert {rpc for rpc, _ in backend.calls} == {FIND, "RunListsService/GetRunDays"}
