@@ -164,7 +164,7 @@ class Uploads:
 
     def _file(self, tx: Tx, upload_id: str, number: int, owner: str) -> UploadFileRow:
         self._kept(tx, upload_id, owner)
-        file = next((file for file in sql.files(tx, upload_id) if file.number == number), None)
+        file = sql.file(tx, upload_id, number)
         if file is None:
             raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, "The upload has no such file.")
         return file
@@ -172,8 +172,8 @@ class Uploads:
     def _admitted(self, tx: Tx, request: uploads_pb2.AppendToUploadRequest, owner: str) -> UploadFileRow:
         """Returns the file that bytes are for, which the first ones add, once they are within the bounds."""
         self._kept(tx, request.upload_id, owner)
-        files = sql.files(tx, request.upload_id)
-        file = next((file for file in files if file.number == request.number), None)
+        file = sql.file(tx, request.upload_id, request.number)
+        stored = sql.stored_bytes(tx, request.upload_id)
         if file is None:
             if request.offset:
                 raise invalid("offset", "must be 0 for the first bytes of a file")
@@ -181,14 +181,14 @@ class Uploads:
             if problem is not None:
                 raise invalid(_FILE, f"{rules.shown(request.name)} {problem}")
             file = UploadFileRow(request.upload_id, request.number, request.parameter, request.name, 0, 0, 0, None)
-            _check_room(tx, owner, files, file, len(request.data))
+            _check_room(tx, owner, stored, file, len(request.data))
             sql.add_file(tx, file)
             return file
         end = request.offset + len(request.data)
         if not file.finished and end > file.size_bytes:
             if request.offset != file.size_bytes:
                 raise invalid("offset", f"must be {file.size_bytes:,}, where the file ends")
-            _check_room(tx, owner, files, file, len(request.data))
+            _check_room(tx, owner, stored - file.stored_bytes, file, len(request.data))
         return file
 
     def _expanded(self, file: UploadFileRow, owner: str) -> UploadFileRow:
@@ -217,19 +217,16 @@ class Uploads:
             raise invalid(_FILE, f"{rules.shown(file.name)}{entry} {problem[1]}")
         if len(paths) + sum(len(members_of(other)) for other in others) > rules.MOST_FILES:
             raise invalid(_FILE, f"{rules.shown(file.name)} makes more than {rules.MOST_FILES:,} files in all")
-        _check_room(tx, owner, others, file, 0, file.stored_bytes)
+        _check_room(tx, owner, sum(other.stored_bytes for other in others), file, 0)
         sql.change_file(tx, file)
 
 
-def _check_room(
-    tx: Tx, owner: str, files: Iterable[UploadFileRow], file: UploadFileRow, more: int, stored: int | None = None
-) -> None:
-    """Refuses bytes beyond the bounds of a file, of its upload and of the person."""
+def _check_room(tx: Tx, owner: str, others: int, file: UploadFileRow, more: int) -> None:
+    """Refuses bytes beyond the bounds of a file, of its upload, which has those of others, and of the person."""
     name = rules.shown(file.name)
     if file.size_bytes + more > rules.MOST_FILE_BYTES:
         raise invalid(_FILE, f"{name} has more than {rules.MOST_FILE_BYTES:,} bytes")
-    own = file.stored_bytes + more if stored is None else stored
-    if own + sum(other.stored_bytes for other in files if other.number != file.number) > rules.MOST_BYTES:
+    if file.stored_bytes + more + others > rules.MOST_BYTES:
         raise invalid(_FILE, f"{name} makes more than {rules.MOST_BYTES:,} bytes in all")
     if sql.staged(tx, owner).bytes + more > rules.MOST_BYTES_OF_PERSON:
         most = rules.MOST_BYTES_OF_PERSON

@@ -107,6 +107,17 @@ def test_a_file_that_is_refused_is_read_to_its_end_and_said_at_its_field(desk: D
     assert (staged.finished, staged.removed) == (0, 1)
 
 
+def test_more_files_than_a_start_may_have_are_refused_in_words(
+    desk: Desk, staged: Staged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edge.console.forms.multipart._MOST_FILES", 2)
+    assert send(desk, *[("files.uploads", name, b"x") for name in "ab"]).status == 303
+    answer = send(desk, *[("files.uploads", name, b"x") for name in "abc"])
+    assert answer.status == 400
+    assert "A form may have 2 files" in answer.text
+    assert staged.finished == 4
+
+
 @pytest.mark.parametrize("token", [None, "0" * 64])
 def test_nothing_of_a_form_without_the_token_is_handed_on(desk: Desk, staged: Staged, token: str | None) -> None:
     seen = len(desk.visits)
