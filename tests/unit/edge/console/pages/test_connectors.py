@@ -41,8 +41,8 @@ def test_the_list_says_which_connectors_failed_their_last_test() -> None:
 
 def test_a_connector_shows_what_it_may_read_its_last_test_and_who_uses_it() -> None:
     last = ConnectorTest(version=2, passed=False, message="Listing s3://docs/in/ failed: denied")
-    page = html(answered(services(last_test=last, used_by=["Digest"]), "GET", ONE, HERE))
-    for shown in ("docs", "in/", "inbox-key", "Amazon S3", "Listing s3://docs/in/ failed", 'href="/workflows/Digest"'):
+    page = html(answered(services(last_test=last, used_by=["A/B"]), "GET", ONE, HERE))
+    for shown in ("docs", "in/", "inbox-key", "Amazon S3", "Listing s3://docs/in/ failed", 'href="/workflows/A%2FB"'):
         assert shown in page
 
 
