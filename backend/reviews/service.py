@@ -84,7 +84,10 @@ class Reviews:
     def all_decisions(
         self, request: reviews_pb2.ListAllDecisionsRequest, workflow_ids: frozenset[str] | None
     ) -> reviews_pb2.ListAllDecisionsResponse:
-        """Returns the decisions of all runs of some workflows, newest first; raises ApiError as `Paging`."""
+        """Returns the decisions of all runs of some workflows, newest first; raises ApiError as `Paging`.
+
+        A page of filters may have fewer than asked for, and none, and yet a next one.
+        """
         chosen = sql.ChosenDecisions(
             workflow_id=request.workflow_id,
             decided_by=request.decided_by,
@@ -94,11 +97,13 @@ class Reviews:
         end = first_millisecond_from(request.decided_before) if request.HasField("decided_before") else MAX_MS
         paging = Paging(self._services.cursors, request, of=json_text.write([*chosen, end]))
         decided_at, approval_id = paging.after or (end, "")
-        position = int(decided_at), str(approval_id)
-        rows = self._services.database.read(
-            lambda tx: sql.all_decisions(tx, chosen, *position, paging.rows_to_read, workflow_ids)
+        before = sql.DecisionPosition(int(decided_at), str(approval_id))
+        rows, stopped = self._services.database.read(
+            lambda tx: sql.all_decisions(tx, chosen, before, paging.rows_to_read, workflow_ids)
         )
         shown, token = paging.cut(rows, lambda row: (row.decided_at, row.approval_id))
+        if token is None and stopped is not None:
+            token = paging.token_after(stopped)
         items = [
             reviews_pb2.RunDecision(
                 decision=_decision(row),

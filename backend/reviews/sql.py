@@ -25,6 +25,9 @@ from backend.storage.tables.keys import api_keys
 from backend.storage.tables.runs import runs
 from backend.storage.tables.segments import approvals, steps
 
+MOST_LOOKED_AT: Final = 5_000
+"""Decisions that are looked at for one page of filters, which no index serves."""
+
 
 class ChosenDecisions(NamedTuple):
     """Which decisions are wanted; empty texts mean any."""
@@ -33,6 +36,18 @@ class ChosenDecisions(NamedTuple):
     decided_by: str
     state: str
     since: int
+
+    @property
+    def filtered(self) -> bool:
+        """Whether not every decision of the time is wanted."""
+        return bool(self.workflow_id or self.decided_by or self.state)
+
+
+class DecisionPosition(NamedTuple):
+    """A place in the order of decisions."""
+
+    decided_at: int
+    approval_id: str
 
 
 class ReviewedApprovalRow(NamedTuple):
@@ -143,22 +158,34 @@ def _any_or(column: Column[str], name: str) -> ColumnElement[bool]:
     return or_(bindparam(name, type_=Text) == literal_column("''"), column == bindparam(name, type_=Text))
 
 
+_PLACE: Final = tuple_(approvals.c.decided_at, approvals.c.approval_id)
+_DECIDED_WITHIN: Final = (
+    approvals.c.decided_by.is_not(None),
+    tuple_(bindparam("since", type_=BigInteger), bindparam("since_id", type_=Text)) <= _PLACE,
+    tuple_(bindparam("before", type_=BigInteger), bindparam("before_id", type_=Text)) > _PLACE,
+)
+_NEWEST_FIRST: Final = (approvals.c.decided_at.desc(), approvals.c.approval_id.desc())
 _OF_WORKFLOW: Final = runs.c.workflow_id == bindparam("of_workflow_id", type_=Text)
 _ALL_DECISIONS = Query(
     RunDecisionRow,
     select_row(RunDecisionRow, approvals, runs)
     .join(runs, runs.c.run_id == approvals.c.run_id)
     .where(
-        approvals.c.decided_by.is_not(None),
-        approvals.c.decided_at >= bindparam("since"),
-        tuple_(approvals.c.decided_at, approvals.c.approval_id)
-        < tuple_(bindparam("before", type_=BigInteger), bindparam("before_id", type_=Text)),
+        *_DECIDED_WITHIN,
         _any_or(runs.c.workflow_id, "of_workflow_id"),
         _any_or(approvals.c.decided_by, "of_decided_by"),
         _any_or(approvals.c.state, "of_state"),
     )
-    .order_by(approvals.c.decided_at.desc(), approvals.c.approval_id.desc())
+    .order_by(*_NEWEST_FIRST)
     .limit(bindparam("limit")),
+)
+_LAST_LOOKED_AT = Query(
+    DecisionPosition,
+    select_row(DecisionPosition, approvals)
+    .where(*_DECIDED_WITHIN)
+    .order_by(*_NEWEST_FIRST)
+    .limit(literal_column("1"))
+    .offset(bindparam("most")),
 )
 _IS_PENDING: Final = approvals.c.state == literal_column(f"'{ApprovalState.PENDING}'")
 # The name and the title may differ between versions.
@@ -213,30 +240,39 @@ def decisions(tx: Tx, run_id: str) -> list[DecisionRow]:
 def all_decisions(
     tx: Tx,
     chosen: ChosenDecisions,
-    before: int,
-    before_id: str,
+    before: DecisionPosition,
     limit: int,
     workflow_ids: frozenset[str] | None = None,
-) -> list[RunDecisionRow]:
-    """Returns decisions of runs of some workflows, newest first, that come after one made at `before`."""
+) -> tuple[list[RunDecisionRow], DecisionPosition | None]:
+    """Returns decisions of runs of some workflows, newest first, that come after a position, and where it stopped.
+
+    That is None unless it stopped before it found as many as asked for.
+    """
     asked = [chosen.workflow_id]
     if workflow_ids is not None:
         asked = [each for each in workflow_ids if chosen.workflow_id in {"", each}]
+    window = {"before": before.decided_at, "before_id": before.approval_id}
+    lower, stopped = DecisionPosition(chosen.since, ""), None
+    if asked and (chosen.filtered or workflow_ids is not None):
+        most = MOST_LOOKED_AT // len(asked)
+        stopped = tx.first(_LAST_LOOKED_AT, **window, since=lower.decided_at, since_id="", most=most)
+        lower = stopped or lower
     found = [
         row
         for workflow_id in asked
         for row in tx.all(
             _ALL_DECISIONS,
-            since=chosen.since,
+            **window,
+            since=lower.decided_at,
+            since_id=lower.approval_id,
             of_workflow_id=workflow_id,
             of_decided_by=chosen.decided_by,
             of_state=chosen.state,
-            before=before,
-            before_id=before_id,
             limit=limit,
         )
     ]
-    return sorted(found, key=lambda row: (row.decided_at, row.approval_id), reverse=True)[:limit]
+    rows = sorted(found, key=lambda row: (row.decided_at, row.approval_id), reverse=True)[:limit]
+    return rows, stopped if len(rows) < limit else None
 
 
 def gates(tx: Tx, limit: int, workflow_ids: frozenset[str] | None = None) -> list[GateRow]:

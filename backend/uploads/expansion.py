@@ -47,8 +47,8 @@ class ZipExpansion:
             self._folder.mkdir(parents=True, exist_ok=True)
             return tempfile.TemporaryDirectory(dir=self._folder)
 
-    def expand(self, parts: Iterable[bytes], folder: Path, owner: str) -> ExpandedZip:
-        """Expands the zip of these parts into `folder`.
+    def expand(self, parts: Iterable[bytes], folder: Path, owner: str, room: int) -> ExpandedZip:
+        """Expands the zip of these parts into `folder`, to at most `room` bytes.
 
         Raises:
             ZipRefusedError: it is malformed or hostile, or exceeds the bounds.
@@ -58,7 +58,8 @@ class ZipExpansion:
         with zipped.open("wb") as file:
             for part in parts:
                 file.write(part)
-        bounds = {"most_members": MOST_FILES, "most_bytes": MOST_BYTES}
+        bound = f"{MOST_BYTES:,} bytes" if room >= MOST_BYTES else "the service has room for"
+        bounds = {"most_members": MOST_FILES, "most_bytes": min(MOST_BYTES, room), "bound": bound}
         with zipped.open("rb") as source, content.open("wb") as target:
             try:
                 found = self._pool.run(

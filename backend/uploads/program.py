@@ -1,5 +1,6 @@
 """The program of the confined processes that expand zips; see `backend.confined`."""
 
+import errno
 import os
 import stat
 import zipfile
@@ -15,6 +16,7 @@ _UNIX: Final = 3
 # Bytes of the record at a zip's end with its longest comment, and of the list of members within the bounds.
 _LONGEST_END: Final = 65_557 + 20
 _LONGEST_DIRECTORY: Final = 8_000_000
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class _RefusedError(Exception):
@@ -24,17 +26,18 @@ class _RefusedError(Exception):
 def expand(arguments: Mapping[str, Any], descriptors: Sequence[int]) -> dict[str, Any]:
     """Writes the contents of the zip at the first descriptor to the second, one member after the other.
 
-    `arguments` has `most_members` and `most_bytes`. Returns `members`, pairs of path and size in that order, or the
-    `problem` for which the zip is refused.
+    `arguments` has `most_members`, and `most_bytes` with `bound`, which names it. Returns `members`, pairs of path and
+    size in that order, or the `problem` for which the zip is refused.
     """
     try:
         with os.fdopen(os.dup(descriptors[0]), "rb") as source, os.fdopen(os.dup(descriptors[1]), "wb") as target:
-            return {"members": _expanded(source, target, arguments["most_members"], arguments["most_bytes"])}
+            return {"members": _expanded(source, target, arguments)}
     except _RefusedError as error:
         return {"problem": str(error)}
 
 
-def _expanded(source: BinaryIO, target: BinaryIO, most_members: int, most_bytes: int) -> list[tuple[str, int]]:
+def _expanded(source: BinaryIO, target: BinaryIO, bounds: Mapping[str, Any]) -> list[tuple[str, int]]:
+    most_members: int = bounds["most_members"]
     _check_directory(source, most_members)
     try:
         archive = zipfile.ZipFile(source)
@@ -48,8 +51,8 @@ def _expanded(source: BinaryIO, target: BinaryIO, most_members: int, most_bytes:
         problem = path_problem([path for _, path in files], ())
         if problem is not None:
             raise _RefusedError(f"has an entry {shown(problem[0])} that {problem[1]}")
-        if sum(member.file_size for member, _ in files) > most_bytes:
-            raise _RefusedError(f"expands to more than {most_bytes:,} bytes")
+        if sum(member.file_size for member, _ in files) > bounds["most_bytes"]:
+            raise _RefusedError(f"expands to more than {bounds['bound']}")
         return [(path, _copy(archive, member, target)) for member, path in files]
 
 
@@ -100,9 +103,14 @@ def _copy(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: BinaryIO) -
                 if size > member.file_size:
                     break
                 target.write(block)
-    except (MemoryError, OSError):
+    except MemoryError:
         raise
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            raise _RefusedError("does not fit on the service's disk when it is expanded") from error
+        # What is stated about places within the zip may lead to none.
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:
+            raise
         # What the libraries raise for a malformed zip is not one family.
         why = str(error) if isinstance(error, zipfile.BadZipFile | NotImplementedError) else type(error).__name__
         entry = shown(member.filename)

@@ -22,8 +22,14 @@ KEPT_MS: Final = HOUR_MS
 FOLDER: Final = "uploads"
 """The folder of files that stand in for no parameter, below the inputs of a step."""
 
+_KEPT_FREE: Final = 1_000_000_000
 _SCHEME: Final = "upload://"
 _LONGEST_SHOWN: Final = 200
+
+
+def kept_free(disk_bytes: int) -> int:
+    """Returns the bytes that uploads leave free on a disk of this size, so that nothing else comes to a stop."""
+    return min(_KEPT_FREE, disk_bytes // 10)
 
 
 def value_of(upload_id: str, parameter: str) -> str:

@@ -1,6 +1,8 @@
 """Stages the files that a person uploads, until a start takes them."""
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import orjson
@@ -16,22 +18,26 @@ from backend.storage.tables.uploads import UploadFileRow, UploadRow
 from backend.uploads import rules, sql
 from backend.uploads.content import members_of, sent_bytes
 from backend.uploads.expansion import ZipExpansion, ZipRefusedError
+from backend.uploads.room import NoRoomError, full_disk_named, room
 from contract.times import to_timestamp
 from workflow_api.v1 import errors_pb2, uploads_pb2
 
+_LOG = logging.getLogger(__name__)
 _FILE = "file"
+_NO_ROOM = "cannot be taken: the service has no room for it at present"
 _NOT_THERE = "There is no such upload: it has expired, was used by a run, or belongs to someone else."
 _ZIP = ".zip"
 
 
 class Uploads:
-    """Stages files; `folder` is for copies of zips while they are expanded.
+    """Stages files; `folder` is for copies of zips while they are expanded, `disks` are the folders written to.
 
     What a row names is durable before the row says so. What a crash leaves lies below the prefix of its upload, which
     is removed as a whole.
     """
 
-    def __init__(self, services: Services, objects: ObjectStore, folder: Path) -> None:
+    def __init__(self, services: Services, objects: ObjectStore, folder: Path, disks: Sequence[Path] = ()) -> None:
+        self._disks = (folder, *disks)
         self._database = services.database
         self._clock: Clock = services.clock
         self._objects = objects
@@ -67,16 +73,25 @@ class Uploads:
         """Adds bytes to a file; returns how many it has now.
 
         Raises:
-            ApiError: `not_found`, or `invalid_request` for bytes that are beyond a bound or not the next ones.
+            ApiError: `not_found`, or `invalid_request` for bytes that are beyond a bound, that there is no room for, or
+                that are not the next ones.
         """
         if len(request.data) > rules.PART_BYTES or request.offset % rules.PART_BYTES:
             raise invalid("data", f"must be at most {rules.PART_BYTES:,} bytes from a multiple of as many")
         end = request.offset + len(request.data)
+        if room(self._disks) < len(request.data):
+            raise self._no_room(request.name)
         # Lasts longer than any write of a part, so that its object never comes after the removal of the upload.
         admitted = self._database.write(lambda tx: self._admitted(tx, request, owner), lock_key=sql.of_owner(owner))
         if admitted.finished or end <= admitted.size_bytes:
             return admitted.size_bytes
-        self._objects.put_bytes(upload_part_key(request.upload_id, request.number, request.offset), request.data)
+        try:
+            with full_disk_named():
+                key = upload_part_key(request.upload_id, request.number, request.offset)
+                self._objects.put_bytes(key, request.data)
+        except NoRoomError:
+            self._give_up(request.upload_id, request.number, owner)
+            raise self._no_room(request.name) from None
 
         def work(tx: Tx) -> int:
             file = self._admitted(tx, request, owner)
@@ -100,6 +115,9 @@ class Uploads:
             finished = self._expanded(file, owner) if file.name.lower().endswith(_ZIP) else file
             finished = finished._replace(finished=1)
             self._database.write(lambda tx: self._end(tx, finished, owner), lock_key=sql.of_owner(owner))
+        except NoRoomError:
+            self._give_up(upload_id, number, owner)
+            raise self._no_room(file.name) from None
         except ApiError:
             self.remove(upload_id, number, owner)
             raise
@@ -124,6 +142,16 @@ class Uploads:
         """Ends the processes that expand zips."""
         self._expansion.close()
 
+    def _no_room(self, name: str) -> ApiError:
+        _LOG.warning("An upload was refused: the disk has too little room")
+        return invalid(_FILE, f"{rules.shown(name)} {_NO_ROOM}")
+
+    def _give_up(self, upload_id: str, number: int, owner: str) -> None:
+        """Gives the room of a file back first of all: the database may need it to say that there is no such file."""
+        self._objects.delete_prefix(upload_file_prefix(upload_id, number))
+        with suppress(Exception):
+            self.remove(upload_id, number, owner)
+
     def _open(self, tx: Tx, upload_id: str, owner: str) -> UploadRow:
         row = sql.find(tx, upload_id)
         if row is None or not rules.is_open(row, owner, self._clock()):
@@ -136,7 +164,7 @@ class Uploads:
 
     def _file(self, tx: Tx, upload_id: str, number: int, owner: str) -> UploadFileRow:
         self._kept(tx, upload_id, owner)
-        file = next((file for file in sql.files(tx, upload_id) if file.number == number), None)
+        file = sql.file(tx, upload_id, number)
         if file is None:
             raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, "The upload has no such file.")
         return file
@@ -144,8 +172,8 @@ class Uploads:
     def _admitted(self, tx: Tx, request: uploads_pb2.AppendToUploadRequest, owner: str) -> UploadFileRow:
         """Returns the file that bytes are for, which the first ones add, once they are within the bounds."""
         self._kept(tx, request.upload_id, owner)
-        files = sql.files(tx, request.upload_id)
-        file = next((file for file in files if file.number == request.number), None)
+        file = sql.file(tx, request.upload_id, request.number)
+        stored = sql.stored_bytes(tx, request.upload_id)
         if file is None:
             if request.offset:
                 raise invalid("offset", "must be 0 for the first bytes of a file")
@@ -153,21 +181,23 @@ class Uploads:
             if problem is not None:
                 raise invalid(_FILE, f"{rules.shown(request.name)} {problem}")
             file = UploadFileRow(request.upload_id, request.number, request.parameter, request.name, 0, 0, 0, None)
-            _check_room(tx, owner, files, file, len(request.data))
+            _check_room(tx, owner, stored, file, len(request.data))
             sql.add_file(tx, file)
             return file
         end = request.offset + len(request.data)
         if not file.finished and end > file.size_bytes:
             if request.offset != file.size_bytes:
                 raise invalid("offset", f"must be {file.size_bytes:,}, where the file ends")
-            _check_room(tx, owner, files, file, len(request.data))
+            _check_room(tx, owner, stored - file.stored_bytes, file, len(request.data))
         return file
 
     def _expanded(self, file: UploadFileRow, owner: str) -> UploadFileRow:
         """Stores the members of a zip, and returns the file with their paths."""
-        with self._expansion.folder() as folder:
+        with full_disk_named(), self._expansion.folder() as folder:
+            # The copy of the zip, its contents, and these once more as an object.
+            left = max(0, room(self._disks) - file.size_bytes) // 2
             try:
-                made = self._expansion.expand(sent_bytes(self._objects, file), Path(folder), owner)
+                made = self._expansion.expand(sent_bytes(self._objects, file), Path(folder), owner, left)
             except ZipRefusedError as error:
                 raise invalid(_FILE, f"{rules.shown(file.name)} {error}") from None
             except KeyError:
@@ -187,19 +217,16 @@ class Uploads:
             raise invalid(_FILE, f"{rules.shown(file.name)}{entry} {problem[1]}")
         if len(paths) + sum(len(members_of(other)) for other in others) > rules.MOST_FILES:
             raise invalid(_FILE, f"{rules.shown(file.name)} makes more than {rules.MOST_FILES:,} files in all")
-        _check_room(tx, owner, others, file, 0, file.stored_bytes)
+        _check_room(tx, owner, sum(other.stored_bytes for other in others), file, 0)
         sql.change_file(tx, file)
 
 
-def _check_room(
-    tx: Tx, owner: str, files: Iterable[UploadFileRow], file: UploadFileRow, more: int, stored: int | None = None
-) -> None:
-    """Refuses bytes beyond the bounds of a file, of its upload and of the person."""
+def _check_room(tx: Tx, owner: str, others: int, file: UploadFileRow, more: int) -> None:
+    """Refuses bytes beyond the bounds of a file, of its upload, which has those of others, and of the person."""
     name = rules.shown(file.name)
     if file.size_bytes + more > rules.MOST_FILE_BYTES:
         raise invalid(_FILE, f"{name} has more than {rules.MOST_FILE_BYTES:,} bytes")
-    own = file.stored_bytes + more if stored is None else stored
-    if own + sum(other.stored_bytes for other in files if other.number != file.number) > rules.MOST_BYTES:
+    if file.stored_bytes + more + others > rules.MOST_BYTES:
         raise invalid(_FILE, f"{name} makes more than {rules.MOST_BYTES:,} bytes in all")
     if sql.staged(tx, owner).bytes + more > rules.MOST_BYTES_OF_PERSON:
         most = rules.MOST_BYTES_OF_PERSON

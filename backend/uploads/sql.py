@@ -64,6 +64,12 @@ _FILES = Query(
     .where(upload_files.c.upload_id == _ID)
     .order_by(upload_files.c.name, upload_files.c.number),
 )
+_FILE = Query(UploadFileRow, select_row(UploadFileRow, upload_files).where(*_OF_FILE))
+_STORED = ScalarQuery[int](
+    select(cast(func.coalesce(func.sum(upload_files.c.stored_bytes), _ZERO), BigInteger)).where(
+        upload_files.c.upload_id == _ID
+    )
+)
 _ADD_FILE = Command(insert(upload_files), upload_files.columns.keys())
 _CHANGE_FILE = Command(
     update(upload_files)
@@ -126,6 +132,16 @@ def staged(tx: Tx, owner: str) -> StagedRow:
 def files(tx: Tx, upload_id: str) -> list[UploadFileRow]:
     """Returns the files of an upload by name, also those that have not arrived yet."""
     return tx.all(_FILES, of_upload_id=upload_id)
+
+
+def file(tx: Tx, upload_id: str, number: int) -> UploadFileRow | None:
+    """Returns a file, or None."""
+    return tx.first(_FILE, of_upload_id=upload_id, of_number=number)
+
+
+def stored_bytes(tx: Tx, upload_id: str) -> int:
+    """Returns the bytes that are stored of the files of an upload."""
+    return tx.scalar_one(_STORED, of_upload_id=upload_id)
 
 
 def add_file(tx: Tx, row: UploadFileRow) -> None:

@@ -26,6 +26,7 @@ UPLOAD_FIELD: Final = "upload"
 
 _MEDIA_TYPE: Final = "multipart/form-data"
 _MOST_BYTES: Final = 600_000_000
+_MOST_FILES: Final = 2_000
 _LONGEST_SECONDS: Final = 3_600.0
 _CHUNK_BYTES: Final = 65_536
 _FOLDERS: Final = re.compile(r"[/\\]")
@@ -76,18 +77,19 @@ class _FormReader:
 
     async def read(self) -> FileForm:
         reader = await self._request.multipart()
-        checked = False
-        parts = 0
+        fields = files = 0
         while (part := await self._arrived(reader.next())) is not None:
-            parts += 1
-            if parts > MAX_FIELDS or isinstance(part, MultipartReader) or not part.name:
+            if fields == MAX_FIELDS or isinstance(part, MultipartReader) or not part.name:
                 raise ValueError
             if part.filename is None:
+                fields += 1
                 await self._read_field(part, part.name)
                 continue
-            if not checked:
+            if not files:
                 check_token(self._secret, self._form.get(TOKEN_FIELD, []))
-                checked = True
+            files += 1
+            if files > _MOST_FILES:
+                raise closing(web.HTTPBadRequest(text=f"A form may have {_MOST_FILES:,} files: put more into a zip."))
             await self._read_file(part, part.name, _FOLDERS.split(part.filename)[-1])
         self._request[TOKEN] = check_token(self._secret, self._form.pop(TOKEN_FIELD, []))
         if self._staging.upload_id:

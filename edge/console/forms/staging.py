@@ -21,6 +21,7 @@ FILES_PREFIX: Final = "files."
 _PART_BYTES: Final = 1_048_576
 _REFUSED: Final = frozenset({"invalid_request", "not_found"})
 _NUMBERS: Final = 2**31 - 1
+_MOST_REASONS: Final = 10
 
 
 class FileStaging:
@@ -28,13 +29,14 @@ class FileStaging:
 
     Attributes:
         upload_id: The upload that holds them; empty before the first.
-        refused: Why files were not taken, by the names of their fields.
+        refused: Why files were not taken, by the names of their fields: each reason once, the first few.
     """
 
     def __init__(self, services: Services) -> None:
         self.upload_id = ""
         self.refused: dict[str, str] = {}
         self._services = services
+        self._reasons: dict[str, set[str]] = {}
 
     async def stage(self, upload_id: str, field: str, name: str, chunks: AsyncIterator[bytes]) -> None:
         """Adds a file to the upload, or to a new one where it is empty; all of a refused one is read.
@@ -49,13 +51,21 @@ class FileStaging:
         except Refusal as refusal:
             if refusal.code not in _REFUSED:
                 raise
-            self.refused[field] = " ".join(filter(None, [self.refused.get(field, ""), f"{_reason(refusal)}."]))
+            self._refuse(field, f"{_reason(refusal)}.")
             await self._remove(number)
             async for _ in chunks:
                 pass
         except BaseException:
             await self._remove(number)
             raise
+
+    def _refuse(self, field: str, reason: str) -> None:
+        reasons = self._reasons.setdefault(field, set())
+        if reason in reasons or len(reasons) > _MOST_REASONS:
+            return
+        reasons.add(reason)
+        said = reason if len(reasons) <= _MOST_REASONS else "Others are not taken, either."
+        self.refused[field] = " ".join(filter(None, [self.refused.get(field, ""), said]))
 
     async def _begin(self, upload_id: str) -> None:
         self.upload_id = self.upload_id or upload_id

@@ -25,7 +25,6 @@ from workflow_api.v1.workflows_pb2 import (
 _NOT_THERE: Final = frozenset({"workflow_not_found", "version_not_found"})
 _ABOVE: Final = frozenset(
     {
-        "idempotency_conflict",
         "workflow_not_active",
         "workflow_not_ready",
         "version_not_found",
@@ -35,6 +34,11 @@ _ABOVE: Final = frozenset(
     }
 )
 """Refusals that the page shows above the form, with what was typed kept."""
+_BEING_STARTED: Final = "The run is being started: send the form once more in a moment."
+_STARTED_ALREADY: Final = (
+    "This form has started a run before, with other values or files; it is among the runs. Send it once more only to"
+    " start another."
+)
 _OF_ANOTHER: Final = "That run is of another workflow."
 _OWN: Final = ("input_text", "client_reference", "labels")
 _FIELDS: Final = StartRunRequest.DESCRIPTOR.fields_by_name
@@ -109,12 +113,15 @@ async def start(visit: Visit) -> Answered:
         labels=labels,
         triggered_by=TRIGGERED_BY_CONSOLE,
         pii_policy_override=policy_text(form.run.pii_policy) if form.run and form.keeps_policy else None,
-        upload_id=form.files.upload_id if form.files.all else "",
+        # A form that is sent again names what its run has taken: with the same key it leads to that run.
+        upload_id=form.files.taken or (form.files.upload_id if form.files.all else ""),
     )
     try:
         started = await visit.services.call("RunsService/StartRun", request)
     except Refusal as refusal:
         problems, above = _problems_of(refusal)
+        if form.files.taken:
+            problems.pop("upload_id", None)
         # A start that is still being decided is sent again as it is; any other is corrected, which takes another key.
         once = form.once if refusal.retry_after else _new_key()
         return _view(form._replace(once=once), problems=problems, above=above, status=400)
@@ -232,6 +239,8 @@ def _labels(text: str) -> tuple[dict[str, str], dict[str, str]]:
 
 def _problems_of(refusal: Refusal) -> tuple[dict[str, str], str]:
     """Returns the problems of fields, and what is to be said above the form."""
+    if refusal.code == "idempotency_conflict":
+        return {}, _BEING_STARTED if refusal.retry_after else _STARTED_ALREADY
     if refusal.code in _ABOVE:
         reasons = refusal.details.get("reasons", ()) if isinstance(refusal.details, dict) else ()
         return {}, " ".join([refusal.message, *map(str, reasons)])
@@ -273,7 +282,7 @@ def _view(
         "had_uploads": run is not None and had_uploads(run),
         "fields": fields,
         "own": form.own,
-        "files": form.files,
+        "files": form.files.said,
         "takes_uploads": all(field.name != FOLDER or field.kind != "s3_prefix" for field in fields),
         "problems": {**dict.fromkeys(_OWN, ""), **problems},
         "above": " ".join(filter(None, [above, *left])),

@@ -38,6 +38,7 @@ _BADGE_KINDS: Final[Mapping[str, str]] = {
     "approved": "good",
     "rejected": "bad",
 }
+_TURNS: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _JSON_PART: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 _INDENT: Final = "  "
 _MAX_INDENTED_DEPTH: Final = 20
@@ -113,11 +114,14 @@ def size(count: int) -> str:
 
 
 def json_lines(text: str) -> str:
-    """Returns JSON text indented, with numbers and strings unchanged; deeply nested values stay on one line."""
+    """Returns JSON text indented, of the same value; deeply nested values stay on one line.
+
+    Characters that turn the order of others around are escaped: what is decided upon must read as it is.
+    """
     written: list[str] = []
     depth = 0
     before = ""
-    for part in _JSON_PART.findall(text):
+    for part in _JSON_PART.findall(_TURNS.sub(lambda turn: f"\\u{ord(turn[0]):04x}", text)):
         closes = part in ("}", "]")
         depth -= closes
         # No line begins within a deeply nested value, nor at the end of an empty one.

@@ -26,11 +26,21 @@ class ChosenFile(NamedTuple):
 
 
 class ChosenFiles(NamedTuple):
-    """Files by parameter, and problems by parameter."""
+    """Files by parameter, and problems by parameter.
+
+    Attributes:
+        taken: An upload that the form named and that waits no more: for too long, or because a run has taken it.
+    """
 
     upload_id: str
     all: Mapping[str, Sequence[ChosenFile]]
     problems: Mapping[str, str]
+    taken: str = ""
+
+    @property
+    def said(self) -> "ChosenFiles":
+        """The same with the problem of files that are gone."""
+        return self._replace(problems={FOLDER: _GONE, **self.problems}) if self.taken else self
 
 
 NO_FILES: Final = ChosenFiles("", {}, {})
@@ -47,7 +57,7 @@ async def chosen_files(visit: Visit) -> ChosenFiles:
     except Refusal as refusal:
         if refusal.code not in {"not_found", "invalid_request"}:
             raise
-        return ChosenFiles("", {}, {FOLDER: _GONE, **problems})
+        return ChosenFiles("", {}, problems, upload_id)
     found: dict[str, list[ChosenFile]] = {}
     for file in upload.files:
         found.setdefault(file.parameter, []).append(_shown(file))

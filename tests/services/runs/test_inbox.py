@@ -89,3 +89,27 @@ def test_decisions_are_chosen_by_workflow_person_decision_and_time(world: World,
     assert found(workflow_id="wf_other") == found(decided_by="somebody") == []
     with pytest.raises(RefusedError):
         found(state=reviews_pb2.APPROVAL_STATE_PENDING)
+
+
+def test_a_page_of_filtered_decisions_looks_at_a_bounded_number_and_leads_on(
+    world: World, call: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("backend.reviews.sql.MOST_LOOKED_AT", 2)
+    approvals = [parked(world, "review")[0] for _ in range(8)]
+    for place, approval in enumerate(approvals):
+        world.decide(approval, approve=place == 0)
+        world.clock.advance(seconds=1)
+
+    def pages(**filters: Any) -> list[list[str]]:
+        found, token = [], ""
+        while True:
+            answer = call("ListAllDecisions", reviews_pb2.ListAllDecisionsRequest(page_token=token, **filters))
+            found.append([each.decision.approval_id for each in answer.items])
+            if not answer.HasField("next_page_token"):
+                return found
+            token = answer.next_page_token
+
+    assert pages(state=reviews_pb2.APPROVAL_STATE_APPROVED) == [[], [], approvals[:1]]
+    of_workflow = pages(workflow_id=world.workflows["Gated"], page_size=2)
+    assert [each for page in of_workflow for each in page] == approvals[::-1]
+    assert pages() == [approvals[::-1]]

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import stat
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -10,12 +11,15 @@ from typing import Any
 
 import pytest
 
-from backend.uploads.rules import MOST_FILE_BYTES, PART_BYTES
+from backend.storage.objects.folder import FolderObjects
+from backend.uploads.room import room
+from backend.uploads.rules import MOST_FILE_BYTES, PART_BYTES, kept_free
 from backend.uploads.service import Uploads
 from backend.uploads.servicer import UploadsServicer
 from tests.services.calls import Caller, RefusedError
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, manifest
 from tests.support.poll import until
+from tests.support.small_disk import SmallDisk
 from tests.unit.backend.runtime.bucket import Bucket, serve_bucket
 from workflow_api.v1 import runs_pb2, uploads_pb2, workflows_pb2
 
@@ -36,10 +40,12 @@ def run(context):
 class Person:
     """The calls of one person."""
 
-    def __init__(self, world: RuntimeWorld, folder: Path, name: str = ANA) -> None:
+    def __init__(
+        self, world: RuntimeWorld, folder: Path, name: str = ANA, objects: FolderObjects | None = None
+    ) -> None:
         self.world = world
         self.name = name
-        self.service = Uploads(world.services, world.objects, folder / "uploads")
+        self.service = Uploads(world.services, objects or world.objects, folder / "uploads")
         servicer = UploadsServicer(self.service)
         self.call = Caller(servicer, uploads_pb2.DESCRIPTOR.services_by_name["UploadsService"])
 
@@ -210,6 +216,65 @@ def test_a_file_that_is_too_large_is_refused(ana: Person, monkeypatch: pytest.Mo
     assert "wait for a start" in reason(lambda: ana.append(ana.begin(), 1, "b.bin", bytes(6)))
 
 
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    disk = SmallDisk(tmp_path / "disk", 20)
+    yield disk
+    disk.close()
+
+
+@pytest.fixture
+def cramped(world: RuntimeWorld, disk: SmallDisk) -> Iterator[Person]:
+    """A person whose files are stored on a small disk."""
+    person = Person(world, disk.folder, objects=FolderObjects(disk.folder / "objects"))
+    yield person
+    person.service.close()
+
+
+def parts(disk: SmallDisk) -> list[Path]:
+    return [path for path in (disk.folder / "objects").rglob("*") if path.is_file()]
+
+
+def test_uploads_leave_room_on_the_disk_and_are_taken_again_when_there_is_more(
+    cramped: Person, disk: SmallDisk
+) -> None:
+    upload_id = cramped.begin()
+    assert "no room" in reason(lambda: cramped.send(upload_id, 1, "large.bin", bytes(30 * PART_BYTES)))
+    usage = shutil.disk_usage(disk.folder)
+    assert usage.free >= kept_free(usage.total) == usage.total // 10
+    assert parts(disk)
+    request = uploads_pb2.RemoveUploadedFileRequest(upload_id=upload_id, number=1)
+    cramped.call("RemoveUploadedFile", request, actor=ANA)
+    cramped.send(upload_id, 2, "small.bin", bytes(PART_BYTES))
+    assert cramped.files(upload_id) == ["small.bin"]
+
+
+def test_a_zip_that_expands_to_more_than_there_is_room_for_is_refused(cramped: Person, disk: SmallDisk) -> None:
+    large = zipped({"zeros": bytes(12 * PART_BYTES)})
+    assert "more than the service has room for" in reason(lambda: cramped.send(cramped.begin(), 1, "a.zip", large))
+    assert not parts(disk)
+
+
+def test_a_file_that_fills_the_disk_is_refused_and_gives_its_room_back(
+    cramped: Person, disk: SmallDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload_id = cramped.begin()
+    cramped.append(upload_id, 1, "a.bin", bytes(PART_BYTES))
+    disk.fill()
+    # Something else took the room after it was looked at.
+    monkeypatch.setattr("backend.uploads.service.room", lambda _: MOST_FILE_BYTES)
+    assert "no room" in reason(lambda: cramped.append(upload_id, 1, "a.bin", bytes(PART_BYTES), PART_BYTES))
+    assert not parts(disk)
+    cramped.append(upload_id, 2, "b.zip", zipped({"b": b"B"}))
+    disk.fill()
+    request = uploads_pb2.FinishUploadedFileRequest(upload_id=upload_id, number=2)
+    assert "no room" in reason(lambda: cramped.call("FinishUploadedFile", request, actor=ANA))
+    assert not parts(disk)
+    monkeypatch.undo()
+    disk.relieve()
+    assert room([disk.folder]) > PART_BYTES
+
+
 def test_two_files_cannot_have_one_path(ana: Person) -> None:
     upload_id = ana.begin()
     ana.send(upload_id, 1, "a.txt", b"A")
@@ -269,6 +334,8 @@ def hostile(change: str) -> bytes:
         data[directory + 16] ^= 1
     if change == "local":
         data[30] ^= 1
+    if change == "place":
+        data[-6:-2] = (0xFFFFFF).to_bytes(4, "little")
     return bytes(data[:-30] if change == "cut" else data)
 
 
@@ -288,6 +355,7 @@ def hostile(change: str) -> bytes:
         ("bomb", "more than 500,000,000 bytes"),
         ("checksum", "'good' that cannot be read"),
         ("local", "'good' that cannot be read"),
+        ("place", "'good' that cannot be read"),
         ("cut", "cannot be read"),
     ],
 )

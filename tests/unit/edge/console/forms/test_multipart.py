@@ -44,6 +44,7 @@ class Staged:
         self.finished = 0
         self.removed = 0
         self.refusal: Refusal | None = None
+        self.refusals: list[Refusal] = []
         answers = desk.channel.answers
         answers["/workflow_api.v1.UploadsService/BeginUpload"] = lambda _: Upload(upload_id="upl_1")
         answers["/workflow_api.v1.UploadsService/AppendToUpload"] = self._append
@@ -51,6 +52,8 @@ class Staged:
         answers["/workflow_api.v1.UploadsService/RemoveUploadedFile"] = self._remove
 
     def _append(self, request: AppendToUploadRequest) -> AppendToUploadResponse:
+        if self.refusals:
+            raise self.refusals.pop(0)
         if self.refusal is not None:
             raise self.refusal
         copy = AppendToUploadRequest()
@@ -105,6 +108,29 @@ def test_a_file_that_is_refused_is_read_to_its_end_and_said_at_its_field(desk: D
     assert desk.visits[-1].refused_files == {"files.uploads": "'a' has more than 10 bytes."}
     assert desk.visits[-1].form["after"] == ["y"]
     assert (staged.finished, staged.removed) == (0, 1)
+
+
+def test_each_reason_is_said_once_and_only_the_first_few(desk: Desk, staged: Staged) -> None:
+    staged.refusal = Refusal("invalid_request", details=[{"name": "file", "reason": "there are too many"}])
+    send(desk, *[("files.uploads", "a", b"x")] * 50)
+    assert desk.visits[-1].refused_files == {"files.uploads": "there are too many."}
+    for place in range(12):
+        reason = f"'{place}' is bad"
+        staged.refusals.append(Refusal("invalid_request", details=[{"name": "file", "reason": reason}]))
+    send(desk, *[("files.uploads", "a", b"x")] * 12)
+    said = desk.visits[-1].refused_files["files.uploads"]
+    assert (said.count("is bad"), "Others are not taken" in said) == (10, True)
+
+
+def test_more_files_than_a_start_may_have_are_refused_in_words(
+    desk: Desk, staged: Staged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edge.console.forms.multipart._MOST_FILES", 2)
+    assert send(desk, *[("files.uploads", name, b"x") for name in "ab"]).status == 303
+    answer = send(desk, *[("files.uploads", name, b"x") for name in "abc"])
+    assert answer.status == 400
+    assert "A form may have 2 files" in answer.text
+    assert staged.finished == 4
 
 
 @pytest.mark.parametrize("token", [None, "0" * 64])

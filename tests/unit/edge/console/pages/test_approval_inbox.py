@@ -208,6 +208,11 @@ def test_the_history_says_who_decided_what() -> None:
     assert (asked.workflow_id, asked.decided_by, asked.state) == ("wf_1", "user:ana", APPROVAL_STATE_REJECTED)
     assert asked.decided_before.seconds - asked.decided_since.seconds == 86_400
 
+    backend.answers["ReviewsService/ListAllDecisions"] = ListAllDecisionsResponse(next_page_token="c3")
+    page = html(answered(backend, "GET", "/approvals/history", query={"by": "ana"}))
+    assert "No match so far" in page
+    assert 'href="/approvals/history?by=ana&amp;cursor=c3">Go on' in page
+
 
 def test_a_filter_of_the_history_that_is_none_is_said_at_its_field() -> None:
     backend = services()

@@ -180,9 +180,25 @@ def test_buttons_of_files_start_nothing() -> None:
 
 
 def test_an_upload_that_is_gone_is_said_and_nothing_is_started() -> None:
-    backend = services()
+    gone = Refusal("invalid_request", details=[{"name": "upload_id", "reason": "is gone"}])
+    backend = services(gone)
     backend.answers["UploadsService/GetUpload"] = Refusal("not_found")
     page = html(sent(backend, upload="upl_1", p_count="7"))
     assert "choose them again" in page
+    assert "upload_id" not in page
     assert Fields(page).texts["upload"] == ""
-    assert not backend.asked(START)
+
+
+def test_a_form_with_files_that_is_sent_again_leads_to_its_run() -> None:
+    backend = services()
+    backend.answers["UploadsService/GetUpload"] = Refusal("not_found")
+    answer = sent(backend, upload="upl_1", p_count="7")
+    assert isinstance(answer, Redirect)
+    assert answer.to == "/runs/run_7"
+    (asked,) = backend.asked(START)
+    assert (asked.idempotency_key, asked.upload_id) == ("once-1", "upl_1")
+
+
+def test_a_form_that_started_a_run_with_other_files_says_so() -> None:
+    backend = services(Refusal("idempotency_conflict"))
+    assert "has started a run before" in html(sent(backend, p_count="7"))

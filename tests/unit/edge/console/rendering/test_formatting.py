@@ -49,11 +49,16 @@ def test_every_status_has_a_word() -> None:
         "[1e999,0.10,-1,true,null,123456789012345678901234567890]",
         r'{"quoted \" [":"x, {y}: \\"}',
         '"text"',
+        '{"\u202e":"a\\\\\u2066b"}',
     ],
 )
 def test_indented_json_has_the_same_value(text: str) -> None:
     lines = json_lines(text)
     assert json.loads(lines, parse_float=str, parse_int=str) == json.loads(text, parse_float=str, parse_int=str)
+
+
+def test_json_shows_what_would_turn_its_text_around() -> None:
+    assert json_lines('{"to":"\u202eecila"}') == '{\n  "to": "\\u202eecila"\n}'
 
 
 def test_json_is_indented() -> None:
