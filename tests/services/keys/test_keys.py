@@ -434,7 +434,9 @@ def test_keys_are_found_by_a_part_of_name_id_or_description_within_a_bound(keys:
 
     assert found("BILL") == ["billing", "old billing", "x_1"]
     assert found("bill", most=1) == ["billing"]
-    assert found("_1") == ["x_1"]
+    # No id has this: its only underscore follows its prefix.
+    assert found("x_1") == ["x_1"]
+    assert found("x__") == []
     assert found("%") == []
     key_id = made[1].record.key.key_id
     assert found(key_id) == ["old billing"]
