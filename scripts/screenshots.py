@@ -139,6 +139,10 @@ def main() -> None:
         }
         for name, path in pages.items():
             page.goto(demo.page(path))
+            while page.get_by_text("Not yet active").count():
+                # Keys of the first minute.
+                page.wait_for_timeout(1_000)
+                page.reload()
             page.screenshot(path=IMAGES / f"{name}.png")
         browser.close()
 
