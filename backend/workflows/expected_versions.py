@@ -40,8 +40,12 @@ def refuse_newer(tx: Tx, manifests: Sequence[Manifest], expected: Expected) -> N
         version = expected.get((manifest.kind, manifest.name))
         newest = definitions.newest_version(tx, manifest.kind, manifest.name)
         if version is not None and version != newest:
-            reason = f"must be of version {newest}, which is the newest now" if newest else "does not exist any more"
-            problems.append((f"{manifest.file}:{manifest.line}: version", reason if version else "exists already"))
+            place, reason = "version", f"must be of version {newest}, which is the newest now"
+            if not version:
+                place, reason = "name", "is taken: edit what has it, or choose another"
+            elif not newest:
+                reason = "does not exist any more"
+            problems.append((f"{manifest.file}:{manifest.line}: {place}", reason))
     if problems:
         raise refused(problems)
 

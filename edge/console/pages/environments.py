@@ -1,11 +1,14 @@
 """Pages of environments: bounds and packages of steps, what machines have built, and another try of a build."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from edge.console.definitions.pages import pages_of
+from edge.console.definitions.source_text import FILE
+from edge.console.definitions.versions import read_manifest
 from edge.console.paging import all_items
 from edge.console.rendering import formatting
 from edge.console.rendering.formatting import Badge
@@ -22,6 +25,7 @@ from workflow_api.v1.environments_pb2 import (
     GetEnvironmentBuildRequest,
     ListEnvironmentBuildsRequest,
 )
+from workflow_api.v1.workflows_pb2 import ApplyManifestsRequest, ExpectedVersion, ManifestFile
 
 _LIST: Final = ENVIRONMENTS.path
 _ONE: Final = f"{_LIST}/{{resource}}"
@@ -35,6 +39,8 @@ _STATES: Final = {
     environments_pb2.ENVIRONMENT_BUILD_STATE_BUILT: Badge("built", "good"),
     environments_pb2.ENVIRONMENT_BUILD_STATE_FAILED: Badge("failed", "bad"),
 }
+_STATUS_LINE: Final = re.compile(r"^status: .*\n", re.MULTILINE)
+"""Of a manifest as the service writes it, whose other lines at the margin have other fields."""
 _STATUSES: Final = {"active": Badge("active", "good")}
 
 
@@ -64,6 +70,7 @@ async def show(visit: Visit) -> Answered:
         "build": build,
         "badge": _badge(build.state),
         "status": _status(str(shown.fields.get("status"))),
+        "active": str(shown.fields.get("status")) == "active",
         "machines": [
             (each, _badge(each.state), formatting.size(each.bytes) if each.HasField("bytes") else "")
             for each in build.machines
@@ -112,6 +119,29 @@ async def rebuild(visit: Visit) -> Answered:
     request = BuildEnvironmentRequest(name=shown.answer.resource.name)
     await visit.services.call("EnvironmentsService/BuildEnvironment", request)
     return Redirect(shown.here, "Machines that have not built the packages try again now.")
+
+
+async def activate(visit: Visit) -> Answered:
+    """Saves a version with which the workflows that use the environment may start."""
+    return await _set_status(visit, "active", "Workflows that use it can be started again.")
+
+
+async def deactivate(visit: Visit) -> Answered:
+    """Saves a version that keeps the workflows which use the environment from starting."""
+    return await _set_status(visit, "inactive", "Workflows that use it cannot be started. Their runs go on.")
+
+
+async def _set_status(visit: Visit, status: str, notice: str) -> Answered:
+    try:
+        shown = await asked_for(visit, ENVIRONMENTS)
+    except MissingError as error:
+        return missing(ENVIRONMENTS, error)
+    manifest = await read_manifest(visit.services, ENVIRONMENTS.definition, shown.answer.resource.resource_id)
+    text = _STATUS_LINE.sub("", manifest.text) + f"status: {status}\n"
+    newest = ExpectedVersion(kind=manifest.kind, name=manifest.name, version=manifest.newest_version)
+    request = ApplyManifestsRequest(files=[ManifestFile(name=FILE, content=text)], expected=[newest])
+    await visit.services.call("WorkflowsService/ApplyManifests", request)
+    return Redirect(shown.here, notice)
 
 
 async def stream(visit: Visit) -> Answered:
@@ -180,6 +210,8 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("GET", _LIST, ADMINISTRATORS, show_list),
     Page("GET", _ONE, ADMINISTRATORS, show),
     Page("POST", f"{_ONE}/build", ADMINISTRATORS, rebuild),
+    Page("POST", f"{_ONE}/activate", ADMINISTRATORS, activate),
+    Page("POST", f"{_ONE}/deactivate", ADMINISTRATORS, deactivate),
     Page("GET", f"{_ONE}/log", ADMINISTRATORS, show_log),
     Page("GET", f"{_ONE}/log/download", ADMINISTRATORS, download_log),
     Page("GET", f"{_ONE}/stream", ADMINISTRATORS, stream),

@@ -118,7 +118,9 @@ def test_a_save_on_an_older_version_is_refused_and_changes_nothing(workflows: Wo
 
 def test_a_new_definition_replaces_none_of_its_name(workflows: Workflows) -> None:
     workflows.apply(RESOURCES, READY)
-    assert refusal(workflows, READY, ("Workflow", "Ready", 0)) == {"f.yaml:2: version": "exists already"}
+    assert refusal(workflows, READY, ("Workflow", "Ready", 0)) == {
+        "f.yaml:2: name": "is taken: edit what has it, or choose another"
+    }
     other = READY.replace("Ready", "Other")
     assert refusal(workflows, other, ("Workflow", "Other", 3)) == {"f.yaml:2: version": "does not exist any more"}
     (item,) = save(workflows, other, ("Workflow", "Other", 0))

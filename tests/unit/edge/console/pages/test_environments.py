@@ -16,7 +16,7 @@ from workflow_api.v1.environments_pb2 import (
     ListEnvironmentBuildsResponse,
     MachineBuild,
 )
-from workflow_api.v1.workflows_pb2 import Resource, ResourceDefinition
+from workflow_api.v1.workflows_pb2 import ApplyManifestsResponse, Resource, ResourceDefinition
 
 EVIL = "<script>alert(1)</script>"
 LIST = "/resources/environments"
@@ -110,6 +110,24 @@ def test_a_machine_that_has_built_nothing_has_no_log() -> None:
     backend = services(build())
     backend.answers["EnvironmentsService/GetEnvironmentBuildLog"] = Refusal("not_found", "It has not begun.")
     assert "It has not begun." in html(answered(backend, "GET", f"{ONE}/log", HERE))
+
+
+@pytest.mark.parametrize(("do", "status"), [("activate", "active"), ("deactivate", "inactive")])
+def test_an_environment_is_switched_by_a_version_that_differs_in_its_status(do: str, status: str) -> None:
+    backend = services(build())
+    backend.answers |= definition_answers(
+        text="kind: Environment\nname: tables\nstatus: inactive\npython:\n  packages: []\n",
+        kind="Environment",
+        name="tables",
+        newest_version=3,
+    )
+    backend.answers["WorkflowsService/ApplyManifests"] = ApplyManifestsResponse()
+    answer = answered(backend, "POST", f"{ONE}/{do}", HERE)
+    assert isinstance(answer, Redirect)
+    (asked,) = backend.asked("WorkflowsService/ApplyManifests")
+    assert asked.files[0].content == f"kind: Environment\nname: tables\npython:\n  packages: []\nstatus: {status}\n"
+    assert [(each.name, each.version) for each in asked.expected] == [("tables", 3)]
+    assert roles_of("POST", f"{ONE}/{do}") == ADMINISTRATORS
 
 
 def test_a_refresh_reads_the_build_and_leaves_versions_and_uses() -> None:
