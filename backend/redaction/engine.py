@@ -119,7 +119,8 @@ class RedactionEngine:
                 lambda partial: sweep_into(sweep, source, partial, name, self._bounds(), self._sample_rows),
             )
         except WithheldError as error:
-            withheld = Counts(files=1, binary_files=int(error.kind == "binary"), withheld_files=int(self.redacts))
+            binary, redacts = int(error.kind == "binary"), int(self.redacts)
+            withheld = Counts(files=1, binary_files=binary, withheld_files=redacts, unsearched_files=1 - redacts)
             if not self.redacts:
                 withheld.add(before)
             self._add(withheld)

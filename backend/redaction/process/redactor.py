@@ -30,7 +30,7 @@ from backend.workflows.entity_types import ENTITY_TYPES
 Policy = Mapping[str, Any]
 
 _PROGRAM: Final = "backend.redaction.process.program"
-_KINDS: Final = frozenset({"off", "text", "csv", "json", "parquet", "zip", "binary"})
+_KINDS: Final = frozenset({"off", "text", "csv", "json", "xml", "mail", "parquet", "zip", "binary"})
 OVER_LIMIT: Final = "over_limit"
 """Reason of a file that is withheld because its sweep exceeded a limit."""
 SWEEP_FAILED: Final = "sweep_failed"
@@ -173,7 +173,9 @@ class Redactor:
             redacts = policy["mode"] == "redact"
             reason = OVER_LIMIT if error.over_limit else SWEEP_FAILED
             outcome = FileOutcome("unknown", withheld=redacts, reason=reason)
-            counts = Counts(files=1, withheld_files=int(redacts), model_calls=error.model_calls)
+            counts = Counts(
+                files=1, withheld_files=int(redacts), unsearched_files=int(not redacts), model_calls=error.model_calls
+            )
         finally:
             partial.unlink(missing_ok=True)
         metrics.REDACTION_BYTES.add_many(size)

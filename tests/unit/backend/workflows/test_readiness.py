@@ -61,8 +61,8 @@ def test_each_gap_of_the_workflow_is_a_reason(fields: dict[str, Any], reason: st
             {"mode": "redact", "model": "local"},
             [
                 (
-                    "The PII policy's model 'local' cannot be used: the optional part 'pii-model' is not installed here: "
-                    "pip install 'workflow-api[pii-model]'."
+                    "The PII policy's model 'local' cannot be used: the optional part 'pii-model' is not installed "
+                    "here: pip install 'workflow-api[pii-model]'."
                 )
             ],
         ),
