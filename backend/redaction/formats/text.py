@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from backend.redaction.formats.csv_text import CellTooLongError, sweep_csv
 from backend.redaction.formats.encodings import Encoding
 from backend.redaction.formats.file_extensions import JSON, TABLES
+from backend.redaction.formats.json_like import sweep_json_like
 from backend.redaction.formats.json_text import NotJsonError, ValueTooLongError, sweep_json
 from backend.redaction.formats.outcome import SweptFile, WithheldError
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 def sweep_text_file(sweep: "Sweep", source: Path, target: Path, extension: str, encoding: Encoding) -> SweptFile:
     """Sweeps a file of text by its extension, else by its first character.
 
-    A table or JSON that turns out malformed is swept again as plain text, by a sweep of its own.
+    A table that turns out malformed is swept again as plain text, and so is JSON, with the values that it holds.
 
     Raises:
         WithheldError: it is JSON with a value too long to hold in memory.
@@ -34,6 +35,8 @@ def sweep_text_file(sweep: "Sweep", source: Path, target: Path, extension: str, 
             _write(sweep, target, encoding, sweep_json(encoding.read(source), sweep.cells))
         except NotJsonError:
             sweep = sweep.again()
+            _write(sweep, target, encoding, sweep_json_like(encoding.read(source), sweep))
+            return "text", sweep
         except ValueTooLongError:
             # As plain text its escapes would hide values.
             raise WithheldError("json", "value_too_long") from None
