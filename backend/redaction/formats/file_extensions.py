@@ -6,6 +6,24 @@ from typing import Final
 TABLES: Final[Mapping[str, str | None]] = {".csv": None, ".tsv": "\t", ".tab": "\t", ".psv": "|"}
 """Extensions of tables of text, each with the separator of its cells if that is fixed."""
 JSON: Final = frozenset({".json", ".jsonl", ".ndjson", ".geojson", ".ipynb", ".jsonld"})
+XML: Final = frozenset(
+    {
+        ".xml",
+        ".html",
+        ".htm",
+        ".xhtml",
+        ".svg",
+        ".rss",
+        ".atom",
+        ".kml",
+        ".gpx",
+        ".xsd",
+        ".xsl",
+        ".xslt",
+        ".rdf",
+        ".owl",
+    }
+)
 MAIL: Final = frozenset({".eml"})
 EXTENSIONS: Final = frozenset(
     (  # noqa: SIM905 - a table is read more easily as words
