@@ -10,8 +10,9 @@ from backend.models.catalog import NOT_CONFIGURED, ModelUnusableError
 from backend.redaction.model import Mention, ModelExhaustedError
 from backend.workflows.entity_types import ENTITY_TYPES
 
-# A word this likely belongs to a value that a more likely word beside it makes.
-_LEAST: Final = 0.15
+# A word this likely belongs to a value if a word beside it is likely enough to make one.
+_BESIDE: Final = 0.08
+_ALONE: Final = 0.15
 # Confidence is LOWEST for a likelihood of 0, and grows by half of it up to HIGHEST: 0.8 for a likelihood of 0.4.
 _LOWEST: Final = 0.6
 _HIGHEST: Final = 0.95
@@ -52,7 +53,7 @@ class LocalRecognizer:
         except ImportError:
             raise ModelUnusableError(NOT_CONFIGURED, NOT_INSTALLED) from None
         classifier = token_classifier()
-        words = [_Span(*word) for word in classifier.words(text) if word.likelihood >= _LEAST]
+        words = [_Span(*word) for word in classifier.words(text) if word.likelihood >= _BESIDE]
         self._seconds_left -= time.process_time() - began
         return list(_mentions(text, words, categories))
 
@@ -61,7 +62,11 @@ def _mentions(text: str, words: Iterable[_Span], categories: Collection[str]) ->
     swept = [found.span() for found in _PLACEHOLDER.finditer(text)]
     names: dict[str, float] = {}
     for span in _joined(text, words):
-        if span.entity not in categories or any(low < span.end and span.start < high for low, high in swept):
+        if (
+            span.likelihood < _ALONE
+            or span.entity not in categories
+            or any(low < span.end and span.start < high for low, high in swept)
+        ):
             continue
         quote, score = text[span.start : span.end], _confidence(span, text)
         yield Mention(span.entity, quote, score, span.start)
