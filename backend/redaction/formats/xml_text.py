@@ -22,6 +22,7 @@ _MARK: Final = re.compile(
 _ATTRIBUTE: Final = re.compile(rf"""({_NAME})([ \t\r\n]*+=[ \t\r\n]*+)(?:"([^"]*+)"|'([^']*+)'|([^\s"'=<>`]++))""")
 # What stands between the values of attributes, unless somebody puts something else there.
 _ORDINARY: Final = re.compile(rf"""["']?[ \t\r\n]*+(?:{_NAME}[ \t\r\n]*+=[ \t\r\n]*+["']?)?[ \t\r\n]*+/?>?""")
+_NAMESPACE: Final = re.compile(r"xmlns(?::.*)?|xsi:(?:noNamespaceS|s)chemaLocation")
 # Elements of HTML without an end.
 _VOID: Final = frozenset("area base br col embed hr img input link meta param source track wbr".split())  # noqa: SIM905
 _DEEPEST: Final = 1_000
@@ -92,7 +93,11 @@ def _swept(text: str, open_elements: list[str], sweep: SweepCells) -> str:
         for attribute in _ATTRIBUTE.finditer(text, found.start("inside"), found.end("inside")):
             group = attribute.lastindex or 0
             mark(text[at : attribute.start(group)])
-            value(attribute[group], nested_label(local, _local(attribute[1])))
+            if _NAMESPACE.fullmatch(attribute[1]):
+                # It is a name, and without it nothing else has its meaning.
+                pieces.append(attribute[group])
+            else:
+                value(attribute[group], nested_label(local, _local(attribute[1])))
             at = attribute.end(group)
         mark(text[at : found.end()])
         if not found["inside"].endswith("/") and local.lower() not in _VOID and len(open_elements) < _DEEPEST:

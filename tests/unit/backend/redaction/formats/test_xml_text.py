@@ -21,6 +21,10 @@ MAIL = "jane.roe@example.com"
         ("<a><surname>Roe</surname> 1</a>", "<a><surname>[PERSON]</surname> 1</a>"),
         ("<a surname='Roe' id=\"7\" />", "<a surname='[PERSON]' id=\"7\" />"),
         ("<name><first>Jane</first><x>y</x></name>", "<name><first>[PERSON]</first><x>y</x></name>"),
+        (
+            "<a xmlns:x='http://example.org/a' href='http://example.org/b'/>",
+            "<a xmlns:x='http://example.org/a' href='[URL]'/>",
+        ),
         ("<n:a n:surname = 'Roe'>Roe</n:a>", "<n:a n:surname = '[PERSON]'>Roe</n:a>"),
         ("<a>jane.roe&#64;example.com &lt;&amp; &#x40;</a>", "<a>[EMAIL_ADDRESS] &lt;&amp; @</a>"),
         (f"<a b='&quot;{MAIL}'/>", "<a b='&quot;[EMAIL_ADDRESS]'/>"),
