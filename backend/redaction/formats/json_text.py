@@ -13,6 +13,8 @@ _BATCH: Final = 512 * 1024
 # JSON in strings of JSON, one inside the other.
 _DEEPEST_JSON: Final = 4
 _DEEPEST_LABEL: Final = 1_000
+# The last characters of a string that may hold JSON.
+_ENDS: Final = frozenset("}] \t\r\n")
 _INSIDE: Final = r'[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+'
 _TOKEN: Final = re.compile(rf"""[ \t\r\n{{}}\[\],:]++|"{_INSIDE}"|[-+.0-9A-Za-z]++""", re.ASCII)
 # Continuations of a text that ends inside a string, in a literal, or in the blanks after a value.
@@ -199,7 +201,7 @@ class Values:
 
     def string(self, tokens: list[str], place: int, text: str, label: str, depth: int = 0) -> None:
         """Adds a string, or the values in it if it holds JSON; `tokens` has it at `place`."""
-        if depth < _DEEPEST_JSON and (inner := _inner_tokens(text)):
+        if text[-1:] in _ENDS and depth < _DEEPEST_JSON and (inner := _inner_tokens(text)):
             self.collect(inner, Keys(label), depth + 1)
             self._inner.append((tokens, place, inner))
         else:

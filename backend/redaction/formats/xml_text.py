@@ -55,57 +55,76 @@ def sweep_xml(blocks: Iterable[str], sweep: SweepCells) -> Iterator[str]:
 
 
 def _swept(text: str, open_elements: list[str], sweep: SweepCells) -> str:
-    pieces: list[str] = []
-    cells: list[str] = []
-    labels: list[str] = []
-    places: list[int] = []
+    parts = _Parts()
     place = 0
-
-    def value(raw: str, label: str) -> None:
-        if raw and not raw.isspace():
-            cells.append(_plain(raw))
-            labels.append(label)
-            places.append(len(pieces))
-        pieces.append(raw)
-
-    def mark(raw: str) -> None:
-        if _ORDINARY.fullmatch(raw):
-            pieces.append(raw)
-        else:
-            value(raw, "")
-
     for found in _MARK.finditer(text):
-        value(text[place : found.start()], _label(open_elements))
+        parts.value(text[place : found.start()], _label(open_elements))
         place = found.end()
         name = found["name"]
         if name is None:
             # A declaration may quote anything.
-            value(found.group(), "")
+            parts.value(found.group(), "")
             continue
         local = _local(name)
         if found["close"]:
             if local in open_elements:
                 del open_elements[len(open_elements) - 1 - open_elements[::-1].index(local) :]
-            pieces.append(found.group())
+            parts.mark(found.group())
             continue
-        at = found.end("name")
-        pieces.append(text[found.start() : at])
-        for attribute in _ATTRIBUTE.finditer(text, found.start("inside"), found.end("inside")):
-            group = attribute.lastindex or 0
-            mark(text[at : attribute.start(group)])
-            if _NAMESPACE.fullmatch(attribute[1]):
-                # It is a name, and without it nothing else has its meaning.
-                pieces.append(attribute[group])
-            else:
-                value(attribute[group], nested_label(local, _local(attribute[1])))
-            at = attribute.end(group)
-        mark(text[at : found.end()])
+        parts.tag(text, found, local)
         if not found["inside"].endswith("/") and local.lower() not in _VOID and len(open_elements) < _DEEPEST:
             open_elements.append(local)
-    value(text[place:], _label(open_elements))
-    for index, new in sweep(cells, labels).items():
-        pieces[places[index]] = _escaped(new, pieces[places[index]])
-    return "".join(pieces)
+    parts.value(text[place:], _label(open_elements))
+    return parts.swept(sweep)
+
+
+class _Parts:
+    """The text in pieces, of which some are values."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._cells: list[str] = []
+        self._labels: list[str] = []
+        self._places: list[int] = []
+
+    def value(self, raw: str, label: str) -> None:
+        if raw and not raw.isspace():
+            self._cells.append(_plain(raw))
+            self._labels.append(label)
+            self._places.append(len(self._pieces))
+        self._pieces.append(raw)
+
+    def mark(self, raw: str) -> None:
+        self._pieces.append(raw)
+
+    def tag(self, text: str, found: re.Match[str], local: str) -> None:
+        """Adds a tag with its attributes."""
+        at = found.end("name")
+        self.mark(text[found.start() : at])
+        for attribute in _ATTRIBUTE.finditer(text, found.start("inside"), found.end("inside")):
+            group = attribute.lastindex or 0
+            self._between(text[at : attribute.start(group)])
+            # A namespace is a name, and without it nothing else has its meaning.
+            label = None if _NAMESPACE.fullmatch(attribute[1]) else nested_label(local, _local(attribute[1]))
+            if label is None:
+                self.mark(attribute[group])
+            else:
+                self.value(attribute[group], label)
+            at = attribute.end(group)
+        self._between(text[at : found.end()])
+
+    def swept(self, sweep: SweepCells) -> str:
+        """Returns the text with its values swept."""
+        for index, new in sweep(self._cells, self._labels).items():
+            place = self._places[index]
+            self._pieces[place] = _escaped(new, self._pieces[place])
+        return "".join(self._pieces)
+
+    def _between(self, raw: str) -> None:
+        if _ORDINARY.fullmatch(raw):
+            self.mark(raw)
+        else:
+            self.value(raw, "")
 
 
 def _label(open_elements: list[str]) -> str:
