@@ -112,10 +112,12 @@ class RedactionLimits(JobLimits):
     Attributes:
         memory_mb: What a sweep may allocate. The allocator of Arrow sets a third of it aside at its first use.
         expanded_mb: What a zip or parquet file may expand to.
+        model_seconds: Processor time that the local model may take besides; the rest is swept by the rules alone.
     """
 
     memory_mb: int = 3_072
     expanded_mb: int = 500
+    model_seconds: float = 300.0
 
 
 @dataclass(frozen=True, slots=True)

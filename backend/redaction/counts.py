@@ -14,6 +14,8 @@ class Counts:
     files: int = 0
     binary_files: int = 0
     withheld_files: int = 0
+    # Files that are released though they were not searched in full, which only detection does.
+    unsearched_files: int = 0
     # Parts of a table that no rule can read, which are replaced by null.
     emptied_values: int = 0
     model_calls: int = 0
@@ -26,6 +28,7 @@ class Counts:
         self.files += other.files
         self.binary_files += other.binary_files
         self.withheld_files += other.withheld_files
+        self.unsearched_files += other.unsearched_files
         self.emptied_values += other.emptied_values
         self.model_calls += other.model_calls
         self.model_skipped += other.model_skipped
@@ -43,6 +46,7 @@ class Counts:
             "files": self.files,
             "binary_files": self.binary_files,
             "withheld_files": self.withheld_files,
+            "unsearched_files": self.unsearched_files,
             "emptied_values": self.emptied_values,
             "model_calls": self.model_calls,
             "model_skipped": self.model_skipped,

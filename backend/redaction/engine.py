@@ -11,7 +11,7 @@ from backend.redaction.formats.bounds import DEFAULT_EXPANDED_BYTES, ArchiveBoun
 from backend.redaction.formats.file_names import UniqueNames, swept_name
 from backend.redaction.formats.files import replace_when_complete, sweep_into
 from backend.redaction.formats.outcome import FileOutcome, WithheldError
-from backend.redaction.model import Mention, ModelError, ModelRecognizer
+from backend.redaction.model import Mention, ModelError, ModelExhaustedError, ModelRecognizer
 from backend.workflows.entity_types import ENTITY_TYPES
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ class RedactionEngine:
     """Sweeps by one policy, in the form of `pii_policy.normalise`. Thread-safe.
 
     Mode `redact` replaces every value by `[TYPE]`; mode `detect` counts and changes nothing; mode `off` does nothing.
-    A file that expands to more than `expanded_bytes` (zip, parquet) is withheld.
+    A file that expands to more than `expanded_bytes` (zip, parquet) is withheld. With `whole_files` the model reads a
+    file whole or not at all: a file that would need more than the calls that are left is swept by the rules alone.
     """
 
     def __init__(
@@ -31,6 +32,7 @@ class RedactionEngine:
         model: ModelRecognizer | None = None,
         *,
         expanded_bytes: int = DEFAULT_EXPANDED_BYTES,
+        whole_files: bool = False,
     ) -> None:
         self.redacts = policy["mode"] == "redact"
         self._off = policy["mode"] == "off"
@@ -40,12 +42,13 @@ class RedactionEngine:
         self._expanded_bytes = expanded_bytes
         self._sample_rows = int(policy["parquet_sample_rows"])
         self._model = model
+        self._whole_files = whole_files
         self._calls_left = int(policy["max_model_calls"])
         self._counts = Counts()
         self._names: dict[str, str] = {}
         self._unique_names = UniqueNames()
         self._lock = threading.Lock()
-        self._first: Sweep | None = None
+        self._first: dict[bool, Sweep] = {}
 
     @property
     def counts(self) -> dict[str, Any]:
@@ -108,7 +111,7 @@ class RedactionEngine:
         """
         if self._off:
             return FileOutcome("off")
-        sweep = self._sweep()
+        sweep = self._sweep(model=not self._too_large(source.stat().st_size))
         before = sweep.counts
         try:
             kind, done = replace_when_complete(
@@ -116,7 +119,8 @@ class RedactionEngine:
                 lambda partial: sweep_into(sweep, source, partial, name, self._bounds(), self._sample_rows),
             )
         except WithheldError as error:
-            withheld = Counts(files=1, binary_files=int(error.kind == "binary"), withheld_files=int(self.redacts))
+            binary, redacts = int(error.kind == "binary"), int(self.redacts)
+            withheld = Counts(files=1, binary_files=binary, withheld_files=redacts, unsearched_files=1 - redacts)
             if not self.redacts:
                 withheld.add(before)
             self._add(withheld)
@@ -128,17 +132,29 @@ class RedactionEngine:
     def _bounds(self) -> ArchiveBounds:
         return ArchiveBounds(expanded_bytes=self._expanded_bytes)
 
-    def _sweep(self) -> "Sweep":
+    def _too_large(self, size_bytes: int) -> bool:
+        """Returns whether the model would have to be asked more often than it may be to read so many bytes."""
+        from backend.redaction.search.spans import WINDOW
+
         with self._lock:
-            if self._first is None:
+            return self._whole_files and size_bytes > self._calls_left * WINDOW
+
+    def _sweep(self, *, model: bool = True) -> "Sweep":
+        with self._lock:
+            if model not in self._first:
                 # Imported late: compiling the rules is slow, and most runs need none.
                 from backend.redaction.search.finder import Finder
                 from backend.redaction.sweep import Sweep
 
-                ask = self._ask if self._model is not None and self._categories else None
+                ask = (self._ask if model else self._skip) if self._model is not None and self._categories else None
                 finder = Finder(self._categories, self._floor, ask)
-                self._first = Sweep(finder, self._categories, self._floor, redacts=self.redacts)
-            return self._first.again()
+                self._first[model] = Sweep(finder, self._categories, self._floor, redacts=self.redacts)
+            return self._first[model].again()
+
+    def _skip(self, text: str, _: Collection[str]) -> Sequence[Mention]:
+        with self._lock:
+            self._counts.model_skipped += any(map(str.isalpha, text))
+        return ()
 
     def _ask(self, text: str, categories: Collection[str]) -> Sequence[Mention]:
         if self._model is None or not any(map(str.isalpha, text)):
@@ -151,6 +167,12 @@ class RedactionEngine:
             self._counts.model_calls += 1
         try:
             return self._model.find(text, categories)
+        except ModelExhaustedError:
+            with self._lock:
+                self._calls_left = 0
+                self._counts.model_calls -= 1
+                self._counts.model_skipped += 1
+            return ()
         except Exception as error:
             raise ModelError from error
 

@@ -7,22 +7,31 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A value that a model found: its entity type, its exact text, and the model's confidence from 0 to 1."""
+    """A value that a model found: its entity type, its exact text, and the model's confidence from 0 to 1.
+
+    `start` is its place in the text; None for every place where it stands as whole words.
+    """
 
     type: str
     quote: str
     score: float
+    start: int | None = None
 
 
 class ModelError(Exception):
     """A model could not be asked; `__cause__` says why. Another try may succeed."""
 
 
+class ModelExhaustedError(Exception):
+    """A model may not be asked any more; what it was not asked about is searched by the rules alone."""
+
+
 class ModelRecognizer(Protocol):
     """A model used as a recognizer beside the rules.
 
-    It returns quotes, because models miscount characters; the engine looks every quote up in the text. An exception
-    ends the sweep: the caller retries, and nothing unswept is released meanwhile.
+    A language model returns quotes without a place, because it miscounts characters; the engine looks every quote up in
+    the text. An exception other than ModelExhaustedError ends the sweep: the caller retries, and nothing unswept is
+    released meanwhile.
     """
 
     def find(self, text: str, categories: Collection[str]) -> Sequence[Mention]:

@@ -21,9 +21,10 @@ class Sweep:
         self._categories = categories
         self._floor = floor
 
-    def again(self) -> "Sweep":
-        """Returns a new sweep by the same policy, with nothing counted."""
-        return Sweep(self._finder, self._categories, self._floor, redacts=self.redacts)
+    def again(self, *, redacts: bool | None = None) -> "Sweep":
+        """Returns a new sweep by the same policy, with nothing counted; `redacts` may say otherwise than the policy."""
+        replaces = self.redacts if redacts is None else redacts
+        return Sweep(self._finder, self._categories, self._floor, redacts=replaces)
 
     def text(self, text: str) -> str:
         """Returns the swept text."""

@@ -18,6 +18,7 @@ _RUN_COUNTS: Final = (
     "files",
     "binary_files",
     "withheld_files",
+    "unsearched_files",
     "emptied_values",
     "model_calls",
     "model_skipped",

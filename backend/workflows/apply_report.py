@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from backend.capabilities import Capabilities
+from backend.local_model import LOCAL
 from backend.secrets import how_to_set
 from backend.storage.database import Tx
 from backend.workflows import resources_sql, sql, versions_sql
@@ -83,7 +84,7 @@ def _secret_warnings(definition: Definition, capabilities: Capabilities) -> Iter
     model = definition.get("model")
     if model is not None and secret is None and definition.get("base_url") is None:
         provider = model.partition(":")[0]
-        if provider not in capabilities.providers:
+        if provider not in capabilities.providers - {LOCAL}:
             yield f"This deployment names no api_key for models of '{provider}', and the agent names none."
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from backend.errors import ApiError
+from backend.local_model import LOCAL, NOT_INSTALLED
 from backend.workflows.entity_types import ENTITY_TYPES
 from workflow_api.v1 import errors_pb2
 
@@ -20,9 +21,9 @@ MODES: Final = ("off", "detect", "redact")
 STAGES: Final = ("inputs", "steps", "outputs")
 
 _LONGEST_NAME_SHOWN: Final = 200
-_MODEL_PATTERN: Final = r"^(?=.{1,200}$)[a-z0-9-]+:[!-~]+$"
+_MODEL_PATTERN: Final = rf"^(?:{LOCAL}|(?=.{{1,200}}$)[a-z0-9-]+:[!-~]+)$"
 _MODEL: Final = re.compile(_MODEL_PATTERN)
-_MODEL_MUST_BE: Final = "must be the name of a model, as openai:gpt-5"
+_MODEL_MUST_BE: Final = f"must be {LOCAL}, or the name of a model, as openai:gpt-5"
 _CONFIDENCE_STEPS: Final = tuple(range(10, 21))
 
 
@@ -106,6 +107,8 @@ def why_unusable(policy: Mapping[str, Any], providers: AbstractSet[str]) -> str 
     model = policy.get("model")
     if model is None or policy.get("mode") == "off":
         return None
+    if model == LOCAL:
+        return None if LOCAL in providers else NOT_INSTALLED
     provider = model.partition(":")[0]
     return None if provider in providers else f"this deployment names no api_key for models of '{provider}'"
 
@@ -211,8 +214,8 @@ FIELDS: Final[Mapping[str, PolicyField]] = {
         _model,
         lambda present, new: present in {None, new},
         {"type": "string", "pattern": _MODEL_PATTERN, "patternErrorMessage": _MODEL_MUST_BE},
-        "Model that searches too; none without it.",
-        "openai:gpt-5",
+        "Model that searches too: `local`, or a language model as `openai:gpt-5`; none without it.",
+        LOCAL,
     ),
     "max_model_calls": _whole_field(
         0, 100_000, 200, lambda present, new: new >= present, "Most calls of that model in a run.", 1_000

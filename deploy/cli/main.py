@@ -43,6 +43,7 @@ COMMANDS: Final = (
     CommandModule("health", "Check whether a backend or an edge serves."),
     CommandModule("apply", "Apply manifests: agents, connectors, environments, knowledge graphs, workflows."),
     CommandModule("validate", "Check manifests without a server."),
+    CommandModule("redact", "Show what a PII policy would find and replace in files."),
     CommandModule("schema", "Print JSON Schemas for editors."),
     CommandModule("workflows", "List, show, activate and deactivate workflows."),
     CommandModule("agents", "List and show agents."),

@@ -195,6 +195,7 @@ class Redaction:
     seconds_per_mb: float = field(default=_BACKEND.redaction.seconds_per_mb, metadata={CHECK: between(0.1, 3600)})
     memory_mb: int = field(default=_BACKEND.redaction.memory_mb, metadata={CHECK: between(512, 1_048_576)})
     expanded_mb: int = field(default=_BACKEND.redaction.expanded_mb, metadata={CHECK: between(1, 1_048_576)})
+    model_seconds: float = field(default=_BACKEND.redaction.model_seconds, metadata={CHECK: between(0, 86400)})
     processes: int | None = field(default=_BACKEND.redaction.processes, metadata={CHECK: between(1, 256)})
 
 

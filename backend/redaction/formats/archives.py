@@ -121,6 +121,7 @@ class _ZipCopy:
                 raise
             counts.binary_files += error.kind == "binary"
             counts.withheld_files += self._sweep.redacts
+            counts.unsearched_files += not self._sweep.redacts
             return None
         counts.add(part.counts)
         return swept if self._sweep.redacts else None

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from backend.redaction.formats.csv_layout import CsvLayout, csv_layout
 from backend.redaction.search.numbers import has_exponents, plain_number
 
 LONGEST_CELL: Final = 16 * 1024 * 1024
@@ -12,7 +13,6 @@ _BATCH: Final = 512 * 1024
 _MAX_CELLS: Final = 262_144
 # Empty cells in a row that are read as one.
 _MAX_EMPTY: Final = 1_024
-_SEPARATORS: Final = (",", ";", "\t", "|")
 
 _QUOTED: Final = r'[^"]*+(?:""[^"]*+)*+'
 _INSIDE: Final = re.compile(_QUOTED)
@@ -26,9 +26,9 @@ class CellTooLongError(ValueError):
 
 
 def sweep_csv(blocks: Iterable[str], sweep: SweepCells, separator: str | None = None) -> Iterator[str]:
-    """Yields the swept text block by block; the first row names the columns, and is swept like any other.
+    """Yields the swept text block by block; the row that names the columns is swept like any other.
 
-    The default `separator` is the one of comma, semicolon, tab and bar that is most frequent in the first row.
+    That is the first row, or the first behind titles; the default `separator` is found in the text (`csv_layout`).
 
     Raises:
         CellTooLongError: before a longer cell would be held in memory.
@@ -39,27 +39,23 @@ def sweep_csv(blocks: Iterable[str], sweep: SweepCells, separator: str | None = 
         rest += block
         if len(rest) < _BATCH:
             continue
-        table = table or _Table(separator or separator_of(rest), sweep)
+        table = table or _Table(csv_layout(rest, separator), sweep)
         swept, rest = table.swept(rest, final=False)
         if len(rest) > LONGEST_CELL:
             raise CellTooLongError
         yield swept
-    yield (table or _Table(separator or separator_of(rest), sweep)).swept(rest, final=True)[0]
-
-
-def separator_of(text: str) -> str:
-    """Returns the one of comma, semicolon, tab and bar that is most frequent in the first row."""
-    line = text.lstrip("\r\n").partition("\n")[0]
-    return max(_SEPARATORS, key=line.count)
+    yield (table or _Table(csv_layout(rest, separator), sweep)).swept(rest, final=True)[0]
 
 
 class _Table:
     """State of a reader of cells: the names of the columns and the next column."""
 
-    def __init__(self, separator: str, sweep: SweepCells) -> None:
-        one = re.escape(separator)
+    def __init__(self, layout: CsvLayout, sweep: SweepCells) -> None:
+        one = re.escape(layout.separator)
         self._cell = re.compile(rf'("{_QUOTED}"[^{one}\r\n]*|[^{one}\r\n]*)({one}{{1,{_MAX_EMPTY}}}+|\r\n|\r|\n|\Z)')
-        self._separator = separator
+        self._separator = layout.separator
+        # Rows with text that are still to come before the one that names the columns.
+        self._titles = layout.titles
         self._sweep = sweep
         # How much of the text that was left is known to be inside one quoted cell.
         self._inside = 0
@@ -127,9 +123,10 @@ class _Table:
             if not self._named and len(end) > 1:
                 names += [""] * (len(end) - 1)
             return label
+        if not self._named and any(names):
+            self._named = self._titles == 0
+            self._titles -= 1
         if not self._named:
-            self._named = any(names)
-            if not self._named:
-                names.clear()
+            names.clear()
         self._column = 0
         return label

@@ -6,6 +6,25 @@ from typing import Final
 TABLES: Final[Mapping[str, str | None]] = {".csv": None, ".tsv": "\t", ".tab": "\t", ".psv": "|"}
 """Extensions of tables of text, each with the separator of its cells if that is fixed."""
 JSON: Final = frozenset({".json", ".jsonl", ".ndjson", ".geojson", ".ipynb", ".jsonld"})
+XML: Final = frozenset(
+    {
+        ".xml",
+        ".html",
+        ".htm",
+        ".xhtml",
+        ".svg",
+        ".rss",
+        ".atom",
+        ".kml",
+        ".gpx",
+        ".xsd",
+        ".xsl",
+        ".xslt",
+        ".rdf",
+        ".owl",
+    }
+)
+MAIL: Final = frozenset({".eml"})
 EXTENSIONS: Final = frozenset(
     (  # noqa: SIM905 - a table is read more easily as words
         ".txt .text .md .rst .log .csv .tsv .tab .psv .json .jsonl .ndjson .geojson .jsonld .ipynb .parquet "

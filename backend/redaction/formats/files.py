@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from backend.redaction.formats.bounds import ArchiveBounds
 from backend.redaction.formats.encodings import text_encoding
+from backend.redaction.formats.file_extensions import MAIL
 from backend.redaction.formats.outcome import SweptFile, WithheldError
 from backend.redaction.formats.text import sweep_text_file
 
@@ -36,11 +37,17 @@ def sweep_into(
 
         sweep_parquet(sweep, source, target, bounds, sample_rows)
         return "parquet", sweep
+
+    def sweep_member(member: "Sweep", plain: Path, swept: Path, path: str) -> SweptFile:
+        return sweep_into(member, plain, swept, path, bounds, sample_rows)
+
+    if extension in MAIL:
+        from backend.redaction.formats.mail import sweep_mail
+
+        sweep_mail(sweep, source, target, bounds, sweep_member)
+        return "mail", sweep
     if head in _ZIP_MARKS and extension == ".zip":
         from backend.redaction.formats.archives import sweep_zip
-
-        def sweep_member(member: "Sweep", plain: Path, swept: Path, path: str) -> SweptFile:
-            return sweep_into(member, plain, swept, path, bounds, sample_rows)
 
         sweep_zip(sweep, source, target, bounds, sweep_member)
         return "zip", sweep

@@ -1,14 +1,20 @@
-"""Sweeps the values of a stream of JSON text: keys, layout and the spelling of numbers stay unchanged."""
+"""Sweeps the values of a stream of JSON text, and of JSON in its strings: keys, layout and numbers stay as written."""
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
+from backend.redaction.formats.nested_labels import nested_label
 from backend.redaction.search.numbers import plain_number
 
 LONGEST_VALUE: Final = 16 * 1024 * 1024
 _BATCH: Final = 512 * 1024
+# JSON in strings of JSON, one inside the other.
+_DEEPEST_JSON: Final = 4
+_DEEPEST_LABEL: Final = 1_000
+# The last characters of a string that may hold JSON.
+_ENDS: Final = frozenset("}] \t\r\n")
 _INSIDE: Final = r'[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+'
 _TOKEN: Final = re.compile(rf"""[ \t\r\n{{}}\[\],:]++|"{_INSIDE}"|[-+.0-9A-Za-z]++""", re.ASCII)
 # Continuations of a text that ends inside a string, in a literal, or in the blanks after a value.
@@ -42,13 +48,12 @@ def sweep_json(blocks: Iterable[str], sweep: SweepCells) -> Iterator[str]:
         NotJsonError: as soon as the text cannot be JSON; nesting is not checked.
         ValueTooLongError: before more than LONGEST_VALUE of a value is in memory.
     """
-    label = ""
+    keys = Keys()
     reader = _Reader()
     for block in blocks:
         if tokens := reader.tokens(block):
-            swept, label = _swept(tokens, label, sweep)
-            yield swept
-    yield _swept(reader.last_tokens(), label, sweep)[0]
+            yield _swept(tokens, keys, sweep)
+    yield _swept(reader.last_tokens(), keys, sweep)
 
 
 class _Reader:
@@ -140,32 +145,118 @@ def _undecided(tokens: list[str]) -> str:
     return ""
 
 
-def _swept(tokens: list[str], label: str, sweep: SweepCells) -> tuple[str, str]:
-    cells: list[str] = []
-    labels: list[str] = []
-    places: list[int] = []
-    for place, token in enumerate(tokens):
-        if token[0] == '"':
-            if place + 1 < len(tokens) and tokens[place + 1].lstrip(" \t\r\n")[:1] == ":":
-                label = _text(token)
+class Keys:
+    """Keys that are open at a place of JSON text, and the label that they give to the values there."""
+
+    def __init__(self, label: str = "") -> None:
+        # For each open object, the parent and the label around it.
+        self._above: list[tuple[str, str]] = []
+        self._parent = label
+        self.label = label
+
+    def key(self, name: str) -> None:
+        """Notes a key, whose value follows."""
+        self.label = nested_label(self._parent, name)
+
+    def punctuation(self, token: str) -> None:
+        """Follows the braces of a token into objects and out of them."""
+        for character in token:
+            if character == "{":
+                if len(self._above) < _DEEPEST_LABEL:
+                    self._above.append((self._parent, self.label))
+                self._parent = self.label
+            elif character == "}":
+                self._parent, self.label = self._above.pop() if self._above else ("", "")
+
+
+class Values:
+    """The values of some tokens, also those of JSON inside strings, which are swept together."""
+
+    def __init__(self) -> None:
+        self.cells: list[str] = []
+        self.labels: list[str] = []
+        self._places: list[tuple[list[str], int]] = []
+        self._inner: list[tuple[list[str], int, list[str]]] = []
+
+    def collect(self, tokens: list[str], keys: Keys, depth: int = 0) -> None:
+        """Adds the values of the tokens."""
+        for place, token in enumerate(tokens):
+            if token[0] == '"':
+                if place + 1 < len(tokens) and tokens[place + 1].lstrip(" \t\r\n")[:1] == ":":
+                    keys.key(_text(token))
+                    continue
+                self.string(tokens, place, _text(token), keys.label, depth)
                 continue
-            cells.append(_text(token))
-        elif token[0] in " \t\r\n{}[],:":
-            if "}" in token:
-                label = ""
-            continue
-        elif _LITERAL.fullmatch(token):
-            if len(token) < 5:
+            if token[0] in " \t\r\n{}[],:":
+                if "}" in token or "{" in token:
+                    keys.punctuation(token)
                 continue
-            cells.append(plain_number(token) if "e" in token or "E" in token else token)
+            if _LITERAL.fullmatch(token):
+                if len(token) < 5:
+                    continue
+                text = plain_number(token) if "e" in token or "E" in token else token
+            else:
+                raise NotJsonError
+            self.value(tokens, place, text, keys.label)
+
+    def string(self, tokens: list[str], place: int, text: str, label: str, depth: int = 0) -> None:
+        """Adds a string, or the values in it if it holds JSON; `tokens` has it at `place`."""
+        if text[-1:] in _ENDS and depth < _DEEPEST_JSON and (inner := _inner_tokens(text)):
+            self.collect(inner, Keys(label), depth + 1)
+            self._inner.append((tokens, place, inner))
         else:
-            raise NotJsonError
-        labels.append(label)
-        places.append(place)
-    for index, new in sweep(cells, labels).items():
-        place = places[index]
-        tokens[place] = (_ASCII_JSON if "\\u" in tokens[place] else _JSON)(new)
-    return "".join(tokens), label
+            self.value(tokens, place, text, label)
+
+    def value(self, tokens: list[str], place: int, text: str, label: str) -> None:
+        """Adds a value; its new text becomes a JSON string at `place` in `tokens`."""
+        self.cells.append(text)
+        self.labels.append(label)
+        self._places.append((tokens, place))
+
+    def replace(self, changed: Mapping[int, str]) -> None:
+        """Puts new texts into the tokens."""
+        touched = set()
+        for index, new in changed.items():
+            tokens, place = self._places[index]
+            tokens[place] = _encoded(new, tokens[place])
+            touched.add(id(tokens))
+        # The innermost come first.
+        for tokens, place, inner in self._inner:
+            if id(inner) in touched:
+                tokens[place] = _encoded("".join(inner), tokens[place])
+                touched.add(id(tokens))
+
+
+def _encoded(text: str, token: str) -> str:
+    return (_ASCII_JSON if "\\u" in token else _JSON)(text)
+
+
+def _inner_tokens(text: str) -> list[str]:
+    """Returns the tokens of a string that holds JSON with keys, or with strings; none for any other."""
+    bare = text.strip(" \t\r\n")
+    if bare[:1] + bare[-1:] not in {"{}", "[]"} or '"' not in bare:
+        return []
+    tokens, rest = _tokens(text)
+    return tokens if not rest and all(map(_is_sound, tokens)) else []
+
+
+def _is_sound(token: str) -> bool:
+    if token[0] in " \t\r\n{}[],:":
+        return True
+    if token[0] != '"':
+        return _LITERAL.fullmatch(token) is not None
+    try:
+        _text(token)
+    except NotJsonError:
+        return False
+    return True
+
+
+def _swept(tokens: list[str], keys: Keys, sweep: SweepCells) -> str:
+    values = Values()
+    values.collect(tokens, keys)
+    values.replace(sweep(values.cells, values.labels))
+    return "".join(tokens)
 
 
 def _text(token: str) -> str:

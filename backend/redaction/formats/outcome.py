@@ -22,7 +22,7 @@ SweptFile = tuple[str, "Sweep"]
 class FileOutcome:
     """Result of the sweep of a file.
 
-    `kind` is text, csv, json, parquet, zip or binary. A withheld file may not be released, for the `reason`:
+    `kind` is text, csv, json, xml, mail, parquet, zip or binary. A withheld file may not be released, for the `reason`:
     `binary`, `broken`, `too_many_members`, `too_large` (its expanded size), `too_deep` or `value_too_long`.
     """
 

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from backend.redaction.formats.csv_text import separator_of
+from backend.redaction.formats.csv_layout import csv_layout
 from backend.redaction.formats.encodings import text_encoding
 from backend.redaction.formats.outcome import parser_failures_withheld
 
@@ -95,7 +95,7 @@ def is_separated(name: str) -> bool:
 def _separated(text: str, most_rows: int, *, whole: bool) -> FilePreview:
     csv.field_size_limit(_LONGEST_CELL)
     try:
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator_of(text))
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=csv_layout(text).separator)
         rows = list(islice(reader, most_rows + 2))
     except csv.Error:
         return FilePreview(text[:MOST_CHARS], cut=not whole or len(text) > MOST_CHARS)

@@ -12,15 +12,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from backend import json_text
 from backend.confined import JobFailedError
+from backend.local_model import LOCAL
 from backend.models.catalog import Models, ModelUnusableError
 from backend.redaction.engine import RedactionEngine
 from backend.redaction.formats.outcome import MACHINE_ERRORS, WithheldError
 from backend.redaction.formats.preview import preview_of
-from backend.redaction.model import Mention, ModelError
+from backend.redaction.model import Mention, ModelError, ModelRecognizer
+from backend.redaction.process.local_recognizer import LocalRecognizer
 from backend.redaction.process.model_failures import MODEL_RETRY, ModelFailedError
 from backend.redaction.process.model_recognizer import LanguageModelRecognizer
 from backend.retry import Backoff, RetryPolicy
@@ -31,19 +33,26 @@ _KEY: Final = "key"
 
 _scratch: Path
 _model_retry: RetryPolicy
-_expanded_bytes: int
+_bounds: "_Bounds"
+
+
+class _Bounds(NamedTuple):
+    expanded_bytes: int
+    model_seconds: float
 
 
 def configure(configuration: Mapping[str, Any], scratch: Path | None) -> None:
     """Prepares the process.
 
-    `configuration` has the attempts and the backoff of a failing model, and `expanded_bytes` of a zip or parquet file.
+    `configuration` has the attempts and the backoff of a failing model, `expanded_bytes` of a zip or parquet file,
+    and the `model_seconds` of the local model in a sweep.
     """
-    global _scratch, _model_retry, _expanded_bytes
+    global _scratch, _model_retry, _bounds
     assert scratch is not None
     backoff = Backoff(**configuration["model_backoff"])
     retry = replace(MODEL_RETRY, attempts=configuration["model_attempts"], backoff=backoff)
-    _scratch, _model_retry, _expanded_bytes = scratch, retry, configuration["expanded_bytes"]
+    bounds = _Bounds(configuration["expanded_bytes"], configuration["model_seconds"])
+    _scratch, _model_retry, _bounds = scratch, retry, bounds
     # Log lines and warnings of libraries may quote the text that is swept.
     logging.getLogger().addHandler(logging.NullHandler())
     warnings.simplefilter("ignore")
@@ -149,15 +158,21 @@ class _ExhaustedModel:
 
 def _engine(arguments: Mapping[str, Any]) -> RedactionEngine:
     policy, access = arguments["policy"], arguments["model"]
+    model: ModelRecognizer
     if policy["model"] is None:
-        return RedactionEngine(policy, expanded_bytes=_expanded_bytes)
+        return RedactionEngine(policy, expanded_bytes=_bounds.expanded_bytes)
     if access is None:
-        return RedactionEngine({**policy, "max_model_calls": 0}, _ExhaustedModel(), expanded_bytes=_expanded_bytes)
+        return RedactionEngine(
+            {**policy, "max_model_calls": 0}, _ExhaustedModel(), expanded_bytes=_bounds.expanded_bytes
+        )
+    if policy["model"] == LOCAL:
+        model = LocalRecognizer(_bounds.model_seconds)
+        return RedactionEngine(policy, model, expanded_bytes=_bounds.expanded_bytes, whole_files=True)
     provider = policy["model"].partition(":")[0]
     given = ModelProvider(None if access["api_key"] is None else _KEY, access["base_url"])
     secrets = Secrets({_KEY: "env:KEY"}, {"KEY": access["api_key"] or ""})
     model = LanguageModelRecognizer(Models(secrets, {provider: given}), policy["model"], _model_retry)
-    return RedactionEngine(policy, model, expanded_bytes=_expanded_bytes)
+    return RedactionEngine(policy, model, expanded_bytes=_bounds.expanded_bytes)
 
 
 @contextmanager

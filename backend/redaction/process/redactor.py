@@ -1,6 +1,7 @@
 """Sweeps for personal data in confined processes, each with its own limits of processor time and memory.
 
-Sweeps of several API keys run at once. Only a process that asks a model has network, and only that model's secret.
+Sweeps of several API keys run at once. Only a process that asks a language model has network, and
+only that model's secret.
 """
 
 import shutil
@@ -15,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from backend import json_text, metrics
 from backend.confined import ConfinedError, ConfinedPool, FailureKind
 from backend.json_text import JsonText
+from backend.local_model import LOCAL, PROCESSOR_FILES
 from backend.models.catalog import Models
 from backend.redaction.counts import Counts
 from backend.redaction.formats.outcome import FileOutcome
@@ -28,7 +30,7 @@ from backend.workflows.entity_types import ENTITY_TYPES
 Policy = Mapping[str, Any]
 
 _PROGRAM: Final = "backend.redaction.process.program"
-_KINDS: Final = frozenset({"off", "text", "csv", "json", "parquet", "zip", "binary"})
+_KINDS: Final = frozenset({"off", "text", "csv", "json", "xml", "mail", "parquet", "zip", "binary"})
 OVER_LIMIT: Final = "over_limit"
 """Reason of a file that is withheld because its sweep exceeded a limit."""
 SWEEP_FAILED: Final = "sweep_failed"
@@ -171,7 +173,9 @@ class Redactor:
             redacts = policy["mode"] == "redact"
             reason = OVER_LIMIT if error.over_limit else SWEEP_FAILED
             outcome = FileOutcome("unknown", withheld=redacts, reason=reason)
-            counts = Counts(files=1, withheld_files=int(redacts), model_calls=error.model_calls)
+            counts = Counts(
+                files=1, withheld_files=int(redacts), unsearched_files=int(not redacts), model_calls=error.model_calls
+            )
         finally:
             partial.unlink(missing_ok=True)
         metrics.REDACTION_BYTES.add_many(size)
@@ -245,14 +249,15 @@ class Redactor:
     ) -> tuple[dict[str, Any], Counts]:
         asks = policy["model"] is not None and policy["max_model_calls"] > 0
         arguments = {"policy": dict(policy), "model": self._access(policy["model"]) if asks else None, **given}
-        calls = _WALL_SECONDS_PER_CALL * policy["max_model_calls"] if asks else 0.0
+        local = asks and policy["model"] == LOCAL
+        calls = _WALL_SECONDS_PER_CALL * policy["max_model_calls"] if asks and not local else 0.0
         began = perf_counter()
         try:
             answer = self._pool(policy["model"] if asks else None).run(
                 operation,
                 arguments,
                 owner=owner,
-                cpu_seconds=self._limits.cpu_seconds(size_bytes),
+                cpu_seconds=self._limits.cpu_seconds(size_bytes) + (self._limits.model_seconds if local else 0.0),
                 memory_bytes=self._limits.memory_mb * 2**20,
                 descriptors=descriptors,
                 halt=halt,
@@ -276,12 +281,14 @@ class Redactor:
                     _PROGRAM,
                     name="redaction" if model is None else "redaction-model",
                     size=self._limits.processes,
-                    network=model is not None,
-                    environment={} if model is None else self._proxies(),
+                    network=model not in {None, LOCAL},
+                    environment={} if model in {None, LOCAL} else self._proxies(),
+                    readable=PROCESSOR_FILES if model == LOCAL else (),
                     configuration={
                         "model_attempts": self._model_retry.attempts,
                         "model_backoff": asdict(self._model_retry.backoff),
                         "expanded_bytes": self._limits.expanded_mb * 1_000_000,
+                        "model_seconds": self._limits.model_seconds,
                     },
                     scratch=self._scratch / str(number),
                     spare=model is None,

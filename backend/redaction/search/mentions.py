@@ -13,7 +13,7 @@ Ask = Callable[[str, Collection[str]], Sequence[Mention]]
 
 
 def find_mentions(ask: Ask, text: str, categories: Collection[str], floor: float, offset: int) -> list[Value]:
-    """Asks a model, and returns every place where a quote of at least `floor` stands as whole words.
+    """Asks a model, and returns every place where a quote of at least `floor` stands as whole words, or its own place.
 
     `offset` is added to the places of the matches.
     """
@@ -21,6 +21,10 @@ def find_mentions(ask: Ask, text: str, categories: Collection[str], floor: float
     for mention in ask(text, categories):
         quote = mention.quote.strip()
         if mention.type not in categories or mention.score < floor or len(quote) < _SHORTEST_QUOTE:
+            continue
+        if mention.start is not None:
+            end = mention.start + len(mention.quote)
+            matches.append((mention.start + offset, end + offset, mention.type, min(mention.score, 1.0)))
             continue
         places = re.finditer(rf"(?<!\w){re.escape(quote)}(?!\w)", text)
         matches += [

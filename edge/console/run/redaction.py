@@ -17,6 +17,11 @@ _STATUSES: Final = {
 _COUNTS: Final = (
     ("withheld_files", "file could not be swept and was withheld", "files could not be swept and were withheld"),
     (
+        "unsearched_files",
+        "file was released though it could not be searched in full",
+        "files were released though they could not be searched in full",
+    ),
+    (
         "binary_files",
         "file is neither text nor a table: not searched",
         "files are neither text nor tables: unsearched",

@@ -95,7 +95,7 @@ class PiiPolicy(_message.Message):
     higher one.
     """
     model: _builtins.str
-    """Model that is asked beside the rules, as `openai:gpt-5`; null for none."""
+    """Model that is asked beside the rules: `local`, or a language model as `openai:gpt-5`; null for none."""
     max_model_calls: _builtins.int
     """Most calls of the model in a run; a tighter policy allows no fewer."""
     parquet_sample_rows: _builtins.int

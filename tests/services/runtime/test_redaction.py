@@ -77,6 +77,19 @@ def manifest(world: RuntimeWorld, run_id: str) -> Any:
     return json.loads(world.row(run_id).pii_redaction or "{}")
 
 
+def test_the_local_model_hides_names_in_what_a_run_reads_and_leaves(world: RuntimeWorld) -> None:
+    told = "Yesterday Maria Gonzalez wrote from Baker Street."
+    policy = {"mode": "redact", "model": "local"}
+    run_id = world.run("Letters", [agent_step("main", "teller")], workflow={"pii_policy": policy}, input_text=told)
+    row = until_opened(world, run_id)
+    assert row.status == "completed"
+    assert b"Gonzalez" not in stored(world, run_id)
+    found = manifest(world, run_id)
+    assert found["model"] == "local"
+    assert found["categories"]["PERSON"] >= 1
+    assert found["counts"]["model_calls"] >= 1
+
+
 def test_everything_that_a_run_shows_is_swept(world: RuntimeWorld) -> None:
     run_id = world.run("Redacts", [agent_step("main", "teller")], workflow=REDACT, input_text=f"from {MAIL}")
     row = until_opened(world, run_id)

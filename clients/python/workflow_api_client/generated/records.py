@@ -104,7 +104,7 @@ class PiiPolicy:
     """Least confidence at which something counts as personal data: 0.5 to 1 in steps of 0.05. A tighter policy has
     no higher one."""
     model: str | None
-    """Model that is asked beside the rules, as `openai:gpt-5`; null for none."""
+    """Model that is asked beside the rules: `local`, or a language model as `openai:gpt-5`; null for none."""
     max_model_calls: int
     """Most calls of the model in a run; a tighter policy allows no fewer."""
     parquet_sample_rows: int

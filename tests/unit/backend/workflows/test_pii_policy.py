@@ -96,6 +96,12 @@ def test_another_model_than_the_workflows_loosens() -> None:
     assert apply_override(with_model, {"model": "openai:gpt-5"}, PROVIDERS) == with_model
 
 
+def test_the_local_model_can_be_named_where_it_is_installed() -> None:
+    assert apply_override(BASE, {"model": "local"}, frozenset({"local"}))["model"] == "local"
+    with pytest.raises(ApiError, match="'pii-model' is not installed"):
+        apply_override(BASE, {"model": "local"}, PROVIDERS)
+
+
 @pytest.mark.parametrize(
     ("override", "field"),
     [

@@ -58,6 +58,15 @@ def test_each_gap_of_the_workflow_is_a_reason(fields: dict[str, Any], reason: st
         ({"mode": "detect", "model": "openai:gpt-5"}, []),
         ({"mode": "off", "model": "absent:gpt-5"}, []),
         (
+            {"mode": "redact", "model": "local"},
+            [
+                (
+                    "The PII policy's model 'local' cannot be used: the optional part 'pii-model' is not installed "
+                    "here: pip install 'workflow-api[pii-model]'."
+                )
+            ],
+        ),
+        (
             {"mode": "detect", "model": "absent:gpt-5"},
             ["The PII policy's model 'absent:gpt-5' cannot be used: " + NO_KEY],
         ),

@@ -71,3 +71,28 @@ def test_a_cell_too_long_to_hold_is_swept_as_text(
     assert (outcome.kind, outcome.values) == ("text", 1)
     assert swept is not None
     assert swept.endswith(b"[EMAIL_ADDRESS]")
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "sep=;\r\nsurname;note\r\nRoe;a\r\n",
+        '"sep=|"\nsurname|note\nRoe|a\n',
+        "Customers\nsurname,note\nRoe,a\n",
+        "Customers,,\nid,note,surname\n1,a,Roe\n",
+        "Customers,\n\nAs of March,\n\nsurname,note\nRoe,a\n",
+        "Customers, March 2026\nsurname,note,more\nRoe,a,b\nRoe,c,d\n",
+        "surname,note\nRoe,a,\nRoe,b,\n",
+        'surname;note\nRoe;"a,b,c"\nRoe;"a,b,c"\n',
+        "surname\tnote\nRoe\tb, c, d, e\n",
+    ],
+)
+def test_columns_are_known_by_their_names_below_titles(
+    engine: RedactionEngine, sweep_file: SweepFile, table: str
+) -> None:
+    assert sweep_file(engine, "a.csv", table.encode())[1] == table.replace("Roe", "[PERSON]").encode()
+
+
+@pytest.mark.parametrize("table", ["surname\nRoe\nRoe\n", "surname,a\nRoe,1", "surname,a,b,c\nRoe,1\nRoe,1\n"])
+def test_a_first_row_that_names_columns_is_no_title(engine: RedactionEngine, sweep_file: SweepFile, table: str) -> None:
+    assert sweep_file(engine, "a.csv", table.encode())[1] == table.replace("Roe", "[PERSON]").encode()

@@ -1,0 +1,286 @@
+"""Sweeps messages of electronic mail: headers, texts, and attachments as files of their own kinds."""
+
+import base64
+import mimetypes
+import quopri
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from email.charset import QP, Charset
+from email.errors import HeaderParseError
+from email.generator import BytesGenerator
+from email.header import Header, decode_header, make_header
+from email.message import Message
+from email.parser import BytesParser
+from email.policy import compat32
+from email.utils import collapse_rfc2231_value, getaddresses
+from pathlib import Path
+from typing import Final
+
+from backend.redaction.formats.bounds import ArchiveBounds
+from backend.redaction.formats.file_names import swept_name
+from backend.redaction.formats.outcome import SweptFile, WithheldError, parser_failures_withheld
+from backend.redaction.sweep import Sweep
+
+SweepMember = Callable[[Sweep, Path, Path, str], SweptFile]
+"""Sweeps the file at the first path, of the name given last, into the second."""
+
+WITHHELD: Final = "[This attachment could not be searched for personal data, and was withheld.]\n"
+"""What stands in place of an attachment that cannot be swept."""
+
+# A message is held in memory, several times over.
+_LARGEST: Final = 100_000_000
+_OVER_BOUNDS: Final = frozenset({"too_many_members", "too_large", "too_deep"})
+_ADDRESSES: Final = frozenset({"from", "to", "cc", "bcc", "sender", "reply-to", "resent-from", "resent-to"})
+# How the parser is told what a part is; their parameters are swept one by one.
+_STRUCTURE: Final = frozenset({"content-type", "content-disposition"})
+# The label of the names beside addresses.
+_NAME_LABEL: Final = "full name"
+_FOLD: Final = re.compile(r"\r?\n[ \t]*")
+_QUOTES: Final = str.maketrans("", "", '"\\')
+_UTF8: Final = Charset("utf-8")
+_UTF8.header_encoding = QP
+
+
+def sweep_mail(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds, sweep_member: SweepMember) -> None:
+    """Writes a copy of a message with every header, text and attachment swept, each part in its own encoding.
+
+    In place of an attachment that must be withheld stands a sentence that says so.
+
+    Raises:
+        WithheldError: the message is broken, or over the bounds.
+    """
+    with parser_failures_withheld("mail"):
+        if source.stat().st_size > min(_LARGEST, bounds.expanded_bytes):
+            raise WithheldError("mail", "too_large")
+        raw = source.read_bytes()
+        message = BytesParser().parsebytes(raw)
+        if not message.keys():
+            raise WithheldError("mail", "broken")
+        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+            _MailCopy(sweep, Path(folder), bounds, sweep_member).sweep(message)
+        if sweep.redacts:
+            linesep = "\r\n" if b"\r\n" in raw[:2_000] else "\n"
+            with target.open("wb") as file:
+                BytesGenerator(
+                    file, mangle_from_=False, policy=compat32.clone(linesep=linesep, max_line_length=0)
+                ).flatten(message)
+
+
+class _MailCopy:
+    """Sweeper of the parts of one message, in place."""
+
+    def __init__(self, sweep: Sweep, folder: Path, bounds: ArchiveBounds, sweep_member: SweepMember) -> None:
+        self._sweep = sweep
+        self._folder = folder
+        self._bounds = bounds
+        self._sweep_member = sweep_member
+
+    def sweep(self, part: "Message[str, str]") -> None:
+        """Sweeps a message, or a part of one with all that is inside."""
+        self._bounds.members -= 1
+        if self._bounds.members < 0:
+            raise WithheldError("mail", "too_many_members")
+        name = self._structure(part)
+        self._headers(part)
+        if part.is_multipart():
+            if self._bounds.depth == 0:
+                raise WithheldError("mail", "too_deep")
+            self._bounds.depth -= 1
+            for inner in part.get_payload():
+                assert isinstance(inner, Message)
+                self.sweep(inner)
+            self._bounds.depth += 1
+            part.preamble = self._text(part.preamble)
+            part.epilogue = self._text(part.epilogue)
+        else:
+            self._content(part, name)
+
+    def _text(self, text: str | None) -> str | None:
+        if not text:
+            return text
+        swept = self._sweep.again()
+        new = swept.text(_readable(text))
+        self._sweep.counts.add(swept.counts)
+        return new if self._sweep.redacts and swept.counts.values else text
+
+    def _headers(self, part: "Message[str, str]") -> None:
+        """Sweeps the headers together, each with its name as its label; unchanged ones stay as they are written."""
+        headers = list(part.raw_items())
+        texts: list[str] = []
+        labels: list[str] = []
+        owners: list[int] = []
+        for index, (name, value) in enumerate(headers):
+            if name.lower() not in _STRUCTURE:
+                for label, text in _header_texts(name, str(value)):
+                    texts.append(text)
+                    labels.append(label)
+                    owners.append(index)
+        # What changes is known in every mode, so that nothing is counted twice.
+        sweep = self._sweep.again(redacts=True)
+        changed = sweep.cells(texts, labels)
+        self._sweep.counts.add(sweep.counts)
+        touched = {owners[index] for index in changed}
+        rest = {
+            index: self._rest(name, str(value)) for index, (name, value) in enumerate(headers) if index not in touched
+        }
+        if not self._sweep.redacts or not (touched or any(rest.values())):
+            return
+        swept = [changed.get(index, text) for index, text in enumerate(texts)]
+        for name, _ in headers:
+            del part[name]
+        for index, (name, value) in enumerate(headers):
+            new = rest.get(index) or str(value)
+            if index in touched:
+                new = _encoded(name, [text for owner, text in zip(owners, swept, strict=True) if owner == index])
+            part[name] = new
+
+    def _rest(self, name: str, value: str) -> str | None:
+        """Returns a header of addresses swept as a whole, for what the parts of it leave out; None if it stays."""
+        if name.lower() not in _ADDRESSES:
+            return None
+        text = _decoded(value)
+        swept = self._text(text)
+        return None if swept is None or swept == text else _word(swept)
+
+    def _structure(self, part: "Message[str, str]") -> str:
+        """Sweeps the parameters of the headers that say what a part is; returns the name of its file, or ""."""
+        original = _decoded(part.get_filename() or "")
+        for header in ("Content-Type", "Content-Disposition"):
+            if part[header] is None:
+                continue
+            kind, *parameters = part.get_params(failobj=[], header=header)
+            if self._sweep.matches(_decoded(kind[0])):
+                # It says nothing that can be read, and may be anything.
+                del part[header]
+                continue
+            for key, value in parameters:
+                text = _decoded(collapse_rfc2231_value(value))
+                if key in {"name", "filename"}:
+                    new, entities = swept_name(text, self._sweep.matches)
+                else:
+                    found = self._sweep.matches(text)
+                    new, entities = ("withheld" if found else text), [match.entity for match in found]
+                self._sweep.counts.categories.update(entities)
+                if self._sweep.redacts and entities:
+                    part.set_param(key, new, header=header, charset=None if new.isascii() else "utf-8")
+        return original
+
+    def _content(self, part: "Message[str, str]", name: str) -> None:
+        content = part.get_payload(decode=True)
+        raw = content if isinstance(content, bytes) else b""
+        if not raw:
+            return
+        self._bounds.expanded_bytes -= len(raw)
+        if self._bounds.expanded_bytes < 0:
+            raise WithheldError("mail", "too_large")
+        charset = _charset(part, raw)
+        plain, swept = self._folder / "plain", self._folder / "swept"
+        plain.write_bytes(raw if charset is None else raw.decode(charset).encode())
+        counts = self._sweep.counts
+        attached = bool(name) or part.get_content_maintype() != "text"
+        counts.files += attached
+        try:
+            _, done = self._sweep_member(self._sweep.again(), plain, swept, name or _file_name(part))
+        except WithheldError as error:
+            if error.reason in _OVER_BOUNDS:
+                raise
+            counts.binary_files += error.kind == "binary"
+            counts.withheld_files += self._sweep.redacts
+            counts.unsearched_files += not self._sweep.redacts
+            if self._sweep.redacts:
+                _withhold(part)
+            return
+        counts.add(done.counts)
+        if self._sweep.redacts:
+            new = swept.read_bytes()
+            _set_content(part, new if charset is None else new.decode().encode(charset))
+            swept.unlink()
+
+
+def _header_texts(name: str, value: str) -> Iterator[tuple[str, str]]:
+    """Yields the texts of a header with their labels: names and addresses by turns, or all of it."""
+    if name.lower() not in _ADDRESSES:
+        yield name, _decoded(value)
+        return
+    # Encoded words are decoded after the parts are told apart: they may hold commas.
+    for shown, address in getaddresses([_FOLD.sub(" ", _readable(value))]):
+        yield _NAME_LABEL, _decoded(shown)
+        yield name, address
+
+
+def _encoded(name: str, texts: list[str]) -> str:
+    if name.lower() not in _ADDRESSES:
+        return _word(" ".join(texts))
+    pairs = zip(texts[::2], texts[1::2], strict=True)
+    # What is left of a name with a comma needs quotes, and an address that was replaced is none any more.
+    return ", ".join(f"{_phrase(shown)} <{address}>" if shown else _word(address) for shown, address in pairs)
+
+
+def _phrase(shown: str) -> str:
+    return _word(shown) if not shown.isascii() or shown.startswith("[") else f'"{shown.translate(_QUOTES)}"'
+
+
+def _word(text: str) -> str:
+    return text if text.isascii() else Header(text, _UTF8, maxlinelen=200).encode(linesep="")
+
+
+def _readable(text: str) -> str:
+    """Returns the text that the parser could not decode: UTF-8, else Latin-1."""
+    raw = text.encode("utf-8", "surrogateescape")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+def _decoded(value: str) -> str:
+    """Returns a header on one line, with its encoded words as text."""
+    line = _FOLD.sub(" ", _readable(str(value)))
+    try:
+        return str(make_header(decode_header(line)))
+    except (HeaderParseError, LookupError, ValueError):
+        return line
+
+
+def _charset(part: "Message[str, str]", raw: bytes) -> str | None:
+    """Returns the codec of a text that names one and is valid in it; None for content that says for itself."""
+    if part.get_content_maintype() != "text":
+        return None
+    charset = part.get_content_charset()
+    try:
+        return charset if charset and raw.decode(charset).encode(charset) == raw else None
+    except (LookupError, UnicodeError):
+        return None
+
+
+def _file_name(part: "Message[str, str]") -> str:
+    return f"part{mimetypes.guess_extension(part.get_content_type()) or '.txt'}"
+
+
+def _set_content(part: "Message[str, str]", content: bytes) -> None:
+    """Puts the content into a part in the part's own encoding, or in one that can hold it."""
+    encoding = str(part.get("Content-Transfer-Encoding", "")).strip().lower()
+    if encoding == "base64" or (encoding != "quoted-printable" and not _is_text(content)):
+        encoding, payload = "base64", base64.encodebytes(content).decode("ascii")
+    elif encoding == "quoted-printable":
+        payload = quopri.encodestring(content).decode("ascii")
+    elif content.isascii():
+        encoding, payload = encoding if encoding in {"7bit", "8bit", "binary"} else "", content.decode("ascii")
+    else:
+        encoding, payload = "8bit", content.decode("ascii", "surrogateescape")
+    del part["Content-Transfer-Encoding"]
+    if encoding:
+        part["Content-Transfer-Encoding"] = encoding
+    part.set_payload(payload)
+
+
+def _is_text(content: bytes) -> bool:
+    return b"\0" not in content and max(map(len, content.splitlines()), default=0) < 1_000
+
+
+def _withhold(part: "Message[str, str]") -> None:
+    for header in ("Content-Type", "Content-Transfer-Encoding", "Content-Disposition"):
+        del part[header]
+    part["Content-Type"] = "text/plain"
+    part.set_payload(WITHHELD)

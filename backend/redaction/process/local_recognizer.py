@@ -1,0 +1,102 @@
+"""Recognizer of personal data that runs the local model (docs/redaction.md)."""
+
+import re
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from backend.local_model import NOT_INSTALLED
+from backend.models.catalog import NOT_CONFIGURED, ModelUnusableError
+from backend.redaction.model import Mention, ModelExhaustedError
+from backend.workflows.entity_types import ENTITY_TYPES
+
+# A word this likely belongs to a value if a word beside it is likely enough to make one.
+_BESIDE: Final = 0.08
+_ALONE: Final = 0.15
+# Confidence is LOWEST for a likelihood of 0, and grows by half of it up to HIGHEST: 0.8 for a likelihood of 0.4.
+_LOWEST: Final = 0.6
+_HIGHEST: Final = 0.95
+# Numbers, and places in small letters, must be more likely by as much: many words only look like them.
+_DOUBTFUL: Final = 0.15
+# Between the words of one value: a place has commas, and no value crosses a line break.
+_GAPS: Final = {"LOCATION": re.compile(r"[ \t]{0,3}[,.]?[ \t]{0,3}"), "": re.compile(r"[ \t]{1,3}|\.[ \t]{0,3}")}
+# A name so long is looked for everywhere in the text.
+_FOUND_AGAIN: Final = 4
+_PLACEHOLDER: Final = re.compile(rf"\[(?:{'|'.join(sorted(ENTITY_TYPES))})\]")
+
+
+class _Span(NamedTuple):
+    start: int
+    end: int
+    entity: str
+    likelihood: float
+
+
+class LocalRecognizer:
+    """Recognizer that runs the local model for at most `seconds` of processor time in all."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds_left = seconds
+
+    def find(self, text: str, categories: Collection[str]) -> Sequence[Mention]:
+        """Returns the mentions of values of these entity types, each with its place.
+
+        Raises:
+            ModelExhaustedError: the processor time is used up.
+            ModelUnusableError: the model is not installed.
+        """
+        if self._seconds_left <= 0:
+            raise ModelExhaustedError
+        began = time.process_time()
+        try:
+            from backend.redaction.process.token_classifier import token_classifier
+        except ImportError:
+            raise ModelUnusableError(NOT_CONFIGURED, NOT_INSTALLED) from None
+        classifier = token_classifier()
+        words = [_Span(*word) for word in classifier.words(text) if word.likelihood >= _BESIDE]
+        self._seconds_left -= time.process_time() - began
+        return list(_mentions(text, words, categories))
+
+
+def _mentions(text: str, words: Iterable[_Span], categories: Collection[str]) -> Iterator[Mention]:
+    swept = [found.span() for found in _PLACEHOLDER.finditer(text)]
+    names: dict[str, float] = {}
+    for span in _joined(text, words):
+        if (
+            span.likelihood < _ALONE
+            or span.entity not in categories
+            or any(low < span.end and span.start < high for low, high in swept)
+        ):
+            continue
+        quote, score = text[span.start : span.end], _confidence(span, text)
+        yield Mention(span.entity, quote, score, span.start)
+        if span.entity == "PERSON" and len(quote) >= _FOUND_AGAIN:
+            names[quote] = max(score, names.get(quote, 0.0))
+    for name, score in names.items():
+        yield Mention("PERSON", name, score)
+
+
+def _confidence(span: _Span, text: str) -> float:
+    if span.entity == "PERSON":
+        doubtful = False
+    elif span.entity == "LOCATION":
+        quote = text[span.start : span.end]
+        doubtful = quote.islower() and not any(map(str.isdigit, quote))
+    else:
+        doubtful = True
+    return min(_LOWEST - doubtful * _DOUBTFUL + span.likelihood / 2, _HIGHEST)
+
+
+def _joined(text: str, words: Iterable[_Span]) -> Iterator[_Span]:
+    """Yields runs of words of one entity type as one value each, as likely as its most likely word."""
+    last: _Span | None = None
+    for word in words:
+        if last is not None:
+            gap = _GAPS.get(word.entity, _GAPS[""])
+            if last.entity == word.entity and gap.fullmatch(text, last.end, word.start):
+                last = _Span(last.start, word.end, word.entity, max(last.likelihood, word.likelihood))
+                continue
+            yield last
+        last = word
+    if last is not None:
+        yield last

@@ -1,0 +1,77 @@
+"""XML and HTML: texts and attributes are swept by their names, marks stay, and nothing is expanded."""
+
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backend.redaction.engine import RedactionEngine
+from backend.redaction.formats import xml_text
+from backend.redaction.formats.xml_text import sweep_xml
+from tests.unit.backend.redaction.conftest import SweepFile
+from tests.unit.backend.redaction.formats.pieces import collecting, pieces_of
+
+MAIL = "jane.roe@example.com"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<a><surname>Roe</surname> 1</a>", "<a><surname>[PERSON]</surname> 1</a>"),
+        ("<a surname='Roe' id=\"7\" />", "<a surname='[PERSON]' id=\"7\" />"),
+        ("<name><first>Jane</first><x>y</x></name>", "<name><first>[PERSON]</first><x>y</x></name>"),
+        (
+            "<a xmlns:x='http://example.org/a' href='http://example.org/b'/>",
+            "<a xmlns:x='http://example.org/a' href='[URL]'/>",
+        ),
+        ("<n:a n:surname = 'Roe'>Roe</n:a>", "<n:a n:surname = '[PERSON]'>Roe</n:a>"),
+        ("<a>jane.roe&#64;example.com &lt;&amp; &#x40;</a>", "<a>[EMAIL_ADDRESS] &lt;&amp; @</a>"),
+        (f"<a b='&quot;{MAIL}'/>", "<a b='&quot;[EMAIL_ADDRESS]'/>"),
+        (f"<a>{MAIL} &own;</a>", "<a>[EMAIL_ADDRESS] &own;</a>"),
+        (
+            f"<a><![CDATA[{MAIL} <b>]]><!-- {MAIL} --></a>",
+            "<a><![CDATA[[EMAIL_ADDRESS] <b>]]><!-- [EMAIL_ADDRESS] --></a>",
+        ),
+        (
+            f"<?pi {MAIL}?><!DOCTYPE a [<!ENTITY x '{MAIL}'>]><a/>",
+            "<?pi [EMAIL_ADDRESS]?><!DOCTYPE a [<!ENTITY x '[EMAIL_ADDRESS]'>]><a/>",
+        ),
+        (
+            f"<p>1 < 2 {MAIL}<br>x<a {MAIL} href=mailto:{MAIL}>",
+            "<p>1 < 2 [EMAIL_ADDRESS]<br>x<a [EMAIL_ADDRESS] href=mailto:[EMAIL_ADDRESS]>",
+        ),
+        (f'<a b="{MAIL}> <surname>Roe</surname>', '<a b="[EMAIL_ADDRESS]> <surname>[PERSON]</surname>'),
+    ],
+)
+def test_what_is_no_mark_is_swept(engine: RedactionEngine, sweep_file: SweepFile, text: str, expected: str) -> None:
+    outcome, swept = sweep_file(engine, "a.xml", text.encode())
+    assert outcome.kind == "xml"
+    assert swept == expected.encode()
+
+
+def test_a_document_is_known_by_its_declaration(engine: RedactionEngine, sweep_file: SweepFile) -> None:
+    document = b"<?xml version='1.0' encoding='iso-8859-1'?><a surname='Roe'>\xe9 &#20013; jane@example.org</a>"
+    swept = sweep_file(engine, "export", document)[1]
+    assert swept is not None
+    root = ET.fromstring(swept)  # noqa: S314 - made above
+    assert (root.get("surname"), root.text) == ("[PERSON]", "\xe9 \u4e2d [EMAIL_ADDRESS]")
+
+
+def test_entities_that_stand_for_one_another_are_not_expanded(engine: RedactionEngine, sweep_file: SweepFile) -> None:
+    declared = "".join(f"<!ENTITY l{n + 1} '{f'&l{n};' * 10}'>" for n in range(12))
+    bomb = f"<!DOCTYPE a [<!ENTITY l0 '{MAIL}'>{declared}]><a>&l12;</a>"
+    assert sweep_file(engine, "a.xml", bomb.encode())[1] == bomb.replace(MAIL, "[EMAIL_ADDRESS]").encode()
+
+
+@given(
+    pieces=st.lists(
+        st.sampled_from(["<a>", "</a>", "<a b='c'", ">", "x &amp; y", "<!--", "-->", '"', "<", "\n"]), max_size=20
+    ),
+    size=st.integers(1, 9),
+)
+def test_xml_without_values_stays_as_it_is(pieces: list[str], size: int) -> None:
+    text = "".join(pieces)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(xml_text, "_BATCH", 1)
+        assert "".join(sweep_xml(pieces_of(text, size), collecting([]))) == text

@@ -1,0 +1,94 @@
+"""The local model: what it finds, what bounds it, and that it needs no right beyond those of any sweep."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from backend.models.catalog import Models
+from backend.redaction.process.redactor import Redactor
+from backend.redaction.process.token_classifier import token_classifier
+from backend.secrets import Secrets
+from backend.settings import RedactionLimits
+from backend.workflows.pii_policy import normalise
+
+POLICY = normalise({"mode": "redact", "model": "local"})
+LETTER = "Yesterday Maria Gonzalez wrote from 12 Baker Street. She asked for Thomas Schneider, who was out.\n"
+
+
+@pytest.fixture(name="redactor", scope="module")
+def _redactor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redactor]:
+    scratch = tmp_path_factory.mktemp("scratch") / "redaction"
+    redactor = Redactor(Models(Secrets(), {}), scratch=scratch, limits=RedactionLimits(processes=1))
+    yield redactor
+    redactor.close()
+
+
+def swept_file(redactor: Redactor, folder: Path, text: str, calls: int) -> tuple[str, int, int]:
+    source, target = folder / "a.txt", folder / "swept"
+    source.write_text(text)
+    _, counts = redactor.file({**POLICY, "max_model_calls": calls}, source, target, "a.txt", owner="key")
+    return target.read_text(), counts.model_calls, counts.model_skipped
+
+
+def test_names_and_places_in_running_text_are_found(redactor: Redactor) -> None:
+    values, counts = redactor.values(POLICY, [LETTER], owner="key")
+    assert values == [
+        "Yesterday [PERSON] wrote from [LOCATION]. She asked for [PERSON], who was out.\n",
+    ]
+    assert (counts.model_calls, counts.model_skipped, counts.categories["PERSON"]) == (1, 0, 2)
+
+
+def test_only_the_categories_of_the_policy_are_hidden(redactor: Redactor) -> None:
+    values, _ = redactor.values({**POLICY, "categories": ["LOCATION"]}, [LETTER], owner="key")
+    assert "Maria Gonzalez" in values[0]
+    assert "Baker" not in values[0]
+
+
+def test_a_name_is_hidden_wherever_it_stands(redactor: Redactor) -> None:
+    text = LETTER + "total 3\nMaria Gonzalez\nx = 1"
+    values, _ = redactor.values(POLICY, [text], owner="key")
+    assert "Gonzalez" not in values[0]
+    assert "total 3" in values[0]
+
+
+def test_what_a_former_sweep_replaced_stays(redactor: Redactor) -> None:
+    once, _ = redactor.values(POLICY, [LETTER], owner="key")
+    assert redactor.values(POLICY, once, owner="key")[0] == once
+
+
+def test_text_without_letters_costs_no_call(redactor: Redactor) -> None:
+    assert redactor.values(POLICY, ["12 34 56"], owner="key")[1].model_calls == 0
+
+
+def test_a_file_too_large_for_the_calls_left_is_swept_by_the_rules_alone(redactor: Redactor, tmp_path: Path) -> None:
+    text = (LETTER + "Mail jane.roe@example.com\n") * 200
+    swept, calls, skipped = swept_file(redactor, tmp_path, text, 2)
+    assert "Maria Gonzalez" in swept
+    assert "jane.roe" not in swept
+    assert (calls, skipped) == (0, 4)
+
+
+def test_a_file_that_the_calls_left_suffice_for_is_read_whole(redactor: Redactor, tmp_path: Path) -> None:
+    swept, calls, skipped = swept_file(redactor, tmp_path, LETTER * 100, 3)
+    assert "Gonzalez" not in swept
+    assert (calls, skipped) == (2, 0)
+
+
+def test_the_model_stops_when_its_processor_time_is_used_up(tmp_path: Path) -> None:
+    limits = RedactionLimits(processes=1, model_seconds=0.0)
+    redactor = Redactor(Models(Secrets(), {}), scratch=tmp_path / "scratch", limits=limits)
+    try:
+        values, counts = redactor.values(POLICY, [LETTER + "jane.roe@example.com"], owner="key")
+    finally:
+        redactor.close()
+    assert "Maria Gonzalez" in values[0]
+    assert "[EMAIL_ADDRESS]" in values[0]
+    assert (counts.model_calls, counts.model_skipped) == (0, 1)
+
+
+def test_every_word_of_a_long_text_is_read_once_and_whole() -> None:
+    text = " ".join(f"word{number}" for number in range(700)) + " O'Connor-Smith"
+    words = token_classifier().words(text)
+    assert [text[word.start : word.end] for word in words] == text.split()
+    assert all(0 <= word.likelihood <= 1 for word in words)
