@@ -13,6 +13,7 @@ from backend.redaction.search.mentions import Ask, find_mentions
 from backend.redaction.search.piece_labels import PartLabels, PieceLabels
 from backend.redaction.search.prefilter import Prefilter
 from backend.redaction.search.spans import joined, windows
+from backend.redaction.search.whole_cells import WholeCells
 
 RULES: Final = (*EVERYWHERE, *NATIONAL, *PERSONS)
 
@@ -26,6 +27,7 @@ class Finder:
         self._ask = ask
         self._categories = sorted(categories)
         self._prefilter = Prefilter(self.rules, floor)
+        self.whole_cells = WholeCells(self.rules, floor)
 
     @property
     def by_rules_only(self) -> bool:

@@ -4,7 +4,7 @@ The only module that uses private parts of google-re2. Its own tests compare the
 pyproject.toml bounds its version.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import re2  # type: ignore[import-untyped]  # ships no types
@@ -28,6 +28,17 @@ def search_for(pattern: str) -> Search:
         return int(match(unanchored, raw, place, len(raw))[0][0])
 
     return search
+
+
+def matching_patterns(patterns: Sequence[str]) -> Callable[[bytes], Sequence[int]]:
+    """Compiles patterns to a function that returns the indices of those that match the whole of a Latin-1 text."""
+    together = re2.Set.FullMatchSet(_OPTIONS)
+    for pattern in patterns:
+        together.Add(pattern.encode("latin-1"))
+    together.Compile()
+    # The public `Match` takes the same, and returns None for no index.
+    match: Callable[[bytes], Sequence[int]] = together._set.Match  # noqa: SLF001 - as above
+    return match
 
 
 def first_characters(pattern: str) -> str:
