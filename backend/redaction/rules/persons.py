@@ -69,6 +69,7 @@ def _signed(closing: str, signer: str, end: str, score: float) -> Rule:
         score,
         check=_may_be_person,
         longest=_LONGEST,
+        numeric=False,
         opening=f"{_MARGIN}(?i:{closing})",
         before="",
         after="",
@@ -85,6 +86,7 @@ RULES: Final = (
         rf"(?:{_TITLES})\.? ({_NAMES})",
         0.85,
         longest=_LONGEST,
+        numeric=False,
         opening=rf"(?:{_TITLES})\.? {_BEGIN}",
     ),
     Rule(
@@ -92,6 +94,7 @@ RULES: Final = (
         rf"(?:{_FIELDS}): ?({_NAMES})",
         0.8,
         longest=_LONGEST,
+        numeric=False,
         opening=f"(?:{_FIELDS}): ?{_BEGIN}",
     ),
     Rule(
@@ -99,6 +102,7 @@ RULES: Final = (
         rf"(?:Dear|Regards,|Hi|Hello) ({_NAMES})",
         0.6,
         longest=_LONGEST,
+        numeric=False,
         opening=f"(?:Dear|Regards,|Hi|Hello) {_BEGIN}",
     ),
     _signed(f"(?:{_CLOSINGS})[,.!]?", _SIGNER, _ROLE, 0.8),

@@ -7,7 +7,9 @@ from typing import Final
 from backend.redaction.rules.everywhere import RULES as EVERYWHERE
 from backend.redaction.rules.national import RULES as NATIONAL
 from backend.redaction.rules.persons import RULES as PERSONS
-from backend.redaction.rules.rule import ABOVE_REACH, Match, Value, normalised
+from backend.redaction.rules.rule import ABOVE_REACH, Match, Value
+from backend.redaction.search.characters import normalised
+from backend.redaction.search.folding import Folded, with_decoded_numbers, without_unseen
 from backend.redaction.search.matching import scored_values
 from backend.redaction.search.mentions import Ask, find_mentions
 from backend.redaction.search.piece_labels import PartLabels, PieceLabels
@@ -53,6 +55,21 @@ class Finder:
         self, text: str, labels: PieceLabels | None = None, *, by_rules_only: bool = False
     ) -> Iterator[Value]:
         """Yields the matches of `find_all` one by one."""
+        if (seen := without_unseen(text)) is not None:
+            yield from self._in_folded(seen, labels, by_rules_only)
+        elif (decoded := with_decoded_numbers(text)) is not None:
+            # An address ends at a decoded space, so the text is searched as it stands too.
+            found = [*self._in_windows(text, labels, by_rules_only), *self._in_folded(decoded, labels, by_rules_only)]
+            yield from sorted(found)
+        else:
+            yield from self._in_windows(text, labels, by_rules_only)
+
+    def _in_folded(self, folded: Folded, labels: PieceLabels | None, by_rules_only: bool) -> Iterator[Value]:
+        moved = None if labels is None else labels.moved(folded.folded)
+        for start, end, entity, score in self.find_each(folded.text, moved, by_rules_only=by_rules_only):
+            yield folded.original(start), folded.original(end), entity, score
+
+    def _in_windows(self, text: str, labels: PieceLabels | None, by_rules_only: bool) -> Iterator[Value]:
         ask = None if by_rules_only else self._ask
         plain = normalised(text)
         for start, end, low, high in windows(plain):

@@ -12,6 +12,7 @@ from backend.redaction.search.piece_labels import PartLabels
 from backend.redaction.search.scan import scan
 
 _LATIN_1: Final = "latin-1"
+_any_digit: Final = search_for("[0-9]")
 
 
 class Prefilter:
@@ -40,7 +41,10 @@ class Prefilter:
         contexts = Contexts(plain, raw, self._contexts, near, any_word=self._any_context(raw, 0) >= 0)
         everywhere: Sequence[Zone] = [(first, last)]
         zones: dict[str, Sequence[Zone]] = {"": ()}
+        any_digit = _any_digit(raw, 0) >= 0
         for rule, search, pattern, shift, lifted in self._searches:
+            if rule.numeric and not any_digit:
+                continue
             words = rule.context
             if lifted:
                 if words not in zones:

@@ -9,7 +9,8 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from backend.redaction.rules.rule import Rule, normalised
+from backend.redaction.rules.rule import Rule
+from backend.redaction.search.characters import normalised
 from backend.redaction.search.contexts import search_words
 from backend.redaction.search.linear_search import matching_patterns
 from backend.redaction.search.matching import compiled
