@@ -7,7 +7,8 @@ from backend.redaction.counts import Counts
 from backend.redaction.rules.rule import Match, Value
 from backend.redaction.search.cells import find_in_cells
 from backend.redaction.search.finder import Finder
-from backend.redaction.search.spans import replaced, resolved
+from backend.redaction.search.known_names import KnownNames
+from backend.redaction.search.spans import joined, replaced, resolved
 from backend.redaction.search.stream import sweep_stream, swept_part
 
 
@@ -20,6 +21,7 @@ class Sweep:
         self._finder = finder
         self._categories = categories
         self._floor = floor
+        self._names = KnownNames() if "PERSON" in categories else None
 
     def again(self) -> "Sweep":
         """Returns a new sweep by the same policy, with nothing counted."""
@@ -27,7 +29,7 @@ class Sweep:
 
     def text(self, text: str) -> str:
         """Returns the swept text."""
-        return self._replaced(text, self._finder.find_values(text))
+        return self._replaced(text, resolved(self._find_all(text)))
 
     def lines(self, above: str, text: str) -> str:
         """Returns swept lines of a text of which `above` are the lines before them, as far as rules look up."""
@@ -36,7 +38,13 @@ class Sweep:
 
     def stream(self, blocks: Iterable[str]) -> Iterator[str]:
         """Yields the swept text block by block."""
-        return sweep_stream(blocks, self._finder.find_all, self._replaced)
+        return sweep_stream(blocks, self._find_all, self._replaced)
+
+    def _find_all(self, text: str) -> list[Value]:
+        """Returns the matches in a part of a document, and the names in it that it held already."""
+        values = self._finder.find_all(text)
+        again = self._names.repeated(text, values) if self._names is not None else []
+        return sorted(values + again) if again else values
 
     def cells(self, cells: Sequence[str], labels: Sequence[str]) -> dict[int, str]:
         """Returns the new text of each cell that changes, by its index; `labels` name the cells' columns or keys.
@@ -62,8 +70,22 @@ class Sweep:
         """Yields the index, the new text and the entity types of each cell and label with values."""
         cells = [cell for cell, _ in pairs]
         labels = [label for _, label in pairs]
-        for index, values in find_in_cells(self._finder, self._categories, self._floor, cells, labels):
+        found = dict(find_in_cells(self._finder, self._categories, self._floor, cells, labels))
+        if self._names is not None:
+            self._add_known(self._names, cells, found)
+        for index, values in found.items():
             yield index, (replaced(cells[index], values), [entity for _, _, entity, _ in values])
+
+    @staticmethod
+    def _add_known(names: KnownNames, cells: Sequence[str], found: dict[int, list[Value]]) -> None:
+        """Adds the names that other cells held to the values found in cells."""
+        for index, values in found.items():
+            cell = cells[index]
+            names.learn([(cell[start:end], score) for start, end, entity, score in values if entity == "PERSON"])
+        for index, cell in enumerate(cells):
+            # What is one value from end to end has no other.
+            if (index not in found or _length(found[index]) < len(cell) - 2) and (again := names.find(cell)):
+                found[index] = joined(sorted(found.get(index, []) + again))
 
     def matches(self, text: str) -> list[Match]:
         """Returns what the rules find in a name or another short text; does not count it, and asks no model."""
@@ -72,3 +94,7 @@ class Sweep:
     def _replaced(self, text: str, values: Sequence[Value]) -> str:
         self.counts.categories.update([entity for _, _, entity, _ in values])
         return replaced(text, values) if self.redacts else text
+
+
+def _length(values: Sequence[Value]) -> int:
+    return sum(end - start for start, end, _, _ in values)
