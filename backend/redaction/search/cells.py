@@ -5,8 +5,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from backend.redaction.rules.labels import label_entities, plain_label
+from backend.redaction.rules.labels import NAMED_SCORE, is_name, label_entities, may_name, plain_label
 from backend.redaction.rules.rule import Value
+from backend.redaction.search.characters import normalised
 from backend.redaction.search.finder import Finder
 from backend.redaction.search.piece_labels import PieceLabels
 from backend.redaction.search.spans import joined
@@ -36,6 +37,8 @@ def find_in_cells(
     for index, (cell, name) in enumerate(zip(cells, labels, strict=True)):
         label = by_label[name]
         given = label.best
+        if given is None and label.may_name and len(cell) <= LONGEST_WHOLE and is_name(normalised(cell.strip(_AROUND))):
+            given = label.may_name
         if given is not None and not _may_be_value(cell):
             given = None
         if len(cell) <= longest and '"' not in (inner := cell.strip(_AROUND)) and "\n" not in inner:
@@ -64,6 +67,10 @@ class _Label:
             (score, entity) for entity, score in label_entities(self.plain) if entity in categories and score >= floor
         ]
         self.best: Found | None = max(entities, default=None)
+        # What a cell in the form of a name is under a label that may also name something else.
+        self.may_name: Found | None = None
+        if self.best is None and "PERSON" in categories and floor <= NAMED_SCORE and may_name(self.plain):
+            self.may_name = NAMED_SCORE, "PERSON"
 
 
 def _searched(

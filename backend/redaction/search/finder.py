@@ -4,10 +4,14 @@ import bisect
 from collections.abc import Collection, Iterator
 from typing import Final
 
+from backend.redaction.rules.dates import RULES as DATES
 from backend.redaction.rules.everywhere import RULES as EVERYWHERE
 from backend.redaction.rules.national import RULES as NATIONAL
 from backend.redaction.rules.persons import RULES as PERSONS
+from backend.redaction.rules.phones import RULES as PHONES
+from backend.redaction.rules.places import RULES as PLACES
 from backend.redaction.rules.rule import ABOVE_REACH, Match, Value
+from backend.redaction.rules.secrets import RULES as SECRETS
 from backend.redaction.search.characters import normalised
 from backend.redaction.search.folding import Folded, with_decoded_numbers, without_unseen
 from backend.redaction.search.matching import scored_values
@@ -17,7 +21,7 @@ from backend.redaction.search.prefilter import Prefilter
 from backend.redaction.search.spans import joined, windows
 from backend.redaction.search.whole_cells import WholeCells
 
-RULES: Final = (*EVERYWHERE, *NATIONAL, *PERSONS)
+RULES: Final = (*EVERYWHERE, *DATES, *PHONES, *PLACES, *SECRETS, *NATIONAL, *PERSONS)
 
 
 class Finder:

@@ -24,7 +24,9 @@ class KnownNames:
     """Names of one document. Not thread-safe: it learns names with every text."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, list[tuple[str, float]]] = {}
+        # Whole names by their first word, and names and parts of names that are one word.
+        self._longer: dict[str, list[tuple[str, float]]] = {}
+        self._words: dict[str, float] = {}
         self._names: set[str] = set()
 
     def repeated(self, text: str, values: Iterable[Value]) -> list[Value]:
@@ -51,29 +53,29 @@ class KnownNames:
 
     def _add(self, first: str, name: str, score: float) -> None:
         for one, written in {(first, name), (first.upper(), name.upper()), (first.title(), name.title())}:
-            entries = self._entries.setdefault(one, [])
-            if all(known != written for known, _ in entries):
-                entries.append((written, score))
+            if one == written:
+                self._words.setdefault(one, score)
+            else:
+                self._longer.setdefault(one, []).append((written, score))
 
     def find(self, text: str) -> list[Value]:
         """Returns where known names stand in a text; a part of a name only if the text uses it as no other word."""
-        if not self._entries:
+        longer, words = self._longer, self._words
+        if not longer and not words:
             return []
         found: list[Value] = []
         ordinary: set[str] | None = None
-        entries = self._entries
         for word in _WORD.finditer(text):
-            if word[0] not in entries:
-                continue
-            start = word.start()
-            for name, score in entries[word[0]]:
-                end = start + len(name)
-                if not text.startswith(name, start) or text[end : end + 1].isalnum():
-                    continue
-                if name == word[0]:
-                    if ordinary is None:
-                        ordinary = set(_LOWER_WORD.findall(text))
-                    if name.lower() in ordinary:
-                        continue
-                found.append((start, end, "PERSON", score))
+            first = word[0]
+            if first in words:
+                if ordinary is None:
+                    ordinary = set(_LOWER_WORD.findall(text))
+                if first.lower() not in ordinary:
+                    found.append((*word.span(), "PERSON", words[first]))
+            if first in longer:
+                start = word.start()
+                for name, score in longer[first]:
+                    end = start + len(name)
+                    if text.startswith(name, start) and not text[end : end + 1].isalnum():
+                        found.append((start, end, "PERSON", score))
         return found

@@ -20,7 +20,8 @@ LONGEST: Final = 64
 # No rule finds a value in such a cell unless its column names one.
 _NO_VALUE: Final = re.compile(r"[0-9]{0,6}|-?[0-9]{1,3}\.[0-9]{1,2}", re.ASCII)
 _LOCAL: Final = "[0-9A-Za-z_.%+'&~\x80-\xff-]{1,64}"
-# RE2 refuses repeats of more than 1,000.
+# RE2 knows no lookaround, and refuses repeats of more than 1,000.
+_AROUND: Final = re.compile(r"\(\?(?:[=!>]|<[=!])")
 _LONG_REPEAT: Final = re.compile(r"\{0,[0-9]{4}\}")
 
 Found = tuple[float, str]
@@ -73,6 +74,9 @@ def is_quiet(cell: str) -> bool:
 
 
 def _whole(rule: Rule) -> str:
+    """Returns a pattern for RE2 that is found in every cell that a value of the rule fills."""
+    if _AROUND.search(rule.pattern) is not None:
+        return f"(?:{rule.opening}).*"
     pattern = _LONG_REPEAT.sub("*", rule.pattern)
     if rule.tail:
         return f"(?:{pattern}){rule.tail}*"
