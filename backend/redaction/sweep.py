@@ -1,7 +1,9 @@
 """One sweep of a text, a value or a file, with its counts."""
 
+import bisect
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from backend.redaction.counts import Counts
 from backend.redaction.rules.rule import Match, Value
@@ -10,6 +12,11 @@ from backend.redaction.search.finder import Finder
 from backend.redaction.search.known_names import KnownNames
 from backend.redaction.search.spans import joined, replaced, resolved
 from backend.redaction.search.stream import sweep_stream, swept_part
+from backend.workflows.entity_types import ENTITY_TYPES
+
+_Result = tuple[str, list[str]]
+# The result of a cell that is one value.
+_WHOLE: Final[dict[str, _Result]] = {entity: (f"[{entity}]", [entity]) for entity in ENTITY_TYPES}
 
 
 class Sweep:
@@ -53,39 +60,51 @@ class Sweep:
         """
         pairs = list(zip(cells, labels, strict=True))
         distinct = list(dict.fromkeys(pairs)) if self._finder.by_rules_only else pairs
-        found = dict(self._found(distinct))
+        found = self._found(distinct)
         if not found:
             return {}
-        if len(distinct) == len(pairs):
-            indices = list(found)
-            results = list(found.values())
-        else:
+        if len(distinct) < len(pairs):
             by_pair = {distinct[index]: result for index, result in found.items()}
-            indices = [index for index, pair in enumerate(pairs) if pair in by_pair]
-            results = [by_pair[pairs[index]] for index in indices]
-        self.counts.categories.update(itertools.chain.from_iterable([entities for _, entities in results]))
-        return {index: text for index, (text, _) in zip(indices, results, strict=True)} if self.redacts else {}
+            results = map(by_pair.get, pairs)
+            found = {index: result for index, result in enumerate(results) if result is not None}
+        self.counts.categories.update(itertools.chain.from_iterable([entities for _, entities in found.values()]))
+        return {index: text for index, (text, _) in found.items()} if self.redacts else {}
 
-    def _found(self, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[int, tuple[str, list[str]]]]:
-        """Yields the index, the new text and the entity types of each cell and label with values."""
+    def _found(self, pairs: Sequence[tuple[str, str]]) -> dict[int, _Result]:
+        """Returns the new text and the entity types of each cell and label with values, by their index."""
         cells = [cell for cell, _ in pairs]
         labels = [label for _, label in pairs]
-        found = dict(find_in_cells(self._finder, self._categories, self._floor, cells, labels))
-        if self._names is not None:
-            self._add_known(self._names, cells, found)
-        for index, values in found.items():
-            yield index, (replaced(cells[index], values), [entity for _, _, entity, _ in values])
+        results: dict[int, _Result] = {}
+        parts: dict[int, list[Value]] = {}
+        for index, values in find_in_cells(self._finder, self._categories, self._floor, cells, labels):
+            cell = cells[index]
+            start, end, entity, _ = values[0]
+            if self._names is not None and not self._names.full:
+                self._names.learn([(cell[low:high], score) for low, high, one, score in values if one == "PERSON"])
+            if start == 0 and end == len(cell):
+                results[index] = _WHOLE[entity]
+            elif start < 2 and end > len(cell) - 2:
+                results[index] = replaced(cell, values), [entity]
+            else:
+                parts[index] = values
+        if self._names is not None and not self._names.empty:
+            # What is one value from end to end holds no other.
+            self._add_known(self._names, cells, [index for index in range(len(cells)) if index not in results], parts)
+        for index, values in parts.items():
+            results[index] = replaced(cells[index], values), [entity for _, _, entity, _ in values]
+        return results
 
     @staticmethod
-    def _add_known(names: KnownNames, cells: Sequence[str], found: dict[int, list[Value]]) -> None:
-        """Adds the names that other cells held to the values found in cells."""
-        for index, values in found.items():
-            cell = cells[index]
-            names.learn([(cell[start:end], score) for start, end, entity, score in values if entity == "PERSON"])
-        for index, cell in enumerate(cells):
-            # What is one value from end to end has no other.
-            if (index not in found or _length(found[index]) < len(cell) - 2) and (again := names.find(cell)):
-                found[index] = joined(sorted(found.get(index, []) + again))
+    def _add_known(
+        names: KnownNames, cells: Sequence[str], chosen: Sequence[int], found: dict[int, list[Value]]
+    ) -> None:
+        """Adds the names that cells have held to the values found in the chosen cells."""
+        starts = list(itertools.accumulate((len(cells[index]) + 1 for index in chosen), initial=0))
+        again = names.find("\n".join([cells[index] for index in chosen]))
+        for place, group in itertools.groupby(again, lambda value: bisect.bisect_right(starts, value[0]) - 1):
+            index, low = chosen[place], starts[place]
+            values = [(start - low, end - low, entity, score) for start, end, entity, score in group]
+            found[index] = joined(sorted(found.get(index, []) + values))
 
     def matches(self, text: str) -> list[Match]:
         """Returns what the rules find in a name or another short text; does not count it, and asks no model."""
@@ -94,7 +113,3 @@ class Sweep:
     def _replaced(self, text: str, values: Sequence[Value]) -> str:
         self.counts.categories.update([entity for _, _, entity, _ in values])
         return replaced(text, values) if self.redacts else text
-
-
-def _length(values: Sequence[Value]) -> int:
-    return sum(end - start for start, end, _, _ in values)

@@ -1,6 +1,7 @@
 """Finds values in texts of any length: window by window, and only by the rules that can match in a window."""
 
 import bisect
+import functools
 from collections.abc import Collection, Iterator
 from typing import Final
 
@@ -10,7 +11,7 @@ from backend.redaction.rules.national import RULES as NATIONAL
 from backend.redaction.rules.persons import RULES as PERSONS
 from backend.redaction.rules.phones import RULES as PHONES
 from backend.redaction.rules.places import RULES as PLACES
-from backend.redaction.rules.rule import ABOVE_REACH, Match, Value
+from backend.redaction.rules.rule import ABOVE_REACH, Match, Rule, Value
 from backend.redaction.rules.secrets import RULES as SECRETS
 from backend.redaction.search.characters import normalised
 from backend.redaction.search.folding import Folded, with_decoded_numbers, without_unseen
@@ -32,8 +33,7 @@ class Finder:
         self._floor = floor
         self._ask = ask
         self._categories = sorted(categories)
-        self._prefilter = Prefilter(self.rules, floor)
-        self.whole_cells = WholeCells(self.rules, floor)
+        self._prefilter, self.whole_cells = _compiled(self.rules, floor)
 
     @property
     def by_rules_only(self) -> bool:
@@ -92,3 +92,9 @@ class Finder:
             for rule, candidates, zones in self._prefilter.candidates(part, labels, first, last)
             for value in scored_values(rule, part, self._floor, labels, candidates, zones, low)
         ]
+
+
+@functools.lru_cache(maxsize=4)
+def _compiled(rules: tuple[Rule, ...], floor: float) -> tuple[Prefilter, WholeCells]:
+    """Compiles rules; a process that sweeps does so for one policy after another, and most are the same."""
+    return Prefilter(rules, floor), WholeCells(rules, floor)

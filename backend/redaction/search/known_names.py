@@ -15,8 +15,9 @@ MOST_NAMES: Final = 500
 _MOST_IN_PARTS: Final = 100
 _SHORTEST_PART: Final = 4
 _LONGEST: Final = 80
+_REST: Final = r"[^\W\d_]*(?:['\u2019-][^\W\d_]+)*"
 # A word that begins with no lower-case ASCII letter; letters of scripts without cases begin one too.
-_WORD: Final = re.compile(r"(?<![^\W_])[^\W\d_a-z][^\W\d_]*(?:['\u2019-][^\W\d_]+)*")
+_WORD: Final = re.compile(rf"(?<![^\W_])[^\W\d_a-z]{_REST}")
 _LOWER_WORD: Final = re.compile(r"[^\W\d_A-Z][^\W\d_]{2,}")
 
 
@@ -28,6 +29,7 @@ class KnownNames:
         self._longer: dict[str, list[tuple[str, float]]] = {}
         self._words: dict[str, float] = {}
         self._names: set[str] = set()
+        self._word: re.Pattern[str] | None = None
 
     def repeated(self, text: str, values: Iterable[Value]) -> list[Value]:
         """Learns the names among the values of a text, and returns where it holds names that are known now."""
@@ -37,7 +39,7 @@ class KnownNames:
     def learn(self, names: Sequence[tuple[str, float]]) -> None:
         """Takes names with their scores."""
         for name, score in names:
-            if len(self._names) >= MOST_NAMES:
+            if self.full:
                 return
             if score < _LEAST_SCORE or name in self._names or len(name) > _LONGEST:
                 continue
@@ -45,6 +47,7 @@ class KnownNames:
             words = [word[0] for word in _WORD.finditer(name)]
             if not words or not may_be_person(name):
                 continue
+            self._word = None
             self._add(words[0], name[name.index(words[0]) :], score)
             if len(self._names) <= _MOST_IN_PARTS:
                 for word in words:
@@ -58,14 +61,31 @@ class KnownNames:
             else:
                 self._longer.setdefault(one, []).append((written, score))
 
+    @property
+    def full(self) -> bool:
+        """Returns whether no more names are learned."""
+        return len(self._names) >= MOST_NAMES
+
+    @property
+    def empty(self) -> bool:
+        """Returns whether no name is known."""
+        return not self._longer and not self._words
+
+    def _known_words(self) -> re.Pattern[str]:
+        """Returns a pattern of the words that begin as a known name does."""
+        if self._word is None:
+            begins = {word[0] for words in (self._longer, self._words) for word in words}
+            self._word = re.compile(rf"[{''.join(sorted(begins))}](?<![^\W_].){_REST}", re.DOTALL)
+        return self._word
+
     def find(self, text: str) -> list[Value]:
         """Returns where known names stand in a text; a part of a name only if the text uses it as no other word."""
         longer, words = self._longer, self._words
-        if not longer and not words:
+        if self.empty:
             return []
         found: list[Value] = []
         ordinary: set[str] | None = None
-        for word in _WORD.finditer(text):
+        for word in self._known_words().finditer(text):
             first = word[0]
             if first in words:
                 if ordinary is None:
