@@ -36,7 +36,7 @@ class Sweep:
 
     def text(self, text: str) -> str:
         """Returns the swept text."""
-        return self._replaced(text, resolved(self._find_all(text)))
+        return self._replaced(text, joined(self._find_all(text)))
 
     def lines(self, above: str, text: str) -> str:
         """Returns swept lines of a text of which `above` are the lines before them, as far as rules look up."""

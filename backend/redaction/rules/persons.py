@@ -95,7 +95,7 @@ _FULL_FORM: Final = f"(?:{FAMILY_FIRST}|{CAPITAL_FIRST}|{FULL_NAMES}|{FULL_CAPIT
 RULES: Final = (
     _after(rf"(?:(?:{TITLES})\.? ){{1,3}}", f"(?:{NAMES}|{CAPITAL_NAMES})", 0.85),
     _after(f"(?:{PHRASES}) ", NAMES, 0.85),
-    _after(f"(?i:{NAME_FIELDS}){_COLON}", _ANY_FORM, 0.8),
+    _after(f"(?i:{NAME_FIELDS}){_COLON}", _ANY_FORM, 0.8, before="0-9A-Za-z$_"),
     _after(f"(?i:{NAME_FIELDS}|{ROLE_FIELDS}){_IS}", _FULL_FORM, 0.8),
     _after(f"(?i:{ROLE_FIELDS}){_COLON}", NAMES, 0.6),
     _after(f"{_MARGIN}(?:{SALUTATIONS}) ", NAMES, 0.8, end="[ ]?[,:!\r\n]", before=""),

@@ -1,6 +1,5 @@
 """Rules for phone numbers, international ones and those of the number plans of countries."""
 
-import functools
 import re
 from typing import Final
 
@@ -42,7 +41,6 @@ class _Digits:
         return 0 if found is None else found.end()
 
 
-@functools.cache
 def _national() -> re.Pattern[str]:
     """Returns a pattern of the fixed and mobile numbers of the regions, with their leading zero."""
     plans = []
@@ -58,8 +56,11 @@ def _national() -> re.Pattern[str]:
     return re.compile("|".join(plans), re.ASCII)
 
 
+_NATIONAL: Final = _national()
+
+
 def _is_national(text: str) -> bool:
-    return _national().fullmatch(checksums.digits(text)) is not None
+    return _NATIONAL.fullmatch(checksums.digits(text)) is not None
 
 
 RULES: Final = (
@@ -89,12 +90,14 @@ RULES: Final = (
     Rule("PHONE_NUMBER", "0[1-9](?:[ .][0-9]{2}){4}", 0.85, 0.9, _PHONE, check=_is_national, before="0-9A-Za-z.,"),
     Rule(
         "PHONE_NUMBER",
-        r"\(?0[1-9][0-9]{1,4}\)?(?: ?[/-] ?| )[0-9]{2,8}(?:[ -][0-9]{2,6}){0,4}",
+        # Five digits and four are a postal code of the United States.
+        r"(?![0-9]{5}-[0-9]{4}(?![0-9]))\(?0[1-9][0-9]{1,4}\)?(?: ?[/-] ?| )[0-9]{2,8}(?:[ -][0-9]{2,6}){0,4}",
         0.8,
         0.9,
         _PHONE,
         check=_is_national,
         before="0-9A-Za-z.,/-",
+        opening=r"\(?0[1-9][0-9]{1,4}\)?(?: ?[/-] ?| )[0-9]{2,8}",
     ),
     Rule(
         "PHONE_NUMBER",

@@ -8,18 +8,20 @@ _UPPER: Final = "\u00c0-\u00de"
 _LOWER: Final = "\u00df-\u00ff"
 _BEGIN: Final = f"[A-Z{_UPPER}\u00ff]"
 _WORD: Final = f"{_BEGIN}[A-Za-z{_UPPER}{_LOWER}'.-]{{1,30}}"
-# The words that the postal services of the United States and Britain end the names of streets with.
 _STREET: Final = (
-    "Street|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|Drive|Dr|Drives|Court|Ct|Courts|Way|Ways|Square|Squares|Sq|"
-    "Place|Pl|Terrace|Ter|Close|Alley|Arcade|Bridge|Brook|Bypass|Causeway|Center|Centre|Circle|Cir|Cliff|Common|Corner|"
-    "Corners|Course|Cove|Creek|Crescent|Crest|Crossing|Crossroad|Dale|Dam|Estate|Estates|Expressway|Extension|Falls|"
-    "Ferry|Field|Fields|Flat|Flats|Ford|Forest|Forge|Fork|Fort|Freeway|Garden|Gardens|Gateway|Glen|Green|Grove|Harbor|"
-    "Haven|Heights|Highway|Hwy|Hill|Hills|Hollow|Inlet|Island|Islands|Isle|Junction|Key|Keys|Knoll|Knolls|Lake|Lakes|"
-    "Landing|Light|Loaf|Lock|Lodge|Loop|Mall|Manor|Meadow|Meadows|Mews|Mill|Mills|Mission|Motorway|Mount|Mountain|Neck|"
-    "Orchard|Oval|Overpass|Park|Parks|Parkway|Pkwy|Pass|Passage|Path|Pike|Pine|Pines|Plain|Plains|Plaza|Point|Points|"
-    "Port|Ports|Prairie|Radial|Ramp|Ranch|Rapid|Rapids|Rest|Ridge|Ridges|River|Route|Row|Rue|Run|Shoal|Shoals|Shore|"
-    "Shores|Skyway|Spring|Springs|Spur|Station|Stravenue|Stream|Summit|Throughway|Trace|Track|Trafficway|Trail|Tunnel|"
-    "Turnpike|Underpass|Union|Valley|Viaduct|View|Views|Village|Villages|Ville|Vista|Walk|Walks|Wall|Well|Wells"
+    "Street|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|Drive|Dr|Court|Ct|Way|Square|Sq|Place|Pl|Terrace|Close|"
+    "Crescent|Parkway|Pkwy|Highway|Hwy|Mews|Grove|Gardens"
+)
+# Other words that the postal service of the United States ends the names of streets with.
+_RARE_STREET: Final = (
+    "Alley|Arcade|Bridge|Brook|Bypass|Causeway|Center|Centre|Circle|Cir|Cliff|Common|Corners?|Courts|Cove|Creek|Crest|"
+    "Crossing|Crossroad|Dale|Dam|Drives|Estates?|Expressway|Extension|Falls|Ferry|Fields?|Flats?|Ford|Forest|Forge|Fork|"
+    "Fort|Freeway|Garden|Gateway|Glens?|Greens?|Groves|Harbors?|Haven|Heights|Hills?|Hollow|Inlet|Islands?|Isle|"
+    "Junctions?|Keys?|Knolls?|Lakes?|Landing|Light|Loaf|Locks?|Lodge|Loop|Mall|Manors?|Meadows?|Mills?|Mission|Motorway|"
+    "Mount|Mountains?|Neck|Orchard|Oval|Overpass|Parks?|Pass|Passage|Path|Pike|Pines?|Plains?|Plaza|Points?|Ports?|"
+    "Prairie|Radial|Ramp|Ranch|Rapids?|Rest|Ridges?|River|Route|Row|Rue|Run|Shoals?|Shores?|Skyway|Springs?|Spur|"
+    "Squares|Station|Stravenue|Stream|Streets|Summit|Throughway|Trace|Track|Trafficway|Trail|Tunnel|Turnpike|Underpass|"
+    "Unions?|Valleys?|Viaduct|Views?|Villages?|Ville|Vista|Walks?|Wall|Ways|Wells?"
 )
 _UNIT: Final = r"(?:,? (?:Apt\.?|Apartment|Suite|Ste\.?|Unit|Flat|Floor|#) ?[0-9A-Za-z-]{1,6})?"
 _OF: Final = (
@@ -60,6 +62,12 @@ RULES: Final = (
     ),
     Rule(
         "LOCATION",
+        rf"[0-9]{{3,5}} (?:[A-Z][0-9A-Za-z'.-]{{0,20}} ){{1,3}}(?:{_RARE_STREET}){_UNIT}",
+        0.8,
+        longest=160,
+    ),
+    Rule(
+        "LOCATION",
         rf"[A-Z{_UPPER}][a-z{_LOWER}-]{{2,30}}(?:straße|strasse|str\.|gasse|weg|platz|allee|ring|damm|ufer|straat|laan|plein|"
         rf"gracht|kade|singel) {_NUMBER}",
         0.8,
@@ -91,11 +99,11 @@ RULES: Final = (
     Rule("LOCATION", "[A-Z]{1,2}[0-9][0-9A-Z]? [0-9][ABD-HJLNP-UW-Z]{2}", 0.8),
     Rule(
         "LOCATION",
-        rf"(?:(?m:^)[ \t>\"]{{0,4}}|, )([0-9]{{4,5}} {_WORD}(?:[ -](?:{_OF} )?{_WORD}){{0,4}})"
+        rf"(?:(?m:^)[ \t>\"]{{0,4}}|, )((?:[0-9]{{5}}|(?!19)[13-9][0-9]{{3}}) {_WORD}(?:[ -](?:{_OF} )?{_WORD}){{0,4}})"
         r"(?=[ \t]{0,2}[\r\n.,;\"]|\Z)",
         0.8,
         longest=260,
-        opening=rf"(?:(?m:^)[ \t>\"]{{0,4}}|, )[0-9]{{4,5}} {_BEGIN}",
+        opening=rf"(?:(?m:^)[ \t>\"]{{0,4}}|, )(?:[0-9]{{5}}|[13-9][0-9]{{3}}) {_BEGIN}",
         before="",
         after="",
     ),

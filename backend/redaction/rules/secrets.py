@@ -27,13 +27,20 @@ _BETWEEN: Final = "[\"']?[ ]?(?::|=|:=|=>| is| lautet| est| es)[ ]?[\"']?"
 _CHARACTER: Final = "[^\\x00-\\x20\"'<>;,|`]"
 # What stands for a secret, or reads it from elsewhere.
 _NO_SECRET: Final = re.compile(
-    r"[$%{\[(<]|.*(?:\(|\{\{)|(?i:none|null|true|false|undefined|required|optional|changeme|example|xxx+|\*+|\.+|redacted)"
+    r"[$%{\[(<]|.*(?:\(|\[|\{\{|&[a-z])|(?i:none|null|true|false|undefined|required|optional|changeme|example|password|"
+    r"passwd|secret|token|user|xxx+|\*+|\.+|redacted)(?![0-9A-Za-z])"
 )
+_NAMES_A_SECRET: Final = re.compile("[A-Za-z]+(?:[-_./:][A-Za-z]+)*[.!?:]?")
+
+
+def _is_password(text: str) -> bool:
+    """Returns whether a text is no placeholder of a password."""
+    return _NO_SECRET.match(text) is None
 
 
 def _may_be_secret(text: str) -> bool:
-    """Returns whether a text is no placeholder, and has a digit or a sign besides letters."""
-    return _NO_SECRET.match(text) is None and not text.rstrip(".!?").isalpha() and len(set(text)) > 3
+    """Returns whether a text is no placeholder, and has more than words in it."""
+    return _is_password(text) and _NAMES_A_SECRET.fullmatch(text) is None and len(set(text)) > 3
 
 
 RULES: Final = (
@@ -42,6 +49,7 @@ RULES: Final = (
         "SECRET",
         "[a-z][0-9a-z+.-]{1,20}://[^\\x00-\\x20:@/\"'<>]{0,64}:([^\\x00-\\x20@/\"'<>]{1,128})@",
         0.95,
+        check=_is_password,
         longest=230,
         numeric=False,
         after="",

@@ -44,6 +44,9 @@ class Contexts:
 
 def word_spans(words: str, search: Search, plain: str, raw: bytes, where: Zone) -> list[Zone]:
     """Returns the spans of the words in a text, in order."""
+    if search(raw, where[0]) < 0:
+        # The pattern of words that no text has is not compiled.
+        return []
     return [found.span(1) for found in scan(search, _pattern(words), plain, raw, [where], CONTEXT_REACH)]
 
 

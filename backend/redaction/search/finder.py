@@ -60,13 +60,12 @@ class Finder:
     ) -> Iterator[Value]:
         """Yields the matches of `find_all` one by one."""
         if (seen := without_unseen(text)) is not None:
-            yield from self._in_folded(seen, labels, by_rules_only)
-        elif (decoded := with_decoded_numbers(text)) is not None:
-            # An address ends at a decoded space, so the text is searched as it stands too.
-            found = [*self._in_windows(text, labels, by_rules_only), *self._in_folded(decoded, labels, by_rules_only)]
-            yield from sorted(found)
-        else:
-            yield from self._in_windows(text, labels, by_rules_only)
+            return self._in_folded(seen, labels, by_rules_only)
+        if (decoded := with_decoded_numbers(text)) is None:
+            return self._in_windows(text, labels, by_rules_only)
+        # An address ends at a decoded space, so the text is searched as it stands too.
+        found = [*self._in_windows(text, labels, by_rules_only), *self._in_folded(decoded, labels, by_rules_only)]
+        return iter(sorted(found))
 
     def _in_folded(self, folded: Folded, labels: PieceLabels | None, by_rules_only: bool) -> Iterator[Value]:
         moved = None if labels is None else labels.moved(folded.folded)

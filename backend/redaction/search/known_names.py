@@ -1,7 +1,7 @@
 """Finds the names of people again that a document has held already, also by one part of them."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from backend.redaction.rules.name_forms import may_be_person
@@ -14,6 +14,7 @@ MOST_NAMES: Final = 500
 # With more names than this one of their parts is likely to be an ordinary word, too.
 _MOST_IN_PARTS: Final = 100
 _SHORTEST_PART: Final = 4
+_SHORTEST_CAPITALS: Final = 6
 _LONGEST: Final = 80
 _REST: Final = r"[^\W\d_]*(?:['\u2019-][^\W\d_]+)*"
 # A word that begins with no lower-case ASCII letter; letters of scripts without cases begin one too.
@@ -33,10 +34,11 @@ class KnownNames:
 
     def repeated(self, text: str, values: Iterable[Value]) -> list[Value]:
         """Learns the names among the values of a text, and returns where it holds names that are known now."""
-        self.learn([(text[start:end], score) for start, end, entity, score in values if entity == "PERSON"])
-        return self.find(text)
+        persons = [value for value in values if value[2] == "PERSON"]
+        self.learn({(text[start:end], score) for start, end, _, score in persons})
+        return self.find(text, {start for start, _, _, _ in persons})
 
-    def learn(self, names: Sequence[tuple[str, float]]) -> None:
+    def learn(self, names: Collection[tuple[str, float]]) -> None:
         """Takes names with their scores."""
         for name, score in names:
             if self.full:
@@ -51,7 +53,9 @@ class KnownNames:
             self._add(words[0], name[name.index(words[0]) :], score)
             if len(self._names) <= _MOST_IN_PARTS:
                 for word in words:
-                    if len(word) >= _SHORTEST_PART or not word.isascii():
+                    # A short word in capitals is as likely an abbreviation.
+                    shortest = _SHORTEST_CAPITALS if word.isupper() else _SHORTEST_PART
+                    if len(word) >= shortest or not word.isascii():
                         self._add(word, word, score)
 
     def _add(self, first: str, name: str, score: float) -> None:
@@ -78,8 +82,11 @@ class KnownNames:
             self._word = re.compile(rf"[{''.join(sorted(begins))}](?<![^\W_].){_REST}", re.DOTALL)
         return self._word
 
-    def find(self, text: str) -> list[Value]:
-        """Returns where known names stand in a text; a part of a name only if the text uses it as no other word."""
+    def find(self, text: str, found_at: Collection[int] = ()) -> list[Value]:
+        """Returns where known names stand in a text; a part of a name only if the text uses it as no other word.
+
+        What begins at one of the places `found_at` is left out: a name is found there.
+        """
         longer, words = self._longer, self._words
         if self.empty:
             return []
@@ -87,13 +94,15 @@ class KnownNames:
         ordinary: set[str] | None = None
         for word in self._known_words().finditer(text):
             first = word[0]
+            start = word.start()
+            if start in found_at:
+                continue
             if first in words:
                 if ordinary is None:
                     ordinary = set(_LOWER_WORD.findall(text))
                 if first.lower() not in ordinary:
-                    found.append((*word.span(), "PERSON", words[first]))
+                    found.append((start, start + len(first), "PERSON", words[first]))
             if first in longer:
-                start = word.start()
                 for name, score in longer[first]:
                     end = start + len(name)
                     if text.startswith(name, start) and not text[end : end + 1].isalnum():

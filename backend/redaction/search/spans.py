@@ -58,7 +58,8 @@ def joined(values: Iterable[Value]) -> list[Value]:
                 groups.append((low, high, best[2], best[3]))
             low, high, longest, best = start, end, end - start, value
             continue
-        high = max(high, end)
+        if end > high:  # noqa: PLR1730 - a call would take longer
+            high = end
         size = end - start
         if size > longest or (size == longest and (score, entity) > (best[3], best[2])):
             longest, best = size, value
