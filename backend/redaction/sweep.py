@@ -1,14 +1,22 @@
 """One sweep of a text, a value or a file, with its counts."""
 
+import bisect
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from backend.redaction.counts import Counts
 from backend.redaction.rules.rule import Match, Value
 from backend.redaction.search.cells import find_in_cells
 from backend.redaction.search.finder import Finder
-from backend.redaction.search.spans import replaced, resolved
+from backend.redaction.search.known_names import KnownNames
+from backend.redaction.search.spans import joined, replaced, resolved
 from backend.redaction.search.stream import sweep_stream, swept_part
+from backend.workflows.entity_types import ENTITY_TYPES
+
+_Result = tuple[str, list[str]]
+# The result of a cell that is one value.
+_WHOLE: Final[dict[str, _Result]] = {entity: (f"[{entity}]", [entity]) for entity in ENTITY_TYPES}
 
 
 class Sweep:
@@ -20,6 +28,7 @@ class Sweep:
         self._finder = finder
         self._categories = categories
         self._floor = floor
+        self._names = KnownNames() if "PERSON" in categories else None
 
     def again(self, *, redacts: bool | None = None) -> "Sweep":
         """Returns a new sweep by the same policy, with nothing counted; `redacts` may say otherwise than the policy."""
@@ -28,7 +37,7 @@ class Sweep:
 
     def text(self, text: str) -> str:
         """Returns the swept text."""
-        return self._replaced(text, self._finder.find_values(text))
+        return self._replaced(text, joined(self._find_all(text)))
 
     def lines(self, above: str, text: str) -> str:
         """Returns swept lines of a text of which `above` are the lines before them, as far as rules look up."""
@@ -37,7 +46,13 @@ class Sweep:
 
     def stream(self, blocks: Iterable[str]) -> Iterator[str]:
         """Yields the swept text block by block."""
-        return sweep_stream(blocks, self._finder.find_all, self._replaced)
+        return sweep_stream(blocks, self._find_all, self._replaced)
+
+    def _find_all(self, text: str) -> list[Value]:
+        """Returns the matches in a part of a document, and the names in it that it held already."""
+        values = self._finder.find_all(text)
+        again = self._names.repeated(text, values) if self._names is not None else []
+        return sorted(values + again) if again else values
 
     def cells(self, cells: Sequence[str], labels: Sequence[str]) -> dict[int, str]:
         """Returns the new text of each cell that changes, by its index; `labels` name the cells' columns or keys.
@@ -46,25 +61,51 @@ class Sweep:
         """
         pairs = list(zip(cells, labels, strict=True))
         distinct = list(dict.fromkeys(pairs)) if self._finder.by_rules_only else pairs
-        found = dict(self._found(distinct))
+        found = self._found(distinct)
         if not found:
             return {}
-        if len(distinct) == len(pairs):
-            indices = list(found)
-            results = list(found.values())
-        else:
+        if len(distinct) < len(pairs):
             by_pair = {distinct[index]: result for index, result in found.items()}
-            indices = [index for index, pair in enumerate(pairs) if pair in by_pair]
-            results = [by_pair[pairs[index]] for index in indices]
-        self.counts.categories.update(itertools.chain.from_iterable([entities for _, entities in results]))
-        return {index: text for index, (text, _) in zip(indices, results, strict=True)} if self.redacts else {}
+            results = map(by_pair.get, pairs)
+            found = {index: result for index, result in enumerate(results) if result is not None}
+        self.counts.categories.update(itertools.chain.from_iterable([entities for _, entities in found.values()]))
+        return {index: text for index, (text, _) in found.items()} if self.redacts else {}
 
-    def _found(self, pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[int, tuple[str, list[str]]]]:
-        """Yields the index, the new text and the entity types of each cell and label with values."""
+    def _found(self, pairs: Sequence[tuple[str, str]]) -> dict[int, _Result]:
+        """Returns the new text and the entity types of each cell and label with values, by their index."""
         cells = [cell for cell, _ in pairs]
         labels = [label for _, label in pairs]
+        results: dict[int, _Result] = {}
+        parts: dict[int, list[Value]] = {}
         for index, values in find_in_cells(self._finder, self._categories, self._floor, cells, labels):
-            yield index, (replaced(cells[index], values), [entity for _, _, entity, _ in values])
+            cell = cells[index]
+            start, end, entity, _ = values[0]
+            if self._names is not None and not self._names.full:
+                self._names.learn([(cell[low:high], score) for low, high, one, score in values if one == "PERSON"])
+            if start == 0 and end == len(cell):
+                results[index] = _WHOLE[entity]
+            elif start < 2 and end > len(cell) - 2:
+                results[index] = replaced(cell, values), [entity]
+            else:
+                parts[index] = values
+        if self._names is not None and not self._names.empty:
+            # What is one value from end to end holds no other.
+            self._add_known(self._names, cells, [index for index in range(len(cells)) if index not in results], parts)
+        for index, values in parts.items():
+            results[index] = replaced(cells[index], values), [entity for _, _, entity, _ in values]
+        return results
+
+    @staticmethod
+    def _add_known(
+        names: KnownNames, cells: Sequence[str], chosen: Sequence[int], found: dict[int, list[Value]]
+    ) -> None:
+        """Adds the names that cells have held to the values found in the chosen cells."""
+        starts = list(itertools.accumulate((len(cells[index]) + 1 for index in chosen), initial=0))
+        again = names.find("\n".join([cells[index] for index in chosen]))
+        for place, group in itertools.groupby(again, lambda value: bisect.bisect_right(starts, value[0]) - 1):
+            index, low = chosen[place], starts[place]
+            values = [(start - low, end - low, entity, score) for start, end, entity, score in group]
+            found[index] = joined(sorted(found.get(index, []) + values))
 
     def matches(self, text: str) -> list[Match]:
         """Returns what the rules find in a name or another short text; does not count it, and asks no model."""

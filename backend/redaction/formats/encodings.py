@@ -1,15 +1,24 @@
 """Detects the encoding of a file of text by all of its bytes, in constant memory."""
 
 import codecs
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 BLOCK: Final = 256 * 1024
 # Files that decode as text, but hold encoded or compressed content that no rule can read.
 _UNREADABLE: Final = (b"%PDF-", b"%!PS", b"{\\rtf", b"\x89PNG", b"GIF8", b"PK\x03\x04", b"PAR1")
 _NOT_LATIN: Final = bytes([*range(9), 0x0B, *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F, 0x81, 0x8D, 0x8F, 0x90, 0x9D])
+
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
+_INVALID: Final = re.compile(r"[\udc80-\udcff]")
+# Among them the invalid ones.
+_BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +42,34 @@ class Encoding:
             yield decoder.decode(b"", final=True)
 
 
+# UTF-8 with bytes that are not valid in it, each of which is read as a lone surrogate and written as it was.
+_MIXED: Final = "utf_8_and_bytes"
+_UTF_8: Final = codecs.lookup("utf-8")
+
+
+class _MixedDecoder(codecs.BufferedIncrementalDecoder):
+    """Decoder of UTF-8 that keeps invalid bytes, whatever the handling of errors that it is given."""
+
+    # The name of this method is the base class's.
+    def _buffer_decode(self, data: "ReadableBuffer", errors: str, final: bool) -> tuple[str, int]:  # noqa: ARG002 - as above
+        return codecs.utf_8_decode(data, "surrogateescape", final)
+
+
+def _encode_mixed(text: str, _: str = "strict") -> tuple[bytes, int]:
+    return _UTF_8.encode(text, "surrogateescape")
+
+
+def _decode_mixed(data: "ReadableBuffer", _: str = "strict") -> tuple[str, int]:
+    return _UTF_8.decode(data, "surrogateescape")
+
+
+def _find_mixed(name: str) -> codecs.CodecInfo | None:
+    if name != _MIXED:
+        return None
+    return codecs.CodecInfo(_encode_mixed, _decode_mixed, incrementaldecoder=_MixedDecoder, name=_MIXED)
+
+
+codecs.register(_find_mixed)
 _MARKED: Final = (
     Encoding("utf-8", codecs.BOM_UTF8),
     Encoding("utf-16-le", codecs.BOM_UTF16_LE),
@@ -41,8 +78,9 @@ _MARKED: Final = (
 
 
 def text_encoding(source: Path, *, head: bool = False) -> Encoding | None:
-    """Returns the encoding in which all bytes of a file are valid: by its mark, else UTF-8, else Windows-1252.
+    """Returns the encoding of a file: by its mark, else UTF-8, else Windows-1252.
 
+    A file with bytes that are not valid in UTF-8 is UTF-8 nevertheless where most of its characters beyond ASCII are.
     The head of a file may end in the middle of a character. Windows-1252 is Latin-1 with printable characters in place
     of most control characters. None for binary files.
     """
@@ -56,6 +94,9 @@ def text_encoding(source: Path, *, head: bool = False) -> Encoding | None:
     utf8 = Encoding("utf-8")
     if _decodes(utf8, source, head):
         return utf8
+    mixed = Encoding(_MIXED)
+    if _is_mostly_utf8(mixed, source, head):
+        return mixed
     return Encoding("cp1252") if _is_latin(source) else None
 
 
@@ -64,6 +105,16 @@ def _decodes(encoding: Encoding, source: Path, head: bool) -> bool:
         return all("\0" not in block for block in encoding.read(source, head=head))
     except UnicodeError:
         return False
+
+
+def _is_mostly_utf8(encoding: Encoding, source: Path, head: bool) -> bool:
+    beyond = invalid = 0
+    for block in encoding.read(source, head=head):
+        if _CONTROL.search(block):
+            return False
+        invalid += len(_INVALID.findall(block))
+        beyond += len(_BEYOND_ASCII.findall(block))
+    return beyond > 2 * invalid
 
 
 def _is_latin(source: Path) -> bool:

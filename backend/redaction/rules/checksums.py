@@ -5,7 +5,7 @@ import hashlib
 import re
 import socket
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 _NOT_DIGITS: Final = re.compile(r"[^0-9]")
@@ -27,7 +27,6 @@ _IBAN_LENGTHS: Final = {
         "YE30"
     ).split()
 }
-_FISCAL_ODD: Final = (1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24, 23)
 _VERHOEFF_PRODUCT: Final = (
     "0123456789", "1234067895", "2340178956", "3401289567", "4012395678",
     "5987604321", "6598710432", "7659821043", "8765932104", "9876543210",
@@ -172,19 +171,6 @@ def bech32(text: str) -> bool:
     return check in {1, 0x2BC830A3}
 
 
-def weighted(weights: Sequence[int], modulus: int, remainder: int = 0, first_less: int = 0) -> Callable[[str], bool]:
-    """Returns a check that the weighted sum of digits leaves `remainder`, with the first digit less `first_less`."""
-
-    def check(text: str) -> bool:
-        values = [int(digit) for digit in digits(text)]
-        if len(values) != len(weights):
-            return False
-        values[0] -= first_less
-        return sum(value * weight for value, weight in zip(values, weights, strict=True)) % modulus == remainder
-
-    return check
-
-
 def verhoeff(text: str) -> bool:
     """Checks the check digit of an Aadhaar number."""
     number = text.encode().translate(None, b" -")[::-1]
@@ -201,13 +187,6 @@ def _verhoeff_four(number: bytes, place: int) -> tuple[int, ...]:
     return _VERHOEFF_ROWS[second[first[0]]]
 
 
-def acn(text: str) -> bool:
-    """Checks an Australian company number."""
-    values = [int(digit) for digit in digits(text)]
-    total = sum(value * weight for value, weight in zip(values, range(8, 0, -1), strict=False))
-    return (10 - total % 10) % 10 == values[8]
-
-
 def medicare(text: str) -> bool:
     """Checks an Australian Medicare number: its ninth digit by the first eight."""
     values = [int(digit) for digit in digits(text)]
@@ -220,26 +199,6 @@ def dea(text: str) -> bool:
     return (sum(values[0:6:2]) + 2 * sum(values[1:6:2])) % 10 == values[6]
 
 
-def fiscal_code(text: str) -> bool:
-    """Checks the last letter of an Italian fiscal code."""
-    values = [int(one) if one.isdigit() else ord(one) - 65 for one in text[:15]]
-    total = sum(_FISCAL_ODD[value] for value in values[0::2]) + sum(values[1::2])
-    return chr(65 + total % 26) == text[15]
-
-
-def finnish(text: str) -> bool:
-    """Checks the last character of a Finnish personal identity code."""
-    return "0123456789ABCDEFHJKLMNPRSTUVWXY"[int(text[:6] + text[7:10]) % 31] == text[10]
-
-
-def spanish(text: str) -> bool:
-    """Checks the letter of a Spanish NIF or NIE."""
-    number = text[:-1].rstrip("-")
-    if number[0] in "XYZ":
-        number = str("XYZ".index(number[0])) + number[1:].lstrip("-")
-    return "TRWAGMYFPDXBNJZSQVHLCKE"[int(number) % 23] == text[-1]
-
-
 def singaporean(text: str) -> bool:
     """Checks the last letter of a Singaporean NRIC or FIN."""
     one, two, three, four, five, six, seven = text[1:8].encode()
@@ -248,33 +207,3 @@ def singaporean(text: str) -> bool:
     if text[0] == "M":
         return "KLJNPQRTUWX"[10 - total % 11] == text[8]
     return ("JZIHGFEDCBA" if text[0] in "ST" else "XWUTRQPNMLK")[total % 11] == text[8]
-
-
-def thai(text: str) -> bool:
-    """Checks the last digit of a Thai identification number."""
-    values = [int(digit) for digit in digits(text)]
-    return (11 - sum(value * (13 - place) for place, value in enumerate(values[:12])) % 11) % 10 == values[12]
-
-
-def korean_business(text: str) -> bool:
-    """Checks the last digit of a Korean business registration number."""
-    values = [int(digit) for digit in digits(text)]
-    total = sum(value * weight for value, weight in zip(values, (1, 3, 7, 1, 3, 7, 1, 3, 5), strict=False))
-    return (10 - (total + values[8] * 5 // 10) % 10) % 10 == values[9]
-
-
-def gstin(text: str) -> bool:
-    """Checks the last character of an Indian GSTIN."""
-    alphabet = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    total = 0
-    for place, character in enumerate(text[:14]):
-        product = alphabet.index(character) * (1 + place % 2)
-        total += product // 36 + product % 36
-    return alphabet[(36 - total % 36) % 36] == text[14]
-
-
-def nhs(text: str) -> bool:
-    """Checks the last digit of an NHS number."""
-    values = [int(digit) for digit in digits(text)]
-    check = 11 - sum(value * (10 - place) for place, value in enumerate(values[:9])) % 11
-    return check % 11 == values[9]

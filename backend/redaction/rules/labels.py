@@ -4,6 +4,11 @@ import functools
 import re
 from typing import Final
 
+from backend.redaction.rules.name_forms import CAPITAL_FIRST, FAMILY_FIRST, FULL_CAPITALS, FULL_NAMES, may_be_person
+
+NAMED_SCORE: Final = 0.8
+"""Score of a cell in the form of a name under a label that may name persons."""
+_FULL_NAME: Final = re.compile(f"(?:{FAMILY_FIRST}|{CAPITAL_FIRST}|{FULL_NAMES}|{FULL_CAPITALS})", re.ASCII)
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _BETWEEN: Final = re.compile(r"[^0-9A-Za-z\u0080-\U0010ffff]+")
 _PERSONS: Final = (
@@ -13,25 +18,54 @@ _PERSONS: Final = (
 )
 _NAMES: Final = (
     f"(?:first|last|middle|full|given|family|maiden|birth|sur|fore|(?:{_PERSONS})s?(?: full| first| last)?) ?names?|"
-    "surname|forename|nachname|vorname|nom|prenom|apellidos?|cognome"
+    "surname|forename|nachname|vorname|familienname|geburtsname|zuname|vollständiger name|name vorname|"
+    "nom|prénom|prenom|nom de famille|nom complet|nom du client|nom et prénom|nombre completo|nombre y apellidos|"
+    "(?:primer |segundo )?apellidos?|cognome|nome completo|sobrenome|apelido|achternaam|voornaam|familienaam|"
+    "imię|imie|nazwisko|imię i nazwisko|kund(?:e|in)|kundenname|ansprechpartner(?:in)?|kontoinhaber(?:in)?|titulaire|"
+    "titular|intestatario|rekeninghouder"
+)
+_PERSONS_ABROAD: Final = (
+    "mitarbeiter(?:in)?|patientin|mieter(?:in)?|empfänger|absender|inhaber|sachbearbeiter|kontakt|kontaktperson|"
+    "cliente?|destinataire|expéditeur|salarié|employé|locataire|bénéficiaire|interlocuteur|paciente|contacto|"
+    "destinatario|remitente|empleado|beneficiario|paziente|contatto|mittente|dipendente|referente|klant|"
+    "contactpersoon|afzender|ontvanger|werknemer|contato|remetente|destinatário|funcionário|klient(?:ka)?|"
+    "pacjent(?:ka)?|nadawca|odbiorca|pracownik"
 )
 _PLACES: Final = (
     "(?:(?:home|work|street|postal|mailing|billing|shipping|delivery|residential)? ?address(?: ?line)?(?: ?[0-9])?)|"
-    "street|strasse|city|town|village|post ?code|postal ?code|zip|zip ?code|plz|birth ?place|place of birth|"
-    "lat|lng|lon|latitude|longitude|geo ?location"
+    "line ?[0-9]|street|street ?(?:name|no|number)|city|town|village|post ?code|postal ?code|zip|zip ?code|plz|"
+    "birth ?place|place of birth|lat|lng|lon|latitude|longitude|geo ?location|"
+    "anschrift|adresse|wohnort|ort|stadt|straße|strasse|hausnummer|postleitzahl|geburtsort|lieferadresse|"
+    "rechnungsadresse|adresse(?: postale| de livraison| de facturation| ?[0-9])|rue|ville|commune|code postal|"
+    "lieu de naissance|dirección|direccion|domicilio|calle|ciudad|localidad|municipio|código postal|codigo postal|cp|"
+    "lugar de nacimiento|indirizzo|residenza|via|città|citta|comune|cap|luogo di nascita|adres|straat|straatnaam|"
+    "huisnummer|woonplaats|plaats|postcode|geboorteplaats|endereço|endereco|morada|rua|cidade|localidade|cep|"
+    "ulica|miasto|miejscowość|kod pocztowy|miejsce urodzenia|adres zamieszkania"
 )
 _GROUPS: Final = (
-    "nationality|citizenship|ethnicity|ethnic ?group|race|religion|political ?(?:party|affiliation)|denomination"
+    "nationality|citizenship|ethnicity|ethnic ?group|race|religion|political ?(?:party|affiliation)|denomination|"
+    "staatsangehörigkeit|nationalität|konfession|nationalité|nacionalidad|religión|nazionalità|cittadinanza|"
+    "nationaliteit|nacionalidade|obywatelstwo"
+)
+_BORN: Final = (
+    "dob|date ?of ?birth|birth ?date|birth ?day|born|birth ?year|year of birth|geburtsdatum|geburtstag|geb ?datum|"
+    "geboren|date de naissance|naissance|né le|née le|fecha de nacimiento|fecha nacimiento|nacimiento|data di nascita|"
+    "nascita|geboortedatum|data de nascimento|nascimento|data urodzenia"
+)
+_SECRETS: Final = (
+    "passwor[dt]|passwd|passphrase|passcode|kennwort|mot de passe|contraseña|senha|wachtwoord|hasło|"
+    "api ?key|secret|secret ?key|client ?secret|(?:access|auth|refresh|bearer) ?token|private ?key"
 )
 LABEL_RULES: Final = (
     ("PERSON", _NAMES, 0.85),
-    ("PERSON", f"names?|nombre|(?:{_PERSONS})s?", 0.6),
+    ("PERSON", f"names?|nombre|nome|naam|(?:{_PERSONS})s?|{_PERSONS_ABROAD}", 0.6),
     ("LOCATION", _PLACES, 0.85),
-    ("LOCATION", "country|state|region|province|county|location|place|district", 0.6),
+    ("LOCATION", "country|state|region|province|county|location|place|district|land|bundesland|pays|país|paese", 0.6),
     ("ORGANIZATION", "company(?: ?name)?|organi[sz]ation(?: ?name)?|employer(?: ?name)?|firma", 0.85),
     ("ORGANIZATION", "vendor|supplier|manufacturer|school|university|hospital|bank", 0.6),
     ("NRP", _GROUPS, 0.85),
-    ("DATE_TIME", "dob|date ?of ?birth|birth ?date|birth ?day|born|birth ?year|year of birth", 0.85),
+    ("DATE_TIME", _BORN, 0.85),
+    ("SECRET", _SECRETS, 0.85),
 )
 """Entity type, pattern of the plain names of columns and keys, score."""
 _PATTERNS: Final = tuple((entity, re.compile(words), score) for entity, words, score in LABEL_RULES)
@@ -51,3 +85,14 @@ def label_entities(label: str) -> tuple[tuple[str, float], ...]:
     if _ANY.fullmatch(label) is None:
         return ()
     return tuple((entity, score) for entity, pattern, score in _PATTERNS if pattern.fullmatch(label))
+
+
+def may_name(label: str) -> bool:
+    """Returns whether a plain label may name persons, and something else as well."""
+    return any(entity == "PERSON" for entity, _ in label_entities(label))
+
+
+@functools.lru_cache(maxsize=4096)
+def is_name(cell: str) -> bool:
+    """Returns whether a normalised cell has the form of a person's name, of two words or more."""
+    return _FULL_NAME.fullmatch(cell) is not None and may_be_person(cell)

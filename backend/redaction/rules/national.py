@@ -5,6 +5,24 @@ A number that is known only by its length and a check digit scores low alone, an
 
 from typing import Final
 
+from stdnum.au import abn, acn, tfn
+from stdnum.br import cpf
+from stdnum.de import idnr
+from stdnum.es import dni, nie
+from stdnum.fi import hetu
+from stdnum.fr import nir
+from stdnum.gb import nhs
+from stdnum.ie import pps
+from stdnum.in_ import gstin
+from stdnum.it import codicefiscale
+from stdnum.kr import brn
+from stdnum.nl import bsn
+from stdnum.pl import pesel
+from stdnum.pt import cc as citizen_card
+from stdnum.pt import nif as portuguese_nif
+from stdnum.se import personnummer
+from stdnum.th import pin
+
 from backend.redaction.rules import checksums
 from backend.redaction.rules.rule import Rule
 
@@ -16,9 +34,10 @@ _PASSPORT: Final = "passport|passport ?(?:no|number)|passaporto|travel document"
 _BANK: Final = "account|account ?(?:no|number)|acct|acct ?(?:no|number)|bank ?account|checking|savings|iban|routing|aba"
 _SSN: Final = "ssn|ssns|social ?security|social ?security ?(?:no|number)|soc ?sec|tax ?id|tin"
 _NHS: Final = "nhs|nhs ?(?:no|number)|national health|patient ?(?:id|no|number)?"
-_ABN_WEIGHTS: Final = (10, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19)
-_TFN_WEIGHTS: Final = (1, 4, 3, 7, 5, 8, 6, 9, 10)
-_PESEL_WEIGHTS: Final = (1, 3, 7, 9, 1, 3, 7, 9, 1, 3, 1)
+_GERMAN_TAX: Final = "steuer-?id|idnr|steuerid|steueridentifikationsnummer|identifikationsnummer|tax ?id|tin"
+_DUTCH: Final = "bsn|burgerservicenummer|sofinummer|burgerservice"
+_PORTUGUESE: Final = "nif|contribuinte|número fiscal"
+_SWEDISH: Final = "personnummer|personnr|pnr|samordningsnummer"
 _DATE: Final = "[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])"
 _INDIAN_STATES: Final = (
     "(?:A[NPRS]|BR|C[GH]|D[DLN]|G[AJ]|H[PR]|J[HK]|K[AL]|L[AD]|M[HLNPZ]|NL|O[DR]|P[BY]|RJ|SK|T[GNRS]|U[AKP]|WB)"
@@ -39,10 +58,6 @@ def _mixed(text: str) -> bool:
     return not text.isalpha()
 
 
-_abn = checksums.weighted(_ABN_WEIGHTS, 89, first_less=1)
-_tfn = checksums.weighted(_TFN_WEIGHTS, 11)
-_pesel = checksums.weighted(_PESEL_WEIGHTS, 10)
-
 RULES: Final = (
     Rule("US_SSN", "[0-9]{3}-[0-9]{2}-[0-9]{4}", 0.85, 0.95, _SSN, check=_ssn, before="0-9A-Za-z-", after="0-9A-Za-z-"),
     Rule("US_SSN", "[0-9]{3}[ .][0-9]{2}[ .][0-9]{4}", 0.6, 0.95, _SSN, check=_ssn, after="0-9A-Za-z"),
@@ -61,8 +76,8 @@ RULES: Final = (
         "dea|medical ?licen[cs]e|medical ?certificate|licen[cs]e|prescriber",
         check=checksums.dea,
     ),
-    Rule("UK_NHS", "[0-9]{3}[ -][0-9]{3}[ -][0-9]{4}", 0.6, 0.95, _NHS, check=checksums.nhs, before="0-9A-Za-z-"),
-    Rule("UK_NHS", "[0-9]{10}", 0.0, 0.95, _NHS, check=checksums.nhs),
+    Rule("UK_NHS", "[0-9]{3}[ -][0-9]{3}[ -][0-9]{4}", 0.6, 0.95, _NHS, check=nhs.is_valid, before="0-9A-Za-z-"),
+    Rule("UK_NHS", "[0-9]{10}", 0.0, 0.95, _NHS, check=nhs.is_valid),
     Rule(
         "UK_NINO",
         "[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z](?: ?[0-9]{2}){3} ?[A-D]",
@@ -71,12 +86,14 @@ RULES: Final = (
         "nino|ni ?(?:no|number)|national ?insurance(?: ?(?:no|number))?",
         check=_nino,
     ),
-    Rule("AU_ABN", "[0-9]{2} [0-9]{3} [0-9]{3} [0-9]{3}", 0.7, 0.95, "abn|business number", check=_abn),
-    Rule("AU_ABN", "[0-9]{11}", 0.5, 0.95, "abn|business number", check=_abn),
-    Rule("AU_ACN", "[0-9]{3} [0-9]{3} [0-9]{3}", 0.5, 0.95, "acn|company number", check=checksums.acn),
-    Rule("AU_ACN", "[0-9]{9}", 0.0, 0.95, "acn|company number", check=checksums.acn),
-    Rule("AU_TFN", "[0-9]{3}[ -][0-9]{3}[ -][0-9]{3}", 0.5, 0.95, "tfn|tax ?file(?: ?(?:no|number))?", check=_tfn),
-    Rule("AU_TFN", "[0-9]{9}", 0.0, 0.95, "tfn|tax ?file(?: ?(?:no|number))?", check=_tfn),
+    Rule("AU_ABN", "[0-9]{2} [0-9]{3} [0-9]{3} [0-9]{3}", 0.7, 0.95, "abn|business number", check=abn.is_valid),
+    Rule("AU_ABN", "[0-9]{11}", 0.5, 0.95, "abn|business number", check=abn.is_valid),
+    Rule("AU_ACN", "[0-9]{3} [0-9]{3} [0-9]{3}", 0.5, 0.95, "acn|company number", check=acn.is_valid),
+    Rule("AU_ACN", "[0-9]{9}", 0.0, 0.95, "acn|company number", check=acn.is_valid),
+    Rule(
+        "AU_TFN", "[0-9]{3}[ -][0-9]{3}[ -][0-9]{3}", 0.5, 0.95, "tfn|tax ?file(?: ?(?:no|number))?", check=tfn.is_valid
+    ),
+    Rule("AU_TFN", "[0-9]{9}", 0.0, 0.95, "tfn|tax ?file(?: ?(?:no|number))?", check=tfn.is_valid),
     Rule("AU_MEDICARE", "[2-6][0-9]{3} [0-9]{5} [0-9]", 0.7, 0.95, "medicare", check=checksums.medicare),
     Rule("AU_MEDICARE", "[2-6][0-9]{9}", 0.0, 0.95, "medicare", check=checksums.medicare),
     Rule(
@@ -85,7 +102,7 @@ RULES: Final = (
         0.9,
         0.95,
         "hetu|henkil|personal identity",
-        check=checksums.finnish,
+        check=hetu.is_valid,
     ),
     Rule(
         "IN_AADHAAR",
@@ -103,7 +120,7 @@ RULES: Final = (
         0.95,
         0.95,
         "gstin|gst",
-        check=checksums.gstin,
+        check=gstin.is_valid,
     ),
     Rule("IN_PASSPORT", "[A-PR-WY][1-9][0-9] ?[0-9]{4}[1-9]", 0.0, 0.85, _PASSPORT),
     Rule(
@@ -120,7 +137,7 @@ RULES: Final = (
         0.95,
         0.95,
         "codice ?fiscale|fiscal ?code|cf",
-        check=checksums.fiscal_code,
+        check=codicefiscale.is_valid,
     ),
     Rule("IT_VAT_CODE", "IT ?[0-9]{11}", 0.9, 0.95, "partita ?iva|p iva|piva|vat|iva", check=checksums.luhn),
     Rule("IT_VAT_CODE", "[0-9]{11}", 0.0, 0.9, "partita ?iva|p iva|piva|vat|iva", check=checksums.luhn),
@@ -149,11 +166,11 @@ RULES: Final = (
         0.8,
         0.95,
         "brn|business ?registration",
-        check=checksums.korean_business,
+        check=brn.is_valid,
         before="0-9A-Za-z-",
         after="0-9A-Za-z-",
     ),
-    Rule("KR_BRN", "[0-9]{10}", 0.0, 0.9, "brn|business ?registration", check=checksums.korean_business),
+    Rule("KR_BRN", "[0-9]{10}", 0.0, 0.9, "brn|business ?registration", check=brn.is_valid),
     Rule(
         "KR_DRIVER_LICENSE",
         "(?:1[1-9]|2[0-8])-[0-9]{2}-[0-9]{6}-[0-9]{2}",
@@ -164,7 +181,7 @@ RULES: Final = (
         after="0-9A-Za-z-",
     ),
     Rule("KR_PASSPORT", "[MSROD](?:[0-9]{8}|[0-9]{3}[A-Z][0-9]{4})", 0.0, 0.85, _PASSPORT),
-    Rule("PL_PESEL", "[0-9]{4}(?:0[1-9]|[12][0-9]|3[01])[0-9]{5}", 0.6, 0.95, "pesel", check=_pesel),
+    Rule("PL_PESEL", "[0-9]{4}(?:0[1-9]|[12][0-9]|3[01])[0-9]{5}", 0.6, 0.95, "pesel", check=pesel.is_valid),
     Rule("SG_NRIC_FIN", "[STFGM][0-9]{7}[A-Z]", 0.9, 0.95, "nric|fin", check=checksums.singaporean),
     Rule(
         "SG_UEN",
@@ -173,15 +190,53 @@ RULES: Final = (
         0.85,
         "uen|unique ?entity",
     ),
-    Rule("ES_NIF", "[0-9]{8}-?[A-HJ-NP-TV-Z]", 0.85, 0.95, "nif|dni", check=checksums.spanish),
-    Rule("ES_NIE", "[XYZ]-?[0-9]{7}-?[A-HJ-NP-TV-Z]", 0.9, 0.95, "nie", check=checksums.spanish),
+    Rule("ES_NIF", "[0-9]{8}-?[A-HJ-NP-TV-Z]", 0.85, 0.95, "nif|dni", check=dni.is_valid),
+    Rule("ES_NIE", "[XYZ]-?[0-9]{7}-?[A-HJ-NP-TV-Z]", 0.9, 0.95, "nie", check=nie.is_valid),
     Rule(
         "TH_TNIN",
         "[1-8]-[0-9]{4}-[0-9]{5}-[0-9]{2}-[0-9]",
         0.95,
         0.95,
         "tnin|thai(?:land)?|national ?id|citizen",
-        check=checksums.thai,
+        check=pin.is_valid,
     ),
-    Rule("TH_TNIN", "[1-8][0-9]{12}", 0.5, 0.95, "tnin|thai(?:land)?|national ?id|citizen", check=checksums.thai),
+    Rule("TH_TNIN", "[1-8][0-9]{12}", 0.5, 0.95, "tnin|thai(?:land)?|national ?id|citizen", check=pin.is_valid),
+    Rule("BR_CPF", r"[0-9]{3}\.[0-9]{3}\.[0-9]{3}-[0-9]{2}", 0.9, 0.95, "cpf", check=cpf.is_valid),
+    Rule("BR_CPF", "[0-9]{11}", 0.0, 0.95, "cpf", check=cpf.is_valid),
+    Rule("DE_TAX_ID", "[1-9][0-9] ?[0-9]{3} ?[0-9]{3} ?[0-9]{3}", 0.5, 0.95, _GERMAN_TAX, check=idnr.is_valid),
+    Rule(
+        "DE_SOCIAL_SECURITY",
+        "[0-9]{2} ?(?:0[1-9]|[12][0-9]|3[01]|5[1-9]|[67][0-9]|8[01])(?:0[1-9]|1[0-2])[0-9]{2} ?[A-Z] ?[0-9]{3}",
+        0.7,
+        0.95,
+        "sozialversicherungsnummer|rentenversicherungsnummer|versicherungsnummer|sv-nummer|svnr|rvnr",
+    ),
+    Rule(
+        "FR_NIR",
+        "[1-478] ?[0-9]{2} ?(?:0[1-9]|[1-9][0-9]) ?(?:2[AB]|[0-9]{2}) ?[0-9]{3} ?[0-9]{3} ?[0-9]{2}",
+        0.9,
+        0.95,
+        "nir|sécurité sociale|numéro de sécu|insee|carte vitale",
+        check=nir.is_valid,
+    ),
+    Rule("IE_PPS", "[0-9]{7}[A-W][A-IW]?", 0.6, 0.95, "pps|ppsn|pps ?(?:no|number)", check=pps.is_valid),
+    Rule("NL_BSN", r"[0-9]{4}[. ]?[0-9]{2}[. ]?[0-9]{3}", 0.0, 0.95, _DUTCH, check=bsn.is_valid),
+    Rule("PT_NIF", "[1-35689][0-9]{2} ?[0-9]{3} ?[0-9]{3}", 0.0, 0.95, _PORTUGUESE, check=portuguese_nif.is_valid),
+    Rule(
+        "PT_CC",
+        "[0-9]{8} ?[0-9] ?[A-Z0-9]{2}[0-9]",
+        0.5,
+        0.95,
+        "cartão de cidadão|cc|bilhete de identidade",
+        check=citizen_card.is_valid,
+    ),
+    Rule(
+        "SE_PERSONNUMMER",
+        "(?:19|20)?[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01]|[67][0-9]|8[0-9]|9[01])[-+][0-9]{4}",
+        0.85,
+        0.95,
+        _SWEDISH,
+        check=personnummer.is_valid,
+    ),
+    Rule("SE_PERSONNUMMER", "(?:[0-9]{2})?[0-9]{10}", 0.0, 0.95, _SWEDISH, check=personnummer.is_valid),
 )

@@ -1,64 +1,60 @@
 """Rules for names of people, which are found by what stands before: a title, a field, a salutation, a closing."""
 
+import re
 from typing import Final
 
+from backend.redaction.rules.name_forms import (
+    BEGIN,
+    CAPITAL_FIRST,
+    CAPITAL_NAMES,
+    FAMILY_FIRST,
+    FULL_CAPITALS,
+    FULL_NAMES,
+    LONGEST,
+    LOWER,
+    NAME,
+    NAMES,
+    NEXT,
+    PARTICLES,
+    UPPER,
+    may_be_person,
+)
+from backend.redaction.rules.name_words import (
+    CLOSINGS,
+    NAME_FIELDS,
+    PHRASES,
+    ROLE_FIELDS,
+    SALUTATIONS,
+    THANKS,
+    TITLES,
+)
 from backend.redaction.rules.rule import Rule
 
-_UPPER: Final = "\u00c0-\u00de"
-_LOWER: Final = "\u00df-\u00ff"
-# Every letter beyond Latin-1 is read as \u00ff, upper case or lower.
-_NAME: Final = f"(?:[A-Z{_UPPER}]|\u00ff[a-z])[a-z{_LOWER}]{{1,30}}"
-_PARTICLES: Final = "(?:(?:van|von|de|der|den|da|di|la|le|bin|al|O'|Mc|Mac)[ ]?){0,2}"
-_NEXT: Final = f"(?:[ -]{_PARTICLES}{_NAME}|[ ][A-Z]\\.)"
-_LONGEST: Final = 350
-_NAMES: Final = f"{_NAME}{_NEXT}{{0,4}}"
-_BEGIN: Final = f"[A-Z{_UPPER}\u00ff]"
-_TITLES: Final = "Mr|Mrs|Ms|Miss|Mx|Dr|Prof|Sir|Dame|Herr|Frau|Madame|Monsieur|Señor|Señora"
-_FIELDS: Final = "[Nn]ame|[Pp]atient|[Ee]mployee|[Cc]ustomer|[Cc]ontact|[Aa]ttn|[Ss]igned by|[Aa]uthor"
-
-# Lines that close a letter, in upper or lower case.
-_CLOSINGS: Final = (
-    "(?:with |many thanks and )?(?:my )?(?:very )?(?:best |kind |kindest |warm |warmest )?regards|"
-    "(?:with )?(?:best|kind|warm) wishes|all the best|kind greetings|"
-    "yours (?:very )?(?:sincerely|faithfully|truly)|(?:sincerely|respectfully|cordially)(?: yours)?|"
-    "(?:mit )?(?:freundlich|best|herzlich|lieb|viel|schön)en? gr(?:ü|ue)(?:ß|ss)en?|"
-    "mit (?:freundlich|best)em gru(?:ß|ss)|hochachtungsvoll|mfg|"
-    "(?:bien |très )?cordialement|bien à vous|amicalement|respectueusement|"
-    "(?:meilleures |sincères )?salutations(?: distinguées)?|sincèrement|"
-    "(?:un )?(?:cordial )?saludos?(?: cordial(?:es)?)?|atentamente|cordialmente|"
-    "(?:cordiali |distinti |cari )?saluti|un (?:cordiale )?saluto|"
-    # This word has a letter beyond Latin-1.
-    "z powa\u00ffaniem|z wyrazami szacunku|(?:serdecznie )?pozdrawiam|pozdrowienia|"
-    "(?:met )?(?:vriendelijke |hartelijke )?groet(?:en)?|"
-    "atenciosamente|(?:com os )?(?:melhores )?cumprimentos|"
-    "(?:med )?vänliga? hälsning(?:ar)?|(?:med )?venn?lig hilsen|ystävällisin terveisin"
-)
-# Lines that also occur inside a letter.
-_THANKS: Final = (
-    "(?:many )?thanks(?: again| in advance| a lot| so much)?|thank you(?: so much| in advance)?|cheers|best|take care|"
-    "(?:with )?love|(?:vielen )?danke?|lg|vg|mvh|merci(?: d'avance)?|(?:muchas )?gracias|grazie|abraços?"
-)
-# Words of signatures that name no person, and words that begin an ordinary line.
-_NO_NAMES: Final = frozenset(
-    (
-        *("team", "support", "service", "services", "customer", "sales", "marketing", "office", "department", "group"),
-        *("company", "staff", "bank", "management", "administration", "administrator", "admin", "system", "systems"),
-        *("solutions", "software", "university", "hospital", "institute", "insurance", "foundation", "association"),
-        *("committee", "council", "board", "inc", "llc", "ltd", "plc", "corp", "gmbh", "ag", "kundenservice"),
-        *("vertrieb", "abteilung", "attachment", "attachments", "enclosure", "enclosures", "notes", "date", "subject"),
-        *("phone", "tel", "mobile", "fax", "email", "mail", "website", "address", "contact", "the", "this", "that"),
-        *("these", "your", "you", "our", "my", "we", "it", "and", "but", "for", "from", "sent", "please", "dear"),
-        *("hello", "hi", "yes", "ok", "done", "great", "thanks", "thank", "wishes", "regards", "sincerely", "yours"),
-    )
-)
 _MARGIN: Final = '(?m:^)[ \t>"]{0,4}'
 # Atomic: nothing that follows can begin with these characters, so backtracking is useless.
 _BREAKS: Final = "(?>[ \t]{0,2}\r?\n(?:[ \t>]{0,4}\r?\n){0,4}[ \t>]{0,4})"
-_TITLED: Final = f"(?:(?:{_TITLES}|i\\. ?[AV]|ppa)\\.? ){{0,2}}"
+_TITLED: Final = f"(?:(?:{TITLES}|i\\. ?[AV]|ppa)\\.? ){{0,2}}"
 _LINE_END: Final = '[ \t]{0,2}"?\r?(?m:$)'
 _ROLE: Final = f"(?: [-/|(]|[,|]|{_LINE_END})"
-_SIGNER: Final = rf"(?:[A-Z]\. ?){{0,3}}{_PARTICLES}{_NAMES}"
-_FULL_SIGNER: Final = rf"(?:{_NAMES}{_NEXT}|(?:[A-Z]\. ?){{1,3}}{_PARTICLES}{_NAMES})"
+_SIGNER: Final = rf"(?:[A-Z]\. ?){{0,3}}{PARTICLES}{NAME}{NEXT}{{0,4}}"
+_FULL_SIGNER: Final = rf"(?:{NAME}{NEXT}{{1,5}}|(?:[A-Z]\. ?){{1,3}}{PARTICLES}{NAME}{NEXT}{{0,4}})"
+_IS: Final = "[\"']?[ ]?[:=][ ]?[\"']?"
+_COLON: Final = "[\"']?[ ]?:[ ]?[\"']?"
+_CLOCK: Final = r"[0-2]?[0-9][:.][0-5][0-9](?:[:.][0-5][0-9])?(?: ?[AaPp][Mm])?"
+# Names before an address in angle brackets, read backwards.
+_WORD_BACKWARDS: Final = f"(?:[a-z{LOWER}A-Z{UPPER}'-]{{0,40}}[A-Z{UPPER}\u00ff]|\\.[A-Z])"
+_BACKWARDS: Final = re.compile(
+    f'{_WORD_BACKWARDS}(?: ,?(?:{_WORD_BACKWARDS}|[a-z]{{1,5}}(?= ))){{0,4}}(?=["\\s:;,<]|$)'
+)
+
+
+def _name_start(text: str, at: int) -> int:
+    """Returns where the name begins that ends at a place; the place itself if there is none."""
+    line = max(text.rfind("\n", 0, at) + 1, at - 120)
+    found = _BACKWARDS.match(text[line:at][::-1])
+    if found is None or not may_be_person(text[at - found.end() : at].strip('"')):
+        return at
+    return at - found.end()
 
 
 def _signed(closing: str, signer: str, end: str, score: float) -> Rule:
@@ -67,42 +63,66 @@ def _signed(closing: str, signer: str, end: str, score: float) -> Rule:
         "PERSON",
         f"{_MARGIN}+(?=[a-zA-Z-])(?i:{closing}){_BREAKS}{_TITLED}({signer}){end}",
         score,
-        check=_may_be_person,
-        longest=_LONGEST,
+        check=may_be_person,
+        longest=LONGEST,
         opening=f"{_MARGIN}(?i:{closing})",
+        numeric=False,
         before="",
         after="",
     )
 
 
-def _may_be_person(text: str) -> bool:
-    return _NO_NAMES.isdisjoint(text.lower().replace("-", " ").split())
+def _after(
+    words: str, name: str, score: float, *, end: str = "", begin: str = BEGIN, before: str = "0-9A-Za-z"
+) -> Rule:
+    """Returns the rule of a name that follows words."""
+    return Rule(
+        "PERSON",
+        f"{words}({name}){end}",
+        score,
+        check=may_be_person,
+        longest=LONGEST,
+        opening=f"{words}{begin}",
+        numeric=False,
+        before=before,
+        after="" if end else "0-9A-Za-z",
+    )
 
+
+_ANY_FORM: Final = f"(?:{FAMILY_FIRST}|{CAPITAL_FIRST}|{NAMES}|{CAPITAL_NAMES})"
+_FULL_FORM: Final = f"(?:{FAMILY_FIRST}|{CAPITAL_FIRST}|{FULL_NAMES}|{FULL_CAPITALS})"
 
 RULES: Final = (
-    Rule(
-        "PERSON",
-        rf"(?:{_TITLES})\.? ({_NAMES})",
-        0.85,
-        longest=_LONGEST,
-        opening=rf"(?:{_TITLES})\.? {_BEGIN}",
-    ),
-    Rule(
-        "PERSON",
-        rf"(?:{_FIELDS}): ?({_NAMES})",
+    _after(rf"(?:(?:{TITLES})\.? ){{1,3}}", f"(?:{NAMES}|{CAPITAL_NAMES})", 0.85),
+    _after(f"(?:{PHRASES}) ", NAMES, 0.85),
+    _after(f"(?i:{NAME_FIELDS}){_COLON}", _ANY_FORM, 0.8, before="0-9A-Za-z$_"),
+    _after(f"(?i:{NAME_FIELDS}|{ROLE_FIELDS}){_IS}", _FULL_FORM, 0.8),
+    _after(f"(?i:{ROLE_FIELDS}){_COLON}", NAMES, 0.6),
+    _after(f"{_MARGIN}(?:{SALUTATIONS}) ", NAMES, 0.8, end="[ ]?[,:!\r\n]", before=""),
+    _after("(?:Dear|Regards,|Hi|Hello) ", NAMES, 0.6),
+    # A line of a chat.
+    _after(rf"(?m:^)(?:[0-9./-]{{6,10}},? )?\[?{_CLOCK}\]?(?: -)? <?", NAMES, 0.8, end=">?:? ", before=""),
+    # A line of a list.
+    _after(
+        "(?m:^)[ \t]{0,4}(?:[-*] |[0-9]{1,3}[.)] )?",
+        CAPITAL_FIRST,
         0.8,
-        longest=_LONGEST,
-        opening=f"(?:{_FIELDS}): ?{_BEGIN}",
+        end=f"(?:[ ]?[;\t|(<]|{_LINE_END})",
+        begin=f"[A-Z{UPPER}]{{3}}[A-Z{UPPER}' -]{{0,60}}, ?[A-Z{UPPER}][a-z]",
+        before="",
     ),
     Rule(
         "PERSON",
-        rf"(?:Dear|Regards,|Hi|Hello) ({_NAMES})",
-        0.6,
-        longest=_LONGEST,
-        opening=f"(?:Dear|Regards,|Hi|Hello) {_BEGIN}",
+        '()"? <[0-9A-Za-z.+_-]{1,64}@',
+        0.85,
+        widen=_name_start,
+        opening='"? <[0-9A-Za-z.+_-]{1,64}@',
+        numeric=False,
+        before="",
+        after="",
     ),
-    _signed(f"(?:{_CLOSINGS})[,.!]?", _SIGNER, _ROLE, 0.8),
-    _signed(f"-- |(?:{_THANKS}),", _SIGNER, _LINE_END, 0.8),
-    _signed(f"-- |(?:{_THANKS}),", _FULL_SIGNER, _ROLE, 0.8),
-    _signed(f"--|(?:{_THANKS})[.!]?", _SIGNER, _LINE_END, 0.6),
+    _signed(f"(?:{CLOSINGS})[,.!]?", _SIGNER, _ROLE, 0.8),
+    _signed(f"-- |(?:{THANKS}),", _SIGNER, _LINE_END, 0.8),
+    _signed(f"-- |(?:{THANKS}),", _FULL_SIGNER, _ROLE, 0.8),
+    _signed(f"--|(?:{THANKS})[.!]?", _SIGNER, _LINE_END, 0.6),
 )

@@ -6,8 +6,7 @@ that begins at a line break needs only the lines above that begin at most ABOVE_
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -20,7 +19,6 @@ ABOVE_REACH: Final = 160
 Zone = tuple[int, int]
 """A range of places, the second excluded."""
 _WORDS: Final = "0-9A-Za-z"
-_BEYOND_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 
 
 class Match(NamedTuple):
@@ -63,6 +61,8 @@ class Rule:
     # Returns where the value begins whose match begins at a place; the place itself if it is no value.
     widen: Callable[[str, int], int] | None = None
     opening: str = ""
+    # Whether every value has a digit in it.
+    numeric: bool = True
     # Characters that may not stand directly before or after a value.
     before: str = _WORDS
     after: str = _WORDS
@@ -85,30 +85,6 @@ class Rule:
         return f"{before}(?:{self.opening})" if self.opening else f"{before}(?:{self.pattern}){after}"
 
 
-def normalised(text: str) -> str:
-    """Returns the text as rules read it: the same length, in Latin-1.
-
-    Digits, dashes, spaces, quotes and full-width letters become their ASCII forms; every other character beyond
-    Latin-1 becomes a letter.
-    """
-    return text if text.isascii() else _BEYOND_ASCII.sub(lambda found: found[0].translate(_PLAIN), text)
-
-
 def line_above(text: str, start: int) -> int:
     """Returns where to begin reading to find the values after `start`, a line's beginning, as in the whole text."""
     return text.find("\n", max(start - ABOVE_REACH - 1, 0), start) + 1 if start > ABOVE_REACH else 0
-
-
-def _plain() -> Mapping[int, str]:
-    table = defaultdict(lambda: "\u00ff", {character: chr(character) for character in range(0x100)})
-    table |= {0xFF00 + offset: chr(0x20 + offset) for offset in range(1, 0x5F)}
-    table |= dict.fromkeys([*range(0x2010, 0x2016), 0x2043, 0x2212, 0xFE58, 0xFE63, 0xFF0D], "-")
-    table |= dict.fromkeys([0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000], " ")
-    table |= dict.fromkeys([0x2018, 0x2019, 0x201B, 0x2032], "'")
-    table |= dict.fromkeys([0x85, 0x201C, 0x201D, 0x201E, 0x2028, 0x2029], '"')
-    for zero in (0x660, 0x6F0, 0x7C0, 0x966, 0x9E6, 0xA66, 0xAE6, 0xB66, 0xBE6, 0xC66, 0xCE6, 0xD66, 0xE50, 0xED0):
-        table |= {zero + digit: str(digit) for digit in range(10)}
-    return table
-
-
-_PLAIN: Final = _plain()

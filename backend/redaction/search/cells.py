@@ -5,42 +5,88 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from backend.redaction.rules.labels import label_entities, plain_label
+from backend.redaction.rules.labels import NAMED_SCORE, is_name, label_entities, may_name, plain_label
 from backend.redaction.rules.rule import Value
+from backend.redaction.search.characters import normalised
 from backend.redaction.search.finder import Finder
 from backend.redaction.search.piece_labels import PieceLabels
 from backend.redaction.search.spans import joined
+from backend.redaction.search.whole_cells import LONGEST as LONGEST_WHOLE
+from backend.redaction.search.whole_cells import Found, is_quiet
 from backend.workflows.entity_types import ENTITY_TYPES
 
 # A longer cell is no value by its label alone.
 _LONGEST_LABELLED: Final = 500
 # A replacement is no value.
 _PLACEHOLDER: Final = re.compile(rf"\[(?:{'|'.join(sorted(ENTITY_TYPES))})\]")
+_AROUND: Final = ' \t\r\n"'
 
 
 def find_in_cells(
     finder: Finder, categories: frozenset[str], floor: float, cells: Sequence[str], labels: Sequence[str]
 ) -> Iterator[tuple[int, list[Value]]]:
     """Yields the index and the values of each cell that has any; `labels` name their columns or keys, "" for none."""
-    starts = list(itertools.accumulate((len(cell) + 1 for cell in cells), initial=0))
-    piece_labels = PieceLabels(starts, [plain_label(label) for label in labels])
-    by_label: dict[int, list[Value]] = {}
-    for label, pieces in piece_labels.pieces():
+    by_label = {label: _Label(label, categories, floor) for label in set(labels)}
+    words = finder.whole_cells.words_in({label.plain for label in by_label.values()})
+    for label in by_label.values():
+        label.words = words.get(label.plain, frozenset())
+    searched: list[int] = []
+    named: dict[int, list[Value]] = {}
+    whole = finder.whole_cells.value
+    longest = LONGEST_WHOLE if finder.by_rules_only else 0
+    for index, (cell, name) in enumerate(zip(cells, labels, strict=True)):
+        label = by_label[name]
+        given = label.best
+        if given is None and label.may_name and len(cell) <= LONGEST_WHOLE and is_name(normalised(cell.strip(_AROUND))):
+            given = label.may_name
+        if given is not None and not _may_be_value(cell):
+            given = None
+        if len(cell) <= longest and '"' not in (inner := cell.strip(_AROUND)) and "\n" not in inner:
+            found = whole(inner, label.words)
+            if found is None or (given is not None and given > found):
+                found = given
+            if found is not None:
+                start = cell.index(inner)
+                yield index, [(start, start + len(inner), found[1], found[0])]
+                continue
+            if not label.words and is_quiet(inner):
+                continue
+        searched.append(index)
+        if given is not None:
+            named[index] = [(*_bounds(cell), given[1], given[0])]
+    yield from _searched(finder, cells, [by_label[label].plain for label in labels], searched, named)
+
+
+class _Label:
+    """What the name of a column or key says of the values under it."""
+
+    def __init__(self, label: str, categories: frozenset[str], floor: float) -> None:
+        self.plain = plain_label(label)
+        self.words: frozenset[str] = frozenset()
         entities = [
-            (entity, score) for entity, score in label_entities(label) if entity in categories and score >= floor
+            (score, entity) for entity, score in label_entities(self.plain) if entity in categories and score >= floor
         ]
-        if entities:
-            for piece in pieces:
-                if _may_be_value(cell := cells[piece]):
-                    by_label[piece] = [(*_bounds(cell), *entity) for entity in entities]
+        self.best: Found | None = max(entities, default=None)
+        # What a cell in the form of a name is under a label that may also name something else.
+        self.may_name: Found | None = None
+        if self.best is None and "PERSON" in categories and floor <= NAMED_SCORE and may_name(self.plain):
+            self.may_name = NAMED_SCORE, "PERSON"
+
+
+def _searched(
+    finder: Finder, cells: Sequence[str], labels: Sequence[str], chosen: Sequence[int], named: dict[int, list[Value]]
+) -> Iterator[tuple[int, list[Value]]]:
+    """Yields the same for the chosen cells; `named` are the values that labels tell of, by the index of the cell."""
+    texts = [cells[index] for index in chosen]
+    starts = list(itertools.accumulate((len(text) + 1 for text in texts), initial=0))
+    piece_labels = PieceLabels(starts, [labels[index] for index in chosen])
     # A cell that is longer than a window has matches in several.
-    following = finder.find_each("\n".join(cells), piece_labels)
-    for index, group in itertools.groupby(following, lambda value: piece_labels.piece_at(value[0])):
-        low, size = starts[index], len(cells[index])
+    following = finder.find_each("\n".join(texts), piece_labels)
+    for piece, group in itertools.groupby(following, lambda value: piece_labels.piece_at(value[0])):
+        low, size = starts[piece], len(texts[piece])
         found = [(start - low, min(end - low, size), entity, score) for start, end, entity, score in group]
-        yield index, joined(sorted(found + by_label.pop(index)) if index in by_label else found)
-    for index, values_alone in by_label.items():
-        yield index, joined(sorted(values_alone)) if len(values_alone) > 1 else values_alone
+        yield chosen[piece], joined(sorted(found + named.pop(chosen[piece], [])))
+    yield from named.items()
 
 
 def _may_be_value(cell: str) -> bool:
@@ -52,6 +98,6 @@ def _may_be_value(cell: str) -> bool:
 
 
 def _bounds(cell: str) -> tuple[int, int]:
-    inner = cell.strip(' \t\r\n"')
+    inner = cell.strip(_AROUND)
     start = cell.index(inner)
     return start, start + len(inner)

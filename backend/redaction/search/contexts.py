@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from backend.redaction.rules.rule import CONTEXT_REACH, Zone
@@ -15,15 +15,18 @@ _OPTIONAL: Final = re.compile(r"(?<!\()\?")
 class Contexts:
     """Zones of places beside each set of context words in one text, found when first asked for.
 
-    `searches` find the words by RE2; words that begin outside of `where` are left out.
+    `searches` find the words by RE2; words that begin outside of `where` are left out. `words` are the sets of
+    which the text may hold a word.
     """
 
-    def __init__(self, plain: str, raw: bytes, searches: Mapping[str, Search], where: Zone, *, any_word: bool) -> None:
+    def __init__(
+        self, plain: str, raw: bytes, searches: Mapping[str, Search], where: Zone, words: Collection[str]
+    ) -> None:
         self._plain = plain
         self._raw = raw
         self._searches = searches
         self._where = where
-        self._any_word = any_word
+        self._words = words
         self._found: dict[str, Sequence[Zone]] = {}
 
     def zones(self, words: str) -> Sequence[Zone]:
@@ -31,7 +34,7 @@ class Contexts:
 
         The zones are in order and disjoint.
         """
-        if not self._any_word:
+        if words not in self._words:
             return ()
         if (zones := self._found.get(words)) is None:
             found = word_spans(words, self._searches[words], self._plain, self._raw, self._where)
@@ -41,6 +44,9 @@ class Contexts:
 
 def word_spans(words: str, search: Search, plain: str, raw: bytes, where: Zone) -> list[Zone]:
     """Returns the spans of the words in a text, in order."""
+    if search(raw, where[0]) < 0:
+        # The pattern of words that no text has is not compiled.
+        return []
     return [found.span(1) for found in scan(search, _pattern(words), plain, raw, [where], CONTEXT_REACH)]
 
 
@@ -78,7 +84,12 @@ def joined(first: Sequence[Zone], second: Sequence[Zone]) -> Sequence[Zone]:
 @functools.cache
 def search_words(words: str) -> Search:
     """Compiles a search for a rule's context words between other characters, in any case and in the plural."""
-    return search_for(rf"(?i)[^A-Za-z](?:{words})s?[^A-Za-z]")
+    return search_for(words_pattern(words))
+
+
+def words_pattern(words: str) -> str:
+    """Returns the pattern of that search."""
+    return rf"(?i)[^A-Za-z](?:{words})s?[^A-Za-z]"
 
 
 @functools.cache

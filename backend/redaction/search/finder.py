@@ -1,20 +1,28 @@
 """Finds values in texts of any length: window by window, and only by the rules that can match in a window."""
 
 import bisect
+import functools
 from collections.abc import Collection, Iterator
 from typing import Final
 
+from backend.redaction.rules.dates import RULES as DATES
 from backend.redaction.rules.everywhere import RULES as EVERYWHERE
 from backend.redaction.rules.national import RULES as NATIONAL
 from backend.redaction.rules.persons import RULES as PERSONS
-from backend.redaction.rules.rule import ABOVE_REACH, Match, Value, normalised
+from backend.redaction.rules.phones import RULES as PHONES
+from backend.redaction.rules.places import RULES as PLACES
+from backend.redaction.rules.rule import ABOVE_REACH, Match, Rule, Value
+from backend.redaction.rules.secrets import RULES as SECRETS
+from backend.redaction.search.characters import normalised
+from backend.redaction.search.folding import Folded, with_decoded_numbers, without_unseen
 from backend.redaction.search.matching import scored_values
 from backend.redaction.search.mentions import Ask, find_mentions
 from backend.redaction.search.piece_labels import PartLabels, PieceLabels
 from backend.redaction.search.prefilter import Prefilter
 from backend.redaction.search.spans import joined, windows
+from backend.redaction.search.whole_cells import WholeCells
 
-RULES: Final = (*EVERYWHERE, *NATIONAL, *PERSONS)
+RULES: Final = (*EVERYWHERE, *DATES, *PHONES, *PLACES, *SECRETS, *NATIONAL, *PERSONS)
 
 
 class Finder:
@@ -25,7 +33,7 @@ class Finder:
         self._floor = floor
         self._ask = ask
         self._categories = sorted(categories)
-        self._prefilter = Prefilter(self.rules, floor)
+        self._prefilter, self.whole_cells = _compiled(self.rules, floor)
 
     @property
     def by_rules_only(self) -> bool:
@@ -51,6 +59,20 @@ class Finder:
         self, text: str, labels: PieceLabels | None = None, *, by_rules_only: bool = False
     ) -> Iterator[Value]:
         """Yields the matches of `find_all` one by one."""
+        if (seen := without_unseen(text)) is not None:
+            return self._in_folded(seen, labels, by_rules_only)
+        if (decoded := with_decoded_numbers(text)) is None:
+            return self._in_windows(text, labels, by_rules_only)
+        # An address ends at a decoded space, so the text is searched as it stands too.
+        found = [*self._in_windows(text, labels, by_rules_only), *self._in_folded(decoded, labels, by_rules_only)]
+        return iter(sorted(found))
+
+    def _in_folded(self, folded: Folded, labels: PieceLabels | None, by_rules_only: bool) -> Iterator[Value]:
+        moved = None if labels is None else labels.moved(folded.folded)
+        for start, end, entity, score in self.find_each(folded.text, moved, by_rules_only=by_rules_only):
+            yield folded.original(start), folded.original(end), entity, score
+
+    def _in_windows(self, text: str, labels: PieceLabels | None, by_rules_only: bool) -> Iterator[Value]:
         ask = None if by_rules_only else self._ask
         plain = normalised(text)
         for start, end, low, high in windows(plain):
@@ -69,3 +91,9 @@ class Finder:
             for rule, candidates, zones in self._prefilter.candidates(part, labels, first, last)
             for value in scored_values(rule, part, self._floor, labels, candidates, zones, low)
         ]
+
+
+@functools.lru_cache(maxsize=4)
+def _compiled(rules: tuple[Rule, ...], floor: float) -> tuple[Prefilter, WholeCells]:
+    """Compiles rules; a process that sweeps does so for one policy after another, and most are the same."""
+    return Prefilter(rules, floor), WholeCells(rules, floor)

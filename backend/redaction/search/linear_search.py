@@ -4,14 +4,16 @@ The only module that uses private parts of google-re2. Its own tests compare the
 pyproject.toml bounds its version.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final
 
 import re2  # type: ignore[import-untyped]  # ships no types
 
 Search = Callable[[bytes, int], int]
 """Returns where a pattern is first found in Latin-1 text from a place on; -1 for nowhere."""
 
+# Memory for the states of a search for many patterns at once.
+_SET_BYTES: Final = 32 * 1024 * 1024
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
 _OPTIONS.log_errors = False
@@ -28,6 +30,42 @@ def search_for(pattern: str) -> Search:
         return int(match(unanchored, raw, place, len(raw))[0][0])
 
     return search
+
+
+def patterns_in(patterns: Sequence[str]) -> Callable[[bytes], Collection[int]]:
+    """Compiles patterns to a function that returns the indices of those found in a Latin-1 text with a line break.
+
+    It reads the text once, whatever the number of patterns. All indices are returned where its memory does not suffice.
+    """
+    options = re2.Options()
+    options.encoding = re2.Options.Encoding.LATIN1
+    options.log_errors = False
+    options.max_mem = _SET_BYTES
+    together = re2.Set.SearchSet(options)
+    for pattern in patterns:
+        together.Add(pattern.encode("latin-1"))
+    # No index is returned for a text that takes too much memory; this one is returned for every other.
+    always = together.Add(b"\n")
+    together.Compile()
+    match: Callable[[bytes], Sequence[int]] = together._set.Match  # noqa: SLF001 - as above
+    every = frozenset(range(len(patterns)))
+
+    def found(raw: bytes) -> Collection[int]:
+        indices = match(raw)
+        return every.intersection(indices) if always in indices else every
+
+    return found
+
+
+def matching_patterns(patterns: Sequence[str]) -> Callable[[bytes], Sequence[int]]:
+    """Compiles patterns to a function that returns the indices of those that match the whole of a Latin-1 text."""
+    together = re2.Set.FullMatchSet(_OPTIONS)
+    for pattern in patterns:
+        together.Add(pattern.encode("latin-1"))
+    together.Compile()
+    # The public `Match` takes the same, and returns None for no index.
+    match: Callable[[bytes], Sequence[int]] = together._set.Match  # noqa: SLF001 - as above
+    return match
 
 
 def first_characters(pattern: str) -> str:

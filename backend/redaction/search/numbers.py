@@ -16,6 +16,8 @@ def has_exponents(text: str) -> bool:
 
 def plain_number(text: str) -> str:
     """Returns a whole number with an exponent as digits alone, within its quotes; any other text unchanged."""
+    if "e" not in text and "E" not in text:
+        return text
     found = _EXPONENT.fullmatch(text)
     if found is None:
         return text

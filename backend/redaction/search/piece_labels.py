@@ -3,7 +3,7 @@
 import bisect
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from backend.redaction.rules.rule import Zone
 from backend.redaction.search.contexts import search_words, word_spans
@@ -22,6 +22,14 @@ class PieceLabels:
             self._pieces[label].append(piece)
         self._labels_with_any: list[str] | None = None
         self._pieces_by_words: dict[str, list[int]] = {}
+
+    def moved(self, place: Callable[[int], int]) -> "PieceLabels":
+        """Returns the same labels for a text in which each piece begins at another place."""
+        labels = [""] * sum(map(len, self._pieces.values()))
+        for label, pieces in self._pieces.items():
+            for piece in pieces:
+                labels[piece] = label
+        return PieceLabels([place(start) for start in self._starts], labels)
 
     def piece_at(self, place: int) -> int:
         """Returns the index of the piece at a place."""

@@ -5,27 +5,58 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from backend.redaction.rules.rule import CONTEXT_REACH, Rule, Zone
-from backend.redaction.search.contexts import Contexts, joined, search_words
-from backend.redaction.search.linear_search import search_for
+from backend.redaction.search.contexts import Contexts, joined, search_words, words_pattern
+from backend.redaction.search.linear_search import patterns_in, search_for
 from backend.redaction.search.matching import compiled
 from backend.redaction.search.piece_labels import PartLabels
 from backend.redaction.search.scan import scan
 
 _LATIN_1: Final = "latin-1"
+_any_digit: Final = search_for("[0-9]")
+# Where more than one of so many patterns is found, a search for each of them costs less than one for all.
+_DENSE: Final = 4
+# Texts for which all are searched after a dense one.
+_AFTER_DENSE: Final = 7
+
+
+class _Gate:
+    """Tells which of several patterns a text holds, by one pass over it, unless texts hold most of them."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self._found = patterns_in(patterns)
+        self._every = frozenset(range(len(patterns)))
+        # Threads may share it: a count that is lost costs time alone.
+        self._skipped = 0
+
+    def open_for(self, raw: bytes) -> Collection[int]:
+        """Returns the indices of at least the patterns that are found."""
+        if self._skipped > 0:
+            self._skipped -= 1
+            return self._every
+        found = self._found(raw)
+        if len(found) * _DENSE > len(self._every):
+            self._skipped = _AFTER_DENSE
+        return found
 
 
 class Prefilter:
     """Compiled openings of some rules; a rule that reaches `floor` by its context alone is searched only beside it."""
 
     def __init__(self, rules: Collection[Rule], floor: float) -> None:
-        self._searches = [
-            (rule, search_for(rule.begins), compiled(rule), 0 if rule.before else 1, rule.score < floor)
-            for rule in rules
-        ]
+        self._floor = floor
+        self._searches = [(rule, search_for(rule.begins), compiled(rule), 0 if rule.before else 1) for rule in rules]
+        places = range(len(self._searches))
+        self._lifted = [place for place in places if self._searches[place][0].score < floor]
+        alone = [place for place in places if self._searches[place][0].score >= floor]
+        self._numeric = [place for place in alone if self._searches[place][0].numeric]
+        self._others = [place for place in alone if not self._searches[place][0].numeric]
+        self._numeric_gate = _Gate([self._searches[place][0].begins for place in self._numeric])
+        self._others_gate = _Gate([self._searches[place][0].begins for place in self._others])
         words = dict.fromkeys(rule.context for rule in rules if rule.context)
         self._contexts = {one: search_words(one) for one in words}
+        self._words = list(words)
+        self._words_gate = _Gate([words_pattern(one) for one in words])
         self._any_words = "|".join(words)
-        self._any_context = search_words(self._any_words)
 
     def candidates(
         self, plain: str, labels: PartLabels | None, first: int, last: int
@@ -36,23 +67,28 @@ class Prefilter:
         """
         # One byte per character, and a line break on either side in place of the text's ends.
         raw = b"\n" + plain.encode(_LATIN_1) + b"\n"
-        near = max(first - CONTEXT_REACH, 0), last
-        contexts = Contexts(plain, raw, self._contexts, near, any_word=self._any_context(raw, 0) >= 0)
+        open_places = [self._others[index] for index in self._others_gate.open_for(raw)]
+        words: Collection[str] = ()
+        if digits := _any_digit(raw, 0) >= 0:  # no other rule has context words
+            open_places += [self._numeric[index] for index in self._numeric_gate.open_for(raw)]
+            words = {self._words[index] for index in self._words_gate.open_for(raw)} if self._words else ()
+        contexts = Contexts(plain, raw, self._contexts, (max(first - CONTEXT_REACH, 0), last), words)
         everywhere: Sequence[Zone] = [(first, last)]
         zones: dict[str, Sequence[Zone]] = {"": ()}
-        for rule, search, pattern, shift, lifted in self._searches:
-            words = rule.context
-            if lifted:
-                if words not in zones:
-                    zones[words] = _beside(contexts, labels, words, self._any_words)
-                where = zones[words]
+        for place in (*open_places, *(self._lifted if digits else ())):
+            rule, search, pattern, shift = self._searches[place]
+            context = rule.context
+            if rule.score < self._floor:
+                if context not in zones:
+                    zones[context] = _beside(contexts, labels, context, self._any_words)
+                where = zones[context]
             else:
                 where = everywhere
             # The line break before the text shifts places by one, the character before a match shifts them back.
             if where and (found := scan(search, pattern, plain, raw, where, rule.longest, shift)):
-                if words not in zones:
-                    zones[words] = _beside(contexts, labels, words, self._any_words)
-                yield rule, found, zones[words]
+                if context not in zones:
+                    zones[context] = _beside(contexts, labels, context, self._any_words)
+                yield rule, found, zones[context]
 
 
 def _beside(contexts: Contexts, labels: PartLabels | None, words: str, any_words: str) -> Sequence[Zone]:

@@ -1,6 +1,6 @@
 """Cuts texts into windows, joins overlapping matches, and replaces values by `[TYPE]`."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from backend.redaction.rules.rule import REACH, Match, Value, line_above
@@ -58,7 +58,8 @@ def joined(values: Iterable[Value]) -> list[Value]:
                 groups.append((low, high, best[2], best[3]))
             low, high, longest, best = start, end, end - start, value
             continue
-        high = max(high, end)
+        if end > high:  # noqa: PLR1730 - a call would take longer
+            high = end
         size = end - start
         if size > longest or (size == longest and (score, entity) > (best[3], best[2])):
             longest, best = size, value
@@ -67,8 +68,11 @@ def joined(values: Iterable[Value]) -> list[Value]:
     return groups
 
 
-def replaced(text: str, values: Iterable[Value]) -> str:
+def replaced(text: str, values: Sequence[Value]) -> str:
     """Returns the text with every value replaced by `[TYPE]`; values are in order and do not overlap."""
+    if len(values) == 1:
+        [(start, end, entity, _)] = values
+        return f"{text[:start]}{_PLACEHOLDERS.get(entity) or f'[{entity}]'}{text[end:]}"
     parts: list[str] = []
     place = 0
     for start, end, entity, _ in values:

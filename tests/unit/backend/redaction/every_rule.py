@@ -4,7 +4,8 @@ import bisect
 import re
 from collections.abc import Iterable, Sequence
 
-from backend.redaction.rules.rule import CONTEXT_REACH, Match, Rule, Value, normalised
+from backend.redaction.rules.rule import CONTEXT_REACH, Match, Rule, Value
+from backend.redaction.search.characters import normalised
 from backend.redaction.search.matching import compiled, scored_values
 from backend.redaction.search.piece_labels import PartLabels, PieceLabels
 from backend.redaction.search.spans import resolved

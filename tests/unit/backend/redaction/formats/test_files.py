@@ -81,3 +81,10 @@ def test_a_failed_sweep_leaves_no_copy_and_no_counts(
 class _Broken:
     def find(self, text: str, categories: Collection[str]) -> list[Mention]:
         raise ConnectionError
+
+
+def test_a_line_in_another_encoding_makes_a_file_no_other_one(engine: RedactionEngine, sweep_file: SweepFile) -> None:
+    above, below = "für größere Bögen über\n".encode(), "José".encode("latin-1")
+    outcome, swept = sweep_file(engine, "a.txt", above + b"Name: " + below + b" Ruiz, jane@example.org \xe9\n")
+    assert (outcome.kind, outcome.values) == ("text", 2)
+    assert swept == above + b"Name: [PERSON], [EMAIL_ADDRESS] \xe9\n"

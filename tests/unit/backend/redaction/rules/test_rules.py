@@ -37,6 +37,30 @@ def test_odd_spaces_dashes_and_digits_hide_nothing(finder: Finder, space: str) -
 
 
 @pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("jane\u200b@exa\u00admple.org x", "jane\u200b@exa\u00admple.org"),
+        ("card 4111\u200b1111 11\u200d11 1111", "4111\u200b1111 11\u200d11 1111"),
+        ("so 4l11 1111 111I 1111", "4l11 1111 111I 1111"),
+        ("D\u0415\u200b89370400440532013000", "D\u0415\u200b89370400440532013000"),
+        ("c=%34%31%31%31111111111111 z", "%34%31%31%31111111111111"),
+        ("tel=%2B49%20170%201234567", "%2B49%20170%201234567"),
+        (
+            "see https://x.org/?q=4111%201111%201111%201111&n=Jane%20Doe",
+            "https://x.org/?q=4111%201111%201111%201111&n=Jane%20Doe",
+        ),
+    ],
+)
+def test_what_a_reader_does_not_see_hides_nothing(finder: Finder, text: str, value: str) -> None:
+    assert [text[match.start : match.end] for match in finder.find(text)] == [value]
+
+
+def test_a_value_of_a_rule_that_reads_numbers_has_a_digit() -> None:
+    without = re.sub("[0-9]", "x", "\n".join(value for values in SAMPLES.values() for value in values))
+    assert not [rule.pattern for rule in RULES if rule.numeric and find_by_rule(rule, without, 0.5)]
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "the quick brown fox, 12 of 345 and 3.14159",

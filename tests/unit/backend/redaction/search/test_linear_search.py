@@ -6,7 +6,7 @@ import re2  # type: ignore[import-untyped]  # ships no types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backend.redaction.rules.rule import normalised
+from backend.redaction.search.characters import normalised
 from backend.redaction.search.finder import RULES
 from backend.redaction.search.linear_search import first_characters, search_for
 from tests.unit.backend.redaction.samples import SAMPLES

@@ -1,0 +1,95 @@
+"""Rules for dates and times, in figures and in words of nine languages."""
+
+from typing import Final
+
+from backend.redaction.rules.rule import Rule
+
+_YEAR: Final = "(?:19|20)[0-9]{2}"
+_MONTH: Final = "(?:0[1-9]|1[0-2])"
+_DAY: Final = "(?:0[1-9]|[12][0-9]|3[01])"
+_LOOSE_MONTH: Final = "(?:0?[1-9]|1[0-2])"
+_LOOSE_DAY: Final = "(?:0?[1-9]|[12][0-9]|3[01])"
+_CLOCK: Final = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:[.,][0-9]{1,9})?)?"
+_ZONE: Final = "(?: ?(?:Z|UTC|GMT|[+-][0-9]{2}:?[0-9]{2}))?"
+_ENGLISH: Final = (
+    "jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|"
+    "nov(?:ember)?|dec(?:ember)?"
+)
+_OTHERS: Final = (
+    # German, French, Spanish
+    "januar|jänner|februar|märz|mai|juni|juli|oktober|okt|dezember|dez|"
+    "janvier|janv|février|févr|mars|avril|avr|juin|juillet|juil|août|septembre|octobre|novembre|décembre|déc|"
+    "enero|febrero|marzo|abril|mayo|junio|julio|agosto|sep?tiembre|octubre|noviembre|diciembre|"
+    # Italian, Dutch, Portuguese, Polish
+    "gennaio|febbraio|aprile|maggio|giugno|luglio|settembre|ottobre|dicembre|"
+    "januari|februari|maart|mei|augustus|"
+    "janeiro|fevereiro|março|maio|junho|julho|setembro|outubro|novembro|dezembro|"
+    "stycznia|lutego|marca|kwietnia|maja|czerwca|lipca|sierpnia|wrze\u00ffnia|pa\u00ffdziernika|listopada|grudnia"
+)
+_MONTH_NAME: Final = rf"(?i:{_ENGLISH})\.?"
+_ANY_MONTH_NAME: Final = rf"(?i:{_ENGLISH}|{_OTHERS})\.?"
+_ORDINAL: Final = r"(?:st|nd|rd|th|er|re|e|\.|º|°)?"
+_OF: Final = "(?:of |de |d'|di |do )?"
+_BORN: Final = (
+    "dob|born|birth|birth ?date|birth ?day|date ?of ?birth|geboren|geb|geburtsdatum|geburtstag|née?|naissance|"
+    "nacid[oa]|"
+    "nací|nacimiento|nat[oa]|nascita|nascid[oa]|nascimento|geboortedatum|urodzon[ya]|urodzenia"
+)
+# The time of a line of a log: it begins the line, or follows its name there, and more follows it.
+_BEGINS_LOG: Final = (
+    r"(?:(?m:^)|(?<=(?m:^)[\[(<])|(?<=(?m:^)\W\[)|(?<=(?m:^)ts=)|"
+    r"(?<=(?m:^)time=)|(?<=(?m:^)time=\")|(?<=(?m:^)timestamp=))"
+)
+_LOGGED: Final = (
+    rf"{_BEGINS_LOG}{_YEAR}[-/.]{_LOOSE_MONTH}[-/.]{_LOOSE_DAY}[Tt ,]{{1,2}}[0-2][0-9]:[0-5][0-9](?::[0-5][0-9])?"
+    rf"(?:[.,][0-9]{{1,9}})?{_ZONE}[\"\])>]?[,;:|]?[\t ]{{1,4}}[^\s]"
+)
+_NOT_LOGGED: Final = f"(?!{_LOGGED})"
+
+RULES: Final = (
+    Rule(
+        "DATE_TIME",
+        f"{_NOT_LOGGED}{_YEAR}-{_MONTH}-{_DAY}(?:[Tt ]{_CLOCK}{_ZONE})?",
+        0.9,
+        after="0-9",
+        opening=f"{_YEAR}-{_MONTH}-{_DAY}",
+    ),
+    Rule(
+        "DATE_TIME",
+        f"{_NOT_LOGGED}{_YEAR}[/.]{_LOOSE_MONTH}[/.]{_LOOSE_DAY}(?: {_CLOCK})?",
+        0.85,
+        before="0-9A-Za-z./",
+        opening=f"{_YEAR}[/.]{_LOOSE_MONTH}[/.]{_LOOSE_DAY}",
+    ),
+    Rule(
+        "DATE_TIME",
+        f"(?:{_LOOSE_DAY}[/.-]{_LOOSE_MONTH}|{_LOOSE_MONTH}[/.-]{_LOOSE_DAY})[/.-]{_YEAR}(?:,? {_CLOCK})?",
+        0.85,
+        before="0-9A-Za-z./-",
+        after="0-9A-Za-z",
+    ),
+    Rule(
+        "DATE_TIME",
+        f"(?:{_LOOSE_DAY}[/.-]{_LOOSE_MONTH}|{_LOOSE_MONTH}[/.-]{_LOOSE_DAY})[/.-][0-9]{{2}}",
+        0.55,
+        0.85,
+        _BORN,
+        before="0-9A-Za-z./-",
+        after="0-9A-Za-z./-",
+    ),
+    Rule(
+        "DATE_TIME",
+        f"{_LOOSE_DAY}{_ORDINAL}[ -]{_OF}{_ANY_MONTH_NAME},?[ -](?:del? |do )?{_YEAR}(?:,? {_CLOCK})?",
+        0.9,
+    ),
+    Rule(
+        "DATE_TIME",
+        f"{_MONTH_NAME} {_LOOSE_DAY}(?:st|nd|rd|th)?,? {_YEAR}(?:,? {_CLOCK})?",
+        0.9,
+    ),
+    Rule("DATE_TIME", f"{_MONTH_NAME},? {_YEAR}", 0.6),
+    Rule("DATE_TIME", f"{_LOOSE_DAY}{_ORDINAL} {_OF}{_ANY_MONTH_NAME}", 0.55, 0.85, _BORN),
+    Rule("DATE_TIME", f"{_MONTH_NAME} {_LOOSE_DAY}(?:st|nd|rd|th)?", 0.55),
+    Rule("DATE_TIME", _CLOCK, 0.5, before="0-9A-Za-z:.", after="0-9A-Za-z:"),
+    Rule("DATE_TIME", f"{_YEAR}{_MONTH}{_DAY}", 0.0, 0.85, _BORN),
+)

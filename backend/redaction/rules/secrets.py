@@ -1,0 +1,80 @@
+"""Rules for secrets: keys and tokens of known prefixes, passwords in addresses, and values assigned to such names."""
+
+import re
+from typing import Final
+
+from backend.redaction.rules.rule import Rule
+
+# Prefixes that services give to their keys and tokens, with what follows.
+_KEYS: Final = (
+    "(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}|gh[pousr]_[0-9A-Za-z]{36,200}|github_pat_[0-9A-Za-z_]{40,120}|"
+    "gl(?:pat|ptt|dt|rt|cbt|soat)-[0-9A-Za-z_-]{20,60}|xox[abeoprs]-[0-9A-Za-z-]{10,200}|"
+    "(?:sk|rk|pk|whsec)_(?:live_|test_)?[0-9A-Za-z]{16,120}|sk-(?:proj-|ant-|svcacct-|or-)?[0-9A-Za-z_-]{20,200}|"
+    "AIza[0-9A-Za-z_-]{35}|ya29\\.[0-9A-Za-z_-]{20,200}|npm_[0-9A-Za-z]{36}|pypi-[0-9A-Za-z_-]{50,250}|"
+    "SG\\.[0-9A-Za-z_-]{16,32}\\.[0-9A-Za-z_-]{16,64}|SK[0-9a-f]{32}|key-[0-9a-f]{32}|[0-9a-f]{32}-us[0-9]{1,2}|"
+    "[0-9]{8,10}:AA[0-9A-Za-z_-]{33}|do[opr]_v1_[0-9a-f]{64}|hf_[0-9A-Za-z]{30,40}|dapi[0-9a-f]{32}|"
+    "sq0[a-z]{3}-[0-9A-Za-z_-]{22,60}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|AKC[0-9A-Za-z]{10,80}|"
+    "hv[sb]\\.[0-9A-Za-z_-]{20,200}|ak_[0-9A-Za-z]{6,64}\\.[0-9A-Za-z_-]{16,256}|"
+    "eyJ[0-9A-Za-z_-]{8,500}\\.eyJ[0-9A-Za-z_-]{8,800}\\.[0-9A-Za-z_-]{10,500}"
+)
+_NAMES: Final = (
+    "pass(?:word|wd|phrase|code|wort)|pwd|secret|api[ _-]?key|apikey|"
+    "(?:access|auth|refresh|bearer|api|session|bot|id)[ _-]?token|"
+    "token|secret[ _-]?(?:access[ _-]?)?key|client[ _-]?secret|private[ _-]?key|access[ _-]?key|account[ _-]?key|"
+    "encryption[ _-]?key|signing[ _-]?key|kennwort|mot de passe|contraseña|clave|senha|wachtwoord|has\u00ffo"
+)
+_BETWEEN: Final = "[\"']?[ ]?(?::|=|:=|=>| is| lautet| est| es)[ ]?[\"']?"
+_CHARACTER: Final = "[^\\x00-\\x20\"'<>;,|`]"
+# What stands for a secret, or reads it from elsewhere.
+_NO_SECRET: Final = re.compile(
+    r"[$%{\[(<]|.*(?:\(|\[|\{\{|&[a-z])|(?i:none|null|true|false|undefined|required|optional|changeme|example|password|"
+    r"passwd|secret|token|user|xxx+|\*+|\.+|redacted)(?![0-9A-Za-z])"
+)
+_NAMES_A_SECRET: Final = re.compile("[A-Za-z]+(?:[-_./:][A-Za-z]+)*[.!?:]?")
+
+
+def _is_password(text: str) -> bool:
+    """Returns whether a text is no placeholder of a password."""
+    return _NO_SECRET.match(text) is None
+
+
+def _may_be_secret(text: str) -> bool:
+    """Returns whether a text is no placeholder, and has more than words in it."""
+    return _is_password(text) and _NAMES_A_SECRET.fullmatch(text) is None and len(set(text)) > 3
+
+
+RULES: Final = (
+    Rule("SECRET", _KEYS, 0.95, longest=2_000, after="0-9A-Za-z_-", before="0-9A-Za-z_"),
+    Rule(
+        "SECRET",
+        "[a-z][0-9a-z+.-]{1,20}://[^\\x00-\\x20:@/\"'<>]{0,64}:([^\\x00-\\x20@/\"'<>]{1,128})@",
+        0.95,
+        check=_is_password,
+        longest=230,
+        numeric=False,
+        after="",
+    ),
+    Rule(
+        "SECRET",
+        f"(?i:{_NAMES}){_BETWEEN}({_CHARACTER}{{6,200}})",
+        0.85,
+        check=_may_be_secret,
+        longest=260,
+        opening=f"(?i:{_NAMES}){_BETWEEN}{_CHARACTER}{{6}}",
+        numeric=False,
+        before="0-9A-Za-z",
+        after="",
+    ),
+    Rule(
+        "SECRET",
+        "(?i:authorization|proxy-authorization)[\"']?[ ]?[:=][ ]?[\"']?(?i:bearer|basic|token|digest) "
+        "([0-9A-Za-z._~+/=-]{8,800})",
+        0.95,
+        longest=900,
+        opening="(?i:authorization|proxy-authorization)[\"']?[ ]?[:=]",
+        numeric=False,
+        after="",
+    ),
+    # A line of a key in PEM.
+    Rule("SECRET", "(?m:^)[0-9A-Za-z+/]{64}(?m:$)", 0.6, numeric=False),
+)

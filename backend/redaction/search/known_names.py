@@ -1,0 +1,110 @@
+"""Finds the names of people again that a document has held already, also by one part of them."""
+
+import re
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from backend.redaction.rules.name_forms import may_be_person
+from backend.redaction.rules.rule import Value
+
+# A name found with less is none too often to look for everywhere.
+_LEAST_SCORE: Final = 0.8
+# Of a document with more names, such as a table of customers, the others are found where they stand alone.
+MOST_NAMES: Final = 500
+# With more names than this one of their parts is likely to be an ordinary word, too.
+_MOST_IN_PARTS: Final = 100
+_SHORTEST_PART: Final = 4
+_SHORTEST_CAPITALS: Final = 6
+_LONGEST: Final = 80
+_REST: Final = r"[^\W\d_]*(?:['\u2019-][^\W\d_]+)*"
+# A word that begins with no lower-case ASCII letter; letters of scripts without cases begin one too.
+_WORD: Final = re.compile(rf"(?<![^\W_])[^\W\d_a-z]{_REST}")
+_LOWER_WORD: Final = re.compile(r"[^\W\d_A-Z][^\W\d_]{2,}")
+
+
+class KnownNames:
+    """Names of one document. Not thread-safe: it learns names with every text."""
+
+    def __init__(self) -> None:
+        # Whole names by their first word, and names and parts of names that are one word.
+        self._longer: dict[str, list[tuple[str, float]]] = {}
+        self._words: dict[str, float] = {}
+        self._names: set[str] = set()
+        self._word: re.Pattern[str] | None = None
+
+    def repeated(self, text: str, values: Iterable[Value]) -> list[Value]:
+        """Learns the names among the values of a text, and returns where it holds names that are known now."""
+        persons = [value for value in values if value[2] == "PERSON"]
+        self.learn({(text[start:end], score) for start, end, _, score in persons})
+        return self.find(text, {start for start, _, _, _ in persons})
+
+    def learn(self, names: Collection[tuple[str, float]]) -> None:
+        """Takes names with their scores."""
+        for name, score in names:
+            if self.full:
+                return
+            if score < _LEAST_SCORE or name in self._names or len(name) > _LONGEST:
+                continue
+            self._names.add(name)
+            words = [word[0] for word in _WORD.finditer(name)]
+            if not words or not may_be_person(name):
+                continue
+            self._word = None
+            self._add(words[0], name[name.index(words[0]) :], score)
+            if len(self._names) <= _MOST_IN_PARTS:
+                for word in words:
+                    # A short word in capitals is as likely an abbreviation.
+                    shortest = _SHORTEST_CAPITALS if word.isupper() else _SHORTEST_PART
+                    if len(word) >= shortest or not word.isascii():
+                        self._add(word, word, score)
+
+    def _add(self, first: str, name: str, score: float) -> None:
+        for one, written in {(first, name), (first.upper(), name.upper()), (first.title(), name.title())}:
+            if one == written:
+                self._words.setdefault(one, score)
+            else:
+                self._longer.setdefault(one, []).append((written, score))
+
+    @property
+    def full(self) -> bool:
+        """Returns whether no more names are learned."""
+        return len(self._names) >= MOST_NAMES
+
+    @property
+    def empty(self) -> bool:
+        """Returns whether no name is known."""
+        return not self._longer and not self._words
+
+    def _known_words(self) -> re.Pattern[str]:
+        """Returns a pattern of the words that begin as a known name does."""
+        if self._word is None:
+            begins = {word[0] for words in (self._longer, self._words) for word in words}
+            self._word = re.compile(rf"[{''.join(sorted(begins))}](?<![^\W_].){_REST}", re.DOTALL)
+        return self._word
+
+    def find(self, text: str, found_at: Collection[int] = ()) -> list[Value]:
+        """Returns where known names stand in a text; a part of a name only if the text uses it as no other word.
+
+        What begins at one of the places `found_at` is left out: a name is found there.
+        """
+        longer, words = self._longer, self._words
+        if self.empty:
+            return []
+        found: list[Value] = []
+        ordinary: set[str] | None = None
+        for word in self._known_words().finditer(text):
+            first = word[0]
+            start = word.start()
+            if start in found_at:
+                continue
+            if first in words:
+                if ordinary is None:
+                    ordinary = set(_LOWER_WORD.findall(text))
+                if first.lower() not in ordinary:
+                    found.append((start, start + len(first), "PERSON", words[first]))
+            if first in longer:
+                for name, score in longer[first]:
+                    end = start + len(name)
+                    if text.startswith(name, start) and not text[end : end + 1].isalnum():
+                        found.append((start, end, "PERSON", score))
+        return found

@@ -1,0 +1,47 @@
+"""A cell that is one value from end to end is found as a search finds it."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backend.redaction.rules.labels import plain_label
+from backend.redaction.rules.rule import Value
+from backend.redaction.search import cells as cells_module
+from backend.redaction.search.cells import find_in_cells
+from backend.redaction.search.finder import Finder
+from backend.redaction.search.piece_labels import PieceLabels
+from backend.workflows.entity_types import ENTITY_TYPES
+from tests.unit.backend.redaction.samples import SAMPLES
+
+_VALUES = st.sampled_from([value.rpartition(": ")[2] for values in SAMPLES.values() for value in values])
+_CELLS = st.one_of(
+    _VALUES,
+    _VALUES.map(lambda value: f'"{value}"'),
+    _VALUES.flatmap(lambda value: st.integers(1, len(value)).map(lambda cut: value[cut:])),
+    st.from_regex(r"[0-9]{0,8}|[0-9]{1,4}\.[0-9]{1,3}|[0-9A-Z .:@+/-]{1,20}", fullmatch=True),
+    st.text(max_size=12).map(lambda text: text.replace("\n", " ")),
+)
+_LABELS = st.sampled_from(["", "notes", "ssn", "phone", "account", "licence no", "card", "ip"])
+_FINDERS = {floor: Finder(ENTITY_TYPES, floor) for floor in (0.5, 0.8)}
+
+
+@settings(deadline=None, max_examples=150)
+@given(cells=st.lists(st.tuples(_CELLS, _LABELS), min_size=1, max_size=12), floor=st.sampled_from([0.5, 0.8]))
+def test_a_cell_is_found_as_its_text_under_its_label_is(cells: list[tuple[str, str]], floor: float) -> None:
+    finder = _FINDERS[floor]
+    texts, labels = [cell for cell, _ in cells], [label for _, label in cells]
+    found = dict(find_in_cells(finder, ENTITY_TYPES, floor, texts, labels))
+    searched = {index: _searched(finder, text, label) for index, (text, label) in enumerate(cells)}
+    assert found == {index: values for index, values in searched.items() if values}
+
+
+def test_a_label_tells_of_a_cell_that_no_rule_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = ["Anna", '"Anna"', "a" * 100, "", "null"]
+    found = list(find_in_cells(_FINDERS[0.8], ENTITY_TYPES, 0.8, given, ["first name"] * 5))
+    monkeypatch.setattr(cells_module, "LONGEST_WHOLE", 0)
+    assert found == list(find_in_cells(_FINDERS[0.8], ENTITY_TYPES, 0.8, given, ["first name"] * 5))
+    assert [index for index, _ in found] == [0, 1, 2]
+
+
+def _searched(finder: Finder, text: str, label: str) -> list[Value]:
+    return finder.find_values(text, PieceLabels([0, len(text) + 1], [plain_label(label)]))
