@@ -25,7 +25,7 @@ MAIL = "jane.roe@example.com"
             "<a xmlns:x='http://example.org/a' href='http://example.org/b'/>",
             "<a xmlns:x='http://example.org/a' href='[URL]'/>",
         ),
-        ("<n:a n:surname = 'Roe'>Roe</n:a>", "<n:a n:surname = '[PERSON]'>Roe</n:a>"),
+        ("<n:a n:surname = 'Roe'>coat</n:a>", "<n:a n:surname = '[PERSON]'>coat</n:a>"),
         ("<a>jane.roe&#64;example.com &lt;&amp; &#x40;</a>", "<a>[EMAIL_ADDRESS] &lt;&amp; @</a>"),
         (f"<a b='&quot;{MAIL}'/>", "<a b='&quot;[EMAIL_ADDRESS]'/>"),
         (f"<a>{MAIL} &own;</a>", "<a>[EMAIL_ADDRESS] &own;</a>"),
