@@ -8,7 +8,7 @@ from playwright.sync_api import Page
 AXE = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 Scheme = Literal["light", "dark"]
 WIDTHS = (360, 800, 1101, 1280)
-"""Narrowest: as cards, with wide tables, with the column of pages; and usual. The first and the last are for axe-core."""
+"""As cards, as tables, beside the column of pages, and usual; the first and the last are for axe-core."""
 _FINDINGS = """async () => (await axe.run()).violations.map(
   (rule) => [rule.id, ...rule.nodes.map((node) => node.html.slice(0, 160))])"""
 # What is wider than its place; a table of unknown columns and what is drawn may scroll in a frame of their own.
