@@ -8,11 +8,11 @@ from playwright.sync_api import Page
 AXE = resources.files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 Scheme = Literal["light", "dark"]
 WIDTHS = (360, 800, 1101, 1280)
-"""As cards, as tables, beside the column of pages, and usual; the first and the last are for axe-core."""
+"""As cards, with wide tables, with the column of pages, and usual. The first and the last are for axe-core."""
 _FINDINGS = """async () => (await axe.run()).violations.map(
   (rule) => [rule.id, ...rule.nodes.map((node) => node.html.slice(0, 160))])"""
 # What is wider than its place; a table of unknown columns and what is drawn may scroll in a frame of their own.
-_CUT = """() => [
+CUT = """() => [
   ...(document.documentElement.scrollWidth > innerWidth ? [`the page: ${document.documentElement.scrollWidth}`] : []),
   ...[...document.querySelectorAll(".table:not(.wide)")].filter((table) => table.scrollWidth > table.clientWidth)
     .map((table) => `${table.ariaLabel}: ${table.scrollWidth} > ${table.clientWidth}`),
@@ -31,7 +31,7 @@ def wrong_at_widths(page: Page, name: str) -> dict[str, list[Any]]:
     wrong: dict[str, list[Any]] = {}
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 800})
-        found = [*page.evaluate(_CUT), *(findings(page) if width in {WIDTHS[0], WIDTHS[-1]} else ())]
+        found = [*page.evaluate(CUT), *(findings(page) if width in {WIDTHS[0], WIDTHS[-1]} else ())]
         if found:
             wrong[f"{name} at {width}"] = found
     return wrong

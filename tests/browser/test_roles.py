@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import NewPerson
-from tests.browser.test_every_page import _CUT, WIDTHS, findings
+from tests.browser.sweep import CUT, WIDTHS, findings
 from tests.support.client import Caller
 from tests.support.service import Service
 from workflow_api.v1.users_pb2 import (
@@ -44,7 +44,7 @@ def test_a_viewer_reads_runs_and_is_offered_nothing_to_change(
         expect(page.locator("main")).not_to_contain_text("Approve")
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 800})
-            assert [*page.evaluate(_CUT), *findings(page)] == [], f"{path} at {width}"
+            assert [*page.evaluate(CUT), *findings(page)] == [], f"{path} at {width}"
     assert screen.complaints == []
     for path in ("/keys", "/people", "/audit", "/approvals", f"/workflows/{workflows['Gate']}/start"):
         response = page.goto(screen.address(path))
@@ -123,7 +123,7 @@ def test_a_role_is_changed_on_the_page_of_people_and_holds_at_once(
     page.get_by_label("Gate", exact=True).check()
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 800})
-        assert [*page.evaluate(_CUT), *findings(page)] == []
+        assert [*page.evaluate(CUT), *findings(page)] == []
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("status")).to_have_text("newcomer is an approver now.")
     expect(page.get_by_role("row", name="newcomer")).to_contain_text("Approver of 1 workflow")
