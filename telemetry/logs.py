@@ -19,6 +19,8 @@ OWN_PACKAGES: Final = ("backend", "contract", "deploy", "edge", "telemetry")
 """Packages whose messages are logged in full."""
 
 _LOG = logging.getLogger(__name__)
+_MOST_FRAMES: Final = 30
+"""Frames at each end of a traceback; an endless recursion has a thousand."""
 _CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -67,8 +69,13 @@ def exception_lines(error: BaseException) -> Iterator[str]:
         visited.add(id(cause))
         kind = f"{type(cause).__module__}.{type(cause).__qualname__}{_error_codes(cause)}"
         yield kind if cause is error else f"from {kind}"
-        for frame, line in traceback.walk_tb(cause.__traceback__):
-            yield f"  {frame.f_code.co_filename}:{line} {frame.f_code.co_name}"
+        frames = list(traceback.walk_tb(cause.__traceback__))
+        left_out = len(frames) - 2 * _MOST_FRAMES
+        for place, (frame, line) in enumerate(frames):
+            if place < _MOST_FRAMES or place >= len(frames) - _MOST_FRAMES:
+                yield f"  {frame.f_code.co_filename}:{line} {frame.f_code.co_name}"
+            elif place == _MOST_FRAMES:
+                yield f"  {left_out} more"
         if isinstance(cause, BaseExceptionGroup):
             for member in cause.exceptions:
                 yield from (f"  {line}" for line in exception_lines(member))

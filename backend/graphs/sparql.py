@@ -5,6 +5,7 @@ import contextlib
 import http.client
 import io
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -88,7 +89,7 @@ class SparqlGraph:
             for connection in self._open:
                 if connection.sock is not None:
                     with contextlib.suppress(OSError):
-                        connection.sock.shutdown(2)
+                        connection.sock.shutdown(socket.SHUT_RDWR)
 
     def _update(self, text: IO[bytes]) -> None:
         headers = {"Content-Type": "application/sparql-update"}
@@ -107,15 +108,16 @@ class SparqlGraph:
             with self._connected(url) as connection:
                 connection.connect()
                 connection.sock.settimeout(seconds)
-                connection.request("POST", target, text, headers)
-                answer = connection.getresponse()
-                body = b""
-                while len(body) <= most and time.monotonic() < deadline and (read := answer.read(_READ_BYTES)):
-                    body += read
+                with _ended_after(connection.sock, deadline - time.monotonic()):
+                    connection.request("POST", target, text, headers)
+                    answer = connection.getresponse()
+                    body = b""
+                    while len(body) <= most and (read := answer.read(_READ_BYTES)):
+                        body += read
                 late = time.monotonic() >= deadline
-        except TimeoutError:
-            late = True
         except (OSError, http.client.HTTPException, ValueError) as error:
+            if isinstance(error, TimeoutError) or time.monotonic() >= deadline:
+                raise GraphUnavailableError(f"the endpoint did not answer within {seconds:g} seconds") from error
             raise GraphUnavailableError(f"the endpoint cannot be reached ({type(error).__name__})") from error
         if late:
             raise GraphUnavailableError(f"the endpoint did not answer within {seconds:g} seconds")
@@ -150,6 +152,23 @@ class SparqlGraph:
         if self._definition["auth"] == "basic":
             return {"Authorization": f"Basic {base64.b64encode(value.encode()).decode()}"}
         return {"Authorization": f"Bearer {value}"}
+
+
+@contextlib.contextmanager
+def _ended_after(connection: socket.socket, seconds: float) -> Iterator[None]:
+    """Ends a connection that takes longer, also where it goes on byte by byte, of which each is in time."""
+
+    def end() -> None:
+        with contextlib.suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _refuse(status: int, body: bytes) -> None:

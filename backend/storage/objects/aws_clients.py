@@ -58,6 +58,7 @@ def s3_client(endpoint: Endpoint, credentials: AccessKey | Renewal | None = None
     region = endpoint.region or session.region_name or _DEFAULT_REGION
     client = session.client("s3", region_name=region, endpoint_url=endpoint.url, config=_config(endpoint))
     client.meta.events.register("before-parse.s3", _retry_truncated_head)
+    _bound_answers(client, endpoint)
     return client
 
 
@@ -80,7 +81,16 @@ def sts_client(endpoint: Endpoint, credentials: AccessKey | None = None) -> "STS
     """Makes a client of STS as `s3_client`; other stores than AWS serve it at the same address."""
     session = _session(credentials)
     region = endpoint.region or session.region_name or _DEFAULT_REGION
-    return session.client("sts", region_name=region, endpoint_url=endpoint.url, config=_config(endpoint))
+    client = session.client("sts", region_name=region, endpoint_url=endpoint.url, config=_config(endpoint))
+    _bound_answers(client, endpoint)
+    return client
+
+
+def _bound_answers(client: Any, endpoint: Endpoint) -> None:
+    from backend.storage.objects.bounded_answers import BoundedSession
+
+    sender = client._endpoint  # noqa: SLF001 - no public place takes another session
+    sender.http_session = BoundedSession(sender.http_session, redirects=endpoint.url is None)
 
 
 def _session(credentials: AccessKey | Renewal | None) -> "Session":

@@ -137,3 +137,17 @@ def test_every_exception_of_a_group_is_logged() -> None:
 def test_an_error_code_is_logged_where_it_looks_like_one(code: str | None, shown: str) -> None:
     error = ClientError({"Error": {"Code": code, "Message": "planted"}}, "GetObject")  # type: ignore[typeddict-item]
     assert list(exception_lines(error)) == [f"botocore.exceptions.ClientError{shown}"]
+
+
+def test_a_deep_traceback_is_cut_in_the_middle() -> None:
+    def deeper(left: int) -> None:
+        if not left:
+            raise ValueError
+        deeper(left - 1)
+
+    with pytest.raises(ValueError) as caught:
+        deeper(500)
+    lines = list(exception_lines(caught.value))
+    assert len(lines) == 62
+    assert lines[31] == "  442 more"
+    assert lines[-1].endswith(" deeper")

@@ -3,6 +3,7 @@
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -27,6 +28,30 @@ def silent() -> Iterator[str]:
     """The address of a server that takes connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+@pytest.fixture
+def answering() -> Iterator[Callable[[bytes, bytes], str]]:
+    """Starts a server that answers every request with a head, and then a body for as long as it is read."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def answer(head: bytes, body: bytes) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listening.accept()
+                with suppress(OSError), connection:
+                    connection.recv(65_536)
+                    connection.sendall(head)
+                    while body:
+                        connection.sendall(body)
+
+    def start(head: bytes, body: bytes) -> str:
+        threading.Thread(target=answer, args=(head, body), daemon=True).start()
+        return f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+    yield start
+    listening.shutdown(socket.SHUT_RDWR)
+    listening.close()
 
 
 def test_every_place_is_shown_with_the_stores_status_and_whether_it_is_empty(s3_server: S3Server) -> None:
@@ -68,3 +93,21 @@ def test_a_store_that_does_not_answer_in_time_fails_and_holds_a_place_until_it_d
     with pytest.raises(TooManyTestsError):
         tests.run(connector(silent, "in/"), SECRETS)
     assert any(thread.name == "connection-test" and thread.daemon for thread in threading.enumerate())
+
+
+@pytest.mark.parametrize("status", [b"200 OK", b"403 Forbidden"])
+def test_an_answer_without_an_end_is_not_read_to_its_end(
+    answering: Callable[[bytes, bytes], str], status: bytes
+) -> None:
+    url = answering(b"HTTP/1.1 " + status + b"\r\nContent-Length: 9000000000\r\n\r\n", b" " * 1_000_000)
+    outcome = ConnectionTests(seconds=60).run(connector(url, "in/"), SECRETS)
+    assert not outcome.passed
+    assert "could not be asked (AnswerTooLargeError)" in outcome.message
+
+
+@pytest.mark.parametrize("status", [b"301 Moved Permanently", b"302 Found", b"307 Temporary Redirect"])
+def test_redirects_are_not_followed(answering: Callable[[bytes, bytes], str], status: bytes) -> None:
+    head = b"HTTP/1.1 " + status + b"\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
+    outcome = ConnectionTests(seconds=60).run(connector(answering(head, b""), "in/"), SECRETS)
+    assert not outcome.passed
+    assert "could not be asked (RedirectedError)" in outcome.message

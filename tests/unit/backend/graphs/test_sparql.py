@@ -1,7 +1,10 @@
 """A graph behind a SPARQL endpoint, with a server that evaluates queries."""
 
 import io
+import socket
+import threading
 import tracemalloc
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -137,9 +140,31 @@ def test_an_endpoint_that_does_not_answer_in_time_is_unavailable(server: SparqlS
         list(graph_at(server).query("ASK {}", Bounds(seconds=0.2)))
 
 
-def test_closing_ends_a_call_under_way(server: SparqlServer) -> None:
-    import threading
+@pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n"])
+def test_an_endpoint_that_answers_byte_by_byte_is_not_waited_for(head: bytes) -> None:
+    ended = threading.Event()
 
+    def drip() -> None:
+        connection, _ = listening.accept()
+        with connection, suppress(OSError):
+            connection.recv(65_536)
+            connection.sendall(head)
+            while not ended.wait(0.05):
+                connection.sendall(b" ")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=drip)
+        thread.start()
+        away = {"endpoint_url": f"http://127.0.0.1:{listening.getsockname()[1]}/", "secret": None}
+        try:
+            with pytest.raises(GraphUnavailableError, match=r"did not answer within 0\.4 seconds"):
+                list(SparqlGraph(away, SECRETS).query("ASK {}", Bounds(seconds=0.4)))
+        finally:
+            ended.set()
+            thread.join(60)
+
+
+def test_closing_ends_a_call_under_way(server: SparqlServer) -> None:
     from tests.support.poll import until
 
     server.open.clear()
