@@ -107,6 +107,12 @@ class Sweep:
             values = [(start - low, end - low, entity, score) for start, end, entity, score in group]
             found[index] = joined(sorted(found.get(index, []) + values))
 
+    def values(self, text: str) -> list[Value]:
+        """Returns the values in a text, in order, none overlapping, and counts them; the caller replaces them."""
+        values = self._finder.find_values(text)
+        self.counts.categories.update([entity for _, _, entity, _ in values])
+        return values
+
     def matches(self, text: str) -> list[Match]:
         """Returns what the rules find in a name or another short text; does not count it, and asks no model."""
         return resolved(self._finder.find_all(text, by_rules_only=True))

@@ -43,7 +43,7 @@ def sweep_zip(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds, s
 
 
 def _sweep_members(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds, sweep_member: SweepMember) -> None:
-    _check_directory(source)
+    check_directory(source)
     with zipfile.ZipFile(source) as archive, tempfile.TemporaryDirectory(dir=target.parent) as folder:
         members = archive.infolist()
         bounds.members -= len(members)
@@ -54,7 +54,7 @@ def _sweep_members(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBoun
         _ZipCopy(sweep, archive, Path(folder), bounds, sweep_member).write(target)
 
 
-def _check_directory(source: Path) -> None:
+def check_directory(source: Path) -> None:
     """Refuses an archive whose list of members would fill the memory, before that list is read."""
     with source.open("rb") as file:
         size = file.seek(0, 2)

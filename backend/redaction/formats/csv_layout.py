@@ -62,6 +62,11 @@ def _with_columns(head: str, separator: str) -> tuple[tuple[int, int], CsvLayout
     return (agreeing, columns), CsvLayout(separator, _titles(rows, columns))
 
 
+def header_row(rows: list[list[str]]) -> int:
+    """Returns the index of the row that names the columns of a table, whose rows are of one length; 0 for none."""
+    return _titles(rows, max((sum(map(bool, row)) for row in rows), default=0)) if rows else 0
+
+
 def _titles(rows: list[list[str]], columns: int) -> int:
     """Returns how many rows stand before the one that names the columns."""
     filled = [sum(map(bool, map(str.strip, row))) for row in rows]

@@ -24,6 +24,7 @@ XML: Final = frozenset(
         ".owl",
     }
 )
+OFFICE: Final = frozenset({".docx", ".xlsx"})
 MAIL: Final = frozenset({".eml"})
 EXTENSIONS: Final = frozenset(
     (  # noqa: SIM905 - a table is read more easily as words

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from backend.redaction.formats.bounds import ArchiveBounds
 from backend.redaction.formats.encodings import text_encoding
-from backend.redaction.formats.file_extensions import MAIL
+from backend.redaction.formats.file_extensions import MAIL, OFFICE
 from backend.redaction.formats.outcome import SweptFile, WithheldError
 from backend.redaction.formats.text import sweep_text_file
 
@@ -41,6 +41,11 @@ def sweep_into(
     def sweep_member(member: "Sweep", plain: Path, swept: Path, path: str) -> SweptFile:
         return sweep_into(member, plain, swept, path, bounds, sample_rows)
 
+    if head in _ZIP_MARKS and extension in OFFICE:
+        from backend.redaction.formats.office import sweep_office
+
+        sweep_office(sweep, source, target, bounds)
+        return "office", sweep
     if extension in MAIL:
         from backend.redaction.formats.mail import sweep_mail
 

@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 
 _BATCH: Final = 512 * 1024
 _INSIDE: Final = r'[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+'
-# Strings, whole numbers and words, braces; what stands between them is no token.
 _NUMBER: Final = r"-?[0-9]{5,}(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?=[ \t]{0,9}(?:[\r\n,\]}]|\Z))"
-# Strings, numbers that stand as values, and braces.
-_TOKEN: Final = re.compile(rf"""("{_INSIDE}")([ \t\r\n]*+:)?|(?:(?<=[:\[,])|(?<=[:\[,] )){_NUMBER}|[{{}}]""")
+# Strings, also ones without an end, lest each quote be read to the end; numbers that stand as values; braces.
+_TOKEN: Final = re.compile(rf"""("{_INSIDE}("?))([ \t\r\n]*+:)?|(?:(?<=[:\[,])|(?<=[:\[,] )){_NUMBER}|[{{}}]""")
 
 
 def sweep_json_like(blocks: Iterable[str], sweep: "Sweep") -> Iterator[str]:
@@ -53,7 +52,7 @@ def _swept(text: str, keys: Keys, sweep: "Sweep") -> str:
     values = Values()
     place = 0
     for found in _TOKEN.finditer(text):
-        string, colon = found.groups()
+        string, close, colon = found.groups()
         token = found.group()
         pieces += text[place : found.start()], token
         place = found.end()
@@ -61,6 +60,9 @@ def _swept(text: str, keys: Keys, sweep: "Sweep") -> str:
             keys.punctuation(token)
         elif string is None:
             values.value(pieces, len(pieces) - 1, plain_number(token), keys.label)
+        elif not close:
+            # It has no end on its line, and is text.
+            continue
         elif colon is not None:
             keys.key(_text(string))
         else:

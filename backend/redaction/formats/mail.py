@@ -127,8 +127,8 @@ class _MailCopy:
         if not self._sweep.redacts or not (touched or any(rest.values())):
             return
         swept = [changed.get(index, text) for index, text in enumerate(texts)]
-        for name, _ in headers:
-            del part[name]
+        for unique in {name.lower() for name, _ in headers}:
+            del part[unique]
         for index, (name, value) in enumerate(headers):
             new = rest.get(index) or str(value)
             if index in touched:

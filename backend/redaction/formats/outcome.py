@@ -22,8 +22,9 @@ SweptFile = tuple[str, "Sweep"]
 class FileOutcome:
     """Result of the sweep of a file.
 
-    `kind` is text, csv, json, xml, mail, parquet, zip or binary. A withheld file may not be released, for the `reason`:
-    `binary`, `broken`, `too_many_members`, `too_large` (its expanded size), `too_deep` or `value_too_long`.
+    `kind` is text, csv, json, xml, mail, office, parquet, zip or binary. A withheld file may not be released, for the
+    `reason`: `binary`, `broken`, `embedded` (parts of an office document), `too_many_members`, `too_large` (its
+    expanded size), `too_deep` or `value_too_long`.
     """
 
     kind: str

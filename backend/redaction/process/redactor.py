@@ -30,7 +30,7 @@ from backend.workflows.entity_types import ENTITY_TYPES
 Policy = Mapping[str, Any]
 
 _PROGRAM: Final = "backend.redaction.process.program"
-_KINDS: Final = frozenset({"off", "text", "csv", "json", "xml", "mail", "parquet", "zip", "binary"})
+_KINDS: Final = frozenset({"off", "text", "csv", "json", "xml", "mail", "office", "parquet", "zip", "binary"})
 OVER_LIMIT: Final = "over_limit"
 """Reason of a file that is withheld because its sweep exceeded a limit."""
 SWEEP_FAILED: Final = "sweep_failed"

@@ -8,6 +8,7 @@ from backend.redaction.process.redactor import OVER_LIMIT, SWEEP_FAILED
 
 _REASONS: Final[Mapping[str, str]] = {
     "broken": "it is malformed",
+    "embedded": "it holds pictures or other parts that cannot be searched",
     "too_large": "it expands to more than {expanded_mb} MB",
     "too_many_members": "it has more members than an archive may have",
     "too_deep": "its archives are nested too deep",

@@ -90,3 +90,9 @@ def test_json_in_strings_is_swept_by_its_own_keys() -> None:
 def test_json_in_strings_without_values_stays_as_written() -> None:
     given = {"payload": '{ "a":\t"b" }', "list": '["x"]'}
     assert value(given) == given
+
+
+@pytest.mark.parametrize("unit", ['\\"', 'NaN"\\', '"a" : '])
+def test_quotes_without_an_end_are_not_read_again_and_again(tmp_path: Path, unit: str) -> None:
+    text = "{NaN " + unit * 200_000
+    assert swept(f"{text}\n{MAIL}", tmp_path)[0] == f"{text}\n[EMAIL_ADDRESS]"

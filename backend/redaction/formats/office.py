@@ -1,0 +1,123 @@
+"""Sweeps documents and workbooks of Office Open XML: texts and cells are replaced in place, all other marks stay.
+
+Libraries that write these files keep parts of them as they are, or lose some. So the file is copied part by part, and
+one with a part that is no text (a picture, a macro, an embedded file) is withheld.
+"""
+
+import html
+import re
+import zipfile
+from pathlib import Path
+from typing import Final
+
+from backend.redaction.formats.archives import check_directory
+from backend.redaction.formats.bounds import ArchiveBounds
+from backend.redaction.formats.office_sheets import sweep_workbook
+from backend.redaction.formats.office_texts import sweep_word_part
+from backend.redaction.formats.outcome import WithheldError, parser_failures_withheld
+from backend.redaction.formats.xml_text import sweep_xml
+from backend.redaction.sweep import Sweep
+
+# The parts are held in memory, several times over.
+_LARGEST: Final = 64_000_000
+_TEXTS: Final = re.compile(r"word/(?:document|header[0-9]*|footer[0-9]*|footnotes|endnotes|comments)\.xml")
+_PROPERTIES: Final = re.compile(r"docProps/(?:core|app|custom)\.xml")
+_SHEETS: Final = re.compile(r"xl/(?:sharedStrings|worksheets/sheet[0-9]+)\.xml")
+_MARKS: Final = re.compile(
+    r"\[Content_Types\]\.xml|(?:.*/)?_rels/[^/]*\.rels|customXml/[^/]*\.xml"
+    r"|word/(?:styles|stylesWithEffects|settings|webSettings|fontTable|numbering)\.xml"
+    r"|xl/(?:workbook|styles|calcChain|metadata)\.xml|(?:word|xl)/theme/theme[0-9]*\.xml"
+)
+_THUMBNAIL: Final = re.compile(r"docProps/thumbnail\.[a-z]+")
+_TO_THUMBNAIL: Final = re.compile(r"<Relationship\b[^>]*/thumbnail\"[^>]*/>")
+_SHEET_NAME: Final = re.compile(r"<sheet\b[^<>]*?\sname=\"([^\"]*)\"")
+_TIMES: Final = re.compile(r"(<dcterms:(?:created|modified)\b[^>]*>)[^<]*")
+_NO_TIME: Final = "1970-01-01T00:00:00Z"
+# What no reader of such a file writes, and what could hide a text from the search for marks.
+_HIDING: Final = ("<!", "<?xml-")
+# Types that marks hold by themselves: names of schemas, and times that are replaced where they are known.
+_OF_MARKS: Final = frozenset({"URL", "DATE_TIME"})
+_LABELS: Final = {"creator": "author name", "lastModifiedBy": "author name", "Manager": "manager name"}
+
+
+def sweep_office(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds) -> None:
+    """Writes a copy of a document or workbook with its texts, cells and properties swept.
+
+    Raises:
+        WithheldError: it is broken or over the bounds, or holds what cannot be swept.
+    """
+    with parser_failures_withheld("office"):
+        check_directory(source)
+        with zipfile.ZipFile(source) as archive:
+            parts = _parts(archive, bounds)
+        sheets = [html.unescape(name) for name in _SHEET_NAME.findall(parts.get("xl/workbook.xml", ""))]
+        if sweep.redacts and sweep.again().cells(sheets, [""] * len(sheets)):
+            # Formulas name them, and a replacement is no legal name.
+            raise WithheldError("office", "embedded")
+        if any(_SHEETS.fullmatch(name) for name in parts):
+            parts |= sweep_workbook(sweep, {name: text for name, text in parts.items() if _SHEETS.fullmatch(name)})
+        for name, text in parts.items():
+            if _TEXTS.fullmatch(name):
+                parts[name] = sweep_word_part(sweep, text)
+            elif _PROPERTIES.fullmatch(name):
+                parts[name] = _properties(sweep, text)
+            elif name == "_rels/.rels":
+                parts[name] = _TO_THUMBNAIL.sub("", text)
+        if sweep.redacts:
+            for name, text in parts.items():
+                _check_marks(sweep, name, text)
+            with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as copy:
+                for name, text in parts.items():
+                    copy.writestr(name, text.encode())
+
+
+def _parts(archive: zipfile.ZipFile, bounds: ArchiveBounds) -> dict[str, str]:
+    """Returns the text of every part but the thumbnail, in the order of the archive."""
+    parts: dict[str, str] = {}
+    left = min(_LARGEST, bounds.expanded_bytes)
+    for member in archive.infolist():
+        name = member.filename
+        bounds.members -= 1
+        if bounds.members < 0:
+            raise WithheldError("office", "too_many_members")
+        if member.is_dir() or _THUMBNAIL.fullmatch(name):
+            continue
+        if name in parts or not any(kind.fullmatch(name) for kind in (_TEXTS, _PROPERTIES, _SHEETS, _MARKS)):
+            raise WithheldError("office", "embedded")
+        with archive.open(member) as content:
+            # The sizes that an archive states may be false.
+            raw = content.read(left + 1)
+        left -= len(raw)
+        bounds.expanded_bytes -= len(raw)
+        if left < 0:
+            raise WithheldError("office", "too_large")
+        text = raw.decode("utf-8-sig")
+        if any(mark in text for mark in _HIDING):
+            raise WithheldError("office", "embedded")
+        parts[name] = text
+    return parts
+
+
+def _properties(sweep: Sweep, text: str) -> str:
+    def cells(texts: list[str], labels: list[str]) -> dict[int, str]:
+        # The first word is the element, the second what is around it.
+        known = [_LABELS.get(label.partition(" ")[0], label) for label in labels]
+        return sweep.cells([text if text != _NO_TIME else "" for text in texts], known)
+
+    return "".join(sweep_xml([_TIMES.sub(rf"\g<1>{_NO_TIME}", text)], cells))
+
+
+def _check_marks(sweep: Sweep, name: str, text: str) -> None:
+    """Checks that nothing is left where no text is looked for: in attributes, styles, relations and names of parts."""
+    found: list[str] = [name]
+
+    def note(cells: list[str], _: list[str]) -> dict[int, str]:
+        found.extend(cells)
+        return {}
+
+    for _ in sweep_xml([text], note):
+        pass
+    if any(match.entity not in _OF_MARKS for match in sweep.matches("\n".join(found))):
+        raise WithheldError("office", "embedded")
+    if "TargetMode=" in text and sweep.matches(" ".join(re.findall(r'Target="([^"]*)"[^>]*TargetMode', text))):
+        raise WithheldError("office", "embedded")

@@ -1,0 +1,155 @@
+"""Documents and workbooks: what a reader sees is swept, the rest stays, and what cannot be searched is withheld."""
+
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import docx
+import openpyxl
+import pytest
+from openpyxl.comments import Comment
+from openpyxl.styles import Font
+
+from backend.redaction.engine import RedactionEngine
+from backend.redaction.formats.outcome import FileOutcome
+from backend.workflows.pii_policy import normalise
+
+MAIL = "jane.roe@example.com"
+
+
+def document() -> Any:
+    made = docx.Document()
+    made.core_properties.author = "Jane Roe"
+    paragraph = made.add_paragraph("Write to jane.")
+    paragraph.add_run("roe@exam").bold = True
+    paragraph.add_run("ple.com & <others>.").italic = True
+    made.add_table(1, 2).cell(0, 1).text = "DE89370400440532013000"
+    made.sections[0].header.paragraphs[0].text = f"of {MAIL}"
+    return made
+
+
+def workbook() -> openpyxl.Workbook:
+    made = openpyxl.Workbook()
+    made.properties.creator = "Jane Roe"
+    sheet = made.active
+    assert sheet is not None
+    for row in (["Customers"], ["id", "surname", "card"], [1, "Roe", 4111111111111111], [2, f"<{MAIL}>", 1.5]):
+        sheet.append(row)
+    sheet["B3"].font = Font(bold=True)
+    sheet["D3"] = "=C3+1"
+    assert sheet.oddFooter is not None
+    sheet.oddFooter.center.text = MAIL
+    return made
+
+
+def swept(made: Any, folder: Path, name: str, mode: str = "redact") -> tuple[FileOutcome, dict[str, int]]:
+    made.save(folder / name)
+    engine = RedactionEngine(normalise({"mode": mode}))
+    return engine.sweep_file(folder / name, folder / "swept", name), engine.counts["categories"]
+
+
+def with_part(folder: Path, name: str, part: str, content: str) -> None:
+    """Puts a part into the file, in place of one of the same name."""
+    with zipfile.ZipFile(folder / name) as archive:
+        parts = {one: archive.read(one) for one in archive.namelist()}
+    with zipfile.ZipFile(folder / name, "w") as archive:
+        for one, given in {**parts, part: content.encode()}.items():
+            archive.writestr(one, given)
+
+
+def test_texts_of_a_document_are_swept_over_its_runs(tmp_path: Path) -> None:
+    outcome, counts = swept(document(), tmp_path, "a.docx")
+    assert (outcome.kind, outcome.withheld) == ("office", False)
+    assert counts == {"EMAIL_ADDRESS": 2, "IBAN_CODE": 1, "PERSON": 1}
+    found = docx.Document(str(tmp_path / "swept"))
+    runs = found.paragraphs[0].runs
+    assert [(run.text, run.bold, run.italic) for run in runs] == [
+        ("Write to [EMAIL_ADDRESS]", None, None),
+        ("", True, None),
+        (" & <others>.", None, True),
+    ]
+    assert found.tables[0].cell(0, 1).text == "[IBAN_CODE]"
+    assert found.sections[0].header.paragraphs[0].text == "of [EMAIL_ADDRESS]"
+    assert found.core_properties.author == "[PERSON]"
+
+
+def test_cells_of_a_workbook_are_swept_by_the_names_of_their_columns(tmp_path: Path) -> None:
+    outcome, counts = swept(workbook(), tmp_path, "a.xlsx")
+    assert (outcome.kind, outcome.withheld) == ("office", False)
+    assert counts == {"CREDIT_CARD": 1, "EMAIL_ADDRESS": 1, "PERSON": 3}
+    found = openpyxl.load_workbook(io.BytesIO((tmp_path / "swept").read_bytes()))
+    sheet = found.active
+    assert sheet is not None
+    assert [[cell.value for cell in row] for row in sheet.rows][1:] == [
+        ["id", "surname", "card", None],
+        [1, "[PERSON]", "[CREDIT_CARD]", "=C3+1"],
+        [2, "[PERSON]", 1.5, None],
+    ]
+    assert sheet["B3"].font.bold
+    assert sheet.oddFooter is not None
+    assert (sheet.oddFooter.center.text, found.properties.creator) == ("[EMAIL_ADDRESS]", "[PERSON]")
+
+
+def test_strings_that_cells_share_are_swept_with_their_columns(tmp_path: Path) -> None:
+    made = openpyxl.Workbook()
+    made.save(tmp_path / "a.xlsx")
+    space = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+    rows = "".join(
+        f'<row r="{row}"><c r="A{row}" t="s"><v>{first}</v></c><c r="B{row}" t="s"><v>{second}</v></c></row>'
+        for row, first, second in ((1, 0, 1), (2, 2, 3))
+    )
+    strings = "".join(
+        f"<si>{item}</si>"
+        for item in ("<t>surname</t>", "<t>note</t>", "<r><t>R</t></r><r><t>oe</t></r>", "<t>x</t>", f"<t>{MAIL}</t>")
+    )
+    with_part(
+        tmp_path, "a.xlsx", "xl/worksheets/sheet1.xml", f"<worksheet {space}><sheetData>{rows}</sheetData></worksheet>"
+    )
+    with_part(tmp_path, "a.xlsx", "xl/sharedStrings.xml", f"<sst {space}>{strings}</sst>")
+    engine = RedactionEngine(normalise({"mode": "redact"}))
+    assert not engine.sweep_file(tmp_path / "a.xlsx", tmp_path / "swept", "a.xlsx").withheld
+    with zipfile.ZipFile(tmp_path / "swept") as archive:
+        copy = archive.read("xl/sharedStrings.xml").decode()
+    assert copy.count("[PERSON]") == copy.count("[EMAIL_ADDRESS]") == 1
+    assert "Roe" not in copy.replace("</t></r><r><t>", "")
+    assert MAIL not in copy
+
+
+@pytest.mark.parametrize("made", [document, workbook])
+def test_detection_counts_what_redaction_replaces(tmp_path: Path, made: Any) -> None:
+    name = "a.docx" if made is document else "a.xlsx"
+    assert swept(made(), tmp_path, name)[1] == swept(made(), tmp_path, name, "detect")[1]
+
+
+def test_what_cannot_be_searched_withholds_the_whole_file(tmp_path: Path) -> None:
+    commented = workbook()
+    assert commented.active is not None
+    commented.active["A1"].comment = Comment("Maria Gonzalez", "Jane")
+    outcome, _ = swept(commented, tmp_path, "a.xlsx")
+    assert (outcome.withheld, outcome.reason) == (True, "embedded")
+    assert not (tmp_path / "swept").exists()
+
+
+@pytest.mark.parametrize(
+    ("part", "content"),
+    [
+        ("word/media/image1.png", "\x89PNG"),
+        ("word/styles.xml", f"<w:styles xmlns:w='x' w:a='{MAIL}'/>"),
+        ("word/document.xml", "<!DOCTYPE a [<!ENTITY x 'y'>]><a>&x;</a>"),
+        ("word/document.xml", "<w:document xmlns:w='other'><w:t>Maria Gonzalez</w:t></w:document>"),
+        (f"customXml/{MAIL}.xml", "<a/>"),
+    ],
+)
+def test_a_part_of_another_form_withholds_a_document(tmp_path: Path, part: str, content: str) -> None:
+    document().save(tmp_path / "a.docx")
+    with_part(tmp_path, "a.docx", part, content)
+    outcome = RedactionEngine(normalise({"mode": "redact"})).sweep_file(tmp_path / "a.docx", tmp_path / "b", "a.docx")
+    assert (outcome.withheld, outcome.reason) == (True, "embedded")
+
+
+def test_a_document_that_expands_too_far_is_withheld(tmp_path: Path) -> None:
+    document().save(tmp_path / "a.docx")
+    with_part(tmp_path, "a.docx", "word/settings.xml", " " * 70_000_000)
+    outcome = RedactionEngine(normalise({"mode": "redact"})).sweep_file(tmp_path / "a.docx", tmp_path / "b", "a.docx")
+    assert (outcome.withheld, outcome.reason) == (True, "too_large")
