@@ -136,4 +136,4 @@ def report(copies: int) -> None:
                 f" | {tally.readable[label] / tally.characters[label]:.2f}"
                 for tally in tallies
             ]
-            print(f"| {label} | " + " | ".join(cells) + " |")
+            print(f"| `{label}` | " + " | ".join(cells) + " |")

@@ -25,6 +25,8 @@ _NAMES: Final = (
 )
 _BETWEEN: Final = "[\"']?[ ]?(?::|=|:=|=>| is| lautet| est| es)[ ]?[\"']?"
 _CHARACTER: Final = "[^\\x00-\\x20\"'<>;,|`]"
+# A sentence goes on after a secret.
+_LAST: Final = "[^\\x00-\\x20\"'<>;,|`.:)\\]}]"
 # What stands for a secret, or reads it from elsewhere.
 _NO_SECRET: Final = re.compile(
     r"[$%{\[(<]|.*(?:\(|\[|\{\{|&[a-z])|(?i:none|null|true|false|undefined|required|optional|changeme|example|password|"
@@ -56,7 +58,7 @@ RULES: Final = (
     ),
     Rule(
         "SECRET",
-        f"(?i:{_NAMES}){_BETWEEN}({_CHARACTER}{{6,200}})",
+        f"(?i:{_NAMES}){_BETWEEN}({_CHARACTER}{{5,199}}{_LAST})",
         0.85,
         check=_may_be_secret,
         longest=260,

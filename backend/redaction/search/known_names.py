@@ -19,7 +19,6 @@ _LONGEST: Final = 80
 _REST: Final = r"[^\W\d_]*(?:['\u2019-][^\W\d_]+)*"
 # A word that begins with no lower-case ASCII letter; letters of scripts without cases begin one too.
 _WORD: Final = re.compile(rf"(?<![^\W_])[^\W\d_a-z]{_REST}")
-_LOWER_WORD: Final = re.compile(r"[^\W\d_A-Z][^\W\d_]{2,}")
 
 
 class KnownNames:
@@ -99,8 +98,9 @@ class KnownNames:
                 continue
             if first in words:
                 if ordinary is None:
-                    ordinary = set(_LOWER_WORD.findall(text))
-                if first.lower() not in ordinary:
+                    ordinary = set(text.split())
+                lower = first.lower()
+                if lower == first or ordinary.isdisjoint((lower, lower + ".", lower + ",")):
                     found.append((start, start + len(first), "PERSON", words[first]))
             if first in longer:
                 for name, score in longer[first]:

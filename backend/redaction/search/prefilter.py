@@ -14,7 +14,7 @@ from backend.redaction.search.scan import scan
 _LATIN_1: Final = "latin-1"
 _any_digit: Final = search_for("[0-9]")
 # Where more than one of so many patterns is found, a search for each of them costs less than one for all.
-_DENSE: Final = 4
+_DENSE: Final = 2
 # Texts for which all are searched after a dense one.
 _AFTER_DENSE: Final = 7
 
