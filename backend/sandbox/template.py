@@ -43,6 +43,7 @@ class Template(Watched):
 
     Raises:
         OSError: the machine cannot start it.
+        SandboxUnavailableError: there is no interpreter.
     """
 
     wrapped = True
@@ -64,9 +65,9 @@ class Template(Watched):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="step-template")
         with contextlib.ExitStack() as undo:
             undo.callback(launch.launch.discard)
+            command = [str(interpreter.executable()), *interpreter.FLAGS]
             self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             undo.callback(self._control.close)
-            command = [str(interpreter.executable()), *interpreter.FLAGS]
             with theirs:
                 self._popen = subprocess.Popen(
                     [*launch.launch.argv, *command, f"/proc/self/fd/{program_fd}", str(theirs.fileno())],
