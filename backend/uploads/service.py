@@ -81,7 +81,7 @@ class Uploads:
         def work(tx: Tx) -> int:
             file = self._admitted(tx, request, owner)
             if not file.finished and end > file.size_bytes:
-                file = file._replace(size_bytes=end, stored_bytes=end)
+                file = _grown(file, end)
                 sql.change_file(tx, file)
             return file.size_bytes
 
@@ -153,14 +153,14 @@ class Uploads:
             if problem is not None:
                 raise invalid(_FILE, f"{rules.shown(request.name)} {problem}")
             file = UploadFileRow(request.upload_id, request.number, request.parameter, request.name, 0, 0, 0, None)
-            _check_room(tx, owner, files, file, len(request.data))
+            _check_room(tx, owner, files, _grown(file, len(request.data)))
             sql.add_file(tx, file)
             return file
         end = request.offset + len(request.data)
         if not file.finished and end > file.size_bytes:
             if request.offset != file.size_bytes:
                 raise invalid("offset", f"must be {file.size_bytes:,}, where the file ends")
-            _check_room(tx, owner, files, file, len(request.data))
+            _check_room(tx, owner, files, _grown(file, end))
         return file
 
     def _expanded(self, file: UploadFileRow, owner: str) -> UploadFileRow:
@@ -177,7 +177,7 @@ class Uploads:
 
     def _end(self, tx: Tx, file: UploadFileRow, owner: str) -> None:
         """Writes that a file is there, provided that it fits to the others."""
-        self._file(tx, file.upload_id, file.number, owner)
+        before = self._file(tx, file.upload_id, file.number, owner)
         others = [other for other in sql.files(tx, file.upload_id) if other.finished and other.number != file.number]
         beside = [path for other in others if other.parameter == file.parameter for path, _ in members_of(other)]
         paths = [path for path, _ in members_of(file)]
@@ -187,23 +187,27 @@ class Uploads:
             raise invalid(_FILE, f"{rules.shown(file.name)}{entry} {problem[1]}")
         if len(paths) + sum(len(members_of(other)) for other in others) > rules.MOST_FILES:
             raise invalid(_FILE, f"{rules.shown(file.name)} makes more than {rules.MOST_FILES:,} files in all")
-        _check_room(tx, owner, others, file, 0, file.stored_bytes)
+        _check_room(tx, owner, [before, *others], file)
         sql.change_file(tx, file)
 
 
-def _check_room(
-    tx: Tx, owner: str, files: Iterable[UploadFileRow], file: UploadFileRow, more: int, stored: int | None = None
-) -> None:
-    """Refuses bytes beyond the bounds of a file, of its upload and of the person."""
-    name = rules.shown(file.name)
-    if file.size_bytes + more > rules.MOST_FILE_BYTES:
+def _check_room(tx: Tx, owner: str, files: Iterable[UploadFileRow], changed: UploadFileRow) -> None:
+    """Refuses a file beyond the bounds of a file, of its upload and of the person; `files` are those of the upload."""
+    name = rules.shown(changed.name)
+    if changed.size_bytes > rules.MOST_FILE_BYTES:
         raise invalid(_FILE, f"{name} has more than {rules.MOST_FILE_BYTES:,} bytes")
-    own = file.stored_bytes + more if stored is None else stored
-    if own + sum(other.stored_bytes for other in files if other.number != file.number) > rules.MOST_BYTES:
+    stored = {file.number: file.stored_bytes for file in files}
+    more = changed.stored_bytes - stored.get(changed.number, 0)
+    if sum(stored.values()) + more > rules.MOST_BYTES:
         raise invalid(_FILE, f"{name} makes more than {rules.MOST_BYTES:,} bytes in all")
     if sql.staged(tx, owner).bytes + more > rules.MOST_BYTES_OF_PERSON:
         most = rules.MOST_BYTES_OF_PERSON
         raise invalid(_FILE, f"{name} makes more than {most:,} bytes that wait for a start; each waits for an hour")
+
+
+def _grown(file: UploadFileRow, size: int) -> UploadFileRow:
+    """Returns a file of which so many bytes have arrived."""
+    return file._replace(size_bytes=size, stored_bytes=size)
 
 
 def _message(row: UploadRow, files: Iterable[UploadFileRow]) -> uploads_pb2.Upload:
