@@ -103,9 +103,7 @@ def _clocks(figures: Figures) -> Iterator[Finding]:
     far: Mapping[str, int] = {
         process.host: process.clock_ahead
         for process in figures.processes
-        if process.clock_ahead is not None
-        and abs(process.clock_ahead) > _FAR_CLOCK_MS
-        and alive(process, figures.now)
+        if process.clock_ahead is not None and abs(process.clock_ahead) > _FAR_CLOCK_MS and alive(process, figures.now)
     }
     for host, ahead in far.items():
         way = "ahead" if ahead > 0 else "behind"

@@ -28,6 +28,8 @@ def test_a_start_without_an_interpreter_is_tried_again_once_there_is_one(
         upgrade.setattr(interpreter, "executable", missing)
         assert templates.forked(LIMITS) is None
         until(lambda: not templates._starting, "the end of the start")
-    step = until(lambda: templates.forked(LIMITS), "a template").result(LONGEST_WAIT_SECONDS)
+    forked = until(lambda: templates.forked(LIMITS), "a template")
+    assert forked is not None
+    step = forked.result(LONGEST_WAIT_SECONDS)
     step.end()
     step.close()
