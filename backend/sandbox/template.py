@@ -211,7 +211,7 @@ class Template(Watched):
                 StepLog(log_read),
                 link,
                 own_network=self._own_network,
-                template=self._known,
+                template=self._process_of,
                 ended=ended,
                 on_fault=self.mark_faulty,
             )
@@ -262,7 +262,8 @@ class Template(Watched):
             self._users.remove(user)
             self._launch.give_back_user(user)
 
-    def _known(self, pid: int) -> TemplateProcess:
+    def _process_of(self, pid: int) -> TemplateProcess:
+        """Returns what the kernel says of the template; raises ValueError where `pid` is another process."""
         if self._process is None:
             self._process = TemplateProcess.of(pid)
         if self._process.pid != pid:
