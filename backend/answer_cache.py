@@ -1,7 +1,7 @@
 """The answer cache: answers of reads that depend on nothing but request, key, committed data and UTC day.
 
 Such an answer holds until the next commit, so where this process alone commits it is cached instead of read each time:
-a request for a run takes three fifths of the processor time that it did, one for a list of 20 little more than a
+a request for a run takes three fifths of the processor time of a read one, one for a list of 20 little more than a
 quarter, and one for 200 events less than a quarter, as long as nothing is committed. (`python -m benchmarks`)
 
 An answer is exact: it is dropped before the caller of any change is answered, and while a commit is under way, when

@@ -1,4 +1,6 @@
-"""What both sides of the wire share, compiled from `protos/`.
+"""What both sides of the wire share.
 
-Field bounds, spellings of enums, error reasons, names of metadata, source addresses, versions.
+Read from the options of `protos/`: field bounds, defaults, spellings of enums, error reasons. Besides: roles of people,
+names of metadata, groups of usage records, source addresses, versions, and two helpers that both sides use
+(`recent_values`, `loop_deliveries`).
 """

@@ -42,7 +42,7 @@ class TextBounds:
 
     def violation(self, text: str) -> str | None:
         """Returns what is wrong with a string, or None."""
-        # What `hold` says is said again here: a batch of usage records asks for thousands.
+        # Repeats `hold` instead of calling it: a batch of usage records is checked for thousands of texts.
         if (
             "\0" not in text
             and len(text) >= self._least

@@ -1,4 +1,4 @@
-"""Values made of what comes again and again, such as the JSON of a run that is polled.
+"""Caches of values that are computed from recent arguments, such as the JSON of a run that is polled.
 
 What erasure removes may be among them, so nothing is kept for longer than a minute after its last use.
 """
@@ -13,7 +13,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 SECONDS: Final = 30.0
-"""How often what was not used since the last time is forgotten."""
+"""Interval after which a value that was not used within it is dropped."""
 
 
 class RecentValues(Generic[K, V]):

@@ -60,7 +60,7 @@ def _queue(figures: Figures) -> Iterator[Finding]:
         yield Finding(
             pb.HEALTH_TOPIC_QUEUE,
             waited > _VERY_OLD_QUEUE_MS,
-            f"The oldest of {_at_most(queued)} queued parts of runs has waited for {waited // 1000:,} seconds.",
+            f"The oldest of {_counted(queued)} queued parts of runs has waited for {waited // 1000:,} seconds.",
             "Start more workers or give them more step slots; if slots are free, look at the logs of backends.",
         )
     ended = [worker for worker in figures.workers if worker.lease_until <= figures.now]
@@ -103,7 +103,7 @@ def _clocks(figures: Figures) -> Iterator[Finding]:
     far: Mapping[str, int] = {
         process.host: process.clock_ahead
         for process in figures.processes
-        if process.clock_ahead is not None and abs(process.clock_ahead) > _FAR_CLOCK_MS
+        if process.clock_ahead is not None and abs(process.clock_ahead) > _FAR_CLOCK_MS and alive(process, figures.now)
     }
     for host, ahead in far.items():
         way = "ahead" if ahead > 0 else "behind"
@@ -116,7 +116,7 @@ def _clocks(figures: Figures) -> Iterator[Finding]:
 def _others(figures: Figures) -> Iterator[Finding]:
     if figures.backlog.sweeps > _MANY_SWEEPS:
         message = (
-            f"Outputs of {_at_most(figures.backlog.sweeps)} finished runs are still to be swept for personal data."
+            f"Outputs of {_counted(figures.backlog.sweeps)} finished runs are still to be swept for personal data."
         )
         remedy = "Their outputs stay closed until then: look at the logs for sweeps that fail, or start more workers."
         yield Finding(pb.HEALTH_TOPIC_REDACTION, False, message, remedy)
@@ -130,7 +130,7 @@ def alive(process: ProcessRow, now: int) -> bool:
     return now - process.seen_at <= GONE_MS
 
 
-def _at_most(count: int) -> str:
+def _counted(count: int) -> str:
     return f"{count:,} or more" if count >= MAX_COUNTED else f"{count:,}"
 
 

@@ -23,8 +23,8 @@ LIVENESS: Final = "liveness"
 
 _STREAM_THREADS: Final = 64
 _HEALTH_SECONDS: Final = 2.0
-# Until every edge has heard that this server ends, and calls another. A call that arrives later is lost.
-_TOLD_SECONDS: Final = 0.5
+# Time for every edge to see by the health service that this server ends, and to call another. Later calls are lost.
+_DRAIN_SECONDS: Final = 0.5
 _UNIX: Final = "unix:"
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 _OPTIONS: Final = (
@@ -33,9 +33,9 @@ _OPTIONS: Final = (
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
 )
-# A certificate counts when a connection is made, and only then is a name looked up that may stand for more backends by
-# now: each is made anew in time. What then goes on over it may end.
-_RENEWED: Final = (
+# Certificates are checked, and names resolved, only when a connection is made: connections are replaced now and then,
+# and calls that are under way on an old one may end.
+_CONNECTION_AGE: Final = (
     ("grpc.max_connection_age_ms", 300_000),
     ("grpc.max_connection_age_grace_ms", 4 * 3_600_000),
 )
@@ -68,7 +68,7 @@ class GrpcServer:
         self._server = grpc.server(
             unary,
             interceptors=[] if access is None else [AccessInterceptor(access)],
-            options=_OPTIONS if credentials is None else (*_OPTIONS, *_RENEWED),
+            options=_OPTIONS if credentials is None else (*_OPTIONS, *_CONNECTION_AGE),
         )
         self._paused = PausedStreams()
         self._server.add_generic_rpc_handlers((generic_handler(handlers, self._streams, self._paused),))
@@ -103,7 +103,7 @@ class GrpcServer:
         """
         self._stopping.set()
         self._health.enter_graceful_shutdown()
-        time.sleep(min(_TOLD_SECONDS, grace_seconds))
+        time.sleep(min(_DRAIN_SECONDS, grace_seconds))
         stopped = self._server.stop(grace_seconds)
         # Not before: callers that watch would come back.
         end_watches()

@@ -8,7 +8,7 @@ MOST_PAUSE_SECONDS: Final = 300.0
 """Pause after a start that failed for a passing reason; it doubles with each that follows, up to the second."""
 MOST_FAULTS: Final = 3
 FAULT_WINDOW_SECONDS: Final = 3_600.0
-"""So many faulty templates of an environment within that time, and none is started until the first is that old."""
+"""After so many faulty templates of an environment within that time, none is started until the first is that old."""
 
 _MOST_DOUBLINGS: Final = 16
 
@@ -43,7 +43,7 @@ class StartPolicy:
         return pause
 
     def started(self) -> None:
-        """Ends the row of failures, after a start that succeeded."""
+        """Resets the pause after failures, once a start has succeeded."""
         self._failures = 0
 
     def add_fault(self, now: float) -> None:

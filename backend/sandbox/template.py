@@ -43,6 +43,7 @@ class Template(Watched):
 
     Raises:
         OSError: the machine cannot start it.
+        SandboxUnavailableError: there is no interpreter.
     """
 
     wrapped = True
@@ -64,9 +65,9 @@ class Template(Watched):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="step-template")
         with contextlib.ExitStack() as undo:
             undo.callback(launch.launch.discard)
+            command = [str(interpreter.executable()), *interpreter.FLAGS]
             self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             undo.callback(self._control.close)
-            command = [str(interpreter.executable()), *interpreter.FLAGS]
             with theirs:
                 self._popen = subprocess.Popen(
                     [*launch.launch.argv, *command, f"/proc/self/fd/{program_fd}", str(theirs.fileno())],
@@ -210,7 +211,7 @@ class Template(Watched):
                 StepLog(log_read),
                 link,
                 own_network=self._own_network,
-                template=self._known,
+                template=self._process_of,
                 ended=ended,
                 on_fault=self.mark_faulty,
             )
@@ -261,7 +262,8 @@ class Template(Watched):
             self._users.remove(user)
             self._launch.give_back_user(user)
 
-    def _known(self, pid: int) -> TemplateProcess:
+    def _process_of(self, pid: int) -> TemplateProcess:
+        """Returns what the kernel says of the template; raises ValueError where `pid` is another process."""
         if self._process is None:
             self._process = TemplateProcess.of(pid)
         if self._process.pid != pid:

@@ -109,8 +109,7 @@ class Templates:
             if limits.preloads:
                 self._watch.add(template, limits)
             trial = template.try_out()
-        except (OSError, RuntimeError) as error:
-            # RuntimeError: there is no room for a thread.
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next start must not wait for this one
             self._settle(key, template, error)
             return
         trial.add_done_callback(lambda tried: self._settle(key, template, tried.exception()))

@@ -27,7 +27,7 @@ class NullFreeInserts:
         self._variants: dict[tuple[int, ...], tuple[str, Callable[[Row], Row]]] = {}
 
     def split(self, text: str, rows: Sequence[Row]) -> Iterable[tuple[str, Sequence[Row]]]:
-        """Returns the rows by the columns that they have values for, with the text that inserts one of these."""
+        """Returns the rows in groups with values for the same columns, each with the text that inserts one of them."""
         nullable = self._nullable.get(text)
         if nullable is None:
             nullable = self._nullable[text] = self._nullable_in(text)

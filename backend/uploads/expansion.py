@@ -13,7 +13,7 @@ from backend.uploads.rules import MOST_BYTES, MOST_FILES, path_problem
 _CPU_SECONDS: Final = 60.0
 _MEMORY_BYTES: Final = 256 * 2**20
 _TOO_COSTLY: Final = "takes more time or memory to expand than is allowed"
-_FOR_NO_FAULT: Final = frozenset({FailureKind.CLOSED, FailureKind.UNAVAILABLE, FailureKind.HALTED})
+_NO_FAULT_OF_ZIP: Final = frozenset({FailureKind.CLOSED, FailureKind.UNAVAILABLE, FailureKind.HALTED})
 
 
 class ZipRefusedError(Exception):
@@ -71,7 +71,7 @@ class ZipExpansion:
                     descriptors=(source.fileno(), target.fileno()),
                 )
             except ConfinedError as error:
-                if error.kind in _FOR_NO_FAULT:
+                if error.kind in _NO_FAULT_OF_ZIP:
                     raise OSError(str(error)) from None
                 raise ZipRefusedError(_TOO_COSTLY if error.kind is not FailureKind.FAILED else str(error)) from None
         if not isinstance(found, dict) or isinstance(found.get("problem"), str):

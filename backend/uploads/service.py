@@ -96,7 +96,7 @@ class Uploads:
         def work(tx: Tx) -> int:
             file = self._admitted(tx, request, owner)
             if not file.finished and end > file.size_bytes:
-                file = file._replace(size_bytes=end, stored_bytes=end)
+                file = _grown(file, end)
                 sql.change_file(tx, file)
             return file.size_bytes
 
@@ -181,14 +181,14 @@ class Uploads:
             if problem is not None:
                 raise invalid(_FILE, f"{rules.shown(request.name)} {problem}")
             file = UploadFileRow(request.upload_id, request.number, request.parameter, request.name, 0, 0, 0, None)
-            _check_room(tx, owner, stored, file, len(request.data))
+            _check_room(tx, owner, stored, file, _grown(file, len(request.data)))
             sql.add_file(tx, file)
             return file
         end = request.offset + len(request.data)
         if not file.finished and end > file.size_bytes:
             if request.offset != file.size_bytes:
                 raise invalid("offset", f"must be {file.size_bytes:,}, where the file ends")
-            _check_room(tx, owner, stored - file.stored_bytes, file, len(request.data))
+            _check_room(tx, owner, stored - file.stored_bytes, file, _grown(file, end))
         return file
 
     def _expanded(self, file: UploadFileRow, owner: str) -> UploadFileRow:
@@ -207,7 +207,7 @@ class Uploads:
 
     def _end(self, tx: Tx, file: UploadFileRow, owner: str) -> None:
         """Writes that a file is there, provided that it fits to the others."""
-        self._file(tx, file.upload_id, file.number, owner)
+        before = self._file(tx, file.upload_id, file.number, owner)
         others = [other for other in sql.files(tx, file.upload_id) if other.finished and other.number != file.number]
         beside = [path for other in others if other.parameter == file.parameter for path, _ in members_of(other)]
         paths = [path for path, _ in members_of(file)]
@@ -217,20 +217,25 @@ class Uploads:
             raise invalid(_FILE, f"{rules.shown(file.name)}{entry} {problem[1]}")
         if len(paths) + sum(len(members_of(other)) for other in others) > rules.MOST_FILES:
             raise invalid(_FILE, f"{rules.shown(file.name)} makes more than {rules.MOST_FILES:,} files in all")
-        _check_room(tx, owner, sum(other.stored_bytes for other in others), file, 0)
+        _check_room(tx, owner, sum(other.stored_bytes for other in others), before, file)
         sql.change_file(tx, file)
 
 
-def _check_room(tx: Tx, owner: str, others: int, file: UploadFileRow, more: int) -> None:
+def _check_room(tx: Tx, owner: str, others: int, before: UploadFileRow, after: UploadFileRow) -> None:
     """Refuses bytes beyond the bounds of a file, of its upload, which has those of others, and of the person."""
-    name = rules.shown(file.name)
-    if file.size_bytes + more > rules.MOST_FILE_BYTES:
+    name = rules.shown(after.name)
+    if after.size_bytes > rules.MOST_FILE_BYTES:
         raise invalid(_FILE, f"{name} has more than {rules.MOST_FILE_BYTES:,} bytes")
-    if file.stored_bytes + more + others > rules.MOST_BYTES:
+    if others + after.stored_bytes > rules.MOST_BYTES:
         raise invalid(_FILE, f"{name} makes more than {rules.MOST_BYTES:,} bytes in all")
-    if sql.staged(tx, owner).bytes + more > rules.MOST_BYTES_OF_PERSON:
+    if sql.staged(tx, owner).bytes + after.stored_bytes - before.stored_bytes > rules.MOST_BYTES_OF_PERSON:
         most = rules.MOST_BYTES_OF_PERSON
         raise invalid(_FILE, f"{name} makes more than {most:,} bytes that wait for a start; each waits for an hour")
+
+
+def _grown(file: UploadFileRow, size: int) -> UploadFileRow:
+    """Returns a file of which so many bytes have arrived."""
+    return file._replace(size_bytes=size, stored_bytes=size)
 
 
 def _message(row: UploadRow, files: Iterable[UploadFileRow]) -> uploads_pb2.Upload:

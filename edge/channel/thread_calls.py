@@ -44,16 +44,18 @@ class ThreadCalls:
         Raises:
             TimeoutError: it took longer than `seconds`; what has begun goes on.
             ThreadsClosedError: the threads are closed, or were while it waited for one.
+            RuntimeError: the machine cannot start a thread.
         """
         if self._closed:
             raise ThreadsClosedError
         loop = asyncio.get_running_loop()
         job = _Job(work, loop.create_future())
-        self._under_way += 1
-        if self._under_way > len(self._threads) < self._most:
+        if self._under_way >= len(self._threads) < self._most:
             thread = threading.Thread(target=self._work, args=(loop,), name=f"{self._name}_{len(self._threads)}")
-            self._threads.append(thread)
+            # Counted only once it runs: a machine that lacks a thread now may have one later.
             thread.start()
+            self._threads.append(thread)
+        self._under_way += 1
         self._jobs.put(job)
         timer = loop.call_later(seconds, _time_out, job.done)
         try:

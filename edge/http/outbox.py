@@ -9,7 +9,7 @@ import asyncio
 from typing import Final
 
 _AT_ONCE_BYTES: Final = 65_536
-"""So many are not kept for the end of a turn: large bodies are not copied, and a slow reader is noticed."""
+"""From this size on bytes go to the transport at once: large bodies are not copied, and slow readers are noticed."""
 
 
 class Outboxes:

@@ -162,7 +162,7 @@ def records(tx: Tx, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Ke
 
 
 def bind_again(tx: Tx, record: Mapping[str, object]) -> None:
-    """Changes the idempotency record that exists."""
+    """Changes a record that exists: its 24 hours are over, or the start that it is of was refused."""
     tx.enqueue(
         _CHANGE_RECORD,
         of_key_id=record["key_id"],

@@ -72,7 +72,7 @@ class StartGroup:
         )
 
     def bind(self, record: Row, *, exists: bool) -> None:
-        """Binds an idempotency key."""
+        """Binds an idempotency key; `exists` says that it has a record already."""
         if exists:
             sql.bind_again(self.tx, record)
         else:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from backend.settings import IdentityProvider
 
 _NAME_CHARS: Final = 100
-_TOLD_APART_CHARS: Final = 8
+_DIGEST_CHARS: Final = 8
 _NAMES_IN_ORDER: Final = ("preferred_username", "email", "name")
 _NAMES: Final = frozenset(_NAMES_IN_ORDER)
 _EMAIL: Final = frozenset({"email", "email_verified"})
@@ -53,7 +53,7 @@ def completed(claims: Mapping[str, Any], user_info: Mapping[str, Any], provider:
 
 
 def name_of(claims: Mapping[str, Any]) -> str:
-    """Returns a name of the form that names have, to show; it identifies nobody."""
+    """Returns a valid user name made of the claims, to show; it identifies nobody."""
     for claim in _NAMES_IN_ORDER:
         given = claims.get(claim)
         if isinstance(given, str):
@@ -63,10 +63,10 @@ def name_of(claims: Mapping[str, Any]) -> str:
     return "person"
 
 
-def told_apart(name: str, issuer: str, subject: str) -> str:
-    """Returns a name that nobody else of the same one has."""
-    digest = hashlib.sha256(f"{issuer}\0{subject}".encode()).hexdigest()[:_TOLD_APART_CHARS]
-    return f"{name[: _NAME_CHARS - _TOLD_APART_CHARS - 1]}-{digest}"
+def distinct_name(name: str, issuer: str, subject: str) -> str:
+    """Returns the name with a digest of the identity, for a person whose name another person has already."""
+    digest = hashlib.sha256(f"{issuer}\0{subject}".encode()).hexdigest()[:_DIGEST_CHARS]
+    return f"{name[: _NAME_CHARS - _DIGEST_CHARS - 1]}-{digest}"
 
 
 def _claim(claims: Mapping[str, Any], name: str) -> str | list[Any]:

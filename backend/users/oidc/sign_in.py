@@ -145,7 +145,7 @@ class ProviderSignIns:
         issuer, subject, now = self._provider.settings.issuer, str(claims["sub"]), self._services.clock()
         name = claim_rules.name_of(claims)
         if sql.get(tx, name) is not None:
-            name = claim_rules.told_apart(name, issuer, subject)
+            name = claim_rules.distinct_name(name, issuer, subject)
         columns: dict[str, object] = {
             "name": name,
             "role": role,

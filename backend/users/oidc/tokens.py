@@ -24,7 +24,7 @@ class TokenError(Exception):
 
 
 class UnknownKeyError(TokenError):
-    """The token was signed with a key that is not among those given: the provider may have new ones."""
+    """The token may be signed with a key that is not among those given: the provider may have new ones."""
 
 
 def keys_of(document: Mapping[str, Any]) -> "list[Key]":
@@ -92,12 +92,13 @@ def _is_time(value: object) -> bool:
 
 def _signed_claims(token: str, keys: "list[Key]") -> Mapping[str, Any]:
     from joserfc import jws, jwt
-    from joserfc.errors import JoseError
+    from joserfc.errors import BadSignatureError, JoseError
 
     if len(token) > _TOKEN_CHARS:
         raise TokenError("it is too long")
     # Providers add header parameters of their own; those that must be understood are named by `crit`.
     registry = jws.JWSRegistry(algorithms=ALGORITHMS, strict_check_header=False)
+    key_id: str | None = None
     try:
         header = jws.extract_compact(token.encode(), registry=registry).headers()
         algorithm, key_id = header.get("alg"), header.get("kid")
@@ -114,5 +115,9 @@ def _signed_claims(token: str, keys: "list[Key]") -> Mapping[str, Any]:
             except JoseError:
                 continue
         return jwt.decode(token, fitting[-1], algorithms=ALGORITHMS, registry=registry).claims
+    except BadSignatureError as error:
+        # A token that names no key may be signed with a new one.
+        refusal = TokenError if key_id is not None else UnknownKeyError
+        raise refusal("its signature is not valid") from error
     except (JoseError, ValueError, TypeError, RecursionError) as error:
         raise TokenError("its signature is not valid") from error

@@ -27,7 +27,7 @@ class Answer(NamedTuple):
 
 
 def registration_options(name: str, deployment: str, host: str, challenge: str, known: Sequence[PasskeyRow]) -> str:
-    """Returns as JSON what the browser is asked for a new passkey; `known` are those of the person."""
+    """Returns the options by which a browser makes a passkey, as JSON; `known` are those that the person has."""
     from webauthn import base64url_to_bytes, generate_registration_options, options_to_json
     from webauthn.helpers.structs import (
         AuthenticatorSelectionCriteria,
@@ -54,7 +54,7 @@ def registration_options(name: str, deployment: str, host: str, challenge: str, 
 
 
 def assertion_options(host: str, challenge: str, known: Sequence[PasskeyRow]) -> str:
-    """Returns as JSON what the browser is asked with a passkey of the person; empty where none is of this host."""
+    """Returns the options by which a browser signs with a passkey, as JSON; empty if `known` has none of this host."""
     from webauthn import base64url_to_bytes, generate_authentication_options, options_to_json
     from webauthn.helpers.structs import UserVerificationRequirement
 

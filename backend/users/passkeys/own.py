@@ -48,7 +48,7 @@ class OwnPasskeys:
         return rows, codes, self._sign_ins.passkey_required(session)
 
     def begin_registration(self, token: str, host: str) -> str:
-        """Returns as JSON what the browser is asked with a new passkey.
+        """Returns the options by which the browser makes a new passkey, as JSON.
 
         Raises:
             ApiError: `unauthorized`; `invalid_request`, the person has no password, or enough passkeys.
@@ -94,7 +94,7 @@ class OwnPasskeys:
         return made, codes if first else []
 
     def begin_confirmation(self, token: str, host: str) -> str:
-        """Returns as JSON what the browser is asked to confirm a change; empty where no passkey is of this host."""
+        """Returns the options by which a passkey confirms a change, as JSON; empty where none is of this host."""
         challenge, known = self._ask(token, self._sign_ins.session(token).name, "confirm")
         return ceremony.assertion_options(host, challenge, known)
 

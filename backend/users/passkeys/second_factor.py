@@ -30,7 +30,7 @@ class SecondFactor:
         self._tries = SignInTries(services.clock)
 
     def begin(self, token: str, host: str) -> tuple[str, list[str]]:
-        """Returns as JSON what the browser is asked, and the hosts at which the person has passkeys.
+        """Returns the options by which a passkey signs in, as JSON, and the hosts at which the person has passkeys.
 
         Raises:
             ApiError: `unauthorized`, the password was given too long ago.

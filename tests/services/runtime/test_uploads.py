@@ -275,6 +275,16 @@ def test_a_file_that_fills_the_disk_is_refused_and_gives_its_room_back(
     assert room([disk.folder]) > PART_BYTES
 
 
+def test_what_a_zip_expands_to_counts_against_the_bytes_of_a_person(
+    ana: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload_id, data = ana.begin(), zipped({"a.txt": bytes(5_000)})
+    monkeypatch.setattr("backend.uploads.rules.MOST_BYTES_OF_PERSON", 4_999)
+    assert "wait for a start" in reason(lambda: ana.send(upload_id, 1, "a.zip", data))
+    monkeypatch.setattr("backend.uploads.rules.MOST_BYTES_OF_PERSON", 5_000)
+    ana.send(upload_id, 2, "a.zip", data)
+
+
 def test_two_files_cannot_have_one_path(ana: Person) -> None:
     upload_id = ana.begin()
     ana.send(upload_id, 1, "a.txt", b"A")

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
 
 from backend.secrets import Secrets
@@ -429,6 +430,15 @@ def test_new_keys_of_the_provider_are_found(sign_ins: SignIns) -> None:
     sign_ins.sign_in()
     asked = sign_ins.provider.asked
     assert (asked.count("/keys"), asked.count("/.well-known/openid-configuration")) == (2, 1)
+
+
+def test_a_new_key_is_found_though_tokens_name_none(sign_ins: SignIns) -> None:
+    provider = sign_ins.provider
+    provider.token = lambda claims: jwt.encode({"alg": "RS256"}, claims, provider.keys[0])
+    sign_ins.sign_in()
+    provider.rotate()
+    assert sign_ins.sign_in().token
+    assert provider.asked.count("/keys") == 2
 
 
 def test_an_elliptic_key_serves_as_well(sign_ins: SignIns) -> None:

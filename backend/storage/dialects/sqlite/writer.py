@@ -230,7 +230,7 @@ def _worked(tx: Tx, jobs: Sequence[_Job]) -> Sequence[object]:
 
 
 def _by_work(batch: Sequence[_Job]) -> Iterable[list[_Job]]:
-    """Gathers jobs of equal work, where the first of them is."""
+    """Groups jobs of equal work, in the order of the first of each group."""
     gathered: dict[GroupWork[Any, Any], list[_Job]] = {}
     for job in batch:
         gathered.setdefault(job.work, []).append(job)

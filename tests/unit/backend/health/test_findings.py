@@ -58,3 +58,10 @@ def test_a_lease_that_has_run_out_and_a_redaction_backlog_are_told() -> None:
         "The lease of a process on host-b has run out.",
         "Outputs of 10,000 or more finished runs are still to be swept for personal data.",
     ]
+
+
+def test_a_clock_that_is_off_is_a_finding_while_its_process_reports() -> None:
+    off = process(host="host-b", clock_ahead=-3_000)
+    assert told(processes=[off]) == [(False, "The clock of host-b is 3.0 seconds behind.")]
+    gone = off._replace(seen_at=NOW - 61_000)
+    assert [message for _, message in told(processes=[gone])] == ["Nothing is heard of backend on host-b."]

@@ -21,6 +21,13 @@ def test_each_action_is_called_once_before_and_after_the_end_also_where_one_fail
     assert called == ["before: 7", "after: 7"]
 
 
+def test_its_text_says_whether_it_is_over() -> None:
+    future = CommitFuture[int]()
+    before = repr(future)
+    future.set_result(7)
+    assert (before, repr(future)) == ("<CommitFuture pending>", "<CommitFuture over>")
+
+
 def test_threads_that_wait_get_what_the_change_raised() -> None:
     future = CommitFuture[int]()
     with pytest.raises(TimeoutError):

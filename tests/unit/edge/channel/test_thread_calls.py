@@ -36,6 +36,21 @@ def test_each_caller_has_the_result_or_the_error_of_its_own_work(calls: ThreadCa
     assert len(calls._threads) == 2
 
 
+def test_a_thread_that_cannot_be_started_is_tried_again(calls: ThreadCalls, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def run() -> Any:
+        with monkeypatch.context() as short:
+            short.setattr(threading.Thread, "start", fail)
+            for _ in range(3):
+                with pytest.raises(RuntimeError, match="can't start"):
+                    await calls.run(lambda: "never", 10)
+        return await calls.run(lambda: "done", 10)
+
+    assert asyncio.run(run()) == "done"
+
+
 def test_work_that_waits_longer_than_its_time_for_a_thread_never_begins(calls: ThreadCalls) -> None:
     let_go, begun = threading.Event(), []
 
