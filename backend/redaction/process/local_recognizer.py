@@ -22,6 +22,8 @@ _DOUBTFUL: Final = 0.15
 _GAPS: Final = {"LOCATION": re.compile(r"[ \t]{0,3}[,.]?[ \t]{0,3}"), "": re.compile(r"[ \t]{1,3}|\.[ \t]{0,3}")}
 # A name so long is looked for everywhere in the text.
 _FOUND_AGAIN: Final = 4
+_LONG_NUMBER: Final = 7
+_AROUND: Final = " \t\r\"'"
 _PLACEHOLDER: Final = re.compile(rf"\[(?:{'|'.join(sorted(ENTITY_TYPES))})\]")
 
 
@@ -69,11 +71,20 @@ def _mentions(text: str, words: Iterable[_Span], categories: Collection[str]) ->
         ):
             continue
         quote, score = text[span.start : span.end], _confidence(span, text)
+        if sum(map(str.isdigit, quote)) < _LONG_NUMBER and not any(map(str.isalpha, quote)) and _is_line(text, span):
+            # Cells of a table are lines too, and what a short number is can only be said by the name of its column.
+            continue
         yield Mention(span.entity, quote, score, span.start)
         if span.entity == "PERSON" and len(quote) >= _FOUND_AGAIN:
             names[quote] = max(score, names.get(quote, 0.0))
     for name, score in names.items():
         yield Mention("PERSON", name, score)
+
+
+def _is_line(text: str, span: _Span) -> bool:
+    start, end = text.rfind("\n", 0, span.start) + 1, text.find("\n", span.end)
+    line = text[start:] if end < 0 else text[start:end]
+    return line.strip(_AROUND) == text[span.start : span.end]
 
 
 def _confidence(span: _Span, text: str) -> float:

@@ -21,9 +21,7 @@ from backend.local_model import WEIGHTS
 TYPES: Final = {
     "GIVEN_NAME": "PERSON",
     "SURNAME": "PERSON",
-    "EMAIL": "EMAIL_ADDRESS",
     "PHONE": "PHONE_NUMBER",
-    "URL": "URL",
     "TAX_ID": "US_ITIN",
     "BANK_ACCOUNT": "US_BANK_NUMBER",
     "ROUTING_NUMBER": "US_BANK_NUMBER",
@@ -37,7 +35,7 @@ TYPES: Final = {
     "STATE": "LOCATION",
     "ZIP_CODE": "LOCATION",
 }
-"""The entity type of each class of the model."""
+"""The entity type of each class of the model but addresses of mail and web, which the rules find whole."""
 
 # The model reads at most 512 tokens; it finds most, and is fastest, in short pieces.
 _PIECE_TOKENS: Final = 62

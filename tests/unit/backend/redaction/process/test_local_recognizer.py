@@ -57,6 +57,12 @@ def test_what_a_former_sweep_replaced_stays(redactor: Redactor) -> None:
     assert redactor.values(POLICY, once, owner="key")[0] == once
 
 
+def test_short_numbers_alone_in_a_cell_stay(redactor: Redactor) -> None:
+    rows = [{"id": 46024, "who": "Thomas Schneider"}, {"id": 12, "price": "99.00"}]
+    values, _ = redactor.values(POLICY, [rows], owner="key")
+    assert values == [[{"id": 46024, "who": "[PERSON]"}, {"id": 12, "price": "99.00"}]]
+
+
 def test_text_without_letters_costs_no_call(redactor: Redactor) -> None:
     assert redactor.values(POLICY, ["12 34 56"], owner="key")[1].model_calls == 0
 
