@@ -60,17 +60,14 @@ class Finder:
     ) -> Iterator[Value]:
         """Yields the matches of `find_all` one by one."""
         if (seen := without_unseen(text)) is not None:
-            return self._in_folded(seen, labels, by_rules_only)
+            moved = None if labels is None else labels.moved(seen.folded)
+            return _moved(seen, self.find_each(seen.text, moved, by_rules_only=by_rules_only))
         if (decoded := with_decoded_numbers(text)) is None:
             return self._in_windows(text, labels, by_rules_only)
         # An address ends at a decoded space, so the text is searched as it stands too.
-        found = [*self._in_windows(text, labels, by_rules_only), *self._in_folded(decoded, labels, by_rules_only)]
-        return iter(sorted(found))
-
-    def _in_folded(self, folded: Folded, labels: PieceLabels | None, by_rules_only: bool) -> Iterator[Value]:
-        moved = None if labels is None else labels.moved(folded.folded)
-        for start, end, entity, score in self.find_each(folded.text, moved, by_rules_only=by_rules_only):
-            yield folded.original(start), folded.original(end), entity, score
+        moved = None if labels is None else labels.moved(decoded.folded)
+        found = _moved(decoded, self._in_windows(decoded.text, moved, by_rules_only))
+        return iter(sorted([*self._in_windows(text, labels, by_rules_only), *found]))
 
     def _in_windows(self, text: str, labels: PieceLabels | None, by_rules_only: bool) -> Iterator[Value]:
         ask = None if by_rules_only else self._ask
@@ -91,6 +88,11 @@ class Finder:
             for rule, candidates, zones in self._prefilter.candidates(part, labels, first, last)
             for value in scored_values(rule, part, self._floor, labels, candidates, zones, low)
         ]
+
+
+def _moved(folded: Folded, values: Iterator[Value]) -> Iterator[Value]:
+    """Yields values of a folded text with their places in the original."""
+    return ((folded.original(start), folded.original(end), entity, score) for start, end, entity, score in values)
 
 
 @functools.lru_cache(maxsize=4)

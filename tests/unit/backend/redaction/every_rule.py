@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from backend.redaction.rules.rule import CONTEXT_REACH, Match, Rule, Value
 from backend.redaction.search.characters import normalised
+from backend.redaction.search.folding import Folded, with_decoded_numbers, without_unseen
 from backend.redaction.search.matching import compiled, scored_values
 from backend.redaction.search.piece_labels import PartLabels, PieceLabels
 from backend.redaction.search.spans import resolved
@@ -15,7 +16,24 @@ def find_by_every_rule(
     rules: Iterable[Rule], text: str, floor: float, starts: Sequence[int] = (), labels: Sequence[str] = ()
 ) -> list[Match]:
     """What `Finder.find` should find; `labels` are of the pieces of the text that begin at `starts`."""
-    return resolved([value for rule in rules for value in find_by_rule(rule, text, floor, starts, labels)])
+    return resolved(_values(list(rules), text, floor, starts, labels))
+
+
+def _values(
+    rules: Sequence[Rule], text: str, floor: float, starts: Sequence[int], labels: Sequence[str]
+) -> list[Value]:
+    if (seen := without_unseen(text)) is not None:
+        return _moved(seen, _values(rules, seen.text, floor, [seen.folded(start) for start in starts], labels))
+    values = [value for rule in rules for value in find_by_rule(rule, text, floor, starts, labels)]
+    if (decoded := with_decoded_numbers(text)) is not None:
+        moved = [decoded.folded(start) for start in starts]
+        found = [value for rule in rules for value in find_by_rule(rule, decoded.text, floor, moved, labels)]
+        values += _moved(decoded, found)
+    return values
+
+
+def _moved(folded: Folded, values: Iterable[Value]) -> list[Value]:
+    return [(folded.original(start), folded.original(end), entity, score) for start, end, entity, score in values]
 
 
 def find_by_rule(
