@@ -112,6 +112,11 @@ class Connection(BoundedConnection, asyncio.Protocol):
         for waiter in (self._message_arrived, self._writable, self._lingering):
             _wake(waiter)
 
+    def eof_received(self) -> None:
+        """Ends the connection of a caller that sends no more; what it was answered in this turn still goes out."""
+        # The transport closes itself after this, and takes nothing from an outbox then.
+        self._flush()
+
     def _leave_host(self, _: object = None) -> None:
         """Leaves the server once the connection has ended and its request, if any, has been served."""
         if self._transport is None and (self.task is None or self.task.done()):

@@ -1,5 +1,7 @@
 import asyncio
 import logging
+import socket
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +13,7 @@ from edge.http.parser import MAX_HEAD_BYTES, MAX_LINE_BYTES
 from edge.http.request import MAX_BODY_BYTES, HttpRequest
 from edge.http.response import Answer, refused
 from edge.http.server import HttpLimits, HttpServer
+from tests.support.poll import LONGEST_WAIT_SECONDS
 from tests.unit.edge.wire import LoopThread, Reply, Wire, wait_until
 
 CHUNK = b"10000\r\n" + b"x" * 65536 + b"\r\n"
@@ -26,6 +29,7 @@ class Echo:
         self.port = 0
         self.seen: list[HttpRequest] = []
         self.http: HttpServer | None = None
+        self.began, self.may_answer = threading.Event(), threading.Event()
         self._listener: Listener | None = None
 
     async def start(self) -> None:
@@ -42,6 +46,10 @@ class Echo:
         self.seen.append(request)
         if request.path == "/broken":
             raise ValueError("secret")
+        if request.path == "/busy":
+            # What arrives meanwhile is seen in the turn of the loop in which the answer is written.
+            self.began.set()
+            self.may_answer.wait(LONGEST_WAIT_SECONDS)
         try:
             request.check_framing()
             request.invite_body()
@@ -90,6 +98,15 @@ def test_connection_is_kept_between_requests(wire: Wire) -> None:
 def test_pipelined_requests_are_answered_in_order(wire: Wire) -> None:
     wire.send(b"".join(b"GET /%d HTTP/1.1\r\nHost: t\r\n\r\n" % n for n in range(100)))
     assert [wire.read().body for _ in range(100)] == [b"GET /%d? 0" % n for n in range(100)]
+
+
+def test_a_caller_that_stops_sending_gets_the_answer_that_is_written_already(echo: Echo, wire: Wire) -> None:
+    wire.send("GET /busy HTTP/1.1\r\nHost: t\r\n\r\n")
+    assert echo.began.wait(LONGEST_WAIT_SECONDS)
+    wire.socket.shutdown(socket.SHUT_WR)
+    echo.may_answer.set()
+    assert wire.read().body == b"GET /busy? 0"
+    assert wire.closed()
 
 
 def test_a_request_may_arrive_byte_by_byte(wire: Wire) -> None:
