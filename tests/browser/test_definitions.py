@@ -98,13 +98,13 @@ def test_a_save_over_a_version_of_somebody_else_is_told_and_loses_nothing(
 
 def test_an_agent_is_edited_without_script(console: Service, chromium: Browser) -> None:
     console.admin.apply("kind: Agent\nname: plain\ntype: python\ncode: 'def run(context): return 1'\n")
-    password = console.admin.add_user("scriptless", ROLE_ADMINISTRATOR)
+    password = console.admin.add_user("writer-without-script", ROLE_ADMINISTRATOR)
     context = chromium.new_context(java_script_enabled=False)
     screen = Screen(context.new_page(), console.ready["console"])
     page = screen.page
     screen.open("/sign-in")
-    screen.sign_in("scriptless", password)
-    screen.change_password(password, "the password of scriptless")
+    screen.sign_in("writer-without-script", password)
+    screen.change_password(password, "the password of writer-without-script")
     screen.open("/agents/plain/edit")
     manifest = page.get_by_label("Manifest")
     manifest.fill(manifest.input_value().replace("return 1", "retrun 1"))
@@ -119,7 +119,7 @@ def test_an_agent_is_edited_without_script(console: Service, chromium: Browser) 
 
 
 def test_a_connector_is_written_mended_and_changed_as_a_manifest(console: Service, signed_in: NewPerson) -> None:
-    screen = signed_in("integrator", ROLE_ADMINISTRATOR)
+    screen = signed_in("connector", ROLE_ADMINISTRATOR)
     page = screen.page
     screen.open("/resources/connectors")
     page.get_by_role("link", name="New connector").click()

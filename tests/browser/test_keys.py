@@ -98,7 +98,7 @@ def test_a_rotation_counts_the_overlap_down(console: Service, signed_in: NewPers
 
 
 def test_a_second_click_creates_no_second_key(signed_in: NewPerson) -> None:
-    screen = signed_in("hasty", ROLE_ADMINISTRATOR)
+    screen = signed_in("double-clicker", ROLE_ADMINISTRATOR)
     make_key(screen, "clicked twice")
     screen.open("/keys")
     assert screen.page.get_by_role("link", name="clicked twice").count() == 1
