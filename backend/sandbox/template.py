@@ -43,7 +43,8 @@ class NoTemplateError(Exception):
 class Template(Watched):
     """A template of steps that agree in `Limits.of_template`; made on the spawner's thread, with which it dies.
 
-    It is watched as a step is while it imports packages.
+    It is watched as a step is while it imports packages. `step_ended` is called, on any thread, once a step of it
+    is dead.
 
     Raises:
         OSError: the machine cannot start it.
@@ -52,12 +53,20 @@ class Template(Watched):
 
     wrapped = True
 
-    def __init__(self, layer: Layer, launch: TemplateLaunch, limits: Limits, program_fd: int) -> None:
+    def __init__(
+        self,
+        layer: Layer,
+        launch: TemplateLaunch,
+        limits: Limits,
+        program_fd: int,
+        step_ended: Callable[[], None],
+    ) -> None:
         super().__init__(launch.launch)
         self.limits = limits
         self.faulty = False
         """Whether it must fork no more."""
         self._launch = launch
+        self._step_ended = step_ended
         self._own_network = limits.network == "none"
         self._began = time.monotonic()
         self._forked = 0
@@ -209,6 +218,7 @@ class Template(Watched):
             def ended(pid: int) -> None:
                 self._steps.discard(pid)
                 self._give_back(user)
+                self._step_ended()
 
             def outlived(pid: int, first: int) -> None:
                 self._await_death(first, lambda: ended(pid))
