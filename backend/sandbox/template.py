@@ -148,8 +148,10 @@ class Template(Watched):
         """Kills the template and every step that was forked from it, without waiting for their end."""
         self.mark_faulty()
         if self._popen.poll() is None:
-            # Until it has set itself up, bubblewrap's child does not die with it; both are of one group.
-            os.killpg(self._popen.pid, signal.SIGKILL)
+            # Until it has set itself up, bubblewrap's child does not die with it; both are of one group, which is gone
+            # if another thread has reaped it since.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._popen.pid, signal.SIGKILL)
 
     def close(self) -> None:
         """Ends the template and every step that was forked from it, and waits for that; not on a thread of its own."""
