@@ -48,7 +48,8 @@ class ForkedProcess(StepProcess):
     """A step in a process namespace of its own; `first` is a pidfd of that namespace's first process.
 
     `template` returns what is known of a parent by its id, and raises ValueError if that is not the template. `ended`
-    is called with the id of the first process once that is dead, `on_fault` if the template must fork no more.
+    is called with the id of the first process once that is dead, `on_fault` if the template must fork no more. A first
+    process that outlives `end` is passed to `outlived`, which closes its descriptor.
     """
 
     wrapped = True
@@ -65,6 +66,7 @@ class ForkedProcess(StepProcess):
         template: Callable[[int], TemplateProcess],
         ended: Callable[[int], None],
         on_fault: Callable[[], None],
+        outlived: Callable[[int, int], None],
     ) -> None:
         super().__init__(launch, channel, log, link)
         self._first = first
@@ -73,6 +75,8 @@ class ForkedProcess(StepProcess):
         self._template = template
         self._ended = ended
         self._on_fault = on_fault
+        self._outlived = outlived
+        self._outlives_end = False
 
     @property
     def pid(self) -> int:
@@ -87,7 +91,7 @@ class ForkedProcess(StepProcess):
     @property
     def alive(self) -> bool:
         """Returns whether the first process, whose end ends all others of the namespace, still runs."""
-        return not _ready(self._first, 0)
+        return not dead(self._first)
 
     def confirm(self) -> None:
         """Compares what the kernel says of the namespace's first process with what every step must have.
@@ -145,12 +149,21 @@ class ForkedProcess(StepProcess):
         if killed(self._first):
             self._ended(self._pid)
         else:
+            self._outlives_end = True
             self._on_fault()
 
     def close(self) -> None:
         """Closes the worker's ends of socket, log, link and namespace."""
         super().close()
-        os.close(self._first)
+        if self._outlives_end:
+            self._outlived(self._pid, self._first)
+        else:
+            os.close(self._first)
+
+
+def dead(first: int) -> bool:
+    """Returns whether a first process, and so its namespace, is dead."""
+    return _ready(first, 0)
 
 
 def killed(first: int) -> bool:

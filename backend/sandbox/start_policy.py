@@ -31,6 +31,11 @@ class StartPolicy:
         faults = len(self._faults) == MOST_FAULTS and now - self._faults[0] < FAULT_WINDOW_SECONDS
         return self._refused or faults
 
+    def blank(self, now: float) -> bool:
+        """Returns whether it says the same as that of an environment which was never used."""
+        recent = bool(self._faults) and now - self._faults[-1] < FAULT_WINDOW_SECONDS
+        return not (self._refused or self._failures or recent)
+
     def refuse(self) -> None:
         """Forbids every later start."""
         self._refused = True

@@ -11,12 +11,14 @@ import select
 import signal
 import socket
 import subprocess
+import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
 
 from backend.sandbox import interpreter
-from backend.sandbox.forked import ForkedProcess, NotIsolatedError, TemplateProcess, killed
+from backend.sandbox.forked import ForkedProcess, NotIsolatedError, TemplateProcess, dead, killed
 from backend.sandbox.inside.answers import FAILED, FORKED, IMPOSSIBLE, READY, reason
 from backend.sandbox.inside.protocol import HEADER_BYTES
 from backend.sandbox.layer import Layer, TemplateLaunch
@@ -29,6 +31,8 @@ MOST_SECONDS: Final = 600.0
 """Steps forked, and seconds since the start, after which a template is replaced: all its forks share one layout."""
 START_SECONDS: Final = 150.0
 ANSWER_SECONDS: Final = 10.0
+RETRY_SECONDS: Final = 1.0
+"""Pause between two looks at a step that outlives its kill."""
 _MOST_ANSWER_BYTES: Final = 2_000
 
 
@@ -39,7 +43,8 @@ class NoTemplateError(Exception):
 class Template(Watched):
     """A template of steps that agree in `Limits.of_template`; made on the spawner's thread, with which it dies.
 
-    It is watched as a step is while it imports packages.
+    It is watched as a step is while it imports packages. `step_ended` is called, on any thread, once a step of it
+    is dead.
 
     Raises:
         OSError: the machine cannot start it.
@@ -48,12 +53,20 @@ class Template(Watched):
 
     wrapped = True
 
-    def __init__(self, layer: Layer, launch: TemplateLaunch, limits: Limits, program_fd: int) -> None:
+    def __init__(
+        self,
+        layer: Layer,
+        launch: TemplateLaunch,
+        limits: Limits,
+        program_fd: int,
+        step_ended: Callable[[], None],
+    ) -> None:
         super().__init__(launch.launch)
         self.limits = limits
         self.faulty = False
         """Whether it must fork no more."""
         self._launch = launch
+        self._step_ended = step_ended
         self._own_network = limits.network == "none"
         self._began = time.monotonic()
         self._forked = 0
@@ -62,6 +75,7 @@ class Template(Watched):
         self._users: set[int] = set()
         """Users as which processes may run; given back once these are dead."""
         self._process: TemplateProcess | None = None
+        self._closing = threading.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="step-template")
         with contextlib.ExitStack() as undo:
             undo.callback(launch.launch.discard)
@@ -134,11 +148,14 @@ class Template(Watched):
         """Kills the template and every step that was forked from it, without waiting for their end."""
         self.mark_faulty()
         if self._popen.poll() is None:
-            # Until it has set itself up, bubblewrap's child does not die with it; both are of one group.
-            os.killpg(self._popen.pid, signal.SIGKILL)
+            # Until it has set itself up, bubblewrap's child does not die with it; both are of one group, which is gone
+            # if another thread has reaped it since.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._popen.pid, signal.SIGKILL)
 
     def close(self) -> None:
         """Ends the template and every step that was forked from it, and waits for that; not on a thread of its own."""
+        self._closing.set()
         # The first process of its namespace dies, and so everything in that.
         self.kill()
         self._popen.wait()
@@ -203,6 +220,10 @@ class Template(Watched):
             def ended(pid: int) -> None:
                 self._steps.discard(pid)
                 self._give_back(user)
+                self._step_ended()
+
+            def outlived(pid: int, first: int) -> None:
+                self._await_death(first, lambda: ended(pid))
 
             step = ForkedProcess(
                 first,
@@ -214,6 +235,7 @@ class Template(Watched):
                 template=self._process_of,
                 ended=ended,
                 on_fault=self.mark_faulty,
+                outlived=outlived,
             )
             undo.pop_all()
         ours.setblocking(False)
@@ -254,7 +276,28 @@ class Template(Watched):
         """Ends a step that was forked and cannot be used."""
         if killed(first):
             self._give_back(user)
-        os.close(first)
+            os.close(first)
+        else:
+            self._await_death(first, lambda: self._give_back(user))
+
+    def _await_death(self, first: int, then: Callable[[], None]) -> None:
+        """Calls `then` once a step that outlived its kill is dead; does not block. It closes the descriptor."""
+        # Its thread is free for this: a faulty template forks no more.
+        self.mark_faulty()
+        try:
+            self._thread.submit(self._when_dead, first, then)
+        except RuntimeError:
+            # `close` has given back what the step held.
+            os.close(first)
+
+    def _when_dead(self, first: int, then: Callable[[], None]) -> None:
+        try:
+            while not dead(first):
+                if self._closing.wait(RETRY_SECONDS):
+                    return
+            then()
+        finally:
+            os.close(first)
 
     def _give_back(self, user: int) -> None:
         """Releases the user of a step that is dead, once."""

@@ -19,6 +19,8 @@ from backend.sandbox.watch import LimitWatch
 
 _LOG = logging.getLogger(__name__)
 
+_MOST_POLICIES: Final = 1_000
+"""Environments whose failures are known; the one noted first is forgotten."""
 _OWN_INTERPRETERS: Final = "Steps start interpreters of their own, because none can be forked: %s"
 
 
@@ -43,7 +45,8 @@ class Templates:
         self._starting: dict[Hashable, Template | None] = {}
         self._retired: list[Template] = []
         self._waiting: defaultdict[Hashable, list[Callable[[], None]]] = defaultdict(list)
-        self._policies: defaultdict[Hashable, StartPolicy] = defaultdict(StartPolicy)
+        self._policies: dict[Hashable, StartPolicy] = {}
+        """Those of environments whose templates have failed."""
         self._closed = False
 
     def forked(self, limits: Limits) -> Future[StepProcess] | None:
@@ -51,7 +54,10 @@ class Templates:
         with self._lock:
             template = self._present(limits)
             # Under the lock, so that a template that has to fork is not found idle and ended.
-            return None if template is None else template.forked(limits)
+            forked = None if template is None else template.forked(limits)
+        if forked is not None:
+            forked.add_done_callback(lambda _: self._end_retired())
+        return forked
 
     def await_first(self, limits: Limits, then: Callable[[], None]) -> bool:
         """Returns False if there is nothing to wait for; else calls `then` when the first template serves or fails."""
@@ -82,17 +88,16 @@ class Templates:
             template = None
         if template is None or template.expired:
             self._start(key, limits)
-            if self._policies[key].ruled_out(time.monotonic()):
+            if self._policy(key).ruled_out(time.monotonic()):
                 self._retire(key)
                 template = None
         if template is not None:
             self._serving.move_to_end(key)
-        if self._retired:
-            self._end_idle()
+        self._end_idle()
         return template
 
     def _start(self, key: Hashable, limits: Limits) -> None:
-        if key not in self._starting and self._policies[key].may_start(time.monotonic()):
+        if key not in self._starting and self._policy(key).may_start(time.monotonic()):
             self._starting[key] = None
             self._spawner.submit(lambda: self._launch(key, limits))
 
@@ -103,7 +108,7 @@ class Templates:
             if launch is None:
                 self._settle(key, None, NoTemplateError())
                 return
-            template = Template(self._layer, launch, limits, self._program_fd)
+            template = Template(self._layer, launch, limits, self._program_fd, self._end_retired)
             with self._lock:
                 self._starting[key] = template
             if limits.preloads:
@@ -134,21 +139,35 @@ class Templates:
             then()
 
     def _serve(self, key: Hashable, template: Template) -> None:
-        self._policies[key].started()
+        policy = self._policy(key)
+        policy.started()
+        if policy.blank(time.monotonic()):
+            self._policies.pop(key, None)
         self._retire(key)
         self._serving[key] = template
         while len(self._serving) > MOST_ENVIRONMENTS:
             self._retire(next(iter(self._serving)))
+        self._end_idle()
+
+    def _policy(self, key: Hashable) -> StartPolicy:
+        return self._policies.get(key) or StartPolicy()
+
+    def _kept_policy(self, key: Hashable) -> StartPolicy:
+        """Returns the policy of an environment, to note a failure in it."""
+        policy = self._policies.setdefault(key, StartPolicy())
+        if len(self._policies) > _MOST_POLICIES:
+            del self._policies[next(iter(self._policies))]
+        return policy
 
     def _note(self, key: Hashable, error: BaseException) -> None:
         """Notes why a template did not start."""
         if isinstance(error, NoTemplateError):
-            self._policies[key].refuse()
+            self._kept_policy(key).refuse()
             # Without a reason the layer has no templates.
             if str(error):
                 _LOG.warning(_OWN_INTERPRETERS, error)
             return
-        pause = self._policies[key].failed(time.monotonic())
+        pause = self._kept_policy(key).failed(time.monotonic())
         known = isinstance(error, OSError | RuntimeError)
         text = "A template of steps did not start, and is tried again in %.0f s: %s"
         _LOG.warning(text, pause, error, exc_info=None if known else error)
@@ -156,9 +175,9 @@ class Templates:
     def _give_up(self, key: Hashable) -> None:
         now = time.monotonic()
         self._retire(key)
-        self._policies[key].add_fault(now)
+        self._kept_policy(key).add_fault(now)
         _LOG.error("A template of steps is faulty, and is replaced")
-        if self._policies[key].ruled_out(now):
+        if self._policy(key).ruled_out(now):
             _LOG.warning(_OWN_INTERPRETERS, "too many templates were faulty within an hour")
 
     def _retire(self, key: Hashable) -> None:
@@ -166,7 +185,17 @@ class Templates:
         if template is not None:
             self._retired.append(template)
 
+    def _end_retired(self) -> None:
+        """Ends retired templates, once a step has ended or was not forked; called without the lock, on any thread."""
+        # What is retired after this look is looked at when it retires.
+        if self._retired:
+            with self._lock:
+                self._end_idle()
+
     def _end_idle(self) -> None:
+        if self._closed or not self._retired:
+            # `close` ends them.
+            return
         idle = [template for template in self._retired if not template.busy]
         self._retired = [template for template in self._retired if template not in idle]
         for template in idle:

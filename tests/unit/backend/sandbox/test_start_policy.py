@@ -42,3 +42,17 @@ def test_no_template_is_started_after_a_refusal() -> None:
     policy.started()
     assert policy.ruled_out(1e9)
     assert not policy.may_start(1e9)
+
+
+def test_a_policy_is_blank_once_nothing_it_noted_counts_any_more() -> None:
+    policy = StartPolicy()
+    assert policy.blank(0.0)
+    policy.failed(0.0)
+    assert not policy.blank(1e9)
+    policy.started()
+    assert policy.blank(0.0)
+    policy.add_fault(0.0)
+    assert not policy.blank(FAULT_WINDOW_SECONDS - 1)
+    assert policy.blank(FAULT_WINDOW_SECONDS)
+    policy.refuse()
+    assert not policy.blank(1e9)

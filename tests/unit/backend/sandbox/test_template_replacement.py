@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from backend.sandbox import Sandbox, SandboxUnavailableError, start_policy, template
+from backend.sandbox import Packages, Sandbox, SandboxUnavailableError, start_policy, template
 from backend.sandbox.bubblewrap import Bubblewrap
 from backend.sandbox.layer import TemplateLaunch
 from backend.sandbox.limits import Limits
+from backend.sandbox.pool import MOST_ENVIRONMENTS
 from backend.sandbox.template import Template
+from tests.support.poll import LONGEST_WAIT_SECONDS
 from tests.unit.backend.sandbox.steps import LIMITS, Steps, eventually
 from tests.unit.backend.sandbox.templates import IDENTITY, process_of, serving
 
@@ -110,7 +112,31 @@ def test_a_retired_template_ends_after_the_fork_that_is_under_way(
     assert step.alive
     step.end()
     step.close()
-    assert eventually(lambda: forking.run(IDENTITY) and not Path(f"/proc/{stopped}").exists())
+    # No step follows that would look for it.
+    assert eventually(lambda: not Path(f"/proc/{stopped}").exists())
+
+
+def test_a_retired_template_ends_after_a_fork_that_fails(forking: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
+    sandbox = forking.sandbox
+    first = serving(sandbox)
+    process = process_of(first)
+    monkeypatch.setattr(template, "ANSWER_SECONDS", 0.1)
+    os.kill(process, signal.SIGSTOP)
+    forked = sandbox._templates.forked(LIMITS)
+    assert forked is not None
+    sandbox._templates._retire(LIMITS.of_template)
+    assert isinstance(forked.exception(LONGEST_WAIT_SECONDS), OSError)
+    assert eventually(lambda: not Path(f"/proc/{process}").exists())
+
+
+def test_nothing_is_kept_of_an_environment_whose_template_is_gone(forking: Steps, tmp_path: Path) -> None:
+    templates = forking.sandbox._templates
+    for number in range(MOST_ENVIRONMENTS + 1):
+        (folder := tmp_path / f"packages-{number}").mkdir()
+        serving(forking.sandbox, replace(LIMITS, packages=Packages(folder)))
+    assert len(templates._serving) == MOST_ENVIRONMENTS
+    assert not templates._policies
+    assert eventually(lambda: not templates._retired)
 
 
 def test_templates_are_ended_off_the_event_loop(forking: Steps, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -135,6 +136,27 @@ def test_a_worker_without_users_does_not_blame_its_template(steps: Steps) -> Non
         users.give_back(user)
     assert steps.run(IDENTITY) is True
     assert serving(steps.sandbox) is found
+
+
+def test_a_step_that_outlives_its_kill_is_given_up_once_it_is_dead(
+    steps: Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The template then no longer counts as busy, and its user and descriptor are free again."""
+    found, before = serving(steps.sandbox), open_descriptors(os.getpid())
+    step = forked(steps)
+    with monkeypatch.context() as unkillable:
+        unkillable.setattr("backend.sandbox.forked.REAP_SECONDS", 0.0)
+        unkillable.setattr("backend.sandbox.forked._kill", lambda _: None)
+        step.end()
+        step.close()
+    assert found.faulty
+    assert found.busy
+    os.kill(step.pid, signal.SIGKILL)
+    assert eventually(lambda: not found.busy)
+    assert eventually(lambda: taken(steps) == {found._launch.options["user"]})
+    assert eventually(lambda: open_descriptors(os.getpid()) == before)
+    assert steps.run(IDENTITY) is True
+    assert serving(steps.sandbox) is not found
 
 
 def forked(steps: Steps) -> StepProcess:

@@ -90,6 +90,26 @@ def test_a_template_that_is_being_set_up_ends_with_the_sandbox() -> None:
     assert eventually(lambda: not running(sleeper))
 
 
+def test_a_kill_of_a_template_that_another_thread_has_reaped_does_nothing(
+    forking: Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = serving(forking.sandbox)
+    found.kill()
+    found._popen.wait()
+    assert eventually(lambda: not has_processes(found.pid))
+    # As it was when this thread looked, before the other one reaped it.
+    monkeypatch.setattr(found._popen, "poll", lambda: None)
+    found.kill()
+
+
+def has_processes(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def test_a_step_knows_its_own_thread_and_process(forking: Steps) -> None:
     code = """
         import os, threading
