@@ -90,7 +90,7 @@ class Uploads:
             return admitted.size_bytes
         try:
             with full_disk_named():
-                key = upload_part_key(request.upload_id, request.number, request.offset)
+                key = upload_part_key(request.upload_id, request.number, request.offset, len(request.data))
                 self._objects.put_bytes(key, request.data)
         except NoRoomError:
             self._give_up(request.upload_id, request.number, owner)

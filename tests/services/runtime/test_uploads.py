@@ -6,7 +6,7 @@ import shutil
 import stat
 import threading
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ import pytest
 
 from backend.errors import ApiError
 from backend.storage.objects.folder import FolderObjects
+from backend.uploads import sql
+from backend.uploads.content import contents
 from backend.uploads.expansion import ExpansionHaltedError
 from backend.uploads.room import room
 from backend.uploads.rules import MOST_FILE_BYTES, PART_BYTES, kept_free
@@ -204,6 +206,32 @@ def test_parts_are_taken_in_order_and_once(ana: Person) -> None:
     assert "at most 1,048,576" in reason(lambda: ana.append(upload_id, 2, "a.bin", bytes(PART_BYTES + 1)))
     assert "multiple" in reason(lambda: ana.append(upload_id, 1, "a.bin", b"x", 7))
     assert ana.files(upload_id) == []
+
+
+class Overtaken(FolderObjects):
+    """A store in which one write is overtaken by other calls."""
+
+    overtake: Callable[[], object] | None = None
+
+    def put_bytes(self, key: str, data: bytes) -> tuple[int, str]:
+        overtake, self.overtake = self.overtake, None
+        if overtake is not None:
+            overtake()
+        return super().put_bytes(key, data)
+
+
+@pytest.mark.parametrize(("late", "whole"), [(b"short", b"the longer"), (b"the longer", b"short")])
+def test_a_part_that_comes_late_with_another_length_leaves_a_finished_file_as_it_is(
+    world: RuntimeWorld, tmp_path: Path, late: bytes, whole: bytes
+) -> None:
+    objects = Overtaken(tmp_path / "objects")
+    bob = Person(world, tmp_path, objects=objects)
+    upload_id = bob.begin()
+    objects.overtake = lambda: bob.send(upload_id, 1, "a.txt", whole)
+    assert bob.append(upload_id, 1, "a.txt", late) == len(whole)
+    (file,) = world.services.database.snapshot(lambda tx: sql.files(tx, upload_id))
+    assert [(path, b"".join(parts)) for path, parts in contents(objects, file)] == [("a.txt", whole)]
+    bob.service.close()
 
 
 @pytest.mark.parametrize("name", ["../a", "a/b", "..", "a\x01b", "a\\b", "con\u202etxt"])
