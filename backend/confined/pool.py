@@ -3,6 +3,7 @@
 import fcntl
 import itertools
 import logging
+import math
 import os
 import shutil
 import threading
@@ -85,6 +86,7 @@ class ConfinedPool:
         descriptors: Sequence[int] = (),
         halt: threading.Event | None = None,
         extra_wall_seconds: float = 0.0,
+        most_wall_seconds: float = math.inf,
     ) -> Any:
         """Runs one job and returns its result, as JSON.
 
@@ -102,6 +104,7 @@ class ConfinedPool:
             halt: Event that ends the job within a fraction of a second once it is set.
             extra_wall_seconds: Added to the wall-clock limit, which is a minute and ten times `cpu_seconds`, for jobs
                 that wait for others.
+            most_wall_seconds: The wall-clock limit where that would be longer, for jobs that occupy a scarce thread.
 
         Raises:
             ConfinedError: there is no result; see its `kind`.
@@ -110,7 +113,8 @@ class ConfinedPool:
             job = encode({"operation": operation, "arguments": arguments})
         except FrameTooLargeError as error:
             raise ConfinedError(FailureKind.TOO_LARGE, str(error)) from None
-        wall_seconds = _WALL_SECONDS + _WALL_PER_CPU_SECOND * cpu_seconds + extra_wall_seconds
+        allowed = _WALL_SECONDS + _WALL_PER_CPU_SECOND * cpu_seconds + extra_wall_seconds
+        wall_seconds = min(most_wall_seconds, allowed)
 
         def attempt() -> Any:
             process = self._ready_process(halt)

@@ -36,9 +36,12 @@ def upload_file_prefix(upload_id: str, number: int) -> str:
     return f"{upload_prefix(upload_id)}{number}/"
 
 
-def upload_part_key(upload_id: str, number: int, offset: int) -> str:
-    """Returns the key of the bytes of a file from `offset` on, as they were sent."""
-    return f"{upload_file_prefix(upload_id, number)}{offset}"
+def upload_part_key(upload_id: str, number: int, offset: int, size: int) -> str:
+    """Returns the key of so many bytes of a file from `offset` on, as they were sent.
+
+    A call that sends fewer or more of them, and is overtaken by the one that counts, replaces nothing.
+    """
+    return f"{upload_file_prefix(upload_id, number)}{offset}-{size}"
 
 
 def upload_members_key(upload_id: str, number: int) -> str:

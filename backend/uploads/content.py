@@ -37,7 +37,7 @@ def sent_bytes(objects: ObjectStore, file: UploadFileRow) -> Iterator[bytes]:
     """Yields the bytes of a file as they were sent; raises as `contents`."""
     for offset in range(0, file.size_bytes, PART_BYTES):
         size = min(PART_BYTES, file.size_bytes - offset)
-        yield from _range(objects, upload_part_key(file.upload_id, file.number, offset), 0, size)
+        yield from _range(objects, upload_part_key(file.upload_id, file.number, offset, size), 0, size)
 
 
 def _range(objects: ObjectStore, key: str, offset: int, size: int) -> Iterator[bytes]:

@@ -69,8 +69,13 @@ def path_problem(paths: Iterable[str], taken: Iterable[str]) -> tuple[str, str] 
 
 def shown(name: str) -> str:
     """Returns a name as a message may quote it."""
-    printable = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in name)
-    return f"'{printable[:_LONGEST_SHOWN]}{'…' if len(printable) > _LONGEST_SHOWN else ''}'"
+    return f"'{printable(name, _LONGEST_SHOWN)}'"
+
+
+def printable(text: str, most: int) -> str:
+    """Returns at most so many characters of a text, with a sign in place of those that cannot be printed."""
+    found = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text[:most])
+    return f"{found}…" if len(text) > most else found
 
 
 def _folders(path: str) -> Iterable[str]:

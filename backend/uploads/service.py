@@ -1,6 +1,7 @@
 """Stages the files that a person uploads, until a start takes them."""
 
 import logging
+import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +18,7 @@ from backend.storage.objects import ObjectStore
 from backend.storage.tables.uploads import UploadFileRow, UploadRow
 from backend.uploads import rules, sql
 from backend.uploads.content import members_of, sent_bytes
-from backend.uploads.expansion import ZipExpansion, ZipRefusedError
+from backend.uploads.expansion import ExpansionHaltedError, ExpansionsBusyError, ZipExpansion, ZipRefusedError
 from backend.uploads.room import NoRoomError, full_disk_named, room
 from contract.times import to_timestamp
 from workflow_api.v1 import errors_pb2, uploads_pb2
@@ -26,6 +27,8 @@ _LOG = logging.getLogger(__name__)
 _FILE = "file"
 _NO_ROOM = "cannot be taken: the service has no room for it at present"
 _NOT_THERE = "There is no such upload: it has expired, was used by a run, or belongs to someone else."
+_BUSY = "was not expanded, because other zips are being expanded; try again"
+_BUSY_SECONDS = 5
 _ZIP = ".zip"
 
 
@@ -87,7 +90,7 @@ class Uploads:
             return admitted.size_bytes
         try:
             with full_disk_named():
-                key = upload_part_key(request.upload_id, request.number, request.offset)
+                key = upload_part_key(request.upload_id, request.number, request.offset, len(request.data))
                 self._objects.put_bytes(key, request.data)
         except NoRoomError:
             self._give_up(request.upload_id, request.number, owner)
@@ -102,22 +105,34 @@ class Uploads:
 
         return self._database.write(work, lock_key=sql.of_owner(owner))
 
-    def finish(self, upload_id: str, number: int, owner: str) -> uploads_pb2.UploadedFile:
+    def finish(self, upload_id: str, number: int, owner: str, halt: threading.Event) -> uploads_pb2.UploadedFile:
         """Ends a file; one that is refused is removed.
 
+        Args:
+            upload_id: The upload.
+            number: The file.
+            owner: Who calls.
+            halt: Set once nobody waits for the answer: then a zip is expanded no further, and can be finished later.
+
         Raises:
-            ApiError: `not_found`, or `invalid_request` for a zip or a name that is refused.
+            ApiError: `not_found`, or `invalid_request` for a zip or a name that is refused; `rate_limited`, which
+                changes nothing, where enough other zips are being expanded.
         """
         file = self._database.write(lambda tx: self._file(tx, upload_id, number, owner), lock_key=sql.of_owner(owner))
         if file.finished:
             return _file_message(file)
         try:
-            finished = self._expanded(file, owner) if file.name.lower().endswith(_ZIP) else file
+            finished = self._expanded(file, owner, halt) if file.name.lower().endswith(_ZIP) else file
             finished = finished._replace(finished=1)
             self._database.write(lambda tx: self._end(tx, finished, owner), lock_key=sql.of_owner(owner))
         except NoRoomError:
             self._give_up(upload_id, number, owner)
             raise self._no_room(file.name) from None
+        except ExpansionsBusyError:
+            message = f"{rules.shown(file.name)} {_BUSY}."
+            raise ApiError(errors_pb2.ERROR_REASON_RATE_LIMITED, message, retry_after=_BUSY_SECONDS) from None
+        except ExpansionHaltedError:
+            raise ApiError(errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE) from None
         except ApiError:
             self.remove(upload_id, number, owner)
             raise
@@ -191,13 +206,13 @@ class Uploads:
             _check_room(tx, owner, stored - file.stored_bytes, file, _grown(file, end))
         return file
 
-    def _expanded(self, file: UploadFileRow, owner: str) -> UploadFileRow:
+    def _expanded(self, file: UploadFileRow, owner: str, halt: threading.Event) -> UploadFileRow:
         """Stores the members of a zip, and returns the file with their paths."""
-        with full_disk_named(), self._expansion.folder() as folder:
+        with self._expansion.slot(), full_disk_named(), self._expansion.folder() as folder:
             # The copy of the zip, its contents, and these once more as an object.
             left = max(0, room(self._disks) - file.size_bytes) // 2
             try:
-                made = self._expansion.expand(sent_bytes(self._objects, file), Path(folder), owner, left)
+                made = self._expansion.expand(sent_bytes(self._objects, file), Path(folder), owner, left, halt)
             except ZipRefusedError as error:
                 raise invalid(_FILE, f"{rules.shown(file.name)} {error}") from None
             except KeyError:

@@ -1,5 +1,7 @@
 """UploadsService over gRPC."""
 
+import threading
+
 import grpc
 
 from backend.rpc.interceptors import caller_of
@@ -31,7 +33,10 @@ class UploadsServicer(uploads_pb2_grpc.UploadsServiceServicer):
         self, request: uploads_pb2.FinishUploadedFileRequest, context: grpc.ServicerContext
     ) -> uploads_pb2.UploadedFile:
         """Ends a file."""
-        return self._uploads.finish(request.upload_id, request.number, caller_of(context).actor)
+        halt = threading.Event()
+        if not context.add_callback(halt.set):
+            halt.set()
+        return self._uploads.finish(request.upload_id, request.number, caller_of(context).actor, halt)
 
     def RemoveUploadedFile(
         self, request: uploads_pb2.RemoveUploadedFileRequest, context: grpc.ServicerContext

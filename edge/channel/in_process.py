@@ -124,6 +124,9 @@ class InProcessChannel:
         except (TimeoutError, ThreadsClosedError):
             context.cancel()
             raise Refusal("runtime_unreachable") from None
+        except asyncio.CancelledError:
+            context.cancel()
+            raise
         except Exception as error:
             # The wrapper lets nothing through: what comes here is no answer of a service.
             _LOG.exception("%s raised an unexpected error", rpc)

@@ -1,8 +1,10 @@
 """Hands the files of a form on to the backend, which stages them for a start."""
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from time import monotonic
 from typing import Final
 
 from edge.console.visit import Services
@@ -19,7 +21,9 @@ FILES_PREFIX: Final = "files."
 """Before the parameter in the names of fields for files."""
 
 _PART_BYTES: Final = 1_048_576
-_REFUSED: Final = frozenset({"invalid_request", "not_found"})
+_REFUSED: Final = frozenset({"invalid_request", "not_found", "rate_limited"})
+# How long a zip waits for those of others, so that it need not be sent again.
+_WAIT_SECONDS: Final = 60.0
 _NUMBERS: Final = 2**31 - 1
 _MOST_REASONS: Final = 10
 
@@ -88,8 +92,20 @@ class FileStaging:
         if waiting or not sent:
             request.data = bytes(waiting)
             await self._services.call("UploadsService/AppendToUpload", request)
-        finish = FinishUploadedFileRequest(upload_id=self.upload_id, number=number)
-        await self._services.call("UploadsService/FinishUploadedFile", finish)
+        await self._finish(FinishUploadedFileRequest(upload_id=self.upload_id, number=number))
+
+    async def _finish(self, request: FinishUploadedFileRequest) -> None:
+        until = monotonic() + _WAIT_SECONDS
+        while True:
+            try:
+                await self._services.call("UploadsService/FinishUploadedFile", request)
+            except Refusal as refusal:
+                pause = refusal.retry_after or 1
+                if refusal.code != "rate_limited" or monotonic() + pause > until:
+                    raise
+            else:
+                return
+            await asyncio.sleep(pause)
 
     async def _remove(self, number: int) -> None:
         """Removes what has arrived of a file; where that fails, it goes with its upload."""

@@ -92,7 +92,8 @@ class UploadsServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def FinishUploadedFile(self, request, context):
-        """Ends a file: expands a zip, and refuses names that another file has. A file that is refused is removed.
+        """Ends a file: expands a zip, and refuses names that another file has. A file that is refused is removed,
+        except where other zips are being expanded: then the call can be made again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -43,7 +43,9 @@ class UploadsServiceStub:
     AppendToUpload: _grpc.UnaryUnaryMultiCallable[_uploads_pb2.AppendToUploadRequest, _uploads_pb2.AppendToUploadResponse]
     """Adds the next bytes to a file, which the first ones begin. Bytes that the file has already are accepted again."""
     FinishUploadedFile: _grpc.UnaryUnaryMultiCallable[_uploads_pb2.FinishUploadedFileRequest, _uploads_pb2.UploadedFile]
-    """Ends a file: expands a zip, and refuses names that another file has. A file that is refused is removed."""
+    """Ends a file: expands a zip, and refuses names that another file has. A file that is refused is removed,
+    except where other zips are being expanded: then the call can be made again.
+    """
     RemoveUploadedFile: _grpc.UnaryUnaryMultiCallable[_uploads_pb2.RemoveUploadedFileRequest, _uploads_pb2.Upload]
     """Removes a file from an upload."""
 
@@ -62,7 +64,9 @@ class UploadsServiceAsyncStub(UploadsServiceStub):
     AppendToUpload: _aio.UnaryUnaryMultiCallable[_uploads_pb2.AppendToUploadRequest, _uploads_pb2.AppendToUploadResponse]  # type: ignore[assignment]
     """Adds the next bytes to a file, which the first ones begin. Bytes that the file has already are accepted again."""
     FinishUploadedFile: _aio.UnaryUnaryMultiCallable[_uploads_pb2.FinishUploadedFileRequest, _uploads_pb2.UploadedFile]  # type: ignore[assignment]
-    """Ends a file: expands a zip, and refuses names that another file has. A file that is refused is removed."""
+    """Ends a file: expands a zip, and refuses names that another file has. A file that is refused is removed,
+    except where other zips are being expanded: then the call can be made again.
+    """
     RemoveUploadedFile: _aio.UnaryUnaryMultiCallable[_uploads_pb2.RemoveUploadedFileRequest, _uploads_pb2.Upload]  # type: ignore[assignment]
     """Removes a file from an upload."""
 
@@ -102,7 +106,9 @@ class UploadsServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _uploads_pb2.FinishUploadedFileRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_uploads_pb2.UploadedFile, _abc.Awaitable[_uploads_pb2.UploadedFile]]:
-        """Ends a file: expands a zip, and refuses names that another file has. A file that is refused is removed."""
+        """Ends a file: expands a zip, and refuses names that another file has. A file that is refused is removed,
+        except where other zips are being expanded: then the call can be made again.
+        """
 
     @_abc_1.abstractmethod
     def RemoveUploadedFile(

@@ -4,24 +4,31 @@ import io
 import json
 import shutil
 import stat
+import threading
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from backend.errors import ApiError
 from backend.storage.objects.folder import FolderObjects
+from backend.uploads import sql
+from backend.uploads.content import contents
+from backend.uploads.expansion import ExpansionHaltedError
 from backend.uploads.room import room
 from backend.uploads.rules import MOST_FILE_BYTES, PART_BYTES, kept_free
 from backend.uploads.service import Uploads
 from backend.uploads.servicer import UploadsServicer
+from contract.metadata import ACTOR
+from edge.channel.context import InProcessContext
 from tests.services.calls import Caller, RefusedError
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, manifest
 from tests.support.poll import until
 from tests.support.small_disk import SmallDisk
 from tests.unit.backend.runtime.bucket import Bucket, serve_bucket
-from workflow_api.v1 import runs_pb2, uploads_pb2, workflows_pb2
+from workflow_api.v1 import errors_pb2, runs_pb2, uploads_pb2, workflows_pb2
 
 __all__ = ["serve_bucket"]
 
@@ -201,6 +208,32 @@ def test_parts_are_taken_in_order_and_once(ana: Person) -> None:
     assert ana.files(upload_id) == []
 
 
+class Overtaken(FolderObjects):
+    """A store in which one write is overtaken by other calls."""
+
+    overtake: Callable[[], object] | None = None
+
+    def put_bytes(self, key: str, data: bytes) -> tuple[int, str]:
+        overtake, self.overtake = self.overtake, None
+        if overtake is not None:
+            overtake()
+        return super().put_bytes(key, data)
+
+
+@pytest.mark.parametrize(("late", "whole"), [(b"short", b"the longer"), (b"the longer", b"short")])
+def test_a_part_that_comes_late_with_another_length_leaves_a_finished_file_as_it_is(
+    world: RuntimeWorld, tmp_path: Path, late: bytes, whole: bytes
+) -> None:
+    objects = Overtaken(tmp_path / "objects")
+    bob = Person(world, tmp_path, objects=objects)
+    upload_id = bob.begin()
+    objects.overtake = lambda: bob.send(upload_id, 1, "a.txt", whole)
+    assert bob.append(upload_id, 1, "a.txt", late) == len(whole)
+    (file,) = world.services.database.snapshot(lambda tx: sql.files(tx, upload_id))
+    assert [(path, b"".join(parts)) for path, parts in contents(objects, file)] == [("a.txt", whole)]
+    bob.service.close()
+
+
 @pytest.mark.parametrize("name", ["../a", "a/b", "..", "a\x01b", "a\\b", "con\u202etxt"])
 def test_a_name_that_is_no_plain_file_name_is_refused(ana: Person, name: str) -> None:
     assert "is not a plain file name" in reason(lambda: ana.append(ana.begin(), 1, name, b"x"))
@@ -283,6 +316,41 @@ def test_what_a_zip_expands_to_counts_against_the_bytes_of_a_person(
     assert "wait for a start" in reason(lambda: ana.send(upload_id, 1, "a.zip", data))
     monkeypatch.setattr("backend.uploads.rules.MOST_BYTES_OF_PERSON", 5_000)
     ana.send(upload_id, 2, "a.zip", data)
+
+
+def test_a_third_zip_at_once_is_refused_until_another_has_ended(ana: Person) -> None:
+    upload_id, expansion = ana.begin(), ana.service._expansion
+    ana.append(upload_id, 1, "a.zip", zipped({"a": b"A"}))
+    request = uploads_pb2.FinishUploadedFileRequest(upload_id=upload_id, number=1)
+    with expansion.slot():
+        with expansion.slot(), pytest.raises(RefusedError) as refused:
+            ana.call("FinishUploadedFile", request, actor=ANA)
+        assert (refused.value.reason, refused.value.retry_after) == ("rate_limited", 5)
+        assert refused.value.message.startswith("'a.zip' was not expanded")
+        assert ana.call("FinishUploadedFile", request, actor=ANA).files == 1
+
+
+def test_a_zip_that_nobody_waits_for_is_expanded_no_further_and_can_be_finished_later(
+    ana: Person, tmp_path: Path
+) -> None:
+    upload_id, data = ana.begin(), zipped({"a": b"A"})
+    ana.append(upload_id, 1, "a.zip", data)
+    request = uploads_pb2.FinishUploadedFileRequest(upload_id=upload_id, number=1)
+    gone = InProcessContext(((ACTOR, ANA),), 60)
+    gone.cancel()
+    with pytest.raises(ApiError) as ended:
+        UploadsServicer(ana.service).FinishUploadedFile(request, gone)
+    assert ended.value.reason == errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE
+
+    halt = threading.Event()
+
+    def ending() -> Iterator[bytes]:
+        yield data
+        halt.set()
+
+    with pytest.raises(ExpansionHaltedError):
+        ana.service._expansion.expand(ending(), tmp_path, ANA, 1_000, halt)
+    assert ana.call("FinishUploadedFile", request, actor=ANA).files == 1
 
 
 def test_two_files_cannot_have_one_path(ana: Person) -> None:

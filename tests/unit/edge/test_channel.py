@@ -320,3 +320,22 @@ def test_a_call_in_process_is_told_when_nobody_waits_any_more() -> None:
 
     in_process({WATCH: Handler(watch)}, use)
     wait_until(told.is_set)
+
+
+def test_a_unary_call_in_process_is_told_when_its_caller_is_cancelled() -> None:
+    begun, told = threading.Event(), threading.Event()
+
+    def hold(_: Message, context: grpc.ServicerContext) -> ApiKey:
+        context.add_callback(told.set)
+        begun.set()
+        told.wait(60)
+        return ApiKey()
+
+    async def use(channel: Channel) -> None:
+        waiting = asyncio.ensure_future(channel.unary(GET_ME, GetMeRequest(), (), 60))
+        await asyncio.to_thread(begun.wait, 60)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        assert told.is_set()
+
+    in_process({GET_ME: Handler(hold)}, use)

@@ -90,6 +90,11 @@ def test_a_job_that_sleeps_is_killed_by_the_wall_clock(pool: ConfinedPool, monke
     assert run(pool, "sleep", 0.2, extra_wall_seconds=60.0) is None
 
 
+def test_a_job_can_have_a_shorter_wall_clock_limit(pool: ConfinedPool) -> None:
+    error = failure(pool, "sleep", 3600, most_wall_seconds=0.2)
+    assert (error.kind, str(error)) == (FailureKind.DEADLINE, "it takes longer than 0.2 seconds")
+
+
 def test_a_job_over_its_memory_fails_alone(pool: ConfinedPool) -> None:
     assert failure(pool, "allocate", 300 * MIB, memory_bytes=64 * MIB).kind is FailureKind.MEMORY
     assert run(pool, "allocate", 32 * MIB, memory_bytes=64 * MIB) == 32 * MIB

@@ -45,6 +45,7 @@ class Staged:
         self.removed = 0
         self.refusal: Refusal | None = None
         self.refusals: list[Refusal] = []
+        self.busy: list[Refusal] = []
         answers = desk.channel.answers
         answers["/workflow_api.v1.UploadsService/BeginUpload"] = lambda _: Upload(upload_id="upl_1")
         answers["/workflow_api.v1.UploadsService/AppendToUpload"] = self._append
@@ -62,6 +63,8 @@ class Staged:
         return AppendToUploadResponse()
 
     def _finish(self, _: object) -> UploadedFile:
+        if self.busy:
+            raise self.busy.pop()
         self.finished += 1
         return UploadedFile()
 
@@ -120,6 +123,19 @@ def test_each_reason_is_said_once_and_only_the_first_few(desk: Desk, staged: Sta
     send(desk, *[("files.uploads", "a", b"x")] * 12)
     said = desk.visits[-1].refused_files["files.uploads"]
     assert (said.count("is bad"), "Others are not taken" in said) == (10, True)
+
+
+def test_a_zip_waits_for_others_and_then_says_at_its_field_to_try_again(
+    desk: Desk, staged: Staged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staged.busy = [Refusal("rate_limited", "'a.zip' must wait; try again.", retry_after=1)]
+    send(desk, ("files.uploads", "a.zip", b"x"))
+    assert (desk.visits[-1].refused_files, staged.finished, staged.removed) == ({}, 1, 0)
+    monkeypatch.setattr("edge.console.forms.staging._WAIT_SECONDS", 0.0)
+    staged.busy = [Refusal("rate_limited", "'a.zip' must wait; try again.", retry_after=1)]
+    send(desk, ("files.uploads", "a.zip", b"x"))
+    assert desk.visits[-1].refused_files == {"files.uploads": "'a.zip' must wait; try again."}
+    assert (staged.finished, staged.removed) == (1, 1)
 
 
 def test_more_files_than_a_start_may_have_are_refused_in_words(
