@@ -19,6 +19,7 @@ from workflow_api.v1.workflows_pb2 import GetWorkflowForKeyRequest
 _FIELDS: Final = ("address", "at", "route", "workflow_id")
 _FORM: Final = "%Y-%m-%dT%H:%M"
 _ANY: Final = "x"
+_SERVICES_FAIL: Final = 500
 
 
 async def show(visit: Visit) -> Answered:
@@ -62,6 +63,8 @@ async def _workflow(visit: Visit, workflow_id: str, *, starts: bool) -> Verdict:
     try:
         workflow = await visit.services.call("WorkflowsService/GetWorkflowForKey", request)
     except Refusal as refusal:
+        if refusal.status >= _SERVICES_FAIL:
+            raise
         return Verdict(asks, False, refusal.message)
     reasons = " ".join(workflow.readiness.reasons) if starts else ""
     return Verdict(asks, not reasons, reasons)
