@@ -45,7 +45,7 @@ class MissingError(Exception):
     """There is no such resource, or no such version of it; the message is for a person."""
 
 
-class Shown(NamedTuple):
+class ResourceVersion(NamedTuple):
     """One version of a resource: its kind, its answer, its definition and its address."""
 
     kind: Kind
@@ -59,13 +59,13 @@ def path_of(kind: Kind, resource_id: str) -> str:
     return kind.definition.page_of(resource_id)
 
 
-async def every(visit: Visit, kind: Kind) -> list[Resource]:
+async def all_resources(visit: Visit, kind: Kind) -> list[Resource]:
     """Returns all resources of a kind by name."""
     request = ListResourcesRequest(kind=kind.number, page_size=PAGE)
     return await all_items(visit.services, "WorkflowsService/ListResources", request)
 
 
-async def asked_for(visit: Visit, kind: Kind) -> Shown:
+async def requested_version(visit: Visit, kind: Kind) -> ResourceVersion:
     """Returns the resource of the address, at the version of the query or its newest.
 
     Raises:
@@ -83,7 +83,7 @@ async def asked_for(visit: Visit, kind: Kind) -> Shown:
         if refusal.code not in _NOT_THERE:
             raise
         raise MissingError(refusal.message) from refusal
-    return Shown(kind, answer, json.loads(answer.definition), path_of(kind, answer.resource.resource_id))
+    return ResourceVersion(kind, answer, json.loads(answer.definition), path_of(kind, answer.resource.resource_id))
 
 
 def missing(kind: Kind, error: MissingError) -> View:
