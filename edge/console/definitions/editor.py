@@ -22,7 +22,7 @@ from workflow_api.v1.workflows_pb2 import AppliedResource, ApplyManifestsRequest
 LONGEST_TEXT: Final = 65_536
 """Characters of the longest text that is edited in the console; a longer one is applied from a file."""
 
-_CHANGED: Final = "The text is another than the one that was checked: look at what would be saved now."
+_CHANGED: Final = "The text has changed since it was checked. Review what would be saved now."
 
 
 class _CheckResult(NamedTuple):
@@ -103,7 +103,7 @@ async def _check_or_save(kind: DefinitionKind, visit: Visit, text: str, newest: 
     try:
         (item, *_) = await _applied(visit.services, text, expected, dry_run=False)
     except _InvalidError as invalid:
-        # What was saved between the check and now is told of at the next check.
+        # The next check shows what was saved meanwhile.
         return _editor(kind, text, newest, problems=invalid.problems, status=409)
     return Redirect(kind.page_of(item.id), f"Saved as version {item.version}.")
 

@@ -82,7 +82,7 @@ async def show(visit: Visit) -> Answered:
 
 
 async def show_log(visit: Visit) -> Answered:
-    """Shows the end of what was said while a machine built the packages."""
+    """Shows the end of the log of a build on one machine."""
     try:
         name, machine, log = await _log(visit)
     except MissingError as error:
