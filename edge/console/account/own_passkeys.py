@@ -43,7 +43,7 @@ class OwnPasskeys:
         self._responses = responses
         self._queue = queue
 
-    async def listed(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
+    async def show_list(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
         """Returns the list."""
         own = await self._own(visitor, services)
         context = {"own": own, "host": passkey_host(request)}

@@ -22,7 +22,7 @@ from workflow_api.v1.deployment_health_pb2 import (
 _PATH: Final = "/deployment/health"
 _REFRESH_SECONDS: Final = 5.0
 _NEAR_MS: Final = 100
-"""Clocks that differ by less cannot be told from the time that a message takes."""
+"""Clocks that differ by less cannot be distinguished from the time that a message takes."""
 
 _LINKS: Final[Mapping[int, tuple[str, str]]] = {
     deployment_health_pb2.HEALTH_TOPIC_PROCESSES: ("#processes", "Processes"),

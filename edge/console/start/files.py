@@ -39,8 +39,8 @@ class ChosenFiles(NamedTuple):
     taken: str = ""
 
     @property
-    def said(self) -> "ChosenFiles":
-        """The same with the problem of files that are gone."""
+    def with_expiry_problem(self) -> "ChosenFiles":
+        """The same files, with a problem where the upload has expired."""
         return self._replace(problems={FOLDER: _GONE, **self.problems}) if self.taken else self
 
 
