@@ -22,7 +22,7 @@ _HASH: Final = sha256(_SECRET.encode()).digest()
 _EMPTY: Final = b"{}"
 
 
-class TriedCall(NamedTuple):
+class TrialCall(NamedTuple):
     """A call that might be made: its method, its path, where it comes from and when, in milliseconds."""
 
     method: str
@@ -31,14 +31,14 @@ class TriedCall(NamedTuple):
     at_ms: int
 
 
-class Tried(NamedTuple):
+class CheckOutcome(NamedTuple):
     """A check and its refusal; None where it passed."""
 
     check: Check
     refusal: Refusal | None
 
 
-async def try_call(call: TriedCall, key: MirroredKey, mirror: KeyMirror, routes: RouteTable) -> list[Tried]:
+async def try_call(call: TrialCall, key: MirroredKey, mirror: KeyMirror, routes: RouteTable) -> list[CheckOutcome]:
     """Returns what the checks say to a call with the right credentials of a key, up to the first refusal.
 
     Args:
@@ -75,7 +75,7 @@ async def try_call(call: TriedCall, key: MirroredKey, mirror: KeyMirror, routes:
     )
     tried = Call(request, deps, call.at_ms)
     tried.raw_body = _EMPTY
-    found: list[Tried] = []
+    found: list[CheckOutcome] = []
     for check in CHECKS:
         if check.order and tried.match.route.access == ACCESS_PUBLIC:
             break
@@ -85,6 +85,6 @@ async def try_call(call: TriedCall, key: MirroredKey, mirror: KeyMirror, routes:
                 if pending is not None:
                     await pending
         except Refusal as refusal:
-            return [*found, Tried(check, refusal)]
-        found.append(Tried(check, None))
+            return [*found, CheckOutcome(check, refusal)]
+        found.append(CheckOutcome(check, None))
     return found

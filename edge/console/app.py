@@ -128,7 +128,7 @@ class Console:
         app.router.add_get(PASSWORD, self._signed_in(account.password_form))
         app.router.add_post(PASSWORD, self._signed_in(account.password))
         passkeys = self._passkeys
-        app.router.add_get(PASSKEYS, self._signed_in(passkeys.listed))
+        app.router.add_get(PASSKEYS, self._signed_in(passkeys.show_list))
         app.router.add_get(ADD, self._signed_in(passkeys.add_form))
         app.router.add_post(ADD, self._signed_in(passkeys.add))
         app.router.add_get(REMOVE, self._signed_in(passkeys.remove_form))

@@ -26,7 +26,7 @@ SIGN_OUT: Final = "/sign-out"
 
 _MAX_SECRET_CHARS: Final = 200
 # A browser keeps 4,096 bytes of a cookie's name, value and attributes.
-_MAX_ID_TOKEN_CHARS: Final = 3_800
+_MAX_COOKIE_CHARS: Final = 3_800
 _NOTICE_SECONDS: Final = 60
 _PENDING_SECONDS: Final = 300
 _ATTEMPT_SECONDS: Final = 600
@@ -118,7 +118,7 @@ class Sessions:
 
     def attempt(self, request: web.Request) -> str:
         """Returns the sign-in with the identity provider that was begun in this browser; empty where none was."""
-        return request.cookies.get(self._attempt, "")
+        return self._cookie(request, self._attempt, _MAX_COOKIE_CHARS)
 
     def end_attempt(self, response: web.StreamResponse) -> None:
         """Forgets the sign-in with the identity provider."""
@@ -126,14 +126,14 @@ class Sessions:
 
     def keep_id_token(self, response: web.StreamResponse, token: str) -> None:
         """Keeps the ID token of a new session for its end, if there is one as short as a cookie has to be."""
-        if 0 < len(token) <= _MAX_ID_TOKEN_CHARS:
+        if 0 < len(token) <= _MAX_COOKIE_CHARS:
             self._set(response, self._at_provider, token, path=SIGN_OUT)
         else:
             self._delete(response, self._at_provider, SIGN_OUT)
 
     def id_token(self, request: web.Request) -> str:
         """Returns the ID token of the session that ends; empty where it was not kept."""
-        return request.cookies.get(self._at_provider, "")[:_MAX_ID_TOKEN_CHARS]
+        return self._cookie(request, self._at_provider, _MAX_COOKIE_CHARS)
 
     def begin_pending(self, response: web.StreamResponse, token: str) -> None:
         """Keeps a sign-in whose password was right, until a passkey follows."""
@@ -157,9 +157,10 @@ class Sessions:
         """Keeps a time zone in this browser."""
         self._set(response, self._zone, name.replace("/", "."), seconds=_ZONE_SECONDS)
 
-    def _cookie(self, request: web.Request, name: str) -> str:
+    def _cookie(self, request: web.Request, name: str, longest: int = _MAX_SECRET_CHARS) -> str:
+        """Returns a cookie's value; empty where it is longer, or not ASCII, which no cookie of the console is."""
         value = request.cookies.get(name, "")
-        return value if len(value) <= _MAX_SECRET_CHARS and value.isascii() else ""
+        return value if len(value) <= longest and value.isascii() else ""
 
     def _set(
         self,

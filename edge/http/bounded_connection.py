@@ -7,8 +7,8 @@ from time import monotonic
 from typing import NamedTuple
 
 
-class Awaited(Enum):
-    """What a connection waits for from its caller."""
+class WaitKind(Enum):
+    """What a connection is waiting for its caller to do."""
 
     NOTHING = auto()
     """A request is being served."""
@@ -17,7 +17,7 @@ class Awaited(Enum):
     """The rest of a request line and headers."""
     BODY = auto()
     READER = auto()
-    """That the caller reads its answer."""
+    """The caller reading its response."""
 
 
 class Timeouts(NamedTuple):
@@ -27,36 +27,36 @@ class Timeouts(NamedTuple):
     head: float
     stall: float
 
-    def seconds(self, awaited: Awaited) -> float:
+    def seconds(self, wait_kind: WaitKind) -> float:
         """Returns the bound of one kind of wait."""
-        if awaited is Awaited.REQUEST:
+        if wait_kind is WaitKind.REQUEST:
             return self.idle
-        if awaited is Awaited.HEAD:
+        if wait_kind is WaitKind.HEAD:
             return self.head
-        return self.stall if awaited is Awaited.READER else float("inf")
+        return self.stall if wait_kind is WaitKind.READER else float("inf")
 
 
 class BoundedConnection:
     """Base of every connection, of the API and of the console: what it waits for, and since when."""
 
-    awaited = Awaited.NOTHING
+    wait_kind = WaitKind.NOTHING
     waiting_since = 0.0
     """Time of the monotonic clock, in seconds; 0 while a request is being served."""
 
-    def wait_for(self, awaited: Awaited) -> None:
+    def wait_for(self, wait_kind: WaitKind) -> None:
         """Counts the time from now on as the caller's."""
-        self.awaited = awaited
+        self.wait_kind = wait_kind
         self.waiting_since = monotonic()
 
     def end_wait(self) -> None:
         """Counts the time from now on as the server's."""
-        self.awaited = Awaited.NOTHING
+        self.wait_kind = WaitKind.NOTHING
         self.waiting_since = 0.0
 
     @contextmanager
-    def waiting(self, awaited: Awaited) -> Iterator[None]:
+    def waiting(self, wait_kind: WaitKind) -> Iterator[None]:
         """Counts the time inside as the caller's."""
-        self.wait_for(awaited)
+        self.wait_for(wait_kind)
         try:
             yield
         finally:
@@ -67,6 +67,6 @@ class BoundedConnection:
         raise NotImplementedError
 
     def evict_if_overdue(self, now: float, timeouts: Timeouts) -> None:
-        """Ends the connection if its caller has exceeded the bound on what is awaited."""
-        if self.waiting_since and now - self.waiting_since > timeouts.seconds(self.awaited):
+        """Ends the connection if its caller has exceeded the bound on that kind of wait."""
+        if self.waiting_since and now - self.waiting_since > timeouts.seconds(self.wait_kind):
             self.evict()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from edge.http.bounded_connection import Awaited
+from edge.http.bounded_connection import WaitKind
 
 
 class Caller(Protocol):
@@ -31,7 +31,7 @@ class Caller(Protocol):
         """Returns whether the connection serves no further request."""
         ...
 
-    def waiting(self, awaited: Awaited) -> AbstractContextManager[None]:
+    def waiting(self, wait_kind: WaitKind) -> AbstractContextManager[None]:
         """Counts the time inside as the caller's."""
         ...
 

@@ -8,7 +8,7 @@ from typing import Final, Protocol, cast
 from edge import metrics
 from edge.errors import Refusal
 from edge.http.body import BodyFailure
-from edge.http.bounded_connection import Awaited, BoundedConnection
+from edge.http.bounded_connection import BoundedConnection, WaitKind
 from edge.http.buffer_limiter import BufferLimiter
 from edge.http.connection_limiter import ConnectionLimiter
 from edge.http.message import RequestMessage
@@ -91,7 +91,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._outbox = Outbox(self._transport, self._host.outboxes)
         self.peername = transport.get_extra_info("peername")
-        self.wait_for(Awaited.REQUEST)
+        self.wait_for(WaitKind.REQUEST)
         self._host.connections.add(self)
         if self._host.limiter.admit(self):
             self.task = self._loop.create_task(self._serve_all())
@@ -138,8 +138,8 @@ class Connection(BoundedConnection, asyncio.Protocol):
                 self.end_wait()
             _wake(self._message_arrived)
         elif parser.in_head:
-            if self.awaited is Awaited.REQUEST:
-                self.wait_for(Awaited.HEAD)
+            if self.wait_kind is WaitKind.REQUEST:
+                self.wait_for(WaitKind.HEAD)
             # The parser keeps a copy of an unfinished head.
             if not self.hold(len(data)):
                 self.close()
@@ -169,7 +169,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
         except ConnectionError:
             _LOG.debug("The caller %s has disconnected", self.peername)
         finally:
-            self.wait_for(Awaited.READER)
+            self.wait_for(WaitKind.READER)
             self.close()
 
     async def _next_message(self) -> RequestMessage | None:
@@ -180,7 +180,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
         if not parser.messages:
             if self.lost:
                 return None
-            self.wait_for(Awaited.HEAD if parser.in_head else Awaited.REQUEST)
+            self.wait_for(WaitKind.HEAD if parser.in_head else WaitKind.REQUEST)
             self._message_arrived = self._loop.create_future()
             await self._message_arrived
             self._message_arrived = None
@@ -234,7 +234,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
 
     def stop_waiting(self) -> None:
         """Ends the wait for the caller; where its body is awaited, it still gets an answer."""
-        if self.awaited is Awaited.BODY and self._request is not None:
+        if self.wait_kind is WaitKind.BODY and self._request is not None:
             self._request.fail_body(BodyFailure.LATE)
         else:
             self.evict()
@@ -273,7 +273,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
             raise ConnectionResetError("no memory is left for what the caller does not read")
         self._writable = self._loop.create_future()
         try:
-            with self.waiting(Awaited.READER):
+            with self.waiting(WaitKind.READER):
                 await self._writable
         finally:
             self._writable = None
@@ -295,7 +295,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
             self._flush()
             transport.write_eof()
             transport.resume_reading()
-            with self.waiting(Awaited.READER):
+            with self.waiting(WaitKind.READER):
                 async with asyncio.timeout(DISCARD_SECONDS):
                     await self._lingering
         except (OSError, RuntimeError, NotImplementedError, TimeoutError):

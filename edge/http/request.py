@@ -8,7 +8,7 @@ from typing import Final
 
 from edge.errors import Refusal
 from edge.http.body import BodyFailure
-from edge.http.bounded_connection import Awaited
+from edge.http.bounded_connection import WaitKind
 from edge.http.caller import Caller
 from edge.http.message import RequestMessage
 from edge.http.request_id import request_id_from
@@ -147,7 +147,7 @@ class HttpRequest:
             return b""
         if not (body.complete or body.failure):
             try:
-                with self.connection.waiting(Awaited.BODY):
+                with self.connection.waiting(WaitKind.BODY):
                     async with asyncio.timeout(seconds):
                         await body.settled()
             except TimeoutError:

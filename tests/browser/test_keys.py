@@ -71,12 +71,12 @@ def test_the_lines_of_a_new_key_are_complete_and_a_call_of_it_is_judged(console:
     page.get_by_role("link", name="Back to the key").click()
     page.get_by_role("link", name="Would this call pass?").click()
     page.get_by_label("Route").select_option("GET /runs/{run_id}")
-    page.get_by_role("button", name="Ask").click()
+    page.get_by_role("button", name="Check").click()
     expect(page.get_by_role("heading", name="No, it would be refused")).to_be_visible()
     expect(page.get_by_text("The route requires runs:read")).to_be_visible()
     page.get_by_label("Route").select_option("POST /workflows/{workflow_id}/runs")
     page.get_by_label("Workflow").select_option("Echo")
-    page.get_by_role("button", name="Ask").click()
+    page.get_by_role("button", name="Check").click()
     expect(page.get_by_role("heading", name="Yes, it would pass")).to_be_visible()
     assert screen.complaints == []
 

@@ -45,7 +45,7 @@ def add_passkey(screen: Screen, name: str) -> list[str]:
     screen.page.get_by_role("button", name="Add").click()
     screen.page.get_by_role("heading", name="Recovery codes").wait_for()
     codes = screen.page.locator("main li code").all_inner_texts()
-    screen.page.get_by_role("link", name="I have kept them").click()
+    screen.page.get_by_role("link", name="I have saved them").click()
     return codes
 
 
@@ -122,7 +122,7 @@ def test_no_page_of_passkeys_excludes_anybody_or_cuts_anything_off(named: Screen
     named.page.get_by_role("button", name="Add").click()
     named.page.get_by_role("heading", name="Recovery codes").wait_for()
     wrong = wrong_in_both_schemes(named.page, "recovery codes")
-    named.page.get_by_role("link", name="I have kept them").click()
+    named.page.get_by_role("link", name="I have saved them").click()
     named.page.get_by_role("link", name="Remove a key with a name of its own").click()
     named.page.get_by_role("button", name="Remove with a passkey").wait_for()
     wrong |= wrong_in_both_schemes(named.page, "removing a passkey")
@@ -131,7 +131,7 @@ def test_no_page_of_passkeys_excludes_anybody_or_cuts_anything_off(named: Screen
     named.page.get_by_role("button", name="Make new codes with a passkey").click()
     named.page.get_by_role("heading", name="Recovery codes").wait_for()
     wrong |= wrong_in_both_schemes(named.page, "new recovery codes")
-    named.page.get_by_role("link", name="I have kept them").click()
+    named.page.get_by_role("link", name="I have saved them").click()
     sign_out(named)
     wrong |= wrong_in_both_schemes(named.page, "signing in")
     named.sign_in("pia", PASSWORD)

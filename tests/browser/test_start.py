@@ -20,8 +20,9 @@ def run(context):
     return {path.relative_to(context.inputs).as_posix(): path.stat().st_size
             for path in sorted(context.inputs.rglob("*")) if path.is_file()}
 """
-_KEEP_TOLD = """() => {
-  const keep = () => document.querySelectorAll(".told").forEach((each) => { sessionStorage.told += each.textContent; });
+_KEEP_PROGRESS = """() => {
+  const shown = () => document.querySelectorAll(".upload-progress");
+  const keep = () => shown().forEach((each) => { sessionStorage.uploadProgress += each.textContent; });
   new MutationObserver(keep).observe(document.body, { childList: true, subtree: true, characterData: true });
 }"""
 _SEND_TWICE = """async () => {
@@ -179,14 +180,14 @@ def test_a_run_starts_with_an_uploaded_table_and_a_zip(
     expect(page.get_by_label("count")).to_have_value("many")
 
     if script:
-        page.evaluate(_KEEP_TOLD)
+        page.evaluate(_KEEP_PROGRESS)
     page.get_by_label("Files", exact=True).set_input_files([tmp_path / "more.zip"])
     page.get_by_role("button", name="Start the run").click()
     expect(page.locator(".error").filter(has_text="must be a whole number")).to_be_visible()
     expect(page.locator("#files-uploads li")).to_have_count(2)
     expect(page.locator("#files-uploads")).to_contain_text("2 files, 3 B expanded")
     if script:
-        assert "Uploaded. The zip is being expanded" in page.evaluate("sessionStorage.told")
+        assert "Uploaded. The zip is being expanded" in page.evaluate("sessionStorage.uploadProgress")
     page.get_by_label("count").fill("3")
     page.get_by_role("button", name="Start the run").click()
     page.wait_for_url("**/runs/run_*")

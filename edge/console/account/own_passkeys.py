@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from contract.fields import rules_of
 from edge.console.account.passkey_answers import passkey_answer, passkey_host
 from edge.console.account.second_factor import PASSKEYS
 from edge.console.account.sign_in_queue import SignInQueue
@@ -28,7 +29,7 @@ ADD: Final = f"{PASSKEYS}/add"
 REMOVE: Final = f"{PASSKEYS}/remove"
 CODES: Final = f"{PASSKEYS}/codes"
 
-_MAX_LABEL_CHARS: Final = 60
+_MAX_LABEL_CHARS: Final = rules_of(FinishPasskeyRegistrationRequest.DESCRIPTOR.fields_by_name["label"]).max_length
 _MAX_ID_CHARS: Final = 2_000
 _SHOWN: Final = frozenset({"invalid_request", "rate_limited"})
 
@@ -42,7 +43,7 @@ class OwnPasskeys:
         self._responses = responses
         self._queue = queue
 
-    async def listed(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
+    async def show_list(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
         """Returns the list."""
         own = await self._own(visitor, services)
         context = {"own": own, "host": passkey_host(request)}

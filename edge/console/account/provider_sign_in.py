@@ -22,6 +22,9 @@ from workflow_api.v1.sessions_pb2 import (
 PROVIDER: Final = "/sign-in/provider"
 RETURN: Final = "/sign-in/provider/return"
 
+MAX_NEXT_CHARS: Final = 2_000
+"""Characters of the longest path to which a sign-in leads back."""
+
 _MAX_STATE_CHARS: Final = 100
 _MAX_CODE_CHARS: Final = 4_096
 _MAX_ISSUER_CHARS: Final = 500
@@ -54,7 +57,8 @@ class ProviderSignIn:
         )
         response = web.Response(status=303, headers={"Location": begun.authorization_url})
         then = request.query.get("next", "/")
-        kept = urlsafe_b64encode(then.encode()).decode() if is_own_path(then) else ""
+        # A browser does not store a longer cookie, and the sign-in would not be known on the way back.
+        kept = urlsafe_b64encode(then.encode()).decode() if is_own_path(then) and len(then) <= MAX_NEXT_CHARS else ""
         self._sessions.begin_attempt(response, f"{begun.attempt}~{kept}")
         return response
 

@@ -6,7 +6,8 @@ from typing import Any, Final
 from aiohttp import web
 from yarl import URL
 
-from edge.console.account.provider_sign_in import own_address, provider_label
+from contract.fields import rules_of
+from edge.console.account.provider_sign_in import MAX_NEXT_CHARS, own_address, provider_label
 from edge.console.account.second_factor import SECOND, SIGN_IN, begin_session
 from edge.console.account.sign_in_queue import SignInQueue
 from edge.console.forms.urlencoded import Form, check_sender, read_form
@@ -22,8 +23,7 @@ SIGNED_OUT: Final = "/signed-out"
 """Where the identity provider sends browsers that have signed out there too."""
 
 _NOBODY: Final = Visitor("")
-_MIN_PASSWORD_CHARS: Final = 12
-_MAX_NEXT_CHARS: Final = 2_000
+_MIN_PASSWORD_CHARS: Final = rules_of(ChangePasswordRequest.DESCRIPTOR.fields_by_name["new_password"]).min_length
 # Refusals that are shown on the form; any other has a page of its own.
 _SHOWN_ON_FORM: Final = frozenset({"unauthorized", "invalid_request", "rate_limited"})
 
@@ -174,7 +174,7 @@ def sign_in_address(request: web.Request) -> str:
 
 def _return_path(path: str) -> str:
     """Returns a requested path of this console; the overview for anything else."""
-    own = is_own_path(path) and len(path) <= _MAX_NEXT_CHARS
+    own = is_own_path(path) and len(path) <= MAX_NEXT_CHARS
     return path if own and path.partition("?")[0] not in {SIGN_IN, SIGN_OUT} else "/"
 
 

@@ -22,10 +22,10 @@ from workflow_api.v1.workflows_pb2 import AppliedResource, ApplyManifestsRequest
 LONGEST_TEXT: Final = 65_536
 """Characters of the longest text that is edited in the console; a longer one is applied from a file."""
 
-_CHANGED: Final = "The text is another than the one that was checked: look at what would be saved now."
+_CHANGED: Final = "The text has changed since it was checked. Review what would be saved now."
 
 
-class _Checked(NamedTuple):
+class _CheckResult(NamedTuple):
     """What saving would do: to the definition, to workflows that use it, and how the definition would differ."""
 
     item: AppliedResource
@@ -103,12 +103,12 @@ async def _check_or_save(kind: DefinitionKind, visit: Visit, text: str, newest: 
     try:
         (item, *_) = await _applied(visit.services, text, expected, dry_run=False)
     except _InvalidError as invalid:
-        # What was saved between the check and now is told of at the next check.
+        # The next check shows what was saved meanwhile.
         return _editor(kind, text, newest, problems=invalid.problems, status=409)
     return Redirect(kind.page_of(item.id), f"Saved as version {item.version}.")
 
 
-async def _check(services: Services, kind: DefinitionKind, text: str, newest: Manifest | None) -> _Checked:
+async def _check(services: Services, kind: DefinitionKind, text: str, newest: Manifest | None) -> _CheckResult:
     if len(text) > LONGEST_TEXT:
         raise _InvalidError([LineProblem(None, "text", f"must have at most {LONGEST_TEXT:,} characters here", "")])
     if newest is not None:
@@ -119,7 +119,7 @@ async def _check(services: Services, kind: DefinitionKind, text: str, newest: Ma
             raise _InvalidError([LineProblem(1, "kind", f"must be {kind.kind} on this page", "")])
         expected = ExpectedVersion(kind=first.kind, name=first.name)
     item, *others = await _applied(services, text, expected, dry_run=True)
-    return _Checked(item, others, difference_lines(item.manifest_difference))
+    return _CheckResult(item, others, difference_lines(item.manifest_difference))
 
 
 async def _applied(

@@ -19,6 +19,8 @@ ID: Final = "definition_id"
 
 NOT_THERE: Final = frozenset({"not_found", "version_not_found"})
 
+NO_VERSION: Final = "A version is a whole number from 1 on."
+
 _PAGE: Final = 50
 _MOST_DIGITS: Final = 9
 

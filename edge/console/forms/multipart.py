@@ -17,7 +17,7 @@ from edge.console.forms.urlencoded import MAX_FIELDS, TOKEN, TOKEN_FIELD, Form, 
 from edge.console.http.connections import ConsoleConnection
 from edge.console.settings import ConsoleSettings
 from edge.console.visit import Services
-from edge.http.bounded_connection import Awaited
+from edge.http.bounded_connection import WaitKind
 
 T = TypeVar("T")
 
@@ -123,7 +123,7 @@ class _FormReader:
 
     async def _arrived(self, read: Awaitable[T]) -> T:
         """Returns what is read, which the sender may not keep waiting for longer than a reader of an answer may."""
-        with self._connection.waiting(Awaited.BODY):
+        with self._connection.waiting(WaitKind.BODY):
             async with asyncio.timeout(self._settings.stall_seconds):
                 return await read
 

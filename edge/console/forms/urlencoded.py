@@ -10,7 +10,7 @@ from aiohttp import web
 from edge.console.http.connections import ConsoleConnection
 from edge.console.http.tokens import is_form_token
 from edge.console.settings import ConsoleSettings
-from edge.http.bounded_connection import Awaited
+from edge.http.bounded_connection import WaitKind
 
 TOKEN_FIELD: Final = "csrf"  # noqa: S105 - the name of a field
 _MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
@@ -81,7 +81,7 @@ async def _body(request: web.Request, settings: ConsoleSettings) -> bytes:
     body = bytearray()
     if (request.content_length or 0) <= limit:
         try:
-            with cast("ConsoleConnection", request.protocol).waiting(Awaited.BODY):
+            with cast("ConsoleConnection", request.protocol).waiting(WaitKind.BODY):
                 async with asyncio.timeout(settings.body_seconds):
                     while len(body) <= limit and (chunk := await request.content.readany()):
                         body += chunk

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from edge.console.http.address_limiter import AddressLimiter
 from edge.console.settings import ConsoleSettings
-from edge.http.bounded_connection import Awaited, BoundedConnection, Timeouts
+from edge.http.bounded_connection import BoundedConnection, Timeouts, WaitKind
 from edge.http.connection_watch import watch_connections
 
 _MAX_LINE_BYTES: Final = 16_384
@@ -96,7 +96,7 @@ class _Server(web.Server):
         try:
             return await self._handler(request)
         finally:
-            connection.wait_for(Awaited.REQUEST)
+            connection.wait_for(WaitKind.REQUEST)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
@@ -114,8 +114,8 @@ class ConsoleConnection(BoundedConnection, web.RequestHandler):
     def __init__(self, server: _Server) -> None:
         super().__init__(server, loop=asyncio.get_running_loop(), **server.limits)
         self._headers = server.headers
-        self._awaited_before_reader = Awaited.REQUEST
-        self.wait_for(Awaited.REQUEST)
+        self._wait_kind_before_reader = WaitKind.REQUEST
+        self.wait_for(WaitKind.REQUEST)
 
     def evict(self) -> None:
         """Ends the connection."""
@@ -131,22 +131,22 @@ class ConsoleConnection(BoundedConnection, web.RequestHandler):
     def data_received(self, data: bytes) -> None:
         """Takes bytes from the socket; aiohttp calls it."""
         super().data_received(data)
-        if self.awaited is Awaited.REQUEST:
-            self.wait_for(Awaited.HEAD)
+        if self.wait_kind is WaitKind.REQUEST:
+            self.wait_for(WaitKind.HEAD)
 
     def pause_writing(self) -> None:
         """Notes that the browser does not read; the transport calls it."""
         super().pause_writing()
-        self._awaited_before_reader = self.awaited
-        self.wait_for(Awaited.READER)
+        self._wait_kind_before_reader = self.wait_kind
+        self.wait_for(WaitKind.READER)
 
     def resume_writing(self) -> None:
         """Notes that the browser reads again; the transport calls it."""
         super().resume_writing()
-        if self._awaited_before_reader is Awaited.NOTHING:
+        if self._wait_kind_before_reader is WaitKind.NOTHING:
             self.end_wait()
         else:
-            self.wait_for(self._awaited_before_reader)
+            self.wait_for(self._wait_kind_before_reader)
 
     def handle_error(
         self,

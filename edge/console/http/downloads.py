@@ -27,7 +27,7 @@ _MEDIA_TYPE: Final = re.compile(r"[!-~]+/[!-~]+")
 _BYTES: Final = "application/octet-stream"
 
 
-async def opened(messages: Messages, *, inline: bool = False) -> Download:
+async def open_download(messages: Messages, *, inline: bool = False) -> Download:
     """Returns the download of an RPC whose first message is its header.
 
     Raises:

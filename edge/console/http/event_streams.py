@@ -16,7 +16,7 @@ _LOG = logging.getLogger(__name__)
 _POLL_SECONDS: Final = 1.0
 _REFRESH: Final = "refresh"
 _REFRESH_SECONDS: Final = 1.0
-"""The least time between two refreshes of one page, each of which reads the page anew."""
+"""The least time between two refreshes of one page, each of which renders the whole page."""
 _FIRST_LINES: Final = b"retry: 3000\n\n"
 _HEARTBEAT: Final = b": \n\n"
 _TOO_MANY: Final = "Too many pages with live updates are open. Close some, and reload this one."

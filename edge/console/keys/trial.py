@@ -9,7 +9,7 @@ from contract.spellings import SCOPE_SPELLINGS
 from contract.times import milliseconds_of
 from edge.admission import checks
 from edge.admission.call import Call
-from edge.admission.trial import Tried, TriedCall, try_call
+from edge.admission.trial import CheckOutcome, TrialCall, try_call
 from edge.console.rendering.times import utc_text
 from edge.errors import Refusal
 from edge.routes import BASE, RouteTable
@@ -60,7 +60,7 @@ def is_start(method: str, path: str) -> bool:
     return routes().match(method, path).route.rpc == _START
 
 
-async def verdicts(record: KeyRecord, deployment: Deployment, call: TriedCall) -> list[Verdict]:
+async def verdicts(record: KeyRecord, deployment: Deployment, call: TrialCall) -> list[Verdict]:
     """Returns the verdict of each check on a call with a key, up to the first that refuses it."""
     flags = KeyMirror(
         deployment_id=deployment.deployment_id, governed=deployment.governed, api_enabled=deployment.api_enabled
@@ -75,7 +75,7 @@ async def verdicts(record: KeyRecord, deployment: Deployment, call: TriedCall) -
 
 async def explanation(record: KeyRecord, deployment: Deployment, used: UsageRecord) -> str:
     """Returns why a recorded call was refused, in the words of a check; empty where none refuses it any more."""
-    call = TriedCall(used.method, BASE + used.route, used.address, milliseconds_of(used.at))
+    call = TrialCall(used.method, BASE + used.route, used.address, milliseconds_of(used.at))
     last = (await verdicts(record, deployment, call))[-1]
     return "" if last.passed else last.why
 
@@ -94,7 +94,7 @@ def _mirrored(record: KeyRecord) -> MirroredKey:
     )
 
 
-def _why(tried: Tried, record: KeyRecord, call: TriedCall) -> str:
+def _why(tried: CheckOutcome, record: KeyRecord, call: TrialCall) -> str:
     """Returns why a check refuses a call, with the values that decided it; empty where it does not."""
     refusal = tried.refusal
     if refusal is None:
@@ -103,11 +103,11 @@ def _why(tried: Tried, record: KeyRecord, call: TriedCall) -> str:
     return refusal.message if worded is None else worded(refusal, record, call)
 
 
-def _closed(refusal: Refusal, _: KeyRecord, __: TriedCall) -> str:
+def _closed(refusal: Refusal, _: KeyRecord, __: TrialCall) -> str:
     return _CLOSED.get(_details(refusal).get("reason", ""), refusal.message)
 
 
-def _invalid(_: Refusal, record: KeyRecord, call: TriedCall) -> str:
+def _invalid(_: Refusal, record: KeyRecord, call: TrialCall) -> str:
     if record.state == "revoked":
         return f"The key was revoked at {utc_text(milliseconds_of(record.revoked_at))}."
     expires = milliseconds_of(record.key.expires_at)
@@ -116,17 +116,17 @@ def _invalid(_: Refusal, record: KeyRecord, call: TriedCall) -> str:
     return f"The key is bound to the deployment {record.key.deployment_id}, not to this one."
 
 
-def _elsewhere(_: Refusal, record: KeyRecord, call: TriedCall) -> str:
+def _elsewhere(_: Refusal, record: KeyRecord, call: TrialCall) -> str:
     return f"{call.address or 'An unknown address'} is not in {', '.join(record.source_allow_list)}."
 
 
-def _at_another_hour(refusal: Refusal, _: KeyRecord, call: TriedCall) -> str:
+def _at_another_hour(refusal: Refusal, _: KeyRecord, call: TrialCall) -> str:
     hours = _details(refusal)["valid_hours_utc"]
     at = datetime.fromtimestamp(call.at_ms / 1000, UTC).strftime("%H:%M")
     return f"{at} is outside {hours['start_hour']:02}:00 to {hours['end_hour']:02}:00 UTC."
 
 
-def _without_scope(_: Refusal, record: KeyRecord, call: TriedCall) -> str:
+def _without_scope(_: Refusal, record: KeyRecord, call: TrialCall) -> str:
     route = routes().match(call.method, call.path).route
     held = ", ".join(SCOPE_SPELLINGS[scope] for scope in record.key.scopes)
     return f"The route requires {SCOPE_SPELLINGS[route.scope]}; the key has {held}."
@@ -136,7 +136,7 @@ def _details(refusal: Refusal) -> Mapping[str, Any]:
     return refusal.details if isinstance(refusal.details, dict) else {}
 
 
-_WORDED: Final[Mapping[Callable[[Call], object], Callable[[Refusal, KeyRecord, TriedCall], str]]] = {
+_WORDED: Final[Mapping[Callable[[Call], object], Callable[[Refusal, KeyRecord, TrialCall], str]]] = {
     checks.keys_are_served: _closed,
     checks.credentials_are_right: _invalid,
     checks.source_is_allowed: _elsewhere,

@@ -7,6 +7,7 @@ from edge.console.definitions.kinds import AGENT
 from edge.console.definitions.pages import pages_of
 from edge.console.definitions.versions import (
     ID,
+    NO_VERSION,
     NOT_THERE,
     missing,
     read_manifest,
@@ -37,7 +38,7 @@ async def show_one(visit: Visit) -> Answered:
     asked = visit.query.get("version", "")
     version = version_of(asked)
     if asked and version is None:
-        return missing(AGENT, "A version is a whole number from 1 on.")
+        return missing(AGENT, NO_VERSION)
     try:
         manifest = await read_manifest(visit.services, AGENT, visit.path[ID], version)
         resource, found, uses = await asyncio.gather(

@@ -105,10 +105,10 @@ async def _export(visit: Visit, form: str) -> Answered:
         if refusal.status != _INVALID:
             raise
         return _view(asked, [], problems=_problems(refusal))
-    return Download(_Lines(messages, first, form), f"audit.{form}", _MEDIA_TYPES[form])
+    return Download(_ExportLines(messages, first, form), f"audit.{form}", _MEDIA_TYPES[form])
 
 
-class _Lines:
+class _ExportLines:
     """The lines of an export, whose first message has been read."""
 
     def __init__(self, messages: Messages, first: Any, form: str) -> None:

@@ -9,11 +9,11 @@ from edge.console.resources.details import details_of
 from edge.console.resources.lookup import (
     CONNECTORS,
     MissingError,
-    Shown,
-    asked_for,
-    every,
+    ResourceVersion,
+    all_resources,
     missing,
     path_of,
+    requested_version,
     test_badge,
 )
 from edge.console.visit import ADMINISTRATORS, Answered, Page, View, Visit
@@ -27,7 +27,7 @@ async def show_list(visit: Visit) -> Answered:
     """Lists connectors with the outcome of the last test of each."""
     rows = [
         (each, path_of(CONNECTORS, each.resource_id), test_badge(each.status))
-        for each in await every(visit, CONNECTORS)
+        for each in await all_resources(visit, CONNECTORS)
     ]
     return View("resources/connectors.html", {"rows": rows})
 
@@ -35,7 +35,7 @@ async def show_list(visit: Visit) -> Answered:
 async def show(visit: Visit) -> Answered:
     """Shows a version of a connector, and its last test."""
     try:
-        shown = await asked_for(visit, CONNECTORS)
+        shown = await requested_version(visit, CONNECTORS)
     except MissingError as error:
         return missing(CONNECTORS, error)
     return await _view(visit, shown)
@@ -44,7 +44,7 @@ async def show(visit: Visit) -> Answered:
 async def test(visit: Visit) -> Answered:
     """Asks the store with the connector's credentials, and shows what it answered."""
     try:
-        shown = await asked_for(visit, CONNECTORS)
+        shown = await requested_version(visit, CONNECTORS)
     except MissingError as error:
         return missing(CONNECTORS, error)
     request = TestConnectorRequest(name=shown.answer.resource.name)
@@ -52,7 +52,7 @@ async def test(visit: Visit) -> Answered:
     return await _view(visit, shown, outcome)
 
 
-async def _view(visit: Visit, shown: Shown, outcome: ConnectorTest | None = None) -> View:
+async def _view(visit: Visit, shown: ResourceVersion, outcome: ConnectorTest | None = None) -> View:
     last = shown.answer.last_test if shown.answer.HasField("last_test") else None
     context: dict[str, Any] = {
         "last_test": outcome or last,

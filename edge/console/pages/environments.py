@@ -13,7 +13,7 @@ from edge.console.paging import all_items
 from edge.console.rendering import formatting
 from edge.console.rendering.formatting import Badge
 from edge.console.resources.details import details_of
-from edge.console.resources.lookup import ENVIRONMENTS, PAGE, MissingError, asked_for, missing, path_of
+from edge.console.resources.lookup import ENVIRONMENTS, PAGE, MissingError, missing, path_of, requested_version
 from edge.console.visit import ADMINISTRATORS, Answered, Download, EventStream, Page, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1 import environments_pb2
@@ -62,7 +62,7 @@ async def show_list(visit: Visit) -> Answered:
 async def show(visit: Visit) -> Answered:
     """Shows a version of an environment; builds are those of its newest."""
     try:
-        shown = await asked_for(visit, ENVIRONMENTS)
+        shown = await requested_version(visit, ENVIRONMENTS)
     except MissingError as error:
         return missing(ENVIRONMENTS, error)
     build, details = await asyncio.gather(_build(visit, shown.answer.resource.name), details_of(visit, shown))
@@ -82,7 +82,7 @@ async def show(visit: Visit) -> Answered:
 
 
 async def show_log(visit: Visit) -> Answered:
-    """Shows the end of what was said while a machine built the packages."""
+    """Shows the end of the log of a build on one machine."""
     try:
         name, machine, log = await _log(visit)
     except MissingError as error:
@@ -113,7 +113,7 @@ async def download_log(visit: Visit) -> Answered:
 async def rebuild(visit: Visit) -> Answered:
     """Makes every machine that failed to build the packages try again."""
     try:
-        shown = await asked_for(visit, ENVIRONMENTS)
+        shown = await requested_version(visit, ENVIRONMENTS)
     except MissingError as error:
         return missing(ENVIRONMENTS, error)
     request = BuildEnvironmentRequest(name=shown.answer.resource.name)
@@ -133,7 +133,7 @@ async def deactivate(visit: Visit) -> Answered:
 
 async def _set_status(visit: Visit, status: str, notice: str) -> Answered:
     try:
-        shown = await asked_for(visit, ENVIRONMENTS)
+        shown = await requested_version(visit, ENVIRONMENTS)
     except MissingError as error:
         return missing(ENVIRONMENTS, error)
     manifest = await read_manifest(visit.services, ENVIRONMENTS.definition, shown.answer.resource.resource_id)
@@ -151,7 +151,7 @@ async def stream(visit: Visit) -> Answered:
 
 async def _updates(visit: Visit) -> AsyncIterator[tuple[str, str]]:
     try:
-        name = (await asked_for(visit, ENVIRONMENTS)).answer.resource.name
+        name = (await requested_version(visit, ENVIRONMENTS)).answer.resource.name
         seen = b""
         while True:
             build = await _build(visit, name)
@@ -171,7 +171,7 @@ async def _updates(visit: Visit) -> AsyncIterator[tuple[str, str]]:
 
 async def _log(visit: Visit) -> tuple[str, str, EnvironmentBuildLog]:
     """Returns the names of environment and machine, and the log of the build."""
-    name = (await asked_for(visit, ENVIRONMENTS)).answer.resource.name
+    name = (await requested_version(visit, ENVIRONMENTS)).answer.resource.name
     machine = visit.query.get("machine", "")
     request = GetEnvironmentBuildLogRequest(name=name, machine=machine)
     try:

@@ -10,7 +10,15 @@ from edge.console.paging import all_items
 from edge.console.rendering.formatting import Badge
 from edge.console.resources.details import details_of
 from edge.console.resources.graph_answers import MOST_ROWS, Answer, CsvParts, excerpt, read_answer
-from edge.console.resources.lookup import GRAPHS, PAGE, MissingError, Shown, asked_for, missing, path_of
+from edge.console.resources.lookup import (
+    GRAPHS,
+    PAGE,
+    MissingError,
+    ResourceVersion,
+    missing,
+    path_of,
+    requested_version,
+)
 from edge.console.visit import ADMINISTRATORS, Answered, Download, Page, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.options_pb2 import TIME_UNIT_SECONDS
@@ -64,7 +72,7 @@ async def show_list(visit: Visit) -> Answered:
 async def show(visit: Visit) -> Answered:
     """Shows a knowledge graph with its query box."""
     try:
-        shown = await asked_for(visit, GRAPHS)
+        shown = await requested_version(visit, GRAPHS)
     except MissingError as error:
         return missing(GRAPHS, error)
     return await _view(visit, shown, EXAMPLES.get(visit.query.get("example", ""), FIRST_QUERY))
@@ -73,7 +81,7 @@ async def show(visit: Visit) -> Answered:
 async def query(visit: Visit) -> Answered:
     """Evaluates a query; the answer is shown below it, or downloaded as CSV."""
     try:
-        shown = await asked_for(visit, GRAPHS)
+        shown = await requested_version(visit, GRAPHS)
     except MissingError as error:
         return missing(GRAPHS, error)
     text = visit.sent("query")
@@ -102,7 +110,7 @@ def _problems(refusal: Refusal) -> Problems:
 
 
 async def _view(
-    visit: Visit, shown: Shown, text: str, *, answer: Answer | None = None, problems: Problems = _NO_PROBLEMS
+    visit: Visit, shown: ResourceVersion, text: str, *, answer: Answer | None = None, problems: Problems = _NO_PROBLEMS
 ) -> View:
     publications: KnowledgeGraphPublications = await visit.services.call(
         "WorkflowsService/GetKnowledgeGraphPublications",

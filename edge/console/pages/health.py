@@ -22,7 +22,7 @@ from workflow_api.v1.deployment_health_pb2 import (
 _PATH: Final = "/deployment/health"
 _REFRESH_SECONDS: Final = 5.0
 _NEAR_MS: Final = 100
-"""Clocks that differ by less cannot be told from the time that a message takes."""
+"""Clocks that differ by less cannot be distinguished from the time that a message takes."""
 
 _LINKS: Final[Mapping[int, tuple[str, str]]] = {
     deployment_health_pb2.HEALTH_TOPIC_PROCESSES: ("#processes", "Processes"),
@@ -76,7 +76,7 @@ async def _refreshes() -> AsyncIterator[tuple[str, str]]:
 
 
 def _finding(finding: HealthFinding) -> tuple[HealthFinding, Badge, tuple[str, str]]:
-    badge = Badge("critical", "bad") if finding.critical else Badge("look", "warn")
+    badge = Badge("critical", "bad") if finding.critical else Badge("warning", "warn")
     return finding, badge, _LINKS.get(finding.topic, ("", ""))
 
 
@@ -92,7 +92,7 @@ def _process(process: DeploymentProcess) -> tuple[DeploymentProcess, Badge, str]
 
 def _lease(lease: WorkerLease, health: DeploymentHealth) -> Badge:
     if milliseconds_of(lease.lease_until) <= milliseconds_of(health.checked_at):
-        return Badge("run out", "bad")
+        return Badge("expired", "bad")
     return Badge("draining", "warn") if lease.draining else Badge("held", "good")
 
 
@@ -120,7 +120,7 @@ class _Disk(NamedTuple):
 
 
 def _disks(health: DeploymentHealth) -> list[_Disk]:
-    """Returns each file system once: that of a machine with one size is taken for one."""
+    """Returns each file system once; those of a machine with the same size count as one."""
     holds: dict[tuple[str, int], list[str]] = {}
     spaces: dict[tuple[str, int], DiskSpace] = {}
     for process in (each for each in health.processes if each.alive):

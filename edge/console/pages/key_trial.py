@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote
 
-from edge.admission.trial import TriedCall
+from edge.admission.trial import TrialCall
 from edge.console.keys.details import key_details
 from edge.console.keys.trial import Verdict, is_start, route_choices, verdicts
 from edge.console.pages.workflows import every_workflow
@@ -19,6 +19,7 @@ from workflow_api.v1.workflows_pb2 import GetWorkflowForKeyRequest
 _FIELDS: Final = ("address", "at", "route", "workflow_id")
 _FORM: Final = "%Y-%m-%dT%H:%M"
 _ANY: Final = "x"
+_SERVICES_FAIL: Final = 500
 
 
 async def show(visit: Visit) -> Answered:
@@ -32,7 +33,7 @@ async def show(visit: Visit) -> Answered:
         method, _, template = asked["route"].partition(" ")
         path = BASE + template.replace("{workflow_id}", quote(asked["workflow_id"] or _ANY, safe=""))
         deployment = await visit.services.call("DeploymentService/GetDeployment", GetDeploymentRequest())
-        found = await verdicts(record, deployment, TriedCall(method, path, asked["address"], at_ms))
+        found = await verdicts(record, deployment, TrialCall(method, path, asked["address"], at_ms))
         if asked["workflow_id"] and found[-1].passed:
             found.append(await _workflow(visit, asked["workflow_id"], starts=is_start(method, path)))
     shown = {
@@ -62,6 +63,8 @@ async def _workflow(visit: Visit, workflow_id: str, *, starts: bool) -> Verdict:
     try:
         workflow = await visit.services.call("WorkflowsService/GetWorkflowForKey", request)
     except Refusal as refusal:
+        if refusal.status >= _SERVICES_FAIL:
+            raise
         return Verdict(asks, False, refusal.message)
     reasons = " ".join(workflow.readiness.reasons) if starts else ""
     return Verdict(asks, not reasons, reasons)

@@ -13,7 +13,7 @@ from edge.console.http.downloads import MESSAGE_SECONDS, MessageParts
 from edge.console.paging import all_items
 from edge.console.rendering import formatting
 from edge.console.rendering.page_room import MOST_BYTES, PageRoom
-from edge.console.run.log_search import MOST_SOUGHT_CHARS, found_lines
+from edge.console.run.log_search import MOST_SOUGHT_CHARS, matching_lines
 from edge.console.visit import OPERATORS, Answered, Download, EventStream, Page, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.logs_pb2 import (
@@ -34,6 +34,7 @@ _SKIPPED: Final = re.compile(r"[1-9][0-9]{0,6}")
 _ATTEMPT: Final = re.compile(r"[1-9][0-9]{0,8}")
 _PAGE: Final = 1_000
 _POLL_SECONDS: Final = 1.0
+_NO_ATTEMPT: Final = View("runs/missing.html", {"message": "An attempt is a whole number from 1."}, status=404)
 _REFUSED: Final = frozenset({"run_not_found", "not_found", "invalid_request"})
 
 
@@ -54,7 +55,7 @@ async def show(visit: Visit) -> Answered:
     asked, before = visit.query.get("attempt", ""), visit.query.get("before", "")
     skipped = min(int(before), _READ_CHARS - 1) if _SKIPPED.fullmatch(before) else 0
     if asked and not _ATTEMPT.fullmatch(asked):
-        return View("runs/missing.html", {"message": "An attempt is a number from 1."}, status=404)
+        return _NO_ATTEMPT
     request = GetRunLogRequest(run_id=run_id, step=step, attempt=int(asked) if asked else None)
     sought = visit.query.get("q", "").strip()[:MOST_SOUGHT_CHARS]
     if not sought:
@@ -93,7 +94,7 @@ async def show(visit: Visit) -> Answered:
             "later": str(max(0, skipped - END_CHARS)) if skipped else "",
             "beginning_left_out": cut or found.cut,
             "sought": sought,
-            "matches": found_lines(found.text, sought, room) if sought else None,
+            "matches": matching_lines(found.text, sought, room) if sought else None,
             "wraps": wraps,
             "link": partial(_link, here, query),
             "attempts": range(1, found.attempts + 1) if found.attempts > 1 else (),
@@ -108,9 +109,9 @@ async def show(visit: Visit) -> Answered:
 async def download(visit: Visit) -> Answered:
     """Sends the whole log of one attempt of a step, the latest unless the query names one."""
     run_id, step, asked = visit.path["run_id"], visit.path["step"], visit.query.get("attempt", "")
-    request = GetRunLogRequest(run_id=run_id, step=step, tail_chars=1)
-    if _ATTEMPT.fullmatch(asked):
-        request.attempt = int(asked)
+    if asked and not _ATTEMPT.fullmatch(asked):
+        return _NO_ATTEMPT
+    request = GetRunLogRequest(run_id=run_id, step=step, attempt=int(asked) if asked else None, tail_chars=1)
     try:
         found: RunLog = await visit.services.call("LogsService/GetRunLog", request)
     except Refusal as refusal:

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from edge.console.pages import secrets
 from edge.console.pages.environments import every_build
 from edge.console.pages.graphs import every_graph
-from edge.console.resources.lookup import CONNECTORS, ENVIRONMENTS, GRAPHS, every
+from edge.console.resources.lookup import CONNECTORS, ENVIRONMENTS, GRAPHS, all_resources
 from edge.console.visit import ADMINISTRATORS, Answered, Page, View, Visit
 from workflow_api.v1.deployment_health_pb2 import SECRET_STATE_SET
 from workflow_api.v1.environments_pb2 import ENVIRONMENT_BUILD_STATE_BUILDING, ENVIRONMENT_BUILD_STATE_FAILED
@@ -25,7 +25,7 @@ class _Panel(NamedTuple):
 async def show(visit: Visit) -> Answered:
     """Shows how many resources of each kind there are."""
     builds, connectors, graphs, named = await asyncio.gather(
-        every_build(visit), every(visit, CONNECTORS), every_graph(visit), secrets.named_secrets(visit)
+        every_build(visit), all_resources(visit, CONNECTORS), every_graph(visit), secrets.named_secrets(visit)
     )
     failed = sum(each.state == ENVIRONMENT_BUILD_STATE_FAILED for each in builds)
     building = sum(each.state == ENVIRONMENT_BUILD_STATE_BUILDING for each in builds)

@@ -22,7 +22,7 @@ from edge.console.rendering.step_window import step_window
 from edge.console.rendering.times import now_ms
 from edge.console.run.advice import run_advice
 from edge.console.run.attempts import life_events, spans_of
-from edge.console.run.events import Chosen, RunProgress, events_page, watch
+from edge.console.run.events import EventFilter, RunProgress, events_page, watch
 from edge.console.run.header import header
 from edge.console.run.sentences import KINDS, sentence
 from edge.console.run.shortened import (
@@ -154,13 +154,13 @@ async def _parts(visit: Visit, run: Run, room: PageRoom) -> Mapping[str, Any]:
     query = visit.query
     asked = query.get("after_seq", "")
     kind = query.get("kind", "") if query.get("kind", "") in KINDS else ""
-    chosen = Chosen(KINDS[kind][1] if kind else (), query.get("of", "")[:128])
+    event_filter = EventFilter(KINDS[kind][1] if kind else (), query.get("of", "")[:128])
     after_seq = int(asked) if _SEQ.fullmatch(asked) else None
     steps, pending, decided, events, (outputs, withheld), logs, summary_html = await asyncio.gather(
         visit.services.call("RunsService/ListRunSteps", ListRunStepsRequest(run_id=run_id)),
         pending_approvals(visit, run_id),
         visit.services.call("ReviewsService/ListDecisions", ListDecisionsRequest(run_id=run_id)),
-        events_page(visit.services, run_id, query.get("segment", ""), after_seq, chosen),
+        events_page(visit.services, run_id, query.get("segment", ""), after_seq, event_filter),
         _outputs(visit, run_id),
         latest_logs(visit, run_id),
         _summary(visit, run),
@@ -204,7 +204,7 @@ async def _parts(visit: Visit, run: Run, room: PageRoom) -> Mapping[str, Any]:
         "events": events,
         "kinds": [("", "any"), *((name, words) for name, (words, _) in KINDS.items())],
         "kind": kind,
-        "of": chosen.step,
+        "of": event_filter.step,
         "stream": "" if progress.ended and not withheld else _stream_address(run_id, progress),
         "outputs": None if outputs is None else [(each, formatting.size(each.size_bytes)) for each in listed],
         "outputs_left_out": 0 if outputs is None else len(outputs.items) - len(listed),

@@ -4,7 +4,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from edge.console.addresses import run_address
-from edge.console.http.downloads import MESSAGE_SECONDS, opened
+from edge.console.http.downloads import MESSAGE_SECONDS, open_download
 from edge.console.pages.run import missing
 from edge.console.rendering import formatting
 from edge.console.rendering.markup import sanitised
@@ -78,7 +78,7 @@ async def _content(visit: Visit, *, image: bool = False) -> Answered:
 
 async def _opened(visit: Visit, rpc: str, request: Any, *, image: bool = False) -> Answered:
     try:
-        found = await opened(visit.services.stream(rpc, request, MESSAGE_SECONDS), inline=image)
+        found = await open_download(visit.services.stream(rpc, request, MESSAGE_SECONDS), inline=image)
     except Refusal as refusal:
         if refusal.code not in _REFUSED | _TOO_LARGE:
             raise

@@ -84,7 +84,7 @@ async def _changes(visit: Visit) -> AsyncIterator[tuple[str, str]]:
     while True:
         answer: ListFoundRunsResponse = await visit.services.call("RunListsService/ListFoundRuns", request)
         days = await _days(visit)
-        # The next page's token is sealed anew each time.
+        # The next page's token is sealed again, differently, each time.
         answer.ClearField("next_page_token")
         now = sha256(answer.SerializeToString(deterministic=True) + days.SerializeToString(deterministic=True)).digest()
         if seen is not None and now != seen:

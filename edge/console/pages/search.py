@@ -25,13 +25,11 @@ _SHOWN: Final = 8
 _REFERENCE: Final = rules_of(ListRunsRequest.DESCRIPTOR.fields_by_name["client_reference"])
 # What no run has, or what may not be asked for: the search goes on with the rest.
 _NO_MATCH: Final = frozenset({400, 404})
-
-
 _READERS: Final = {AGENTS: ONLOOKERS, ENVIRONMENTS: ADMINISTRATORS, CONNECTORS: ADMINISTRATORS, GRAPHS: ADMINISTRATORS}
-"""Whom the pages of a kind are for."""
+"""The roles that may read the pages of a kind."""
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """One thing that matches: where it is, its name, what else tells it apart, and its state."""
 
     path: str
@@ -51,7 +49,7 @@ async def show(visit: Visit) -> Answered:
     return View("search/show.html", {"asked": asked, "groups": groups, "max_chars": MAX_CHARS})
 
 
-async def _runs(visit: Visit, asked: str) -> Sequence[Found]:
+async def _runs(visit: Visit, asked: str) -> Sequence[SearchResult]:
     if not asked:
         return ()
     reads: list[Awaitable[Iterable[Any]]] = [_of_id(visit, asked)]
@@ -59,7 +57,7 @@ async def _runs(visit: Visit, asked: str) -> Sequence[Found]:
         reads.append(_of_reference(visit, asked))
     found = [run for runs in await asyncio.gather(*reads) for run in runs]
     return [
-        Found(
+        SearchResult(
             run_address(run.run_id),
             run.run_id,
             f"{run.workflow_name} {run.client_reference}".strip(),
@@ -92,34 +90,37 @@ def _nothing(refusal: Refusal) -> Iterable[Any]:
     return ()
 
 
-async def _workflows(visit: Visit, asked: str) -> Sequence[Found]:
+async def _workflows(visit: Visit, asked: str) -> Sequence[SearchResult]:
     found = await visit.services.call("DefinitionsService/FindWorkflows", FindWorkflowsRequest(text=asked, most=_SHOWN))
     return [
-        Found(WORKFLOW.page_of(each.workflow_id), each.name, each.workflow_id, workflow_badge(each.status))
+        SearchResult(WORKFLOW.page_of(each.workflow_id), each.name, each.workflow_id, workflow_badge(each.status))
         for each in found.items
     ]
 
 
-async def _resources(visit: Visit, asked: str) -> Mapping[str, Sequence[Found]]:
+async def _resources(visit: Visit, asked: str) -> Mapping[str, Sequence[SearchResult]]:
     """Returns what is found of the kinds whose pages the person may see, by the title of the kind."""
     kinds = [kind for kind, readers in _READERS.items() if visit.user.role in readers]
-    groups: dict[str, list[Found]] = {kind.plural: [] for kind in kinds}
+    groups: dict[str, list[SearchResult]] = {kind.plural: [] for kind in kinds}
     if kinds and visit.may("DefinitionsService/FindResources"):
         request = FindResourcesRequest(text=asked, kinds=[kind.number for kind in kinds], most=_SHOWN)
         for each in (await visit.services.call("DefinitionsService/FindResources", request)).items:
             kind = next(kind for kind in kinds if kind.number == each.kind)
             path = path_of(kind, each.resource_id)
-            groups[kind.plural].append(Found(path, each.name, each.resource_id, Badge(f"version {each.version}")))
+            groups[kind.plural].append(
+                SearchResult(path, each.name, each.resource_id, Badge(f"version {each.version}"))
+            )
     return groups
 
 
-async def _keys(visit: Visit, asked: str) -> Sequence[Found]:
+async def _keys(visit: Visit, asked: str) -> Sequence[SearchResult]:
     if not visit.may("KeysService/FindKeys"):
         return ()
     found = await visit.services.call("KeysService/FindKeys", FindKeysRequest(text=asked, most=_SHOWN))
     now = now_ms()
     return [
-        Found(_path("keys", each.key_id), each.name, each.key_id, Badge(*state_of(each, now))) for each in found.items
+        SearchResult(_path("keys", each.key_id), each.name, each.key_id, Badge(*state_of(each, now)))
+        for each in found.items
     ]
 
 

@@ -282,7 +282,7 @@ def _view(
         "had_uploads": run is not None and had_uploads(run),
         "fields": fields,
         "own": form.own,
-        "files": form.files.said,
+        "files": form.files.with_expiry_problem,
         "takes_uploads": all(field.name != FOLDER or field.kind != "s3_prefix" for field in fields),
         "problems": {**dict.fromkeys(_OWN, ""), **problems},
         "above": " ".join(filter(None, [above, *left])),

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
+from contract.paging import next_page
 from contract.times import milliseconds_of, to_timestamp
 from edge.console.keys.trial import explanation
 from edge.console.keys.usage_counts import (
@@ -32,8 +33,8 @@ _SHOWN_RECORDS: Final = 25
 _NO_RANGE: Final = "must be two days in order, at most 90 with those between"
 
 
-class _Asked(NamedTuple):
-    """What a visit asks for: a window that ends at `until`, and what to stack by; with what is wrong with the range."""
+class _UsageQuery(NamedTuple):
+    """The query of the page: a window that ends at `until`, what to stack by, and the problem of the range, if any."""
 
     window: Window
     until: int
@@ -66,32 +67,32 @@ async def key_counts(visit: Visit) -> Answered:
 
 async def _usage(visit: Visit, record: keys_pb2.KeyRecord | None) -> View:
     key_id = None if record is None else record.key.key_id
-    asked = _asked(visit.query, now_ms())
-    since = asked.window.starts(asked.until)[0]
+    query = _read_query(visit.query, now_ms())
+    since = query.window.starts(query.until)[0]
     (counts, cut_off), newest = await asyncio.gather(
-        _counts(visit, key_id, since, asked.until),
+        _counts(visit, key_id, since, query.until),
         visit.services.call(
             "UsageService/ListUsageRecords",
             usage_pb2.ListUsageRecordsRequest(key_id=key_id, page_size=_SEARCHED_RECORDS),
         ),
     )
-    names, found = stacks(counts, asked.window, asked.until, asked.by)
-    styles = KINDS if asked.by == "outcome" else [str(number) for number in range(len(names))]
+    names, found = stacks(counts, query.window, query.until, query.by)
+    styles = KINDS if query.by == "outcome" else [str(number) for number in range(len(names))]
     at_least = "At least " if cut_off else ""
-    summary = f"{at_least}{sum(span.calls for span in found):,} calls {asked.window.when}"
+    summary = f"{at_least}{sum(span.calls for span in found):,} calls {query.window.when}"
     refusals = [each for each in newest.items if each.status >= 400][:_SHOWN_RECORDS]
-    chosen = {"window": asked.window.name} if asked.window in WINDOWS else {"from": asked.first, "to": asked.last}
+    chosen = {"window": query.window.name} if query.window in WINDOWS else {"from": query.first, "to": query.last}
     return View(
         "usage/show.html",
         {
             "key": None if record is None else record.key,
-            "asked": asked,
+            "asked": query,
             "windows": WINDOWS,
             "breakdowns": [(name, urlencode({**chosen, "by": name})) for name in BREAKDOWNS],
             "csv": urlencode(chosen),
             "summary": summary,
             "cut_off": cut_off,
-            "chart": bar_chart(bars_of(found, asked.window), names, f"{summary}; a table follows", styles),
+            "chart": bar_chart(bars_of(found, query.window), names, f"{summary}; a table follows", styles),
             "series": list(zip(names, styles, strict=True)),
             "spans": [span for span in reversed(found) if span.calls],
             "routes": routes(counts),
@@ -99,36 +100,45 @@ async def _usage(visit: Visit, record: keys_pb2.KeyRecord | None) -> View:
             "refusals": await _explained(visit, record, refusals),
             "calls": [(each, "") for each in newest.items[:_SHOWN_RECORDS]],
         },
-        status=400 if asked.problem else 200,
+        status=400 if query.problem else 200,
     )
 
 
 async def _csv(visit: Visit, key_id: str | None) -> Download:
-    asked = _asked(visit.query, now_ms())
-    counts, _ = await _counts(visit, key_id, asked.window.starts(asked.until)[0], asked.until)
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(("hour", "key_id", "method", "route", "status", "calls"))
-    for each in counts:
-        at = utc_text(milliseconds_of(each.hour))
-        writer.writerow((at, each.key_id, each.method, each.route, each.status, each.calls))
-    content = text.getvalue().encode()
-    return Download(_whole(content), "usage.csv", "text/csv", len(content))
+    query = _read_query(visit.query, now_ms())
+    request = _counts_request(key_id, query.window.starts(query.until)[0], query.until)
+    return Download(_csv_parts(visit, request), "usage.csv", "text/csv")
 
 
-async def _whole(content: bytes) -> AsyncGenerator[bytes, None]:
-    yield content
+async def _csv_parts(visit: Visit, request: usage_pb2.ListUsageHoursRequest) -> AsyncGenerator[bytes, None]:
+    """Yields the lines of every count, a page of them at a time; the first part has the row of heads, too."""
+    rows: list[Sequence[object]] = [("hour", "key_id", "method", "route", "status", "calls")]
+    more = True
+    while more:
+        hours = await visit.services.call("UsageService/ListUsageHours", request)
+        rows += [
+            (utc_text(milliseconds_of(each.hour)), each.key_id, each.method, each.route, each.status, each.calls)
+            for each in hours.items
+        ]
+        text = io.StringIO()
+        csv.writer(text).writerows(rows)
+        yield text.getvalue().encode()
+        rows, more = [], hours.HasField("next_page_token")
+        request = next_page(request, hours.next_page_token)
 
 
 async def _counts(
     visit: Visit, key_id: str | None, since: int, until: int
 ) -> tuple[Sequence[usage_pb2.UsageHour], bool]:
     """Returns the counts of a time, the newest hour first, and whether there are older ones that are left out."""
-    request = usage_pb2.ListUsageHoursRequest(
+    hours = await visit.services.call("UsageService/ListUsageHours", _counts_request(key_id, since, until))
+    return hours.items, hours.HasField("next_page_token")
+
+
+def _counts_request(key_id: str | None, since: int, until: int) -> usage_pb2.ListUsageHoursRequest:
+    return usage_pb2.ListUsageHoursRequest(
         key_id=key_id, since=to_timestamp(since), until=to_timestamp(until + 1), page_size=_MAX_COUNTS
     )
-    hours = await visit.services.call("UsageService/ListUsageHours", request)
-    return hours.items, hours.HasField("next_page_token")
 
 
 async def _explained(
@@ -141,7 +151,7 @@ async def _explained(
     return [(each, await explanation(record, deployment, each)) for each in refusals]
 
 
-def _asked(query: Mapping[str, str], now: int) -> _Asked:
+def _read_query(query: Mapping[str, str], now: int) -> _UsageQuery:
     first, last = query.get("from", ""), query.get("to", "")
     by = query.get("by", "")
     given: dict[str, Any] = {"by": by if by in BREAKDOWNS else "outcome", "first": first, "last": last}
@@ -149,9 +159,9 @@ def _asked(query: Mapping[str, str], now: int) -> _Asked:
         try:
             window, until = window_between(first, last)
         except ValueError:
-            return _Asked(WINDOWS[0], now, **given, problem=_NO_RANGE)
-        return _Asked(window, until, **given, problem="")
-    return _Asked(window_named(query.get("window", "")), now, **given, problem="")
+            return _UsageQuery(WINDOWS[0], now, **given, problem=_NO_RANGE)
+        return _UsageQuery(window, until, **given, problem="")
+    return _UsageQuery(window_named(query.get("window", "")), now, **given, problem="")
 
 
 PAGES: Final[tuple[Page, ...]] = (

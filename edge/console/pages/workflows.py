@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
@@ -10,7 +9,7 @@ from urllib.parse import quote
 from edge.console.definitions.kinds import WORKFLOW
 from edge.console.definitions.pages import pages_of
 from edge.console.definitions.references import references
-from edge.console.definitions.versions import VersionList, read_versions
+from edge.console.definitions.versions import NO_VERSION, VersionList, read_versions, version_of
 from edge.console.paging import all_items
 from edge.console.rendering import dag, formatting
 from edge.console.rendering.step_window import step_window
@@ -35,7 +34,6 @@ _MOST_KEYS: Final = 1000
 _KEYS_SHOWN: Final = 20
 _VERSIONS: Final = 5
 _NOT_THERE: Final = frozenset({"workflow_not_found", "version_not_found"})
-_VERSION: Final = re.compile(r"[1-9][0-9]{0,17}")
 _BOUNDS: Final = (
     "enum",
     "minimum",
@@ -64,9 +62,10 @@ async def show_list(visit: Visit) -> Answered:
 async def show_one(visit: Visit) -> Answered:
     """Shows a version of a workflow, by default the active one."""
     asked = visit.query.get("version", "")
-    if asked and not _VERSION.fullmatch(asked):
-        return View("workflows/missing.html", {"message": "A version is a whole number from 1 on."}, status=404)
-    request = GetWorkflowDefinitionRequest(workflow=visit.path["workflow_id"], version=int(asked) if asked else None)
+    version = version_of(asked)
+    if asked and version is None:
+        return View("workflows/missing.html", {"message": NO_VERSION}, status=404)
+    request = GetWorkflowDefinitionRequest(workflow=visit.path["workflow_id"], version=version)
     try:
         answer = await visit.services.call("WorkflowsService/GetWorkflowDefinition", request)
     except Refusal as refusal:

@@ -5,14 +5,14 @@ from typing import Any, Final
 
 from edge.console.definitions.versions import VersionList, read_manifest, read_versions
 from edge.console.paging import all_items
-from edge.console.resources.lookup import Shown
+from edge.console.resources.lookup import ResourceVersion
 from edge.console.visit import Visit
 from workflow_api.v1.definitions_pb2 import DefinitionUse, ListDefinitionUsesRequest, Manifest
 
 _VERSIONS: Final = 5
 
 
-async def details_of(visit: Visit, shown: Shown) -> dict[str, Any]:
+async def details_of(visit: Visit, shown: ResourceVersion) -> dict[str, Any]:
     """Returns the context of `resources/parts.html`, of which a refresh takes over nothing that is read here."""
     resource, kind = shown.answer.resource, shown.kind.definition
     manifest, found, uses = (Manifest(), VersionList([], ""), []) if visit.refresh else await _read(visit, shown)
@@ -28,7 +28,7 @@ async def details_of(visit: Visit, shown: Shown) -> dict[str, Any]:
     }
 
 
-async def _read(visit: Visit, shown: Shown) -> tuple[Manifest, VersionList, list[DefinitionUse]]:
+async def _read(visit: Visit, shown: ResourceVersion) -> tuple[Manifest, VersionList, list[DefinitionUse]]:
     resource, kind = shown.answer.resource, shown.kind.definition
     manifest, found, uses = await asyncio.gather(
         read_manifest(visit.services, kind, resource.resource_id, shown.answer.shown_version),

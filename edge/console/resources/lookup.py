@@ -1,11 +1,11 @@
 """What workflows use, as its pages show it: one version of a resource, and where its pages are."""
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from edge.console.definitions.kinds import AGENT, CONNECTOR, ENVIRONMENT, GRAPH, DefinitionKind
+from edge.console.definitions.versions import NO_VERSION, NOT_THERE, version_of
 from edge.console.paging import all_items
 from edge.console.rendering.formatting import Badge
 from edge.console.visit import View, Visit
@@ -15,9 +15,6 @@ from workflow_api.v1.workflows_pb2 import GetResourceRequest, ListResourcesReque
 
 PAGE: Final = 1_000
 """Resources of a kind that one call reads."""
-
-_NOT_THERE: Final = frozenset({"not_found", "version_not_found"})
-_VERSION: Final = re.compile(r"[1-9][0-9]{0,17}")
 
 
 class Kind(NamedTuple):
@@ -45,7 +42,7 @@ class MissingError(Exception):
     """There is no such resource, or no such version of it; the message is for a person."""
 
 
-class Shown(NamedTuple):
+class ResourceVersion(NamedTuple):
     """One version of a resource: its kind, its answer, its definition and its address."""
 
     kind: Kind
@@ -59,35 +56,34 @@ def path_of(kind: Kind, resource_id: str) -> str:
     return kind.definition.page_of(resource_id)
 
 
-async def every(visit: Visit, kind: Kind) -> list[Resource]:
+async def all_resources(visit: Visit, kind: Kind) -> list[Resource]:
     """Returns all resources of a kind by name."""
     request = ListResourcesRequest(kind=kind.number, page_size=PAGE)
     return await all_items(visit.services, "WorkflowsService/ListResources", request)
 
 
-async def asked_for(visit: Visit, kind: Kind) -> Shown:
+async def requested_version(visit: Visit, kind: Kind) -> ResourceVersion:
     """Returns the resource of the address, at the version of the query or its newest.
 
     Raises:
         MissingError: there is none.
     """
     asked = visit.query.get("version", "")
-    if asked and not _VERSION.fullmatch(asked):
-        raise MissingError("A version is a whole number from 1 on.")
-    request = GetResourceRequest(
-        kind=kind.number, resource=visit.path["resource"], version=int(asked) if asked else None
-    )
+    version = version_of(asked)
+    if asked and version is None:
+        raise MissingError(NO_VERSION)
+    request = GetResourceRequest(kind=kind.number, resource=visit.path["resource"], version=version)
     try:
         answer: ResourceDefinition = await visit.services.call("WorkflowsService/GetResource", request)
     except Refusal as refusal:
-        if refusal.code not in _NOT_THERE:
+        if refusal.code not in NOT_THERE:
             raise
         raise MissingError(refusal.message) from refusal
-    return Shown(kind, answer, json.loads(answer.definition), path_of(kind, answer.resource.resource_id))
+    return ResourceVersion(kind, answer, json.loads(answer.definition), path_of(kind, answer.resource.resource_id))
 
 
 def missing(kind: Kind, error: MissingError) -> View:
-    """Returns the page for a resource that there is not."""
+    """Returns the page in place of a resource that does not exist."""
     return View("resources/missing.html", {"kind": kind, "message": str(error)}, status=404)
 
 

@@ -1,4 +1,4 @@
-"""Lines for a shell and for Python that read a run, and that start one like it."""
+"""Code samples, for a shell and for Python, that read a run, and that start one like it."""
 
 import json
 import shlex
@@ -15,8 +15,8 @@ _CREDENTIALS: Final = (
 )
 
 
-class Lines(NamedTuple):
-    """Lines to copy: an id for its element, what they do, in which language, and the text."""
+class CodeSample(NamedTuple):
+    """Text to copy: an id for its element, what it does, its language, and the text."""
 
     name: str
     purpose: str
@@ -24,13 +24,13 @@ class Lines(NamedTuple):
     text: str
 
 
-def lines_of(run: Run) -> list[Lines]:
+def lines_of(run: Run) -> list[CodeSample]:
     """Returns the lines of a run. The address and the credentials are environment variables, never values."""
     run_id = run.summary.run_id
     shown = [
-        Lines("read-shell", "Read this run", "curl", _curl(f"/runs/{run_id}")),
-        Lines("read-python", "Read this run", "Python", _python(f"run = client.runs.get({run_id!r})")),
-        Lines("read-command", "Read this run", "as an administrator", f"workflow-api runs show {run_id}"),
+        CodeSample("read-shell", "Read this run", "curl", _curl(f"/runs/{run_id}")),
+        CodeSample("read-python", "Read this run", "Python", _python(f"run = client.runs.get({run_id!r})")),
+        CodeSample("read-command", "Read this run", "as an administrator", f"workflow-api runs show {run_id}"),
     ]
     given = _given(run)
     if given is None:
@@ -45,8 +45,8 @@ def lines_of(run: Run) -> list[Lines]:
     python = _python(f"run = client.runs.start(\n        {run.summary.workflow_id!r}{arguments},\n    )")
     return [
         *shown,
-        Lines("start-shell", "Start a run like it", "curl", start),
-        Lines("start-python", "Start a run like it", "Python", python),
+        CodeSample("start-shell", "Start a run like it", "curl", start),
+        CodeSample("start-python", "Start a run like it", "Python", python),
     ]
 
 

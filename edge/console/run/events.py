@@ -63,34 +63,34 @@ class EventPage:
     later: int | None
 
 
-class Chosen(NamedTuple):
+class EventFilter(NamedTuple):
     """Which events of a segment are shown: of these types, and of this step; empty means any."""
 
     types: Sequence[str] = ()
     step: str = ""
 
 
-EVERYTHING: Final = Chosen()
+ALL_EVENTS: Final = EventFilter()
 
 
 async def events_page(
-    services: Services, run_id: str, segment: str, after_seq: int | None, chosen: Chosen = EVERYTHING
+    services: Services, run_id: str, segment: str, after_seq: int | None, event_filter: EventFilter = ALL_EVENTS
 ) -> EventPage:
     """Returns a page of events; without `after_seq` the last page, without a segment that of the latest.
 
-    Of chosen events it is the first page, because only a reader of all of them knows where the last begins.
+    Of filtered events it is the first page, because only a reader of all of them knows where the last begins.
 
     Raises:
         Refusal: `segment_not_found`, or as the service refuses.
     """
     request = ListRunEventsRequest(
-        run_id=run_id, segment=segment, after_seq=after_seq or 0, page_size=PAGE, types=chosen.types
+        run_id=run_id, segment=segment, after_seq=after_seq or 0, page_size=PAGE, types=event_filter.types
     )
-    if chosen.step:
-        request.step = chosen.step
+    if event_filter.step:
+        request.step = event_filter.step
     read = await services.call("RunsService/ListRunEvents", request)
     found = _segment(read)
-    if any(chosen):
+    if any(event_filter):
         return EventPage(
             read=read,
             segment=found,

@@ -37,11 +37,11 @@ def tree_of(text: str) -> Node | None:
         value = json.loads(text, parse_int=_Number, parse_float=_Number, parse_constant=_Number)
     except (ValueError, RecursionError):
         return None
-    return _Grower().node("", value, 0) if isinstance(value, dict | list) else None
+    return _TreeBuilder().node("", value, 0) if isinstance(value, dict | list) else None
 
 
-class _Grower:
-    """Makes nodes until there are as many as one page may have."""
+class _TreeBuilder:
+    """Builds nodes, at most as many as one page may have."""
 
     def __init__(self) -> None:
         self._left = MOST_NODES

@@ -15,27 +15,27 @@ _LINE_BYTES: Final = 10
 _MARK_BYTES: Final = 7
 
 
-class FoundLine(NamedTuple):
+class MatchingLine(NamedTuple):
     """A line with its number from 1, in parts; every second one is the text that was sought."""
 
     number: int
     parts: Sequence[str]
 
 
-class Found(NamedTuple):
+class LogMatches(NamedTuple):
     """The first lines that hold the text, and how many do."""
 
-    lines: Sequence[FoundLine]
+    lines: Sequence[MatchingLine]
     total: int
 
 
-def found_lines(text: str, sought: str, room: PageRoom) -> Found:
+def matching_lines(text: str, sought: str, room: PageRoom) -> LogMatches:
     """Returns the lines of a text that hold another, in whatever case, each cut around its first match.
 
     There are as many as the page has room for.
     """
     pattern = re.compile(f"({re.escape(sought)})", re.IGNORECASE)
-    lines: list[FoundLine] = []
+    lines: list[MatchingLine] = []
     total, full = 0, False
     for number, line in enumerate(text.splitlines(), 1):
         match = pattern.search(line)
@@ -47,7 +47,7 @@ def found_lines(text: str, sought: str, room: PageRoom) -> Found:
             part = line[start : start + _MOST_LINE_CHARS]
             parts = pattern.split(part)
             if room.holds(_LINE_BYTES + html_bytes(part) + _MARK_BYTES * len(parts)):
-                lines.append(FoundLine(number, parts))
+                lines.append(MatchingLine(number, parts))
             else:
                 full = True
-    return Found(lines, total)
+    return LogMatches(lines, total)

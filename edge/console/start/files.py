@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from edge.console.forms.multipart import UPLOAD_FIELD
+from edge.console.forms.problems import whole_number
 from edge.console.forms.staging import FILES_PREFIX
 from edge.console.rendering import formatting
 from edge.console.visit import Visit
@@ -38,8 +39,8 @@ class ChosenFiles(NamedTuple):
     taken: str = ""
 
     @property
-    def said(self) -> "ChosenFiles":
-        """The same with the problem of files that are gone."""
+    def with_expiry_problem(self) -> "ChosenFiles":
+        """The same files, with a problem where the upload has expired."""
         return self._replace(problems={FOLDER: _GONE, **self.problems}) if self.taken else self
 
 
@@ -66,11 +67,11 @@ async def chosen_files(visit: Visit) -> ChosenFiles:
 
 async def drop(visit: Visit) -> None:
     """Removes the file whose button was pressed."""
-    number = visit.sent("drop")
-    if not number.isdecimal() or len(number) > len(str(2**31)):
+    number = whole_number(visit.sent("drop"))
+    if number is None or number < 1:
         return
+    request = RemoveUploadedFileRequest(upload_id=visit.sent(UPLOAD_FIELD), number=number)
     try:
-        request = RemoveUploadedFileRequest(upload_id=visit.sent(UPLOAD_FIELD), number=int(number))
         await visit.services.call("UploadsService/RemoveUploadedFile", request)
     except Refusal as refusal:
         if refusal.code not in {"not_found", "invalid_request"}:

@@ -6,7 +6,7 @@
 const TITLE = document.title.replace(/^\(\d+\) /, "");
 const BOX = ".items input[type=checkbox]";
 let known = new Set(items().map((link) => link.dataset.item));
-// An update brings the list anew.
+// An update replaces the list.
 const chosen = new Set();
 
 function items() {

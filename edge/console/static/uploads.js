@@ -93,11 +93,11 @@ function stop(section, text) {
 }
 
 function say(section, text) {
-  section.querySelector(".said").textContent = text;
+  section.querySelector(".upload-problem").textContent = text;
 }
 
 function tell(section, text) {
-  section.querySelector(".told").textContent = text;
+  section.querySelector(".upload-progress").textContent = text;
   section.querySelector(".seconds").textContent = "";
 }
 

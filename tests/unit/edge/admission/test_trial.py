@@ -6,7 +6,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from edge.admission import checks
-from edge.admission.trial import Tried, TriedCall, try_call
+from edge.admission.trial import CheckOutcome, TrialCall, try_call
 from edge.routes import BASE, RouteTable
 from workflow_api.v1.edge_pb2 import KeyMirror, MirroredKey
 from workflow_api.v1.keys_pb2 import AllowedHours
@@ -30,8 +30,8 @@ def key(**other: Any) -> MirroredKey:
     return MirroredKey(**{**fields, **other})
 
 
-def tried(of: MirroredKey | None = None, mirror: KeyMirror = OPEN, **other: Any) -> list[Tried]:
-    call = TriedCall("GET", f"{BASE}/workflows", "203.0.113.7", NINE)._replace(**other)
+def tried(of: MirroredKey | None = None, mirror: KeyMirror = OPEN, **other: Any) -> list[CheckOutcome]:
+    call = TrialCall("GET", f"{BASE}/workflows", "203.0.113.7", NINE)._replace(**other)
     return asyncio.run(try_call(call, of or key(), mirror, ROUTES))
 
 

@@ -4,6 +4,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
 
 from contract.times import to_timestamp
 from edge.console.pages import audit, deployment, people, usage
@@ -132,9 +133,26 @@ def test_counts_are_downloaded_as_csv_of_the_range_on_the_page() -> None:
     head, *lines = counts_of(answered(usage.PAGES, "GET", "/usage.csv", services))
     assert head == "hour,key_id,method,route,status,calls"
     assert [line.split(",")[2:] for line in lines] == [["GET", "/me", "200", "1"], ["GET", "/me", "403", "1"]]
-    answered(usage.PAGES, "GET", "/usage.csv", services, query={"from": "2001-09-09", "to": "2001-09-09"})
+    counts_of(answered(usage.PAGES, "GET", "/usage.csv", services, query={"from": "2001-09-09", "to": "2001-09-09"}))
     asked = services.asked_for("UsageService/ListUsageHours")[-1]
     assert (asked.since, asked.until) == (to_timestamp(999_993_600_000), to_timestamp(1_000_080_000_000))
+
+
+def test_the_csv_has_the_counts_of_every_page() -> None:
+    services = usage_services((200, ""), now=now_ms())
+    last = services.answers["UsageService/ListUsageHours"]
+    assert isinstance(last, ListUsageHoursResponse)
+    pages = [ListUsageHoursResponse(items=last.items, next_page_token="next"), last]
+
+    class PagedServices(RecordedServices):
+        async def call(self, rpc: str, request: Message) -> Any:
+            await super().call(rpc, request)
+            return pages[len(self.asked) - 1]
+
+    paged = PagedServices({})
+    head, *lines = counts_of(answered(usage.PAGES, "GET", "/usage.csv", paged))
+    assert (head.partition(",")[0], len(lines)) == ("hour", 2 * len(last.items))
+    assert [asked.page_token for asked in paged.asked_for("UsageService/ListUsageHours")] == ["", "next"]
 
 
 def test_a_range_that_is_none_is_a_problem_of_its_field() -> None:

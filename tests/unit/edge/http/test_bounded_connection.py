@@ -3,15 +3,15 @@ import logging
 
 import pytest
 
-from edge.http.bounded_connection import Awaited, BoundedConnection, Timeouts
+from edge.http.bounded_connection import BoundedConnection, Timeouts, WaitKind
 from edge.http.connection_watch import watch_connections
 
 TIMEOUTS = Timeouts(idle=10, head=5, stall=3)
 
 
 class FakeConnection(BoundedConnection):
-    def __init__(self, awaited: Awaited = Awaited.NOTHING, waiting_since: float = 0.0) -> None:
-        self.awaited = awaited
+    def __init__(self, wait_kind: WaitKind = WaitKind.NOTHING, waiting_since: float = 0.0) -> None:
+        self.wait_kind = wait_kind
         self.waiting_since = waiting_since
         self.evicted = False
 
@@ -20,19 +20,19 @@ class FakeConnection(BoundedConnection):
 
 
 @pytest.mark.parametrize(
-    ("awaited", "seconds"), [(Awaited.REQUEST, 10), (Awaited.HEAD, 5), (Awaited.READER, 3)], ids=str
+    ("wait_kind", "seconds"), [(WaitKind.REQUEST, 10), (WaitKind.HEAD, 5), (WaitKind.READER, 3)], ids=str
 )
-def test_each_kind_of_wait_has_a_timeout_of_its_own(awaited: Awaited, seconds: float) -> None:
-    connection = FakeConnection(awaited, 100.0)
+def test_each_kind_of_wait_has_a_timeout_of_its_own(wait_kind: WaitKind, seconds: float) -> None:
+    connection = FakeConnection(wait_kind, 100.0)
     connection.evict_if_overdue(100.0 + seconds, TIMEOUTS)
     assert not connection.evicted
     connection.evict_if_overdue(100.1 + seconds, TIMEOUTS)
     assert connection.evicted
 
 
-@pytest.mark.parametrize(("awaited", "since"), [(Awaited.NOTHING, 0.0), (Awaited.BODY, 1.0)])
-def test_what_is_bounded_elsewhere_is_not_evicted(awaited: Awaited, since: float) -> None:
-    connection = FakeConnection(awaited, since)
+@pytest.mark.parametrize(("wait_kind", "since"), [(WaitKind.NOTHING, 0.0), (WaitKind.BODY, 1.0)])
+def test_what_is_bounded_elsewhere_is_not_evicted(wait_kind: WaitKind, since: float) -> None:
+    connection = FakeConnection(wait_kind, since)
     connection.evict_if_overdue(1e9, TIMEOUTS)
     assert not connection.evicted
 
@@ -40,10 +40,10 @@ def test_what_is_bounded_elsewhere_is_not_evicted(awaited: Awaited, since: float
 def test_time_inside_of_waiting_is_the_callers() -> None:
     async def attempt() -> None:
         connection = FakeConnection()
-        with connection.waiting(Awaited.BODY):
-            assert connection.awaited is Awaited.BODY
+        with connection.waiting(WaitKind.BODY):
+            assert connection.wait_kind is WaitKind.BODY
             assert connection.waiting_since > 0
-        assert (connection.awaited, connection.waiting_since) == (Awaited.NOTHING, 0.0)
+        assert (connection.wait_kind, connection.waiting_since) == (WaitKind.NOTHING, 0.0)
 
     asyncio.run(attempt())
 
@@ -66,7 +66,7 @@ async def watched_for_rounds(
 
 
 def test_the_watch_evicts_overdue_connections_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    overdue, busy = FakeConnection(Awaited.HEAD, -1e9), FakeConnection()
+    overdue, busy = FakeConnection(WaitKind.HEAD, -1e9), FakeConnection()
     asyncio.run(watched_for_rounds(1, [overdue, busy], monkeypatch))
     assert overdue.evicted
     assert not busy.evicted
@@ -74,7 +74,7 @@ def test_the_watch_evicts_overdue_connections_and_no_others(monkeypatch: pytest.
 
 def test_the_watch_goes_on_after_a_failure(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     broken = BoundedConnection()
-    broken.awaited, broken.waiting_since = Awaited.REQUEST, -1e9
+    broken.wait_kind, broken.waiting_since = WaitKind.REQUEST, -1e9
     asyncio.run(watched_for_rounds(3, [broken], monkeypatch))
     assert caplog.text.count("could not be checked") == 3
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from edge.errors import Refusal
-from edge.http.bounded_connection import Awaited, Timeouts
+from edge.http.bounded_connection import Timeouts, WaitKind
 from edge.http.listener import Listener, listening_sockets
 from edge.http.parser import MAX_HEAD_BYTES, MAX_LINE_BYTES
 from edge.http.request import MAX_BODY_BYTES, HttpRequest
@@ -355,7 +355,7 @@ def test_slow_headers_are_cut_off_and_idle_connections_are_not(thread: LoopThrea
     with Wire(echo.port) as slow, Wire(echo.port) as idle:
         assert idle.call("GET", "/").status == 200
         slow.send("GET / HTTP/1.1\r\nHos")
-        wait_until(lambda: any(each.awaited is Awaited.HEAD for each in http.connections))
+        wait_until(lambda: any(each.wait_kind is WaitKind.HEAD for each in http.connections))
         thread.run(evict_overdue(http, TIMEOUTS._replace(head=-1.0)))
         assert slow.closed()
         assert idle.call("GET", "/").status == 200
@@ -403,11 +403,11 @@ def test_a_connection_does_not_wait_for_its_caller_once_a_request_has_arrived() 
         assert echo.http is not None
         connection = echo.http()
         connection.connection_made(FakeTransport())
-        awaited = [connection.awaited]
+        awaited = [connection.wait_kind]
         for piece in (b"GET / HTTP/1.1\r\n", b"Host: t\r\n\r\n"):
             connection.data_received(piece)
-            awaited.append(connection.awaited)
-        assert awaited == [Awaited.REQUEST, Awaited.HEAD, Awaited.NOTHING]
+            awaited.append(connection.wait_kind)
+        assert awaited == [WaitKind.REQUEST, WaitKind.HEAD, WaitKind.NOTHING]
         assert connection.waiting_since == 0
         connection.connection_lost(None)
         await echo.stop()

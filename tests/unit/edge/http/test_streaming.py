@@ -6,7 +6,7 @@ import pytest
 from google.protobuf.message import Message
 
 from edge.errors import Refusal
-from edge.http.bounded_connection import Awaited
+from edge.http.bounded_connection import WaitKind
 from edge.http.connection import Connection
 from edge.http.streaming import content_disposition
 from tests.unit.edge.conftest import Service
@@ -193,7 +193,7 @@ def test_a_slow_reader_pauses_the_download(service: Service) -> None:
     endless = service.channel.streams[CONTENT] = Endless()
     with Wire(service.edge.port) as wire:
         begin(wire)
-        wait_until(lambda: any(each.awaited is Awaited.READER for each in connections(service)))
+        wait_until(lambda: any(each.wait_kind is WaitKind.READER for each in connections(service)))
         # The kernel buffers a few megabytes at most on both sides.
         assert endless.sent < 100
 

@@ -239,8 +239,12 @@ def test_an_id_token_that_no_browser_would_keep_is_not_kept(desk: Desk) -> None:
     assert browser.post("/sign-out", browser.get("/runs").token).location == "/sign-in"
 
 
-@pytest.mark.parametrize("asked", ["//evil.example", "https://evil.example", "javascript:alert(1)"])
-def test_a_sign_in_with_the_provider_leads_back_to_this_console_only(desk: Desk, asked: str) -> None:
+@pytest.mark.parametrize(
+    "asked", ["//evil.example", "https://evil.example", "javascript:alert(1)", f"/runs?q={'x' * 2_000}"]
+)
+def test_a_sign_in_with_the_provider_leads_back_only_to_a_path_of_this_console_that_a_cookie_holds(
+    desk: Desk, asked: str
+) -> None:
     browser = desk.browser()
     browser.get(f"/sign-in/provider?next={asked}")
     assert 'content="0; url=/"' in browser.get("/sign-in/provider/return?state=s&code=of-bob").text

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from edge.console.http import connections as connections_module
 from edge.console.http.connections import ConsoleConnection
-from edge.http.bounded_connection import Awaited
+from edge.http.bounded_connection import WaitKind
 from tests.support.poll import until
 from tests.unit.edge.console.conftest import Desk
 
@@ -54,8 +54,8 @@ def connections(desk: Desk) -> list[ConsoleConnection]:
 
 ARRIVED: dict[bytes, Callable[[ConsoleConnection], bool]] = {
     b"": lambda _: True,
-    HALF_A_REQUEST: lambda connection: connection.awaited is Awaited.HEAD,
-    HALF_A_FORM: lambda connection: connection.awaited is Awaited.BODY,
+    HALF_A_REQUEST: lambda connection: connection.wait_kind is WaitKind.HEAD,
+    HALF_A_FORM: lambda connection: connection.wait_kind is WaitKind.BODY,
 }
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from contract.times import to_timestamp
-from edge.admission.trial import TriedCall
+from edge.admission.trial import TrialCall
 from edge.console.keys.trial import explanation, route_choices, verdicts
 from edge.routes import BASE
 from tests.unit.edge.console.recorded_services import key_record
@@ -19,7 +19,7 @@ OPEN = Deployment(deployment_id="dep_1", governed=True, api_enabled=True)
 
 
 def why(deployment: Deployment = OPEN, call: dict[str, Any] | None = None, **record: Any) -> str:
-    tried = TriedCall("GET", f"{BASE}/workflows", "203.0.113.7", EVENING)._replace(**(call or {}))
+    tried = TrialCall("GET", f"{BASE}/workflows", "203.0.113.7", EVENING)._replace(**(call or {}))
     return asyncio.run(verdicts(key_record(**record), deployment, tried))[-1].why
 
 

@@ -98,7 +98,7 @@ def test_the_end_of_a_builds_log_is_shown_and_all_of_it_downloaded(text: str | N
     asked: dict[str, Any] = {"query": {"machine": "host a"}}
     page = html(answered(backend, "GET", f"{ONE}/log", HERE, **asked))
     assert ("Installed 1 package" in page) == ("log/download?machine=host+a" in page) == bool(text)
-    assert ("Nothing was said" in page) == (text is None)
+    assert ("There is no log" in page) == (text is None)
     assert EVIL not in page
     sent = answered(backend, "GET", f"{ONE}/log/download", HERE, **asked)
     assert isinstance(sent, Download)

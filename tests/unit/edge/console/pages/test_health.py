@@ -69,7 +69,7 @@ def test_the_age_of_the_queue_and_leases_are_shown() -> None:
     lease = pb.WorkerLease(owner="own_1", host="host-b", lease_until=at(-1), step_slots=8)
     pending = pb.PendingWork(segments_queued=1_234, oldest_queued=Duration(seconds=75))
     page = shown(leases=[lease], pending=pending)
-    for text in ("run out", "1 min 15 s", "1,234"):
+    for text in ("expired", "1 min 15 s", "1,234"):
         assert text in page
 
 

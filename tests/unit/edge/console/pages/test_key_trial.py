@@ -1,5 +1,6 @@
 from collections.abc import Mapping
 
+import pytest
 from google.protobuf.message import Message
 
 from edge.console.pages.key_trial import PAGES
@@ -60,6 +61,11 @@ def test_the_workflow_is_asked_of_the_service_in_place_of_the_key() -> None:
     page = page_of(view(start, key=record, workflow=unready))
     assert "No, it would be refused" in page
     assert "The step a has no agent." in page
+
+
+def test_a_service_that_cannot_be_reached_is_no_answer() -> None:
+    with pytest.raises(Refusal, match="runtime_unreachable"):
+        view(MORNING, workflow=Refusal("runtime_unreachable"))
 
 
 def test_a_time_that_cannot_be_read_is_a_problem_of_its_field() -> None:

@@ -99,7 +99,7 @@ def test_a_step_that_printed_nothing_is_a_sentence() -> None:
 @pytest.mark.parametrize(
     ("query", "refusal", "message"),
     [
-        ({"attempt": "x"}, None, "An attempt is a number from 1."),
+        ({"attempt": "x"}, None, "An attempt is a whole number from 1."),
         ({}, Refusal("run_not_found", "No such run."), "No such run."),
         (
             {"attempt": "9"},
@@ -148,6 +148,12 @@ def test_a_search_shows_the_lines_that_hold_the_text_escaped() -> None:
     assert 'class="plain log nowrap"' in page
     assert "data-stream" not in page
     assert backend.asked("LogsService/GetRunLog")[0].HasField("tail_chars") is False
+
+
+def test_no_log_is_downloaded_for_what_is_no_attempt() -> None:
+    found = answered(services(RunLog()), "GET", f"{PAGE}/download", HERE, query={"attempt": "x"})
+    assert isinstance(found, View)
+    assert found.status == 404
 
 
 def test_a_log_is_downloaded_whole() -> None:

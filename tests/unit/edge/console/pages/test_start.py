@@ -173,7 +173,7 @@ def test_uploaded_files_are_shown_and_a_start_names_them() -> None:
 def test_buttons_of_files_start_nothing() -> None:
     backend = services()
     backend.answers |= {"UploadsService/GetUpload": _upload(), "UploadsService/RemoveUploadedFile": Upload()}
-    for form in ({"attach": "yes"}, {"drop": "5"}, {"drop": "none"}):
+    for form in ({"attach": "yes"}, {"drop": "5"}, {"drop": "none"}, {"drop": "0"}, {"drop": "9999999999"}):
         assert isinstance(sent(backend, upload="upl_1", p_count="7", **form), View)
     assert [asked.number for asked in backend.asked("UploadsService/RemoveUploadedFile")] == [5]
     assert not backend.asked(START)
