@@ -187,9 +187,11 @@ class Console:
         if page.method != "GET":
             check_sender(request, self._settings)
             if page.takes_files and has_files(request):
-                form, refused = await read_file_form(request, visitor.secret, self._settings, own_services)
+                form, refused = await read_file_form(
+                    request, visitor.secret, self._settings, own_services, page.several
+                )
             else:
-                form = await read_form(request, visitor.secret, self._settings)
+                form = await read_form(request, visitor.secret, self._settings, page.several)
         query = {name: request.query.getone(name) for name in request.query}
         names, refresh = dict(request.match_info), REFRESH in request.headers
         visit = Visit(user, own_services, names, query, form, refused, refresh)
