@@ -138,7 +138,9 @@ class Console:
         app.router.add_get(PREFERENCES, self._signed_in(self._preferences.form))
         app.router.add_post(PREFERENCES, self._signed_in(self._preferences.save))
         for page in self._pages:
-            app.router.add_route(page.method, page.path, self._signed_in(partial(self._page, page)))
+            # add_get answers HEAD as well.
+            add = app.router.add_get if page.method == "GET" else app.router.add_post
+            add(page.path, self._signed_in(partial(self._page, page)))
         return app
 
     def _with_visitor(self, handler: _VisitorHandler) -> _Handler:
