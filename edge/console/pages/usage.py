@@ -1,12 +1,11 @@
 """Usage pages: counts, latencies and newest calls, of one key or of all, also as CSV."""
 
 import asyncio
-import csv
-import io
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
+from contract.csv_text import csv_text
 from contract.times import milliseconds_of, to_timestamp
 from edge.console.keys.trial import explanation
 from edge.console.keys.usage_counts import (
@@ -106,13 +105,11 @@ async def _usage(visit: Visit, record: keys_pb2.KeyRecord | None) -> View:
 async def _csv(visit: Visit, key_id: str | None) -> Download:
     asked = _asked(visit.query, now_ms())
     counts, _ = await _counts(visit, key_id, asked.window.starts(asked.until)[0], asked.until)
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(("hour", "key_id", "method", "route", "status", "calls"))
-    for each in counts:
-        at = utc_text(milliseconds_of(each.hour))
-        writer.writerow((at, each.key_id, each.method, each.route, each.status, each.calls))
-    content = text.getvalue().encode()
+    rows = [
+        (utc_text(milliseconds_of(each.hour)), each.key_id, each.method, each.route, each.status, each.calls)
+        for each in counts
+    ]
+    content = csv_text([("hour", "key_id", "method", "route", "status", "calls"), *rows]).encode()
     return Download(_whole(content), "usage.csv", "text/csv", len(content))
 
 
