@@ -1,14 +1,13 @@
 """Audit records as the files that they are exported to: CSV, and JSON lines."""
 
-import csv
-import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC
 from typing import Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from contract.csv_text import csv_text
 from workflow_api.v1.audit_pb2 import AuditRecord, ExportAuditRecordsResponse
 
 CSV: Final = "csv"
@@ -16,20 +15,18 @@ JSON_LINES: Final = "jsonl"
 FORMATS: Final = (CSV, JSON_LINES)
 
 _COLUMNS: Final = ("at", "actor", "action", "target", "details")
-# What a spreadsheet takes for the beginning of a formula.
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def head_of(form: str) -> str:
     """Returns what a file of a format begins with."""
-    return _csv([_COLUMNS]) if form == CSV else ""
+    return csv_text([_COLUMNS]) if form == CSV else ""
 
 
 def lines_of(part: ExportAuditRecordsResponse, form: str) -> str:
     """Returns the lines of a part of an export; the last says so where there are more records."""
     rows = [*map(_values, part.items), *_more(part)]
     if form == CSV:
-        return _csv([_plain(value) for value in row] for row in rows)
+        return csv_text(rows)
     objects = (dict(zip(_COLUMNS, row, strict=True)) for row in rows)
     return "".join(json.dumps({**each, "details": json.loads(each["details"])}) + "\n" for each in objects)
 
@@ -46,13 +43,3 @@ def _more(part: ExportAuditRecordsResponse) -> Iterator[tuple[str, ...]]:
 
 def _text(at: Timestamp) -> str:
     return at.ToDatetime(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _csv(rows: Iterable[Sequence[str]]) -> str:
-    text = io.StringIO()
-    csv.writer(text).writerows(rows)
-    return text.getvalue()
-
-
-def _plain(value: str) -> str:
-    return f"'{value}" if value.startswith(_FORMULA) else value

@@ -17,6 +17,7 @@ MOST_FILES: Final = 2_000
 MOST_BYTES_OF_PERSON: Final = 1_000_000_000
 """Bytes of all uploads of a person that no run has taken."""
 MOST_UPLOADS_OF_PERSON: Final = 50
+"""Uploads with files that no run has taken, when another begins."""
 KEPT_MS: Final = HOUR_MS
 """How long an upload lasts after its last change."""
 FOLDER: Final = "uploads"

@@ -23,7 +23,7 @@ from backend.storage.tables.uploads import UploadFileRow, UploadRow, upload_file
 
 
 class StagedRow(NamedTuple):
-    """What a person has uploaded that no run has taken."""
+    """What a person has uploaded that no run has taken, without uploads that have no files, such as refused ones."""
 
     uploads: int
     bytes: int
@@ -52,7 +52,7 @@ _TAKE = Command(
 _STAGED = Query(
     StagedRow,
     select(
-        func.count(uploads.c.upload_id.distinct()).label("uploads"),
+        func.count(upload_files.c.upload_id.distinct()).label("uploads"),
         cast(func.coalesce(func.sum(upload_files.c.stored_bytes), _ZERO), BigInteger).label("bytes"),
     )
     .select_from(uploads.outerjoin(upload_files, upload_files.c.upload_id == uploads.c.upload_id))

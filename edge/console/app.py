@@ -138,7 +138,9 @@ class Console:
         app.router.add_get(PREFERENCES, self._signed_in(self._preferences.form))
         app.router.add_post(PREFERENCES, self._signed_in(self._preferences.save))
         for page in self._pages:
-            app.router.add_route(page.method, page.path, self._signed_in(partial(self._page, page)))
+            # add_get answers HEAD as well.
+            add = app.router.add_get if page.method == "GET" else app.router.add_post
+            add(page.path, self._signed_in(partial(self._page, page)))
         return app
 
     def _with_visitor(self, handler: _VisitorHandler) -> _Handler:
@@ -187,9 +189,11 @@ class Console:
         if page.method != "GET":
             check_sender(request, self._settings)
             if page.takes_files and has_files(request):
-                form, refused = await read_file_form(request, visitor.secret, self._settings, own_services)
+                form, refused = await read_file_form(
+                    request, visitor.secret, self._settings, own_services, page.several
+                )
             else:
-                form = await read_form(request, visitor.secret, self._settings)
+                form = await read_form(request, visitor.secret, self._settings, page.several)
         query = {name: request.query.getone(name) for name in request.query}
         names, refresh = dict(request.match_info), REFRESH in request.headers
         visit = Visit(user, own_services, names, query, form, refused, refresh)

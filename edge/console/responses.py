@@ -58,12 +58,13 @@ class Responses:
         """Returns a page; a visitor without a secret gets one with it, and a pending notice is shown and cleared.
 
         A refresh of an open page leaves the notice: its script takes over the live elements only, and may ask between
-        a redirect and the page that the visitor is led to.
+        a redirect and the page that the visitor is led to. So does HEAD, whose answer nobody sees.
         """
         response = web.Response(status=view.status, content_type="text/html", charset="utf-8")
         if not visitor.secret:
             visitor = self._sessions.new_visitor(response)
-        notice = "" if REFRESH in request.headers else self._sessions.notice(request, visitor)
+        unseen = REFRESH in request.headers or request.method == "HEAD"
+        notice = "" if unseen else self._sessions.notice(request, visitor)
         if notice:
             self._sessions.clear_notice(response)
         context = {

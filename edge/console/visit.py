@@ -134,7 +134,7 @@ class Page(NamedTuple):
     """A page: its method, its path such as `/keys/{key_id}`, the roles that may use it, and its handler.
 
     The form of one that `takes_files` may have files, which are staged before the handler is called; the form's field
-    `upload` then names the upload.
+    `upload` then names the upload. Fields in `several` may be sent more than once, all others are refused.
     """
 
     method: str
@@ -142,3 +142,4 @@ class Page(NamedTuple):
     roles: frozenset[Role.ValueType]
     answer: Callable[[Visit], Awaitable[Answered]]
     takes_files: bool = False
+    several: frozenset[str] = frozenset()

@@ -2,8 +2,10 @@
 
 from typing import Final, NamedTuple
 
+from edge.console.rendering.page_room import html_bytes
+
 _MOST_LINES: Final = 600
-_MOST_CHARS: Final = 24_000
+_MOST_BYTES: Final = 24_000
 _LINE_CHARS: Final = 400
 _TAGS: Final = {"+": "ins", "-": "del", "@": "h"}
 
@@ -28,10 +30,10 @@ def difference_lines(unified: str) -> Difference:
     """Returns a unified difference line by line, without its two lines of names and within what a page may have."""
     every = unified.splitlines()[2:]
     shown: list[DifferenceLine] = []
-    left = _MOST_CHARS
+    left = _MOST_BYTES
     for line in every[:_MOST_LINES]:
         text = line[:_LINE_CHARS] + ("…" if len(line) > _LINE_CHARS else "")
-        left -= len(text)
+        left -= html_bytes(text)
         if left < 0:
             break
         shown.append(DifferenceLine(_TAGS.get(line[:1], "same"), text))

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from edge.console.definitions.difference import Difference, difference_lines
 from edge.console.definitions.kinds import DefinitionKind
-from edge.console.definitions.source_text import FILE, LineProblem, line_problems, source_text
+from edge.console.definitions.source_text import FILE, LineProblem, line_problems, problems_shown, source_text
 from edge.console.definitions.versions import (
     ID,
     NOT_THERE,
@@ -22,6 +22,8 @@ from workflow_api.v1.workflows_pb2 import AppliedResource, ApplyManifestsRequest
 LONGEST_TEXT: Final = 65_536
 """Characters of the longest text that is edited in the console; a longer one is applied from a file."""
 
+_MOST_LISTED: Final = 20
+"""Of what a check finds: workflows that change as well, warnings, and why it is not ready."""
 _CHANGED: Final = "The text has changed since it was checked. Review what would be saved now."
 
 
@@ -161,14 +163,16 @@ def _editor(
     status: int = 200,
     **more: Any,
 ) -> View:
+    shown = problems_shown(problems or ())
     context = {
         "kind": kind,
         "manifest": newest,
         "here": f"{kind.path}/new" if newest is None else kind.page_of(newest.id, "/edit"),
-        "source": source_text(text, problems or ()),
-        "problems": problems or [],
+        "source": source_text(text, shown.first),
+        "problems": shown,
         "digest": _digest(text, newest),
         "longest": LONGEST_TEXT,
+        "most_listed": _MOST_LISTED,
     }
     defaults = {"checked": None, "conflict": None, "older": None, "above": ""}
     return View("definitions/editor.html", {**context, **defaults, **more}, status=status)

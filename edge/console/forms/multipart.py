@@ -6,14 +6,23 @@ a file than one part is in memory.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Collection
 from typing import Final, NamedTuple, TypeVar, cast
 
 from aiohttp import BodyPartReader, MultipartReader, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from edge.console.forms.staging import FileStaging
-from edge.console.forms.urlencoded import MAX_FIELDS, TOKEN, TOKEN_FIELD, Form, check_token, closing, text_of_field
+from edge.console.forms.urlencoded import (
+    MAX_FIELDS,
+    TOKEN,
+    TOKEN_FIELD,
+    Form,
+    check_once,
+    check_token,
+    closing,
+    text_of_field,
+)
 from edge.console.http.connections import ConsoleConnection
 from edge.console.settings import ConsoleSettings
 from edge.console.visit import Services
@@ -44,18 +53,23 @@ def has_files(request: web.Request) -> bool:
     return request.content_type == _MEDIA_TYPE
 
 
-async def read_file_form(request: web.Request, secret: str, settings: ConsoleSettings, services: Services) -> FileForm:
+async def read_file_form(
+    request: web.Request, secret: str, settings: ConsoleSettings, services: Services, several: Collection[str] = ()
+) -> FileForm:
     """Returns the fields of a form without its token, with the upload that its files were added to.
 
+    Only the fields in `several` may come more than once.
+
     Raises:
-        HTTPException: it is no form, too large, too slow, or its token is missing or another visitor's.
+        HTTPException: it is no form, too large, too slow, has a field twice, or its token is missing or another
+            visitor's.
         Refusal: the backend cannot be reached.
     """
     if (request.content_length or 0) > _MOST_BYTES:
         raise closing(_too_large(_MOST_BYTES))
     try:
         async with asyncio.timeout(_LONGEST_SECONDS):
-            return await _FormReader(request, secret, settings, FileStaging(services)).read()
+            return await _FormReader(request, secret, settings, FileStaging(services), several).read()
     except (ValueError, HttpProcessingError, web.RequestPayloadError):
         raise closing(web.HTTPBadRequest(text="The form cannot be read.")) from None
     except TimeoutError:
@@ -65,12 +79,21 @@ async def read_file_form(request: web.Request, secret: str, settings: ConsoleSet
 class _FormReader:
     """Reads one form; a malformed one is a ValueError, one that stalls a TimeoutError."""
 
-    def __init__(self, request: web.Request, secret: str, settings: ConsoleSettings, staging: FileStaging) -> None:
+    def __init__(
+        self,
+        request: web.Request,
+        secret: str,
+        settings: ConsoleSettings,
+        staging: FileStaging,
+        several: Collection[str],
+    ) -> None:
         self._request = request
         self._connection = cast("ConsoleConnection", request.protocol)
         self._secret = secret
         self._settings = settings
         self._staging = staging
+        # A token that is there twice is refused as a foreign one.
+        self._several = {TOKEN_FIELD, *several}
         self._form: dict[str, list[str]] = {}
         self._left = _MOST_BYTES
         self._left_of_fields = settings.form_bytes
@@ -103,7 +126,12 @@ class _FormReader:
             if self._left_of_fields < 0:
                 raise closing(_too_large(self._settings.form_bytes))
             text += chunk
-        self._form.setdefault(name, []).append(text_of_field(text.decode()))
+        values = self._form.setdefault(name, [])
+        values.append(text_of_field(text.decode()))
+        try:
+            check_once(name, values, self._several)
+        except web.HTTPBadRequest as refused:
+            raise closing(refused) from None
 
     async def _read_file(self, part: BodyPartReader, field: str, name: str) -> None:
         if not name:

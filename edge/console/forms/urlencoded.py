@@ -1,7 +1,7 @@
 """Reads submitted forms, and checks that a page of this console sent them."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, cast
 from urllib.parse import parse_qsl
 
@@ -15,6 +15,7 @@ from edge.http.bounded_connection import WaitKind
 TOKEN_FIELD: Final = "csrf"  # noqa: S105 - the name of a field
 _MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
 MAX_FIELDS: Final = 2_000
+_SHOWN_NAME_CHARS: Final = 100
 _FOREIGN: Final = (
     "This form was not sent by a page of this console, or its page is out of date. Go back, reload, try again."
 )
@@ -43,14 +44,21 @@ def check_sender(request: web.Request, settings: ConsoleSettings) -> None:
         raise web.HTTPForbidden(text=_FOREIGN)
 
 
-async def read_form(request: web.Request, secret: str, settings: ConsoleSettings) -> Form:
+async def read_form(
+    request: web.Request, secret: str, settings: ConsoleSettings, several: Collection[str] = ()
+) -> Form:
     """Returns the fields of a form without its token, which must be that of the visitor with this secret.
 
+    Only the fields in `several` may come more than once.
+
     Raises:
-        HTTPException: it is no form, too large, too slow, or its token is missing or another visitor's.
+        HTTPException: it is no form, too large, too slow, has a field twice, or its token is missing or another
+            visitor's.
     """
     form = _fields(request, await _body(request, settings))
     request[TOKEN] = check_token(secret, form.pop(TOKEN_FIELD, []))
+    for name, values in form.items():
+        check_once(name, values, several)
     return form
 
 
@@ -63,6 +71,18 @@ def check_token(secret: str, given: Sequence[str]) -> str:
     if not secret or len(given) != 1 or not is_form_token(secret, given[0]):
         raise web.HTTPForbidden(text=_FOREIGN)
     return given[0]
+
+
+def check_once(name: str, values: Sequence[str], several: Collection[str]) -> None:
+    """Refuses a field that comes more than once, unless it is one of `several`: nobody can say which value is meant.
+
+    Raises:
+        HTTPBadRequest: it does.
+    """
+    if len(values) > 1 and name not in several:
+        shown = name[:_SHOWN_NAME_CHARS]
+        text = f"The field {shown} is in this form more than once. Nothing was done: send it with one value."
+        raise web.HTTPBadRequest(text=text)
 
 
 def text_of_field(sent: str) -> str:

@@ -93,6 +93,8 @@ class Downloads:
         response.content_length = download.length
         remaining = download.length
         await response.prepare(request)
+        if request.method == "HEAD":
+            return response
         try:
             while part is not None:
                 if remaining is not None:

@@ -58,6 +58,8 @@ class EventStreams:
             async with aclosing(_PendingEvents(events)) as pending:
                 response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
                 await response.prepare(request)
+                if request.method == "HEAD":
+                    return response
                 try:
                     await self._write(response, _FIRST_LINES)
                     await self._send(request, response, pending, session_lasts)

@@ -25,6 +25,8 @@ from workflow_api.v1.options_pb2 import TIME_UNIT_DAYS, Scope
 
 ALL: Final = "all"
 LISTED: Final = "listed"
+SEVERAL: Final = frozenset({"scopes", "workflow_ids"})
+"""Fields of the form that have several values."""
 
 _NUMBERS: Final = ("expires_days", "rate_limit_rpm", "daily_run_quota", "max_concurrent_runs")
 _FIELDS: Final = {"expires_days": "lifetime"}
@@ -73,7 +75,7 @@ def blank_form() -> KeyForm:
 def typed_form(visit: Visit) -> KeyForm:
     """Returns the form as it was submitted."""
     typed: dict[str, Any] = {name: visit.sent(name) for name in KeyForm._fields}
-    typed |= {name: visit.form.get(name, ()) for name in ("scopes", "workflow_ids")}
+    typed |= {name: visit.form.get(name, ()) for name in SEVERAL}
     return KeyForm(**typed)
 
 

@@ -240,5 +240,5 @@ def _gate_label(gate: PendingGate) -> str:
 PAGES: Final[tuple[Page, ...]] = (
     Page("GET", "/approvals", DECIDERS, show),
     Page("GET", "/approvals/stream", DECIDERS, stream),
-    Page("POST", "/approvals/several", DECIDERS, decide_several),
+    Page("POST", "/approvals/several", DECIDERS, decide_several, several=frozenset({"approval_id"})),
 )

@@ -12,6 +12,7 @@ from edge.console.definitions.versions import read_manifest
 from edge.console.paging import all_items
 from edge.console.rendering import formatting
 from edge.console.rendering.formatting import Badge
+from edge.console.rendering.page_room import PageRoom
 from edge.console.resources.details import details_of
 from edge.console.resources.lookup import ENVIRONMENTS, PAGE, MissingError, missing, path_of, requested_version
 from edge.console.visit import ADMINISTRATORS, Answered, Download, EventStream, Page, Redirect, View, Visit
@@ -31,6 +32,7 @@ _LIST: Final = ENVIRONMENTS.path
 _ONE: Final = f"{_LIST}/{{resource}}"
 _POLL_SECONDS: Final = 1.0
 _SHOWN_CHARS: Final = 20_000
+_SHOWN_BYTES: Final = 80_000
 _NO_LOG: Final = frozenset({"not_found", "invalid_request"})
 _NOT_BUILT: Final = Badge("unknown")
 _STATES: Final = {
@@ -88,12 +90,13 @@ async def show_log(visit: Visit) -> Answered:
     except MissingError as error:
         return missing(ENVIRONMENTS, error)
     here = path_of(ENVIRONMENTS, visit.path["resource"])
+    text, cut = PageRoom(_SHOWN_BYTES).end(log.text, _SHOWN_CHARS)
     context = {
         "name": name,
         "machine": machine,
         "log": log,
-        "text": log.text[-_SHOWN_CHARS:],
-        "cut": len(log.text) > _SHOWN_CHARS,
+        "text": text,
+        "cut": cut,
         "here": here,
         "download": f"{here}/log/download?{urlencode({'machine': machine})}",
     }

@@ -13,6 +13,7 @@ from edge.console.forms.problems import Problems, check_unchanged, form_hash, in
 from edge.console.keys.calls_today import calls_today
 from edge.console.keys.details import key_details, matches
 from edge.console.keys.form import (
+    SEVERAL,
     KeyForm,
     blank_form,
     create_request,
@@ -270,9 +271,9 @@ def _path(visit: Visit) -> str:
 PAGES: Final[tuple[Page, ...]] = (
     Page("GET", "/keys", ADMINISTRATORS, list_keys),
     Page("GET", "/keys/new", ADMINISTRATORS, new_key),
-    Page("POST", "/keys", ADMINISTRATORS, create),
+    Page("POST", "/keys", ADMINISTRATORS, create, several=SEVERAL),
     Page("GET", "/keys/{key_id}", ADMINISTRATORS, show),
-    Page("POST", "/keys/{key_id}", ADMINISTRATORS, edit),
+    Page("POST", "/keys/{key_id}", ADMINISTRATORS, edit, several=SEVERAL),
     Page("GET", "/keys/{key_id}/rotate", ADMINISTRATORS, rotation),
     Page("POST", "/keys/{key_id}/rotate", ADMINISTRATORS, rotate),
     Page("POST", "/keys/{key_id}/end-overlap", ADMINISTRATORS, end_overlap),

@@ -36,6 +36,7 @@ _CHOICES: Final = (
     ("administrator", "Administrator: everything"),
 )
 _SCOPES: Final = ((ALL, "all workflows"), (CHOSEN, "the chosen workflows"))
+_SEVERAL: Final = frozenset({"workflow_ids"})
 _PAGE: Final = 100
 _NO_PROBLEMS: Final[Problems] = {}
 _CHOSEN_IDS: Final = "decides_for.workflow_ids"
@@ -190,9 +191,9 @@ def _password(heading: str, made: UserPassword) -> View:
 
 PAGES: Final[tuple[Page, ...]] = (
     Page("GET", "/people", ADMINISTRATORS, list_people),
-    Page("POST", "/people", ADMINISTRATORS, add),
+    Page("POST", "/people", ADMINISTRATORS, add, several=_SEVERAL),
     Page("GET", "/people/{name}/role", ADMINISTRATORS, role_form),
-    Page("POST", "/people/{name}/role", ADMINISTRATORS, set_role),
+    Page("POST", "/people/{name}/role", ADMINISTRATORS, set_role, several=_SEVERAL),
     Page("POST", "/people/{name}/enable", ADMINISTRATORS, enable),
     Page("POST", "/people/{name}/disable", ADMINISTRATORS, disable),
     Page("POST", "/people/{name}/passkeys", ADMINISTRATORS, remove_passkeys),

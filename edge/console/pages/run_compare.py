@@ -8,6 +8,7 @@ from contract.times import milliseconds_of
 from edge.console.addresses import run_address
 from edge.console.pages.run import GONE, missing
 from edge.console.rendering import formatting
+from edge.console.rendering.page_room import PageRoom
 from edge.console.run.comparison import differences
 from edge.console.visit import ALL_ROLES, Answered, Page, View, Visit
 from edge.errors import Refusal
@@ -15,6 +16,7 @@ from workflow_api.v1.runs_pb2 import GetRunRequest, ListRunsRequest, ListRunStep
 
 _CANDIDATES: Final = 30
 _MOST_TEXT_CHARS: Final = 2_000
+_MOST_TEXT_BYTES: Final = 10_000
 
 
 async def show(visit: Visit) -> Answered:
@@ -56,7 +58,7 @@ async def _comparison(visit: Visit, run: Run, other: Run) -> Mapping[str, Any]:
         "lasted": [_lasted(each.summary) for each in (run, other)],
         "erased": erased,
         "parameters": differences(run.parameters, other.parameters),
-        "texts": [each.input_text[:_MOST_TEXT_CHARS] for each in (run, other)] if texts_differ else (),
+        "texts": [_beginning(each.input_text) for each in (run, other)] if texts_differ else (),
         "steps": [
             (name, ours.get(name), theirs.get(name), _slower(ours.get(name), theirs.get(name)))
             for name in {**ours, **theirs}
@@ -97,6 +99,10 @@ def _described(summary: RunSummary) -> str:
         summary.client_reference,
     )
     return ", ".join(part for part in parts if part)
+
+
+def _beginning(text: str) -> str:
+    return PageRoom(_MOST_TEXT_BYTES).begin(text, _MOST_TEXT_CHARS)[0]
 
 
 PAGES: Final[tuple[Page, ...]] = (Page("GET", "/runs/{run_id}/compare", ALL_ROLES, show),)

@@ -8,6 +8,7 @@ from edge.console.http.downloads import MESSAGE_SECONDS, open_download
 from edge.console.pages.run import missing
 from edge.console.rendering import formatting
 from edge.console.rendering.markup import sanitised
+from edge.console.rendering.page_room import PageRoom
 from edge.console.run.json_tree import tree_of
 from edge.console.run.table_excerpt import table_excerpt
 from edge.console.visit import ALL_ROLES, Answered, Page, View, Visit
@@ -21,6 +22,7 @@ IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp",
 _REFUSED: Final = frozenset({"run_not_found", "output_not_found", "run_not_terminal", "redaction_pending"})
 _TOO_LARGE: Final = frozenset({"use_bundle", "bundle_too_large"})
 _MOST_TEXT_CHARS: Final = 60_000
+_MOST_TEXT_BYTES: Final = 80_000
 _LONGEST_NUMBER: Final = 4
 
 
@@ -36,6 +38,7 @@ async def show(visit: Visit) -> Answered:
         return missing(refusal.message)
     file = preview.file
     text, table = file.text.text, table_excerpt(file.table, _number(visit.query.get("columns", "")))
+    shown, cut = PageRoom(_MOST_TEXT_BYTES).begin(text, _MOST_TEXT_CHARS)
     tree = None if preview.HasField("html") or file.text.cut else tree_of(text)
     return View(
         "runs/output.html",
@@ -47,8 +50,8 @@ async def show(visit: Visit) -> Answered:
             "image": file.media_type in IMAGES,
             "html": sanitised(preview.html, below=1) if preview.HasField("html") else None,
             "tree": tree,
-            "text": text[:_MOST_TEXT_CHARS],
-            "text_cut": file.text.cut or len(text) > _MOST_TEXT_CHARS,
+            "text": shown,
+            "text_cut": file.text.cut or cut,
             "table": table,
             "table_cut": file.table.cut or table.narrowed,
         },

@@ -1,12 +1,11 @@
 """Usage pages: counts, latencies and newest calls, of one key or of all, also as CSV."""
 
 import asyncio
-import csv
-import io
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
+from contract.csv_text import csv_text
 from contract.paging import next_page
 from contract.times import milliseconds_of, to_timestamp
 from edge.console.keys.trial import explanation
@@ -120,9 +119,7 @@ async def _csv_parts(visit: Visit, request: usage_pb2.ListUsageHoursRequest) -> 
             (utc_text(milliseconds_of(each.hour)), each.key_id, each.method, each.route, each.status, each.calls)
             for each in hours.items
         ]
-        text = io.StringIO()
-        csv.writer(text).writerows(rows)
-        yield text.getvalue().encode()
+        yield csv_text(rows).encode()
         rows, more = [], hours.HasField("next_page_token")
         request = next_page(request, hours.next_page_token)
 

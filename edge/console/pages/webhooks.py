@@ -36,6 +36,7 @@ _PAUSED: Final = {
     "unreachable": "The service paused it: nothing arrived for 72 hours.",
     "gone": "The service paused it: the receiver answered 410, gone for good.",
 }
+_SEVERAL: Final = frozenset({"events"})
 _FIELDS: Final = frozenset({"url", "description", "events"})
 _PAGE: Final = 100
 _NOTHING_WRONG: Final[Problems] = {}
@@ -221,9 +222,9 @@ _LIST: Final = "/keys/{key_id}/webhooks"
 _ONE: Final = f"{_LIST}/{{webhook_id}}"
 PAGES: Final[tuple[Page, ...]] = (
     Page("GET", _LIST, ADMINISTRATORS, list_webhooks),
-    Page("POST", _LIST, ADMINISTRATORS, create),
+    Page("POST", _LIST, ADMINISTRATORS, create, several=_SEVERAL),
     Page("GET", _ONE, ADMINISTRATORS, show),
-    Page("POST", _ONE, ADMINISTRATORS, edit),
+    Page("POST", _ONE, ADMINISTRATORS, edit, several=_SEVERAL),
     Page("POST", f"{_ONE}/rotate", ADMINISTRATORS, rotate),
     Page("POST", f"{_ONE}/pause", ADMINISTRATORS, pause),
     Page("POST", f"{_ONE}/resume", ADMINISTRATORS, resume),

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from contract.spellings import spellings
+from edge.console.rendering.turns import TURNS
 from workflow_api.v1.reviews_pb2 import ApprovalState
 from workflow_api.v1.runs_pb2 import (
     TRIGGERED_BY_API_KEY,
@@ -38,7 +39,6 @@ _BADGE_KINDS: Final[Mapping[str, str]] = {
     "approved": "good",
     "rejected": "bad",
 }
-_TURNS: Final = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _JSON_PART: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 _INDENT: Final = "  "
 _MAX_INDENTED_DEPTH: Final = 20
@@ -121,7 +121,7 @@ def json_lines(text: str) -> str:
     written: list[str] = []
     depth = 0
     before = ""
-    for part in _JSON_PART.findall(_TURNS.sub(lambda turn: f"\\u{ord(turn[0]):04x}", text)):
+    for part in _JSON_PART.findall(TURNS.sub(lambda turn: f"\\u{ord(turn[0]):04x}", text)):
         closes = part in ("}", "]")
         depth -= closes
         # No line begins within a deeply nested value, nor at the end of an empty one.

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from markupsafe import escape
+from edge.console.rendering.turns import visible
 
 MOST_BYTES: Final = 100_000
 """Of a page."""
@@ -41,4 +41,4 @@ class PageRoom:
 
 def html_bytes(text: str) -> int:
     """Returns how many bytes a text has in a page."""
-    return len(escape(text).encode())
+    return len(visible(text).encode())

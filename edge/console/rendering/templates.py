@@ -15,6 +15,7 @@ from contract.times import milliseconds_of
 from edge.console.http.static_files import StaticFiles
 from edge.console.rendering import formatting, times
 from edge.console.rendering.times import machine_text, text_in
+from edge.console.rendering.turns import visible
 
 _NOTHING: Final = "\N{EN DASH}"
 _ROW_TAG: Final = re.compile(r"<(tr|td|th)\b")
@@ -38,6 +39,7 @@ class Rendering:
             "day": day_of,
             "span": span,
             "labelled": labelled,
+            "visible": visible,
         }
         self.environment.tests["containing"] = _contains
         self.environment.globals |= {"static": files.url_of, "api_url": api_url}

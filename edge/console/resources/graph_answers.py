@@ -1,12 +1,11 @@
 """Answers of knowledge graphs as a bounded table, and as lines of CSV."""
 
-import csv
-import io
 import json
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from contract.csv_text import csv_text
 from edge.channel import Messages
 from workflow_api.v1.workflows_pb2 import KnowledgeGraphAnswer
 
@@ -138,6 +137,4 @@ def _term(term: Mapping[str, Any] | None) -> str:
 
 
 def _csv(rows: Sequence[Sequence[str]]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text).writerows(rows)
-    return text.getvalue().encode()
+    return csv_text(rows).encode()

@@ -18,6 +18,10 @@ function renumber() {
   gutter.textContent = Array.from({ length: rows }, (_, index) => index + 1).join("\n");
 }
 
+// The page has the first numbers alone, so that it stays small.
+const numbered = gutter.textContent.split("\n").length;
+for (let number = numbered + 1; number <= text.rows; number++) gutter.append(`\n${number}`);
+
 text.addEventListener("input", renumber);
 
 document.addEventListener("click", (event) => {

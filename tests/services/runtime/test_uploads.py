@@ -249,6 +249,17 @@ def test_a_file_that_is_too_large_is_refused(ana: Person, monkeypatch: pytest.Mo
     assert "wait for a start" in reason(lambda: ana.append(ana.begin(), 1, "b.bin", bytes(6)))
 
 
+def test_uploads_without_files_do_not_count_against_those_of_a_person(
+    ana: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("backend.uploads.rules.MOST_UPLOADS_OF_PERSON", 2)
+    for number in range(4):
+        assert "is not a plain file name" in reason(lambda: ana.append(ana.begin(), 1, "../a", b"x")), number
+    for _ in range(2):
+        ana.append(ana.begin(), 1, "a.bin", b"x")
+    assert "2 uploads wait for a start" in reason(ana.begin)
+
+
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     disk = SmallDisk(tmp_path / "disk", 20)

@@ -103,6 +103,32 @@ def test_a_problem_is_shown_with_its_line_and_the_text_stays() -> None:
     assert "Save as" not in page
 
 
+def test_a_page_with_very_many_problems_has_at_most_40_kb_beside_the_text() -> None:
+    text = "a:\n" * 20_000
+    found = [(f"manifest:{line}: {'x' * 500}[{line}]", '"' * 2_000) for line in range(1, 3_001)]
+    backend = services()
+    backend.answers[APPLY] = invalid(*found)
+    page = html(view(backend, text=text))
+    assert len(page.encode()) - len(text) < 40_000
+    assert "It has 3000 problems" in page
+    shown = page.count('data-line="')
+    assert 0 < shown <= 50
+    assert f"And {3_000 - shown:,} more" in page
+
+
+def test_what_a_check_tells_of_very_much_is_cut() -> None:
+    unified = "--- one\n+++ two\n" + ('+"' + '"' * 300 + "\n") * 600
+    many = applied(manifest_difference=unified, not_ready=["é" * 900] * 500, warnings=["<" * 900] * 500)
+    many.items.extend(AppliedResource(kind="Workflow", name=f"flow-{n}", version=2) for n in range(500))
+    backend = services()
+    backend.answers[APPLY] = many
+    page = html(view(backend))
+    assert len(page.encode()) < 100_000
+    assert "flow-19" in page
+    assert "flow-20" not in page
+    assert "and 480 more" in page
+
+
 def test_a_check_asks_for_the_version_that_was_edited_and_saves_nothing() -> None:
     backend = services()
     page = html(view(backend))

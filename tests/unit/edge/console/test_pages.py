@@ -1,5 +1,7 @@
 """Behaviour common to all pages of the console."""
 
+import pytest
+
 from tests.support.browsing import Browser
 from tests.unit.edge.console.conftest import Desk
 
@@ -70,7 +72,31 @@ def test_unknown_paths_are_404_and_other_methods_405(desk: Desk) -> None:
     assert ann.get("/nowhere").status == 404
     assert ann.get("/static/0/console.css").status == 404
     refused = ann.post("/keys")
-    assert (refused.status, refused.headers["Allow"]) == (405, "GET")
+    assert (refused.status, refused.headers["Allow"]) == (405, "GET,HEAD")
+
+
+@pytest.mark.parametrize(
+    "path", ["/runs", "/refused", "/nowhere", "/healthz", "/download", "/download?length=7", "/live"]
+)
+def test_head_answers_as_get_without_a_body(path: str, desk: Desk) -> None:
+    ann = desk.browser("ann")
+    if path == "/live":
+        desk.end()
+
+    got, head = ann.get(path), ann.send("HEAD", path)
+
+    assert (head.status, head.text) == (got.status, "")
+    for name in ("Content-Type", "Content-Length", "Content-Disposition", "Cache-Control"):
+        assert head.headers[name] == got.headers[name], name
+
+
+def test_head_shows_no_notice_and_leaves_it_for_the_page(desk: Desk) -> None:
+    ann = desk.browser("ann")
+    ann.post("/keys/ak_1/rename", ann.get("/keys").token, name="headed")
+
+    ann.send("HEAD", "/keys")
+
+    assert "Renamed to headed." in ann.get("/keys").text
 
 
 def test_whoever_has_signed_in_stays_within_the_frame_of_the_pages_where_nothing_is_or_nothing_is_allowed(
@@ -121,6 +147,6 @@ def test_a_form_that_is_sent_twice_is_done_once_and_answered_twice(desk: Desk) -
     token = ann.get("/keys").token
     first, again = (ann.post("/keys/ak_1/rename", token, name="b") for _ in range(2))
     assert first.location == again.location == "/keys"
-    assert len([visit for visit in desk.visits if visit.form]) == 1
+    assert len([visit for visit in desk.visits if visit.form == {"name": ["b"]}]) == 1
     ann.post("/keys/ak_1/rename", ann.get("/keys").token, name="b")
-    assert len([visit for visit in desk.visits if visit.form]) == 2
+    assert len([visit for visit in desk.visits if visit.form == {"name": ["b"]}]) == 2

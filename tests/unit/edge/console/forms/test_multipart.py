@@ -99,6 +99,14 @@ def test_files_are_handed_on_in_parts_of_one_mebibyte(desk: Desk, staged: Staged
     assert desk.visits[-1].form == {"text": ["1\n2"], "upload": ["upl_1"]}
 
 
+def test_a_field_that_comes_twice_is_refused_before_the_files_that_follow(desk: Desk, staged: Staged) -> None:
+    seen = len(desk.visits)
+    answer = send(desk, ("once", None, b"a"), ("once", None, b"b"), ("files.uploads", "a", b"x"))
+    assert (answer.status, staged.parts) == (400, [])
+    assert "The field once is in this form more than once" in answer.words
+    assert len(desk.visits) == seen + 1
+
+
 def test_files_go_to_the_upload_that_the_form_names(desk: Desk, staged: Staged) -> None:
     send(desk, ("upload", None, b"upl_7"), ("files.uploads", "a", b"x"))
     assert [part.upload_id for part in staged.parts] == ["upl_7"]

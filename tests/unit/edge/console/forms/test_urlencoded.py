@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from edge.console.pages import all_pages
 from tests.unit.edge.console.conftest import Desk
 
 RENAME = "/keys/ak_1/rename"
@@ -20,6 +21,22 @@ def test_a_page_gets_the_form_without_the_token(desk: Desk) -> None:
     assert visit.path == {"key_id": "ak_1"}
     assert visit.form == {"name": [" a  b "], "scope": ["x", "y"], "empty": [""], "lines": ["1\n2"]}
     assert visit.sent("name") == "a  b"
+
+
+def test_a_field_with_one_value_is_refused_where_it_comes_twice(desk: Desk) -> None:
+    ann = desk.browser("ann")
+    seen = len(desk.visits)
+
+    answer = ann.post(RENAME, ann.get("/keys").token, name=["b", "c"], scope=["x", "y"])
+
+    assert (answer.status, len(desk.visits)) == (400, seen + 1)
+    assert "The field name is in this form more than once. Nothing was done" in answer.words
+
+
+def test_only_lists_may_come_more_than_once_and_a_decision_never() -> None:
+    several = {name for page in all_pages() for name in page.several}
+
+    assert several == {"approval_id", "events", "scopes", "workflow_ids"}
 
 
 def test_a_form_needs_the_token_of_its_own_session(desk: Desk) -> None:

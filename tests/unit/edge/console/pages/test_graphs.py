@@ -124,6 +124,10 @@ def downloaded(backend: MemoryServices) -> tuple[str, str]:
     ("parts", "text"),
     [
         (select(row(s="a", o='x "y", z'), row(s="b")), 's,o\r\na,"x ""y"", z"\r\nb,\r\n'),
+        (
+            select(row(s="=cmd|' /C calc'!A0", o="-2.5e+3"), row(s="@SUM(A1)", o="-1+1"), row(s="\tx", o="a=b")),
+            "s,o\r\n'=cmd|' /C calc'!A0,-2.5e+3\r\n'@SUM(A1),'-1+1\r\n'\tx,a=b\r\n",
+        ),
         ((KnowledgeGraphAnswer(form="ask", boolean=False),), "answer\r\nfalse\r\n"),
         (
             (KnowledgeGraphAnswer(form="construct"), KnowledgeGraphAnswer(triples=["<a> <b> <c> ."])),

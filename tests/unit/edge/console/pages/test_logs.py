@@ -55,6 +55,14 @@ def test_a_log_is_shown_escaped_with_its_attempts_and_followed_while_the_run_goe
     assert (request.HasField("attempt"), request.tail_chars) == (False, logs.END_CHARS)
 
 
+@pytest.mark.parametrize("query", [{}, {"q": "evil"}], ids=str)
+def test_a_log_shows_the_characters_that_turn_text_around(query: dict[str, str]) -> None:
+    backend = services(RunLog(log=summary(3), text="approved\u202edevil evil\u202c", attempts=1))
+    page = html(answered(backend, "GET", PAGE, HERE, query=query))
+    assert "⟨U+202E⟩" in page
+    assert "\u202e" not in page
+
+
 def test_the_attempt_and_what_is_before_the_end_are_asked_for_by_the_query() -> None:
     ended = summary(3, ended_at=BEGAN, size_bytes=200_000)
     backend = services(RunLog(log=ended, text="a" * 60_000 + "b" * 60_000, attempts=1), status=RUN_STATUS_COMPLETED)

@@ -27,6 +27,13 @@ def test_text_is_shown_escaped() -> None:
     assert EVIL not in page
 
 
+def test_a_text_of_characters_that_take_much_room_stays_within_the_bound_of_a_page() -> None:
+    for character in ('"', "\u202e", "é"):
+        page = shown(ReviewFile(path="a.txt", media_type="text/plain", text=ReviewText(text=character * 60_000)))
+        assert len(page.encode()) < 100_000
+        assert "The rest is not shown" in page
+
+
 def test_markdown_is_shown_as_clean_html() -> None:
     file = ReviewFile(path="a.md", media_type="text/markdown", text=ReviewText(text="# T"))
     page = shown(file, html=f"<h1>T</h1>{EVIL}")
