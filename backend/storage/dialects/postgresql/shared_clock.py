@@ -1,10 +1,13 @@
 """A clock that all processes of one database agree on."""
 
+import logging
 import threading
 import time
 from typing import Final
 
 from backend.storage.database import Database, DatabaseUnavailableError
+
+_LOG = logging.getLogger(__name__)
 
 _COMPARED_EVERY_SECONDS: Final = 30
 
@@ -46,6 +49,8 @@ class SharedClock:
             except DatabaseUnavailableError:
                 # This machine's monotonic clock serves until the next comparison.
                 continue
+            except Exception:  # noqa: BLE001 - whatever it is, the next comparison may succeed
+                _LOG.exception("The clock could not be compared with the database's")
 
     def _measured(self) -> int:
         """How far the database's clock is ahead of this machine's monotonic one."""
