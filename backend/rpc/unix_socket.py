@@ -1,5 +1,6 @@
 """Creates the folder of a Unix socket that only the service's own user may reach."""
 
+import errno
 import os
 import socket
 from pathlib import Path
@@ -24,5 +25,7 @@ def claim_socket(path: Path) -> None:
         )
     # gRPC takes the place of a socket without asking whether it is in use.
     with socket.socket(socket.AF_UNIX) as probe:
-        if probe.connect_ex(str(path)) == 0:
+        probe.setblocking(False)
+        # EAGAIN: somebody listens, and has as many connections waiting as may wait.
+        if probe.connect_ex(str(path)) in {0, errno.EAGAIN}:
             raise ValueError(f"The gRPC address unix:{path} is in use by another process.")

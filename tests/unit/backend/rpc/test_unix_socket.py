@@ -1,5 +1,6 @@
 import socket
 import stat
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,20 @@ def test_a_socket_in_use_is_refused_and_one_left_behind_is_not(tmp_path: Path) -
         with pytest.raises(ValueError, match="in use by another process"):
             claim_socket(path)
     claim_socket(path)
+
+
+@pytest.mark.timeout(20)
+def test_a_socket_whose_listener_accepts_nobody_is_in_use(tmp_path: Path) -> None:
+    path = tmp_path / "run" / "grpc.sock"
+    claim_socket(path)
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+        listener.bind(str(path))
+        listener.listen(0)
+        full = False
+        while not full:
+            waiting = stack.enter_context(socket.socket(socket.AF_UNIX))
+            waiting.setblocking(False)
+            full = waiting.connect_ex(str(path)) != 0
+        with pytest.raises(ValueError, match="in use by another process"):
+            claim_socket(path)
