@@ -18,7 +18,7 @@ from google.protobuf.message import Message
 from backend import metrics
 from backend.clock import Clock, utc_day
 from backend.storage.database import Database
-from contract.metadata import KEY_ID
+from contract.metadata import KEY_ID, PERSON
 from contract.recent_values import RecentValues
 
 M = TypeVar("M", bound=Callable[..., Any])
@@ -85,12 +85,13 @@ class AnswerCache:
 def cache_lookup(cache: AnswerCache, method: str, labels: tuple[str, str]) -> CacheLookup:
     """Returns what looks up the cached answer to a request by the call's metadata; None where it must be read.
 
-    It does not block. Only answers to keys are cached; such calls count in the metrics, with these labels, as others.
+    It does not block. Only answers to keys are cached, and none of calls that name a person, which the guard of people
+    must see. Calls answered from the cache count in the metrics, with these labels, as others.
     """
 
     def lookup(request: Message, metadata: Metadata) -> Message | None:
         began = perf_counter()
-        key_id = dict(metadata).get(KEY_ID)
+        key_id = _key_alone(dict(metadata))
         answer = cache.get(method, key_id, request) if key_id else None
         if answer is not None:
             metrics.GRPC_CALLS.observe(perf_counter() - began, labels)
@@ -106,7 +107,7 @@ def caching(cache: AnswerCache, method: str, read: Read) -> Read:
         # Taken before the read: a commit during it may have come too late for what is read.
         state = cache.state()
         answer = read(request, context)
-        key_id = None if state is None else _metadata_of(context).get(KEY_ID)
+        key_id = None if state is None else _key_alone(_metadata_of(context))
         if key_id and state is not None:
             cache.put(method, key_id, request, answer, state)
         return answer
@@ -122,6 +123,11 @@ def cached_or_read(lookup: CacheLookup, read: Read) -> Read:
         return read(request, context) if answer is None else answer
 
     return call
+
+
+def _key_alone(metadata: dict[str, str]) -> str | None:
+    """Returns the id of the key that calls, None where there is none, or the call is also a person's."""
+    return None if PERSON in metadata else metadata.get(KEY_ID)
 
 
 def _metadata_of(context: grpc.ServicerContext) -> dict[str, str]:

@@ -14,7 +14,7 @@ from backend.clock import DAY_MS, Clock
 from backend.storage.database import Database
 from backend.storage.dialects.sqlite.database import SqliteDatabase
 from backend.storage.statements import Command, ScalarQuery
-from contract.metadata import KEY_ID
+from contract.metadata import KEY_ID, PERSON
 from edge.channel.context import InProcessContext
 from workflow_api.v1.runs_pb2 import GetRunRequest, Run
 
@@ -55,8 +55,9 @@ def reading(cache: AnswerCache, read: Read) -> Read:
     return cached_or_read(cache_lookup(cache, "GetRun", ("GetRun", "OK")), caching(cache, "GetRun", read))
 
 
-def ask(read: Read, run_id: str = "run_1", key_id: str | None = "ak_1") -> str:
-    context = InProcessContext(((KEY_ID, key_id),) if key_id else (), 60)
+def ask(read: Read, run_id: str = "run_1", key_id: str | None = "ak_1", person: str | None = None) -> str:
+    named = ((KEY_ID, key_id), (PERSON, person))
+    context = InProcessContext(tuple((name, value) for name, value in named if value is not None), 60)
     answer: Any = read(GetRunRequest(run_id=run_id), context)
     return str(answer.etag)
 
@@ -88,6 +89,13 @@ def test_each_key_and_request_has_an_answer_of_its_own() -> None:
 def test_internal_services_read_each_time() -> None:
     read = reading(CommitCounter().cache(), Servicer().get)
     assert [ask(read, key_id=None), ask(read, key_id=None)] == ["1", "2"]
+
+
+@pytest.mark.parametrize("person", ["ada", ""])
+def test_a_call_that_names_a_person_is_read_each_time_and_its_answer_not_cached(person: str) -> None:
+    """Even where it comes with a key: what a person may see is decided at each call."""
+    read = reading(CommitCounter().cache(), Servicer().get)
+    assert [ask(read, person=person), ask(read), ask(read), ask(read, person=person)] == ["1", "2", "2", "3"]
 
 
 @pytest.mark.parametrize("number", [None, 7])
