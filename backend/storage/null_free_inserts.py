@@ -24,7 +24,7 @@ class NullFreeInserts:
     def __init__(self, clause: ClauseElement) -> None:
         self._columns = clause.table.columns if isinstance(clause, Insert) else None
         self._nullable: dict[str, tuple[int, ...]] = {}
-        self._variants: dict[tuple[int, ...], tuple[str, Callable[[Row], Row]]] = {}
+        self._variants: dict[tuple[str, tuple[int, ...]], tuple[str, Callable[[Row], Row]]] = {}
 
     def split(self, text: str, rows: Sequence[Row]) -> Iterable[tuple[str, Sequence[Row]]]:
         """Returns the rows in groups with values for the same columns, each with the text that inserts one of them."""
@@ -56,9 +56,9 @@ class NullFreeInserts:
         return places if len(places) < len(columns) else ()
 
     def _shortened(self, text: str, absent: tuple[int, ...], rows: Sequence[Row]) -> tuple[str, Sequence[Row]]:
-        variant = self._variants.get(absent)
+        variant = self._variants.get((text, absent))
         if variant is None:
-            variant = self._variants[absent] = _variant(text, absent)
+            variant = self._variants[text, absent] = _variant(text, absent)
         shorter, kept = variant
         return shorter, [kept(row) for row in rows]
 
