@@ -11,7 +11,7 @@ FAR_AHEAD_MS = 1_000_000_000_000
 
 
 class FailingOnce:
-    """Stands in for a database that raises at the second comparison, and is set far ahead after it; the first is made with the clock."""
+    """Stands in for a database that raises at the second comparison; the first is made with the clock."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
