@@ -74,8 +74,13 @@ def _processes(figures: Figures) -> Iterator[Finding]:
     gone = [process for process in figures.processes if not alive(process, figures.now)]
     if gone:
         named = _named(f"{process.part} on {process.host}" for process in gone)
-        remedy = "It has ended, or reaches no database or backend: look at its log. It is forgotten by itself."
-        yield Finding(pb.HEALTH_TOPIC_PROCESSES, False, f"Nothing is heard of {named}.", remedy)
+        have = "has" if len(gone) == 1 else "have"
+        message = f"{named[:1].upper()}{named[1:]} {have} not reported for a minute."
+        remedy = (
+            "It has ended, or reaches no database or backend: look at its log. "
+            "It leaves the list by itself: an edge after ten minutes, others after a day."
+        )
+        yield Finding(pb.HEALTH_TOPIC_PROCESSES, False, message, remedy)
     releases = {process.release for process in figures.processes if alive(process, figures.now)}
     if len(releases) > 1:
         message = f"Processes run different releases: {', '.join(sorted(releases))}."

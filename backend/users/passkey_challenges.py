@@ -17,40 +17,40 @@ Purpose = Literal["sign_in", "register", "confirm"]
 
 
 class Challenges:
-    """Asks and takes answers in the caller's transaction."""
+    """Issues, finds and takes challenges in the caller's transaction."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
-    def ask(self, tx: Tx, token: str, name: str, purpose: Purpose) -> str:
+    def issue(self, tx: Tx, token: str, name: str, purpose: Purpose) -> str:
         """Returns a new challenge for a person's browser, in place of the one before."""
         now = self._clock()
         passkeys_sql.forget_old(tx, now - LASTS_MS)
         challenge = urlsafe_b64encode(secrets.token_bytes(32)).decode().rstrip("=")
-        passkeys_sql.ask(tx, ChallengeRow(_key(token, purpose), name, purpose, challenge, now))
+        passkeys_sql.add_challenge(tx, ChallengeRow(_key(token, purpose), name, purpose, challenge, now))
         return challenge
 
-    def asked(self, tx: Tx, token: str, purpose: Purpose) -> ChallengeRow:
-        """Returns what was asked.
+    def find(self, tx: Tx, token: str, purpose: Purpose) -> ChallengeRow:
+        """Returns the challenge that was issued under a token.
 
         Raises:
-            ApiError: `unauthorized`, nothing was, or too long ago.
+            ApiError: `unauthorized`, none was, or too long ago.
         """
         row = passkeys_sql.challenge(tx, _key(token, purpose))
         if row is None or row.purpose != purpose or not 0 <= self._clock() - row.created_at < LASTS_MS:
             raise expired()
         return row
 
-    def ask_again(self, tx: Tx, row: ChallengeRow) -> str:
+    def reissue(self, tx: Tx, row: ChallengeRow) -> str:
         """Returns another challenge under the same token, which does not last longer for that."""
         challenge = urlsafe_b64encode(secrets.token_bytes(32)).decode().rstrip("=")
-        passkeys_sql.ask_again(tx, row.token_sha256, challenge)
+        passkeys_sql.replace_challenge(tx, row.token_sha256, challenge)
         return challenge
 
     @staticmethod
     def take(tx: Tx, row: ChallengeRow) -> None:
         """Withdraws the challenge, whatever comes of the answer."""
-        passkeys_sql.ask_again(tx, row.token_sha256, None)
+        passkeys_sql.replace_challenge(tx, row.token_sha256, None)
 
 
 def expired() -> ApiError:

@@ -29,8 +29,8 @@ _CHALLENGE = Query(
     ChallengeRow,
     select_row(ChallengeRow, passkey_challenges).where(passkey_challenges.c.token_sha256 == bindparam("token_sha256")),
 )
-_ASK = Command(insert(passkey_challenges), [column.name for column in passkey_challenges.columns])
-_ASK_AGAIN = Command(
+_ADD_CHALLENGE = Command(insert(passkey_challenges), [column.name for column in passkey_challenges.columns])
+_REPLACE_CHALLENGE = Command(
     update(passkey_challenges)
     .where(passkey_challenges.c.token_sha256 == bindparam("of_token_sha256"))
     .values(challenge=bindparam("new_challenge"))
@@ -103,15 +103,15 @@ def challenge(tx: Tx, token_sha256: str) -> ChallengeRow | None:
     return tx.first(_CHALLENGE, token_sha256=token_sha256)
 
 
-def ask(tx: Tx, row: ChallengeRow) -> None:
+def add_challenge(tx: Tx, row: ChallengeRow) -> None:
     """Writes what is asked under a token, in place of what was asked before."""
     tx.enqueue(_FORGET, token_sha256=row.token_sha256)
-    tx.enqueue(_ASK, **row._asdict())
+    tx.enqueue(_ADD_CHALLENGE, **row._asdict())
 
 
-def ask_again(tx: Tx, token_sha256: str, challenge: str | None) -> None:
+def replace_challenge(tx: Tx, token_sha256: str, challenge: str | None) -> None:
     """Replaces the challenge under a token, which keeps its time; None where it was answered."""
-    tx.enqueue(_ASK_AGAIN, of_token_sha256=token_sha256, new_challenge=challenge)
+    tx.enqueue(_REPLACE_CHALLENGE, of_token_sha256=token_sha256, new_challenge=challenge)
 
 
 def forget(tx: Tx, token_sha256: str) -> None:

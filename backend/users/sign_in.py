@@ -57,7 +57,7 @@ class SignIns:
             fresh: dict[str, object] = {"password_hash": verified.fresh_hash or row.password_hash}
             if passkeys_sql.count(tx, name):
                 sql.edit(tx, row, fresh)
-                self._challenges.ask(tx, token, name, "sign_in")
+                self._challenges.issue(tx, token, name, "sign_in")
                 return NewSession(token, row, now, pending=True)
             sql.edit(tx, row, {"signed_in_at": now, **fresh})
             sql.open_session(tx, token_sha256=rules.sha256_hex(token), name=name, now=now, most=rules.MAX_SESSIONS)

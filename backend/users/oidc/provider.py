@@ -6,7 +6,7 @@ import re
 import time
 from base64 import b64encode
 from collections.abc import Mapping
-from threading import BoundedSemaphore
+from threading import BoundedSemaphore, Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -29,6 +29,7 @@ _LOG: Final = logging.getLogger(__name__)
 _BEARER_TOKEN: Final = re.compile(r"[!-~]{1,16384}")
 _KEPT_SECONDS: Final = 3_600
 _RETRY_SECONDS: Final = 5
+_POLL_SECONDS: Final = 0.02
 _CALLERS: Final = 2
 """Sign-ins that call the provider at once: each holds one of the few threads that everything else needs as well."""
 
@@ -61,6 +62,7 @@ class Provider:
         self._secrets = secrets
         self._clock = clock
         self._callers = BoundedSemaphore(_CALLERS)
+        self._discovering = Lock()
         self._endpoints: tuple[_Endpoints, float] | None = None
         self._keys: tuple[list[Key], float] | None = None
         self._failed_at = -float(_RETRY_SECONDS)
@@ -151,10 +153,27 @@ class Provider:
         )
 
     async def _discovered(self, http: ProviderHttp) -> _Endpoints:
-        if time.monotonic() - self._failed_at < _RETRY_SECONDS:
-            raise ProviderError("it did not answer a moment ago")
-        # Until it has answered.
-        self._failed_at = time.monotonic()
+        """Returns the endpoints, which one caller at a time reads for all."""
+        # Each caller has an event loop of its own, whose time limit ends this wait as well.
+        while not self._discovering.acquire(blocking=False):  # noqa: ASYNC110 - the holder has another loop
+            await asyncio.sleep(_POLL_SECONDS)
+        try:
+            known = self._kept(self._endpoints)
+            if known is not None:
+                return known
+            if time.monotonic() - self._failed_at < _RETRY_SECONDS:
+                raise ProviderError("it did not answer a moment ago")
+            try:
+                endpoints = await self._described(http)
+            except BaseException:
+                self._failed_at = time.monotonic()
+                raise
+            self._endpoints = endpoints, time.monotonic()
+            return endpoints
+        finally:
+            self._discovering.release()
+
+    async def _described(self, http: ProviderHttp) -> _Endpoints:
         document = await http.get(f"{self.settings.issuer.rstrip('/')}/.well-known/openid-configuration")
         if document.get("issuer") != self.settings.issuer:
             raise ProviderError("its description names another issuer than oidc.issuer")
@@ -166,7 +185,7 @@ class Provider:
             for name in ("userinfo_endpoint", "end_session_endpoint")
         )
         methods = document.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
-        endpoints = _Endpoints(
+        return _Endpoints(
             authorization,
             token,
             keys,
@@ -175,8 +194,6 @@ class Provider:
             posts_secret=isinstance(methods, list) and "client_secret_basic" not in methods,
             names_itself=document.get("authorization_response_iss_parameter_supported") is True,
         )
-        self._endpoints, self._failed_at = (endpoints, time.monotonic()), -float(_RETRY_SECONDS)
-        return endpoints
 
     async def _read_keys(self, http: ProviderHttp, endpoints: _Endpoints) -> "list[Key]":
         keys = keys_of(await http.get(endpoints.keys))

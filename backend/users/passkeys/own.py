@@ -136,7 +136,7 @@ class OwnPasskeys:
 
     def _ask(self, token: str, name: str, purpose: Purpose) -> tuple[str, list[PasskeyRow]]:
         return self._services.database.write(
-            lambda tx: (self._challenges.ask(tx, token, name, purpose), passkeys_sql.of_person(tx, name)),
+            lambda tx: (self._challenges.issue(tx, token, name, purpose), passkeys_sql.of_person(tx, name)),
             lock_key=sql.OF_USERS,
         )
 
@@ -144,7 +144,7 @@ class OwnPasskeys:
         """Returns what was asked, which is good for one answer."""
 
         def work(tx: Tx) -> ChallengeRow:
-            asked = self._challenges.asked(tx, token, purpose)
+            asked = self._challenges.find(tx, token, purpose)
             self._challenges.take(tx, asked)
             return asked
 

@@ -37,8 +37,8 @@ class SecondFactor:
         """
 
         def work(tx: Tx) -> tuple[str, list[PasskeyRow]]:
-            asked = self._challenges.asked(tx, token, "sign_in")
-            return self._challenges.ask_again(tx, asked), passkeys_sql.of_person(tx, asked.name)
+            asked = self._challenges.find(tx, token, "sign_in")
+            return self._challenges.reissue(tx, asked), passkeys_sql.of_person(tx, asked.name)
 
         challenge, known = self._services.database.write(work, lock_key=sql.OF_USERS)
         return ceremony.assertion_options(host, challenge, known), sorted({passkey.rp_id for passkey in known})
@@ -79,7 +79,7 @@ class SecondFactor:
 
     def _try(self, tx: Tx, token: str, address: str) -> ChallengeRow:
         """Counts a try, and takes the challenge, which is good for one."""
-        asked = self._challenges.asked(tx, token, "sign_in")
+        asked = self._challenges.find(tx, token, "sign_in")
         self._tries.count(tx, limits_of(asked.name, address))
         self._challenges.take(tx, asked)
         return asked

@@ -67,7 +67,8 @@ def test_one_that_reports_no_more_is_shown_as_gone_and_forgotten_after_a_day(
     reporter(services, tmp_path, "worker").report()
     clock.now += 2 * MINUTE
     assert ("worker", False) in parts(caller)
-    assert any(finding.message.startswith("Nothing is heard of worker on ") for finding in health(caller).findings)
+    messages = [finding.message for finding in health(caller).findings]
+    assert any(each.startswith("Worker on ") and each.endswith("has not reported for a minute.") for each in messages)
     clock.now += 25 * 60 * MINUTE
     reporter(services, tmp_path, "backend").report()
     assert "worker" not in [part for part, _ in parts(caller)]

@@ -3,8 +3,10 @@
 import hmac
 import json
 import logging
+import threading
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -17,6 +19,7 @@ from joserfc.jwk import ECKey, RSAKey
 from backend.secrets import Secrets
 from backend.services import Services
 from backend.settings import IdentityProvider as Settings
+from backend.users.oidc.attempt import Attempt
 from backend.users.oidc.provider import Provider
 from backend.users.oidc.sign_in import ProviderSignIns
 from backend.users.passwords import Passwords
@@ -33,6 +36,7 @@ from tests.support.identity_provider import (
     IdentityProvider,
     identity_provider,
 )
+from tests.support.poll import until
 from workflow_api.v1 import sessions_pb2, users_pb2
 
 RETURN = "https://console.example.org/sign-in/provider/return"
@@ -471,6 +475,33 @@ def test_a_provider_that_describes_itself_wrongly_is_not_used(
     with caplog.at_level(logging.WARNING):
         assert reason(sign_ins.begin).reason == "runtime_unreachable"
     assert "oidc.issuer" in caplog.text
+
+
+def test_two_first_sign_ins_at_once_read_the_description_once(provider: IdentityProvider) -> None:
+    settings = Settings(issuer=provider.issuer, client_id=CLIENT_ID, client_secret="oidc", roles=ROLES)
+    known = Provider(settings, Secrets({"oidc": "env:OIDC"}, {"OIDC": CLIENT_SECRET}), lambda: 0)
+    let_go, described = threading.Event(), provider.describe()
+
+    def describe() -> Claims:
+        let_go.wait(60)
+        return described
+
+    provider.describe = describe  # type: ignore[method-assign]
+    with ThreadPoolExecutor(2) as threads:
+        signing_in = [threads.submit(known.authorization_url, Attempt("state", "nonce", "verifier"), RETURN)]
+        until(lambda: provider.asked != [], "the request for the description")
+        signing_in.append(threads.submit(known.authorization_url, Attempt("state", "nonce", "verifier"), RETURN))
+        until(lambda: known._callers._value == 0 or signing_in[1].done(), "the other sign-in")
+        let_go.set()
+        assert all(each.result().startswith(provider.issuer) for each in signing_in)
+    assert provider.asked == ["/.well-known/openid-configuration"]
+
+
+def test_a_provider_that_failed_is_not_asked_again_at_once(sign_ins: SignIns) -> None:
+    sign_ins.provider.discovery = {"issuer": "https://other.example"}
+    for _ in range(3):
+        assert reason(sign_ins.begin).reason == "runtime_unreachable"
+    assert sign_ins.provider.asked == ["/.well-known/openid-configuration"]
 
 
 def test_the_secret_of_the_client_is_never_logged_or_told(

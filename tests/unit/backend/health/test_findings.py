@@ -64,4 +64,4 @@ def test_a_clock_that_is_off_is_a_finding_while_its_process_reports() -> None:
     off = process(host="host-b", clock_ahead=-3_000)
     assert told(processes=[off]) == [(False, "The clock of host-b is 3.0 seconds behind.")]
     gone = off._replace(seen_at=NOW - 61_000)
-    assert [message for _, message in told(processes=[gone])] == ["Nothing is heard of backend on host-b."]
+    assert [message for _, message in told(processes=[gone])] == ["Backend on host-b has not reported for a minute."]
