@@ -34,6 +34,7 @@ from backend.workflows.terms import WorkflowTerms
 from backend.workflows.terms_cache import load_terms
 from workflow_api.v1 import errors_pb2, workflows_pb2, workflows_pb2_grpc
 
+_TEST_RETRY_SECONDS: Final = 5
 _SETTABLE: Final = {STATUSES[name]: name for name in ("active", "inactive")}
 
 
@@ -178,8 +179,8 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         try:
             outcome = self._connection_tests.run(json.loads(row.definition), self._services.secrets)
         except TooManyTestsError:
-            message = "Other connections are being tested: try again in a few seconds."
-            raise ApiError(errors_pb2.ERROR_REASON_RUNTIME_ERROR, message) from None
+            message = "Tests of connections are already running, as many as may be at once: try again in a few seconds."
+            raise ApiError(errors_pb2.ERROR_REASON_RATE_LIMITED, message, retry_after=_TEST_RETRY_SECONDS) from None
         return record_connection_test(self._services, row, outcome, caller_of(context).audit_name)
 
     def BrowseInputs(

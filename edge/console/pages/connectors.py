@@ -17,6 +17,7 @@ from edge.console.resources.lookup import (
     test_badge,
 )
 from edge.console.visit import ADMINISTRATORS, Answered, Page, View, Visit
+from edge.errors import Refusal
 from workflow_api.v1.workflows_pb2 import ConnectorCheck, ConnectorTest, TestConnectorRequest
 
 _LIST: Final = CONNECTORS.path
@@ -48,18 +49,26 @@ async def test(visit: Visit) -> Answered:
     except MissingError as error:
         return missing(CONNECTORS, error)
     request = TestConnectorRequest(name=shown.answer.resource.name)
-    outcome: ConnectorTest = await visit.services.call("WorkflowsService/TestConnector", request)
+    try:
+        outcome: ConnectorTest = await visit.services.call("WorkflowsService/TestConnector", request)
+    except Refusal as refusal:
+        if refusal.code != "rate_limited":
+            raise
+        return await _view(visit, shown, busy=refusal.message)
     return await _view(visit, shown, outcome)
 
 
-async def _view(visit: Visit, shown: ResourceVersion, outcome: ConnectorTest | None = None) -> View:
+async def _view(
+    visit: Visit, shown: ResourceVersion, outcome: ConnectorTest | None = None, *, busy: str = ""
+) -> View:
     last = shown.answer.last_test if shown.answer.HasField("last_test") else None
     context: dict[str, Any] = {
         "last_test": outcome or last,
         "checks": [_check(check) for check in outcome.checks] if outcome else (),
         "tested_now": outcome is not None,
+        "busy": busy,
     }
-    return View("resources/connector.html", {**await details_of(visit, shown), **context})
+    return View("resources/connector.html", {**await details_of(visit, shown), **context}, status=429 if busy else 200)
 
 
 def _check(check: ConnectorCheck) -> tuple[ConnectorCheck, str, str]:

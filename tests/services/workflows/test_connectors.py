@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -9,8 +10,10 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from backend.audit import sql as audit
+from backend.connectors.connection_tests import MOST_AT_ONCE
 from tests.services.calls import RefusedError
 from tests.services.workflows.conftest import Workflows
+from tests.support.poll import until
 from workflow_api.v1 import workflows_pb2
 
 LISTING = (
@@ -36,6 +39,8 @@ class Store:
         self.listed: list[tuple[str, str, str]] = []
         self.listing = LISTING
         self.role = (200, ROLE)
+        self.answers = threading.Event()
+        self.answers.set()
         store = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -43,6 +48,7 @@ class Store:
                 prefix = parse_qs(urlsplit(self.path).query).get("prefix", [""])[0]
                 who = self.headers["Authorization"].partition("Credential=")[2].partition("/")[0]
                 store.listed.append((who, urlsplit(self.path).path, prefix))
+                store.answers.wait(30)
                 fits = prefix in store.allowed
                 self._answer(200 if fits else 403, store.listing if fits else DENIED)
 
@@ -112,6 +118,21 @@ def test_a_successful_listing_passes_and_makes_the_workflow_ready(workflows: Wor
     assert (outcome.passed, outcome.version, outcome.name) == (True, 1, "inbox")
     assert objects.listed == [("OWNKEY", "/docs", "incoming/")]
     assert workflows.terms(made.id).reasons == ()
+
+
+def test_a_test_while_as_many_run_as_may_is_refused_for_a_few_seconds(workflows: Workflows, objects: Store) -> None:
+    apply(workflows, objects)
+    objects.answers.clear()
+    with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
+        running = [pool.submit(outcome_of, workflows) for _ in range(MOST_AT_ONCE)]
+        try:
+            until(lambda: len(objects.listed) == MOST_AT_ONCE, "every test to ask the store")
+            with pytest.raises(RefusedError) as refused:
+                outcome_of(workflows)
+        finally:
+            objects.answers.set()
+        assert all(each.result().passed for each in running)
+    assert (refused.value.reason, refused.value.retry_after) == ("rate_limited", 5)
 
 
 def test_every_prefix_is_listed_and_one_that_is_denied_fails(workflows: Workflows, objects: Store) -> None:

@@ -77,6 +77,17 @@ def test_a_test_shows_the_stores_answer_and_what_to_do() -> None:
     assert EVIL not in page
 
 
+def test_a_test_while_others_run_is_told_on_the_page_and_tried_again() -> None:
+    backend = services()
+    backend.answers["WorkflowsService/TestConnector"] = Refusal("rate_limited", "Tests are already running.")
+    answer = answered(backend, "POST", f"{ONE}/test", HERE)
+    assert isinstance(answer, View)
+    assert answer.status == 429
+    page = html(answer)
+    assert "Tests are already running." in page
+    assert "Test the connection" in page
+
+
 def test_only_administrators_read_and_test_connectors() -> None:
     assert roles_of("GET", LIST) == roles_of("GET", ONE) == roles_of("POST", f"{ONE}/test") == ADMINISTRATORS
 
