@@ -127,7 +127,7 @@ class Download:
     inline: bool = False
 
 
-Answered = View | Redirect | EventStream | Download
+PageResult = View | Redirect | EventStream | Download
 
 
 class Page(NamedTuple):
@@ -140,6 +140,6 @@ class Page(NamedTuple):
     method: str
     path: str
     roles: frozenset[Role.ValueType]
-    answer: Callable[[Visit], Awaitable[Answered]]
+    answer: Callable[[Visit], Awaitable[PageResult]]
     takes_files: bool = False
     several: frozenset[str] = frozenset()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from edge.console.rendering import formatting
-from edge.console.rendering.page_room import PageRoom, html_bytes
+from edge.console.rendering.page_budget import PageBudget, html_bytes
 from workflow_api.v1.reviews_pb2 import ReviewFile, ReviewMaterial, ReviewStep, ReviewTable
 
 _EMPTY: Final = frozenset({"", "{}"})
@@ -66,7 +66,7 @@ def parts_of(material: ReviewMaterial) -> list[Part]:
     return found + _of_inputs(material)
 
 
-def page_of(parts: Sequence[Part], first: int, most: Most, room: PageRoom) -> tuple[Sequence[ShownPart], int | None]:
+def page_of(parts: Sequence[Part], first: int, most: Most, room: PageBudget) -> tuple[Sequence[ShownPart], int | None]:
     """Returns the parts from number `first` on, as many as there is room for, and the number of the next, if any."""
     shown: list[ShownPart] = []
     for number, part in enumerate(parts[first:], first):
@@ -79,7 +79,7 @@ def page_of(parts: Sequence[Part], first: int, most: Most, room: PageRoom) -> tu
     return shown, None
 
 
-def rest_of(parts: Sequence[Part], number: int, begin: int, room: PageRoom) -> ShownPart | None:
+def rest_of(parts: Sequence[Part], number: int, begin: int, room: PageBudget) -> ShownPart | None:
     """Returns a part from a character or a row on, as much as there is room for; None where there is no such part."""
     if number >= len(parts):
         return None
@@ -127,7 +127,7 @@ def _frame_of(part: Part) -> int:
     return size + (0 if part.table is None else sum(_OF_CELL + html_bytes(each) for each in part.table.columns))
 
 
-def _shown(number: int, part: Part, begin: int, most: Most, room: PageRoom) -> ShownPart:
+def _shown(number: int, part: Part, begin: int, most: Most, room: PageBudget) -> ShownPart:
     if part.table is not None:
         rows = []
         for row in part.table.rows[begin : begin + most.rows]:

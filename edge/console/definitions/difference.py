@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from edge.console.rendering.page_room import html_bytes
+from edge.console.rendering.page_budget import html_bytes
 
 _MOST_LINES: Final = 600
 _MOST_BYTES: Final = 24_000

@@ -14,7 +14,7 @@ from edge.console.definitions.versions import (
     read_versions,
     version_of,
 )
-from edge.console.visit import Answered, Redirect, Services, View, Visit
+from edge.console.visit import PageResult, Redirect, Services, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.definitions_pb2 import CompareVersionsRequest, DefinitionVersion, Manifest
 from workflow_api.v1.workflows_pb2 import AppliedResource, ApplyManifestsRequest, ExpectedVersion, ManifestFile
@@ -50,7 +50,7 @@ class _InvalidError(Exception):
         self.problems = problems
 
 
-async def edit(kind: DefinitionKind, visit: Visit) -> Answered:
+async def edit(kind: DefinitionKind, visit: Visit) -> PageResult:
     """Shows the editor with the newest version, or with the older one that the query names."""
     try:
         newest = await read_manifest(visit.services, kind, visit.path[ID])
@@ -65,7 +65,7 @@ async def edit(kind: DefinitionKind, visit: Visit) -> Answered:
     return _editor(kind, manifest.text, newest, older=older)
 
 
-async def save(kind: DefinitionKind, visit: Visit) -> Answered:
+async def save(kind: DefinitionKind, visit: Visit) -> PageResult:
     """Checks a new text of a definition, or saves it if it was checked as it is."""
     text = _text(visit)
     try:
@@ -81,17 +81,17 @@ async def save(kind: DefinitionKind, visit: Visit) -> Answered:
     return await _check_or_save(kind, visit, text, newest)
 
 
-async def begin(kind: DefinitionKind, visit: Visit) -> Answered:  # noqa: ARG001 - a handler of a page
+async def begin(kind: DefinitionKind, visit: Visit) -> PageResult:  # noqa: ARG001 - a handler of a page
     """Shows the editor with the beginning of a new definition."""
     return _editor(kind, kind.starter)
 
 
-async def create(kind: DefinitionKind, visit: Visit) -> Answered:
+async def create(kind: DefinitionKind, visit: Visit) -> PageResult:
     """Checks the text of a new definition, or saves it if it was checked as it is."""
     return await _check_or_save(kind, visit, _text(visit), None)
 
 
-async def _check_or_save(kind: DefinitionKind, visit: Visit, text: str, newest: Manifest | None) -> Answered:
+async def _check_or_save(kind: DefinitionKind, visit: Visit, text: str, newest: Manifest | None) -> PageResult:
     try:
         checked = await _check(visit.services, kind, text, newest)
     except _InvalidError as invalid:

@@ -5,7 +5,7 @@ from functools import partial
 
 from edge.console.definitions import editor, versions
 from edge.console.definitions.kinds import DefinitionKind
-from edge.console.visit import ADMINISTRATORS, ONLOOKERS, Answered, Page, Visit
+from edge.console.visit import ADMINISTRATORS, ONLOOKERS, Page, PageResult, Visit
 from workflow_api.v1.users_pb2 import Role
 
 
@@ -13,8 +13,8 @@ def pages_of(kind: DefinitionKind, readers: frozenset[Role.ValueType] = ONLOOKER
     """Returns the pages of versions and their differences, which `readers` see, of the editor, and of a new one."""
 
     def handled(
-        handler: Callable[[DefinitionKind, Visit], Awaitable[Answered]],
-    ) -> Callable[[Visit], Awaitable[Answered]]:
+        handler: Callable[[DefinitionKind, Visit], Awaitable[PageResult]],
+    ) -> Callable[[Visit], Awaitable[PageResult]]:
         return partial(handler, kind)
 
     one = f"{kind.path}/{{{versions.ID}}}"

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from markupsafe import Markup
 
-from edge.console.rendering.page_room import PageRoom, html_bytes
+from edge.console.rendering.page_budget import PageBudget, html_bytes
 
 FILE: Final = "manifest"
 """The name under which the text is sent; problems are named `manifest:12: steps[0].agent`."""
@@ -66,7 +66,7 @@ def line_problems(details: Any, text: str) -> list[LineProblem]:
 
 def problems_shown(found: Sequence[LineProblem]) -> ShownProblems:
     """Returns what a page shows of problems: the first, their words cut."""
-    room = PageRoom(_PROBLEMS_BYTES)
+    room = PageBudget(_PROBLEMS_BYTES)
     first: list[LineProblem] = []
     for each in found[:_MOST_PROBLEMS]:
         short = each._replace(field=_cut(each.field, _FIELD_CHARS), reason=_cut(each.reason, _REASON_CHARS))

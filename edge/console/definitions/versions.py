@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 from edge.console.definitions.difference import difference_lines
 from edge.console.definitions.kinds import DefinitionKind
-from edge.console.visit import Answered, Services, View, Visit
+from edge.console.visit import PageResult, Services, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.definitions_pb2 import (
     CompareVersionsRequest,
@@ -61,7 +61,7 @@ def missing(kind: DefinitionKind, message: str) -> View:
     return View("definitions/missing.html", {"kind": kind, "message": message}, status=404)
 
 
-async def show_versions(kind: DefinitionKind, visit: Visit) -> Answered:
+async def show_versions(kind: DefinitionKind, visit: Visit) -> PageResult:
     """Lists the versions of a definition, with a form that compares two."""
     definition_id = visit.path[ID]
     try:
@@ -74,7 +74,7 @@ async def show_versions(kind: DefinitionKind, visit: Visit) -> Answered:
     return View("definitions/versions.html", {"kind": kind, "manifest": newest, "found": found})
 
 
-async def compare(kind: DefinitionKind, visit: Visit) -> Answered:
+async def compare(kind: DefinitionKind, visit: Visit) -> PageResult:
     """Shows what differs between two versions of a definition."""
     before, after = (version_of(visit.query.get(name, "")) for name in ("before", "after"))
     if before is None or after is None:

@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Final
 
 from edge.console.forms.urlencoded import Form
-from edge.console.visit import Answered, Redirect, View
+from edge.console.visit import PageResult, Redirect, View
 
 SHOWN_SECONDS: Final = 5.0
 """How long the answer to a form is given to its repetition, where it shows what exists nowhere else."""
@@ -39,10 +39,10 @@ class Repeats:
     """The forms that were handled lately in this process, and those that are being handled."""
 
     def __init__(self) -> None:
-        self._under_way: dict[bytes, asyncio.Future[Answered]] = {}
+        self._under_way: dict[bytes, asyncio.Future[PageResult]] = {}
         self._done: OrderedDict[bytes, _Done] = OrderedDict()
 
-    async def once(self, key: bytes, handle: Callable[[], Awaitable[Answered]]) -> Answered:
+    async def once(self, key: bytes, handle: Callable[[], Awaitable[PageResult]]) -> PageResult:
         """Returns the answer to a form, which is handled unless the same one was, or is being handled.
 
         A form that is refused or shown again with problems has done nothing, and is handled again.
@@ -64,11 +64,11 @@ class Repeats:
         self._remember(key, answer)
         return answer
 
-    def _remembered(self, key: bytes) -> Answered | None:
+    def _remembered(self, key: bytes) -> PageResult | None:
         done = self._done.get(key)
         return done.answer if done is not None and time.monotonic() < done.forget_at else None
 
-    def _remember(self, key: bytes, answer: Answered) -> None:
+    def _remember(self, key: bytes, answer: PageResult) -> None:
         now = time.monotonic()
         if isinstance(answer, Redirect):
             self._done[key] = _Done(answer, now + _REDIRECT_SECONDS)

@@ -15,7 +15,7 @@ from edge.console.definitions.versions import (
     version_of,
 )
 from edge.console.paging import all_items
-from edge.console.visit import ADMINISTRATORS, ONLOOKERS, Answered, Page, View, Visit
+from edge.console.visit import ADMINISTRATORS, ONLOOKERS, Page, PageResult, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.definitions_pb2 import ListDefinitionUsesRequest
 from workflow_api.v1.workflows_pb2 import RESOURCE_KIND_AGENT, GetResourceRequest, ListResourcesRequest
@@ -25,7 +25,7 @@ _VERSIONS: Final = 5
 _TYPES: Final = {"python": "Python code", "llm": "language model"}
 
 
-async def show_list(visit: Visit) -> Answered:
+async def show_list(visit: Visit) -> PageResult:
     """Lists every agent."""
     request = ListResourcesRequest(kind=RESOURCE_KIND_AGENT, page_size=_PAGE)
     agents = await all_items(visit.services, "WorkflowsService/ListResources", request)
@@ -33,7 +33,7 @@ async def show_list(visit: Visit) -> Answered:
     return View("agents/list.html", {"rows": rows, "administrator": visit.user.role in ADMINISTRATORS})
 
 
-async def show_one(visit: Visit) -> Answered:
+async def show_one(visit: Visit) -> PageResult:
     """Shows a version of an agent, by default the newest."""
     asked = visit.query.get("version", "")
     version = version_of(asked)

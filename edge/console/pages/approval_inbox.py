@@ -13,8 +13,8 @@ from edge.console.http.static_files import MOST_COUNTED
 from edge.console.pages.approvals import MAX_COMMENT_CHARS, waiting_text
 from edge.console.paging import all_items
 from edge.console.rendering import formatting
-from edge.console.rendering.page_room import PageRoom
-from edge.console.visit import DECIDERS, Answered, EventStream, Page, Redirect, View, Visit
+from edge.console.rendering.page_budget import PageBudget
+from edge.console.visit import DECIDERS, EventStream, Page, PageResult, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.reviews_pb2 import (
     APPROVAL_STATE_PENDING,
@@ -43,7 +43,7 @@ _MOST_ABOUT_CHARS: Final = 160
 """Of what tells an approval in the list from others."""
 
 
-async def show(visit: Visit) -> Answered:
+async def show(visit: Visit) -> PageResult:
     """Shows the pending approvals of all gates or of one, and what the chosen one rests on."""
     gate, cursor = visit.query.get("gate", ""), visit.query.get("cursor", "")
     listed, counted = await asyncio.gather(_pending(visit, gate, cursor), _count(visit))
@@ -69,12 +69,12 @@ async def show(visit: Visit) -> Answered:
     )
 
 
-async def stream(visit: Visit) -> Answered:
+async def stream(visit: Visit) -> PageResult:
     """Streams an update whenever the list or what is shown beside it has changed."""
     return EventStream(_changes(visit))
 
 
-async def decide_several(visit: Visit) -> Answered:
+async def decide_several(visit: Visit) -> PageResult:
     """Decides the chosen approvals of one gate, once the person has said that they are sure."""
     gate, decision, comment = visit.sent("gate"), visit.sent("decision"), visit.sent("comment")
     chosen = set(visit.form.get("approval_id", ()))
@@ -200,7 +200,7 @@ async def _chosen(visit: Visit, listed: Sequence[PendingApproval]) -> Mapping[st
             "review": review,
             "state": review and formatting.approval_badge(review.state),
         }
-    parts, following = page_of(parts_of(review.material), 0, _MOST, PageRoom(_MATERIAL_BYTES))
+    parts, following = page_of(parts_of(review.material), 0, _MOST, PageBudget(_MATERIAL_BYTES))
     pending = pending or review.pending
     return {
         "id": approval_id,

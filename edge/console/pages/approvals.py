@@ -13,8 +13,8 @@ from edge.console.approvals.decisions import decide as record
 from edge.console.approvals.material import Most, page_of, parts_of, rest_of
 from edge.console.paging import all_items
 from edge.console.rendering import formatting
-from edge.console.rendering.page_room import MOST_BYTES, PageRoom, html_bytes
-from edge.console.visit import DECIDERS, Answered, EventStream, Page, Redirect, View, Visit
+from edge.console.rendering.page_budget import MOST_BYTES, PageBudget, html_bytes
+from edge.console.visit import DECIDERS, EventStream, Page, PageResult, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.reviews_pb2 import (
     APPROVAL_STATE_PENDING,
@@ -43,12 +43,12 @@ async def pending_approvals(visit: Visit, run_id: str) -> list[PendingApproval]:
     return await all_items(visit.services, "RunsService/ListPendingApprovals", request)
 
 
-async def show_one(visit: Visit) -> Answered:
+async def show_one(visit: Visit) -> PageResult:
     """Shows one approval with what it is about and its form; of one that is decided, who decided it."""
     return await _one(visit)
 
 
-async def decide(visit: Visit) -> Answered:
+async def decide(visit: Visit) -> PageResult:
     """Records a decision; an invalid one shows the form with the problem, and decides nothing."""
     approval_id = visit.path["approval_id"]
     decision = visit.sent("decision")
@@ -68,7 +68,7 @@ async def decide(visit: Visit) -> Answered:
     return Redirect(run_address(decided.run_id), done)
 
 
-async def stream(visit: Visit) -> Answered:
+async def stream(visit: Visit) -> PageResult:
     """Streams an update once what the approval is about has been prepared."""
     return EventStream(_until_prepared(visit))
 
@@ -126,7 +126,7 @@ async def _one(visit: Visit, *, comment: str = "", problem: str = "") -> View:
     return View("approvals/one.html", context, status=400 if problem else 200)
 
 
-async def show_part(visit: Visit) -> Answered:
+async def show_part(visit: Visit) -> PageResult:
     """Shows one part of what an approval is about, from where the query says."""
     number, begin = visit.path["number"], _number(visit.query.get("begin", ""))
     review = await _known(visit)
@@ -144,10 +144,10 @@ def _number(text: str) -> int:
     return int(text) if _NUMBER.fullmatch(text) else 0
 
 
-def _room(pending: PendingApproval, comment: str) -> PageRoom:
+def _room(pending: PendingApproval, comment: str) -> PageBudget:
     """Returns what the page of an approval has left for what it is about."""
     texts = (*(text for label in pending.labels.items() for text in label), pending.approval.instructions, comment)
-    return PageRoom(MOST_BYTES - _FRAME_BYTES - sum(map(html_bytes, texts)) - _OF_LABEL * len(pending.labels))
+    return PageBudget(MOST_BYTES - _FRAME_BYTES - sum(map(html_bytes, texts)) - _OF_LABEL * len(pending.labels))
 
 
 def waiting_text(pending: PendingApproval) -> str:

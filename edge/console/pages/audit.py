@@ -13,7 +13,7 @@ from edge.channel import Messages
 from edge.console.forms.problems import Problems, invalid, problems_of
 from edge.console.http.downloads import MESSAGE_SECONDS
 from edge.console.rendering.times import DAY_MS, start_of_day
-from edge.console.visit import ADMINISTRATORS, Answered, Download, Page, View, Visit
+from edge.console.visit import ADMINISTRATORS, Download, Page, PageResult, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.audit_pb2 import (
     AuditRecord,
@@ -70,7 +70,7 @@ class AuditRow(NamedTuple):
     details: Mapping[str, str]
 
 
-async def show(visit: Visit) -> Answered:
+async def show(visit: Visit) -> PageResult:
     """Shows a page of audit records, newest first."""
     asked = _asked(visit)
     try:
@@ -85,17 +85,17 @@ async def show(visit: Visit) -> Answered:
     return _view(asked, [_row(record) for record in answer.items], older=older)
 
 
-async def export_csv(visit: Visit) -> Answered:
+async def export_csv(visit: Visit) -> PageResult:
     """Sends the records that the address asks for as CSV."""
     return await _export(visit, CSV)
 
 
-async def export_json_lines(visit: Visit) -> Answered:
+async def export_json_lines(visit: Visit) -> PageResult:
     """Sends the records that the address asks for as JSON lines."""
     return await _export(visit, JSON_LINES)
 
 
-async def _export(visit: Visit, form: str) -> Answered:
+async def _export(visit: Visit, form: str) -> PageResult:
     asked = _asked(visit)
     try:
         request = ExportAuditRecordsRequest(**_search(asked))

@@ -16,7 +16,7 @@ from edge.console.resources.lookup import (
     requested_version,
     test_badge,
 )
-from edge.console.visit import ADMINISTRATORS, Answered, Page, View, Visit
+from edge.console.visit import ADMINISTRATORS, Page, PageResult, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.workflows_pb2 import ConnectorCheck, ConnectorTest, TestConnectorRequest
 
@@ -24,7 +24,7 @@ _LIST: Final = CONNECTORS.path
 _ONE: Final = f"{_LIST}/{{resource}}"
 
 
-async def show_list(visit: Visit) -> Answered:
+async def show_list(visit: Visit) -> PageResult:
     """Lists connectors with the outcome of the last test of each."""
     rows = [
         (each, path_of(CONNECTORS, each.resource_id), test_badge(each.status))
@@ -33,7 +33,7 @@ async def show_list(visit: Visit) -> Answered:
     return View("resources/connectors.html", {"rows": rows})
 
 
-async def show(visit: Visit) -> Answered:
+async def show(visit: Visit) -> PageResult:
     """Shows a version of a connector, and its last test."""
     try:
         shown = await requested_version(visit, CONNECTORS)
@@ -42,7 +42,7 @@ async def show(visit: Visit) -> Answered:
     return await _view(visit, shown)
 
 
-async def test(visit: Visit) -> Answered:
+async def test(visit: Visit) -> PageResult:
     """Asks the store with the connector's credentials, and shows what it answered."""
     try:
         shown = await requested_version(visit, CONNECTORS)
@@ -58,9 +58,7 @@ async def test(visit: Visit) -> Answered:
     return await _view(visit, shown, outcome)
 
 
-async def _view(
-    visit: Visit, shown: ResourceVersion, outcome: ConnectorTest | None = None, *, busy: str = ""
-) -> View:
+async def _view(visit: Visit, shown: ResourceVersion, outcome: ConnectorTest | None = None, *, busy: str = "") -> View:
     last = shown.answer.last_test if shown.answer.HasField("last_test") else None
     context: dict[str, Any] = {
         "last_test": outcome or last,

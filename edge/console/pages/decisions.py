@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from contract.times import to_timestamp
 from edge.console.pages.workflows import every_workflow
 from edge.console.rendering import formatting, times
-from edge.console.visit import DECIDERS, Answered, Page, View, Visit
+from edge.console.visit import DECIDERS, Page, PageResult, View, Visit
 from workflow_api.v1.reviews_pb2 import (
     APPROVAL_STATE_APPROVED,
     APPROVAL_STATE_REJECTED,
@@ -21,7 +21,7 @@ _DECISIONS: Final = {"approved": APPROVAL_STATE_APPROVED, "rejected": APPROVAL_S
 _LONGEST: Final = 256
 
 
-async def show(visit: Visit) -> Answered:
+async def show(visit: Visit) -> PageResult:
     """Lists who decided what, newest first."""
     given = {name: value for name in _FILTERS if (value := visit.query.get(name, "").strip()[:_LONGEST])}
     problems: dict[str, str] = {}

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from contract.durations import count_of, duration_of
 from edge.console.forms.problems import Problems, check_unchanged, form_hash, invalid, problems_of, whole_number
-from edge.console.visit import ADMINISTRATORS, ONLOOKERS, Answered, Page, Redirect, View, Visit
+from edge.console.visit import ADMINISTRATORS, ONLOOKERS, Page, PageResult, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.deployment_pb2 import Deployment, GetDeploymentRequest, UpdateDeploymentRequest
 from workflow_api.v1.options_pb2 import TIME_UNIT_DAYS
@@ -25,13 +25,13 @@ class DeploymentForm(NamedTuple):
     retention_days: str
 
 
-async def show(visit: Visit) -> Answered:
+async def show(visit: Visit) -> PageResult:
     """Shows the record and the form that changes it."""
     record = await _record(visit)
     return _view(visit, record, _form_of(record))
 
 
-async def change(visit: Visit) -> Answered:
+async def change(visit: Visit) -> PageResult:
     """Changes the fields that differ from the record."""
     record = await _record(visit)
     form = DeploymentForm(

@@ -12,10 +12,10 @@ from edge.console.definitions.versions import read_manifest
 from edge.console.paging import all_items
 from edge.console.rendering import formatting
 from edge.console.rendering.formatting import Badge
-from edge.console.rendering.page_room import PageRoom
+from edge.console.rendering.page_budget import PageBudget
 from edge.console.resources.details import details_of
 from edge.console.resources.lookup import ENVIRONMENTS, PAGE, MissingError, missing, path_of, requested_version
-from edge.console.visit import ADMINISTRATORS, Answered, Download, EventStream, Page, Redirect, View, Visit
+from edge.console.visit import ADMINISTRATORS, Download, EventStream, Page, PageResult, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1 import environments_pb2
 from workflow_api.v1.environments_pb2 import (
@@ -52,7 +52,7 @@ async def every_build(visit: Visit) -> list[EnvironmentBuild]:
     return await all_items(visit.services, "EnvironmentsService/ListEnvironmentBuilds", request)
 
 
-async def show_list(visit: Visit) -> Answered:
+async def show_list(visit: Visit) -> PageResult:
     """Lists environments with the state of their packages."""
     rows = [
         (each, path_of(ENVIRONMENTS, each.environment_id), _badge(each.state), _status(each.status))
@@ -61,7 +61,7 @@ async def show_list(visit: Visit) -> Answered:
     return View("resources/environments.html", {"rows": rows})
 
 
-async def show(visit: Visit) -> Answered:
+async def show(visit: Visit) -> PageResult:
     """Shows a version of an environment; builds are those of its newest."""
     try:
         shown = await requested_version(visit, ENVIRONMENTS)
@@ -83,14 +83,14 @@ async def show(visit: Visit) -> Answered:
     return View("resources/environment.html", {**details, **context})
 
 
-async def show_log(visit: Visit) -> Answered:
+async def show_log(visit: Visit) -> PageResult:
     """Shows the end of the log of a build on one machine."""
     try:
         name, machine, log = await _log(visit)
     except MissingError as error:
         return missing(ENVIRONMENTS, error)
     here = path_of(ENVIRONMENTS, visit.path["resource"])
-    text, cut = PageRoom(_SHOWN_BYTES).end(log.text, _SHOWN_CHARS)
+    text, cut = PageBudget(_SHOWN_BYTES).end(log.text, _SHOWN_CHARS)
     context = {
         "name": name,
         "machine": machine,
@@ -103,7 +103,7 @@ async def show_log(visit: Visit) -> Answered:
     return View("resources/build_log.html", context)
 
 
-async def download_log(visit: Visit) -> Answered:
+async def download_log(visit: Visit) -> PageResult:
     """Sends the log of a build."""
     try:
         name, machine, log = await _log(visit)
@@ -113,7 +113,7 @@ async def download_log(visit: Visit) -> Answered:
     return Download(_whole(content), f"{name}-{machine}.log", "text/plain", len(content))
 
 
-async def rebuild(visit: Visit) -> Answered:
+async def rebuild(visit: Visit) -> PageResult:
     """Makes every machine that failed to build the packages try again."""
     try:
         shown = await requested_version(visit, ENVIRONMENTS)
@@ -124,17 +124,17 @@ async def rebuild(visit: Visit) -> Answered:
     return Redirect(shown.here, "Machines that have not built the packages try again now.")
 
 
-async def activate(visit: Visit) -> Answered:
+async def activate(visit: Visit) -> PageResult:
     """Saves a version with which the workflows that use the environment may start."""
     return await _set_status(visit, "active", "Workflows that use it can be started again.")
 
 
-async def deactivate(visit: Visit) -> Answered:
+async def deactivate(visit: Visit) -> PageResult:
     """Saves a version that keeps the workflows which use the environment from starting."""
     return await _set_status(visit, "inactive", "Workflows that use it cannot be started. Their runs go on.")
 
 
-async def _set_status(visit: Visit, status: str, notice: str) -> Answered:
+async def _set_status(visit: Visit, status: str, notice: str) -> PageResult:
     try:
         shown = await requested_version(visit, ENVIRONMENTS)
     except MissingError as error:
@@ -147,7 +147,7 @@ async def _set_status(visit: Visit, status: str, notice: str) -> Answered:
     return Redirect(shown.here, notice)
 
 
-async def stream(visit: Visit) -> Answered:
+async def stream(visit: Visit) -> PageResult:
     """Streams updates of a build until it has ended."""
     return EventStream(_updates(visit))
 

@@ -19,7 +19,7 @@ from edge.console.resources.lookup import (
     path_of,
     requested_version,
 )
-from edge.console.visit import ADMINISTRATORS, Answered, Download, Page, View, Visit
+from edge.console.visit import ADMINISTRATORS, Download, Page, PageResult, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.options_pb2 import TIME_UNIT_SECONDS
 from workflow_api.v1.workflows_pb2 import (
@@ -63,13 +63,13 @@ async def every_graph(visit: Visit) -> list[KnowledgeGraph]:
     return await all_items(visit.services, "WorkflowsService/ListKnowledgeGraphs", request)
 
 
-async def show_list(visit: Visit) -> Answered:
+async def show_list(visit: Visit) -> PageResult:
     """Lists knowledge graphs with how much was published to each."""
     rows = [(each, path_of(GRAPHS, each.graph_id)) for each in await every_graph(visit)]
     return View("resources/graphs.html", {"rows": rows})
 
 
-async def show(visit: Visit) -> Answered:
+async def show(visit: Visit) -> PageResult:
     """Shows a knowledge graph with its query box."""
     try:
         shown = await requested_version(visit, GRAPHS)
@@ -78,7 +78,7 @@ async def show(visit: Visit) -> Answered:
     return await _view(visit, shown, EXAMPLES.get(visit.query.get("example", ""), FIRST_QUERY))
 
 
-async def query(visit: Visit) -> Answered:
+async def query(visit: Visit) -> PageResult:
     """Evaluates a query; the answer is shown below it, or downloaded as CSV."""
     try:
         shown = await requested_version(visit, GRAPHS)

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from contract.times import milliseconds_of
 from edge.console.rendering import formatting
 from edge.console.rendering.formatting import Badge
-from edge.console.visit import ONLOOKERS, Answered, EventStream, Page, View, Visit
+from edge.console.visit import ONLOOKERS, EventStream, Page, PageResult, View, Visit
 from workflow_api.v1 import deployment_health_pb2
 from workflow_api.v1.deployment_health_pb2 import (
     DeploymentHealth,
@@ -42,7 +42,7 @@ class _Work(NamedTuple):
     path: str = ""
 
 
-async def show(visit: Visit) -> Answered:
+async def show(visit: Visit) -> PageResult:
     """Shows how the deployment is."""
     health: DeploymentHealth = await visit.services.call(
         "DeploymentHealthService/GetDeploymentHealth", GetDeploymentHealthRequest()
@@ -64,7 +64,7 @@ async def show(visit: Visit) -> Answered:
     return View("deployment/health.html", context)
 
 
-async def stream(_: Visit) -> Answered:
+async def stream(_: Visit) -> PageResult:
     """Streams a refresh every few seconds: ages and waiting times change all the time."""
     return EventStream(_refreshes())
 

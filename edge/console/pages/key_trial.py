@@ -9,7 +9,7 @@ from edge.console.keys.details import key_details
 from edge.console.keys.trial import Verdict, is_start, route_choices, verdicts
 from edge.console.pages.workflows import every_workflow
 from edge.console.rendering.times import now_ms
-from edge.console.visit import ADMINISTRATORS, Answered, Page, View, Visit
+from edge.console.visit import ADMINISTRATORS, Page, PageResult, View, Visit
 from edge.errors import Refusal
 from edge.routes import BASE
 from workflow_api.v1.deployment_pb2 import GetDeploymentRequest
@@ -22,7 +22,7 @@ _ANY: Final = "x"
 _SERVICES_FAIL: Final = 500
 
 
-async def show(visit: Visit) -> Answered:
+async def show(visit: Visit) -> PageResult:
     """Shows the form; with a route, what the checks of the edge say to that call, and the workflow's own."""
     asked = {name: visit.query.get(name, "").strip() for name in _FIELDS}
     record = await visit.services.call("KeysService/GetKey", GetKeyRequest(key_id=visit.path["key_id"]))

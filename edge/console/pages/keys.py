@@ -24,7 +24,7 @@ from edge.console.keys.form import (
 from edge.console.paging import all_items
 from edge.console.rendering import formatting
 from edge.console.rendering.times import now_ms
-from edge.console.visit import ADMINISTRATORS, Answered, Page, Redirect, Services, View, Visit
+from edge.console.visit import ADMINISTRATORS, Page, PageResult, Redirect, Services, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1 import keys_pb2, usage_pb2, webhooks_pb2
 from workflow_api.v1.options_pb2 import TIME_UNIT_HOURS
@@ -40,7 +40,7 @@ _AT_ONCE: Final = 8
 _NOTHING_WRONG: Final[Problems] = {}
 
 
-async def list_keys(visit: Visit) -> Answered:
+async def list_keys(visit: Visit) -> PageResult:
     """Lists a page of the keys that match, newest first, with their use of today and the time of the last."""
     asked = visit.query.get("q", "").strip()
     state = visit.query.get("state", "")
@@ -60,12 +60,12 @@ async def list_keys(visit: Visit) -> Answered:
     return View("keys/list.html", {**shown, "older": f"/keys?{urlencode(given)}" if token else ""})
 
 
-async def new_key(visit: Visit) -> Answered:
+async def new_key(visit: Visit) -> PageResult:
     """Shows the form of a new key."""
     return await _new(visit, blank_form())
 
 
-async def create(visit: Visit) -> Answered:
+async def create(visit: Visit) -> PageResult:
     """Creates a key; only this response has its credentials."""
     form = typed_form(visit)
     try:
@@ -75,12 +75,12 @@ async def create(visit: Visit) -> Answered:
     return _issued("The key is made", credentials)
 
 
-async def show(visit: Visit) -> Answered:
+async def show(visit: Visit) -> PageResult:
     """Shows one key and the forms that change it."""
     return await _one(visit)
 
 
-async def edit(visit: Visit) -> Answered:
+async def edit(visit: Visit) -> PageResult:
     """Changes the properties that differ from the key's."""
     record = await _record(visit)
     try:
@@ -98,7 +98,7 @@ async def edit(visit: Visit) -> Answered:
     return Redirect(_path(visit), "The key is changed. Callers see it within a minute.")
 
 
-async def rotate(visit: Visit) -> Answered:
+async def rotate(visit: Visit) -> PageResult:
     """Issues a new secret; only this response has it."""
     hours = whole_number(visit.sent("overlap_hours"))
     try:
@@ -111,7 +111,7 @@ async def rotate(visit: Visit) -> Answered:
     return _issued("The key has a new secret", credentials)
 
 
-async def issue_external_id(visit: Visit) -> Answered:
+async def issue_external_id(visit: Visit) -> PageResult:
     """Issues a new external id; only this response has it."""
     request = keys_pb2.IssueExternalIdRequest(key_id=visit.path["key_id"])
     try:
@@ -121,13 +121,13 @@ async def issue_external_id(visit: Visit) -> Answered:
     return _issued("The key has a new external id", credentials)
 
 
-async def rotation(visit: Visit) -> Answered:
+async def rotation(visit: Visit) -> PageResult:
     """Shows the two steps of a rotation: a new secret, then the time in which both work."""
     record = await _record(visit)
     return _rotation(record, _NOTHING_WRONG)
 
 
-async def end_overlap(visit: Visit) -> Answered:
+async def end_overlap(visit: Visit) -> PageResult:
     """Ends the time in which both secrets work."""
     request = keys_pb2.EndKeyOverlapRequest(key_id=visit.path["key_id"])
     try:
@@ -137,14 +137,14 @@ async def end_overlap(visit: Visit) -> Answered:
     return Redirect(_path(visit), "The old secret stops working within two minutes at the latest.")
 
 
-async def revoke(visit: Visit) -> Answered:
+async def revoke(visit: Visit) -> PageResult:
     """Revokes a key, which is final."""
     request = keys_pb2.RevokeKeyRequest(key_id=visit.path["key_id"])
     await visit.services.call("KeysService/RevokeKey", request)
     return Redirect(_path(visit), "The key is revoked. It stops working within two minutes at the latest.")
 
 
-async def delete(visit: Visit) -> Answered:
+async def delete(visit: Visit) -> PageResult:
     """Removes a revoked key from the lists."""
     request = keys_pb2.DeleteKeyRequest(key_id=visit.path["key_id"])
     try:

@@ -12,9 +12,9 @@ from edge.console.addresses import run_address
 from edge.console.http.downloads import MESSAGE_SECONDS, MessageParts
 from edge.console.paging import all_items
 from edge.console.rendering import formatting
-from edge.console.rendering.page_room import MOST_BYTES, PageRoom
+from edge.console.rendering.page_budget import MOST_BYTES, PageBudget
 from edge.console.run.log_search import MOST_SOUGHT_CHARS, matching_lines
-from edge.console.visit import OPERATORS, Answered, Download, EventStream, Page, View, Visit
+from edge.console.visit import OPERATORS, Download, EventStream, Page, PageResult, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.logs_pb2 import (
     GetRunLogRequest,
@@ -46,7 +46,7 @@ async def latest_logs(visit: Visit, run_id: str) -> dict[str, RunLogSummary]:
     return {log.step: log for log in sorted(logs, key=lambda log: log.attempt)}
 
 
-async def show(visit: Visit) -> Answered:
+async def show(visit: Visit) -> PageResult:
     """Shows the log of one attempt of a step, the latest unless the query names one: its end, or what is before that.
 
     `before` of the query is how many characters at the end are left out.
@@ -73,7 +73,7 @@ async def show(visit: Visit) -> Answered:
     here = f"{run_address(run_id)}/logs/{quote(step, safe='')}"
     wraps = visit.query.get("wrap") != "no"
     skipped = min(skipped, len(found.text))
-    room = PageRoom(_ROOM_BYTES)
+    room = PageBudget(_ROOM_BYTES)
     text, cut = ("", False) if sought else room.end(found.text[: len(found.text) - skipped], END_CHARS)
     shown = (
         ("attempt", asked),
@@ -106,7 +106,7 @@ async def show(visit: Visit) -> Answered:
     )
 
 
-async def download(visit: Visit) -> Answered:
+async def download(visit: Visit) -> PageResult:
     """Sends the whole log of one attempt of a step, the latest unless the query names one."""
     run_id, step, asked = visit.path["run_id"], visit.path["step"], visit.query.get("attempt", "")
     if asked and not _ATTEMPT.fullmatch(asked):
@@ -125,7 +125,7 @@ async def download(visit: Visit) -> Answered:
     return Download(parts, f"{run_id}-{step}-{attempt}.log", "text/plain")
 
 
-async def stream(visit: Visit) -> Answered:
+async def stream(visit: Visit) -> PageResult:
     """Streams updates of a log; the query says what the page shows."""
     return EventStream(_updates(visit))
 

@@ -4,7 +4,7 @@ import asyncio
 from typing import Final
 
 from edge.console.rendering import formatting
-from edge.console.visit import ALL_ROLES, Answered, Page, View, Visit
+from edge.console.visit import ALL_ROLES, Page, PageResult, View, Visit
 from workflow_api.v1.deployment_pb2 import Deployment, GetDeploymentRequest
 from workflow_api.v1.reviews_pb2 import CountPendingApprovalsRequest
 from workflow_api.v1.runs_pb2 import ListRunsRequest
@@ -12,7 +12,7 @@ from workflow_api.v1.runs_pb2 import ListRunsRequest
 _NEWEST: Final = 10
 
 
-async def show(visit: Visit) -> Answered:
+async def show(visit: Visit) -> PageResult:
     """Shows the overview."""
     decides = visit.may("RunsService/DecideApproval")
     waiting, runs, deployment = await asyncio.gather(

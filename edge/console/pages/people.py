@@ -7,7 +7,7 @@ from contract.roles import ROLE_NAMES
 from edge.console.forms.problems import Problems, invalid, problems_of
 from edge.console.pages.workflows import every_workflow
 from edge.console.paging import all_items
-from edge.console.visit import ADMINISTRATORS, Answered, Page, Redirect, View, Visit
+from edge.console.visit import ADMINISTRATORS, Page, PageResult, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.users_pb2 import (
     ROLE_APPROVER,
@@ -62,12 +62,12 @@ class RoleForm(NamedTuple):
         return {"role": role, "decides_for": ChosenWorkflows(workflow_ids=self.workflow_ids) if chosen else None}
 
 
-async def list_people(visit: Visit) -> Answered:
+async def list_people(visit: Visit) -> PageResult:
     """Lists all users, disabled ones included."""
     return await _list(visit)
 
 
-async def add(visit: Visit) -> Answered:
+async def add(visit: Visit) -> PageResult:
     """Adds a user, or enables a disabled one; only this response has the password."""
     try:
         request = CreateUserRequest(name=visit.sent("name"), **_typed(visit).permissions())
@@ -77,7 +77,7 @@ async def add(visit: Visit) -> Answered:
     return _password(f"{made.user.name} may sign in", made)
 
 
-async def role_form(visit: Visit) -> Answered:
+async def role_form(visit: Visit) -> PageResult:
     """Shows what a user may do, to be changed."""
     person = await _person(visit)
     if person is None:
@@ -87,7 +87,7 @@ async def role_form(visit: Visit) -> Answered:
     return await _role(visit, form)
 
 
-async def set_role(visit: Visit) -> Answered:
+async def set_role(visit: Visit) -> PageResult:
     """Changes what a user may do, from their next request on."""
     name, form = visit.path["name"], _typed(visit)
     try:
@@ -97,7 +97,7 @@ async def set_role(visit: Visit) -> Answered:
     return Redirect("/people", f"{name} is {_article(form.role)} now.")
 
 
-async def enable(visit: Visit) -> Answered:
+async def enable(visit: Visit) -> PageResult:
     """Lets a disabled user of the identity provider sign in again."""
     name = visit.path["name"]
     try:
@@ -107,7 +107,7 @@ async def enable(visit: Visit) -> Answered:
     return Redirect("/people", f"{name} may sign in again.")
 
 
-async def disable(visit: Visit) -> Answered:
+async def disable(visit: Visit) -> PageResult:
     """Disables a user and ends their sessions; users cannot disable themselves."""
     name = visit.path["name"]
     if name == visit.user.name:
@@ -117,7 +117,7 @@ async def disable(visit: Visit) -> Answered:
     return Redirect("/people", f"{name} cannot sign in any more.")
 
 
-async def reset_password(visit: Visit) -> Answered:
+async def reset_password(visit: Visit) -> PageResult:
     """Resets a password; only this response has the new one."""
     request = ResetUserPasswordRequest(name=visit.path["name"])
     made = await visit.services.call("UsersService/ResetUserPassword", request)
@@ -132,7 +132,7 @@ async def _person(visit: Visit) -> User | None:
     return next((each for each in await _people(visit) if each.name == visit.path["name"] and not each.disabled), None)
 
 
-async def remove_passkeys(visit: Visit) -> Answered:
+async def remove_passkeys(visit: Visit) -> PageResult:
     """Removes the passkeys of a user who has lost them."""
     name = visit.path["name"]
     await visit.services.call("UsersService/RemoveUserPasskeys", RemoveUserPasskeysRequest(name=name))

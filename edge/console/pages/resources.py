@@ -7,7 +7,7 @@ from edge.console.pages import secrets
 from edge.console.pages.environments import every_build
 from edge.console.pages.graphs import every_graph
 from edge.console.resources.lookup import CONNECTORS, ENVIRONMENTS, GRAPHS, all_resources
-from edge.console.visit import ADMINISTRATORS, Answered, Page, View, Visit
+from edge.console.visit import ADMINISTRATORS, Page, PageResult, View, Visit
 from workflow_api.v1.deployment_health_pb2 import SECRET_STATE_SET
 from workflow_api.v1.environments_pb2 import ENVIRONMENT_BUILD_STATE_BUILDING, ENVIRONMENT_BUILD_STATE_FAILED
 
@@ -22,7 +22,7 @@ class _Panel(NamedTuple):
     attention: list[str]
 
 
-async def show(visit: Visit) -> Answered:
+async def show(visit: Visit) -> PageResult:
     """Shows how many resources of each kind there are."""
     builds, connectors, graphs, named = await asyncio.gather(
         every_build(visit), all_resources(visit, CONNECTORS), every_graph(visit), secrets.named_secrets(visit)

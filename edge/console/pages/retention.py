@@ -6,7 +6,7 @@ from typing import Final
 from contract.times import milliseconds_of
 from edge.console.rendering import formatting
 from edge.console.rendering.times import DAY_MS
-from edge.console.visit import ADMINISTRATORS, Answered, Page, View, Visit
+from edge.console.visit import ADMINISTRATORS, Page, PageResult, View, Visit
 from workflow_api.v1.deployment_health_pb2 import GetRetentionRequest, Retention, RetentionSchedule
 
 _KINDS: Final[Mapping[str, tuple[str, str]]] = {
@@ -33,7 +33,7 @@ _KINDS: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-async def show(visit: Visit) -> Answered:
+async def show(visit: Visit) -> PageResult:
     """Shows every kind of data with the time for which it is kept."""
     found: Retention = await visit.services.call("DeploymentHealthService/GetRetention", GetRetentionRequest())
     rows = [(each, *_KINDS.get(each.name, (each.name, "")), _span(each)) for each in found.schedules]

@@ -17,7 +17,7 @@ from edge.console.pages.approvals import MAX_COMMENT_CHARS, pending_approvals
 from edge.console.pages.logs import latest_logs
 from edge.console.rendering import dag, formatting
 from edge.console.rendering.markup import sanitised
-from edge.console.rendering.page_room import MOST_BYTES, PageRoom
+from edge.console.rendering.page_budget import MOST_BYTES, PageBudget
 from edge.console.rendering.step_window import step_window
 from edge.console.rendering.times import now_ms
 from edge.console.run.advice import run_advice
@@ -37,7 +37,7 @@ from edge.console.run.shortened import (
 )
 from edge.console.run.step import selected_step, step_view
 from edge.console.run.timeline import timeline
-from edge.console.visit import ALL_ROLES, Answered, EventStream, Page, View, Visit
+from edge.console.visit import ALL_ROLES, EventStream, Page, PageResult, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.outputs_pb2 import ListOutputsRequest, ListOutputsResponse
 from workflow_api.v1.pii_policy_pb2 import PiiPolicy
@@ -76,12 +76,12 @@ def missing(message: str) -> View:
     return View("runs/missing.html", {"message": message}, status=404)
 
 
-async def show(visit: Visit) -> Answered:
+async def show(visit: Visit) -> PageResult:
     """Shows one run; of an erased one, what is left."""
     run_id = visit.path["run_id"]
     try:
         run: Run = await visit.services.call("RunsService/GetRun", GetRunRequest(run_id=run_id))
-        room = PageRoom(MOST_BYTES - _FRAME_BYTES)
+        room = PageBudget(MOST_BYTES - _FRAME_BYTES)
         head, shown = header(run, visit.user, room), short_run(run, room)
         parts = {} if run.HasField("data_purged_at") else await _parts(visit, run, room)
     except Refusal as refusal:
@@ -111,7 +111,7 @@ async def show(visit: Visit) -> Answered:
     )
 
 
-async def stream(visit: Visit) -> Answered:
+async def stream(visit: Visit) -> PageResult:
     """Streams updates of a run; the query says what the page shows."""
     seq = visit.query.get("seq", "")
     seen = RunProgress(
@@ -120,7 +120,7 @@ async def stream(visit: Visit) -> Answered:
     return EventStream(watch(visit.services, visit.path["run_id"], seen))
 
 
-async def show_event(visit: Visit) -> Answered:
+async def show_event(visit: Visit) -> PageResult:
     """Shows all of one event."""
     run_id, segment, seq = visit.path["run_id"], visit.path["segment"], visit.path["seq"]
     if not _SEQ.fullmatch(seq) or int(seq) < 1:
@@ -144,7 +144,7 @@ async def show_event(visit: Visit) -> Answered:
     return View("runs/event.html", context)
 
 
-async def _parts(visit: Visit, run: Run, room: PageRoom) -> Mapping[str, Any]:
+async def _parts(visit: Visit, run: Run, room: PageBudget) -> Mapping[str, Any]:
     """Returns the parts of a run whose data is not erased: steps, approvals, events, outputs, as far as there is room.
 
     Raises:
@@ -249,7 +249,7 @@ def _stream_address(run_id: str, progress: RunProgress) -> str:
     return f"{run_address(run_id)}/stream?{urlencode(progress._asdict())}"
 
 
-def _said(event: Event, room: PageRoom) -> str:
+def _said(event: Event, room: PageBudget) -> str:
     said, cut = room.begin(sentence(event.type, event.step, event.data), _MOST_SENTENCE_CHARS)
     return f"{said}…" if cut else said
 
@@ -269,7 +269,7 @@ def _node(step: Step) -> dag.Node:
     return dag.Node(step.step, step.name or step.step, tuple(step.needs), badge.text, css_class)
 
 
-def _json_texts(run: Run, room: PageRoom) -> Sequence[tuple[str, str, bool]]:
+def _json_texts(run: Run, room: PageBudget) -> Sequence[tuple[str, str, bool]]:
     """Returns the JSON texts of a run with their headings, and whether they are cut."""
     texts = (
         ("Parameters", run.parameters),

@@ -5,14 +5,14 @@ from typing import Final
 from edge.console.addresses import run_address
 from edge.console.pages.run import GONE, MAX_REASON_CHARS, missing
 from edge.console.rendering import formatting
-from edge.console.visit import ADMINISTRATORS, OPERATORS, Answered, Page, Redirect, Visit
+from edge.console.visit import ADMINISTRATORS, OPERATORS, Page, PageResult, Redirect, Visit
 from edge.errors import Refusal
 from workflow_api.v1.runs_pb2 import CancelRunRequest, EraseRunDataRequest
 
 _TOO_LONG: Final = f"Nothing was changed: a reason has at most {MAX_REASON_CHARS:,} characters."
 
 
-async def cancel(visit: Visit) -> Answered:
+async def cancel(visit: Visit) -> PageResult:
     """Requests the cancellation of a run."""
     run_id = visit.path["run_id"]
     here = run_address(run_id)
@@ -31,7 +31,7 @@ async def cancel(visit: Visit) -> Answered:
     return Redirect(here, "The run is cancelled." if ended else "The run is being cancelled.")
 
 
-async def erase(visit: Visit) -> Answered:
+async def erase(visit: Visit) -> PageResult:
     """Erases the data of a run that has ended."""
     run_id = visit.path["run_id"]
     here = run_address(run_id)

@@ -8,9 +8,9 @@ from contract.times import milliseconds_of
 from edge.console.addresses import run_address
 from edge.console.pages.run import GONE, missing
 from edge.console.rendering import formatting
-from edge.console.rendering.page_room import PageRoom
+from edge.console.rendering.page_budget import PageBudget
 from edge.console.run.comparison import differences
-from edge.console.visit import ALL_ROLES, Answered, Page, View, Visit
+from edge.console.visit import ALL_ROLES, Page, PageResult, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.runs_pb2 import GetRunRequest, ListRunsRequest, ListRunStepsRequest, Run, RunSummary, Step
 
@@ -19,7 +19,7 @@ _MOST_TEXT_CHARS: Final = 2_000
 _MOST_TEXT_BYTES: Final = 10_000
 
 
-async def show(visit: Visit) -> Answered:
+async def show(visit: Visit) -> PageResult:
     """Compares a run with the one that the query names, or offers others of its workflow."""
     run_id, other_id = visit.path["run_id"], visit.query.get("with", "").strip()[:128]
     try:
@@ -102,7 +102,7 @@ def _described(summary: RunSummary) -> str:
 
 
 def _beginning(text: str) -> str:
-    return PageRoom(_MOST_TEXT_BYTES).begin(text, _MOST_TEXT_CHARS)[0]
+    return PageBudget(_MOST_TEXT_BYTES).begin(text, _MOST_TEXT_CHARS)[0]
 
 
 PAGES: Final[tuple[Page, ...]] = (Page("GET", "/runs/{run_id}/compare", ALL_ROLES, show),)

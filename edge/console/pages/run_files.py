@@ -8,10 +8,10 @@ from edge.console.http.downloads import MESSAGE_SECONDS, open_download
 from edge.console.pages.run import missing
 from edge.console.rendering import formatting
 from edge.console.rendering.markup import sanitised
-from edge.console.rendering.page_room import PageRoom
+from edge.console.rendering.page_budget import PageBudget
 from edge.console.run.json_tree import tree_of
 from edge.console.run.table_excerpt import table_excerpt
-from edge.console.visit import ALL_ROLES, Answered, Page, View, Visit
+from edge.console.visit import ALL_ROLES, Page, PageResult, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.outputs_pb2 import GetOutputContentRequest, GetOutputsZipRequest
 from workflow_api.v1.previews_pb2 import GetOutputPreviewRequest, OutputPreview
@@ -26,7 +26,7 @@ _MOST_TEXT_BYTES: Final = 80_000
 _LONGEST_NUMBER: Final = 4
 
 
-async def show(visit: Visit) -> Answered:
+async def show(visit: Visit) -> PageResult:
     """Shows the beginning of an output."""
     run_id, output_id = visit.path["run_id"], visit.path["output_id"]
     request = GetOutputPreviewRequest(run_id=run_id, output_id=output_id)
@@ -38,7 +38,7 @@ async def show(visit: Visit) -> Answered:
         return missing(refusal.message)
     file = preview.file
     text, table = file.text.text, table_excerpt(file.table, _number(visit.query.get("columns", "")))
-    shown, cut = PageRoom(_MOST_TEXT_BYTES).begin(text, _MOST_TEXT_CHARS)
+    shown, cut = PageBudget(_MOST_TEXT_BYTES).begin(text, _MOST_TEXT_CHARS)
     tree = None if preview.HasField("html") or file.text.cut else tree_of(text)
     return View(
         "runs/output.html",
@@ -58,28 +58,28 @@ async def show(visit: Visit) -> Answered:
     )
 
 
-async def download(visit: Visit) -> Answered:
+async def download(visit: Visit) -> PageResult:
     """Sends an output."""
     return await _content(visit)
 
 
-async def show_image(visit: Visit) -> Answered:
+async def show_image(visit: Visit) -> PageResult:
     """Sends an output that is an image, to be shown in a page."""
     return await _content(visit, image=True)
 
 
-async def download_all(visit: Visit) -> Answered:
+async def download_all(visit: Visit) -> PageResult:
     """Sends all outputs as one zip."""
     request = GetOutputsZipRequest(run_id=visit.path["run_id"])
     return await _opened(visit, "OutputsService/GetOutputsZip", request)
 
 
-async def _content(visit: Visit, *, image: bool = False) -> Answered:
+async def _content(visit: Visit, *, image: bool = False) -> PageResult:
     request = GetOutputContentRequest(run_id=visit.path["run_id"], output_id=visit.path["output_id"])
     return await _opened(visit, "OutputsService/GetOutputContent", request, image=image)
 
 
-async def _opened(visit: Visit, rpc: str, request: Any, *, image: bool = False) -> Answered:
+async def _opened(visit: Visit, rpc: str, request: Any, *, image: bool = False) -> PageResult:
     try:
         found = await open_download(visit.services.stream(rpc, request, MESSAGE_SECONDS), inline=image)
     except Refusal as refusal:

@@ -11,7 +11,7 @@ from edge.codec.enum_lists import parse_enum_list
 from edge.console.pages.workflows import every_workflow
 from edge.console.rendering import formatting, times
 from edge.console.rendering.day_strip import strip, totals
-from edge.console.visit import ALL_ROLES, Answered, EventStream, Page, View, Visit
+from edge.console.visit import ALL_ROLES, EventStream, Page, PageResult, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.keys_pb2 import KeyRecord, ListKeysRequest
 from workflow_api.v1.run_lists_pb2 import (
@@ -36,7 +36,7 @@ _COUNTING_SECONDS: Final = 1.0
 _DAY_MS: Final = times.DAY_MS
 
 
-async def show_list(visit: Visit) -> Answered:
+async def show_list(visit: Visit) -> PageResult:
     """Lists runs, newest first; a filter that cannot be is reported on the page."""
     filters = _filters(visit)
     given = {name: value for name, value in filters.items() if value}
@@ -73,7 +73,7 @@ async def show_list(visit: Visit) -> Answered:
     )
 
 
-async def stream(visit: Visit) -> Answered:
+async def stream(visit: Visit) -> PageResult:
     """Streams an update whenever the newest runs of these filters, or the figures, have changed."""
     return EventStream(_changes(visit))
 

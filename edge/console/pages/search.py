@@ -13,7 +13,7 @@ from edge.console.keys.details import state_of
 from edge.console.rendering.formatting import Badge, run_badge, workflow_badge
 from edge.console.rendering.times import now_ms
 from edge.console.resources.lookup import AGENTS, CONNECTORS, ENVIRONMENTS, GRAPHS, path_of
-from edge.console.visit import ADMINISTRATORS, ALL_ROLES, ONLOOKERS, Answered, Page, View, Visit
+from edge.console.visit import ADMINISTRATORS, ALL_ROLES, ONLOOKERS, Page, PageResult, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.definitions_pb2 import FindResourcesRequest, FindWorkflowsRequest
 from workflow_api.v1.keys_pb2 import FindKeysRequest
@@ -38,7 +38,7 @@ class SearchResult(NamedTuple):
     badge: Badge
 
 
-async def show(visit: Visit) -> Answered:
+async def show(visit: Visit) -> PageResult:
     """Shows what matches: runs by id or reference, all else by a part of name or id; each search is bounded."""
     asked = visit.query.get("q", "").strip()[:MAX_CHARS]
     runs, workflows, resources, keys = await asyncio.gather(

@@ -5,7 +5,7 @@ from typing import Final
 
 from edge.console.rendering.formatting import Badge
 from edge.console.resources.lookup import CONNECTORS, GRAPHS, path_of
-from edge.console.visit import ADMINISTRATORS, Answered, Page, View, Visit
+from edge.console.visit import ADMINISTRATORS, Page, PageResult, View, Visit
 from workflow_api.v1 import deployment_health_pb2
 from workflow_api.v1.deployment_health_pb2 import GetSecretUseRequest, NamedSecret, SecretUse, SecretUser
 
@@ -31,7 +31,7 @@ async def named_secrets(visit: Visit) -> list[NamedSecret]:
     return list(found.secrets)
 
 
-async def show(visit: Visit) -> Answered:
+async def show(visit: Visit) -> PageResult:
     """Lists secrets by name."""
     rows = [
         (each, _STATES.get(each.state, _UNKNOWN), [_user(user) for user in each.used_by])

@@ -12,7 +12,7 @@ from edge.console.rendering import formatting
 from edge.console.start.earlier_run import ERASED, had_uploads, has_policy, other_texts, other_version, parameter_texts
 from edge.console.start.files import FOLDER, NO_FILES, ChosenFiles, chosen_files, drop
 from edge.console.start.form import PREFIX, Declared, carried_texts, json_of, start_fields
-from edge.console.visit import OPERATORS, Answered, Page, Redirect, View, Visit
+from edge.console.visit import OPERATORS, Page, PageResult, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.runs_pb2 import TRIGGERED_BY_CONSOLE, GetRunRequest, Run, StartRunRequest
 from workflow_api.v1.workflows_pb2 import (
@@ -70,7 +70,7 @@ class _Form(NamedTuple):
     files: ChosenFiles = NO_FILES
 
 
-async def show(visit: Visit) -> Answered:
+async def show(visit: Visit) -> PageResult:
     """Shows the form, empty or with what the run that the address names was started with."""
     opened = await _opened(visit, visit.query.get("run", ""), None)
     if isinstance(opened, View):
@@ -85,7 +85,7 @@ async def show(visit: Visit) -> Answered:
     return _view(_Form(definition, declared, texts, other_texts(run), run, has_policy(run), _new_key()))
 
 
-async def start(visit: Visit) -> Answered:
+async def start(visit: Visit) -> PageResult:
     """Starts a run; what cannot be is shown at its field, with everything that was typed."""
     opened = await _opened(visit, visit.sent("run"), _number(visit.sent("version")))
     if isinstance(opened, View):

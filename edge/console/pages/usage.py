@@ -23,7 +23,7 @@ from edge.console.keys.usage_counts import (
 )
 from edge.console.rendering.charts import bar_chart
 from edge.console.rendering.times import now_ms, utc_text
-from edge.console.visit import ADMINISTRATORS, Answered, Download, Page, View, Visit
+from edge.console.visit import ADMINISTRATORS, Download, Page, PageResult, View, Visit
 from workflow_api.v1 import deployment_pb2, keys_pb2, usage_pb2
 
 _MAX_COUNTS: Final = 10_000
@@ -43,23 +43,23 @@ class _UsageQuery(NamedTuple):
     problem: str
 
 
-async def all_usage(visit: Visit) -> Answered:
+async def all_usage(visit: Visit) -> PageResult:
     """Shows the usage of the deployment, including calls without an identified key."""
     return await _usage(visit, None)
 
 
-async def key_usage(visit: Visit) -> Answered:
+async def key_usage(visit: Visit) -> PageResult:
     """Shows the usage of one key, with refusals explained by its rules."""
     key_id = visit.path["key_id"]
     return await _usage(visit, await visit.services.call("KeysService/GetKey", keys_pb2.GetKeyRequest(key_id=key_id)))
 
 
-async def all_counts(visit: Visit) -> Answered:
+async def all_counts(visit: Visit) -> PageResult:
     """Returns the counts of the deployment as CSV."""
     return await _csv(visit, None)
 
 
-async def key_counts(visit: Visit) -> Answered:
+async def key_counts(visit: Visit) -> PageResult:
     """Returns the counts of one key as CSV."""
     return await _csv(visit, visit.path["key_id"])
 

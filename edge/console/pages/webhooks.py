@@ -10,7 +10,7 @@ from contract.spellings import spellings
 from edge.console.forms.problems import Problems, invalid, problems_of, whole_number
 from edge.console.paging import all_items
 from edge.console.rendering import formatting
-from edge.console.visit import ADMINISTRATORS, Answered, Page, Redirect, View, Visit
+from edge.console.visit import ADMINISTRATORS, Page, PageResult, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1 import webhooks_pb2
 from workflow_api.v1.options_pb2 import TIME_UNIT_HOURS
@@ -42,12 +42,12 @@ _PAGE: Final = 100
 _NOTHING_WRONG: Final[Problems] = {}
 
 
-async def list_webhooks(visit: Visit) -> Answered:
+async def list_webhooks(visit: Visit) -> PageResult:
     """Lists the webhooks of a key, with the form of a new one."""
     return await _list(visit)
 
 
-async def create(visit: Visit) -> Answered:
+async def create(visit: Visit) -> PageResult:
     """Creates a webhook; only this response has its secret."""
     try:
         request = webhooks_pb2.CreateWebhookRequest(
@@ -62,12 +62,12 @@ async def create(visit: Visit) -> Answered:
     return _issued("The webhook is made", made)
 
 
-async def show(visit: Visit) -> Answered:
+async def show(visit: Visit) -> PageResult:
     """Shows one webhook with its deliveries, and the forms that change it."""
     return await _one(visit)
 
 
-async def edit(visit: Visit) -> Answered:
+async def edit(visit: Visit) -> PageResult:
     """Changes address, description and events."""
     try:
         request = webhooks_pb2.UpdateWebhookRequest(
@@ -82,7 +82,7 @@ async def edit(visit: Visit) -> Answered:
     return Redirect(_path(visit), "The webhook is changed.")
 
 
-async def rotate(visit: Visit) -> Answered:
+async def rotate(visit: Visit) -> PageResult:
     """Issues a new secret; only this response has it."""
     hours = whole_number(visit.sent("overlap_hours"))
     try:
@@ -97,28 +97,28 @@ async def rotate(visit: Visit) -> Answered:
     return _issued("The webhook has a new secret", made)
 
 
-async def pause(visit: Visit) -> Answered:
+async def pause(visit: Visit) -> PageResult:
     """Stops deliveries."""
     request = webhooks_pb2.PauseWebhookRequest(webhook_id=visit.path["webhook_id"])
     await visit.services.call("WebhooksService/PauseWebhook", request)
     return Redirect(_path(visit), "The webhook is paused. Messages are kept for it.")
 
 
-async def resume(visit: Visit) -> Answered:
+async def resume(visit: Visit) -> PageResult:
     """Delivers again what waits."""
     request = webhooks_pb2.ResumeWebhookRequest(webhook_id=visit.path["webhook_id"])
     await visit.services.call("WebhooksService/ResumeWebhook", request)
     return Redirect(_path(visit), "The webhook is active. What waits is being delivered.")
 
 
-async def delete(visit: Visit) -> Answered:
+async def delete(visit: Visit) -> PageResult:
     """Deletes a webhook with its deliveries."""
     request = webhooks_pb2.DeleteWebhookRequest(webhook_id=visit.path["webhook_id"])
     await visit.services.call("WebhooksService/DeleteWebhook", request)
     return Redirect(_path_of_list(visit), f"The webhook {request.webhook_id} is deleted. Its audit trail stays.")
 
 
-async def redeliver(visit: Visit) -> Answered:
+async def redeliver(visit: Visit) -> PageResult:
     """Delivers a message once more."""
     request = webhooks_pb2.RedeliverWebhookMessageRequest(
         webhook_id=visit.path["webhook_id"], message_id=visit.sent("message_id")

@@ -13,7 +13,7 @@ from edge.console.definitions.versions import NO_VERSION, VersionList, read_vers
 from edge.console.paging import all_items
 from edge.console.rendering import dag, formatting
 from edge.console.rendering.step_window import step_window
-from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Answered, Page, Redirect, View, Visit
+from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Page, PageResult, Redirect, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.keys_pb2 import KeyRecord, ListKeysRequest, WorkflowAccess
 from workflow_api.v1.options_pb2 import SCOPE_RUNS_CREATE
@@ -53,13 +53,13 @@ async def every_workflow(visit: Visit) -> list[Workflow]:
     return await all_items(visit.services, "WorkflowsService/ListWorkflows", request)
 
 
-async def show_list(visit: Visit) -> Answered:
+async def show_list(visit: Visit) -> PageResult:
     """Lists every workflow."""
     rows = [(workflow, formatting.workflow_badge(workflow.status)) for workflow in await every_workflow(visit)]
     return View("workflows/list.html", {"rows": rows, "administrator": visit.user.role in ADMINISTRATORS})
 
 
-async def show_one(visit: Visit) -> Answered:
+async def show_one(visit: Visit) -> PageResult:
     """Shows a version of a workflow, by default the active one."""
     asked = visit.query.get("version", "")
     version = version_of(asked)
@@ -112,17 +112,17 @@ async def show_one(visit: Visit) -> Answered:
     )
 
 
-async def activate(visit: Visit) -> Answered:
+async def activate(visit: Visit) -> PageResult:
     """Activates a workflow."""
     return await _set_status(visit, WORKFLOW_STATUS_ACTIVE, "The workflow can be started now.")
 
 
-async def deactivate(visit: Visit) -> Answered:
+async def deactivate(visit: Visit) -> PageResult:
     """Deactivates a workflow; its runs continue."""
     return await _set_status(visit, WORKFLOW_STATUS_INACTIVE, "The workflow cannot be started. Its runs go on.")
 
 
-async def _set_status(visit: Visit, status: WorkflowStatus.ValueType, notice: str) -> Answered:
+async def _set_status(visit: Visit, status: WorkflowStatus.ValueType, notice: str) -> PageResult:
     request = UpdateWorkflowStatusRequest(workflow=visit.path["workflow_id"], status=status)
     try:
         workflow = await visit.services.call("WorkflowsService/UpdateWorkflowStatus", request)

@@ -5,7 +5,7 @@ from typing import Any
 
 from contract.times import milliseconds_of
 from edge.console.rendering import formatting
-from edge.console.rendering.page_room import PageRoom, html_bytes
+from edge.console.rendering.page_budget import PageBudget, html_bytes
 from edge.console.rendering.times import now_ms
 from edge.console.run.commands import lines_of
 from edge.console.run.redaction import sentences
@@ -14,7 +14,7 @@ from workflow_api.v1.runs_pb2 import Run
 from workflow_api.v1.users_pb2 import User
 
 
-def header(run: Run, user: User, room: PageRoom) -> Mapping[str, Any]:
+def header(run: Run, user: User, room: PageBudget) -> Mapping[str, Any]:
     """Returns what the head shows, as far as the page has room."""
     summary = run.summary
     ended = formatting.RUN_STATUSES.get(summary.status) in formatting.ENDED

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from edge.console.rendering.page_room import PageRoom, html_bytes
+from edge.console.rendering.page_budget import PageBudget, html_bytes
 
 MOST_SOUGHT_CHARS: Final = 200
 
@@ -29,7 +29,7 @@ class LogMatches(NamedTuple):
     total: int
 
 
-def matching_lines(text: str, sought: str, room: PageRoom) -> LogMatches:
+def matching_lines(text: str, sought: str, room: PageBudget) -> LogMatches:
     """Returns the lines of a text that hold another, in whatever case, each cut around its first match.
 
     There are as many as the page has room for.

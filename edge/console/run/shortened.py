@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from edge.console.rendering.dag import MOST_LINE_CHARS
-from edge.console.rendering.page_room import PageRoom, html_bytes
+from edge.console.rendering.page_budget import PageBudget, html_bytes
 from edge.console.rendering.step_window import MOST_STEPS
 from edge.console.run.attempts import Span
 from workflow_api.v1.outputs_pb2 import Output
@@ -32,7 +32,7 @@ _OF_DECISION: Final = 300
 _OF_EVENT: Final = 350
 
 
-def short_run(run: Run, room: PageRoom) -> Run:
+def short_run(run: Run, room: PageBudget) -> Run:
     """Returns a copy of a run with its messages and warnings cut."""
     short = Run()
     short.CopyFrom(run)
@@ -78,7 +78,7 @@ def _steps_bytes(steps: Sequence[Step]) -> int:
     return size + min(lines, MOST_LINE_CHARS)
 
 
-def short_steps(steps: Iterable[Step], room: PageRoom) -> list[Step]:
+def short_steps(steps: Iterable[Step], room: PageBudget) -> list[Step]:
     """Returns copies of steps with their messages cut."""
     found = []
     for step in steps:
@@ -90,7 +90,7 @@ def short_steps(steps: Iterable[Step], room: PageRoom) -> list[Step]:
     return found
 
 
-def short_approvals(pending: Iterable[PendingApproval], room: PageRoom) -> list[PendingApproval]:
+def short_approvals(pending: Iterable[PendingApproval], room: PageBudget) -> list[PendingApproval]:
     """Returns copies of the first approvals, as many as there is room for, with their instructions cut."""
     found: list[PendingApproval] = []
     for each in pending:
@@ -104,7 +104,7 @@ def short_approvals(pending: Iterable[PendingApproval], room: PageRoom) -> list[
     return found
 
 
-def decisions_shown(decisions: Sequence[Decision], room: PageRoom) -> Sequence[Decision]:
+def decisions_shown(decisions: Sequence[Decision], room: PageBudget) -> Sequence[Decision]:
     """Returns the first decisions, as many as there is room for."""
     for number, each in enumerate(decisions):
         if not room.holds(_OF_DECISION + html_bytes(each.title + each.step + each.decided_by)):
@@ -112,7 +112,7 @@ def decisions_shown(decisions: Sequence[Decision], room: PageRoom) -> Sequence[D
     return decisions
 
 
-def outputs_shown(outputs: Sequence[Output], most: int, room: PageRoom) -> Sequence[Output]:
+def outputs_shown(outputs: Sequence[Output], most: int, room: PageBudget) -> Sequence[Output]:
     """Returns the first outputs, as many as there is room for."""
     for number, each in enumerate(outputs[:most]):
         if not room.holds(_OF_OUTPUT + 2 * html_bytes(each.path) + html_bytes(each.media_type)):

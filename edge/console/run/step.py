@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from contract.times import milliseconds_of
 from edge.console.rendering import formatting
-from edge.console.rendering.page_room import PageRoom, html_bytes
+from edge.console.rendering.page_budget import PageBudget, html_bytes
 from edge.console.run.advice import advice
 from edge.console.run.attempts import Span
 from edge.console.visit import Visit
@@ -38,7 +38,7 @@ def selected_step(asked: str, steps: Sequence[Step]) -> Step | None:
 
 
 async def step_view(
-    visit: Visit, run_id: str, step: Step, spans: Sequence[Span], decisions: Sequence[Decision], room: PageRoom
+    visit: Visit, run_id: str, step: Step, spans: Sequence[Span], decisions: Sequence[Decision], room: PageBudget
 ) -> Mapping[str, Any]:
     """Returns what the panel of a step shows, as far as the page has room; raises Refusal of a service."""
     needed = list(step.needs)[:_MOST_NEEDS]
@@ -89,7 +89,7 @@ async def _log(visit: Visit, run_id: str, step: str) -> RunLog | None:
     return found if found.text or found.log.HasField("problem") else None
 
 
-def _shown(name: str, preview: StepPreview, room: PageRoom) -> Mapping[str, Any]:
+def _shown(name: str, preview: StepPreview, room: PageBudget) -> Mapping[str, Any]:
     text = formatting.json_lines(preview.value.text) if preview.HasField("value") else ""
     value, cut = room.begin("" if text == "null" else text, _MOST_VALUE_CHARS)
     files = [file for file in preview.files[:_MOST_FILES] if room.holds(_FILE_BYTES + html_bytes(file.path))]
@@ -103,7 +103,7 @@ def _shown(name: str, preview: StepPreview, room: PageRoom) -> Mapping[str, Any]
     }
 
 
-def _attempt(span: Span, room: PageRoom) -> Mapping[str, Any]:
+def _attempt(span: Span, room: PageBudget) -> Mapping[str, Any]:
     waiting = span.kind == "waiting"
     words = "waiting for the next attempt" if span.attempt else "waiting for a person"
     return {

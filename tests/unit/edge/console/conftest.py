@@ -7,7 +7,7 @@ import pytest
 
 from edge.console.app import Console
 from edge.console.settings import ConsoleSettings
-from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Answered, Download, EventStream, Page, Redirect, View, Visit
+from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Download, EventStream, Page, PageResult, Redirect, View, Visit
 from edge.errors import Refusal
 from tests.support.browsing import Browser
 from tests.unit.edge.console.people import PeopleChannel
@@ -56,24 +56,24 @@ class Desk:
         yield Page("GET", "/live", ALL_ROLES, self._live)
         yield Page("GET", "/download", ALL_ROLES, self._download)
 
-    async def _seen(self, visit: Visit) -> Answered:
+    async def _seen(self, visit: Visit) -> PageResult:
         self.visits.append(visit)
         return _view(f"{visit.user.name} sees it")
 
-    async def _renamed(self, visit: Visit) -> Answered:
+    async def _renamed(self, visit: Visit) -> PageResult:
         self.visits.append(visit)
         return Redirect("/keys", f"Renamed to {visit.sent('name')}.")
 
-    async def _refused(self, _: Visit) -> Answered:
+    async def _refused(self, _: Visit) -> PageResult:
         raise Refusal("invalid_request", HOSTILE, details=[{"name": "<b>", "reason": "must be <i>plain</i>"}])
 
-    async def _broken(self, _: Visit) -> Answered:
+    async def _broken(self, _: Visit) -> PageResult:
         raise ValueError("secret words")
 
-    async def _elsewhere(self, _: Visit) -> Answered:
+    async def _elsewhere(self, _: Visit) -> PageResult:
         return Redirect("//example.org/")
 
-    async def _download(self, visit: Visit) -> Answered:
+    async def _download(self, visit: Visit) -> PageResult:
         length = visit.query.get("length")
         inline = visit.query.get("inline") == "yes"
         return Download(self._parts(), HOSTILE, "image/png", None if length is None else int(length), inline)
@@ -82,7 +82,7 @@ class Desk:
         yield b"one "
         yield b"two"
 
-    async def _live(self, _: Visit) -> Answered:
+    async def _live(self, _: Visit) -> PageResult:
         return EventStream(self._ticks())
 
     async def _ticks(self) -> AsyncIterator[tuple[str, str]]:

@@ -7,7 +7,7 @@ from typing import Any
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from edge.console.visit import Answered, Page, View, Visit
+from edge.console.visit import Page, PageResult, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.keys_pb2 import ApiKey, KeyRecord, WorkflowAccess
 from workflow_api.v1.options_pb2 import SCOPE_WORKFLOWS_READ
@@ -59,12 +59,12 @@ def answered(
     names: Mapping[str, str] | None = None,
     query: Mapping[str, str] | None = None,
     form: Mapping[str, Sequence[str]] | None = None,
-) -> Answered:
+) -> PageResult:
     """Returns the result of a page for an administrator."""
     (page,) = (page for page in pages if (page.method, page.path) == (method, path))
     visit = Visit(ADMINISTRATOR, services, names or {}, query or {}, form or {})
 
-    async def answer() -> Answered:
+    async def answer() -> PageResult:
         return await page.answer(visit)
 
     return asyncio.run(answer())

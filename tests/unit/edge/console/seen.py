@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 from edge.console.http.static_files import StaticFiles
 from edge.console.pages import all_pages
 from edge.console.rendering.templates import Rendering
-from edge.console.visit import Answered, View, Visit
+from edge.console.visit import PageResult, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.definitions_pb2 import (
     DefinitionUse,
@@ -81,24 +81,24 @@ def answered(
     query: Mapping[str, str] | None = None,
     form: Mapping[str, str] | None = None,
     refresh: bool = False,
-) -> Answered:
+) -> PageResult:
     """Returns the result of the page at `path`, as `/runs/{run_id}`; `names` fills its braces."""
     (page,) = (page for page in all_pages() if (page.method, page.path) == (method, path))
     sent = {name: [value] for name, value in (form or {}).items()}
     visit = Visit(user=user, services=services, path=names or {}, query=query or {}, form=sent, refresh=refresh)
 
-    async def answer() -> Answered:
+    async def answer() -> PageResult:
         return await page.answer(visit)
 
     return asyncio.run(answer())
 
 
-def html(answer: Answered, user: User = ADMINISTRATOR) -> str:
+def html(answer: PageResult, user: User = ADMINISTRATOR) -> str:
     """Returns a page without the labels that cells of tables have for narrow screens."""
     return _LABEL.sub("", sent_html(answer, user))
 
 
-def sent_html(answer: Answered, user: User = ADMINISTRATOR) -> str:
+def sent_html(answer: PageResult, user: User = ADMINISTRATOR) -> str:
     """Returns a page as it is sent."""
     assert isinstance(answer, View), answer
     told = {"user": user, "csrf": "token", "path": "/", "navigation": [], "notice": ""}

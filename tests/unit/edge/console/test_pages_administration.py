@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 from contract.times import to_timestamp
 from edge.console.pages import audit, deployment, people, usage
 from edge.console.rendering.times import DAY_MS, HOUR_MS, now_ms
-from edge.console.visit import ADMINISTRATORS, ONLOOKERS, Answered, Download, Page, Redirect
+from edge.console.visit import ADMINISTRATORS, ONLOOKERS, Download, Page, PageResult, Redirect
 from tests.unit.edge.console.recorded_services import KEY_ID, RecordedServices, answered, invalid, key_record, viewed
 from tests.unit.edge.console.rendered import Fields, page_of
 from workflow_api.v1.audit_pb2 import AuditRecord, ListAuditRecordsRequest, ListAuditRecordsResponse
@@ -118,7 +118,7 @@ def test_a_refusal_of_a_key_is_explained_by_its_rules() -> None:
     assert "192.0.2.1 is not in 10.0.0.0/8." in page
 
 
-def counts_of(answer: Answered) -> list[str]:
+def counts_of(answer: PageResult) -> list[str]:
     """Returns the lines of a download."""
     assert isinstance(answer, Download)
 

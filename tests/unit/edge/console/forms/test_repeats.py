@@ -7,7 +7,7 @@ import pytest
 
 from edge.console.forms import repeats
 from edge.console.forms.repeats import Repeats, form_key
-from edge.console.visit import Answered, Redirect, View
+from edge.console.visit import PageResult, Redirect, View
 from edge.errors import Refusal
 
 KEY = form_key("secret", "/keys/new", "token", {"name": ["a"]})
@@ -17,12 +17,12 @@ ISSUED = View("keys/issued.html", {"key_value": "ak_1.secret"}, once=True)
 class Handler:
     """Counts how often a form is handled, each time once it is let go."""
 
-    def __init__(self, *answers: Answered | Refusal) -> None:
+    def __init__(self, *answers: PageResult | Refusal) -> None:
         self.answers = list(answers)
         self.times = 0
         self.go = asyncio.Event()
 
-    async def __call__(self) -> Answered:
+    async def __call__(self) -> PageResult:
         answer = self.answers[self.times]
         self.times += 1
         await self.go.wait()
@@ -31,10 +31,10 @@ class Handler:
         return answer
 
 
-def together(handler: Handler, times: int = 2) -> list[Answered | BaseException]:
+def together(handler: Handler, times: int = 2) -> list[PageResult | BaseException]:
     """Sends a form several times before the first is answered."""
 
-    async def send() -> list[Answered | BaseException]:
+    async def send() -> list[PageResult | BaseException]:
         forms = Repeats()
         sent = [asyncio.create_task(forms.once(KEY, handler)) for _ in range(times)]
         await asyncio.sleep(0)
@@ -44,8 +44,8 @@ def together(handler: Handler, times: int = 2) -> list[Answered | BaseException]
     return asyncio.run(send())
 
 
-def one_after_the_other(handler: Handler, between: Callable[[], Awaitable[None]]) -> list[Answered]:
-    async def send() -> list[Answered]:
+def one_after_the_other(handler: Handler, between: Callable[[], Awaitable[None]]) -> list[PageResult]:
+    async def send() -> list[PageResult]:
         handler.go.set()
         forms = Repeats()
         first = await forms.once(KEY, handler)
@@ -60,14 +60,14 @@ async def _nothing() -> None:
 
 
 @pytest.mark.parametrize("answer", [Redirect("/keys", "Done."), ISSUED])
-def test_a_double_click_is_handled_once_and_both_see_the_answer(answer: Answered) -> None:
+def test_a_double_click_is_handled_once_and_both_see_the_answer(answer: PageResult) -> None:
     handler = Handler(answer)
     assert together(handler, 3) == [answer] * 3
     assert handler.times == 1
 
 
 @pytest.mark.parametrize("answer", [Redirect("/keys", "Done."), ISSUED])
-def test_a_repetition_after_the_answer_is_answered_alike(answer: Answered) -> None:
+def test_a_repetition_after_the_answer_is_answered_alike(answer: PageResult) -> None:
     handler = Handler(answer)
     assert one_after_the_other(handler, _nothing) == [answer, answer]
     assert handler.times == 1

@@ -8,7 +8,7 @@ MOST_BYTES: Final = 100_000
 """Of a page."""
 
 
-class PageRoom:
+class PageBudget:
     """Bytes of HTML that are left of a page; each text takes its share in the order in which it is asked for."""
 
     def __init__(self, left: int) -> None:
