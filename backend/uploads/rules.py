@@ -18,6 +18,8 @@ MOST_BYTES_OF_PERSON: Final = 1_000_000_000
 """Bytes of all uploads of a person that no run has taken."""
 MOST_UPLOADS_OF_PERSON: Final = 50
 """Uploads with files that no run has taken, when another begins."""
+MOST_BEGUN_OF_PERSON: Final = 1_000
+"""Uploads that no run has taken, also without files, when another begins."""
 KEPT_MS: Final = HOUR_MS
 """How long an upload lasts after its last change."""
 FOLDER: Final = "uploads"

@@ -56,9 +56,15 @@ class Uploads:
         row = UploadRow(new_id("upl"), owner, now, now + rules.KEPT_MS, None)
 
         def work(tx: Tx) -> None:
-            if sql.staged(tx, owner).uploads >= rules.MOST_UPLOADS_OF_PERSON:
-                most = rules.MOST_UPLOADS_OF_PERSON
-                raise invalid(_FILE, f"cannot be taken: {most} uploads wait for a start; each is removed after an hour")
+            staged = sql.staged(tx, owner)
+            for count, most in (
+                (staged.uploads, rules.MOST_UPLOADS_OF_PERSON),
+                (staged.begun, rules.MOST_BEGUN_OF_PERSON),
+            ):
+                if count >= most:
+                    raise invalid(
+                        _FILE, f"cannot be taken: {most:,} uploads wait for a start; each is removed after an hour"
+                    )
             sql.add(tx, row)
 
         self._database.write(work, lock_key=sql.of_owner(owner))

@@ -23,8 +23,9 @@ from backend.storage.tables.uploads import UploadFileRow, UploadRow, upload_file
 
 
 class StagedRow(NamedTuple):
-    """What a person has uploaded that no run has taken, without uploads that have no files, such as refused ones."""
+    """What a person has uploaded that no run has taken; `uploads` are those with files, without refused ones."""
 
+    begun: int
     uploads: int
     bytes: int
 
@@ -52,6 +53,7 @@ _TAKE = Command(
 _STAGED = Query(
     StagedRow,
     select(
+        func.count(uploads.c.upload_id.distinct()).label("begun"),
         func.count(upload_files.c.upload_id.distinct()).label("uploads"),
         cast(func.coalesce(func.sum(upload_files.c.stored_bytes), _ZERO), BigInteger).label("bytes"),
     )

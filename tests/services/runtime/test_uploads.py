@@ -260,6 +260,13 @@ def test_uploads_without_files_do_not_count_against_those_of_a_person(
     assert "2 uploads wait for a start" in reason(ana.begin)
 
 
+def test_uploads_without_files_have_a_bound_of_their_own(ana: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("backend.uploads.rules.MOST_BEGUN_OF_PERSON", 3)
+    for _ in range(3):
+        ana.begin()
+    assert "3 uploads wait for a start" in reason(ana.begin)
+
+
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[SmallDisk]:
     disk = SmallDisk(tmp_path / "disk", 20)
