@@ -156,7 +156,7 @@ RULES: Final[Mapping[str, Rule]] = {
         "Uploads": dict.fromkeys(
             ("BeginUpload", "GetUpload", "AppendToUpload", "FinishUploadedFile", "RemoveUploadedFile"), _OPERATED
         ),
-        "Usage": dict.fromkeys(("ListUsageRecords", "ListUsageHours"), _ADMINISTERED),
+        "Usage": dict.fromkeys(("ListUsageRecords", "ListUsageHours", "CountCallsByKey"), _ADMINISTERED),
         "Users": dict.fromkeys(
             (
                 "CreateUser",

@@ -1,13 +1,18 @@
 """UsageService over gRPC."""
 
+from typing import Final
+
 import grpc
 
-from backend.clock import MAX_MS, first_millisecond_from
+from backend.clock import DAY_MS, MAX_MS, first_millisecond_from
+from backend.errors import invalid
 from backend.keys import usage_hours_sql, usage_sql
 from backend.paging import Paging
 from backend.services import Services
 from contract.times import to_timestamp
 from workflow_api.v1 import usage_pb2, usage_pb2_grpc
+
+_LONGEST_COUNTED_MS: Final = 7 * DAY_MS
 
 
 class UsageServicer(usage_pb2_grpc.UsageServiceServicer):
@@ -72,4 +77,21 @@ class UsageServicer(usage_pb2_grpc.UsageServiceServicer):
                 for row in shown
             ],
             next_page_token=token,
+        )
+
+    def CountCallsByKey(
+        self, request: usage_pb2.CountCallsByKeyRequest, context: grpc.ServicerContext
+    ) -> usage_pb2.CountCallsByKeyResponse:
+        """Returns how many calls keys made in each hour, the newest hour first."""
+        since, until = first_millisecond_from(request.since), first_millisecond_from(request.until)
+        if until - since > _LONGEST_COUNTED_MS:
+            raise invalid("until", "must be at most 7 days after since")
+        rows = self._services.database.read(
+            lambda tx: usage_hours_sql.of_keys(tx, request.key_ids, since=since, until=until)
+        )
+        return usage_pb2.CountCallsByKeyResponse(
+            items=[
+                usage_pb2.KeyHour(hour=to_timestamp(row.hour), key_id=row.key_id, calls=row.calls, refused=row.refused)
+                for row in rows
+            ]
         )

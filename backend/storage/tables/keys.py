@@ -123,6 +123,15 @@ usage_hours = Table(
 )
 
 
+class KeyHourRow(NamedTuple):
+    """The requests of one key in one hour."""
+
+    hour: int
+    key_id: str
+    calls: int
+    refused: int
+
+
 class UsageHourRow(NamedTuple):
     """The requests of one kind in one hour."""
 

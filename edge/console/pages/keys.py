@@ -48,7 +48,7 @@ async def list_keys(visit: Visit) -> PageResult:
     few = asyncio.Semaphore(_AT_ONCE)
     now = now_ms()
     today, used = await asyncio.gather(
-        calls_today(visit.services, now),
+        calls_today(visit.services, now, [record.key.key_id for record in matching]),
         asyncio.gather(*(_used(visit.services, record, few) for record in matching)),
     )
     rows = [
@@ -166,7 +166,7 @@ async def _one(visit: Visit, form: KeyForm | None = None, problems: Problems = _
     page = {
         "key": sheet,
         "state": record.state,
-        "calls": (await calls_today(visit.services, now_ms(), record.key.key_id))[record.key.key_id],
+        "calls": (await calls_today(visit.services, now_ms(), [record.key.key_id]))[record.key.key_id],
         "form_hash": form_hash(form_of(record)),
         "paused_webhooks": await _paused_webhooks(visit.services, record.key.key_id),
     }

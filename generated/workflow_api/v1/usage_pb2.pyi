@@ -380,3 +380,99 @@ class ListUsageHoursResponse(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__next_page_token) -> _WhichOneofReturnType__next_page_token | None: ...
 
 Global___ListUsageHoursResponse: _TypeAlias = ListUsageHoursResponse  # noqa: Y015
+
+@_typing.final
+class CountCallsByKeyRequest(_message.Message):
+    """Asks how many calls keys made."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_IDS_FIELD_NUMBER: _builtins.int
+    SINCE_FIELD_NUMBER: _builtins.int
+    UNTIL_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def key_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The keys."""
+
+    @_builtins.property
+    def since(self) -> _timestamp_pb2.Timestamp:
+        """Hours that began at or after this time."""
+
+    @_builtins.property
+    def until(self) -> _timestamp_pb2.Timestamp:
+        """Hours that began before this time, which is at most seven days after `since`."""
+
+    def __init__(
+        self,
+        *,
+        key_ids: _abc.Iterable[_builtins.str] | None = ...,
+        since: _timestamp_pb2.Timestamp | None = ...,
+        until: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["since", b"since", "until", b"until"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key_ids", b"key_ids", "since", b"since", "until", b"until"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountCallsByKeyRequest: _TypeAlias = CountCallsByKeyRequest  # noqa: Y015
+
+@_typing.final
+class KeyHour(_message.Message):
+    """How many calls a key made in an hour."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOUR_FIELD_NUMBER: _builtins.int
+    KEY_ID_FIELD_NUMBER: _builtins.int
+    CALLS_FIELD_NUMBER: _builtins.int
+    REFUSED_FIELD_NUMBER: _builtins.int
+    key_id: _builtins.str
+    """The key."""
+    calls: _builtins.int
+    """How many."""
+    refused: _builtins.int
+    """How many of them were refused or failed: those with a status of 400 or more."""
+    @_builtins.property
+    def hour(self) -> _timestamp_pb2.Timestamp:
+        """When the hour began."""
+
+    def __init__(
+        self,
+        *,
+        hour: _timestamp_pb2.Timestamp | None = ...,
+        key_id: _builtins.str = ...,
+        calls: _builtins.int = ...,
+        refused: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["hour", b"hour"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["calls", b"calls", "hour", b"hour", "key_id", b"key_id", "refused", b"refused"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KeyHour: _TypeAlias = KeyHour  # noqa: Y015
+
+@_typing.final
+class CountCallsByKeyResponse(_message.Message):
+    """Counts of every hour in which one of the keys made a call, the newest hour first."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEMS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___KeyHour]:
+        """The counts."""
+
+    def __init__(
+        self,
+        *,
+        items: _abc.Iterable[Global___KeyHour] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountCallsByKeyResponse: _TypeAlias = CountCallsByKeyResponse  # noqa: Y015

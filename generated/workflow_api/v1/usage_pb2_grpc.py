@@ -45,6 +45,11 @@ class UsageServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_usage__pb2.ListUsageHoursRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_usage__pb2.ListUsageHoursResponse.FromString,
                 _registered_method=True)
+        self.CountCallsByKey = channel.unary_unary(
+                '/workflow_api.v1.UsageService/CountCallsByKey',
+                request_serializer=workflow__api_dot_v1_dot_usage__pb2.CountCallsByKeyRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_usage__pb2.CountCallsByKeyResponse.FromString,
+                _registered_method=True)
 
 
 class UsageServiceServicer:
@@ -65,6 +70,13 @@ class UsageServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CountCallsByKey(self, request, context):
+        """Calls of chosen keys added up by the hour, whatever their route and status; the newest hour first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_UsageServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -77,6 +89,11 @@ def add_UsageServiceServicer_to_server(servicer, server):
                     servicer.ListUsageHours,
                     request_deserializer=workflow__api_dot_v1_dot_usage__pb2.ListUsageHoursRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_usage__pb2.ListUsageHoursResponse.SerializeToString,
+            ),
+            'CountCallsByKey': grpc.unary_unary_rpc_method_handler(
+                    servicer.CountCallsByKey,
+                    request_deserializer=workflow__api_dot_v1_dot_usage__pb2.CountCallsByKeyRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_usage__pb2.CountCallsByKeyResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -134,6 +151,33 @@ class UsageService:
             '/workflow_api.v1.UsageService/ListUsageHours',
             workflow__api_dot_v1_dot_usage__pb2.ListUsageHoursRequest.SerializeToString,
             workflow__api_dot_v1_dot_usage__pb2.ListUsageHoursResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CountCallsByKey(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.UsageService/CountCallsByKey',
+            workflow__api_dot_v1_dot_usage__pb2.CountCallsByKeyRequest.SerializeToString,
+            workflow__api_dot_v1_dot_usage__pb2.CountCallsByKeyResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -37,6 +37,8 @@ class UsageServiceStub:
     """Usage records, newest first."""
     ListUsageHours: _grpc.UnaryUnaryMultiCallable[_usage_pb2.ListUsageHoursRequest, _usage_pb2.ListUsageHoursResponse]
     """Usage records counted by the hour, the newest hour first."""
+    CountCallsByKey: _grpc.UnaryUnaryMultiCallable[_usage_pb2.CountCallsByKeyRequest, _usage_pb2.CountCallsByKeyResponse]
+    """Calls of chosen keys added up by the hour, whatever their route and status; the newest hour first."""
 
 @_typing.type_check_only
 class UsageServiceAsyncStub(UsageServiceStub):
@@ -47,6 +49,8 @@ class UsageServiceAsyncStub(UsageServiceStub):
     """Usage records, newest first."""
     ListUsageHours: _aio.UnaryUnaryMultiCallable[_usage_pb2.ListUsageHoursRequest, _usage_pb2.ListUsageHoursResponse]  # type: ignore[assignment]
     """Usage records counted by the hour, the newest hour first."""
+    CountCallsByKey: _aio.UnaryUnaryMultiCallable[_usage_pb2.CountCallsByKeyRequest, _usage_pb2.CountCallsByKeyResponse]  # type: ignore[assignment]
+    """Calls of chosen keys added up by the hour, whatever their route and status; the newest hour first."""
 
 class UsageServiceServicer(metaclass=_abc_1.ABCMeta):
     """Shows administrators how keys are used."""
@@ -66,5 +70,13 @@ class UsageServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_usage_pb2.ListUsageHoursResponse, _abc.Awaitable[_usage_pb2.ListUsageHoursResponse]]:
         """Usage records counted by the hour, the newest hour first."""
+
+    @_abc_1.abstractmethod
+    def CountCallsByKey(
+        self,
+        request: _usage_pb2.CountCallsByKeyRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_usage_pb2.CountCallsByKeyResponse, _abc.Awaitable[_usage_pb2.CountCallsByKeyResponse]]:
+        """Calls of chosen keys added up by the hour, whatever their route and status; the newest hour first."""
 
 def add_UsageServiceServicer_to_server(servicer: UsageServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

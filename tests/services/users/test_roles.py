@@ -125,7 +125,7 @@ MATRIX = {
     "Uploads": dict.fromkeys(
         ("BeginUpload", "GetUpload", "AppendToUpload", "FinishUploadedFile", "RemoveUploadedFile"), "ao"
     ),
-    "Usage": {"ListUsageRecords": "a", "ListUsageHours": "a"},
+    "Usage": {"ListUsageRecords": "a", "ListUsageHours": "a", "CountCallsByKey": "a"},
     "Users": {
         "CreateUser": "a",
         "ListUsers": "a",

@@ -12,6 +12,7 @@ from sqlalchemy.dialects.postgresql.psycopg import dialect as postgresql_dialect
 from sqlalchemy.pool import StaticPool
 
 import backend
+from backend.keys import usage_hours_sql
 from backend.runs import approvals_sql
 from backend.storage.dialects.postgresql.guarded_insert import guarded_statement
 from backend.storage.dialects.sqlite.dialect import Dialect
@@ -106,6 +107,18 @@ def test_the_pending_approvals_of_a_run_are_found_among_those_of_the_run() -> No
             assert any("approvals USING INDEX ix_approvals_run_id" in step for step in steps), steps
     engine.dispose()
     assert len(of_a_run) == 4
+
+
+def test_calls_of_keys_are_added_up_from_those_of_the_keys_alone() -> None:
+    engine = create_engine("sqlite://", poolclass=StaticPool)
+    METADATA.create_all(engine)
+    with closing(engine.raw_connection()) as raw:
+        text = usage_hours_sql._OF_KEYS.text(Dialect(paramstyle="qmark"))
+        explain = f"EXPLAIN QUERY PLAN {text}"
+        steps = [row[3] for row in raw.driver_connection.execute(explain, [1] * text.count("?"))]  # type: ignore[union-attr]
+    engine.dispose()
+    index = "usage_hours USING INDEX ix_usage_hours_key_id_hour (key_id=? AND hour>? AND hour<?)"
+    assert any(index in step for step in steps), steps
 
 
 def test_on_postgresql_no_growing_table_has_to_be_scanned(postgresql_server: Postgresql) -> None:

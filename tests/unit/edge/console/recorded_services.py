@@ -11,7 +11,7 @@ from edge.console.visit import Page, PageResult, View, Visit
 from edge.errors import Refusal
 from workflow_api.v1.keys_pb2 import ApiKey, KeyRecord, WorkflowAccess
 from workflow_api.v1.options_pb2 import SCOPE_WORKFLOWS_READ
-from workflow_api.v1.usage_pb2 import ListUsageHoursResponse, ListUsageRecordsResponse
+from workflow_api.v1.usage_pb2 import CountCallsByKeyResponse, ListUsageHoursResponse, ListUsageRecordsResponse
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, User
 from workflow_api.v1.webhooks_pb2 import ListWebhooksResponse
 from workflow_api.v1.workflows_pb2 import WORKFLOW_STATUS_ACTIVE, ListWorkflowsResponse, Workflow
@@ -28,6 +28,7 @@ class RecordedServices:
         self.answers = {
             "UsageService/ListUsageRecords": ListUsageRecordsResponse(),
             "UsageService/ListUsageHours": ListUsageHoursResponse(),
+            "UsageService/CountCallsByKey": CountCallsByKeyResponse(),
             "WorkflowsService/ListWorkflows": ListWorkflowsResponse(
                 items=[Workflow(workflow_id="wf_1", name="Summary", status=WORKFLOW_STATUS_ACTIVE)]
             ),

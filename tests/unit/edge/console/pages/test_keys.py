@@ -21,7 +21,7 @@ from workflow_api.v1.keys_pb2 import (
     UpdateKeyRequest,
     WorkflowAccess,
 )
-from workflow_api.v1.usage_pb2 import ListUsageHoursResponse, ListUsageRecordsResponse, UsageRecord
+from workflow_api.v1.usage_pb2 import CountCallsByKeyResponse, ListUsageRecordsResponse, UsageRecord
 from workflow_api.v1.webhooks_pb2 import ListWebhooksResponse, Webhook
 from workflow_api.v1.workflows_pb2 import WORKFLOW_STATUS_DRAFT, ListWorkflowsResponse, Workflow
 
@@ -88,7 +88,7 @@ def test_the_list_has_pages_and_reads_the_last_use_of_those_alone_that_it_shows(
         {
             "KeysService/ListKeys": listed,
             "UsageService/ListUsageRecords": ListUsageRecordsResponse(),
-            "UsageService/ListUsageHours": ListUsageHoursResponse(),
+            "UsageService/CountCallsByKey": CountCallsByKeyResponse(),
         }
     )
     seen: list[str] = []
@@ -98,6 +98,8 @@ def test_the_list_has_pages_and_reads_the_last_use_of_those_alone_that_it_shows(
         page = html(seen_answered(services, "GET", "/keys", query={"q": "key 1", **cursor}))
         shown = re.findall(r'<code class="id">(ak_\d+)', page)
         assert len(shown) == expected == len(services.asked("UsageService/ListUsageRecords"))
+        (counted,) = services.asked("UsageService/CountCallsByKey")
+        assert list(counted.key_ids) == shown
         seen += shown
         found = re.search(r'href="/keys\?q=key\+1&amp;cursor=(\d+)"', page)
         cursor = {"cursor": found[1]} if found else {}
