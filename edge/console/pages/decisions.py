@@ -39,7 +39,7 @@ async def show(visit: Visit) -> PageResult:
             "older": "/approvals/history?" + urlencode({**given, "cursor": token}) if token else "",
             "filters": {name: given.get(name, "") for name in _FILTERS},
             "filtered": bool(given),
-            "problems": {name: problems.get(name, "") for name in _FILTERS},
+            "problems": problems,
             "decisions": [("", "any"), *((name, name) for name in _DECISIONS)],
             "workflows": [("", "any"), *((each.workflow_id, each.name) for each in workflows)],
         },

@@ -221,6 +221,7 @@ def test_a_filter_of_the_history_that_is_none_is_said_at_its_field() -> None:
     page = html(answer)
     assert 'id="field-decision-error">must be approved or rejected' in page
     assert 'id="field-from-error">must be a day' in page
+    assert 'class="empty"' not in page
     assert not backend.asked("ReviewsService/ListAllDecisions")
 
 
