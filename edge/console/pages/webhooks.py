@@ -69,6 +69,7 @@ async def show(visit: Visit) -> PageResult:
 
 async def edit(visit: Visit) -> PageResult:
     """Changes address, description and events."""
+    await _webhook(visit)
     try:
         request = webhooks_pb2.UpdateWebhookRequest(
             webhook_id=visit.path["webhook_id"],
@@ -84,6 +85,7 @@ async def edit(visit: Visit) -> PageResult:
 
 async def rotate(visit: Visit) -> PageResult:
     """Issues a new secret; only this response has it."""
+    await _webhook(visit)
     hours = whole_number(visit.sent("overlap_hours"))
     try:
         if hours is None:
@@ -99,6 +101,7 @@ async def rotate(visit: Visit) -> PageResult:
 
 async def pause(visit: Visit) -> PageResult:
     """Stops deliveries."""
+    await _webhook(visit)
     request = webhooks_pb2.PauseWebhookRequest(webhook_id=visit.path["webhook_id"])
     await visit.services.call("WebhooksService/PauseWebhook", request)
     return Redirect(_path(visit), "The webhook is paused. Messages are kept for it.")
@@ -106,6 +109,7 @@ async def pause(visit: Visit) -> PageResult:
 
 async def resume(visit: Visit) -> PageResult:
     """Delivers again what waits."""
+    await _webhook(visit)
     request = webhooks_pb2.ResumeWebhookRequest(webhook_id=visit.path["webhook_id"])
     await visit.services.call("WebhooksService/ResumeWebhook", request)
     return Redirect(_path(visit), "The webhook is active. What waits is being delivered.")
@@ -113,6 +117,7 @@ async def resume(visit: Visit) -> PageResult:
 
 async def delete(visit: Visit) -> PageResult:
     """Deletes a webhook with its deliveries."""
+    await _webhook(visit)
     request = webhooks_pb2.DeleteWebhookRequest(webhook_id=visit.path["webhook_id"])
     await visit.services.call("WebhooksService/DeleteWebhook", request)
     return Redirect(_path_of_list(visit), f"The webhook {request.webhook_id} is deleted. Its audit trail stays.")
@@ -120,6 +125,7 @@ async def delete(visit: Visit) -> PageResult:
 
 async def redeliver(visit: Visit) -> PageResult:
     """Delivers a message once more."""
+    await _webhook(visit)
     request = webhooks_pb2.RedeliverWebhookMessageRequest(
         webhook_id=visit.path["webhook_id"], message_id=visit.sent("message_id")
     )
@@ -145,12 +151,12 @@ async def _list(visit: Visit, problems: Problems = _NOTHING_WRONG) -> View:
 
 
 async def _one(visit: Visit, problems: Problems = _NOTHING_WRONG) -> View:
-    webhook_id = visit.path["webhook_id"]
-    request = webhooks_pb2.GetWebhookRequest(webhook_id=webhook_id)
-    webhook: webhooks_pb2.Webhook = await visit.services.call("WebhooksService/GetWebhook", request)
+    webhook = await _webhook(visit)
     deliveries = await visit.services.call(
         "WebhooksService/ListWebhookDeliveries",
-        webhooks_pb2.ListWebhookDeliveriesRequest(webhook_id=webhook_id, page_token=visit.query.get("cursor", "")),
+        webhooks_pb2.ListWebhookDeliveriesRequest(
+            webhook_id=webhook.webhook_id, page_token=visit.query.get("cursor", "")
+        ),
     )
     sent = "url" in visit.form
     form = {
@@ -171,6 +177,19 @@ async def _one(visit: Visit, problems: Problems = _NOTHING_WRONG) -> View:
         "overlaps": [(hours, formatting.overlap(hours)) for hours in OVERLAP_HOURS],
     }
     return View("webhooks/show.html", context | _form_shown(form, problems), status=400 if problems else 200)
+
+
+async def _webhook(visit: Visit) -> webhooks_pb2.Webhook:
+    """Returns the webhook that the address names.
+
+    Raises:
+        Refusal: `not_found` where it is not one of the address's key, or as `Services.call`.
+    """
+    request = webhooks_pb2.GetWebhookRequest(webhook_id=visit.path["webhook_id"])
+    webhook: webhooks_pb2.Webhook = await visit.services.call("WebhooksService/GetWebhook", request)
+    if webhook.key_id != visit.path["key_id"]:
+        raise Refusal("not_found", f"There is no webhook {webhook.webhook_id} of the key {visit.path['key_id']}.")
+    return webhook
 
 
 def _form_shown(form: dict[str, Any], problems: Problems) -> dict[str, Any]:

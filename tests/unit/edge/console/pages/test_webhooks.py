@@ -4,7 +4,8 @@ import pytest
 
 from contract.times import to_timestamp
 from edge.console.pages.webhooks import PAGES
-from edge.console.visit import ADMINISTRATORS, Redirect
+from edge.console.visit import ADMINISTRATORS, Page, Redirect
+from edge.errors import Refusal
 from tests.unit.edge.console.recorded_services import KEY_ID, RecordedServices, answered, invalid, viewed
 from tests.unit.edge.console.rendered import Fields, page_of
 from workflow_api.v1 import webhooks_pb2
@@ -110,3 +111,15 @@ def test_each_form_calls_its_rpc(action: str, rpc: str, answer: Any) -> None:
     asked = services(**{rpc: answer})
     form = {**FORM, "message_id": ["msg_1"]}
     assert isinstance(answered(PAGES, "POST", ONE + action, asked, names=NAMES, form=form), Redirect)
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if "{webhook_id}" in page.path], ids=lambda page: page.answer.__name__
+)
+def test_a_webhook_is_neither_shown_nor_changed_under_the_address_of_another_key(page: Page) -> None:
+    asked = services()
+    form = {**FORM, "message_id": ["msg_1"], "overlap_hours": ["24"]}
+    with pytest.raises(Refusal) as refused:
+        answered(PAGES, page.method, page.path, asked, names={**NAMES, "key_id": "ak_other"}, form=form)
+    assert refused.value.status == 404
+    assert [rpc for rpc, _ in asked.asked] == ["WebhooksService/GetWebhook"]
