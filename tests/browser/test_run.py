@@ -36,6 +36,19 @@ def test_somebody_reads_where_a_run_stands_and_copies_its_id(
     assert screen.complaints == []
 
 
+def test_a_refused_copy_says_how_to_copy_by_hand(
+    caller: Caller, workflows: dict[str, str], signed_in: NewPerson
+) -> None:
+    run_id = caller.parked(workflows["Gate"], input_text="words")["run_id"]
+    screen = signed_in("refusing", ROLE_ADMINISTRATOR)
+    # Whatever is not granted then is refused.
+    screen.page.context.grant_permissions(["clipboard-read"])
+    screen.open(f"/runs/{run_id}")
+    screen.page.get_by_role("button", name="Copy the run's id").click()
+    expect(screen.page.get_by_role("button", name="Select the text and copy it")).to_be_visible()
+    assert screen.complaints == []
+
+
 def test_a_step_is_selected_in_graph_and_timeline_with_its_value_files_and_log(
     console: Service, caller: Caller, workflows: dict[str, str], signed_in: NewPerson
 ) -> None:

@@ -43,8 +43,11 @@ window.addEventListener("pageshow", () => {
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
   if (!button) return;
-  await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
-  button.textContent = "Copied";
+  const text = document.getElementById(button.dataset.copy).textContent;
+  const copied = await navigator.clipboard.writeText(text).then(() => true, () => false);
+  // A label that says what the button copies would hide from screen readers that it did not.
+  if (!copied) button.removeAttribute("aria-label");
+  button.textContent = copied ? "Copied" : "Select the text and copy it";
 });
 
 function offerCopies(within) {
