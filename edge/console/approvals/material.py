@@ -33,14 +33,14 @@ class Part(NamedTuple):
     cut: bool = False
 
 
-class Most(NamedTuple):
+class PartLimits(NamedTuple):
     """How much of a part is shown beside others, at most; a page of its own shows it on."""
 
     chars: int
     rows: int
 
 
-class ShownPart(NamedTuple):
+class PartExcerpt(NamedTuple):
     """What a page shows of a part, from a character or a row on.
 
     `following` is where the rest of it begins, if there is any.
@@ -53,7 +53,7 @@ class ShownPart(NamedTuple):
     following: int | None
 
 
-_ALL: Final = Most(2**31, 2**31)
+_ALL: Final = PartLimits(2**31, 2**31)
 
 
 def parts_of(material: ReviewMaterial) -> list[Part]:
@@ -66,20 +66,22 @@ def parts_of(material: ReviewMaterial) -> list[Part]:
     return found + _of_inputs(material)
 
 
-def page_of(parts: Sequence[Part], first: int, most: Most, room: PageBudget) -> tuple[Sequence[ShownPart], int | None]:
+def page_of(
+    parts: Sequence[Part], first: int, limits: PartLimits, room: PageBudget
+) -> tuple[Sequence[PartExcerpt], int | None]:
     """Returns the parts from number `first` on, as many as there is room for, and the number of the next, if any."""
-    shown: list[ShownPart] = []
+    shown: list[PartExcerpt] = []
     for number, part in enumerate(parts[first:], first):
         if not shown:
             # So that whoever reads on gets to the end.
             room.spend(_frame_of(part))
         elif not room.holds(_frame_of(part)):
             return shown, number
-        shown.append(_shown(number, part, 0, most, room))
+        shown.append(_shown(number, part, 0, limits, room))
     return shown, None
 
 
-def rest_of(parts: Sequence[Part], number: int, begin: int, room: PageBudget) -> ShownPart | None:
+def rest_of(parts: Sequence[Part], number: int, begin: int, room: PageBudget) -> PartExcerpt | None:
     """Returns a part from a character or a row on, as much as there is room for; None where there is no such part."""
     if number >= len(parts):
         return None
@@ -127,14 +129,14 @@ def _frame_of(part: Part) -> int:
     return size + (0 if part.table is None else sum(_OF_CELL + html_bytes(each) for each in part.table.columns))
 
 
-def _shown(number: int, part: Part, begin: int, most: Most, room: PageBudget) -> ShownPart:
+def _shown(number: int, part: Part, begin: int, limits: PartLimits, room: PageBudget) -> PartExcerpt:
     if part.table is not None:
         rows = []
-        for row in part.table.rows[begin : begin + most.rows]:
+        for row in part.table.rows[begin : begin + limits.rows]:
             if not room.holds(sum(_OF_CELL + html_bytes(cell) for cell in row.cells)):
                 break
             rows.append(list(row.cells))
         end = begin + len(rows)
-        return ShownPart(number, part, "", rows, end if end < len(part.table.rows) else None)
-    text, cut = room.begin(part.text[begin:], most.chars)
-    return ShownPart(number, part, text, (), begin + len(text) if cut else None)
+        return PartExcerpt(number, part, "", rows, end if end < len(part.table.rows) else None)
+    text, cut = room.begin(part.text[begin:], limits.chars)
+    return PartExcerpt(number, part, text, (), begin + len(text) if cut else None)

@@ -30,7 +30,7 @@ def form_key(secret: str, path: str, token: str, form: Form) -> bytes:
 
 
 @dataclass(slots=True)
-class _Done:
+class _FormResult:
     answer: Redirect | View
     forget_at: float
 
@@ -40,7 +40,7 @@ class Repeats:
 
     def __init__(self) -> None:
         self._under_way: dict[bytes, asyncio.Future[PageResult]] = {}
-        self._done: OrderedDict[bytes, _Done] = OrderedDict()
+        self._done: OrderedDict[bytes, _FormResult] = OrderedDict()
 
     async def once(self, key: bytes, handle: Callable[[], Awaitable[PageResult]]) -> PageResult:
         """Returns the answer to a form, which is handled unless the same one was, or is being handled.
@@ -71,9 +71,9 @@ class Repeats:
     def _remember(self, key: bytes, answer: PageResult) -> None:
         now = time.monotonic()
         if isinstance(answer, Redirect):
-            self._done[key] = _Done(answer, now + _REDIRECT_SECONDS)
+            self._done[key] = _FormResult(answer, now + _REDIRECT_SECONDS)
         elif isinstance(answer, View) and answer.once:
-            self._done[key] = _Done(answer, now + _REFUSED_SECONDS)
+            self._done[key] = _FormResult(answer, now + _REFUSED_SECONDS)
             asyncio.get_running_loop().call_later(SHOWN_SECONDS, self._withhold, key)
         while len(self._done) > _MOST:
             self._done.popitem(last=False)

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from edge.console.addresses import approval_address, inbox_address
 from edge.console.approvals.decisions import DECISIONS, decide
-from edge.console.approvals.material import Most, page_of, parts_of
+from edge.console.approvals.material import PartLimits, page_of, parts_of
 from edge.console.http.static_files import MOST_COUNTED
 from edge.console.pages.approvals import MAX_COMMENT_CHARS, waiting_text
 from edge.console.paging import all_items
@@ -36,7 +36,7 @@ _POLL_SECONDS: Final = 2.0
 _REVIEW_SECONDS: Final = 0.1
 """How long the page waits for what an approval is about; once that is prepared, the open page is brought up to date."""
 _GONE: Final = frozenset({"not_found", "invalid_request"})
-_MOST: Final = Most(chars=4_000, rows=10)
+_LIMITS: Final = PartLimits(chars=4_000, rows=10)
 _MATERIAL_BYTES: Final = 36_000
 """Of what the chosen one rests on."""
 _MOST_ABOUT_CHARS: Final = 160
@@ -200,7 +200,7 @@ async def _chosen(visit: Visit, listed: Sequence[PendingApproval]) -> Mapping[st
             "review": review,
             "state": review and formatting.approval_badge(review.state),
         }
-    parts, following = page_of(parts_of(review.material), 0, _MOST, PageBudget(_MATERIAL_BYTES))
+    parts, following = page_of(parts_of(review.material), 0, _LIMITS, PageBudget(_MATERIAL_BYTES))
     pending = pending or review.pending
     return {
         "id": approval_id,

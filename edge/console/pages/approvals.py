@@ -10,7 +10,7 @@ from contract.times import milliseconds_of
 from edge.console.addresses import APPROVALS, approval_address, inbox_address, run_address
 from edge.console.approvals.decisions import DECISIONS
 from edge.console.approvals.decisions import decide as record
-from edge.console.approvals.material import Most, page_of, parts_of, rest_of
+from edge.console.approvals.material import PartLimits, page_of, parts_of, rest_of
 from edge.console.paging import all_items
 from edge.console.rendering import formatting
 from edge.console.rendering.page_budget import MOST_BYTES, PageBudget, html_bytes
@@ -25,7 +25,7 @@ from workflow_api.v1.runs_pb2 import DecideApprovalRequest, ListPendingApprovals
 
 MAX_COMMENT_CHARS: Final = rules_of(DecideApprovalRequest.DESCRIPTOR.fields_by_name["comment"]).max_length
 
-_MOST: Final = Most(chars=10_000, rows=50)
+_LIMITS: Final = PartLimits(chars=10_000, rows=50)
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _FRAME_BYTES: Final = 14_000
 """Of a page without what the approval is about."""
@@ -104,7 +104,7 @@ async def _one(visit: Visit, *, comment: str = "", problem: str = "") -> View:
     pending = review.pending
     parts = parts_of(review.material)
     first = _number(visit.query.get("first", ""))
-    shown, following = page_of(parts, first, _MOST, _room(pending, comment))
+    shown, following = page_of(parts, first, _LIMITS, _room(pending, comment))
     context = {
         "review": review,
         "pending": pending,

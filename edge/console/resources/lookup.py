@@ -17,7 +17,7 @@ PAGE: Final = 1_000
 """Resources of a kind that one call reads."""
 
 
-class Kind(NamedTuple):
+class ResourceKind(NamedTuple):
     """A kind of resource: its number, what several are called, and what it is as a definition."""
 
     number: workflows_pb2.ResourceKind.ValueType
@@ -30,10 +30,10 @@ class Kind(NamedTuple):
         return self.definition.path
 
 
-AGENTS: Final = Kind(workflows_pb2.RESOURCE_KIND_AGENT, "Agents", AGENT)
-ENVIRONMENTS: Final = Kind(workflows_pb2.RESOURCE_KIND_ENVIRONMENT, "Environments", ENVIRONMENT)
-CONNECTORS: Final = Kind(workflows_pb2.RESOURCE_KIND_CONNECTOR, "Connectors", CONNECTOR)
-GRAPHS: Final = Kind(workflows_pb2.RESOURCE_KIND_KNOWLEDGE_GRAPH, "Knowledge graphs", GRAPH)
+AGENTS: Final = ResourceKind(workflows_pb2.RESOURCE_KIND_AGENT, "Agents", AGENT)
+ENVIRONMENTS: Final = ResourceKind(workflows_pb2.RESOURCE_KIND_ENVIRONMENT, "Environments", ENVIRONMENT)
+CONNECTORS: Final = ResourceKind(workflows_pb2.RESOURCE_KIND_CONNECTOR, "Connectors", CONNECTOR)
+GRAPHS: Final = ResourceKind(workflows_pb2.RESOURCE_KIND_KNOWLEDGE_GRAPH, "Knowledge graphs", GRAPH)
 
 _TESTS: Final = {"passed": Badge("passed", "good"), "failed": Badge("failed", "bad")}
 
@@ -45,24 +45,24 @@ class MissingError(Exception):
 class ResourceVersion(NamedTuple):
     """One version of a resource: its kind, its answer, its definition and its address."""
 
-    kind: Kind
+    kind: ResourceKind
     answer: ResourceDefinition
     fields: Mapping[str, Any]
     here: str
 
 
-def path_of(kind: Kind, resource_id: str) -> str:
+def path_of(kind: ResourceKind, resource_id: str) -> str:
     """Returns the address of a resource's page."""
     return kind.definition.page_of(resource_id)
 
 
-async def all_resources(visit: Visit, kind: Kind) -> list[Resource]:
+async def all_resources(visit: Visit, kind: ResourceKind) -> list[Resource]:
     """Returns all resources of a kind by name."""
     request = ListResourcesRequest(kind=kind.number, page_size=PAGE)
     return await all_items(visit.services, "WorkflowsService/ListResources", request)
 
 
-async def requested_version(visit: Visit, kind: Kind) -> ResourceVersion:
+async def requested_version(visit: Visit, kind: ResourceKind) -> ResourceVersion:
     """Returns the resource of the address, at the version of the query or its newest.
 
     Raises:
@@ -82,7 +82,7 @@ async def requested_version(visit: Visit, kind: Kind) -> ResourceVersion:
     return ResourceVersion(kind, answer, json.loads(answer.definition), path_of(kind, answer.resource.resource_id))
 
 
-def missing(kind: Kind, error: MissingError) -> View:
+def missing(kind: ResourceKind, error: MissingError) -> View:
     """Returns the page in place of a resource that does not exist."""
     return View("resources/missing.html", {"kind": kind, "message": str(error)}, status=404)
 
