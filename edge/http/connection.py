@@ -231,6 +231,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
         self._out_of_memory = True
         if self._parser.last_body is not None:
             self._parser.last_body.fail(BodyFailure.NO_MEMORY)
+        self._parser.close()
 
     def stop_waiting(self) -> None:
         """Ends the wait for the caller; where its body is awaited, it still gets an answer."""
@@ -290,6 +291,8 @@ class Connection(BoundedConnection, asyncio.Protocol):
         if transport is None or transport.is_closing():
             return
         self._lingering = self._loop.create_future()
+        # What has arrived already would be kept for as long, and no longer be counted.
+        self._parser.close()
         self._host.buffers.release(self)
         try:
             self._flush()
