@@ -12,10 +12,10 @@ from edge.http.bounded_connection import BoundedConnection, WaitKind
 from edge.http.buffer_limiter import BufferLimiter
 from edge.http.connection_limiter import ConnectionLimiter
 from edge.http.message import RequestMessage
-from edge.http.outbox import Outbox, Outboxes
 from edge.http.parser import RequestParser
 from edge.http.request import MAX_BODY_BYTES, HttpRequest
 from edge.http.response import Answer, refused
+from edge.http.write_batches import WriteBatch, WriteBatches
 
 DISCARD_BYTES: Final = 64 * 1_048_576
 """How much of what a refused caller still sends is read and discarded, so that it sees the answer."""
@@ -34,7 +34,7 @@ class Host(Protocol):
     limiter: "ConnectionLimiter[Connection]"
     buffers: "BufferLimiter[Connection]"
 
-    outboxes: Outboxes
+    write_batches: WriteBatches
 
     stopping: bool
     """Whether each connection ends with the answer under way."""
@@ -55,7 +55,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
         self._host = host
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._outbox: Outbox | None = None
+        self._writes: WriteBatch | None = None
         self._parser = RequestParser(MAX_BODY_BYTES)
         self._request: HttpRequest | None = None
         self._message_arrived: asyncio.Future[None] | None = None
@@ -89,7 +89,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Waits for the first request."""
         self._transport = cast("asyncio.Transport", transport)
-        self._outbox = Outbox(self._transport, self._host.outboxes)
+        self._writes = WriteBatch(self._transport, self._host.write_batches)
         self.peername = transport.get_extra_info("peername")
         self.wait_for(WaitKind.REQUEST)
         self._host.connections.add(self)
@@ -99,7 +99,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
 
     def connection_lost(self, exc: BaseException | None) -> None:  # noqa: ARG002 - the reason makes no difference
         """Ends whatever waits for this caller."""
-        self._transport = self._outbox = None
+        self._transport = self._writes = None
         self._leave_host()
         self._host.limiter.leave(self)
         self._host.buffers.release(self)
@@ -114,7 +114,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
 
     def eof_received(self) -> None:
         """Ends the connection of a caller that sends no more; what it was answered in this turn still goes out."""
-        # The transport closes itself after this, and takes nothing from an outbox then.
+        # The transport closes itself after this, and takes nothing from a batch then.
         self._flush()
 
     def _leave_host(self, _: object = None) -> None:
@@ -253,13 +253,13 @@ class Connection(BoundedConnection, asyncio.Protocol):
         Raises:
             ConnectionResetError: the caller has disconnected.
         """
-        if self._outbox is None or self.lost:
+        if self._writes is None or self.lost:
             raise ConnectionResetError("the caller has disconnected")
-        self._outbox.write(data)
+        self._writes.write(data)
 
     def _flush(self) -> None:
-        if self._outbox is not None:
-            self._outbox.flush()
+        if self._writes is not None:
+            self._writes.flush()
 
     async def drain(self) -> None:
         """Waits until the caller has read enough of what is queued.

@@ -15,9 +15,9 @@ from edge.http.connection import Connection
 from edge.http.connection_limiter import ConnectionLimiter
 from edge.http.connection_watch import watch_connections
 from edge.http.listener import Listener
-from edge.http.outbox import Outboxes
 from edge.http.request import HttpRequest
 from edge.http.response import Answer, refused
+from edge.http.write_batches import WriteBatches
 from telemetry import Family
 
 _LAST_REQUEST_SECONDS: Final = 1.0
@@ -45,7 +45,7 @@ class HttpServer:
         self.limiter = ConnectionLimiter[Connection](limits.connections)
         loop = asyncio.get_running_loop()
         self.buffers = BufferLimiter(limits.buffer_bytes, self.limiter.connections, monotonic)
-        self.outboxes = Outboxes()
+        self.write_batches = WriteBatches()
         self.stopping = False
         """Whether each connection ends with the answer under way."""
         self._handler = handler

@@ -12,33 +12,33 @@ _AT_ONCE_BYTES: Final = 65_536
 """From this size on bytes go to the transport at once: large bodies are not copied, and slow readers are noticed."""
 
 
-class Outboxes:
-    """The outboxes of one server that hold something in this turn."""
+class WriteBatches:
+    """The batches of one server that hold something in this turn."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._filled: list[Outbox] = []
+        self._filled: list[WriteBatch] = []
 
-    def add(self, outbox: "Outbox") -> None:
-        """Flushes an outbox at the end of this turn."""
+    def add(self, batch: "WriteBatch") -> None:
+        """Flushes a batch at the end of this turn."""
         if not self._filled:
             self._loop.call_soon(self._flush)
-        self._filled.append(outbox)
+        self._filled.append(batch)
 
     def _flush(self) -> None:
         filled, self._filled = self._filled, []
-        for outbox in filled:
-            outbox.flush()
+        for batch in filled:
+            batch.flush()
 
 
-class Outbox:
-    """What one connection writes, in order."""
+class WriteBatch:
+    """What one connection writes in a turn, in order."""
 
-    __slots__ = ("_bytes", "_outboxes", "_parts", "_transport")
+    __slots__ = ("_batches", "_bytes", "_parts", "_transport")
 
-    def __init__(self, transport: asyncio.Transport, outboxes: Outboxes) -> None:
+    def __init__(self, transport: asyncio.Transport, batches: WriteBatches) -> None:
         self._transport = transport
-        self._outboxes = outboxes
+        self._batches = batches
         self._parts: list[bytes] = []
         self._bytes = 0
 
@@ -50,7 +50,7 @@ class Outbox:
             self._transport.write(data)
             return
         if not self._parts:
-            self._outboxes.add(self)
+            self._batches.add(self)
         self._parts.append(data)
         self._bytes += size
 

@@ -2,7 +2,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from edge.http.outbox import Outbox, Outboxes
+from edge.http.write_batches import WriteBatch, WriteBatches
 
 
 class Transport(asyncio.Transport):
@@ -18,21 +18,21 @@ class Transport(asyncio.Transport):
         return self.closed
 
 
-def in_loop(work: Callable[[Outboxes], Coroutine[Any, Any, None]]) -> None:
+def in_loop(work: Callable[[WriteBatches], Coroutine[Any, Any, None]]) -> None:
     async def run() -> None:
-        await work(Outboxes())
+        await work(WriteBatches())
 
     asyncio.run(run())
 
 
 def test_what_is_written_in_a_turn_is_sent_in_order_at_its_end() -> None:
-    async def work(outboxes: Outboxes) -> None:
+    async def work(write_batches: WriteBatches) -> None:
         first, second = Transport(), Transport()
         for number in range(3):
-            Outbox(first, outboxes).write(b"%d" % number)
-        outbox = Outbox(second, outboxes)
-        outbox.write(b"a")
-        outbox.write(b"b")
+            WriteBatch(first, write_batches).write(b"%d" % number)
+        batch = WriteBatch(second, write_batches)
+        batch.write(b"a")
+        batch.write(b"b")
         assert (first.written, second.written) == ([], [])
         await asyncio.sleep(0)
         assert (first.written, second.written) == ([b"0", b"1", b"2"], [b"ab"])
@@ -41,14 +41,14 @@ def test_what_is_written_in_a_turn_is_sent_in_order_at_its_end() -> None:
 
 
 def test_many_bytes_are_sent_at_once_behind_what_came_before() -> None:
-    async def work(outboxes: Outboxes) -> None:
+    async def work(write_batches: WriteBatches) -> None:
         transport = Transport()
-        outbox = Outbox(transport, outboxes)
-        outbox.write(b"head")
-        outbox.write(b"x" * 65_536)
+        batch = WriteBatch(transport, write_batches)
+        batch.write(b"head")
+        batch.write(b"x" * 65_536)
         assert [len(data) for data in transport.written] == [4, 65_536]
         for _ in range(4):
-            outbox.write(b"y" * 20_000)
+            batch.write(b"y" * 20_000)
         assert [len(data) for data in transport.written] == [4, 65_536, 60_000, 20_000]
         await asyncio.sleep(0)
         assert len(transport.written) == 4
@@ -57,10 +57,10 @@ def test_many_bytes_are_sent_at_once_behind_what_came_before() -> None:
 
 
 def test_a_connection_that_closes_in_the_same_turn_holds_up_no_other() -> None:
-    async def work(outboxes: Outboxes) -> None:
+    async def work(write_batches: WriteBatches) -> None:
         closed, open_ = Transport(), Transport()
-        Outbox(closed, outboxes).write(b"late")
-        Outbox(open_, outboxes).write(b"kept")
+        WriteBatch(closed, write_batches).write(b"late")
+        WriteBatch(open_, write_batches).write(b"kept")
         closed.closed = True
         await asyncio.sleep(0)
         assert (closed.written, open_.written) == ([], [b"kept"])
@@ -69,11 +69,11 @@ def test_a_connection_that_closes_in_the_same_turn_holds_up_no_other() -> None:
 
 
 def test_what_is_flushed_is_not_sent_again() -> None:
-    async def work(outboxes: Outboxes) -> None:
+    async def work(write_batches: WriteBatches) -> None:
         transport = Transport()
-        outbox = Outbox(transport, outboxes)
-        outbox.write(b"once")
-        outbox.flush()
+        batch = WriteBatch(transport, write_batches)
+        batch.write(b"once")
+        batch.flush()
         await asyncio.sleep(0)
         assert transport.written == [b"once"]
 
