@@ -21,7 +21,7 @@ _RPC: Final = "/workflow_api.v1.EdgeService/RecordUsage"
 # Groups cost more than the calls in them, so large batches cost less: of 120 keys, half of what batches of 2,000 take.
 _BATCH_CALLS: Final = 10_000
 # Making the groups of so many holds the event loop up for one to four milliseconds.
-_CALLS_AT_ONCE: Final = 1_000
+_CALLS_BETWEEN_PAUSES: Final = 1_000
 _LAST_SECONDS: Final = 5.0
 
 _LOG = logging.getLogger(__name__)
@@ -129,11 +129,11 @@ class UsageRecorder:
         if not self._batch:
             self._batch = [calls.popleft() for _ in range(min(len(calls), _BATCH_CALLS))]
         request = RecordUsageRequest(batch_id=token_hex(16))
-        at_once = 0
+        since_pause = 0
         for group in group_calls(self._batch):
             request.groups.append(group)
-            at_once += len(group.times)
-            if at_once >= _CALLS_AT_ONCE:
-                at_once = 0
+            since_pause += len(group.times)
+            if since_pause >= _CALLS_BETWEEN_PAUSES:
+                since_pause = 0
                 await asyncio.sleep(0)
         return request
