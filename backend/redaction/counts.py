@@ -33,6 +33,12 @@ class Counts:
         self.model_calls += other.model_calls
         self.model_skipped += other.model_skipped
 
+    def add_unswept(self, *, binary: bool, redacts: bool) -> None:
+        """Counts a file that cannot be swept: it is withheld where values are replaced, and released elsewhere."""
+        self.binary_files += binary
+        self.withheld_files += redacts
+        self.unsearched_files += not redacts
+
     @property
     def values(self) -> int:
         """Number of values found."""

@@ -119,9 +119,7 @@ class _ZipCopy:
         except WithheldError as error:
             if error.reason in _OVER_BOUNDS:
                 raise
-            counts.binary_files += error.kind == "binary"
-            counts.withheld_files += self._sweep.redacts
-            counts.unsearched_files += not self._sweep.redacts
+            counts.add_unswept(binary=error.kind == "binary", redacts=self._sweep.redacts)
             return None
         counts.add(part.counts)
         return swept if self._sweep.redacts else None

@@ -185,9 +185,7 @@ class _MailCopy:
         except WithheldError as error:
             if error.reason in _OVER_BOUNDS:
                 raise
-            counts.binary_files += error.kind == "binary"
-            counts.withheld_files += self._sweep.redacts
-            counts.unsearched_files += not self._sweep.redacts
+            counts.add_unswept(binary=error.kind == "binary", redacts=self._sweep.redacts)
             if self._sweep.redacts:
                 _withhold(part)
             return
