@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import grpc
 from google.protobuf.descriptor import FileDescriptor
 
-from backend import metrics
+from backend import metrics, workflow_metrics
 from backend.answer_cache import AnswerCache
 from backend.audit import retention as audit_retention
 from backend.audit.servicer import AuditServicer
@@ -141,7 +141,8 @@ class _Parts:
             network=settings.network,
             schemas=schemas or SchemaJudge(settings.schema_bounds),
         )
-        self._backlog = Backlog(self.services)
+        self._by_workflow = settings.workflow_metrics
+        self._backlog = Backlog(self.services, by_workflow=self._by_workflow)
         # The folder of a graph can be opened by one process only.
         graphs = settings.data / "graphs" if settings.engine == "local" else None
         self.graphs = Graphs(graphs, settings.secrets)
@@ -157,7 +158,8 @@ class _Parts:
 
     def measured(self) -> list[Family]:
         """Returns the metrics of this process, and of the work that waits in the deployment; from any thread."""
-        return [*metrics.counted(), *self.database.measured(), *self._backlog.measured()]
+        named = workflow_metrics.counted() if self._by_workflow else ()
+        return [*metrics.counted(), *named, *self.database.measured(), *self._backlog.measured()]
 
     def close(self) -> None:
         """Closes all of it, the folder last."""

@@ -237,6 +237,7 @@ class BackendSettings:
         publishing: Bounds of reading a file that is published to a knowledge graph.
         packages: Packages of environments.
         webhooks: Deliveries to webhooks.
+        workflow_metrics: Whether metrics name workflows and keys.
     """
 
     data: Path
@@ -265,6 +266,7 @@ class BackendSettings:
     publishing: JobLimits = JobLimits()
     packages: PackageSettings = field(default_factory=PackageSettings)
     webhooks: WebhookSettings = WebhookSettings()
+    workflow_metrics: bool = False
 
     @property
     def launch_timeout_ms(self) -> int:

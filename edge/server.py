@@ -7,7 +7,7 @@ from time import perf_counter, time
 from typing import Final
 
 from contract.addresses import plain_address
-from edge import metrics
+from edge import key_metrics, metrics
 from edge.admission.call import AdmissionDeps, Call
 from edge.admission.checks import PreflightAnswer, admit
 from edge.admission.key_mirror import KeyMirrorFollower
@@ -119,6 +119,8 @@ class Edge:
         families = metrics.counted()
         families += [metrics.KEYS_AGE.with_value(self._deps.keyring.age), *self._usage.measured()]
         families += self._deps.limiter.measured()
+        if self._settings.key_metrics:
+            families += key_metrics.counted()
         families.append(metrics.WAITING.with_value(self._changes.holds.count))
         if self._http is not None:
             families += self._http.measured()

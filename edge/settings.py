@@ -38,6 +38,7 @@ class EdgeSettings:
         usage_buffer_records: Most usage records kept while the backend is unavailable; what overflows is counted.
         usage_anonymous_per_minute: Most usage records a minute of calls without a key, so that such calls cannot fill
             the database.
+        key_metrics: Whether requests are counted by key.
     """
 
     host: str = "127.0.0.1"
@@ -62,6 +63,7 @@ class EdgeSettings:
     usage_flush_seconds: float = 1.0
     usage_buffer_records: int = 50_000
     usage_anonymous_per_minute: int = 100
+    key_metrics: bool = False
 
 
 def viewer_header(client_address: str) -> str | None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from contract.call_groups import RecordedCall, group_calls
 from contract.metadata import ACTOR
-from edge import metrics
+from edge import key_metrics, metrics
 from edge.channel import Channel
 from edge.errors import Refusal
 from edge.settings import EdgeSettings
@@ -128,6 +128,8 @@ class UsageRecorder:
         calls = self._calls
         if not self._batch:
             self._batch = [calls.popleft() for _ in range(min(len(calls), _BATCH_CALLS))]
+            if self._settings.key_metrics:
+                key_metrics.count_calls(self._batch)
         request = RecordUsageRequest(batch_id=token_hex(16))
         since_pause = 0
         for group in group_calls(self._batch):

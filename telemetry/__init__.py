@@ -1,6 +1,16 @@
 """Metrics and log lines of every part; uses the standard library only."""
 
-from telemetry.metrics import Counter, Family, Gauge, Histogram, Metric, Sample, TimedCounter, UpDownCounter
+from telemetry.metrics import (
+    Counter,
+    Family,
+    Gauge,
+    Histogram,
+    Metric,
+    NamedCounter,
+    Sample,
+    TimedCounter,
+    UpDownCounter,
+)
 from telemetry.registry import MetricSource, MetricsRegistry
 
 __all__ = [
@@ -11,6 +21,7 @@ __all__ = [
     "Metric",
     "MetricSource",
     "MetricsRegistry",
+    "NamedCounter",
     "Sample",
     "TimedCounter",
     "UpDownCounter",

@@ -18,6 +18,12 @@ Labels = tuple[object, ...]
 LATENCY_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0)
 """Default bucket bounds, for durations that a caller waits for."""
 
+MOST_NAMED_SERIES: Final = 5_000
+"""Most series of a metric whose labels are names from the deployment."""
+
+OTHER: Final = "other"
+"""Stands for a label that has no series of its own."""
+
 
 class Sample(NamedTuple):
     """One number in Prometheus's terms: the suffix to its family's name, its labels and its value."""
@@ -97,6 +103,20 @@ class Counter(Metric):
     def collect(self) -> Family:
         """Returns the counts since the start of the process."""
         return self.with_values(self._counts.copy())
+
+
+class NamedCounter(Counter):
+    """A counter whose labels are names from the deployment, such as ids of keys.
+
+    Events beyond `MOST_NAMED_SERIES` combinations are counted together, with `OTHER` as each label, so that neither
+    this process nor what collects its metrics grows with the number of names.
+    """
+
+    def add_many(self, number: Value, *labels: object) -> None:
+        """Counts several events."""
+        if labels not in self._counts and len(self._counts) >= MOST_NAMED_SERIES:
+            labels = (OTHER,) * len(labels)
+        super().add_many(number, *labels)
 
 
 class UpDownCounter(Counter):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from backend import json_text, metrics
+from backend import json_text, metrics, workflow_metrics
 from backend.ids import new_id
 from backend.run_status import TERMINAL, RunStatus
 from backend.runs import lifecycle_sql, promotion_sql
@@ -201,7 +201,7 @@ def close_run(
     result = result or RunResult()
     if promoted is None:
         promoted = promotion_sql.has_promoted(tx, run_id)
-    has_webhooks = lifecycle_sql.close(
+    closed = lifecycle_sql.close(
         tx,
         run_id,
         status,
@@ -219,7 +219,7 @@ def close_run(
         result_error_message=result.error_message,
         summary_markdown=result.summary_markdown,
     )
-    if has_webhooks is None:
+    if closed is None:
         return False
     tx.announce(run_id)
     lifecycle_sql.withdraw_approvals(tx, run_id, at)
@@ -233,10 +233,16 @@ def close_run(
         events += [NewEvent(EVENT_OF_STATUS[status], data=failure), NewEvent("segment.ended")]
         append_events(tx, closing, at, events)
     lifecycle_sql.end_segments(tx, run_id, at)
-    if has_webhooks:
+    if closed.has_webhooks:
         add_messages(tx, Event.RUN_ENDED, run_id, at)
-    tx.after_commit(lambda: metrics.RUNS_ENDED.add(status, error_code or metrics.NO_REASON))
+    tx.after_commit(lambda: _count(closed, status, error_code or metrics.NO_REASON, at))
     return True
+
+
+def _count(closed: lifecycle_sql.ClosedRunRow, status: str, reason: str, at: int) -> None:
+    metrics.RUNS_ENDED.add(status, reason)
+    seconds = max(0, at - closed.created_at) / 1000
+    workflow_metrics.count_end(closed.workflow_id, closed.workflow_name, closed.key_id, status, reason, seconds)
 
 
 def promote_outputs(tx: Tx, run_id: str, segment_id: str, at: int) -> None:

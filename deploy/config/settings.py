@@ -270,6 +270,7 @@ class Metrics:
     """The metrics endpoint of the process."""
 
     listen: Address | None = field(default=None, metadata={CHECK: address})
+    keys_and_workflows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +302,9 @@ def edge_settings(settings: Settings) -> EdgeSettings:
     """Returns the settings of the edge."""
     edge = settings.edge
     same = {name: getattr(edge, name) for name in Edge.__slots__ if name in EdgeSettings.__slots__}
-    return EdgeSettings(host=edge.http.host, port=edge.http.port, **same)
+    return EdgeSettings(
+        host=edge.http.host, port=edge.http.port, key_metrics=settings.metrics.keys_and_workflows, **same
+    )
 
 
 def console_settings(settings: Settings, listen: Address) -> ConsoleSettings:
@@ -359,6 +362,7 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
             timeout_seconds=settings.webhooks.timeout_seconds,
             concurrent=settings.webhooks.concurrent,
         ),
+        workflow_metrics=settings.metrics.keys_and_workflows,
     )
 
 

@@ -1,6 +1,5 @@
 """Metrics of a started service: exactly those that docs/metrics.md lists, without data of callers."""
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +9,7 @@ import pytest
 
 from tests.conftest import NewDatabase
 from tests.support.client import Caller
+from tests.support.documented_metrics import documented_metrics
 from tests.support.part import Part, refused
 from tests.support.poll import until
 from tests.support.scrape import LISTEN, Scrape, fetch, scrape
@@ -17,18 +17,6 @@ from tests.support.service import Service
 from tests.support.wire import BASE, Wire
 
 pytestmark = pytest.mark.long
-
-DOCUMENT = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
-
-
-class DocumentedMetric(NamedTuple):
-    kind: str
-    labels: frozenset[str]
-
-
-def documented() -> dict[str, DocumentedMetric]:
-    rows = re.findall(r"^\| `([a-z_]+)` \| ([a-z]+) \|([^|]*)\| \S", DOCUMENT, re.MULTILINE)
-    return {name: DocumentedMetric(kind, frozenset(re.findall(r"`([a-z_]+)`", labels))) for name, kind, labels in rows}
 
 
 class MeteredService(NamedTuple):
@@ -63,7 +51,7 @@ def metered(tmp_path_factory: pytest.TempPathFactory, new_database: NewDatabase)
 def test_the_document_lists_exactly_the_metrics_that_a_service_reports(metered: MeteredService) -> None:
     metered.caller.finished(metered.flows["Echo"])
     seen = metered.scrape()
-    rows = documented()
+    rows = documented_metrics(by_name=False)
     assert {name: row.kind for name, row in rows.items()} == seen.kinds
     # Where there is no series yet, its labels are not to be seen.
     assert {name: row.labels for name, row in rows.items() if seen.labels[name]} == {
@@ -237,4 +225,4 @@ def test_a_backend_and_an_edge_report_metrics(tmp_path: Path) -> None:
             common = {name for name in at_backend.kinds if name in at_edge.kinds}
             assert all(name.startswith("process_") or name == "workflow_api_build_info" for name in common)
             at_console = scrape_of_console(tmp_path / "console", backend.ready["grpc"])
-            assert {*at_backend.kinds, *at_edge.kinds, *at_console.kinds} == set(documented())
+            assert {*at_backend.kinds, *at_edge.kinds, *at_console.kinds} == set(documented_metrics(by_name=False))

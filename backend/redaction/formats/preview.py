@@ -78,7 +78,8 @@ def preview_of(source: Path, name: str, rows: int, *, head: bool = False) -> Fil
     most = MOST_TABLE_CHARS if separated else MOST_CHARS
     text = ""
     for block in encoding.read(source, head=head):
-        text += block
+        # Bytes that are not valid in the encoding are read as surrogates, which a message cannot hold.
+        text += block.encode("utf-8", "replace").decode("utf-8")
         if len(text) > most:
             break
     whole = len(text) <= most and not head

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Final, NamedTuple
 
-from backend import metrics
+from backend import metrics, workflow_metrics
 from backend.audit import sql as audit
 from backend.caller import Caller
 from backend.deferred import Deferred
@@ -118,6 +118,7 @@ class Starts:
         new = None if self._optimistic is None or inputs is None else self._optimistic.start(start, inputs)
         if new is None:
             return None
+        workflow_metrics.count_starts([new.run])
         metrics.RUNS_STARTED.add()
         self._runtime.wake()
         return new.run

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from backend import metrics
+from backend import metrics, workflow_metrics
 from backend.clock import utc_day
 from backend.run_status import RunStatus
 from backend.runs import lifecycle_sql, parking_sql
@@ -139,3 +139,4 @@ class StartGroup:
                 add_messages(tx, Event.RUN_WAITING, run_id, at)
         if rows.runs:
             tx.after_commit(partial(metrics.RUNS_STARTED.add_many, len(rows.runs)))
+            tx.after_commit(partial(workflow_metrics.count_starts, rows.runs))

@@ -34,6 +34,7 @@ class ClaimedSegment:
     """
 
     run_id: str
+    workflow_id: str
     key_id: str
     first: bool
     parameters: dict[str, Any]
@@ -93,6 +94,7 @@ async def claim_segment(context: SegmentContext, segment_id: str) -> ClaimedSegm
         changes.write_rows(tx, run_id)
         return ClaimedSegment(
             run_id=run_id,
+            workflow_id=run.workflow_id,
             key_id=run.key_id,
             first=first,
             parameters=parameters,

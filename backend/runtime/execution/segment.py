@@ -157,6 +157,7 @@ class _SegmentRun:
         return StepWork(
             context=self._context,
             run_id=claimed.run_id,
+            workflow_id=claimed.workflow_id,
             key_id=claimed.key_id,
             segment_id=self._segment_id,
             step=self._step_states.terms(step),

@@ -10,7 +10,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from backend import json_text, metrics
+from backend import json_text, metrics, workflow_metrics
 from backend.environments.lock import PackagesError
 from backend.json_text import JsonText
 from backend.outputs.sql import NewOutput
@@ -69,6 +69,7 @@ class StepWork:
 
     context: SegmentContext
     run_id: str
+    workflow_id: str
     key_id: str
     segment_id: str
     step: StepTerms
@@ -97,7 +98,9 @@ class StepWork:
             await self._record_dropped_events(events)
         agent = "none" if self.step.agent is None else self.step.agent["type"]
         named = "completed" if isinstance(outcome, StepCompletion) else "failed"
-        metrics.STEP_SECONDS.observe(perf_counter() - began, agent, named)
+        seconds = perf_counter() - began
+        metrics.STEP_SECONDS.observe(seconds, agent, named)
+        workflow_metrics.count_attempt(self.workflow_id, self.step.step, named, seconds)
         return outcome
 
     async def _attempt(self, events: EventBudget, log: StepLogRecorder) -> StepCompletion | StepFailure:

@@ -5,10 +5,11 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
-from backend import metrics
+from backend import metrics, workflow_metrics
 from backend.run_status import IN_FLIGHT
-from backend.runtime.scheduling.backlog_sql import BacklogRow, backlog
+from backend.runtime.scheduling.backlog_sql import BacklogRow, RunsInFlightRow, backlog, runs_in_flight
 from backend.services import Services
+from backend.storage.database import Tx
 from telemetry import Family
 
 _SECONDS: Final = 2.0
@@ -19,38 +20,46 @@ _LOG = logging.getLogger(__name__)
 class Backlog:
     """Counts waiting work in the database, with one query at a time and a wait of at most two seconds."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, *, by_workflow: bool) -> None:
+        """With `by_workflow` runs in flight are also counted by workflow and key."""
         self._services = services
+        self._by_workflow = by_workflow
         # One thread for all queries, as a database may keep a connection for each thread.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="backlog")
         self._lock = threading.Lock()
-        self._query: Future[tuple[BacklogRow, int]] | None = None
+        self._query: Future[tuple[BacklogRow, list[RunsInFlightRow], int]] | None = None
 
     def measured(self) -> list[Family]:
         """Returns the counts, or only that the database does not answer."""
         try:
-            row, now = self._running_query().result(_SECONDS)
+            row, runs, now = self._running_query().result(_SECONDS)
         except Exception:  # noqa: BLE001 - other metrics are served all the same
             _LOG.info("The backlog could not be read", exc_info=True)
             found = [metrics.DATABASE_UP.with_value(0), *_families(None, 0)]
         else:
             found = [metrics.DATABASE_UP.with_value(1), *_families(row, now)]
+            if self._by_workflow:
+                found.append(workflow_metrics.RUNS.with_values({run[:-1]: run.number for run in runs}))
         return found
 
     def close(self) -> None:
         """Ends its thread."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _running_query(self) -> Future[tuple[BacklogRow, int]]:
+    def _running_query(self) -> Future[tuple[BacklogRow, list[RunsInFlightRow], int]]:
         """Returns the running query, or a new one; the next call waits for one that is still running."""
         with self._lock:
             if self._query is None or self._query.done():
                 self._query = self._thread.submit(self._read)
             return self._query
 
-    def _read(self) -> tuple[BacklogRow, int]:
+    def _read(self) -> tuple[BacklogRow, list[RunsInFlightRow], int]:
         now = self._services.clock()
-        return self._services.database.read(lambda tx: backlog(tx, now)), now
+
+        def read(tx: Tx) -> tuple[BacklogRow, list[RunsInFlightRow], int]:
+            return backlog(tx, now), runs_in_flight(tx) if self._by_workflow else [], now
+
+        return self._services.database.read(read)
 
 
 def _families(row: BacklogRow | None, now: int) -> list[Family]:

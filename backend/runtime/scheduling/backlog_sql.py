@@ -38,6 +38,16 @@ class BacklogRow(NamedTuple):
     worker_slots: int
 
 
+class RunsInFlightRow(NamedTuple):
+    """How many runs of a workflow, by one key, have one status."""
+
+    workflow_id: str
+    workflow_name: str
+    key_id: str
+    status: str
+    number: int
+
+
 _QUEUED: Final = (
     # As text, so that the partial index over open segments serves.
     segments.c.state != literal_column(f"'{SegmentState.ENDED}'"),
@@ -87,6 +97,19 @@ _BACKLOG = Query(
         .label("worker_slots"),
     ),
 )
+
+
+_NAMED_RUN: Final = (runs.c.workflow_id, runs.c.workflow_name, runs.c.key_id, runs.c.status)
+_IN_FLIGHT: Final = select(*_NAMED_RUN).where(status_in(*IN_FLIGHT)).limit(literal_column(str(MAX_COUNTED))).subquery()
+_RUNS_IN_FLIGHT = Query(
+    RunsInFlightRow,
+    select(*_IN_FLIGHT.c, func.count().label("number")).group_by(*_IN_FLIGHT.c),
+)
+
+
+def runs_in_flight(tx: Tx) -> list[RunsInFlightRow]:
+    """Counts runs in flight by workflow, key and status."""
+    return tx.all(_RUNS_IN_FLIGHT)
 
 
 def backlog(tx: Tx, now: int) -> BacklogRow:

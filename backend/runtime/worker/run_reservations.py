@@ -63,6 +63,7 @@ class SlotReservation:
         changes = states.take_changes()
         self._claimed = ClaimedSegment(
             run_id=run.run_id,
+            workflow_id=run.workflow_id,
             key_id=self._key_id,
             first=True,
             parameters=json_text.parse(run.parameters or "{}"),

@@ -5,7 +5,8 @@ import threading
 import pytest
 
 from deploy.serve.prometheus import exposition
-from telemetry import Counter, Gauge, Histogram, MetricsRegistry, TimedCounter, UpDownCounter
+from telemetry import Counter, Gauge, Histogram, MetricsRegistry, NamedCounter, TimedCounter, UpDownCounter
+from telemetry.metrics import MOST_NAMED_SERIES
 
 
 def lines(*families: object) -> list[str]:
@@ -24,6 +25,17 @@ def test_a_counter_begins_at_0_for_known_labels() -> None:
         'workflow_api_calls_total{code="OK"} 0.0',
         'workflow_api_calls_total{code="INTERNAL"} 1.0',
     ]
+
+
+def test_names_beyond_the_bound_are_counted_together() -> None:
+    counter = NamedCounter("calls_total", "Calls.", ("key_id",))
+    for number in range(MOST_NAMED_SERIES + 5):
+        counter.add(f"key_{number}")
+    counter.add("key_0")
+    series = lines(counter.collect())
+    assert len(series) == MOST_NAMED_SERIES + 1
+    assert series[0] == 'workflow_api_calls_total{key_id="key_0"} 2.0'
+    assert series[-1] == 'workflow_api_calls_total{key_id="other"} 5.0'
 
 
 def test_an_up_down_counter_goes_down() -> None:
