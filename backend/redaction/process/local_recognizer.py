@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from backend.local_model import NOT_INSTALLED
 from backend.models.catalog import NOT_CONFIGURED, ModelUnusableError
-from backend.redaction.model import Mention, ModelExhaustedError
+from backend.redaction.model import Column, Mention, ModelExhaustedError
 from backend.workflows.entity_types import ENTITY_TYPES
 
 # A word this likely belongs to a value if a word beside it is likely enough to make one.
@@ -40,7 +40,7 @@ class LocalRecognizer:
     def __init__(self, seconds: float) -> None:
         self._seconds_left = seconds
 
-    def find(self, text: str, categories: Collection[str]) -> Sequence[Mention]:
+    def find(self, text: str, categories: Collection[str], columns: Sequence[Column] = ()) -> Sequence[Mention]:
         """Returns the mentions of values of these entity types, each with its place.
 
         Raises:
@@ -51,11 +51,13 @@ class LocalRecognizer:
             raise ModelExhaustedError
         began = time.process_time()
         try:
+            from backend.redaction.process.column_words import weighed
             from backend.redaction.process.token_classifier import token_classifier
         except ImportError:
             raise ModelUnusableError(NOT_CONFIGURED, NOT_INSTALLED) from None
-        classifier = token_classifier()
-        words = [_Span(*word) for word in classifier.words(text) if word.likelihood >= _BESIDE]
+        breaks = sorted({place for column in columns for place in (column.start, column.end)})
+        found = weighed(text, token_classifier().words(text, breaks), columns)
+        words = [_Span(*word) for word in found if word.likelihood >= _BESIDE]
         self._seconds_left -= time.process_time() - began
         return list(_mentions(text, words, categories))
 
