@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from backend.redaction.model import Column
-from backend.redaction.process.token_classifier import Word
+from backend.redaction.process.word import Word
 
 # What fewer cells, or cells of more words, say of their column is not enough.
 _LEAST_CELLS: Final = 4

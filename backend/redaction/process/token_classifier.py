@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ import onnxruntime  # type: ignore[import-untyped]  # ships no types
 from tokenizers import Tokenizer
 
 from backend.local_model import WEIGHTS
+from backend.redaction.process.word import Word
 
 TYPES: Final = {
     "GIVEN_NAME": "PERSON",
@@ -43,18 +44,11 @@ TYPES: Final = {
 _PIECE_TOKENS: Final = 62
 _BATCH_PIECES: Final = 4
 _WORD: Final = re.compile(r"\w+(?:['\u2019.\-]\w+)*")
+# Bytes that are not valid in their encoding, and escapes of JSON, become these; the tokenizer takes none.
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _OUTSIDE: Final = "O"
 
 Probabilities = npt.NDArray[np.float32]
-
-
-class Word(NamedTuple):
-    """A word of a text from `start` up to `end`: its most likely entity type, and how likely it has one, 0 to 1."""
-
-    start: int
-    end: int
-    entity: str
-    likelihood: float
 
 
 class TokenClassifier:
@@ -86,7 +80,7 @@ class TokenClassifier:
 
         It reads what stands before and after each of the `breaks` on its own.
         """
-        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        encoding = self._tokenizer.encode(_SURROGATE.sub("\ufffd", text), add_special_tokens=False)
         ids, offsets = encoding.ids, encoding.offsets
         pieces = [
             (low, high)
