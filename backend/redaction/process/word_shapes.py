@@ -12,6 +12,8 @@ from typing import Final
 
 from backend.redaction.model import Column
 from backend.redaction.process.word import Word
+from backend.redaction.rules.name_forms import may_be_person
+from backend.redaction.rules.name_words import NAME_FIELDS, ROLE_FIELDS, SALUTATIONS, TITLES
 
 # Added to the logarithm of the odds.
 _CAPITAL: Final = 1.6
@@ -22,12 +24,17 @@ _SMALL_IN_SMALL_LINE: Final = {"PERSON": -0.8, "LOCATION": -1.2}
 _NUMBER: Final = {"LOCATION": -2.6, "PHONE_NUMBER": 0.45}
 _NUMBER_IN_ADDRESS: Final = 1.6
 _ID: Final = -0.8
+_PLAIN_ID: Final = -2.0
+_NO_NAME: Final = -3.0
 _IMPOSSIBLE: Final = -9.0
 # A shorter number is none that one person has.
 _LEAST_DIGITS: Final = 5
 # A word of this likelihood makes numbers beside it part of an address, and words beside it part of a name.
 _LIKELY: Final = 0.5
 _NEAR: Final = 3
+# Greetings, titles, fields and roles, which stand beside names.
+_BESIDE_NAMES: Final = re.compile(rf"{SALUTATIONS}|(?i:{TITLES}|{NAME_FIELDS}|{ROLE_FIELDS})")
+_HEXADECIMAL: Final = re.compile(r"0[xX][0-9a-fA-F]+")
 _BEFORE_SENTENCE: Final = ".!?:;>|*\u2022\u2013-\"\u201c\u201e\u00ab\u00bf\u00a1("
 PARTICLES: Final = frozenset(
     "von van der den de del della dei degli di da do dos das du des la le el al bin ben ibn ter ten zu zur zum vom af av"
@@ -63,6 +70,8 @@ def _shift(text: str, word: Word, near: Sequence[Word]) -> float:
         if _is_small_line(text, word):
             return _SMALL_IN_SMALL_LINE[word.entity]
         return _SMALL[word.entity]
+    if word.entity == "PERSON" and (_BESIDE_NAMES.fullmatch(written) is not None or not may_be_person(written)):
+        return _NO_NAME
     beside = _BESIDE_NAME * any(
         other.entity == word.entity and other.likelihood >= _LIKELY and text[other.start].isupper() for other in near
     )
@@ -81,7 +90,9 @@ def _shift_of_number(word: Word, written: str, digits: int, near: Sequence[Word]
         return _NUMBER["PHONE_NUMBER"]
     if word.entity == "PERSON":
         return 0.0
-    return _ID if digits >= _LEAST_DIGITS else _IMPOSSIBLE
+    if digits < _LEAST_DIGITS or _HEXADECIMAL.fullmatch(written) is not None:
+        return _IMPOSSIBLE
+    return _PLAIN_ID if written.isdigit() else _ID
 
 
 def _is_small_line(text: str, word: Word) -> bool:
