@@ -143,9 +143,7 @@ def _pieces(text: str, offsets: Sequence[tuple[int, int]], breaks: Sequence[int]
         yield from _pieces_between(text, offsets, low, high)
 
 
-def _pieces_between(
-    text: str, offsets: Sequence[tuple[int, int]], low: int, last: int
-) -> Iterable[tuple[int, int]]:
+def _pieces_between(text: str, offsets: Sequence[tuple[int, int]], low: int, last: int) -> Iterable[tuple[int, int]]:
     while low < last:
         high = low + _PIECE_TOKENS
         if high >= last:

@@ -16,7 +16,7 @@ from backend.redaction.rules.name_forms import may_be_person
 from backend.redaction.rules.name_words import NAME_FIELDS, ROLE_FIELDS, SALUTATIONS, TITLES
 
 # Added to the logarithm of the odds.
-_CAPITAL: Final = 1.6
+_CAPITAL: Final = {"PERSON": 1.6, "LOCATION": 2.2}
 _FIRST_OF_SENTENCE: Final = {"PERSON": 0.45, "LOCATION": 1.0}
 _BESIDE_NAME: Final = 1.0
 _SMALL: Final = {"PERSON": -3.35, "LOCATION": -1.8}
@@ -35,10 +35,45 @@ _NEAR: Final = 3
 # Greetings, titles, fields and roles, which stand beside names.
 _BESIDE_NAMES: Final = re.compile(rf"{SALUTATIONS}|(?i:{TITLES}|{NAME_FIELDS}|{ROLE_FIELDS})")
 _HEXADECIMAL: Final = re.compile(r"0[xX][0-9a-fA-F]+")
-_BEFORE_SENTENCE: Final = ".!?:;>|*\u2022\u2013-\"\u201c\u201e\u00ab\u00bf\u00a1("
+_BEFORE_SENTENCE: Final = '.!?:;>|*\u2022\u2013-"\u201c\u201e\u00ab\u00bf\u00a1('
 PARTICLES: Final = frozenset(
-    "von van der den de del della dei degli di da do dos das du des la le el al bin ben ibn ter ten zu zur zum vom af av"
-    " d l san st".split()
+    [
+        "von",
+        "van",
+        "der",
+        "den",
+        "de",
+        "del",
+        "della",
+        "dei",
+        "degli",
+        "di",
+        "da",
+        "do",
+        "dos",
+        "das",
+        "du",
+        "des",
+        "la",
+        "le",
+        "el",
+        "al",
+        "bin",
+        "ben",
+        "ibn",
+        "ter",
+        "ten",
+        "zu",
+        "zur",
+        "zum",
+        "vom",
+        "af",
+        "av",
+        "d",
+        "l",
+        "san",
+        "st",
+    ]
 )
 """Words in small letters inside of names."""
 
@@ -79,7 +114,7 @@ def _shift(text: str, word: Word, near: Sequence[Word]) -> float:
         return _FIRST_OF_SENTENCE["PERSON"] + beside
     before = text[max(word.start - 8, 0) : word.start].rstrip(" \t")
     first = not before or before[-1] in _BEFORE_SENTENCE or before[-1] in "\r\n"
-    return _FIRST_OF_SENTENCE[word.entity] if first else _CAPITAL + beside
+    return _FIRST_OF_SENTENCE[word.entity] if first else _CAPITAL[word.entity] + beside
 
 
 def _shift_of_number(word: Word, written: str, digits: int, near: Sequence[Word]) -> float:

@@ -21,7 +21,9 @@ _LEAST_CELLS: Final = 4
 _LONGEST_CELL: Final = 200
 _LONGEST_LABEL: Final = 40
 # No name, no place and no number of a person: one word in lower case, a code of capitals and digits, a date.
-_NO_VALUE: Final = re.compile(r"[^\W\d_A-Z]+|[A-Z]{1,3}|(?=[^0-9]*[0-9])[A-Z0-9_]+(?:[-_/.#][A-Z0-9]+)*|[-0-9:.TZ+ ]{8,35}")
+_NO_VALUE: Final = re.compile(
+    r"[^\W\d_A-Z]+|[A-Z]{1,3}|(?=[^0-9]*[0-9])[A-Z0-9_]+(?:[-_/.#][A-Z0-9]+)*|[-0-9:.TZ+ ]{8,35}"
+)
 _LEAST_DIGITS: Final = 7
 
 
