@@ -1,7 +1,7 @@
 """Labelled documents from sources that no rule was written from: Faker's values in templates, and Presidio's sentences.
 
-The templates under `templates/` are letters, mails, logs, chats, tables, forms, notes and stories in eight languages. The
-sentences are the templates of `presidio-evaluator` (MIT), read from the installed package.
+The templates under `templates/` are letters, mails, logs, chats, tables, forms, notes and stories in eight languages.
+The sentences are the templates of `presidio-evaluator` (MIT), read from the installed package.
 """
 
 import importlib.metadata

@@ -73,9 +73,9 @@ def _mentions(text: str, words: Iterable[Word], categories: Collection[str]) -> 
             or any(low < span.end and span.start < high for low, high in swept)
         ):
             continue
-        if span.entity == "PERSON" and (possessive := _POSSESSIVE.search(text, span.start, span.end)) is not None:
-            span = span._replace(end=possessive.start())
         quote, score = text[span.start : span.end], min(_LOWEST + span.likelihood, _HIGHEST)
+        if span.entity == "PERSON":
+            quote = _POSSESSIVE.sub("", quote)
         if sum(map(str.isdigit, quote)) < _LONG_NUMBER and not any(map(str.isalpha, quote)) and _is_line(text, span):
             # Cells of a table are lines too, and what a short number is can only be said by the name of its column.
             continue

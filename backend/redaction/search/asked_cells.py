@@ -20,9 +20,9 @@ _LEAST_CELLS: Final = 4
 # A longer cell, or one of several lines, is text of its own.
 _LONGEST_CELL: Final = 200
 _LONGEST_LABEL: Final = 40
-# No name, no place and no number of a person: one word in lower case, a code of capitals and digits, a date.
+# A short code of capitals, one of capitals and digits, a time.
 _NO_VALUE: Final = re.compile(
-    r"[^\W\d_A-Z]+|[A-Z]{1,3}|(?=[^0-9]*[0-9])[A-Z0-9_]+(?:[-_/.#][A-Z0-9]+)*|[-0-9:.TZ+ ]{8,35}"
+    r"[A-Z]{1,3}|(?=[^0-9]*[0-9])[A-Z0-9_]+(?:[-_/.#][A-Z0-9]+)*|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+(?:Z|[-+][0-9:]+)?"
 )
 _LEAST_DIGITS: Final = 7
 
@@ -100,6 +100,8 @@ def _is_short(cell: str) -> bool:
 
 def _may_hold_value(cell: str) -> bool:
     inner = cell.strip(' \t\r\n"')
-    if len(inner) <= _LONGEST_CELL and _NO_VALUE.fullmatch(inner) is not None:
+    if (inner.isalpha() and inner.islower()) or (
+        len(inner) <= _LONGEST_CELL and _NO_VALUE.fullmatch(inner) is not None
+    ):
         return False
     return any(map(str.isalpha, inner)) or sum(map(str.isdigit, inner)) >= _LEAST_DIGITS
