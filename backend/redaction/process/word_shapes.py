@@ -38,45 +38,9 @@ _HEXADECIMAL: Final = re.compile(r"0[xX][0-9a-fA-F]+")
 _BEFORE_SENTENCE: Final = '.!?:;>|*\u2022\u2013-"\u201c\u201e\u00ab\u00bf\u00a1('
 PARTICLES: Final = frozenset(
     (
-        *(
-            "von",
-            "van",
-            "der",
-            "den",
-            "de",
-            "del",
-            "della",
-            "dei",
-            "degli",
-            "di",
-            "da",
-            "do",
-            "dos",
-            "das",
-            "du",
-            "des",
-        ),
-        *(
-            "la",
-            "le",
-            "el",
-            "al",
-            "bin",
-            "ben",
-            "ibn",
-            "ter",
-            "ten",
-            "zu",
-            "zur",
-            "zum",
-            "vom",
-            "af",
-            "av",
-            "d",
-            "l",
-            "san",
-            "st",
-        ),
+        *("von", "van", "der", "den", "de", "del", "della", "dei", "degli", "di", "da", "do"),
+        *("dos", "das", "du", "des", "la", "le", "el", "al", "bin", "ben", "ibn", "ter"),
+        *("ten", "zu", "zur", "zum", "vom", "af", "av", "d", "l", "san", "st"),
     )
 )
 """Words in small letters inside of names."""

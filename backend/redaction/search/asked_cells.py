@@ -22,7 +22,8 @@ _LONGEST_CELL: Final = 200
 _LONGEST_LABEL: Final = 40
 # A short code of capitals, one of capitals and digits, a time.
 _NO_VALUE: Final = re.compile(
-    r"[A-Z]{1,3}|(?=[^0-9]*[0-9])[A-Z0-9_]+(?:[-_/.#][A-Z0-9]+)*|[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+(?:Z|[-+][0-9:]+)?"
+    r"[A-Z]{1,3}|(?=[^0-9]*[0-9])[A-Z0-9_]+(?:[-_/.#][A-Z0-9]+)*|"
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+(?:Z|[-+][0-9:]+)?"
 )
 _LEAST_DIGITS: Final = 7
 
