@@ -11,7 +11,7 @@ from backend.redaction.formats.bounds import DEFAULT_EXPANDED_BYTES, ArchiveBoun
 from backend.redaction.formats.file_names import UniqueNames, swept_name
 from backend.redaction.formats.files import replace_when_complete, sweep_into
 from backend.redaction.formats.outcome import FileOutcome, WithheldError
-from backend.redaction.model import Mention, ModelError, ModelExhaustedError, ModelRecognizer
+from backend.redaction.model import Column, Mention, ModelError, ModelExhaustedError, ModelRecognizer
 from backend.workflows.entity_types import ENTITY_TYPES
 
 if TYPE_CHECKING:
@@ -151,12 +151,12 @@ class RedactionEngine:
                 self._first[model] = Sweep(finder, self._categories, self._floor, redacts=self.redacts)
             return self._first[model].again()
 
-    def _skip(self, text: str, _: Collection[str]) -> Sequence[Mention]:
+    def _skip(self, text: str, _: Collection[str], __: Sequence[Column]) -> Sequence[Mention]:
         with self._lock:
             self._counts.model_skipped += any(map(str.isalpha, text))
         return ()
 
-    def _ask(self, text: str, categories: Collection[str]) -> Sequence[Mention]:
+    def _ask(self, text: str, categories: Collection[str], columns: Sequence[Column]) -> Sequence[Mention]:
         if self._model is None or not any(map(str.isalpha, text)):
             return ()
         with self._lock:
@@ -166,7 +166,7 @@ class RedactionEngine:
             self._calls_left -= 1
             self._counts.model_calls += 1
         try:
-            return self._model.find(text, categories)
+            return self._model.find(text, categories, columns)
         except ModelExhaustedError:
             with self._lock:
                 self._calls_left = 0

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +16,17 @@ class Mention:
     quote: str
     score: float
     start: int | None = None
+
+
+class Column(NamedTuple):
+    """Lines of a text, from `start` up to `end`, that each hold one value of the same kind behind `prefix` characters.
+
+    The prefix is the name of a column of a table, or of a key.
+    """
+
+    start: int
+    end: int
+    prefix: int
 
 
 class ModelError(Exception):
@@ -34,6 +45,9 @@ class ModelRecognizer(Protocol):
     released meanwhile.
     """
 
-    def find(self, text: str, categories: Collection[str]) -> Sequence[Mention]:
-        """Returns the mentions of values of these entity types in a window of 8,192 characters and its surroundings."""
+    def find(self, text: str, categories: Collection[str], columns: Sequence[Column] = ()) -> Sequence[Mention]:
+        """Returns the mentions of values of these entity types in a window of 8,192 characters and its surroundings.
+
+        `columns` are the parts of it that are columns of a table, in order.
+        """
         ...

@@ -57,10 +57,10 @@ class Sweep:
     def cells(self, cells: Sequence[str], labels: Sequence[str]) -> dict[int, str]:
         """Returns the new text of each cell that changes, by its index; `labels` name the cells' columns or keys.
 
-        Equal cells with equal labels are searched once, unless a model is asked.
+        Equal cells with equal labels are searched once.
         """
         pairs = list(zip(cells, labels, strict=True))
-        distinct = list(dict.fromkeys(pairs)) if self._finder.by_rules_only else pairs
+        distinct = list(dict.fromkeys(pairs))
         found = self._found(distinct)
         if not found:
             return {}

@@ -1,7 +1,7 @@
 """Measures the redaction engine: precision and recall by entity type, speed, and the cost of hostile texts.
 
 `python -m benchmarks.redaction`; with `--large 1000`, the memory that files of a gigabyte take; with `--leaks 20`, what
-stays readable in 20 copies of each labelled document, and how much else is hidden.
+stays readable in 20 copies of each labelled document, and how much else is hidden, with `--local` with the local model.
 """
 
 import argparse
@@ -18,6 +18,7 @@ from pathlib import Path
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from backend.local_model import LOCAL
 from backend.models.catalog import Models
 from backend.redaction.engine import RedactionEngine
 from backend.redaction.process.redactor import Redactor
@@ -205,9 +206,10 @@ if __name__ == "__main__":
         "--large", type=int, metavar="MEGABYTES", help="measure only the memory that files so large take"
     )
     parser.add_argument("--leaks", type=int, metavar="COPIES", help="measure only what stays readable in documents")
+    parser.add_argument("--local", action="store_true", help="with --leaks, ask the local model beside the rules")
     arguments = parser.parse_args()
     if arguments.leaks:
-        report(arguments.leaks)
+        report(arguments.leaks, LOCAL if arguments.local else None)
     elif arguments.large:
         large(arguments.large)
     else:

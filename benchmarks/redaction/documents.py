@@ -1,7 +1,7 @@
 """Labelled documents from sources that no rule was written from: Faker's values in templates, and Presidio's sentences.
 
-The templates under `templates/` are letters, mails, logs, chats, tables, forms and notes in four languages. The
-sentences are the templates of `presidio-evaluator` (MIT), read from the installed package.
+The templates under `templates/` are letters, mails, logs, chats, tables, forms, notes and stories in eight languages.
+The sentences are the templates of `presidio-evaluator` (MIT), read from the installed package.
 """
 
 import importlib.metadata
@@ -15,7 +15,10 @@ from typing import Any, Final
 from faker import Faker
 
 _TEMPLATES: Final = Path(__file__).parent / "templates"
-_LOCALES: Final = {"en": ("en_US", "en_GB"), "de": ("de_DE",), "fr": ("fr_FR",), "es": ("es_ES",)}
+_LOCALES: Final = {
+    "en": ("en_US", "en_GB"), "de": ("de_DE",), "fr": ("fr_FR",), "es": ("es_ES",), "it": ("it_IT",), "nl": ("nl_NL",),
+    "pl": ("pl_PL",), "pt": ("pt_PT", "pt_BR"),
+}  # fmt: skip
 _FIELD: Final = re.compile(r"\{([a-zA-Z]+)([0-9]?)\}")
 _PACKAGE: Final = "presidio-evaluator"
 _SENTENCES: Final = "data_generator/raw_data/templates.txt"

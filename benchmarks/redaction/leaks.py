@@ -4,7 +4,9 @@
 others; `hidden` is the share of the words outside of values that are hidden.
 """
 
+import math
 import re
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable
@@ -13,7 +15,9 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Final
 
+from backend.local_model import LOCAL
 from backend.redaction.engine import RedactionEngine
+from backend.redaction.process.local_recognizer import LocalRecognizer
 from backend.workflows import pii_policy
 from backend.workflows.entity_types import ENTITY_TYPES
 from benchmarks.redaction.documents import NEUTRAL, Document, documents, sentences
@@ -81,9 +85,11 @@ class Tally:
         return self.hidden_words / max(self.words, 1)
 
 
-def measured(given: Iterable[Document], confidence: float) -> dict[str, Tally]:
+def measured(given: Iterable[Document], confidence: float, model: str | None = None) -> dict[str, Tally]:
     """Returns the tallies of all documents, of each language, and of each kind of file."""
-    engine = RedactionEngine(pii_policy.normalise({"mode": "redact", "min_confidence": confidence}))
+    policy = pii_policy.normalise({"mode": "redact", "min_confidence": confidence, "model": model})
+    recognizer = LocalRecognizer(math.inf) if model == LOCAL else None
+    engine = RedactionEngine({**policy, "max_model_calls": sys.maxsize}, recognizer, whole_files=True)
     tallies = {"all": Tally()}
     with tempfile.TemporaryDirectory() as folder:
         for document in given:
@@ -112,15 +118,18 @@ def hidden_spans(text: str, swept: str) -> list[tuple[int, int, str]]:
     return spans
 
 
-def report(copies: int) -> None:
-    """Prints the leak and over-redaction of documents by confidence, language and kind, and each type's measures."""
+def report(copies: int, model: str | None = None) -> None:
+    """Prints the leak and over-redaction of documents by confidence, language and kind, and each type's measures.
+
+    `model` is asked beside the rules: LOCAL or None.
+    """
     sets = {"documents": list(documents(11, copies))}
     try:
         sets["sentences"] = list(sentences(12, max(copies // 4, 1)))
     except FileNotFoundError as error:
         print(f"Without Presidio's sentences: {error}")
     for name, given in sets.items():
-        by = {confidence: measured(given, confidence) for confidence in CONFIDENCES}
+        by = {confidence: measured(given, confidence, model) for confidence in CONFIDENCES}
         print(f"\n{name}: {len(given):,} with {sum(by[0.8]['all'].values.values()):,} values\n")
         print("| part | " + " | ".join(f"leak {one} | hidden {one}" for one in CONFIDENCES) + " |")
         print("|---" * (1 + 2 * len(CONFIDENCES)) + "|")

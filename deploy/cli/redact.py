@@ -55,7 +55,7 @@ def command(
     if missing:
         raise CommandError(f"There is no file {missing[0]}.", code="invalid_request")
     with tempfile.TemporaryDirectory() as scratch:
-        items = [_item(file, given, Path(scratch), out) for file in files]
+        items = _items(files, given, Path(scratch), out)
     if as_json:
         print_json({"policy": given, "items": items})
         return
@@ -93,24 +93,30 @@ def _named(model: str) -> str | None:
     return None if model == "none" else model
 
 
-def _item(file: Path, policy: dict[str, Any], scratch: Path, out: Path | None) -> dict[str, Any]:
-    from backend.local_model import LOCAL, local_model_installed
+def _items(files: list[Path], policy: dict[str, Any], scratch: Path, out: Path | None) -> list[dict[str, Any]]:
     from backend.models.catalog import Models
     from backend.redaction.process.redactor import Redactor
     from backend.secrets import Secrets
     from backend.settings import RedactionLimits
 
-    replacing = {**policy, "mode": "redact"}
+    # The processes that sweep load the rules and the model once for all files.
     limits = RedactionLimits(processes=1)
     redactor = Redactor(Models(Secrets(), {}), scratch=scratch / "redaction", limits=limits)
     try:
-        rules = _swept(redactor, {**replacing, "model": None}, file, scratch / "by-rules")
-        asked = policy["model"] == LOCAL
-        with_model = None
-        if asked or local_model_installed():
-            with_model = _swept(redactor, {**replacing, "model": LOCAL}, file, scratch / "with-model")
+        return [_item(redactor, file, policy, scratch, out) for file in files]
     finally:
         redactor.close()
+
+
+def _item(redactor: "Redactor", file: Path, policy: dict[str, Any], scratch: Path, out: Path | None) -> dict[str, Any]:
+    from backend.local_model import LOCAL, local_model_installed
+
+    replacing = {**policy, "mode": "redact"}
+    rules = _swept(redactor, {**replacing, "model": None}, file, scratch / "by-rules")
+    asked = policy["model"] == LOCAL
+    with_model = None
+    if asked or local_model_installed():
+        with_model = _swept(redactor, {**replacing, "model": LOCAL}, file, scratch / "with-model")
     chosen, copy = (with_model, scratch / "with-model") if asked and with_model else (rules, scratch / "by-rules")
     if out is not None and copy.exists():
         out.mkdir(parents=True, exist_ok=True)

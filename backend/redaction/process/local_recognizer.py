@@ -3,35 +3,37 @@
 import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from backend.local_model import NOT_INSTALLED
 from backend.models.catalog import NOT_CONFIGURED, ModelUnusableError
-from backend.redaction.model import Mention, ModelExhaustedError
+from backend.redaction.model import Column, Mention, ModelExhaustedError
+from backend.redaction.process.column_words import weighed
+from backend.redaction.process.word import Word
+from backend.redaction.process.word_shapes import PARTICLES, shaped
 from backend.workflows.entity_types import ENTITY_TYPES
 
 # A word this likely belongs to a value if a word beside it is likely enough to make one.
 _BESIDE: Final = 0.08
-_ALONE: Final = 0.15
-# Confidence is LOWEST for a likelihood of 0, and grows by half of it up to HIGHEST: 0.8 for a likelihood of 0.4.
-_LOWEST: Final = 0.6
+_ALONE: Final = 0.1
+# A word in small letters begins or ends no value below this.
+_SMALL: Final = 0.4
+# Confidence is LOWEST for a likelihood of 0, and grows by it up to HIGHEST: 0.8 for a likelihood of 0.4.
+_LOWEST: Final = 0.4
 _HIGHEST: Final = 0.95
-# Numbers, and places in small letters, must be more likely by as much: many words only look like them.
-_DOUBTFUL: Final = 0.15
-# Between the words of one value: a place has commas, and no value crosses a line break.
-_GAPS: Final = {"LOCATION": re.compile(r"[ \t]{0,3}[,.]?[ \t]{0,3}"), "": re.compile(r"[ \t]{1,3}|\.[ \t]{0,3}")}
+# Between the words of one value: a place has commas, names have particles, and no value crosses a line break.
+_PARTICLE: Final = rf"(?:{'|'.join(sorted(PARTICLES))})"
+_GAPS: Final = {
+    "LOCATION": re.compile(rf"[ \t]{{0,3}}[,.]?[ \t]{{0,3}}(?:{_PARTICLE} )?"),
+    "PERSON": re.compile(rf"[ \t]{{1,3}}(?:{_PARTICLE} ){{0,2}}(?:[dl]['\u2019])?|\.[ \t]{{0,3}}"),
+    "": re.compile(r"[ \t]{1,3}|\.[ \t]{0,3}"),
+}
+_POSSESSIVE: Final = re.compile("['\u2019]s\\Z")
 # A name so long is looked for everywhere in the text.
 _FOUND_AGAIN: Final = 4
 _LONG_NUMBER: Final = 7
 _AROUND: Final = " \t\r\"'"
 _PLACEHOLDER: Final = re.compile(rf"\[(?:{'|'.join(sorted(ENTITY_TYPES))})\]")
-
-
-class _Span(NamedTuple):
-    start: int
-    end: int
-    entity: str
-    likelihood: float
 
 
 class LocalRecognizer:
@@ -40,7 +42,7 @@ class LocalRecognizer:
     def __init__(self, seconds: float) -> None:
         self._seconds_left = seconds
 
-    def find(self, text: str, categories: Collection[str]) -> Sequence[Mention]:
+    def find(self, text: str, categories: Collection[str], columns: Sequence[Column] = ()) -> Sequence[Mention]:
         """Returns the mentions of values of these entity types, each with its place.
 
         Raises:
@@ -54,13 +56,14 @@ class LocalRecognizer:
             from backend.redaction.process.token_classifier import token_classifier
         except ImportError:
             raise ModelUnusableError(NOT_CONFIGURED, NOT_INSTALLED) from None
-        classifier = token_classifier()
-        words = [_Span(*word) for word in classifier.words(text) if word.likelihood >= _BESIDE]
+        breaks = sorted({place for column in columns for place in (column.start, column.end)})
+        found = shaped(text, weighed(text, token_classifier().words(text, breaks), columns), columns)
+        words = [word for word in found if _counts(text, word)]
         self._seconds_left -= time.process_time() - began
         return list(_mentions(text, words, categories))
 
 
-def _mentions(text: str, words: Iterable[_Span], categories: Collection[str]) -> Iterator[Mention]:
+def _mentions(text: str, words: Iterable[Word], categories: Collection[str]) -> Iterator[Mention]:
     swept = [found.span() for found in _PLACEHOLDER.finditer(text)]
     names: dict[str, float] = {}
     for span in _joined(text, words):
@@ -70,7 +73,9 @@ def _mentions(text: str, words: Iterable[_Span], categories: Collection[str]) ->
             or any(low < span.end and span.start < high for low, high in swept)
         ):
             continue
-        quote, score = text[span.start : span.end], _confidence(span, text)
+        quote, score = text[span.start : span.end], min(_LOWEST + span.likelihood, _HIGHEST)
+        if span.entity == "PERSON":
+            quote = _POSSESSIVE.sub("", quote)
         if sum(map(str.isdigit, quote)) < _LONG_NUMBER and not any(map(str.isalpha, quote)) and _is_line(text, span):
             # Cells of a table are lines too, and what a short number is can only be said by the name of its column.
             continue
@@ -81,31 +86,25 @@ def _mentions(text: str, words: Iterable[_Span], categories: Collection[str]) ->
         yield Mention("PERSON", name, score)
 
 
-def _is_line(text: str, span: _Span) -> bool:
+def _is_line(text: str, span: Word) -> bool:
     start, end = text.rfind("\n", 0, span.start) + 1, text.find("\n", span.end)
     line = text[start:] if end < 0 else text[start:end]
     return line.strip(_AROUND) == text[span.start : span.end]
 
 
-def _confidence(span: _Span, text: str) -> float:
-    if span.entity == "PERSON":
-        doubtful = False
-    elif span.entity == "LOCATION":
-        quote = text[span.start : span.end]
-        doubtful = quote.islower() and not any(map(str.isdigit, quote))
-    else:
-        doubtful = True
-    return min(_LOWEST - doubtful * _DOUBTFUL + span.likelihood / 2, _HIGHEST)
+def _counts(text: str, word: Word) -> bool:
+    small = text[word.start].islower() and word.entity == "PERSON"
+    return word.likelihood >= (_SMALL if small else _BESIDE)
 
 
-def _joined(text: str, words: Iterable[_Span]) -> Iterator[_Span]:
+def _joined(text: str, words: Iterable[Word]) -> Iterator[Word]:
     """Yields runs of words of one entity type as one value each, as likely as its most likely word."""
-    last: _Span | None = None
+    last: Word | None = None
     for word in words:
         if last is not None:
             gap = _GAPS.get(word.entity, _GAPS[""])
             if last.entity == word.entity and gap.fullmatch(text, last.end, word.start):
-                last = _Span(last.start, word.end, word.entity, max(last.likelihood, word.likelihood))
+                last = Word(last.start, word.end, word.entity, max(last.likelihood, word.likelihood))
                 continue
             yield last
         last = word

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from backend.models.catalog import ConfiguredModel, Models
 from backend.models.failures import cause_of
-from backend.redaction.model import Mention
+from backend.redaction.model import Column, Mention
 from backend.redaction.process.model_failures import ModelFailedError
 from backend.retry import RetryPolicy
 from backend.schemas.validation import mismatch
@@ -37,7 +37,7 @@ class LanguageModelRecognizer:
         self._name = name
         self._retry = retry
 
-    def find(self, text: str, categories: Collection[str]) -> Sequence[Mention]:
+    def find(self, text: str, categories: Collection[str], _: Sequence[Column] = ()) -> Sequence[Mention]:
         """Returns the mentions of values of these entity types, as the model quotes them.
 
         Raises:

@@ -21,7 +21,7 @@ from backend.models.catalog import Models, ModelUnusableError
 from backend.redaction.engine import RedactionEngine
 from backend.redaction.formats.outcome import MACHINE_ERRORS, WithheldError
 from backend.redaction.formats.preview import preview_of
-from backend.redaction.model import Mention, ModelError, ModelRecognizer
+from backend.redaction.model import Column, Mention, ModelError, ModelRecognizer
 from backend.redaction.process.local_recognizer import LocalRecognizer
 from backend.redaction.process.model_failures import MODEL_RETRY, ModelFailedError
 from backend.redaction.process.model_recognizer import LanguageModelRecognizer
@@ -152,7 +152,7 @@ OPERATIONS = {
 class _ExhaustedModel:
     """Model whose calls are used up; with it the engine counts the texts that it would have been asked about."""
 
-    def find(self, text: str, categories: Collection[str]) -> Sequence[Mention]:
+    def find(self, text: str, categories: Collection[str], columns: Sequence[Column] = ()) -> Sequence[Mention]:
         raise NotImplementedError
 
 

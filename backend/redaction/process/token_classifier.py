@@ -4,12 +4,14 @@ The weights are Rampart by National Design Studio (CC BY 4.0), as the package `a
 them. They run in this process, on one thread.
 """
 
+import bisect
 import functools
+import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +19,7 @@ import onnxruntime  # type: ignore[import-untyped]  # ships no types
 from tokenizers import Tokenizer
 
 from backend.local_model import WEIGHTS
+from backend.redaction.process.word import Word
 
 TYPES: Final = {
     "GIVEN_NAME": "PERSON",
@@ -41,18 +44,11 @@ TYPES: Final = {
 _PIECE_TOKENS: Final = 62
 _BATCH_PIECES: Final = 4
 _WORD: Final = re.compile(r"\w+(?:['\u2019.\-]\w+)*")
+# Bytes that are not valid in their encoding, and escapes of JSON, become these; the tokenizer takes none.
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _OUTSIDE: Final = "O"
 
 Probabilities = npt.NDArray[np.float32]
-
-
-class Word(NamedTuple):
-    """A word of a text from `start` up to `end`: its most likely entity type, and how likely it has one, 0 to 1."""
-
-    start: int
-    end: int
-    entity: str
-    likelihood: float
 
 
 class TokenClassifier:
@@ -79,13 +75,16 @@ class TokenClassifier:
             (folder / "onnx" / "model_q4.onnx").read_bytes(), options, providers=["CPUExecutionProvider"]
         )
 
-    def words(self, text: str) -> list[Word]:
-        """Returns the words of a text that the model has read, in order; what it says of their tokens is averaged."""
-        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+    def words(self, text: str, breaks: Sequence[int] = ()) -> list[Word]:
+        """Returns the words of a text that the model has read, in order; what it says of their tokens is averaged.
+
+        It reads what stands before and after each of the `breaks` on its own.
+        """
+        encoding = self._tokenizer.encode(_SURROGATE.sub("\ufffd", text), add_special_tokens=False)
         ids, offsets = encoding.ids, encoding.offsets
         pieces = [
             (low, high)
-            for low, high in _pieces(text, offsets)
+            for low, high in _pieces(text, offsets, breaks)
             if _has_letters(text, offsets[low][0], offsets[high - 1][1])
         ]
         # Pieces of about the same length waste the least on padding.
@@ -137,13 +136,18 @@ def token_classifier() -> TokenClassifier:
     return TokenClassifier()
 
 
-def _pieces(text: str, offsets: Sequence[tuple[int, int]]) -> Iterable[tuple[int, int]]:
+def _pieces(text: str, offsets: Sequence[tuple[int, int]], breaks: Sequence[int]) -> Iterable[tuple[int, int]]:
     """Yields ranges of tokens, in order and without gaps."""
-    low = 0
-    while low < len(offsets):
+    ends = [bisect.bisect_left(offsets, (place, 0)) for place in breaks]
+    for low, high in itertools.pairwise([0, *ends, len(offsets)]):
+        yield from _pieces_between(text, offsets, low, high)
+
+
+def _pieces_between(text: str, offsets: Sequence[tuple[int, int]], low: int, last: int) -> Iterable[tuple[int, int]]:
+    while low < last:
         high = low + _PIECE_TOKENS
-        if high >= len(offsets):
-            yield low, len(offsets)
+        if high >= last:
+            yield low, last
             return
         high = _soft_end(text, offsets, low + _PIECE_TOKENS // 2, high)
         yield low, high

@@ -7,6 +7,7 @@ from typing import Final
 
 from backend.redaction.rules.labels import NAMED_SCORE, is_name, label_entities, may_name, plain_label
 from backend.redaction.rules.rule import Value
+from backend.redaction.search.asked_cells import asked_values
 from backend.redaction.search.characters import normalised
 from backend.redaction.search.finder import Finder
 from backend.redaction.search.piece_labels import PieceLabels
@@ -33,7 +34,6 @@ def find_in_cells(
     searched: list[int] = []
     named: dict[int, list[Value]] = {}
     whole = finder.whole_cells.value
-    longest = LONGEST_WHOLE if finder.by_rules_only else 0
     for index, (cell, name) in enumerate(zip(cells, labels, strict=True)):
         label = by_label[name]
         given = label.best
@@ -41,7 +41,7 @@ def find_in_cells(
             given = label.may_name
         if given is not None and not _may_be_value(cell):
             given = None
-        if len(cell) <= longest and '"' not in (inner := cell.strip(_AROUND)) and "\n" not in inner:
+        if len(cell) <= LONGEST_WHOLE and '"' not in (inner := cell.strip(_AROUND)) and "\n" not in inner:
             found = whole(inner, label.words)
             if found is None or (given is not None and given > found):
                 found = given
@@ -54,7 +54,11 @@ def find_in_cells(
         searched.append(index)
         if given is not None:
             named[index] = [(*_bounds(cell), given[1], given[0])]
-    yield from _searched(finder, cells, [by_label[label].plain for label in labels], searched, named)
+    asked = asked_values(finder, cells, labels, [index for index in searched if index not in named])
+    for index, values in _searched(finder, cells, [by_label[label].plain for label in labels], searched, named):
+        more = asked.pop(index, None)
+        yield index, joined(sorted(values + more)) if more else values
+    yield from ((index, joined(sorted(values))) for index, values in asked.items())
 
 
 class _Label:
@@ -81,7 +85,7 @@ def _searched(
     starts = list(itertools.accumulate((len(text) + 1 for text in texts), initial=0))
     piece_labels = PieceLabels(starts, [labels[index] for index in chosen])
     # A cell that is longer than a window has matches in several.
-    following = finder.find_each("\n".join(texts), piece_labels)
+    following = finder.find_each("\n".join(texts), piece_labels, by_rules_only=True)
     for piece, group in itertools.groupby(following, lambda value: piece_labels.piece_at(value[0])):
         low, size = starts[piece], len(texts[piece])
         found = [(start - low, min(end - low, size), entity, score) for start, end, entity, score in group]

@@ -2,9 +2,10 @@
 
 import bisect
 import functools
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
+from backend.redaction.model import Column
 from backend.redaction.rules.dates import RULES as DATES
 from backend.redaction.rules.everywhere import RULES as EVERYWHERE
 from backend.redaction.rules.national import RULES as NATIONAL
@@ -68,6 +69,19 @@ class Finder:
         moved = None if labels is None else labels.moved(decoded.folded)
         found = _moved(decoded, self._in_windows(decoded.text, moved, by_rules_only))
         return iter(sorted([*self._in_windows(text, labels, by_rules_only), *found]))
+
+    def asked_values(self, text: str, columns: Sequence[Column]) -> Iterator[Value]:
+        """Yields what the model finds in a text of which some parts are columns of a table; values may overlap."""
+        if self._ask is None:
+            return
+        for start, end, low, high in windows(text):
+            here = [
+                Column(max(column.start, low) - low, min(column.end, high) - low, column.prefix)
+                for column in columns
+                if column.start < high and column.end > low
+            ]
+            found = find_mentions(self._ask, text[low:high], self._categories, self._floor, low, here)
+            yield from (value for value in sorted(found) if start <= value[0] < end)
 
     def _in_windows(self, text: str, labels: PieceLabels | None, by_rules_only: bool) -> Iterator[Value]:
         ask = None if by_rules_only else self._ask

@@ -4,21 +4,23 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
-from backend.redaction.model import Mention
+from backend.redaction.model import Column, Mention
 from backend.redaction.rules.rule import Value
 
 _SHORTEST_QUOTE: Final = 2
 
-Ask = Callable[[str, Collection[str]], Sequence[Mention]]
+Ask = Callable[[str, Collection[str], Sequence[Column]], Sequence[Mention]]
 
 
-def find_mentions(ask: Ask, text: str, categories: Collection[str], floor: float, offset: int) -> list[Value]:
+def find_mentions(
+    ask: Ask, text: str, categories: Collection[str], floor: float, offset: int, columns: Sequence[Column] = ()
+) -> list[Value]:
     """Asks a model, and returns every place where a quote of at least `floor` stands as whole words, or its own place.
 
     `offset` is added to the places of the matches.
     """
     matches = []
-    for mention in ask(text, categories):
+    for mention in ask(text, categories, columns):
         quote = mention.quote.strip()
         if mention.type not in categories or mention.score < floor or len(quote) < _SHORTEST_QUOTE:
             continue

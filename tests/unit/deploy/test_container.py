@@ -78,3 +78,10 @@ def test_every_part_gets_a_certificate_of_its_own(tmp_path: Path) -> None:
     subprocess.run(made, capture_output=True, check=True)
     assert (tmp_path / "edge" / "ca.crt").read_bytes() == before[0]
     assert (tmp_path / "edge" / "tls.crt").read_bytes() != before[1]
+
+
+def test_the_image_has_the_local_model() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    needed = {re.split(r"[<>=]", one)[0] for one in project["project"]["optional-dependencies"]["pii-model"]}
+    pins = (ROOT / "requirements" / "image.txt").read_text()
+    assert needed <= set(re.findall(r"^([a-z0-9-]+)==", pins, re.MULTILINE))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from backend import json_text
 from backend.redaction.counts import Counts
 from backend.redaction.engine import RedactionEngine
-from backend.redaction.model import Mention
+from backend.redaction.model import Column, Mention
 from backend.redaction.rules.rule import line_above
 from backend.workflows import pii_policy
 from tests.unit.backend.redaction.conftest import engine_of
@@ -136,7 +136,7 @@ class _Model:
         self.asked: list[str] = []
         self._mentions = mentions
 
-    def find(self, text: str, categories: Collection[str]) -> Sequence[Mention]:
+    def find(self, text: str, categories: Collection[str], _: Sequence[Column] = ()) -> Sequence[Mention]:
         self.asked.append(text)
         return self._mentions
 

@@ -1,10 +1,10 @@
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import pytest
 
 from backend.redaction.engine import RedactionEngine
-from backend.redaction.model import Mention, ModelError
+from backend.redaction.model import Column, Mention, ModelError
 from tests.unit.backend.redaction.conftest import SweepFile, engine_of
 from tests.unit.backend.redaction.malformed import MALFORMED
 
@@ -79,7 +79,7 @@ def test_a_failed_sweep_leaves_no_copy_and_no_counts(
 
 
 class _Broken:
-    def find(self, text: str, categories: Collection[str]) -> list[Mention]:
+    def find(self, text: str, categories: Collection[str], _: Sequence[Column] = ()) -> list[Mention]:
         raise ConnectionError
 
 

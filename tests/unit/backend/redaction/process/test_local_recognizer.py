@@ -98,3 +98,25 @@ def test_every_word_of_a_long_text_is_read_once_and_whole() -> None:
     words = token_classifier().words(text)
     assert [text[word.start : word.end] for word in words] == text.split()
     assert all(0 <= word.likelihood <= 1 for word in words)
+
+
+def test_names_in_a_table_are_found_below_the_name_of_their_column(redactor: Redactor, tmp_path: Path) -> None:
+    people = ["Jane Roe", "Tomasz Kowalski", "Li Wei", "Ana Souza", "Priya Nair"]
+    states = ["In Progress", "Blocked", "Pending Review", "On Hold", "Done"]
+    source, target = tmp_path / "a.csv", tmp_path / "swept"
+    source.write_text("no,Assigned,Stage\n" + "".join(f"7{row},{people[row]},{states[row]}\n" for row in range(5)))
+    redactor.file(POLICY, source, target, "a.csv", owner="key")
+    assert target.read_text().splitlines()[1:] == [f"7{row},[PERSON],{states[row]}" for row in range(5)]
+
+
+def test_words_and_numbers_beside_values_stay(redactor: Redactor) -> None:
+    text = "Hola Leandro, su hija llega con Clara von Bülow. La prueba tarda 1834 ms en 0x7fff5fbff8c0."
+    values, _ = redactor.values(POLICY, [text], owner="key")
+    assert values == ["Hola [PERSON], su hija llega con [PERSON]. La prueba tarda 1834 ms en 0x7fff5fbff8c0."]
+
+
+def test_a_text_with_a_broken_character_is_read(redactor: Redactor, tmp_path: Path) -> None:
+    source, target = tmp_path / "a.txt", tmp_path / "swept"
+    source.write_bytes("Größe \udce4: ".encode(errors="surrogateescape") + LETTER.encode())
+    redactor.file(POLICY, source, target, "a.txt", owner="key")
+    assert b"\xe4: Yesterday [PERSON] wrote from [LOCATION]" in target.read_bytes()

@@ -1,0 +1,108 @@
+"""Asks a model about the cells of a table or the values of JSON, with the names of their columns or keys.
+
+Cells of one column stand one below the other, each behind the name of the column: a model says best what a cell is
+where it sees others of the same kind.
+"""
+
+import bisect
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final
+
+from backend.redaction.model import Column
+from backend.redaction.rules.rule import Value
+from backend.redaction.search.finder import Finder
+from backend.redaction.search.folding import without_unseen
+
+# Fewer cells with one label are asked about in their order, among those of other labels.
+_LEAST_CELLS: Final = 4
+# A longer cell, or one of several lines, is text of its own.
+_LONGEST_CELL: Final = 200
+_LONGEST_LABEL: Final = 40
+# A short code of capitals, one of capitals and digits, a time.
+_NO_VALUE: Final = re.compile(
+    r"[A-Z]{1,3}|(?=[^0-9]*[0-9])[A-Z0-9_]+(?:[-_/.#][A-Z0-9]+)*|"
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+(?:Z|[-+][0-9:]+)?"
+)
+_LEAST_DIGITS: Final = 7
+
+
+class _Lines:
+    """A text of lines with the cells that they hold."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.starts: list[int] = []
+        self.indices: list[int] = []
+        self.columns: list[Column] = []
+        self.size = 0
+
+    def add(self, index: int, cell: str, prefix: str) -> None:
+        self.starts.append(self.size + len(prefix))
+        self.indices.append(index)
+        self.parts += prefix, cell, "\n"
+        self.size += len(prefix) + len(cell) + 1
+
+
+def asked_values(
+    finder: Finder, cells: Sequence[str], labels: Sequence[str], chosen: Sequence[int]
+) -> dict[int, list[Value]]:
+    """Returns what the model finds in the chosen cells, by their index; `labels` name columns or keys, "" for none."""
+    lines = _lines(cells, labels, [index for index in chosen if _may_hold_value(cells[index])])
+    text = "".join(lines.parts)
+    columns = lines.columns
+    seen = without_unseen(text)
+    if seen is not None:
+        place = seen.folded
+        columns = [Column(place(column.start), place(column.end), column.prefix) for column in columns]
+    found: dict[int, list[Value]] = defaultdict(list)
+    for start, end, entity, score in finder.asked_values(text if seen is None else seen.text, columns):
+        low, high = (start, end) if seen is None else (seen.original(start), seen.original(end))
+        # What begins in a label belongs to the cell behind it.
+        at = max(bisect.bisect_left(lines.starts, high) - 1, 0)
+        begin = lines.starts[at]
+        index = lines.indices[at]
+        low, high = max(low - begin, 0), min(high - begin, len(cells[index]))
+        if low < high:
+            found[index].append((low, high, entity, score))
+    return found
+
+
+def _lines(cells: Sequence[str], labels: Sequence[str], chosen: Sequence[int]) -> _Lines:
+    by_label: dict[str, list[int]] = defaultdict(list)
+    for index in chosen:
+        if labels[index] and _is_short(cells[index]):
+            by_label[labels[index]].append(index)
+    lines = _Lines()
+    placed: set[int] = set()
+    for label, indices in by_label.items():
+        if len(indices) < _LEAST_CELLS:
+            continue
+        start, prefix = lines.size, _prefix(label)
+        for index in indices:
+            lines.add(index, cells[index], prefix)
+        lines.columns.append(Column(start, lines.size, len(prefix)))
+        placed.update(indices)
+    for index in chosen:
+        if index not in placed:
+            lines.add(index, cells[index], _prefix(labels[index]) if _is_short(cells[index]) else "")
+    return lines
+
+
+def _prefix(label: str) -> str:
+    words = " ".join(label[: 2 * _LONGEST_LABEL].replace("_", " ").split())[:_LONGEST_LABEL]
+    return f"{words}: " if words else ""
+
+
+def _is_short(cell: str) -> bool:
+    return len(cell) <= _LONGEST_CELL and "\n" not in cell and "\r" not in cell
+
+
+def _may_hold_value(cell: str) -> bool:
+    inner = cell.strip(' \t\r\n"')
+    if (inner.isalpha() and inner.islower()) or (
+        len(inner) <= _LONGEST_CELL and _NO_VALUE.fullmatch(inner) is not None
+    ):
+        return False
+    return any(map(str.isalpha, inner)) or sum(map(str.isdigit, inner)) >= _LEAST_DIGITS

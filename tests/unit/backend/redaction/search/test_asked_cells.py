@@ -1,0 +1,47 @@
+"""Cells that a model is asked about: their lines, and the way back from what it finds to the cells."""
+
+from collections.abc import Collection, Sequence
+
+from backend.redaction.model import Column, Mention
+from backend.redaction.search.asked_cells import asked_values
+from backend.redaction.search.finder import Finder
+from backend.workflows.entity_types import ENTITY_TYPES
+
+
+class Asked:
+    """Model that finds the word `quote`, and keeps what it was asked."""
+
+    def __init__(self, quote: str) -> None:
+        self.quote = quote
+        self.texts: list[str] = []
+        self.columns: list[str] = []
+
+    def __call__(self, text: str, _: Collection[str], columns: Sequence[Column]) -> list[Mention]:
+        self.texts.append(text)
+        self.columns += [text[column.start : column.end] for column in columns]
+        return [Mention("PERSON", self.quote, 0.9)]
+
+
+def values(ask: Asked, cells: list[str], labels: list[str]) -> dict[int, list[tuple[int, int, str, float]]]:
+    return asked_values(Finder(ENTITY_TYPES, 0.8, ask), cells, labels, range(len(cells)))
+
+
+def test_cells_of_a_column_stand_below_each_other_behind_its_name() -> None:
+    ask = Asked("Doe")
+    cells = ["Ann Roe", "Blue Lamp", "Max Doe", "Red Desk", "Li Wei", "Oak Shelf", "Ana Sol", "Big Mug", "a note"]
+    labels = ["assigned_to", "item"] * 4 + ["note"]
+    assert values(ask, cells, labels) == {2: [(4, 7, "PERSON", 0.9)]}
+    assigned = "assigned to: Ann Roe\nassigned to: Max Doe\nassigned to: Li Wei\nassigned to: Ana Sol\n"
+    items = "item: Blue Lamp\nitem: Red Desk\nitem: Oak Shelf\nitem: Big Mug\n"
+    assert ask.columns == [assigned, items]
+    assert ask.texts == [assigned + items + "note: a note\n"]
+
+
+def test_what_is_found_in_a_label_is_no_value() -> None:
+    assert values(Asked("Doe"), ["the Blue Lamp", "Jane\u200b Doe"], ["Doe", ""]) == {1: [(6, 9, "PERSON", 0.9)]}
+
+
+def test_cells_that_hold_no_value_of_a_person_are_not_asked_about() -> None:
+    ask = Asked("open")
+    assert not values(ask, ["open", "SKU-88213", "2024-05-01", "4711", "USD", "12.50"], ["x"] * 6)
+    assert ask.texts == []
