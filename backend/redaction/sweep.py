@@ -35,6 +35,12 @@ class Sweep:
         replaces = self.redacts if redacts is None else redacts
         return Sweep(self._finder, self._categories, self._floor, redacts=replaces)
 
+    def part(self, *, redacts: bool | None = None) -> "Sweep":
+        """Returns the same for another part of the same document, which shares the names that it holds."""
+        sweep = self.again(redacts=redacts)
+        sweep._names = self._names
+        return sweep
+
     def text(self, text: str) -> str:
         """Returns the swept text."""
         return self._replaced(text, joined(self._find_all(text)))
