@@ -1,10 +1,12 @@
 """Sweeps a stream of comma-separated values cell by cell: separators, quotes and line ends stay unchanged."""
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from backend.redaction.formats.csv_layout import CsvLayout, csv_layout
+from backend.redaction.formats.json_text import Values
 from backend.redaction.search.numbers import has_exponents, plain_number
 
 LONGEST_CELL: Final = 16 * 1024 * 1024
@@ -93,9 +95,29 @@ class _Table:
         cells = parts[::2]
         if has_exponents("".join(parts)):
             cells = [plain_number(cell) for cell in cells]
-        for index, new in self._sweep(cells, labels).items():
+        changed = self._sweep(cells, labels) if '{""' not in "".join(parts) else self._swept_with_json(cells, labels)
+        for index, new in changed.items():
             parts[2 * index] = new
         return "".join(parts)
+
+    def _swept_with_json(self, cells: list[str], labels: list[str]) -> dict[int, str]:
+        """Returns the new text of each cell that changes, of which some hold JSON."""
+        values = Values()
+        tokens = [[cell] for cell in cells]
+        plain: dict[int, int] = {}
+        for index, (cell, label) in enumerate(zip(cells, labels, strict=True)):
+            if cell[:2] in {'"{', '"['} and cell[-1] == '"':
+                values.string(tokens[index], 0, cell[1:-1].replace('""', '"'), label)
+            else:
+                plain[len(values.cells)] = index
+                values.value(tokens[index], 0, cell, label)
+        changed = self._sweep(values.cells, values.labels)
+        values.replace({place: new for place, new in changed.items() if place not in plain})
+        new_cells = {plain[place]: new for place, new in changed.items() if place in plain}
+        for index, [token] in enumerate(tokens):
+            if token is not cells[index]:
+                new_cells[index] = f'"{str(json.loads(token)).replace(chr(34), chr(34) * 2)}"'
+        return new_cells
 
     def _still_in_quotes(self, text: str) -> bool:
         """Returns whether all of a text is inside the quoted cell that it begins with."""

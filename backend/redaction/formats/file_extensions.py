@@ -1,5 +1,6 @@
 """Extensions of file names by which kinds of file are known."""
 
+import os
 from collections.abc import Mapping
 from typing import Final
 
@@ -24,6 +25,11 @@ XML: Final = frozenset(
         ".owl",
     }
 )
+YAML: Final = frozenset({".yaml", ".yml"})
+ASSIGNMENTS: Final = frozenset({".toml", ".ini", ".cfg", ".conf", ".env", ".properties"})
+CONTENT_LINES: Final = frozenset({".vcf", ".ics", ".ifb", ".ldif"})
+MARKDOWN: Final = frozenset({".md", ".markdown"})
+SQL: Final = frozenset({".sql"})
 OFFICE: Final = frozenset({".docx", ".xlsx"})
 MAIL: Final = frozenset({".eml", ".mht", ".mhtml"})
 MAILBOX: Final = frozenset({".mbox", ".mbx"})
@@ -36,3 +42,9 @@ EXTENSIONS: Final = frozenset(
         ".npy .npz .bin .dat"
     ).split()
 )
+
+
+def extension_of(name: str) -> str:
+    """Returns the extension of the name of a file in small letters; a name `.env` or `.env.local` has `.env`."""
+    base = name.rpartition("/")[2].lower()
+    return ".env" if base.startswith(".env") else os.path.splitext(base)[1]  # noqa: PTH122 - not a path

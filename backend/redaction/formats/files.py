@@ -1,6 +1,5 @@
 """Sweeps a file by its content: chooses the format, and writes the copy completely or not at all."""
 
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from backend.redaction.formats.bounds import ArchiveBounds
 from backend.redaction.formats.encodings import text_encoding
-from backend.redaction.formats.file_extensions import MAIL, MAILBOX, OFFICE
+from backend.redaction.formats.file_extensions import MAIL, MAILBOX, OFFICE, extension_of
 from backend.redaction.formats.mail_heads import holds_mail
 from backend.redaction.formats.outcome import SweptFile, WithheldError
 from backend.redaction.formats.text import sweep_text_file
@@ -31,7 +30,7 @@ def sweep_into(
     """
     with source.open("rb") as file:
         head = file.read(5)
-    extension = os.path.splitext(name)[1].lower()  # noqa: PTH122 - a name, not a path of this machine
+    extension = extension_of(name)
     if head[:4] == _PARQUET_MARK:
         # Imported late: pyarrow is large, and most runs sweep no such file.
         from backend.redaction.formats.parquet import sweep_parquet
