@@ -72,10 +72,10 @@ class Sweep:
             return {}
         if len(distinct) < len(pairs):
             by_pair = {distinct[index]: result for index, result in found.items()}
-            results = map(by_pair.get, pairs)
-            found = {index: result for index, result in enumerate(results) if result is not None}
-        self.counts.categories.update(itertools.chain.from_iterable([entities for _, entities in found.values()]))
-        return {index: text for index, (text, _) in found.items()} if self.redacts else {}
+            found = {index: by_pair[pair] for index, pair in enumerate(pairs) if pair in by_pair}
+        results = found.values()
+        self.counts.categories.update([entity for _, entities in results for entity in entities])
+        return dict(zip(found, [text for text, _ in results], strict=True)) if self.redacts else {}
 
     def _found(self, pairs: Sequence[tuple[str, str]]) -> dict[int, _Result]:
         """Returns the new text and the entity types of each cell and label with values, by their index."""
@@ -83,17 +83,20 @@ class Sweep:
         labels = [label for _, label in pairs]
         results: dict[int, _Result] = {}
         parts: dict[int, list[Value]] = {}
+        persons: dict[tuple[str, float], None] = {}
         for index, values in find_in_cells(self._finder, self._categories, self._floor, cells, labels):
             cell = cells[index]
             start, end, entity, _ = values[0]
-            if self._names is not None and not self._names.full:
-                self._names.learn([(cell[low:high], score) for low, high, one, score in values if one == "PERSON"])
+            if entity == "PERSON" or len(values) > 1:
+                persons |= {(cell[low:high], score): None for low, high, one, score in values if one == "PERSON"}
             if start == 0 and end == len(cell):
                 results[index] = _WHOLE[entity]
             elif start < 2 and end > len(cell) - 2:
                 results[index] = replaced(cell, values), [entity]
             else:
                 parts[index] = values
+        if self._names is not None:
+            self._names.learn(persons)
         if self._names is not None and not self._names.empty:
             # What is one value from end to end holds no other.
             self._add_known(self._names, cells, [index for index in range(len(cells)) if index not in results], parts)

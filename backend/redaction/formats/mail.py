@@ -42,8 +42,8 @@ _IDENTITY: Final = frozenset({"", "7bit", "8bit", "binary"})
 _KNOWN_ENCODINGS: Final = _IDENTITY | {"base64", "quoted-printable", "x-uuencode", "uuencode", "uue", "x-uue"}
 _OVER_BOUNDS: Final = frozenset({"too_many_members", "too_large", "too_deep"})
 _ADDRESSES: Final = frozenset({"from", "to", "cc", "bcc", "sender", "reply-to", "resent-from", "resent-to"})
-# How the parser is told what a part is; their parameters are swept one by one.
-_STRUCTURE: Final = frozenset({"content-type", "content-disposition"})
+# How readers are told what a part is: parameters are swept one by one, and encodings are among the known ones.
+_STRUCTURE: Final = frozenset({"content-type", "content-disposition", "content-transfer-encoding"})
 # The label of the names beside addresses.
 _NAME_LABEL: Final = "full name"
 _FOLD: Final = re.compile(r"\r?\n[ \t]*")
@@ -276,13 +276,13 @@ def _encoding(part: "Message[str, str]") -> str:
 def _encode_plainly(part: "Message[str, str]") -> None:
     """Names the transfer encoding of a part as the parser knows it, and reads a message that is encoded as a whole."""
     encoding = _encoding(part)
-    if part["Content-Transfer-Encoding"] is None or encoding not in _KNOWN_ENCODINGS:
+    if part["Content-Transfer-Encoding"] is None or (encoding not in _KNOWN_ENCODINGS and not part.is_multipart()):
         return
     del part["Content-Transfer-Encoding"]
     if not part.is_multipart() or encoding in _IDENTITY:
         part["Content-Transfer-Encoding"] = encoding
-    elif part.get_content_maintype() == "message":
-        [inner] = part.get_payload()
+    elif encoding in _KNOWN_ENCODINGS and part.get_content_maintype() == "message":
+        inner = next(iter(part.get_payload()))
         assert isinstance(inner, Message)
         encoded = inner.as_bytes().lstrip()
         raw = base64.b64decode(encoded) if encoding == "base64" else quopri.decodestring(encoded)

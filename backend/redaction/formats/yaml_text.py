@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
@@ -104,16 +104,21 @@ def _scalars(text: str) -> Iterator[tuple[str, int, int, yaml.ScalarEvent]]:
                 key_next = True if isinstance(event, yaml.MappingStartEvent) else None
             elif isinstance(event, yaml.NodeEvent):
                 if isinstance(event, yaml.ScalarEvent):
-                    low = event.start_mark.index
-                    properties = _PROPERTIES.match(text, low, event.end_mark.index)
-                    low = properties.end() if properties is not None and event.style != "plain" else low
-                    yield "" if key_next else label, low, event.end_mark.index, event
+                    low, high = _place(event.start_mark), _place(event.end_mark)
+                    properties = _PROPERTIES.match(text, low, high)
+                    low = low if properties is None else properties.end()
+                    yield "" if key_next else label, low, high, event
                     if key_next:
                         label = nested_label(parent, str(event.value)[:200])
                 if key_next is not None:
                     key_next = not key_next
     except (yaml.YAMLError, UnicodeError, IndexError) as error:
         raise NotYamlError from error
+
+
+def _place(mark: Any) -> int:
+    # The parser in C has marks of another class than that in Python.
+    return int(mark.index)
 
 
 def _quoted(new: str) -> str:

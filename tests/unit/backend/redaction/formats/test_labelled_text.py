@@ -15,20 +15,52 @@ IN_BASE64 = base64.b64encode(MAIL.encode()).decode()
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
-        ("a.ini", "[client]\nsurname = Roe ; of 1\ncity: Oakton\n", "[client]\nsurname = [PERSON] ; of 1\ncity: [LOCATION]\n"),
+        (
+            "a.ini",
+            "[client]\nsurname = Roe ; of 1\ncity: Oakton\n",
+            "[client]\nsurname = [PERSON] ; of 1\ncity: [LOCATION]\n",
+        ),
         (".env", "export SURNAME='Roe'\n", "export SURNAME='[PERSON]'\n"),
         ("a.properties", "a.mail=jane.roe\\u0040example.com\n", "a.mail=[EMAIL_ADDRESS]\n"),
-        ("a.md", "| surname | id |\n|---|---|\n| **Roe** | 1 |\n\n| Doe | 2 |", "| surname | id |\n|---|---|\n| **[PERSON]** | 1 |\n\n| Doe | 2 |"),
+        (
+            "a.md",
+            "| surname | id |\n|---|---|\n| **Roe** | 1 |\n\n| Doe | 2 |",
+            "| surname | id |\n|---|---|\n| **[PERSON]** | 1 |\n\n| Doe | 2 |",
+        ),
         ("a.vcf", "N:Roe;Jane;;;\nBDAY:19900102\n", "N:[PERSON];[PERSON];;;\nBDAY:[DATE_TIME]\n"),
         ("a.vcf", "PHOTO;ENCODING=b:AAEC\n AwQ=\nEMAIL:a@roe.co\n", "PHOTO;ENCODING=b:\nEMAIL:[EMAIL_ADDRESS]\n"),
-        ("a.vcf", "NOTE;ENCODING=QUOTED-PRINTABLE:to jane=40=\nroe.co\n", "NOTE;ENCODING=QUOTED-PRINTABLE:to [EMAIL_ADDRESS]\n"),
-        ("a.ics", "ATTENDEE;CN=\"Roe, Jane\":mailto:a@roe.co\nDESCRIPTION:a@ro\n e.co\n", "ATTENDEE;CN=\"[PERSON]\":mailto:[EMAIL_ADDRESS]\nDESCRIPTION:[EMAIL_ADDRESS]\n"),
-        ("a.ldif", f"dn: cn=Jane Roe,c=x\nmail:: {IN_BASE64}\n", f"dn: cn=[PERSON],c=x\nmail:: {base64.b64encode(b'[EMAIL_ADDRESS]').decode()}\n"),
-        ("a.sql", "INSERT INTO `t` (id, surname, n)\nVALUES (1, 'O''Roe', f(2)),\n(2, 'Doe', 3);", "INSERT INTO `t` (id, surname, n)\nVALUES (1, '[PERSON]', f(2)),\n(2, '[PERSON]', 3);"),
-        ("a.sql", "CREATE TABLE t (\n id int,\n surname text\n);\nINSERT INTO t VALUES (1, 'Roe');", "CREATE TABLE t (\n id int,\n surname text\n);\nINSERT INTO t VALUES (1, '[PERSON]');"),
-        ("a.sql", "COPY t (id, surname) FROM stdin;\n1\tRoe\n\\.\n", "COPY t (id, surname) FROM stdin;\n1\t[PERSON]\n\\.\n"),
+        (
+            "a.vcf",
+            "NOTE;ENCODING=QUOTED-PRINTABLE:to jane=40=\nroe.co\n",
+            "NOTE;ENCODING=QUOTED-PRINTABLE:to [EMAIL_ADDRESS]\n",
+        ),
+        (
+            "a.ics",
+            'ATTENDEE;CN="Roe, Jane":mailto:a@roe.co\nDESCRIPTION:a@ro\n e.co\n',
+            'ATTENDEE;CN="[PERSON]":mailto:[EMAIL_ADDRESS]\nDESCRIPTION:[EMAIL_ADDRESS]\n',
+        ),
+        (
+            "a.ldif",
+            f"dn: cn=Jane Roe,c=x\nmail:: {IN_BASE64}\n",
+            f"dn: cn=[PERSON],c=x\nmail:: {base64.b64encode(b'[EMAIL_ADDRESS]').decode()}\n",
+        ),
+        (
+            "a.sql",
+            "INSERT INTO `t` (id, surname, n)\nVALUES (1, 'O''Roe', f(2)),\n(2, 'Doe', 3);",
+            "INSERT INTO `t` (id, surname, n)\nVALUES (1, '[PERSON]', f(2)),\n(2, '[PERSON]', 3);",
+        ),
+        (
+            "a.sql",
+            "CREATE TABLE t (\n id int,\n surname text\n);\nINSERT INTO t VALUES (1, 'Roe');",
+            "CREATE TABLE t (\n id int,\n surname text\n);\nINSERT INTO t VALUES (1, '[PERSON]');",
+        ),
+        (
+            "a.sql",
+            "COPY t (id, surname) FROM stdin;\n1\tRoe\n\\.\n",
+            "COPY t (id, surname) FROM stdin;\n1\t[PERSON]\n\\.\n",
+        ),
     ],
-)  # fmt: skip
+)
 def test_values_are_swept_by_their_names(sweep_file: SweepFile, name: str, text: str, expected: str) -> None:
     outcome, swept = sweep_file(engine_of(), name, text.encode())
     assert not outcome.withheld
