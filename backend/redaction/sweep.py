@@ -22,24 +22,33 @@ _WHOLE: Final[dict[str, _Result]] = {entity: (f"[{entity}]", [entity]) for entit
 class Sweep:
     """Finder of values that counts them, and replaces them where the policy redacts."""
 
-    def __init__(self, finder: Finder, categories: frozenset[str], floor: float, *, redacts: bool) -> None:
+    def __init__(
+        self,
+        finder: Finder,
+        categories: frozenset[str],
+        floor: float,
+        *,
+        redacts: bool,
+        names: KnownNames | None = None,
+    ) -> None:
         self.counts = Counts()
         self.redacts = redacts
         self._finder = finder
         self._categories = categories
         self._floor = floor
-        self._names = KnownNames() if "PERSON" in categories else None
+        self._names = names or (KnownNames() if "PERSON" in categories else None)
 
-    def again(self, *, redacts: bool | None = None) -> "Sweep":
-        """Returns a new sweep by the same policy, with nothing counted; `redacts` may say otherwise than the policy."""
-        replaces = self.redacts if redacts is None else redacts
-        return Sweep(self._finder, self._categories, self._floor, redacts=replaces)
+    def again(self) -> "Sweep":
+        """Returns a new sweep by the same policy, with nothing counted."""
+        return Sweep(self._finder, self._categories, self._floor, redacts=self.redacts)
 
     def part(self, *, redacts: bool | None = None) -> "Sweep":
-        """Returns the same for another part of the same document, which shares the names that it holds."""
-        sweep = self.again(redacts=redacts)
-        sweep._names = self._names
-        return sweep
+        """Returns the same for another part of the same document, which shares the names that it holds.
+
+        `redacts` may say otherwise than the policy.
+        """
+        replaces = self.redacts if redacts is None else redacts
+        return Sweep(self._finder, self._categories, self._floor, redacts=replaces, names=self._names)
 
     def text(self, text: str) -> str:
         """Returns the swept text."""
@@ -116,9 +125,18 @@ class Sweep:
             values = [(start - low, end - low, entity, score) for start, end, entity, score in group]
             found[index] = joined(sorted(found.get(index, []) + values))
 
-    def values(self, text: str) -> list[Value]:
-        """Returns the values in a text, in order, none overlapping, and counts them; the caller replaces them."""
-        values = self._finder.find_values(text)
+    def values(self, text: str, cells: Sequence[tuple[int, str, str]] = ()) -> list[Value]:
+        """Returns the values in a text, in order, none overlapping, and counts them; the caller replaces them.
+
+        `cells` are parts of the text that have labels: where each begins, itself, and its label.
+        """
+        more: list[Value] = []
+        labels = [label for _, _, label in cells]
+        texts = [cell for _, cell, _ in cells]
+        for index, found in find_in_cells(self._finder, self._categories, self._floor, texts, labels):
+            low = cells[index][0]
+            more += [(start + low, end + low, entity, score) for start, end, entity, score in found]
+        values = joined(sorted(self._find_all(text) + more))
         self.counts.categories.update([entity for _, _, entity, _ in values])
         return values
 

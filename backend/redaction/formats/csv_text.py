@@ -152,7 +152,7 @@ class _Table:
         return self._inside > 0
 
     def _labels(self, cells: list[str], ends: list[str]) -> list[str]:
-        """Returns the label of each cell: row by row, and cell by cell where several are empty or no column is named."""
+        """Returns the label of each cell: row by row, else cell by cell where cells are empty in runs."""
         labels: list[str] = []
         separator = self._separator
         of_width: dict[int, list[str]] = {}

@@ -83,6 +83,11 @@ _MARKED: Final = (
 )
 
 
+def legible(text: str) -> str:
+    """Returns a text with the bytes that are not valid in its encoding read as Windows-1252."""
+    return _INVALID.sub(lambda found: bytes([ord(found[0]) - 0xDC00]).decode("cp1252", "replace"), text)
+
+
 def text_encoding(source: Path, *, head: bool = False) -> Encoding | None:
     """Returns the encoding of a file: by its mark, else UTF-8, else Windows-1252.
 

@@ -37,7 +37,8 @@ EXTENSIONS: Final = frozenset(
     (  # noqa: SIM905 - a table is read more easily as words
         ".txt .text .md .rst .log .csv .tsv .tab .psv .json .jsonl .ndjson .geojson .jsonld .ipynb .parquet "
         ".zip .gz .bz2 .xz .zst .tar .tgz .7z .pdf .png .jpg .jpeg .gif .webp .svg .bmp .tif .tiff .html .htm "
-        ".xml .yaml .yml .toml .ini .doc .docx .xls .xlsx .ppt .pptx .odt .ods .rtf .eml .mht .mhtml .mbox .msg .ics .vcf .ldif .env .cfg .conf .properties .sql "
+        ".xml .yaml .yml .toml .ini .doc .docx .xls .xlsx .ppt .pptx .odt .ods .rtf .eml .mht .mhtml .mbox "
+        ".msg .ics .vcf .ldif .env .cfg .conf .properties .sql "
         ".db .sqlite .py .js .ts .css .r .sh .ttl .nq .nt .mp3 .mp4 .wav .mov .avro .orc .feather .arrow .pkl "
         ".npy .npz .bin .dat"
     ).split()

@@ -16,7 +16,7 @@ class OpenElements:
 
     def __init__(self) -> None:
         self._names: list[str] = []
-        self._tables: list[_Table] = []
+        self._tables: list[TableLabels] = []
 
     def open(self, name: str) -> None:
         """Notes the beginning of an element."""
@@ -25,7 +25,7 @@ class OpenElements:
         self._names.append(name)
         lower = name.lower()
         if lower == "table":
-            self._tables.append(_Table())
+            self._tables.append(TableLabels())
         elif self._tables:
             self._tables[-1].open(lower)
 
@@ -50,7 +50,7 @@ class OpenElements:
         return nested_label(names[-2] if len(names) > 1 else "", names[-1])
 
 
-class _Table:
+class TableLabels:
     """A table: the texts of its first row may name its columns, and the first cell of a row those behind it."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from backend.redaction.formats.csv_layout import csv_layout
-from backend.redaction.formats.encodings import text_encoding
+from backend.redaction.formats.encodings import legible, text_encoding
 from backend.redaction.formats.outcome import parser_failures_withheld
 
 MOST_CHARS: Final = 65_536
@@ -78,7 +78,7 @@ def preview_of(source: Path, name: str, rows: int, *, head: bool = False) -> Fil
     most = MOST_TABLE_CHARS if separated else MOST_CHARS
     text = ""
     for block in encoding.read(source, head=head):
-        text += block
+        text += legible(block)
         if len(text) > most:
             break
     whole = len(text) <= most and not head

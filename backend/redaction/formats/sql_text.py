@@ -19,6 +19,7 @@ _STATEMENT: Final = re.compile(
 )
 _TOKEN: Final = re.compile(rf"({_STRING})|(-?[0-9][0-9.eE+-]*)|([(),;])|[\w$]+|\s+|.", re.DOTALL)
 _DECLARED: Final = re.compile(rf"(?:^|,|\()\s*({_QUOTED}|[A-Za-z_][\w$]*)\s+[A-Za-z]", re.MULTILINE)
+_LONGEST_DECLARATION: Final = 50_000
 _IN_VALUES: Final = "values"
 _IN_COPY: Final = "copy"
 ENDS: Final = (";\n", "),\n", "\n")
@@ -46,18 +47,18 @@ class SqlValues:
             elif self._state == _IN_COPY:
                 place = yield from self._rows(text, place)
             elif (found := _STATEMENT.search(text, place)) is not None:
-                place = found.end()
-                self._begin(text, found)
+                place = self._begin(text, found)
             else:
                 return
 
-    def _begin(self, text: str, found: re.Match[str]) -> None:
+    def _begin(self, text: str, found: re.Match[str]) -> int:
+        """Notes a statement; returns where to read on."""
         if (created := found["created"]) is not None:
-            # To the end of the statement, as far as it is in sight.
-            end = text.find(";", found.end())
-            declared = text[found.end() - 1 : end if end >= 0 else found.end() + 100_000]
+            most = found.end() + _LONGEST_DECLARATION
+            end = text.find(";", found.end(), most)
+            declared = text[found.end() - 1 : end if end >= 0 else most]
             self._tables[_name(created)] = [_bare(one) for one in _DECLARED.findall(declared)]
-            return
+            return found.end() - 1 + len(declared)
         table, columns = found["table"] or found["copied"], found["columns"] or found["fields"]
         self._names = [_bare(one) for one in columns.split(",")] if columns else self._tables.get(_name(table), [])
         self._column = self._depth = 0
@@ -65,6 +66,7 @@ class SqlValues:
             self._state = _IN_COPY
         elif found["values"]:
             self._state = _IN_VALUES
+        return found.end()
 
     def _label(self) -> str:
         return self._names[self._column] if self._column < len(self._names) else ""

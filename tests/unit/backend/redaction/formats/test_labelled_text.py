@@ -59,6 +59,26 @@ IN_BASE64 = base64.b64encode(MAIL.encode()).decode()
             "COPY t (id, surname) FROM stdin;\n1\tRoe\n\\.\n",
             "COPY t (id, surname) FROM stdin;\n1\t[PERSON]\n\\.\n",
         ),
+        (
+            "a.csv",
+            'id,payload\n1,"{""surname"": ""Roe"", ""n"": 1}"\n',
+            'id,payload\n1,"{""surname"": ""[PERSON]"", ""n"": 1}"\n',
+        ),
+        (
+            "a.html",
+            "<table><tr><th>Surname<th>Id</tr><tr><td><b>Roe</b><td>1</table>",
+            "<table><tr><th>Surname<th>Id</tr><tr><td><b>[PERSON]</b><td>1</table>",
+        ),
+        (
+            "a.html",
+            "<table><tr><td>Surname</td><td>Roe</td></tr><tr><td>City</td><td>Oakton</td></tr></table>",
+            "<table><tr><td>Surname</td><td>[PERSON]</td></tr><tr><td>City</td><td>[LOCATION]</td></tr></table>",
+        ),
+        (
+            "a.json",
+            '{"customer": {"name": {"first": "Jane", "last": "Roe"}}}',
+            '{"customer": {"name": {"first": "[PERSON]", "last": "[PERSON]"}}}',
+        ),
     ],
 )
 def test_values_are_swept_by_their_names(sweep_file: SweepFile, name: str, text: str, expected: str) -> None:

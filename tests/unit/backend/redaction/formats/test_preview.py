@@ -93,3 +93,9 @@ def test_only_what_it_writes_itself_is_read_back() -> None:
     wider = FilePreview(columns=["a"] * (MOST_COLUMNS + 1)).as_dict()
     for wrong in (None, {}, longer, wider, {**preview.as_dict(), "rows": [["1"], [2]]}):
         assert FilePreview.from_dict(wrong) is None
+
+
+def test_bytes_that_are_not_valid_are_shown_as_windows_1252(tmp_path: Path) -> None:
+    source = tmp_path / "a.txt"
+    source.write_bytes("Größe, Zürich, ".encode() + b"K\xf6ln")
+    assert preview_of(source, "a.txt", 5).text == "Größe, Zürich, Köln"
