@@ -57,7 +57,7 @@ class TableLabels:
         self._names: list[str] = []
         self._named = False
         self._column = -1
-        self._in_cell = False
+        self._in_cell = self._is_head = False
         self._row_head = ""
 
     def open(self, name: str) -> None:
@@ -67,6 +67,7 @@ class TableLabels:
         elif name in {"td", "th"}:
             self._column += 1
             self._in_cell = True
+            self._is_head = name == "th"
             if name == "th":
                 self._row_head = ""
             if not self._named and len(self._names) < _MOST_COLUMNS:
@@ -93,7 +94,9 @@ class TableLabels:
             # It is a name of a column or row itself.
             return ""
         name = self._names[column] if self._named and column < len(self._names) else ""
-        return max(name, row_head if column else "", key=label_score)
+        # The first row may have the heads of columns alone, but for the second cell of a table of two.
+        in_row = not self._is_head and (column == 1 or (self._named and column > 1))
+        return max(name, row_head if in_row else "", key=label_score)
 
     def _end_row(self) -> None:
         if any(self._names):
