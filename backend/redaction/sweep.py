@@ -22,18 +22,33 @@ _WHOLE: Final[dict[str, _Result]] = {entity: (f"[{entity}]", [entity]) for entit
 class Sweep:
     """Finder of values that counts them, and replaces them where the policy redacts."""
 
-    def __init__(self, finder: Finder, categories: frozenset[str], floor: float, *, redacts: bool) -> None:
+    def __init__(
+        self,
+        finder: Finder,
+        categories: frozenset[str],
+        floor: float,
+        *,
+        redacts: bool,
+        names: KnownNames | None = None,
+    ) -> None:
         self.counts = Counts()
         self.redacts = redacts
         self._finder = finder
         self._categories = categories
         self._floor = floor
-        self._names = KnownNames() if "PERSON" in categories else None
+        self._names = names or (KnownNames() if "PERSON" in categories else None)
 
-    def again(self, *, redacts: bool | None = None) -> "Sweep":
-        """Returns a new sweep by the same policy, with nothing counted; `redacts` may say otherwise than the policy."""
+    def again(self) -> "Sweep":
+        """Returns a new sweep by the same policy, with nothing counted."""
+        return Sweep(self._finder, self._categories, self._floor, redacts=self.redacts)
+
+    def part(self, *, redacts: bool | None = None) -> "Sweep":
+        """Returns the same for another part of the same document, which shares the names that it holds.
+
+        `redacts` may say otherwise than the policy.
+        """
         replaces = self.redacts if redacts is None else redacts
-        return Sweep(self._finder, self._categories, self._floor, redacts=replaces)
+        return Sweep(self._finder, self._categories, self._floor, redacts=replaces, names=self._names)
 
     def text(self, text: str) -> str:
         """Returns the swept text."""
@@ -66,10 +81,10 @@ class Sweep:
             return {}
         if len(distinct) < len(pairs):
             by_pair = {distinct[index]: result for index, result in found.items()}
-            results = map(by_pair.get, pairs)
-            found = {index: result for index, result in enumerate(results) if result is not None}
-        self.counts.categories.update(itertools.chain.from_iterable([entities for _, entities in found.values()]))
-        return {index: text for index, (text, _) in found.items()} if self.redacts else {}
+            found = {index: by_pair[pair] for index, pair in enumerate(pairs) if pair in by_pair}
+        results = found.values()
+        self.counts.categories.update([entity for _, entities in results for entity in entities])
+        return dict(zip(found, [text for text, _ in results], strict=True)) if self.redacts else {}
 
     def _found(self, pairs: Sequence[tuple[str, str]]) -> dict[int, _Result]:
         """Returns the new text and the entity types of each cell and label with values, by their index."""
@@ -77,17 +92,20 @@ class Sweep:
         labels = [label for _, label in pairs]
         results: dict[int, _Result] = {}
         parts: dict[int, list[Value]] = {}
+        persons: dict[tuple[str, float], None] = {}
         for index, values in find_in_cells(self._finder, self._categories, self._floor, cells, labels):
             cell = cells[index]
             start, end, entity, _ = values[0]
-            if self._names is not None and not self._names.full:
-                self._names.learn([(cell[low:high], score) for low, high, one, score in values if one == "PERSON"])
+            if entity == "PERSON" or len(values) > 1:
+                persons |= {(cell[low:high], score): None for low, high, one, score in values if one == "PERSON"}
             if start == 0 and end == len(cell):
                 results[index] = _WHOLE[entity]
             elif start < 2 and end > len(cell) - 2:
                 results[index] = replaced(cell, values), [entity]
             else:
                 parts[index] = values
+        if self._names is not None:
+            self._names.learn(persons)
         if self._names is not None and not self._names.empty:
             # What is one value from end to end holds no other.
             self._add_known(self._names, cells, [index for index in range(len(cells)) if index not in results], parts)
@@ -107,9 +125,18 @@ class Sweep:
             values = [(start - low, end - low, entity, score) for start, end, entity, score in group]
             found[index] = joined(sorted(found.get(index, []) + values))
 
-    def values(self, text: str) -> list[Value]:
-        """Returns the values in a text, in order, none overlapping, and counts them; the caller replaces them."""
-        values = self._finder.find_values(text)
+    def values(self, text: str, cells: Sequence[tuple[int, str, str]] = ()) -> list[Value]:
+        """Returns the values in a text, in order, none overlapping, and counts them; the caller replaces them.
+
+        `cells` are parts of the text that have labels: where each begins, itself, and its label.
+        """
+        more: list[Value] = []
+        labels = [label for _, _, label in cells]
+        texts = [cell for _, cell, _ in cells]
+        for index, found in find_in_cells(self._finder, self._categories, self._floor, texts, labels):
+            low = cells[index][0]
+            more += [(start + low, end + low, entity, score) for start, end, entity, score in found]
+        values = joined(sorted(self._find_all(text) + more))
         self.counts.categories.update([entity for _, _, entity, _ in values])
         return values
 

@@ -1,16 +1,22 @@
 """Sweeps a stream of comma-separated values cell by cell: separators, quotes and line ends stay unchanged."""
 
+import itertools
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from backend.redaction.formats.csv_layout import CsvLayout, csv_layout
+from backend.redaction.formats.json_text import Values
 from backend.redaction.search.numbers import has_exponents, plain_number
 
 LONGEST_CELL: Final = 16 * 1024 * 1024
 _BATCH: Final = 512 * 1024
 # Bounds the memory of a batch of short cells; most batches have fewer.
 _MAX_CELLS: Final = 262_144
+# Characters whose cells are found together; a longer text has long cells.
+_AT_ONCE: Final = _BATCH + _BATCH // 2
+_FEW_CELLS: Final = 32_768
 # Empty cells in a row that are read as one.
 _MAX_EMPTY: Final = 1_024
 
@@ -67,35 +73,74 @@ class _Table:
         """Returns the swept cells, and the rest of the text if its last cell may be incomplete."""
         if self._still_in_quotes(text) and not final:
             return "", text
+        exponents = has_exponents(text)
         done: list[str] = []
-        parts: list[str] = []
-        labels: list[str] = []
-        place = 0
-        size = len(text)
-        for found in self._cell.finditer(text):
-            cell, end = found.groups()
-            if place == size:
-                break
-            if not final and (found.end() == size or self._open(cell)):
-                self._inside = int(cell.startswith('"'))
-                break
-            place = found.end()
-            parts += cell, end
-            labels.append(self._label(cell, end))
-            if len(labels) == _MAX_CELLS:
-                done.append(self._replaced(parts, labels))
-                parts, labels = [], []
-        done.append(self._replaced(parts, labels))
-        return "".join(done), text[place:]
+        for found, end in self._found(text):
+            whole = len(found) if final else self._complete(found, last=end == len(text))
+            done += [
+                self._replaced(found[low : min(low + _MAX_CELLS, whole)], exponents)
+                for low in range(0, whole, _MAX_CELLS)
+            ]
+            if whole < len(found):
+                left = sum(map(len, itertools.chain.from_iterable(found[whole:])))
+                return "".join(done), text[end - left :]
+        return "".join(done), ""
 
-    def _replaced(self, parts: list[str], labels: list[str]) -> str:
-        """Joins alternating cells and separators, with the cells swept."""
-        cells = parts[::2]
-        if has_exponents("".join(parts)):
-            cells = [plain_number(cell) for cell in cells]
-        for index, new in self._sweep(cells, labels).items():
-            parts[2 * index] = new
-        return "".join(parts)
+    def _found(self, text: str) -> Iterator[tuple[list[tuple[str, str]], int]]:
+        """Yields the cells of a text with what ends them, and where the last one ends."""
+        if len(text) <= _AT_ONCE:
+            # One call takes a third of the time of one for each cell.
+            found = self._cell.findall(text)
+            yield found[:-1] if found[-1] == ("", "") else found, len(text)
+            return
+        end = 0
+        matches = self._cell.finditer(text)
+        while found := [(match[1], match[2]) for match in itertools.islice(matches, _FEW_CELLS)]:
+            end += sum(map(len, itertools.chain.from_iterable(found)))
+            yield found[:-1] if found[-1] == ("", "") else found, end
+
+    def _complete(self, found: list[tuple[str, str]], *, last: bool) -> int:
+        """Returns how many of some cells are complete: not the `last` of the text, nor what an open quote begins."""
+        complete = len(found) - last
+        for index, (cell, _) in enumerate(found):
+            # It may be the beginning of a quoted cell over many lines.
+            if cell[:1] == '"' and cell.count('"') % 2 == 1:
+                self._inside = 1
+                return min(index, complete)
+        if last and found:
+            self._inside = int(found[-1][0].startswith('"'))
+        return max(complete, 0)
+
+    def _replaced(self, found: list[tuple[str, str]], exponents: bool) -> str:
+        """Joins cells and what ends them, with the cells swept."""
+        written = [cell for cell, _ in found]
+        ends = [end for _, end in found]
+        labels = self._labels(written, ends)
+        cells = [plain_number(cell) for cell in written] if exponents else written
+        holds_json = any('{""' in cell for cell in cells)
+        changed = self._swept_with_json(cells, labels) if holds_json else self._sweep(cells, labels)
+        for index, new in changed.items():
+            written[index] = new
+        return "".join(itertools.chain.from_iterable(zip(written, ends, strict=True)))
+
+    def _swept_with_json(self, cells: list[str], labels: list[str]) -> dict[int, str]:
+        """Returns the new text of each cell that changes, of which some hold JSON."""
+        values = Values()
+        tokens = [[cell] for cell in cells]
+        plain: dict[int, int] = {}
+        for index, (cell, label) in enumerate(zip(cells, labels, strict=True)):
+            if cell[:2] in {'"{', '"['} and cell[-1] == '"':
+                values.string(tokens[index], 0, cell[1:-1].replace('""', '"'), label)
+            else:
+                plain[len(values.cells)] = index
+                values.value(tokens[index], 0, cell, label)
+        changed = self._sweep(values.cells, values.labels)
+        values.replace({place: new for place, new in changed.items() if place not in plain})
+        new_cells = {plain[place]: new for place, new in changed.items() if place in plain}
+        for index, [token] in enumerate(tokens):
+            if token is not cells[index]:
+                new_cells[index] = f'"{str(json.loads(token)).replace(chr(34), chr(34) * 2)}"'
+        return new_cells
 
     def _still_in_quotes(self, text: str) -> bool:
         """Returns whether all of a text is inside the quoted cell that it begins with."""
@@ -106,9 +151,24 @@ class _Table:
             self._inside = found.end() if found.end() >= len(text) - 1 else 0
         return self._inside > 0
 
-    def _open(self, cell: str) -> bool:
-        # It may be the beginning of a quoted cell over many lines.
-        return cell.startswith('"') and cell.count('"') % 2 == 1
+    def _labels(self, cells: list[str], ends: list[str]) -> list[str]:
+        """Returns the label of each cell: row by row, else cell by cell where cells are empty in runs."""
+        labels: list[str] = []
+        separator = self._separator
+        of_width: dict[int, list[str]] = {}
+        low = 0
+        for high in [index for index, end in enumerate(ends, 1) if end[:1] != separator]:
+            width = high - low
+            row_ends = ends[low : high - 1]
+            if not self._named or self._column or len("".join(row_ends)) >= width:
+                labels += map(self._label, cells[low:high], ends[low:high])
+            else:
+                if width not in of_width:
+                    of_width[width] = [*self._names[:width], *[""] * (width - len(self._names))]
+                labels += of_width[width]
+            low = high
+        labels += map(self._label, cells[low:], ends[low:])
+        return labels
 
     def _label(self, cell: str, end: str) -> str:
         """Returns the label of a cell; `end` may be several separators with empty cells between them."""

@@ -12,7 +12,13 @@ if TYPE_CHECKING:
 
 BLOCK: Final = 256 * 1024
 # Files that decode as text, but hold encoded or compressed content that no rule can read.
-_UNREADABLE: Final = (b"%PDF-", b"%!PS", b"{\\rtf", b"\x89PNG", b"GIF8", b"PK\x03\x04", b"PAR1")
+_UNREADABLE: Final = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:%!PS|\{\\rtf|-----BEGIN PGP MESSAGE|begin(?:-base64)? [0-7]{3,4} \S)"
+    rb"|\x89PNG|GIF8|PK\x03\x04|PAR1|BZh[1-9]1AY|\x1f[\x8b\x9d]"
+)
+# Readers look for it behind other bytes, too.
+_PDF: Final = re.compile(rb"(?:\A|[^\w`'\"])%PDF-[0-9]")
+_HEAD: Final = 1_024
 _NOT_LATIN: Final = bytes([*range(9), 0x0B, *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F, 0x81, 0x8D, 0x8F, 0x90, 0x9D])
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
@@ -77,6 +83,11 @@ _MARKED: Final = (
 )
 
 
+def legible(text: str) -> str:
+    """Returns a text with the bytes that are not valid in its encoding read as Windows-1252."""
+    return _INVALID.sub(lambda found: bytes([ord(found[0]) - 0xDC00]).decode("cp1252", "replace"), text)
+
+
 def text_encoding(source: Path, *, head: bool = False) -> Encoding | None:
     """Returns the encoding of a file: by its mark, else UTF-8, else Windows-1252.
 
@@ -85,8 +96,8 @@ def text_encoding(source: Path, *, head: bool = False) -> Encoding | None:
     of most control characters. None for binary files.
     """
     with source.open("rb") as file:
-        first = file.read(8)
-    if first.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE, *_UNREADABLE)):
+        first = file.read(_HEAD)
+    if first.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)) or _UNREADABLE.match(first) or _PDF.search(first):
         return None
     for encoding in _MARKED:
         if first.startswith(encoding.mark):

@@ -1,6 +1,5 @@
 """Sweeps a file by its content: chooses the format, and writes the copy completely or not at all."""
 
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -8,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from backend.redaction.formats.bounds import ArchiveBounds
 from backend.redaction.formats.encodings import text_encoding
-from backend.redaction.formats.file_extensions import MAIL, OFFICE
+from backend.redaction.formats.file_extensions import MAIL, MAILBOX, OFFICE, extension_of
+from backend.redaction.formats.mail_heads import holds_mail
 from backend.redaction.formats.outcome import SweptFile, WithheldError
 from backend.redaction.formats.text import sweep_text_file
 
@@ -29,9 +29,9 @@ def sweep_into(
         OSError: reading or writing failed.
     """
     with source.open("rb") as file:
-        head = file.read(4)
-    extension = os.path.splitext(name)[1].lower()  # noqa: PTH122 - a name, not a path of this machine
-    if head == _PARQUET_MARK:
+        head = file.read(5)
+    extension = extension_of(name)
+    if head[:4] == _PARQUET_MARK:
         # Imported late: pyarrow is large, and most runs sweep no such file.
         from backend.redaction.formats.parquet import sweep_parquet
 
@@ -41,17 +41,19 @@ def sweep_into(
     def sweep_member(member: "Sweep", plain: Path, swept: Path, path: str) -> SweptFile:
         return sweep_into(member, plain, swept, path, bounds, sample_rows)
 
-    if head in _ZIP_MARKS and extension in OFFICE:
+    if head[:4] in _ZIP_MARKS and extension in OFFICE:
         from backend.redaction.formats.office import sweep_office
 
         sweep_office(sweep, source, target, bounds)
         return "office", sweep
-    if extension in MAIL:
-        from backend.redaction.formats.mail import sweep_mail
+    if extension in MAIL or extension in MAILBOX or holds_mail(source):
+        # Imported late: most runs sweep no mail.
+        from backend.redaction.formats.mail import MAILBOX_MARK, sweep_mail, sweep_mailbox
 
-        sweep_mail(sweep, source, target, bounds, sweep_member)
+        mailbox = head == MAILBOX_MARK
+        (sweep_mailbox if mailbox else sweep_mail)(sweep, source, target, bounds, sweep_member)
         return "mail", sweep
-    if head in _ZIP_MARKS and extension == ".zip":
+    if head[:4] in _ZIP_MARKS and extension == ".zip":
         from backend.redaction.formats.archives import sweep_zip
 
         sweep_zip(sweep, source, target, bounds, sweep_member)

@@ -25,7 +25,7 @@ _TOKEN: Final = re.compile(rf"""("{_INSIDE}("?))([ \t\r\n]*+:)?|(?:(?<=[:\[,])|(
 def sweep_json_like(blocks: Iterable[str], sweep: "Sweep") -> Iterator[str]:
     """Yields the swept text block by block; it takes every text."""
     # The values are replaced in every mode, so that none is counted again as text.
-    values = sweep.again(redacts=True)
+    values = sweep.part(redacts=True)
     yield from sweep.stream(_with_values_swept(blocks, values))
     sweep.counts.add(values.counts)
 

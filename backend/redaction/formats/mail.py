@@ -1,6 +1,7 @@
 """Sweeps messages of electronic mail: headers, texts, and attachments as files of their own kinds."""
 
 import base64
+import io
 import mimetypes
 import quopri
 import re
@@ -15,7 +16,7 @@ from email.parser import BytesParser
 from email.policy import compat32
 from email.utils import collapse_rfc2231_value, getaddresses
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from backend.redaction.formats.bounds import ArchiveBounds
 from backend.redaction.formats.file_names import swept_name
@@ -28,12 +29,21 @@ SweepMember = Callable[[Sweep, Path, Path, str], SweptFile]
 WITHHELD: Final = "[This attachment could not be searched for personal data, and was withheld.]\n"
 """What stands in place of an attachment that cannot be swept."""
 
+MAILBOX_MARK: Final = b"From "
+"""What each message of a mailbox begins with."""
+
 # A message is held in memory, several times over.
 _LARGEST: Final = 100_000_000
+_LONGEST_LINE: Final = 1_000_000
+# A sentence may begin with the word alone.
+_BEGINNING: Final = re.compile(rb"From [^\n]{1,500}[0-9]{2}:[0-9]{2}")
+_COMMENT: Final = re.compile(r"\([^()]*\)")
+_IDENTITY: Final = frozenset({"", "7bit", "8bit", "binary"})
+_KNOWN_ENCODINGS: Final = _IDENTITY | {"base64", "quoted-printable", "x-uuencode", "uuencode", "uue", "x-uue"}
 _OVER_BOUNDS: Final = frozenset({"too_many_members", "too_large", "too_deep"})
 _ADDRESSES: Final = frozenset({"from", "to", "cc", "bcc", "sender", "reply-to", "resent-from", "resent-to"})
-# How the parser is told what a part is; their parameters are swept one by one.
-_STRUCTURE: Final = frozenset({"content-type", "content-disposition"})
+# How readers are told what a part is: parameters are swept one by one, and encodings are among the known ones.
+_STRUCTURE: Final = frozenset({"content-type", "content-disposition", "content-transfer-encoding"})
 # The label of the names beside addresses.
 _NAME_LABEL: Final = "full name"
 _FOLD: Final = re.compile(r"\r?\n[ \t]*")
@@ -53,18 +63,72 @@ def sweep_mail(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds, 
     with parser_failures_withheld("mail"):
         if source.stat().st_size > min(_LARGEST, bounds.expanded_bytes):
             raise WithheldError("mail", "too_large")
-        raw = source.read_bytes()
-        message = BytesParser().parsebytes(raw)
-        if not message.keys():
-            raise WithheldError("mail", "broken")
+        if bounds.depth == 0:
+            raise WithheldError("mail", "too_deep")
+        bounds.depth -= 1
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-            _MailCopy(sweep, Path(folder), bounds, sweep_member).sweep(message)
+            swept = _swept(sweep, source.read_bytes(), Path(folder), bounds, sweep_member)
+        bounds.depth += 1
         if sweep.redacts:
-            linesep = "\r\n" if b"\r\n" in raw[:2_000] else "\n"
-            with target.open("wb") as file:
-                BytesGenerator(
-                    file, mangle_from_=False, policy=compat32.clone(linesep=linesep, max_line_length=0)
-                ).flatten(message)
+            target.write_bytes(swept)
+
+
+def sweep_mailbox(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds, sweep_member: SweepMember) -> None:
+    """Writes a copy of a mailbox (mbox) with every message swept as one of its own, and the lines between them too.
+
+    Raises:
+        WithheldError: the mailbox is broken, or one of its messages is, or is over the bounds.
+    """
+    with (
+        parser_failures_withheld("mail"),
+        tempfile.TemporaryDirectory(dir=target.parent) as folder,
+        (target if sweep.redacts else Path(folder, "unused")).open("wb") as file,
+        source.open("rb") as lines,
+    ):
+        if not lines.read(len(MAILBOX_MARK)) == MAILBOX_MARK:
+            raise WithheldError("mail", "broken")
+        lines.seek(0)
+        members = bounds.members
+        for raw in _messages(lines):
+            between, _, message = raw.partition(b"\n")
+            line = sweep.part()
+            file.write(line.text(between.decode("latin-1")).encode("latin-1") + b"\n")
+            sweep.counts.add(line.counts)
+            # Each message may have as many parts as one alone.
+            bounds.members = members
+            one = sweep.again()
+            swept = _swept(one, message, Path(folder), bounds, sweep_member)
+            file.write(swept.rstrip(b"\r\n") + (b"\r\n\r\n" if b"\r\n" in message[:2_000] else b"\n\n"))
+            sweep.counts.add(one.counts)
+
+
+def _messages(lines: BinaryIO) -> Iterator[bytes]:
+    """Yields the messages of a mailbox, each with the line that begins it."""
+    held: list[bytes] = []
+    size = 0
+    blank = True
+    while line := lines.readline(_LONGEST_LINE):
+        if blank and held and _BEGINNING.match(line):
+            yield b"".join(held)
+            held, size = [], 0
+        held.append(line)
+        size += len(line)
+        if size > _LARGEST:
+            raise WithheldError("mail", "too_large")
+        blank = line in {b"\n", b"\r\n"}
+    yield b"".join(held)
+
+
+def _swept(sweep: Sweep, raw: bytes, folder: Path, bounds: ArchiveBounds, sweep_member: SweepMember) -> bytes:
+    """Returns the swept copy of a message."""
+    message = BytesParser().parsebytes(raw)
+    if not message.keys():
+        raise WithheldError("mail", "broken")
+    _MailCopy(sweep, folder, bounds, sweep_member).sweep(message)
+    linesep = "\r\n" if b"\r\n" in raw[:2_000] else "\n"
+    file = io.BytesIO()
+    BytesGenerator(file, mangle_from_=False, policy=compat32.clone(linesep=linesep, max_line_length=0)).flatten(message)
+    return file.getvalue()
 
 
 class _MailCopy:
@@ -82,6 +146,7 @@ class _MailCopy:
         if self._bounds.members < 0:
             raise WithheldError("mail", "too_many_members")
         name = self._structure(part)
+        _encode_plainly(part)
         self._headers(part)
         if part.is_multipart():
             if self._bounds.depth == 0:
@@ -99,7 +164,7 @@ class _MailCopy:
     def _text(self, text: str | None) -> str | None:
         if not text:
             return text
-        swept = self._sweep.again()
+        swept = self._sweep.part()
         new = swept.text(_readable(text))
         self._sweep.counts.add(swept.counts)
         return new if self._sweep.redacts and swept.counts.values else text
@@ -117,7 +182,7 @@ class _MailCopy:
                     labels.append(label)
                     owners.append(index)
         # What changes is known in every mode, so that nothing is counted twice.
-        sweep = self._sweep.again(redacts=True)
+        sweep = self._sweep.part(redacts=True)
         changed = sweep.cells(texts, labels)
         self._sweep.counts.add(sweep.counts)
         touched = {owners[index] for index in changed}
@@ -167,6 +232,10 @@ class _MailCopy:
         return original
 
     def _content(self, part: "Message[str, str]", name: str) -> None:
+        if part.get_content_maintype() == "multipart" or _encoding(part) not in _KNOWN_ENCODINGS:
+            # Parts that are not found, or an encoding that some reader of mail may know.
+            self._not_searched(part, binary=False)
+            return
         content = part.get_payload(decode=True)
         raw = content if isinstance(content, bytes) else b""
         if not raw:
@@ -181,19 +250,43 @@ class _MailCopy:
         attached = bool(name) or part.get_content_maintype() != "text"
         counts.files += attached
         try:
-            _, done = self._sweep_member(self._sweep.again(), plain, swept, name or _file_name(part))
+            _, done = self._sweep_member(self._sweep.part(), plain, swept, name or _file_name(part))
         except WithheldError as error:
             if error.reason in _OVER_BOUNDS:
                 raise
-            counts.add_unswept(binary=error.kind == "binary", redacts=self._sweep.redacts)
-            if self._sweep.redacts:
-                _withhold(part)
+            self._not_searched(part, binary=error.kind == "binary")
             return
         counts.add(done.counts)
         if self._sweep.redacts:
             new = swept.read_bytes()
             _set_content(part, new if charset is None else new.decode().encode(charset))
             swept.unlink()
+
+    def _not_searched(self, part: "Message[str, str]", *, binary: bool) -> None:
+        self._sweep.counts.add_unswept(binary=binary, redacts=self._sweep.redacts)
+        if self._sweep.redacts:
+            _withhold(part)
+
+
+def _encoding(part: "Message[str, str]") -> str:
+    """Returns the transfer encoding that a part names, without comments and quotes."""
+    return _COMMENT.sub("", str(part.get("Content-Transfer-Encoding", ""))).strip(' \t\r\n;"').lower()
+
+
+def _encode_plainly(part: "Message[str, str]") -> None:
+    """Names the transfer encoding of a part as the parser knows it, and reads a message that is encoded as a whole."""
+    encoding = _encoding(part)
+    if part["Content-Transfer-Encoding"] is None or (encoding not in _KNOWN_ENCODINGS and not part.is_multipart()):
+        return
+    del part["Content-Transfer-Encoding"]
+    if not part.is_multipart() or encoding in _IDENTITY:
+        part["Content-Transfer-Encoding"] = encoding
+    elif encoding in _KNOWN_ENCODINGS and part.get_content_maintype() == "message":
+        inner = next(iter(part.get_payload()))
+        assert isinstance(inner, Message)
+        encoded = inner.as_bytes().lstrip()
+        raw = base64.b64decode(encoded) if encoding == "base64" else quopri.decodestring(encoded)
+        part.set_payload([BytesParser().parsebytes(raw)])
 
 
 def _header_texts(name: str, value: str) -> Iterator[tuple[str, str]]:
@@ -258,7 +351,7 @@ def _file_name(part: "Message[str, str]") -> str:
 
 def _set_content(part: "Message[str, str]", content: bytes) -> None:
     """Puts the content into a part in the part's own encoding, or in one that can hold it."""
-    encoding = str(part.get("Content-Transfer-Encoding", "")).strip().lower()
+    encoding = _encoding(part)
     if encoding == "base64" or (encoding != "quoted-printable" and not _is_text(content)):
         encoding, payload = "base64", base64.encodebytes(content).decode("ascii")
     elif encoding == "quoted-printable":

@@ -16,15 +16,16 @@ _GENERIC: Final = frozenset(
 
 @functools.lru_cache(maxsize=4096)
 def nested_label(parent: str, key: str) -> str:
-    """Returns the label of the values of a key below another: alone, or with that one before or after it."""
+    """Returns the label of the values of a key below another: alone, or with that one, or its last word, beside it."""
     if not parent:
         return key
-    best, score = key, _score(key)
-    for both in (f"{key} {parent}", f"{parent} {key}"):
-        if (found := _score(both)) > score:
+    best, score = key, label_score(key)
+    for both in (f"{key} {parent}", f"{parent} {key}", f"{key} {parent.rpartition(' ')[2]}"):
+        if (found := label_score(both)) > score:
             best, score = both, found
     return f"{key} {parent}" if not score and plain_label(key) in _GENERIC else best
 
 
-def _score(label: str) -> float:
+def label_score(label: str) -> float:
+    """Returns the highest score that a label gives to the values under it; 0 for none."""
     return max((score for _, score in label_entities(plain_label(label))), default=0.0)

@@ -4,12 +4,14 @@ import html
 import re
 from typing import Final
 
+from backend.redaction.formats.open_elements import TableLabels
 from backend.redaction.formats.outcome import WithheldError
 from backend.redaction.sweep import Sweep
 
 _PIECE: Final = re.compile(
     r"(?P<start><(?P<name>(?:\w+:)?(?:t|delText|instrText))(?:\s[^<>]*)?(?<!/)>)(?P<text>[^<]*)(?P<end></(?P=name)>)"
     r"|(?P<line></w:p>|<w:(?:br|cr)\b[^<>]*/>)|(?P<gap><w:tab/>|</w:tc>)"
+    r"|(?P<table></?w:tbl>|</?w:tr\b[^<>]*>|<w:tc>)"
 )
 _PERSON: Final = re.compile(r'( w:(?:author|initials)=")([^"]*)(")')
 _TIME: Final = re.compile(r' w:date="[^"]*"')
@@ -35,7 +37,7 @@ def sweep_word_part(sweep: Sweep, part: str) -> str:
         raise WithheldError("office", "embedded")
     pieces = list(_PIECE.finditer(part))
     texts = [_text(piece) for piece in pieces]
-    values = sweep.values("".join(texts))
+    values = sweep.values("".join(texts), _labelled_cells(pieces, texts))
     done: list[str] = []
     place = at = index = 0
     for piece, text in zip(pieces, texts, strict=True):
@@ -61,7 +63,34 @@ def sweep_word_part(sweep: Sweep, part: str) -> str:
 def _text(piece: re.Match[str]) -> str:
     if piece["start"] is not None:
         return html.unescape(piece["text"])
-    return "\n" if piece["line"] is not None else "\t"
+    return "\n" if piece["line"] is not None else "\t" if piece["gap"] is not None else ""
+
+
+def _labelled_cells(pieces: list[re.Match[str]], texts: list[str]) -> list[tuple[int, str, str]]:
+    """Returns the cells of tables that a row or column names: where each begins in the joined texts, it, its label."""
+    tables: list[TableLabels] = []
+    cells: list[tuple[int, str, str]] = []
+    # Where open cells begin, by the texts before them.
+    begun: list[tuple[int, int]] = []
+    at = 0
+    for index, (piece, text) in enumerate(zip(pieces, texts, strict=True)):
+        mark = piece[0] if piece["table"] is not None or piece["gap"] is not None else ""
+        if mark == "<w:tbl>":
+            tables.append(TableLabels())
+        elif mark == "</w:tbl>" and tables:
+            tables.pop()
+        elif mark.startswith("<w:tr") and tables:
+            tables[-1].open("tr")
+        elif mark == "<w:tc>" and tables:
+            tables[-1].open("td")
+            begun.append((index, at))
+        elif mark == "</w:tc>" and begun:
+            first, start = begun.pop()
+            cell = "".join(texts[first:index])
+            if tables and (label := tables[-1].head(cell)):
+                cells.append((start, cell, label))
+        at += len(text)
+    return cells
 
 
 def _authors(sweep: Sweep, part: str) -> str:

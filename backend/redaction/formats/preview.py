@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from backend.redaction.formats.csv_layout import csv_layout
-from backend.redaction.formats.encodings import text_encoding
+from backend.redaction.formats.encodings import legible, text_encoding
 from backend.redaction.formats.outcome import parser_failures_withheld
 
 MOST_CHARS: Final = 65_536
@@ -78,8 +78,7 @@ def preview_of(source: Path, name: str, rows: int, *, head: bool = False) -> Fil
     most = MOST_TABLE_CHARS if separated else MOST_CHARS
     text = ""
     for block in encoding.read(source, head=head):
-        # Bytes that are not valid in the encoding are read as surrogates, which a message cannot hold.
-        text += block.encode("utf-8", "replace").decode("utf-8")
+        text += legible(block)
         if len(text) > most:
             break
     whole = len(text) <= most and not head

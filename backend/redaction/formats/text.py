@@ -1,19 +1,48 @@
 """Sweeps files of text: tables, XML, JSON and plain text, in the file's own encoding."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from backend.redaction.formats.assignments import Assignments
+from backend.redaction.formats.content_lines import find_content_lines
 from backend.redaction.formats.csv_text import CellTooLongError, sweep_csv
 from backend.redaction.formats.encodings import Encoding
-from backend.redaction.formats.file_extensions import JSON, TABLES, XML
+from backend.redaction.formats.file_extensions import (
+    ASSIGNMENTS,
+    CONTENT_LINES,
+    JSON,
+    MARKDOWN,
+    SQL,
+    TABLES,
+    XML,
+    YAML,
+)
 from backend.redaction.formats.json_like import sweep_json_like
 from backend.redaction.formats.json_text import NotJsonError, ValueTooLongError, sweep_json
+from backend.redaction.formats.labelled_text import FindLabelled, sweep_labelled
+from backend.redaction.formats.markdown_tables import MarkdownTables
 from backend.redaction.formats.outcome import SweptFile, WithheldError
+from backend.redaction.formats.sql_text import ENDS as SQL_ENDS
+from backend.redaction.formats.sql_text import SqlValues
 from backend.redaction.formats.xml_text import sweep_xml
+from backend.redaction.formats.yaml_text import sweep_yaml
 
 if TYPE_CHECKING:
     from backend.redaction.sweep import Sweep
+
+_LINES: Final = ("\n",)
+
+
+def _finder(extension: str) -> tuple[FindLabelled, Sequence[str]] | None:
+    """Returns what finds the values of a file that have names, and what its pieces end in; None for other texts."""
+    if extension in CONTENT_LINES:
+        return find_content_lines, _LINES
+    if extension in ASSIGNMENTS:
+        return Assignments(quotes=extension == ".toml"), _LINES
+    if extension in MARKDOWN:
+        return MarkdownTables(), _LINES
+    return (SqlValues(), SQL_ENDS) if extension in SQL else None
 
 
 def sweep_text_file(sweep: "Sweep", source: Path, target: Path, extension: str, encoding: Encoding) -> SweptFile:
@@ -29,8 +58,14 @@ def sweep_text_file(sweep: "Sweep", source: Path, target: Path, extension: str, 
             _write(sweep, target, encoding, sweep_csv(encoding.read(source), sweep.cells, TABLES[extension]))
         except CellTooLongError:
             sweep = sweep.again()
+            _write(sweep, target, encoding, sweep.stream(encoding.read(source)))
         else:
             return "csv", sweep
+    elif extension in YAML:
+        _write(sweep, target, encoding, sweep_yaml(encoding.read(source), sweep))
+    elif (finder := _finder(extension)) is not None:
+        find, ends = finder
+        _write(sweep, target, encoding, sweep_labelled(encoding.read(source), sweep, find, ends))
     elif extension in XML or _starts_as_xml(source, encoding):
         # An entity may have stood for a character that the encoding does not have.
         _write(sweep, target, encoding, sweep_xml(encoding.read(source), sweep.cells), "xmlcharrefreplace")
@@ -47,7 +82,8 @@ def sweep_text_file(sweep: "Sweep", source: Path, target: Path, extension: str, 
             raise WithheldError("json", "value_too_long") from None
         else:
             return "json", sweep
-    _write(sweep, target, encoding, sweep.stream(encoding.read(source)))
+    else:
+        _write(sweep, target, encoding, sweep.stream(encoding.read(source)))
     return "text", sweep
 
 

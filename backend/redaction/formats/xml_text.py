@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from backend.redaction.formats.nested_labels import nested_label
+from backend.redaction.formats.open_elements import OpenElements
 
 LONGEST_TAG: Final = 16 * 1024 * 1024
 _BATCH: Final = 512 * 1024
@@ -25,7 +26,6 @@ _ORDINARY: Final = re.compile(rf"""["']?[ \t\r\n]*+(?:{_NAME}[ \t\r\n]*+=[ \t\r\
 _NAMESPACE: Final = re.compile(r"xmlns(?::.*)?|xsi:(?:noNamespaceS|s)chemaLocation")
 # Elements of HTML without an end.
 _VOID: Final = frozenset("area base br col embed hr img input link meta param source track wbr".split())  # noqa: SIM905
-_DEEPEST: Final = 1_000
 _ENTITY: Final = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{0,31});")
 
 SweepCells = Callable[[list[str], list[str]], dict[int, str]]
@@ -37,7 +37,7 @@ def sweep_xml(blocks: Iterable[str], sweep: SweepCells) -> Iterator[str]:
 
     The name of an attribute or element, with that of the element around it, is the label of its value.
     """
-    open_elements: list[str] = []
+    open_elements = OpenElements()
     rest = ""
     for block in blocks:
         rest += block
@@ -54,11 +54,11 @@ def sweep_xml(blocks: Iterable[str], sweep: SweepCells) -> Iterator[str]:
     yield _swept(rest, open_elements, sweep)
 
 
-def _swept(text: str, open_elements: list[str], sweep: SweepCells) -> str:
+def _swept(text: str, open_elements: OpenElements, sweep: SweepCells) -> str:
     parts = _Parts()
     place = 0
     for found in _MARK.finditer(text):
-        parts.value(text[place : found.start()], _label(open_elements))
+        parts.value(raw := text[place : found.start()], open_elements.label(raw))
         place = found.end()
         name = found["name"]
         if name is None:
@@ -67,14 +67,13 @@ def _swept(text: str, open_elements: list[str], sweep: SweepCells) -> str:
             continue
         local = _local(name)
         if found["close"]:
-            if local in open_elements:
-                del open_elements[len(open_elements) - 1 - open_elements[::-1].index(local) :]
+            open_elements.close(local)
             parts.mark(found.group())
             continue
         parts.tag(text, found, local)
-        if not found["inside"].endswith("/") and local.lower() not in _VOID and len(open_elements) < _DEEPEST:
-            open_elements.append(local)
-    parts.value(text[place:], _label(open_elements))
+        if not found["inside"].endswith("/") and local.lower() not in _VOID:
+            open_elements.open(local)
+    parts.value(raw := text[place:], open_elements.label(raw))
     return parts.swept(sweep)
 
 
@@ -125,12 +124,6 @@ class _Parts:
             self.mark(raw)
         else:
             self.value(raw, "")
-
-
-def _label(open_elements: list[str]) -> str:
-    if not open_elements:
-        return ""
-    return nested_label(open_elements[-2] if len(open_elements) > 1 else "", open_elements[-1])
 
 
 def _local(name: str) -> str:

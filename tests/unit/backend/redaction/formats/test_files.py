@@ -88,3 +88,19 @@ def test_a_line_in_another_encoding_makes_a_file_no_other_one(engine: RedactionE
     outcome, swept = sweep_file(engine, "a.txt", above + b"Name: " + below + b" Ruiz, jane@example.org \xe9\n")
     assert (outcome.kind, outcome.values) == ("text", 2)
     assert swept == above + b"Name: [PERSON], [EMAIL_ADDRESS] \xe9\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\n\n%PDF-1.4 text",
+        b"\xef\xbb\xbf{\\rtf1 text}",
+        b"-----BEGIN PGP MESSAGE-----\n\nabcd",
+        b"begin 644 a.txt\nMabc",
+    ],
+)
+def test_text_in_an_encoding_of_its_own_is_withheld(
+    engine: RedactionEngine, sweep_file: SweepFile, content: bytes
+) -> None:
+    outcome, copy = sweep_file(engine, "a.txt", content)
+    assert (outcome.reason, copy) == ("binary", None)

@@ -1,9 +1,13 @@
 """Mail: whatever the encoding of a part, no value stays in the copy, and the copy is a message of the same parts."""
 
+from base64 import b64encode, encodebytes
+from collections.abc import Collection, Sequence
+from contextlib import closing
 from email import message_from_bytes
 from email.header import decode_header, make_header
 from email.message import EmailMessage
 from email.policy import SMTP
+from mailbox import mbox
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +15,7 @@ import pytest
 
 from backend.redaction.engine import RedactionEngine
 from backend.redaction.formats.mail import WITHHELD
+from backend.redaction.model import Mention
 from backend.workflows.pii_policy import normalise
 
 MAIL = "jane.roe@example.com"
@@ -118,3 +123,68 @@ def test_a_message_that_is_none_or_past_the_bounds_is_withheld(tmp_path: Path, r
     outcome = RedactionEngine(normalise({"mode": "redact"})).sweep_file(source, tmp_path / "b", "a.eml")
     assert (outcome.withheld, outcome.reason) == (True, reason)
     assert not (tmp_path / "b").exists()
+
+
+def test_a_loosely_written_encoding_is_read_like_a_plain_one(tmp_path: Path) -> None:
+    raw = message(cte="base64").as_bytes().replace(b"Encoding: base64", b'Encoding: "BASE64" (text)')
+    found, _ = swept(raw, tmp_path)
+    assert texts(found)[0].rstrip() == "write to [EMAIL_ADDRESS]"
+
+
+@pytest.mark.parametrize(("kind", "encoding"), [("text/plain", "x-other"), ("multipart/mixed", "base64")])
+def test_a_part_that_no_parser_reads_is_withheld(tmp_path: Path, kind: str, encoding: str) -> None:
+    body = b64encode(MAIL.encode()).decode()
+    found, counts = swept(f"Content-Type: {kind}\nContent-Transfer-Encoding: {encoding}\n\n{body}\n".encode(), tmp_path)
+    assert found.get_payload() == WITHHELD
+    assert counts["withheld_files"] == 1
+
+
+def test_a_message_in_base64_is_swept_as_one(tmp_path: Path) -> None:
+    inner = encodebytes(message(cte="base64").as_bytes()).decode()
+    head = "From: a@roe.co\nContent-Type: message/rfc822\nContent-Transfer-Encoding: base64\n\n"
+    found, counts = swept((head + inner).encode(), tmp_path)
+    assert texts(found)[0].rstrip() == "write to [EMAIL_ADDRESS]"
+    assert counts["categories"]["EMAIL_ADDRESS"] == 3
+
+
+def test_a_name_in_a_header_is_found_again_in_the_text(tmp_path: Path) -> None:
+    made = message("Quirin told Abelung.\n")
+    made["To"] = "Quirin Abelung <q@example.com>"
+    found, _ = swept(made, tmp_path)
+    assert texts(found)[0].rstrip() == "[PERSON] told [PERSON]."
+
+
+def test_a_model_changes_no_transfer_encoding(tmp_path: Path) -> None:
+    class Everything:
+        def find(self, text: str, categories: Collection[str]) -> Sequence[Mention]:
+            del categories
+            return [Mention("PERSON", line, 0.9) for line in text.splitlines() if line.strip()]
+
+    made = message(cte="base64")
+    made.add_attachment(b"%PDF-1.4 " + MAIL.encode(), maintype="application", subtype="pdf", filename="a.pdf")
+    source, target = tmp_path / "a.eml", tmp_path / "b.eml"
+    source.write_bytes(made.as_bytes())
+    RedactionEngine(normalise({"mode": "redact", "model": "local"}), Everything()).sweep_file(source, target, "a.eml")
+    found = message_from_bytes(target.read_bytes())
+    assert [text.rstrip() for text in texts(found)] == ["[PERSON]", WITHHELD.rstrip()]
+
+
+@pytest.mark.parametrize("name", ["a.mbox", "mail.txt"])
+def test_a_mailbox_is_swept_message_by_message(tmp_path: Path, name: str) -> None:
+    one = b"From jane@roe.co Mon Jan  1 00:00:00 2024\n" + message(cte="base64").as_bytes() + b"\n"
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_bytes(one + one)
+    engine = RedactionEngine(normalise({"mode": "redact"}))
+    assert engine.sweep_file(source, target, name).kind == "mail"
+    with closing(mbox(target)) as box:
+        swept_messages = [texts(found)[0].rstrip() for found in box]
+    assert swept_messages == ["write to [EMAIL_ADDRESS]"] * 2
+    assert b"roe" not in target.read_bytes().lower()
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.mht", "mail"])
+def test_mail_is_known_by_its_headers_whatever_its_name(tmp_path: Path, name: str) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_bytes(message(cte="base64").as_bytes())
+    assert RedactionEngine(normalise({"mode": "redact"})).sweep_file(source, target, name).kind == "mail"
+    assert texts(message_from_bytes(target.read_bytes()))[0].rstrip() == "write to [EMAIL_ADDRESS]"

@@ -153,3 +153,19 @@ def test_a_document_that_expands_too_far_is_withheld(tmp_path: Path) -> None:
     with_part(tmp_path, "a.docx", "word/settings.xml", " " * 70_000_000)
     outcome = RedactionEngine(normalise({"mode": "redact"})).sweep_file(tmp_path / "a.docx", tmp_path / "b", "a.docx")
     assert (outcome.withheld, outcome.reason) == (True, "too_large")
+
+
+def test_cells_of_a_table_in_a_document_are_swept_by_the_names_of_their_columns(tmp_path: Path) -> None:
+    made = docx.Document()
+    made.core_properties.author = ""
+    table = made.add_table(2, 2)
+    for place, text in enumerate(("Surname", "City", "Roe", "Oakton")):
+        table.cell(place // 2, place % 2).text = text
+    made.save(str(tmp_path / "a.docx"))
+    engine = RedactionEngine(normalise({"mode": "redact"}))
+    assert not engine.sweep_file(tmp_path / "a.docx", tmp_path / "swept", "a.docx").withheld
+    found = docx.Document(str(tmp_path / "swept")).tables[0]
+    assert [[cell.text for cell in row.cells] for row in found.rows] == [
+        ["Surname", "City"],
+        ["[PERSON]", "[LOCATION]"],
+    ]

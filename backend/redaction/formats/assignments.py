@@ -1,0 +1,91 @@
+"""Finds the values of lines `key = value`, in sections or not, as TOML, INI, properties and environments have them."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from backend.redaction.formats.labelled_text import Labelled, as_text
+from backend.redaction.formats.nested_labels import nested_label
+
+_STRING: Final = r""""(?:[^"\\\r\n]|\\.)*+"|'[^'\r\n]*+'"""
+_KEY: Final = rf"""(?:[\w$.-]|{_STRING})(?:[\w$. \t-]|{_STRING}){{0,80}}?"""
+_LINE: Final = re.compile(
+    rf"^[ \t]*(?:\[{{1,2}}(?P<section>[^\]\r\n]{{1,200}})\]|(?:export[ \t]+|set[ \t]+)?(?P<key>{_KEY})[ \t]*[=:]"
+    r"[ \t]*(?P<value>[^ \t\r\n][^\r\n]*))",
+    re.MULTILINE,
+)
+_WHOLE: Final = re.compile(rf"({_STRING})[ \t]*,?[ \t]*(?:(?:[#;]|//).*)?")
+_PLAIN: Final = re.compile(r"[^#;]*(?:(?<![ \t])[#;][^#;]*)*")
+# Values of lists and of tables on one line, with the key of those that have one.
+_INNER: Final = re.compile(rf"(?:([\w-]+|{_STRING})[ \t]*=[ \t]*)?({_STRING}|(?<![\w.-])[0-9]{{5,}}(?![\w.-]))")
+_ESCAPED: Final = re.compile(r"\\u([0-9A-Fa-f]{4})")
+
+
+class Assignments:
+    """Finder of the values of one file; the label of a value is its key, with the key or section around it."""
+
+    def __init__(self, *, quotes: bool) -> None:
+        # Whether a text of the format stands in quotes.
+        self._quotes = quotes
+        self._section = ""
+
+    def __call__(self, text: str) -> Iterator[Labelled]:
+        """Yields the values in some lines."""
+        for line in _LINE.finditer(text):
+            if (section := line["section"]) is not None:
+                self._section = _last(section)
+                continue
+            label = nested_label(_last(_parent(line["key"])) or self._section, _last(line["key"]))
+            yield from self._values(line["value"], line.start("value"), label)
+
+    def _values(self, value: str, start: int, label: str) -> Iterator[Labelled]:
+        if (string := _WHOLE.fullmatch(value)) is not None:
+            yield self._string(string[1], start, label)
+        elif value[0] in "{[" and (self._quotes or '"' in value):
+            for inner in _INNER.finditer(value):
+                own = nested_label(label, _last(inner[1])) if inner[1] else label
+                yield self._string(inner[2], start + inner.start(2), own)
+        elif value[:3] not in {'"""', "'''"}:
+            plain = _PLAIN.match(value)
+            assert plain is not None, "it matches nothing too"
+            bare = plain[0].rstrip()
+            if bare:
+                written = _quoted if self._quotes else _writer(bare)
+                yield Labelled(start, start + len(bare), _unescaped(bare), label, written)
+
+    def _string(self, raw: str, start: int, label: str) -> Labelled:
+        if raw[0] not in "\"'":
+            return Labelled(start, start + len(raw), raw, label, _quoted)
+        if raw[0] == '"' and "\\" in raw:
+            try:
+                return Labelled(start, start + len(raw), str(json.loads(raw)), label, json.dumps)
+            except ValueError:
+                pass
+        inner = raw[1:-1]
+        return Labelled(start + 1, start + len(raw) - 1, _unescaped(inner), label, _writer(inner))
+
+
+def _quoted(new: str) -> str:
+    return json.dumps(new, ensure_ascii=False)
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text) if "\\u" in text else text
+
+
+def _writer(raw: str) -> Callable[[str], str]:
+    # The encoding of the file may not have what an escape stands for.
+    return _escaped if "\\u" in raw else as_text
+
+
+def _escaped(new: str) -> str:
+    return json.dumps(new)[1:-1].replace('\\"', '"')
+
+
+def _last(key: str) -> str:
+    return key.strip().rpartition(".")[2].strip(" \t\"'[]")
+
+
+def _parent(key: str) -> str:
+    return key.rpartition(".")[0]
