@@ -8,6 +8,7 @@ from typing import Final
 from backend.redaction.counts import Counts
 from backend.redaction.rules.rule import Match, Value
 from backend.redaction.search.cells import find_in_cells
+from backend.redaction.search.document_regions import DocumentRegions
 from backend.redaction.search.finder import Finder
 from backend.redaction.search.known_names import KnownNames
 from backend.redaction.search.spans import joined, replaced, resolved
@@ -22,10 +23,20 @@ _WHOLE: Final[dict[str, _Result]] = {entity: (f"[{entity}]", [entity]) for entit
 class Sweep:
     """Finder of values that counts them, and replaces them where the policy redacts."""
 
-    def __init__(self, finder: Finder, categories: frozenset[str], floor: float, *, redacts: bool) -> None:
+    def __init__(
+        self,
+        finder: Finder,
+        categories: frozenset[str],
+        floor: float,
+        *,
+        redacts: bool,
+        phone_regions: frozenset[str] = frozenset(),
+    ) -> None:
         self.counts = Counts()
         self.redacts = redacts
-        self._finder = finder
+        self._phone_regions = phone_regions
+        self._regions = DocumentRegions(phone_regions)
+        self._finder = finder.in_regions(self._regions)
         self._categories = categories
         self._floor = floor
         self._names = KnownNames() if "PERSON" in categories else None
@@ -33,7 +44,9 @@ class Sweep:
     def again(self, *, redacts: bool | None = None) -> "Sweep":
         """Returns a new sweep by the same policy, with nothing counted; `redacts` may say otherwise than the policy."""
         replaces = self.redacts if redacts is None else redacts
-        return Sweep(self._finder, self._categories, self._floor, redacts=replaces)
+        return Sweep(
+            self._finder, self._categories, self._floor, redacts=replaces, phone_regions=self._phone_regions
+        )
 
     def text(self, text: str) -> str:
         """Returns the swept text."""
@@ -50,6 +63,7 @@ class Sweep:
 
     def _find_all(self, text: str) -> list[Value]:
         """Returns the matches in a part of a document, and the names in it that it held already."""
+        self._regions.read(text)
         values = self._finder.find_all(text)
         again = self._names.repeated(text, values) if self._names is not None else []
         return sorted(values + again) if again else values
@@ -75,6 +89,7 @@ class Sweep:
         """Returns the new text and the entity types of each cell and label with values, by their index."""
         cells = [cell for cell, _ in pairs]
         labels = [label for _, label in pairs]
+        self._regions.read_cells(cells, labels)
         results: dict[int, _Result] = {}
         parts: dict[int, list[Value]] = {}
         for index, values in find_in_cells(self._finder, self._categories, self._floor, cells, labels):
@@ -109,6 +124,7 @@ class Sweep:
 
     def values(self, text: str) -> list[Value]:
         """Returns the values in a text, in order, none overlapping, and counts them; the caller replaces them."""
+        self._regions.read(text)
         values = self._finder.find_values(text)
         self.counts.categories.update([entity for _, _, entity, _ in values])
         return values
