@@ -22,7 +22,12 @@ _NAMES: Final = (
     "nom|prénom|prenom|nom de famille|nom complet|nom du client|nom et prénom|nombre completo|nombre y apellidos|"
     "(?:primer |segundo )?apellidos?|cognome|nome completo|sobrenome|apelido|achternaam|voornaam|familienaam|"
     "imię|imie|nazwisko|imię i nazwisko|kund(?:e|in)|kundenname|ansprechpartner(?:in)?|kontoinhaber(?:in)?|titulaire|"
-    "titular|intestatario|rekeninghouder"
+    "titular|intestatario|rekeninghouder|policy ?holder|insured(?: name)?|kunde name|name (?:des )?kunden?|"
+    "patientenname|klant ?naam|naam klant|volledige naam|nominativo|nome cliente|nombre cliente|nombre del cliente|"
+    "nome do cliente|nome del cliente|imi\u0119 nazwisko|nazwa klienta|assur\u00e9|asegurad[oa]|segurad[oa]|versicherte[rn]?|"
+    "versicherungsnehmer(?:in)?|name first|name last|name given|name family|nom client|"
+    "\u0438\u043c\u044f|\u0444\u0430\u043c\u0438\u043b\u0438\u044f|\u043e\u0442\u0447\u0435\u0441\u0442\u0432\u043e|\u0444\u0438\u043e|\u043f\u0456\u0431|\u0456\u043c \u044f|\u043f\u0440\u0456\u0437\u0432\u0438\u0449\u0435|\u043a\u043b\u0438\u0435\u043d\u0442|\u03cc\u03bd\u03bf\u03bc\u03b1|\u03b5\u03c0\u03ce\u03bd\u03c5\u03bc\u03bf|"
+    "\u03bf\u03bd\u03bf\u03bc\u03b1\u03c4\u03b5\u03c0\u03ce\u03bd\u03c5\u03bc\u03bf|(?:\u0627\u0644)?\u0627\u0633\u0645(?: \u0627\u0644\u0643\u0627\u0645\u0644)?|\u0627\u0644\u0644\u0642\u0628|\u59d3\u540d|\u540d\u5b57|\u59d3|\u6c0f\u540d|\u304a?\u540d\u524d|\uc774\ub984|\uc131\uba85"
 )
 _PERSONS_ABROAD: Final = (
     "mitarbeiter(?:in)?|patientin|mieter(?:in)?|empfänger|absender|inhaber|sachbearbeiter|kontakt|kontaktperson|"

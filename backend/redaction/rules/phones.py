@@ -17,7 +17,7 @@ _PHONE: Final = (
 )
 # What a number counts that is no phone number.
 _UNIT: Final = (
-    "(?! ?(?:[munµ]s|sec|secs|seconds|s|min|minutes|ms|bytes?|[kMGT]i?B|rows?|lines?|items?|records?|"
+    "(?! ?(?:[munµ]s|sec|secs|seconds|s|min|minutes|ms|bytes?|octets?|bits?|[kMGT]i?B|rows?|lines?|items?|records?|"
     "requests?|hits|"
     "km|kg|EUR|USD|GBP|euros?|dollars?|%)(?![0-9A-Za-z]))"
 )

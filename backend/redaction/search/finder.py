@@ -21,6 +21,7 @@ from backend.redaction.search.matching import scored_values
 from backend.redaction.search.mentions import Ask, find_mentions
 from backend.redaction.search.piece_labels import PartLabels, PieceLabels
 from backend.redaction.search.prefilter import Prefilter
+from backend.redaction.search.script_names import names_in_scripts
 from backend.redaction.search.spans import joined, windows
 from backend.redaction.search.whole_cells import WholeCells
 
@@ -81,9 +82,12 @@ class Finder:
     def _in_windows(self, text: str, labels: PieceLabels | None, by_rules_only: bool) -> Iterator[Value]:
         ask = None if by_rules_only else self._ask
         plain = normalised(text)
+        scripts = "PERSON" in self._categories and not text.isascii()
         for start, end, low, high in windows(plain):
             part = None if labels is None else PartLabels(labels, low, high - low)
             found = self._by_rules(plain[low:high], part, start, end, low)
+            if scripts:
+                found += [one for one in names_in_scripts(text[low:high], low) if one[3] >= self._floor]
             if ask is not None:
                 found += find_mentions(ask, text[low:high], self._categories, self._floor, low)
             found.sort()
