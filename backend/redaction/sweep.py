@@ -44,9 +44,7 @@ class Sweep:
     def again(self, *, redacts: bool | None = None) -> "Sweep":
         """Returns a new sweep by the same policy, with nothing counted; `redacts` may say otherwise than the policy."""
         replaces = self.redacts if redacts is None else redacts
-        return Sweep(
-            self._finder, self._categories, self._floor, redacts=replaces, phone_regions=self._phone_regions
-        )
+        return Sweep(self._finder, self._categories, self._floor, redacts=replaces, phone_regions=self._phone_regions)
 
     def text(self, text: str) -> str:
         """Returns the swept text."""

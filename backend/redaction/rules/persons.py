@@ -105,9 +105,47 @@ def _after(
 _THING: Final = "".join(
     f"(?<![{word[0].upper()}{word[0]}]{word[1:]}{between})"
     for word in (
-        *("product", "file", "class", "team", "company", "event", "table", "column", "field", "project", "host",),
-        *("display", "brand", "group", "service", "model", "type", "tag", "key", "step", "job", "task", "branch", "domain"),
-        *("package", "function", "method", "variable", "server", "cluster", "module", "app", "device", "bucket", "queue"),
+        *(
+            "product",
+            "file",
+            "class",
+            "team",
+            "company",
+            "event",
+            "table",
+            "column",
+            "field",
+            "project",
+            "host",
+        ),
+        *(
+            "display",
+            "brand",
+            "group",
+            "service",
+            "model",
+            "type",
+            "tag",
+            "key",
+            "step",
+            "job",
+            "task",
+            "branch",
+            "domain",
+        ),
+        *(
+            "package",
+            "function",
+            "method",
+            "variable",
+            "server",
+            "cluster",
+            "module",
+            "app",
+            "device",
+            "bucket",
+            "queue",
+        ),
     )
     for between in (" ", "_", "-")
 )
@@ -120,10 +158,20 @@ RULES: Final = (
     _after(f"(?:{PHRASES}) ", NAMES, 0.85),
     _after(f"(?:{RELATIONS}),? ", NAMES, 0.85),
     _after(f"(?:{INTRODUCTIONS}) [\"'(\u00ab]?", f"(?:{FULL_NAMES}|{FAMILY_LAST})", 0.8),
-    # Several names after a field.
-    _after(f"(?i:{PARTICIPANTS}){_IS}(?:{FULL_NAMES}(?: \\([^()\n]{{0,30}}\\))?[,;] (?:and |und |et |y |e |en |i )?){{1,8}}", FULL_NAMES, 0.8),
+    # The second to fourth of several names after a field.
+    *(
+        _after(
+            f"(?i:{PARTICIPANTS}){_IS}(?:[^\n,;]{{1,36}}[,;] ){{{names}}}(?:(?:and|und|et|y|e|en|i) )?", FULL_NAMES, 0.8
+        )
+        for names in (1, 2, 3)
+    ),
     # Names in the parameters of an address.
-    _after("[?&](?i:(?:first|last|full|sur|given|family|user|customer)?_?name|nombre|nom|nome|naam|vorname|nachname)=", f"{NAME}(?:(?:[+]|%20){NAME}){{0,3}}", 0.8, before=""),
+    _after(
+        "[?&](?i:(?:first|last|full|sur|given|family|user|customer)?_?name|nombre|nom|nome|naam|vorname|nachname)=",
+        f"{NAME}(?:(?:[+]|%20){NAME}){{0,3}}",
+        0.8,
+        before="",
+    ),
     # A name on the line below a field.
     _after(f"{_MARGIN}(?i:{BELOW_FIELDS}):?[ \t]{{0,2}}\r?\n[ \t>]{{0,4}}", _FULL_FORM, 0.8, end=_LINE_END, before=""),
     _after(f"(?i:{NAME_FIELDS}){_COLON}", _ANY_FORM, 0.8, before="0-9A-Za-z$_", unless=_THING),
