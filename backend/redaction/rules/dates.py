@@ -34,9 +34,11 @@ _ANY_MONTH_NAME: Final = rf"(?i:{_ENGLISH}|{_OTHERS})\.?"
 _ORDINAL: Final = r"(?:st|nd|rd|th|er|re|e|\.|º|°)?"
 _OF: Final = "(?:of |de |d'|di |do )?"
 _BORN: Final = (
-    "dob|d\\.o\\.b\\.?|born|birth|birth ?date|birth ?day|date ?of ?birth|geboren|geb|geburtsdatum|geburtstag|née?|naissance|"
+    "dob|d\\.o\\.b\\.?|born|birth|birth ?date|birth ?day|date ?of ?birth|geboren|geb|geburtsdatum|geburtstag|"
+    "née?|naissance|"
     "nacid[oa]|"
-    "nací|nacimiento|f\\. ?nac\\.?|nasc\\.?|ur\\.|geb\\.|nat[oa]|nascita|nascid[oa]|nascimento|geboortedatum|urodzon[ya]|urodzenia"
+    "nací|nacimiento|f\\. ?nac\\.?|nasc\\.?|ur\\.|geb\\.|nat[oa]|nascita|nascid[oa]|nascimento|geboortedatum|"
+    "urodzon[ya]|urodzenia"
 )
 # The time of a line of a log: it begins the line, or follows its name there, and more follows it.
 _BEGINS_LOG: Final = (

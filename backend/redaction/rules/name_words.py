@@ -4,7 +4,9 @@ from typing import Final
 
 # A dot that a title must have is written; any may have one. \u00ff is a letter beyond Latin-1.
 TITLES: Final = (
-    "Mr|Mrs|Ms|Miss|Dra|D\\.|Exm[oa]\\. Sr\\.ª?|Sz\\. ?P\\.|(?:[Dd]e |Geachte )[Hh]eer|Herr Kollege|Frau Kollegin|Panie|Pani\u00ff|dr|prof|Spett\\.le|Mx|Dr|Prof|Professor|Sir|Dame|Rev|Herr|Herrn|Frau|Hr|Fr\\.|Dipl\\.-Ing|Madame|Mme|Mlle|Mademoiselle|"
+    "Mr|Mrs|Ms|Miss|Dra|D\\.|Exm[oa]\\. Sr\\.ª?|Sz\\. ?P\\.|(?:[Dd]e |Geachte )[Hh]eer|Herr Kollege|Frau "
+    "Kollegin|Panie|Pani\u00ff|dr|prof|Spett\\.le|Mx|Dr|Prof|Professor|Sir|Dame|Rev|Herr|Herrn|Frau|Hr|Fr\\.|"
+    "Dipl\\.-Ing|Madame|Mme|Mlle|Mademoiselle|"
     "Monsieur|M\\.|Me\\.|Maître|[Dd]octeure?|[Ss]eñor(?:a|ita)?|Sr\\.|Sra|Srta|Doña|D\\.ª|Dña|Don|[Dd]octora?|"
     "[Ss]ignora?|[Ss]ignorina|[Ss]ignore|Sig\\.|Sig\\.ra|Dott|Dott\\.ssa|[Dd]ottor(?:e|essa)?|Avv|[Ss]enhora?|Dona|"
     "Sr\\.ª|Eng\\.|Ing\\.|[Dd]hr|[Mm]evr|[Mm]evrouw|[Mm]eneer|[Mm]w\\.|Pani?|Pan\u00ff|Pana|Panem|Panu|[Dd]oktor|prof\\.|dr\\."
@@ -20,7 +22,8 @@ NAME_FIELDS: Final = (
     "kunden?name|name de[sr] (?:kunden|kundin|patienten|patientin|versicherten|mieters|antragstellers)|"
     "nom d[ue] (?:client|patient|titulaire|salarié)|nombre del? (?:cliente|paciente|titular)|"
     "nome del? (?:cliente|paziente)|nome d[oa] (?:cliente|paciente|titular)|(?:klant|patiënt)naam|naam klant|"
-    "volledige naam|nominativo|signed|signed by|signature|unterschrift|gezeichnet|gez\\.|signé|signé par|fdo\\.?|firmato|"
+    "volledige naam|nominativo|signed|signed by|signature|unterschrift|gezeichnet|gez\\.|signé|signé par|"
+    "fdo\\.?|firmato|"
     "ondertekend|ondertekend door|assinado|assinado por|podpis|podpisano|t\\. ?a\\. ?v\\.?"
 )
 # Fields whose value may also be a thing or a group.
@@ -49,7 +52,8 @@ ROLE_FIELDS: Final = (
     "presenti|alliev[oa]|"
     "arts|huisarts|verzekerde|aanvrager|koper|verkoper|bestuurder|getuige|eigenaar|gebruiker|aanwezig|leerling|"
     "requerente|segurad[oa]|comprador|condutor[a]?|testemunha|inquilin[oa]|proprietári[oa]|utilizador[a]?|presentes|alun[oa]|"
-    "lekarz|ubezpieczony|ubezpieczona|wnioskodawca|osoba kontaktowa|kupuj\u00ffcy|kupuj\u00ffca|sprzedaj\u00ffcy|kierowca|"
+    "lekarz|ubezpieczony|ubezpieczona|wnioskodawca|osoba kontaktowa|kupuj\u00ffcy|kupuj\u00ffca|"
+    "sprzedaj\u00ffcy|kierowca|"
     "\u00ffwiadek|najemca|zamawiaj\u00ffcy|zamawiaj\u00ffca|u\u00ffytkownik|obecni|ucze\u00ff|"
     "destinatári[oa]|funcionári[oa]|klient(?:ka)?|pacjent(?:ka)?|nadawca|odbiorca|pracownik|w\u00ffa\u00ffciciel(?:ka)?"
 )
@@ -60,21 +64,27 @@ PHRASES: Final = (
 )
 # Words before a person's name whatever follows it.
 RELATIONS: Final = (
-    "(?:[Mm]y|[Hh]is|[Hh]er|[Tt]heir|[Oo]ur|[Yy]our) (?:late )?(?:husband|wife|son|daughter|partner|mother|father|brother|"
+    "(?:[Mm]y|[Hh]is|[Hh]er|[Tt]heir|[Oo]ur|[Yy]our) (?:late )?(?:husband|wife|son|daughter|partner|mother|"
+    "father|brother|"
     "sister|friend|flatmate|roommate|neighbou?r|boss|colleague|manager|uncle|aunt|cousin|niece|nephew|fianc(?:é|ée|e|ee)|"
     "girlfriend|boyfriend|grandmother|grandfather|grandson|granddaughter|doctor|lawyer)|"
     "(?:[Mm]eine?|[Ss]eine?|[Ii]hre?|[Uu]nsere?)[mnrs]? (?:Mann|Frau|Ehemann|Ehefrau|Sohn|Tochter|Partner|Partnerin|"
     "Lebensgefährt(?:e|in)|Mutter|Vater|Bruder|Schwester|Freund|Freundin|Nachbar|Nachbarin|Kolleg(?:e|en|in)|Chef|Chefin|"
     "Onkel|Tante|Neffe|Nichte|Enkel|Enkelin|Mitbewohner|Mitbewohnerin)|(?:Tochter|Sohn|Ehefrau|Ehemann|Bruder|Schwester)|"
-    "(?:[Mm]on|[Mm]a|[Ss]on|[Ss]a|[Ll]eur|[Nn]otre|[Vv]otre) (?:mari|femme|épouse|époux|fils|fille|compagne|compagnon|mère|"
+    "(?:[Mm]on|[Mm]a|[Ss]on|[Ss]a|[Ll]eur|[Nn]otre|[Vv]otre) (?:mari|femme|épouse|époux|fils|fille|compagne|"
+    "compagnon|mère|"
     "père|frère|s\u00ffur|soeur|ami|amie|voisine?|collègue|oncle|tante|conjointe?)|"
-    "(?:[Mm]i|[Ss]u|[Nn]uestr[oa]) (?:marido|mujer|esposa|esposo|hij[oa]|pareja|madre|padre|herman[oa]|amig[oa]|vecin[oa]|"
+    "(?:[Mm]i|[Ss]u|[Nn]uestr[oa]) (?:marido|mujer|esposa|esposo|hij[oa]|pareja|madre|padre|herman[oa]|"
+    "amig[oa]|vecin[oa]|"
     "compañer[oa]|jef[ea]|tí[oa]|prim[oa]|niet[oa]|suegr[oa])|"
-    "(?:[Mm]i[oa]|[Ss]u[oa]|[Nn]ostr[oa]) (?:marito|moglie|figli[oa]|compagn[oa]|madre|padre|fratello|sorella|amic[oa]|vicin[oa]|"
+    "(?:[Mm]i[oa]|[Ss]u[oa]|[Nn]ostr[oa]) (?:marito|moglie|figli[oa]|compagn[oa]|madre|padre|fratello|sorella|"
+    "amic[oa]|vicin[oa]|"
     "collega|zi[oa]|cugin[oa]|nipote)|"
-    "(?:[Mm]ijn|[Zz]ijn|[Hh]aar|[Oo]nze) (?:man|vrouw|zoon|dochter|partner|moeder|vader|broer|zus|vriend|vriendin|buurman|"
+    "(?:[Mm]ijn|[Zz]ijn|[Hh]aar|[Oo]nze) (?:man|vrouw|zoon|dochter|partner|moeder|vader|broer|zus|vriend|"
+    "vriendin|buurman|"
     "buurvrouw|collega|oom|tante)|"
-    "(?:[Mm]eu|[Mm]inha|[Ss]eu|[Ss]ua) (?:marido|mulher|esposa|esposo|filh[oa]|companheir[oa]|mãe|pai|irmão|irmã|amig[oa]|"
+    "(?:[Mm]eu|[Mm]inha|[Ss]eu|[Ss]ua) (?:marido|mulher|esposa|esposo|filh[oa]|companheir[oa]|mãe|pai|irmão|"
+    "irmã|amig[oa]|"
     "vizinh[oa]|colega|ti[oa])|"
     "(?:[Mm]\u00ffj|[Mm]oja|[Jj]ego|[Jj]ej) (?:m\u00ff\u00ff|\u00ffona|syn|córka|partnerka|matka|ojciec|brat|siostra)"
 )
@@ -89,7 +99,8 @@ INTRODUCTIONS: Final = (
     "(?:[Ee]l |[Ll]a |al |del )?(?:paciente|cliente|inquilin[oa]|emplead[oa]|testigo)|"
     "(?:[Ii]l |[Ll]a |del |della )(?:paziente|cliente|signor)|"
     "c/o|[Pp]repared by|[Aa]pproved by|[Rr]eviewed by|[Ss]igned by|[Zz]u H(?:ä|ae)nden(?: von)?|z\\. ?Hd\\.(?: von)?|"
-    "[AaÀà] l'attention de|[Aa] la atención de|[Aa]ll'attenzione di|[Oo]ndertekend door|[Tt]\\. ?a\\. ?v\\.|[Aa]o cuidado de|"
+    "[AaÀà] l'attention de|[Aa] la atención de|[Aa]ll'attenzione di|[Oo]ndertekend door|[Tt]\\. ?a\\. ?v\\.|"
+    "[Aa]o cuidado de|"
     "[Uu]nterzeichnet von|[Ss]igné par|[Ff]irmado por|[Ff]irmato da|[Aa]ssinado por|[Pp]odpisano przez"
 )
 # Fields with several names.

@@ -37,7 +37,10 @@ _PASSPORT: Final = (
 _BANK: Final = "account|account ?(?:no|number)|acct|acct ?(?:no|number)|bank ?account|checking|savings|iban|routing|aba"
 _SSN: Final = "ssn|ssns|social ?security|social ?security ?(?:no|number)|soc ?sec|tax ?id|tin"
 _NHS: Final = "nhs|nhs ?(?:no|number)|national health|patient ?(?:id|no|number)?"
-_GERMAN_TAX: Final = "steuer-?(?:id|nr|nummer)|tin|id-?nr|steuerliche identifikationsnummer|idnr|steuerid|steueridentifikationsnummer|identifikationsnummer|tax ?id"
+_GERMAN_TAX: Final = (
+    "steuer-?(?:id|nr|nummer)|tin|id-?nr|steuerliche identifikationsnummer|idnr|steuerid|"
+    "steueridentifikationsnummer|identifikationsnummer|tax ?id"
+)
 _DUTCH: Final = "bsn|bsn-nummer|bsn-nr|burgerservicenummer|sofinummer|burgerservice"
 _PORTUGUESE: Final = "nif|contribuinte|número fiscal|identificação fiscal|número de contribuinte|nipc"
 _SWEDISH: Final = "personnummer|personnr|person-?nr|person-?nummer|pnr|samordningsnummer"

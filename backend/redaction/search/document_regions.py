@@ -12,32 +12,52 @@ MOST_CHARACTERS: Final = 16_384
 """Characters of a document that are read, from its beginning."""
 # Words that are frequent in one language and rare in others, with those that stand in forms.
 _WORDS: Final = {
-    ("ES",): "el los las una por para con est\u00e1 pero m\u00e1s usted muy como hola gracias saludos cliente tel\u00e9fono correo "
-    "direcci\u00f3n nombre apellidos ma\u00f1ana hoy se\u00f1or se\u00f1ora estimado puede llame llamar ll\u00e1mame ll\u00e1meme m\u00f3vil fecha ciudad "
+    ("ES",): "el los las una por para con est\u00e1 pero m\u00e1s usted muy como hola gracias saludos cliente "
+    "tel\u00e9fono correo "
+    "direcci\u00f3n nombre apellidos ma\u00f1ana hoy se\u00f1or se\u00f1ora estimado puede llame llamar "
+    "ll\u00e1mame ll\u00e1meme m\u00f3vil fecha ciudad "
     "calle mi su del al",
-    ("PT", "BR"): "n\u00e3o uma por para com est\u00e1 mas mais voc\u00ea muito como ol\u00e1 obrigado obrigada cumprimentos telefone morada "
-    "endere\u00e7o nome apelido amanh\u00e3 hoje senhor senhora prezado pode ligue ligar telem\u00f3vel contacto data cidade rua os "
+    ("PT", "BR"): "n\u00e3o uma por para com est\u00e1 mas mais voc\u00ea muito como ol\u00e1 obrigado obrigada "
+    "cumprimentos telefone morada "
+    "endere\u00e7o nome apelido amanh\u00e3 hoje senhor senhora prezado pode ligue ligar telem\u00f3vel "
+    "contacto data cidade rua os "
     "aos ao em do da meu minha \u00e0 s\u00e3o at\u00e9 tamb\u00e9m",
-    ("PL",): "nie jest si\u0119 na do prosz\u0119 dzi\u0119kuj\u0119 pozdrawiam telefon adres imi\u0119 nazwisko jutro dzi\u015b pan pani szanowny klient "
-    "zadzwoni\u0107 kom\u00f3rka ulica ul miasto oraz lub od przez dla \u017ce kontakt pod numer dzie\u0144 dobry w z zadzwo\u0144 m\u00f3j",
-    ("NO", "DK"): "og ikke jeg det er som p\u00e5 til med av af har vi kan hilsen takk tak hei hej telefon adresse navn kunde kj\u00e6re "
-    "k\u00e6re ring meg mig deg dig vennlig venlig postnummer mobil dato vil du etter efter f\u00f8dselsdato for fra \u00e5",
-    ("SE",): "och inte jag det \u00e4r som p\u00e5 till med av har vi h\u00e4lsningar tack hej telefon adress namn kund ring mig dig f\u00f6r att "
+    ("PL",): "nie jest si\u0119 na do prosz\u0119 dzi\u0119kuj\u0119 pozdrawiam telefon adres imi\u0119 nazwisko jutro "
+    "dzi\u015b pan pani szanowny klient "
+    "zadzwoni\u0107 kom\u00f3rka ulica ul miasto oraz lub od przez dla \u017ce kontakt pod numer dzie\u0144 "
+    "dobry w z zadzwo\u0144 m\u00f3j",
+    ("NO", "DK"): "og ikke jeg det er som p\u00e5 til med av af har vi kan hilsen takk tak hei hej telefon adresse navn "
+    "kunde kj\u00e6re "
+    "k\u00e6re ring meg mig deg dig vennlig venlig postnummer mobil dato vil du etter efter f\u00f8dselsdato "
+    "for fra \u00e5",
+    ("SE",): "och inte jag det \u00e4r som p\u00e5 till med av har vi h\u00e4lsningar tack hej telefon adress namn "
+    "kund ring mig dig f\u00f6r att "
     "fr\u00e5n efter v\u00e4nliga mobil ett den kan",
-    ("FI",): "ja ei on ett\u00e4 se h\u00e4n min\u00e4 kiitos terveisin hei puhelin osoite nimi asiakas soita my\u00f6s mutta tai kun puhelinnumero",
-    ("CZ", "SK"): "je na se \u017ee d\u011bkuji \u010fakujem dobr\u00fd den s pozdravem telefon adresa jm\u00e9no meno p\u0159\u00edjmen\u00ed priezvisko z\u00edtra dnes pan "
-    "pan\u00ed v\u00e1\u017een\u00fd pros\u00edm zavolejte z\u00e1kazn\u00edk ulice m\u011bsto nebo pro od mobil \u010d\u00edslo",
-    ("HU",): "\u00e9s nem az egy hogy k\u00f6sz\u00f6n\u00f6m \u00fcdv\u00f6zlettel telefon c\u00edm n\u00e9v tisztelt h\u00edvjon \u00fcgyf\u00e9l utca van k\u00e9rem",
-    ("RO",): "\u0219i \u015fi nu este s\u0103 mul\u021bumesc salut telefon adresa nume prenume client str sunt v\u0103 pentru cu din la bun\u0103",
-    ("DE", "AT", "CH"): "der die das und ist nicht ein eine mit f\u00fcr auf sie ich wir bitte danke gr\u00fc\u00dfe gr\u00fc\u00dfen telefon "
+    ("FI",): "ja ei on ett\u00e4 se h\u00e4n min\u00e4 kiitos terveisin hei puhelin osoite nimi asiakas soita "
+    "my\u00f6s mutta tai kun puhelinnumero",
+    ("CZ", "SK"): "je na se \u017ee d\u011bkuji \u010fakujem dobr\u00fd den s pozdravem telefon adresa jm\u00e9no meno "
+    "p\u0159\u00edjmen\u00ed priezvisko z\u00edtra dnes pan "
+    "pan\u00ed v\u00e1\u017een\u00fd pros\u00edm zavolejte z\u00e1kazn\u00edk ulice m\u011bsto nebo pro od "
+    "mobil \u010d\u00edslo",
+    ("HU",): "\u00e9s nem az egy hogy k\u00f6sz\u00f6n\u00f6m \u00fcdv\u00f6zlettel telefon c\u00edm n\u00e9v tisztelt "
+    "h\u00edvjon \u00fcgyf\u00e9l utca van k\u00e9rem",
+    ("RO",): "\u0219i \u015fi nu este s\u0103 mul\u021bumesc salut telefon adresa nume prenume client str sunt v\u0103 "
+    "pentru cu din la bun\u0103",
+    ("DE", "AT", "CH"): "der die das und ist nicht ein eine mit f\u00fcr auf sie ich wir bitte danke gr\u00fc\u00dfe "
+    "gr\u00fc\u00dfen telefon "
     "anschrift vorname nachname kunde morgen heute sehr geehrte rufen stra\u00dfe ort f\u00fcr von unter mich ihr ihre",
-    ("FR", "BE", "CH"): "le les des est une pas pour avec vous nous je merci bonjour cordialement t\u00e9l\u00e9phone adresse nom pr\u00e9nom "
+    ("FR", "BE", "CH"): "le les des est une pas pour avec vous nous je merci bonjour cordialement t\u00e9l\u00e9phone adresse nom "
+    ""
+    "pr\u00e9nom "
     "client demain monsieur madame appelez ville rue sur dans au mon votre",
-    ("IT",): "il lo gli una non per con che \u00e8 sono grazie saluti buongiorno telefono indirizzo nome cognome cliente domani oggi "
+    ("IT",): "il lo gli una non per con che \u00e8 sono grazie saluti buongiorno telefono indirizzo nome cognome "
+    "cliente domani oggi "
     "signor signora gentile chiamare chiami cellulare via citt\u00e0 alle della del mi dal",
-    ("NL", "BE"): "het een niet en van voor met op is dat ik wij u graag dank groet groeten telefoon adres naam voornaam klant morgen "
+    ("NL", "BE"): "het een niet en van voor met op is dat ik wij u graag dank groet groeten telefoon adres naam voornaam "
+    "klant morgen "
     "geachte bel mobiel straat woonplaats aan ook bereikbaar mij",
-    ("TR",): "ve bir bu i\u00e7in ile de\u011fil te\u015fekk\u00fcr te\u015fekk\u00fcrler merhaba telefon adres ad soyad m\u00fc\u015fteri say\u0131n l\u00fctfen",
+    ("TR",): "ve bir bu i\u00e7in ile de\u011fil te\u015fekk\u00fcr te\u015fekk\u00fcrler merhaba telefon adres ad "
+    "soyad m\u00fc\u015fteri say\u0131n l\u00fctfen",
 }  # fmt: skip
 _COUNTRIES: Final = {
     "ES": "spain espa\u00f1a spanien espagne spagna spanje espanha hiszpania esp",

@@ -42,7 +42,7 @@ class Finder:
     def in_regions(self, regions: DocumentRegions) -> "Finder":
         """Returns a finder that also finds what is written so only in the countries of a document."""
         finder = copy.copy(self)
-        finder._regions = regions
+        finder._regions = regions  # noqa: SLF001 - its own copy
         return finder
 
     @property

@@ -1,4 +1,4 @@
-"""Phone numbers as they are written in a country are found where the document or the policy tells of it, and only there."""
+"""National phone numbers are found where the document or the policy tells of their country, and only there."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def test_a_number_of_no_country_that_is_told_of_stays(number: str) -> None:
 
 
 def test_a_policy_names_countries() -> None:
-    assert swept("so 612 345 678, and 601 234 567", phone_regions=["ES"]) == "so [PHONE_NUMBER], and 601 234 567"
+    assert swept("so 612 345 678, and 20 12 34 56", phone_regions=["ES"]) == "so [PHONE_NUMBER], and 20 12 34 56"
 
 
 def test_values_of_one_document_share_its_countries() -> None:
