@@ -280,7 +280,10 @@ def _plan(region: str) -> _Plan:
         for kind in (data.fixed_line, data.mobile)
     )
     formats = tuple(
-        (re.compile(one.leading_digits_pattern[-1] if one.leading_digits_pattern else ""), re.compile(one.pattern))
+        (
+            re.compile(one.leading_digits_pattern[-1] if one.leading_digits_pattern else ""),
+            re.compile(one.pattern or "(?!)"),
+        )
         for one in data.number_format
     )
     prefix = data.national_prefix or ""
@@ -325,7 +328,7 @@ def _fits(written: str, region: str) -> bool:
         return bool(prefix or plan.prefix != "0") and plan.mobile.fullmatch(national) is not None
     if _YEARS.fullmatch(written) is not None:
         return False
-    known = set(_GROUPS.get(len(national), ()))
+    known: set[tuple[int, ...]] = set(_GROUPS.get(len(national), ()))
     for leading, pattern in plan.formats:
         if leading.match(national) is not None and (found := pattern.fullmatch(national)) is not None:
             groups = tuple(map(len, found.groups()))

@@ -1,7 +1,7 @@
 """Countries that a document tells of: by its language, addresses of mails and sites, numbers, names of countries."""
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 import phonenumbers
@@ -26,7 +26,8 @@ _WORDS: Final = {
     "dzi\u015b pan pani szanowny klient "
     "zadzwoni\u0107 kom\u00f3rka ulica ul miasto oraz lub od przez dla \u017ce kontakt pod numer dzie\u0144 "
     "dobry w z zadzwo\u0144 m\u00f3j",
-    ("NO", "DK"): "og ikke jeg det er som p\u00e5 til med av af har vi kan hilsen takk tak hei hej telefon adresse navn "
+    ("NO", "DK"):
+    "og ikke jeg det er som p\u00e5 til med av af har vi kan hilsen takk tak hei hej telefon adresse navn "
     "kunde kj\u00e6re "
     "k\u00e6re ring meg mig deg dig vennlig venlig postnummer mobil dato vil du etter efter f\u00f8dselsdato "
     "for fra \u00e5",
@@ -46,14 +47,16 @@ _WORDS: Final = {
     ("DE", "AT", "CH"): "der die das und ist nicht ein eine mit f\u00fcr auf sie ich wir bitte danke gr\u00fc\u00dfe "
     "gr\u00fc\u00dfen telefon "
     "anschrift vorname nachname kunde morgen heute sehr geehrte rufen stra\u00dfe ort f\u00fcr von unter mich ihr ihre",
-    ("FR", "BE", "CH"): "le les des est une pas pour avec vous nous je merci bonjour cordialement t\u00e9l\u00e9phone adresse nom "
+    ("FR", "BE", "CH"):
+    "le les des est une pas pour avec vous nous je merci bonjour cordialement t\u00e9l\u00e9phone adresse nom "
     ""
     "pr\u00e9nom "
     "client demain monsieur madame appelez ville rue sur dans au mon votre",
     ("IT",): "il lo gli una non per con che \u00e8 sono grazie saluti buongiorno telefono indirizzo nome cognome "
     "cliente domani oggi "
     "signor signora gentile chiamare chiami cellulare via citt\u00e0 alle della del mi dal",
-    ("NL", "BE"): "het een niet en van voor met op is dat ik wij u graag dank groet groeten telefoon adres naam voornaam "
+    ("NL", "BE"):
+    "het een niet en van voor met op is dat ik wij u graag dank groet groeten telefoon adres naam voornaam "
     "klant morgen "
     "geachte bel mobiel straat woonplaats aan ook bereikbaar mij",
     ("TR",): "ve bir bu i\u00e7in ile de\u011fil te\u015fekk\u00fcr te\u015fekk\u00fcrler merhaba telefon adres ad "
@@ -77,10 +80,10 @@ _COUNTRIES: Final = {
     "DE": "germany deutschland allemagne alemania germania duitsland alemanha niemcy deu",
     "AT": "austria \u00f6sterreich autriche oostenrijk",
     "CH": "switzerland schweiz suisse svizzera suiza zwitserland su\u00ed\u00e7a szwajcaria chf",
-    "NL": "netherlands nederland niederlande pays-bas holland pa\u00edses_bajos nld",
+    "NL": "netherlands nederland niederlande  holland nld",
     "BE": "belgium belgi\u00eb belgique belgien b\u00e9lgica belgio",
     "IE": "ireland irland irlande irlanda",
-    "GB": "england scotland wales uk gbr gro\u00dfbritannien royaume-uni",
+    "GB": "england scotland wales uk gbr gro\u00dfbritannien ",
     "BR": "brazil brasil brasilien br\u00e9sil brl",
     "MX": "mexico m\u00e9xico mexiko mexique mxn",
     "AR": "argentina argentinien",
@@ -111,7 +114,7 @@ _INTERNATIONAL: Final = re.compile(r"\+([1-9](?:[ ./()-]{0,2}[0-9]){7,14})")
 _ZEROS: Final = re.compile(r"(?<![0-9A-Za-z.,-])00([1-9][0-9]{8,13})(?![0-9])")
 _IBAN: Final = re.compile(r"([A-Z]{2})[0-9]{2}(?: ?[0-9A-Z]{4}){3,7}")
 _COUNTRY_FIELDS: Final = frozenset({"country", "land", "l\u00e4ndercode", "pays", "pa\u00eds", "paese", "kraj", "code"})
-_COUNTRY_CODE: Final = re.compile(rf"(?i)(?:{'|'.join(_COUNTRY_FIELDS)})\W{{1,4}}([A-Z]{{2}})\b")
+_COUNTRY_CODE: Final = re.compile(rf"(?i)(?:{'|'.join(sorted(_COUNTRY_FIELDS))})\W{{1,4}}([A-Z]{{2}})\b")
 _SCRIPTS: Final = (
     (re.compile("[\u0370-\u03ff]{4}"), "GR"),
     (re.compile("[\u0456\u0457\u0454\u0491]"), "UA"),
@@ -154,7 +157,7 @@ class DocumentRegions:
                 return
 
 
-def _regions_of(text: str) -> Collection[str]:
+def _regions_of(text: str) -> frozenset[str]:
     lower = text.lower()
     words = set(_WORD.findall(lower))
     found = {_COUNTRY_OF[word] for word in words & _COUNTRY_OF.keys()}
@@ -177,7 +180,7 @@ def _regions_of(text: str) -> Collection[str]:
         found |= _region_of_number(re.sub("[^0-9]", "", number))
     if not text.isascii():
         found |= {region for script, region in _SCRIPTS if script.search(text) is not None}
-    return found & REGIONS
+    return frozenset(found & REGIONS)
 
 
 def _region_of_number(digits: str) -> set[str]:
