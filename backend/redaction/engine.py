@@ -41,6 +41,7 @@ class RedactionEngine:
         self._floor = float(policy["min_confidence"])
         self._expanded_bytes = expanded_bytes
         self._sample_rows = int(policy["parquet_sample_rows"])
+        self._phone_regions = frozenset(policy.get("phone_regions") or ())
         self._model = model
         self._whole_files = whole_files
         self._calls_left = int(policy["max_model_calls"])
@@ -148,7 +149,9 @@ class RedactionEngine:
 
                 ask = (self._ask if model else self._skip) if self._model is not None and self._categories else None
                 finder = Finder(self._categories, self._floor, ask)
-                self._first[model] = Sweep(finder, self._categories, self._floor, redacts=self.redacts)
+                self._first[model] = Sweep(
+                    finder, self._categories, self._floor, redacts=self.redacts, phone_regions=self._phone_regions
+                )
             return self._first[model].again()
 
     def _skip(self, text: str, _: Collection[str], __: Sequence[Column]) -> Sequence[Mention]:

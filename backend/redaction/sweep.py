@@ -8,6 +8,7 @@ from typing import Final
 from backend.redaction.counts import Counts
 from backend.redaction.rules.rule import Match, Value
 from backend.redaction.search.cells import find_in_cells
+from backend.redaction.search.document_regions import DocumentRegions
 from backend.redaction.search.finder import Finder
 from backend.redaction.search.known_names import KnownNames
 from backend.redaction.search.spans import joined, replaced, resolved
@@ -29,26 +30,40 @@ class Sweep:
         floor: float,
         *,
         redacts: bool,
+        phone_regions: frozenset[str] = frozenset(),
         names: KnownNames | None = None,
+        regions: DocumentRegions | None = None,
     ) -> None:
         self.counts = Counts()
         self.redacts = redacts
-        self._finder = finder
+        self._phone_regions = phone_regions
+        self._regions = regions or DocumentRegions(phone_regions)
+        self._finder = finder.in_regions(self._regions)
         self._categories = categories
         self._floor = floor
         self._names = names or (KnownNames() if "PERSON" in categories else None)
 
     def again(self) -> "Sweep":
         """Returns a new sweep by the same policy, with nothing counted."""
-        return Sweep(self._finder, self._categories, self._floor, redacts=self.redacts)
+        return Sweep(
+            self._finder, self._categories, self._floor, redacts=self.redacts, phone_regions=self._phone_regions
+        )
 
     def part(self, *, redacts: bool | None = None) -> "Sweep":
-        """Returns the same for another part of the same document, which shares the names that it holds.
+        """Returns the same for another part of the same document, which shares the names and countries that it holds.
 
         `redacts` may say otherwise than the policy.
         """
         replaces = self.redacts if redacts is None else redacts
-        return Sweep(self._finder, self._categories, self._floor, redacts=replaces, names=self._names)
+        return Sweep(
+            self._finder,
+            self._categories,
+            self._floor,
+            redacts=replaces,
+            phone_regions=self._phone_regions,
+            names=self._names,
+            regions=self._regions,
+        )
 
     def text(self, text: str) -> str:
         """Returns the swept text."""
@@ -65,6 +80,7 @@ class Sweep:
 
     def _find_all(self, text: str) -> list[Value]:
         """Returns the matches in a part of a document, and the names in it that it held already."""
+        self._regions.read(text)
         values = self._finder.find_all(text)
         again = self._names.repeated(text, values) if self._names is not None else []
         return sorted(values + again) if again else values
@@ -90,6 +106,7 @@ class Sweep:
         """Returns the new text and the entity types of each cell and label with values, by their index."""
         cells = [cell for cell, _ in pairs]
         labels = [label for _, label in pairs]
+        self._regions.read_cells(cells, labels)
         results: dict[int, _Result] = {}
         parts: dict[int, list[Value]] = {}
         persons: dict[tuple[str, float], None] = {}

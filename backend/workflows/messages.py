@@ -71,6 +71,8 @@ def policy_message(policy: Policy) -> pii_policy_pb2.PiiPolicy:
         model=policy["model"],
         max_model_calls=policy["max_model_calls"],
         parquet_sample_rows=policy["parquet_sample_rows"],
+        # Policies stored before there was this field lack it.
+        phone_regions=policy.get("phone_regions", ()),
     )
 
 

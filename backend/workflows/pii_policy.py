@@ -1,7 +1,7 @@
 """The PII policy of a workflow, and overrides by a start, which may only tighten it (contract 21.1, 21.4).
 
-A policy is `{mode, categories, stages, min_confidence, model, max_model_calls, parquet_sample_rows}`, every field
-present; `categories` is "all" or a list of entity types.
+A policy is `{mode, categories, stages, min_confidence, model, max_model_calls, parquet_sample_rows, phone_regions}`,
+every field present; `categories` is "all" or a list of entity types.
 """
 
 import re
@@ -24,6 +24,8 @@ _LONGEST_NAME_SHOWN: Final = 200
 _MODEL_PATTERN: Final = rf"^(?:{LOCAL}|(?=.{{1,200}}$)[a-z0-9-]+:[!-~]+)$"
 _MODEL: Final = re.compile(_MODEL_PATTERN)
 _MODEL_MUST_BE: Final = f"must be {LOCAL}, or the name of a model, as openai:gpt-5"
+_REGION_PATTERN: Final = "^[A-Z]{2}$"
+_REGIONS_MUST_BE: Final = "must be a list of countries by their ISO 3166 codes of two capitals, as ES"
 _CONFIDENCE_STEPS: Final = tuple(range(10, 21))
 
 
@@ -87,7 +89,7 @@ def apply_override(policy: Mapping[str, Any], override: Any, providers: Abstract
             unknown = name[:_LONGEST_NAME_SHOWN]
             raise _refusal(errors_pb2.ERROR_REASON_INVALID_PII_POLICY, unknown, "is not a field of a PII policy")
     for name, value in changes.items():
-        if not FIELDS[name].tightens(policy[name], value):
+        if not FIELDS[name].tightens(policy.get(name, FIELDS[name].default), value):
             raise _refusal(
                 errors_pb2.ERROR_REASON_POLICY_NOT_TIGHTENING, name, "must not be looser than in the workflow's policy"
             )
@@ -153,6 +155,20 @@ def _model(value: Any) -> str:
     if not isinstance(value, str) or not _MODEL.fullmatch(value):
         raise ValueError(_MODEL_MUST_BE)
     return value
+
+
+def _phone_regions(value: Any) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise ValueError(_REGIONS_MUST_BE)
+    if not value:
+        return []
+    # Imported late: most policies name none.
+    from phonenumbers import SUPPORTED_REGIONS
+
+    for one in value:
+        if one not in SUPPORTED_REGIONS:
+            raise ValueError(f"{_REGIONS_MUST_BE}, and '{one[:20]}' is none with phone numbers of its own")
+    return sorted(set(value))
 
 
 def _whole(minimum: int, maximum: int) -> Callable[[Any], int]:
@@ -222,5 +238,16 @@ FIELDS: Final[Mapping[str, PolicyField]] = {
     ),
     "parquet_sample_rows": _whole_field(
         1, 50_000, 50_000, lambda present, new: new >= present, "Rows of a Parquet file that are searched.", 10_000
+    ),
+    "phone_regions": PolicyField(
+        [],
+        _phone_regions,
+        lambda present, new: set(new) >= set(present),
+        {
+            "type": "array",
+            "items": {"type": "string", "pattern": _REGION_PATTERN, "patternErrorMessage": _REGIONS_MUST_BE},
+        },
+        "Countries whose national phone numbers are found everywhere, by ISO 3166 codes.",
+        ["ES", "PL"],
     ),
 }

@@ -51,6 +51,7 @@ _VALUES: Final[Mapping[str, Any]] = MappingProxyType(
         "PiiPolicy.min_confidence": 0.8,
         "PiiPolicy.max_model_calls": 200,
         "PiiPolicy.parquet_sample_rows": 50_000,
+        "PiiPolicy.phone_regions": ["ES"],
         "Parameter.name": "language",
         "Parameter.type": "string",
         "Parameter.description": "Language of the digest.",

@@ -24,16 +24,21 @@ _OTHERS: Final = (
     "gennaio|febbraio|aprile|maggio|giugno|luglio|settembre|ottobre|dicembre|"
     "januari|februari|maart|mei|augustus|"
     "janeiro|fevereiro|março|maio|junho|julho|setembro|outubro|novembro|dezembro|"
-    "stycznia|lutego|marca|kwietnia|maja|czerwca|lipca|sierpnia|wrze\u00ffnia|pa\u00ffdziernika|listopada|grudnia"
+    "stycznia|lutego|marca|kwietnia|maja|czerwca|lipca|sierpnia|wrze\u00ffnia|pa\u00ffdziernika|listopada|grudnia|"
+    # Shortened, where a year follows
+    "mrz|jän|févr?|juil|ene|abr|ago|dic|gen|mag|giu|lug|set|ott|mrt|fev|out|"
+    "sty|lut|kwi|maj|cze|lip|sie|wrz|pa\u00ff|lis|gru|märz"
 )
 _MONTH_NAME: Final = rf"(?i:{_ENGLISH})\.?"
 _ANY_MONTH_NAME: Final = rf"(?i:{_ENGLISH}|{_OTHERS})\.?"
 _ORDINAL: Final = r"(?:st|nd|rd|th|er|re|e|\.|º|°)?"
 _OF: Final = "(?:of |de |d'|di |do )?"
 _BORN: Final = (
-    "dob|born|birth|birth ?date|birth ?day|date ?of ?birth|geboren|geb|geburtsdatum|geburtstag|née?|naissance|"
+    "dob|d\\.o\\.b\\.?|born|birth|birth ?date|birth ?day|date ?of ?birth|geboren|geb|geburtsdatum|geburtstag|"
+    "née?|naissance|"
     "nacid[oa]|"
-    "nací|nacimiento|nat[oa]|nascita|nascid[oa]|nascimento|geboortedatum|urodzon[ya]|urodzenia"
+    "nací|nacimiento|f\\. ?nac\\.?|nasc\\.?|ur\\.|geb\\.|nat[oa]|nascita|nascid[oa]|nascimento|geboortedatum|"
+    "urodzon[ya]|urodzenia"
 )
 # The time of a line of a log: it begins the line, or follows its name there, and more follows it.
 _BEGINS_LOG: Final = (
@@ -41,7 +46,8 @@ _BEGINS_LOG: Final = (
     r"(?<=(?m:^)time=)|(?<=(?m:^)time=\")|(?<=(?m:^)timestamp=))"
 )
 _LOGGED: Final = (
-    rf"{_BEGINS_LOG}{_YEAR}[-/.]{_LOOSE_MONTH}[-/.]{_LOOSE_DAY}[Tt ,]{{1,2}}[0-2][0-9]:[0-5][0-9](?::[0-5][0-9])?"
+    rf"{_BEGINS_LOG}(?:{_LOOSE_DAY}[./-](?:{_LOOSE_MONTH}|[A-Z][a-z]{{2}})[./-]{_YEAR}[T ,:]{{1,2}}|"
+    rf"{_YEAR}[-/.]{_LOOSE_MONTH}[-/.]{_LOOSE_DAY}[Tt ,]{{1,2}})[0-2][0-9]:[0-5][0-9](?::[0-5][0-9])?"
     rf"(?:[.,][0-9]{{1,9}})?{_ZONE}[\"\])>]?[,;:|]?[\t ]{{1,4}}[^\s]"
 )
 _NOT_LOGGED: Final = f"(?!{_LOGGED})"
@@ -63,8 +69,9 @@ RULES: Final = (
     ),
     Rule(
         "DATE_TIME",
-        f"(?:{_LOOSE_DAY}[/.-]{_LOOSE_MONTH}|{_LOOSE_MONTH}[/.-]{_LOOSE_DAY})[/.-]{_YEAR}(?:,? {_CLOCK})?",
+        f"{_NOT_LOGGED}(?:{_LOOSE_DAY}[/.-]{_LOOSE_MONTH}|{_LOOSE_MONTH}[/.-]{_LOOSE_DAY})[/.-]{_YEAR}(?:,? {_CLOCK})?",
         0.85,
+        opening=f"(?:{_LOOSE_DAY}[/.-]{_LOOSE_MONTH}|{_LOOSE_MONTH}[/.-]{_LOOSE_DAY})[/.-]{_YEAR}",
         before="0-9A-Za-z./-",
         after="0-9A-Za-z",
     ),
@@ -84,12 +91,22 @@ RULES: Final = (
     ),
     Rule(
         "DATE_TIME",
-        f"{_MONTH_NAME} {_LOOSE_DAY}(?:st|nd|rd|th)?,? {_YEAR}(?:,? {_CLOCK})?",
+        f"{_ANY_MONTH_NAME} (?:the )?{_LOOSE_DAY}(?:st|nd|rd|th)?,? {_YEAR}(?:,? {_CLOCK})?",
         0.9,
     ),
     Rule("DATE_TIME", f"{_MONTH_NAME},? {_YEAR}", 0.6),
     Rule("DATE_TIME", f"{_LOOSE_DAY}{_ORDINAL} {_OF}{_ANY_MONTH_NAME}", 0.55, 0.85, _BORN),
-    Rule("DATE_TIME", f"{_MONTH_NAME} {_LOOSE_DAY}(?:st|nd|rd|th)?", 0.55),
+    Rule("DATE_TIME", f"{_MONTH_NAME} {_LOOSE_DAY}(?:st|nd|rd|th)?", 0.55, 0.85, _BORN),
+    Rule("DATE_TIME", f"{_LOOSE_DAY}[ -]{_MONTH_NAME}[ -]'?[0-9]{{2}}", 0.0, 0.85, _BORN),
+    # Chinese, Japanese and Korean dates, the signs of which are read as letters; and Cyrillic and Greek months.
+    Rule(
+        "DATE_TIME",
+        f"{_YEAR} ?\u00ff ?{_LOOSE_MONTH} ?\u00ff ?{_LOOSE_DAY} ?\u00ff",
+        0.85,
+        opening=f"{_YEAR} ?\u00ff ?[0-9]",
+        after="",
+    ),
+    Rule("DATE_TIME", f"{_LOOSE_DAY} [A-Za-z\u00ff]{{0,12}}\u00ff[A-Za-z\u00ff]{{0,12}} {_YEAR}", 0.85),
     Rule("DATE_TIME", _CLOCK, 0.5, before="0-9A-Za-z:.", after="0-9A-Za-z:"),
     Rule("DATE_TIME", f"{_YEAR}{_MONTH}{_DAY}", 0.0, 0.85, _BORN),
 )

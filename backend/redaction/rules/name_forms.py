@@ -13,7 +13,7 @@ PARTICLES: Final = (
     "(?:(?:van|von|vom|zu|zum|zur|de|del|della|dei|degli|der|den|ten|ter|da|das|do|dos|di|du|des|la|le|el|al|bin|ibn|"
     "ben|y|e|i|af|av|Mc|Mac|O'|d')[ ]?){0,3}"
 )
-INITIALS: Final = "(?:[A-Z]\\. ?){0,3}"
+INITIALS: Final = "(?:[A-Z]\\.[ -]?){0,3}"
 NEXT: Final = f"(?:[ -]{PARTICLES}{NAME}|[ ][A-Z]\\.)"
 NAMES: Final = f"{INITIALS}{PARTICLES}{NAME}{NEXT}{{0,4}}"
 FULL_NAMES: Final = f"(?:(?:[A-Z]\\. ?){{1,3}}{PARTICLES}{NAME}|{NAME}{NEXT}){NEXT}{{0,3}}"
@@ -23,6 +23,7 @@ FAMILY_FIRST: Final = (
     "(?: [A-Z]\\.)?"
 )
 CAPITAL_FIRST: Final = f"{_CAPITALS}(?:[ -]{_CAPITALS}){{0,2}},? {NAME}(?:[ -]{NAME}){{0,2}}"
+FAMILY_LAST: Final = f"{NAME}(?:[ -]{NAME}){{0,2}} {_CAPITALS}(?:[ -]{_CAPITALS}){{0,2}}"
 FULL_CAPITALS: Final = f"{_CAPITALS}(?:[ -]{_CAPITALS}){{1,3}}"
 CAPITAL_NAMES: Final = _CAPITAL_NAMES
 LONGEST: Final = 620
@@ -49,6 +50,25 @@ _NO_NAMES: Final = frozenset(
         *("tous", "toutes", "monsieur", "madame", "messieurs", "mesdames", "equipo", "todos", "todas", "cliente"),
         *("client", "clients", "clientes", "servizio", "servicio", "atención", "team's", "helpdesk", "reception"),
         *("request", "response", "order", "invoice", "ticket", "number", "id", "type", "status", "version", "name"),
+        *("cluster", "platform", "engineering", "tools", "internal", "network", "graphics", "package", "project"),
+        *("projet", "proyecto", "progetto", "projekt", "projeto", "production", "development", "staging", "build"),
+        *("usa", "uk", "eu", "canada", "germany", "spain", "italy", "deutschland", "españa", "italia", "html"),
+        *("css", "api", "sdk", "sql", "select", "insert", "update", "delete", "json", "xml", "http", "https", "nvidia"),
+        *(
+            "desktop",
+            "device",
+            "driver",
+            "manager",
+            "director",
+            "engineer",
+            "developer",
+            "officer",
+            "assistant",
+            "head",
+        ),
+        *("annual", "report", "summary", "design", "data", "web", "cloud", "digital", "global", "central", "general"),
+        *("public", "private", "security", "quality", "account", "payment", "delivery", "shipping"),
+        *("groet", "groeten", "vriendelijke", "saludos", "grüße"),
         *("names", "street", "road", "server", "service's", "centre", "center", "shop", "store", "news", "online"),
     )
 )

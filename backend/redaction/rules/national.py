@@ -30,14 +30,20 @@ _LICENCE: Final = (
     "driver'?s? ?licen[cs]e|driving ?licen[cs]e|licen[cs]e ?(?:no|number)|dl ?(?:no|number)?|permit ?(?:no|number)|"
     "patente"
 )
-_PASSPORT: Final = "passport|passport ?(?:no|number)|passaporto|travel document"
+_PASSPORT: Final = (
+    "passport|passport ?(?:no|number)|passaporto|travel document|reisepass|reisepassnummer|reisepass-nr|passeport|"
+    "pasaporte|paspoort|paspoortnummer|paszport|paszportu|passaporte"
+)
 _BANK: Final = "account|account ?(?:no|number)|acct|acct ?(?:no|number)|bank ?account|checking|savings|iban|routing|aba"
 _SSN: Final = "ssn|ssns|social ?security|social ?security ?(?:no|number)|soc ?sec|tax ?id|tin"
 _NHS: Final = "nhs|nhs ?(?:no|number)|national health|patient ?(?:id|no|number)?"
-_GERMAN_TAX: Final = "steuer-?id|idnr|steuerid|steueridentifikationsnummer|identifikationsnummer|tax ?id|tin"
-_DUTCH: Final = "bsn|burgerservicenummer|sofinummer|burgerservice"
-_PORTUGUESE: Final = "nif|contribuinte|número fiscal"
-_SWEDISH: Final = "personnummer|personnr|pnr|samordningsnummer"
+_GERMAN_TAX: Final = (
+    "steuer-?(?:id|nr|nummer)|tin|id-?nr|steuerliche identifikationsnummer|idnr|steuerid|"
+    "steueridentifikationsnummer|identifikationsnummer|tax ?id"
+)
+_DUTCH: Final = "bsn|bsn-nummer|bsn-nr|burgerservicenummer|sofinummer|burgerservice"
+_PORTUGUESE: Final = "nif|contribuinte|número fiscal|identificação fiscal|número de contribuinte|nipc"
+_SWEDISH: Final = "personnummer|personnr|person-?nr|person-?nummer|pnr|samordningsnummer"
 _DATE: Final = "[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])"
 _INDIAN_STATES: Final = (
     "(?:A[NPRS]|BR|C[GH]|D[DLN]|G[AJ]|H[PR]|J[HK]|K[AL]|L[AD]|M[HLNPZ]|NL|O[DR]|P[BY]|RJ|SK|T[GNRS]|U[AKP]|WB)"
@@ -51,6 +57,10 @@ def _ssn(text: str) -> bool:
 
 def _nino(text: str) -> bool:
     return text[:2] not in {"BG", "GB", "KN", "NK", "NT", "TN", "ZZ"}
+
+
+def _spanish(text: str) -> bool:
+    return bool(dni.is_valid(text.replace(".", "").replace(" ", "").rjust(9, "0")))
 
 
 def _mixed(text: str) -> bool:
@@ -67,7 +77,7 @@ RULES: Final = (
     Rule("US_PASSPORT", "[A-Z]?[0-9]{8,9}", 0.0, 0.85, _PASSPORT),
     Rule("US_DRIVER_LICENSE", "[A-Z0-9]{5,18}", 0.0, 0.8, _LICENCE, check=_mixed),
     Rule("US_DRIVER_LICENSE", "[A-Z][0-9]{3}(?:-[0-9]{3,4}){2,4}", 0.0, 0.85, _LICENCE),
-    Rule("US_BANK_NUMBER", "[0-9]{8,17}", 0.0, 0.8, _BANK),
+    Rule("US_BANK_NUMBER", "[0-9]{8,17}|[0-9]{2}-[0-9]{2}-[0-9]{2}", 0.0, 0.8, f"{_BANK}|sort ?code"),
     Rule(
         "MEDICAL_LICENSE",
         "[A-HJ-MPRSTUX][A-Z9][0-9]{7}",
@@ -139,8 +149,16 @@ RULES: Final = (
         "codice ?fiscale|fiscal ?code|cf",
         check=codicefiscale.is_valid,
     ),
-    Rule("IT_VAT_CODE", "IT ?[0-9]{11}", 0.9, 0.95, "partita ?iva|p iva|piva|vat|iva", check=checksums.luhn),
-    Rule("IT_VAT_CODE", "[0-9]{11}", 0.0, 0.9, "partita ?iva|p iva|piva|vat|iva", check=checksums.luhn),
+    Rule(
+        "IT_FISCAL_CODE",
+        "(?i:[A-Z]{3} ?[A-Z]{3} ?[0-9]{2} ?[A-EHLMPR-T] ?[0-9]{2} ?[A-Z][0-9]{3} ?[A-Z])",
+        0.0,
+        0.95,
+        "codice ?fiscale|fiscal ?code|cf|c\\. ?f\\.",
+        check=codicefiscale.is_valid,
+    ),
+    Rule("IT_VAT_CODE", "IT ?[0-9]{11}", 0.9, 0.95, "partita ?iva|p\\.? ?iva|piva|vat|iva", check=checksums.luhn),
+    Rule("IT_VAT_CODE", "[0-9]{11}", 0.0, 0.9, "partita ?iva|p\\.? ?iva|piva|vat|iva", check=checksums.luhn),
     Rule(
         "IT_DRIVER_LICENSE",
         "(?:[A-Z]{2}[0-9]{7}|U1[0-9A-Z]{7})[A-Z]",
@@ -191,6 +209,14 @@ RULES: Final = (
         "uen|unique ?entity",
     ),
     Rule("ES_NIF", "[0-9]{8}-?[A-HJ-NP-TV-Z]", 0.85, 0.95, "nif|dni", check=dni.is_valid),
+    Rule(
+        "ES_NIF",
+        r"[0-9]{1,2}\.?[0-9]{3}\.?[0-9]{3}[ -]{0,3}[A-HJ-NP-TV-Za-hj-np-tv-z]",
+        0.0,
+        0.95,
+        "nif|dni|documento nacional de identidad",
+        check=_spanish,
+    ),
     Rule("ES_NIE", "[XYZ]-?[0-9]{7}-?[A-HJ-NP-TV-Z]", 0.9, 0.95, "nie", check=nie.is_valid),
     Rule(
         "TH_TNIN",
@@ -202,26 +228,55 @@ RULES: Final = (
     ),
     Rule("TH_TNIN", "[1-8][0-9]{12}", 0.5, 0.95, "tnin|thai(?:land)?|national ?id|citizen", check=pin.is_valid),
     Rule("BR_CPF", r"[0-9]{3}\.[0-9]{3}\.[0-9]{3}-[0-9]{2}", 0.9, 0.95, "cpf", check=cpf.is_valid),
-    Rule("BR_CPF", "[0-9]{11}", 0.0, 0.95, "cpf", check=cpf.is_valid),
+    Rule(
+        "BR_CPF",
+        "[0-9]{3}[ .]?[0-9]{3}[ .]?[0-9]{3}[ -]?[0-9]{2}",
+        0.0,
+        0.95,
+        "cpf|cpf/mf|pessoas? físicas?",
+        check=cpf.is_valid,
+    ),
     Rule("DE_TAX_ID", "[1-9][0-9] ?[0-9]{3} ?[0-9]{3} ?[0-9]{3}", 0.5, 0.95, _GERMAN_TAX, check=idnr.is_valid),
     Rule(
         "DE_SOCIAL_SECURITY",
         "[0-9]{2} ?(?:0[1-9]|[12][0-9]|3[01]|5[1-9]|[67][0-9]|8[01])(?:0[1-9]|1[0-2])[0-9]{2} ?[A-Z] ?[0-9]{3}",
         0.7,
         0.95,
-        "sozialversicherungsnummer|rentenversicherungsnummer|versicherungsnummer|sv-nummer|svnr|rvnr",
+        "sozialversicherungsnummer|rentenversicherungsnummer|versicherungsnummer|sv-?(?:nummer|nr)|svnr|rv-?nr|"
+        "sozialversicherungs-?nr|rentenversicherungs-?nr",
     ),
     Rule(
         "FR_NIR",
         "[1-478] ?[0-9]{2} ?(?:0[1-9]|[1-9][0-9]) ?(?:2[AB]|[0-9]{2}) ?[0-9]{3} ?[0-9]{3} ?[0-9]{2}",
         0.9,
         0.95,
-        "nir|sécurité sociale|numéro de sécu|insee|carte vitale",
+        "nir|sécurité sociale|n° ?ss|sécu|n° de sécu|assuré social|numéro de sécu|insee|carte vitale",
         check=nir.is_valid,
     ),
-    Rule("IE_PPS", "[0-9]{7}[A-W][A-IW]?", 0.6, 0.95, "pps|ppsn|pps ?(?:no|number)", check=pps.is_valid),
-    Rule("NL_BSN", r"[0-9]{4}[. ]?[0-9]{2}[. ]?[0-9]{3}", 0.0, 0.95, _DUTCH, check=bsn.is_valid),
-    Rule("PT_NIF", "[1-35689][0-9]{2} ?[0-9]{3} ?[0-9]{3}", 0.0, 0.95, _PORTUGUESE, check=portuguese_nif.is_valid),
+    Rule(
+        "IE_PPS",
+        "[0-9]{7} ?[A-W][A-IW]?",
+        0.6,
+        0.95,
+        "pps|ppsn|pps ?(?:no|number)|personal public service",
+        check=pps.is_valid,
+    ),
+    Rule(
+        "NL_BSN",
+        r"[0-9]{4}[. ]?[0-9]{2}[. ]?[0-9]{3}|[0-9]{3}[. -][0-9]{3}[. -][0-9]{3}",
+        0.0,
+        0.95,
+        _DUTCH,
+        check=bsn.is_valid,
+    ),
+    Rule(
+        "PT_NIF",
+        "(?:PT ?)?[1-35689][0-9]{2}[ .-]?[0-9]{3}[ .-]?[0-9]{3}",
+        0.0,
+        0.95,
+        _PORTUGUESE,
+        check=portuguese_nif.is_valid,
+    ),
     Rule(
         "PT_CC",
         "[0-9]{8} ?[0-9] ?[A-Z0-9]{2}[0-9]",
@@ -238,5 +293,5 @@ RULES: Final = (
         _SWEDISH,
         check=personnummer.is_valid,
     ),
-    Rule("SE_PERSONNUMMER", "(?:[0-9]{2})?[0-9]{10}", 0.0, 0.95, _SWEDISH, check=personnummer.is_valid),
+    Rule("SE_PERSONNUMMER", "(?:[0-9]{2})?[0-9]{6} ?[0-9]{4}", 0.0, 0.95, _SWEDISH, check=personnummer.is_valid),
 )

@@ -8,6 +8,7 @@ from backend.redaction.rules.name_forms import (
     CAPITAL_FIRST,
     CAPITAL_NAMES,
     FAMILY_FIRST,
+    FAMILY_LAST,
     FULL_CAPITALS,
     FULL_NAMES,
     LONGEST,
@@ -20,9 +21,13 @@ from backend.redaction.rules.name_forms import (
     may_be_person,
 )
 from backend.redaction.rules.name_words import (
+    BELOW_FIELDS,
     CLOSINGS,
+    INTRODUCTIONS,
     NAME_FIELDS,
+    PARTICIPANTS,
     PHRASES,
+    RELATIONS,
     ROLE_FIELDS,
     SALUTATIONS,
     THANKS,
@@ -36,8 +41,8 @@ _BREAKS: Final = "(?>[ \t]{0,2}\r?\n(?:[ \t>]{0,4}\r?\n){0,4}[ \t>]{0,4})"
 _TITLED: Final = f"(?:(?:{TITLES}|i\\. ?[AV]|ppa)\\.? ){{0,2}}"
 _LINE_END: Final = '[ \t]{0,2}"?\r?(?m:$)'
 _ROLE: Final = f"(?: [-/|(]|[,|]|{_LINE_END})"
-_SIGNER: Final = rf"(?:[A-Z]\. ?){{0,3}}{PARTICLES}{NAME}{NEXT}{{0,4}}"
-_FULL_SIGNER: Final = rf"(?:{NAME}{NEXT}{{1,5}}|(?:[A-Z]\. ?){{1,3}}{PARTICLES}{NAME}{NEXT}{{0,4}})"
+_SIGNER: Final = rf"(?:[A-Z]\.[ -]?){{0,3}}{PARTICLES}{NAME}{NEXT}{{0,4}}"
+_FULL_SIGNER: Final = rf"(?:{NAME}{NEXT}{{1,5}}|(?:[A-Z]\.[ -]?){{1,3}}{PARTICLES}{NAME}{NEXT}{{0,4}})"
 _IS: Final = "[\"']?[ ]?[:=][ ]?[\"']?"
 _COLON: Final = "[\"']?[ ]?:[ ]?[\"']?"
 _CLOCK: Final = r"[0-2]?[0-9][:.][0-5][0-9](?:[:.][0-5][0-9])?(?: ?[AaPp][Mm])?"
@@ -73,12 +78,19 @@ def _signed(closing: str, signer: str, end: str, score: float) -> Rule:
 
 
 def _after(
-    words: str, name: str, score: float, *, end: str = "", begin: str = BEGIN, before: str = "0-9A-Za-z"
+    words: str,
+    name: str,
+    score: float,
+    *,
+    end: str = "",
+    begin: str = BEGIN,
+    before: str = "0-9A-Za-z",
+    unless: str = "",
 ) -> Rule:
-    """Returns the rule of a name that follows words."""
+    """Returns the rule of a name that follows words, unless these follow what `unless` looks back for."""
     return Rule(
         "PERSON",
-        f"{words}({name}){end}",
+        f"{unless}{words}({name}){end}",
         score,
         check=may_be_person,
         longest=LONGEST,
@@ -89,14 +101,81 @@ def _after(
     )
 
 
-_ANY_FORM: Final = f"(?:{FAMILY_FIRST}|{CAPITAL_FIRST}|{NAMES}|{CAPITAL_NAMES})"
-_FULL_FORM: Final = f"(?:{FAMILY_FIRST}|{CAPITAL_FIRST}|{FULL_NAMES}|{FULL_CAPITALS})"
+# Words before "name" with which it is that of a thing.
+_THING: Final = "".join(
+    f"(?<![{word[0].upper()}{word[0]}]{word[1:]}{between})"
+    for word in (
+        *(
+            "product",
+            "file",
+            "class",
+            "team",
+            "company",
+            "event",
+            "table",
+            "column",
+            "field",
+            "project",
+            "host",
+        ),
+        *(
+            "display",
+            "brand",
+            "group",
+            "service",
+            "model",
+            "type",
+            "tag",
+            "key",
+            "step",
+            "job",
+            "task",
+            "branch",
+            "domain",
+        ),
+        *(
+            "package",
+            "function",
+            "method",
+            "variable",
+            "server",
+            "cluster",
+            "module",
+            "app",
+            "device",
+            "bucket",
+            "queue",
+        ),
+    )
+    for between in (" ", "_", "-")
+)
+
+_ANY_FORM: Final = f"(?:{FAMILY_FIRST}|{CAPITAL_FIRST}|{FAMILY_LAST}|{NAMES}|{CAPITAL_NAMES})"
+_FULL_FORM: Final = f"(?:{FAMILY_FIRST}|{CAPITAL_FIRST}|{FAMILY_LAST}|{FULL_NAMES}|{FULL_CAPITALS})"
 
 RULES: Final = (
-    _after(rf"(?:(?:{TITLES})\.? ){{1,3}}", f"(?:{NAMES}|{CAPITAL_NAMES})", 0.85),
+    _after(rf"(?:(?:{TITLES})\.? ){{1,3}}", f"(?:{FAMILY_LAST}|{NAMES}|{CAPITAL_NAMES})", 0.85),
     _after(f"(?:{PHRASES}) ", NAMES, 0.85),
-    _after(f"(?i:{NAME_FIELDS}){_COLON}", _ANY_FORM, 0.8, before="0-9A-Za-z$_"),
-    _after(f"(?i:{NAME_FIELDS}|{ROLE_FIELDS}){_IS}", _FULL_FORM, 0.8),
+    _after(f"(?:{RELATIONS}),? ", NAMES, 0.85),
+    _after(f"(?:{INTRODUCTIONS}) [\"'(\u00ab]?", f"(?:{FULL_NAMES}|{FAMILY_LAST})", 0.8),
+    # The second to fourth of several names after a field.
+    *(
+        _after(
+            f"(?i:{PARTICIPANTS}){_IS}(?:[^\n,;]{{1,36}}[,;] ){{{names}}}(?:(?:and|und|et|y|e|en|i) )?", FULL_NAMES, 0.8
+        )
+        for names in (1, 2, 3)
+    ),
+    # Names in the parameters of an address.
+    _after(
+        "[?&](?i:(?:first|last|full|sur|given|family|user|customer)?_?name|nombre|nom|nome|naam|vorname|nachname)=",
+        f"{NAME}(?:(?:[+]|%20){NAME}){{0,3}}",
+        0.8,
+        before="",
+    ),
+    # A name on the line below a field.
+    _after(f"{_MARGIN}(?i:{BELOW_FIELDS}):?[ \t]{{0,2}}\r?\n[ \t>]{{0,4}}", _FULL_FORM, 0.8, end=_LINE_END, before=""),
+    _after(f"(?i:{NAME_FIELDS}){_COLON}", _ANY_FORM, 0.8, before="0-9A-Za-z$_", unless=_THING),
+    _after(f"(?i:{NAME_FIELDS}|{ROLE_FIELDS}){_IS}", _FULL_FORM, 0.8, unless=_THING),
     _after(f"(?i:{ROLE_FIELDS}){_COLON}", NAMES, 0.6),
     _after(f"{_MARGIN}(?:{SALUTATIONS}) ", NAMES, 0.8, end="[ ]?[,:!\r\n]", before=""),
     _after("(?:Dear|Regards,|Hi|Hello) ", NAMES, 0.6),

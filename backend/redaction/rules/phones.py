@@ -6,6 +6,7 @@ from typing import Final
 import phonenumbers
 
 from backend.redaction.rules import checksums
+from backend.redaction.rules.regional_phones import in_regions
 from backend.redaction.rules.rule import Rule
 
 _PHONE: Final = (
@@ -16,7 +17,7 @@ _PHONE: Final = (
 )
 # What a number counts that is no phone number.
 _UNIT: Final = (
-    "(?! ?(?:[munµ]s|sec|secs|seconds|s|min|minutes|ms|bytes?|[kMGT]i?B|rows?|lines?|items?|records?|"
+    "(?! ?(?:[munµ]s|sec|secs|seconds|s|min|minutes|ms|bytes?|octets?|bits?|[kMGT]i?B|rows?|lines?|items?|records?|"
     "requests?|hits|"
     "km|kg|EUR|USD|GBP|euros?|dollars?|%)(?![0-9A-Za-z]))"
 )
@@ -91,13 +92,13 @@ RULES: Final = (
     Rule(
         "PHONE_NUMBER",
         # Five digits and four are a postal code of the United States.
-        r"(?![0-9]{5}-[0-9]{4}(?![0-9]))\(?0[1-9][0-9]{1,4}\)?(?: ?[/-] ?| )[0-9]{2,8}(?:[ -][0-9]{2,6}){0,4}",
+        r"(?![0-9]{5}-[0-9]{4}(?![0-9]))\(?0[1-9][0-9]{1,4}\)?(?: ?[/-] ?| )[0-9]{1,8}(?:[ -][0-9]{2,6}){0,4}",
         0.8,
         0.9,
         _PHONE,
         check=_is_national,
         before="0-9A-Za-z.,/-",
-        opening=r"\(?0[1-9][0-9]{1,4}\)?(?: ?[/-] ?| )[0-9]{2,8}",
+        opening=r"\(?0[1-9][0-9]{1,4}\)?(?: ?[/-] ?| )[0-9]{1,8}",
     ),
     Rule(
         "PHONE_NUMBER",
@@ -107,6 +108,20 @@ RULES: Final = (
         _PHONE,
         trim=_Digits(9, 12).length,
     ),
+    # As they are written in the countries that the policy or the document tells of.
+    Rule(
+        "PHONE_NUMBER",
+        r"(?:\(?[0-9]{1,5}\)?(?:(?: |-|/| - | / )[0-9]{2,7}){1,5}|[0-9]{2}(?:\.[0-9]{2}){3,4})(?![0-9])",
+        0.8,
+        check=_Digits(7, 12),
+        regional=in_regions,
+        before="0-9A-Za-z+.,:/-",
+        # Dates begin with a year and a dash.
+        opening=r"\(?(?:[0-9]{1,3}|[03-9][0-9]{3}|1[0-8][0-9]{2}|2[1-9][0-9]{2}|[0-9]{5})\)?(?: |-|/| - | / "
+        r")[0-9]{2,7}|"
+        r"20[0-9]{2} [0-9]{2,7}|[0-9]{2}\.[0-9]{2}\.[0-9]{2}\.",
+    ),
+    Rule("PHONE_NUMBER", "[0-9]{8,12}", 0.6, regional=in_regions),
     Rule("PHONE_NUMBER", "00[1-9][0-9]{7,13}", 0.5, 0.9, _PHONE),
     Rule("PHONE_NUMBER", "[2-9][0-9]{2}[2-9][0-9]{6}", 0.5, 0.9, _PHONE),
     Rule("PHONE_NUMBER", f"[0-9]{{7,15}}{_UNIT}", 0.0, 0.85, _PHONE, opening="[0-9]{7,15}"),

@@ -29,14 +29,19 @@ _OF: Final = (
     "van de|van der|van|den|der|am|an der|im|in der|auf dem|zum|zur|von|a|à la|aux|en)"
 )
 _WORDS: Final = f"(?:(?:{_OF} ?){{0,2}}{_WORD} ?){{1,5}}"
-_NUMBER: Final = "[0-9]{1,4}(?: ?[a-zA-Z])?"
+# A house number with what follows it: a letter, a staircase, a floor, a flat.
+_NUMBER: Final = (
+    r"[0-9]{1,4}(?: ?[a-zA-Z])?(?: ?[/-] ?(?:[0-9]{1,4}[a-zA-Z]?|[IVX]{1,4}))?"
+    r"(?:,? (?:m\.|lok\.|apt\.?|piso|bis|ter|[0-9]{1,2}\.?[\xba\xb0\xaa]) ?[0-9]{0,3})?(?: (?:izda|dcha|dto|"
+    r"esq|Dto|Esq|Izda|Dcha)\.?)?"
+)
 _WAYS: Final = r"Straße|Strasse|Str\.|Gasse|Weg|Platz|Allee|Ring|Damm|Ufer"
 _FRENCH: Final = (
     "rue|avenue|av\\.|boulevard|bd|place|chemin|allée|impasse|quai|route|cours|square|passage|sentier|"
     "faubourg|rond-point"
 )
 _SOUTHERN: Final = (
-    "Calle|C/|Avenida|Avda\\.?|Av\\.|Plaza|Paseo|Camino|Ronda|Carrer|Pasaje|Callejón|Vía|Glorieta|Rambla|Cuesta|"
+    "calle|avenida|avda\\.|plaza|paseo|viale|piazza|corso|rua|travessa|praça|Calle|C/|Avenida|Avda\\.?|Av\\.|Plaza|Paseo|Camino|Ronda|Carrer|Pasaje|Callejón|Vía|Glorieta|Rambla|Cuesta|"
     "Alameda|"
     "Acceso|Cañada|Urbanización|Via|Viale|Piazza|Piazzale|Corso|Largo|Vicolo|Strada|Borgo|Contrada|Rua|Travessa|"
     "Praça|Estrada|ul\\.|al\\.|pl\\.|os\\."
@@ -48,10 +53,26 @@ _FIELDS: Final = (
     "ville|lieu de naissance|domicile|dirección|domicilio|ciudad|localidad|lugar de nacimiento|indirizzo|"
     "residenza|"
     "città|luogo di nascita|adres|woonplaats|geboorteplaats|endereço|morada|cidade|miasto|"
-    "ulica|adres zamieszkania"
+    "ulica|adres zamieszkania|miejscowo\u00ff\u00ff|kod pocztowy|code postal|cp|cap|plaats|código postal|cep|"
+    "localidade|"
+    "miejsce urodzenia"
 )
-_PART: Final = f"(?:[0-9]{{1,5}}[A-Za-z]?(?:[-/][0-9A-Za-z]{{1,5}})?|{_WORD}|[A-Z]{{1,3}}[0-9]{{0,2}}[A-Z]?)"
+_PART: Final = (
+    f"(?:[0-9]{{1,5}}[A-Za-z]?(?:\\.?[\u00ba\u00b0\u00aa])?(?:[-/][0-9A-Za-z]{{1,5}})?|{_WORD}|"
+    f"[A-Z]{{1,3}}[0-9]{{0,2}}[A-Z]?)"
+)
 _VALUE: Final = f"{_PART}(?:,? ?(?:{_OF} )?(?: ?{_PART}|(?:{_FRENCH}|nº|bis|ter|piso|apt\\.?) ?)){{0,9}}"
+
+_COUNTED: Final = (
+    "(?:Euros?|EUR|USD|Items?|Rows?|Lines?|Users?|Files?|Bytes?|Requests?|Records?|Stück|Einwohner|Mitglieder|Personen|People|"
+    "Points?|Tests?|Years?|Days?|Hours?|Units?|Steps?|Events?|Zeilen|Dateien|Kunden|Customers?)(?![a-z])"
+)
+# The lines or parts of an address before its postal code.
+_CODE: Final = (
+    r"(?!(?:19|20)[0-9]{2} )(?:(?:[A-Z]{1,2}-)?[0-9]{4,5} |[0-9]{2}-[0-9]{3} |[0-9]{4}-[0-9]{3} |[0-9]{3} "
+    r"[0-9]{2} |[0-9]{4} ?[A-Z]{2} |"
+    r"[A-Z]{1,2}[0-9][0-9A-Z]? [0-9][A-Z]{2}(?![A-Z]))"
+)
 
 RULES: Final = (
     Rule(
@@ -81,9 +102,10 @@ RULES: Final = (
     ),
     Rule(
         "LOCATION",
-        rf"(?:[0-9]{{1,4}}(?: ?(?:bis|ter))?,? )?(?i:{_FRENCH}) {_WORDS}(?<! )",
+        rf"(?!(?:Place|Route|Cours|Square|Passage|Rue) (?!(?:{_OF}) ))"
+        rf"(?:[0-9]{{1,4}}(?: ?(?:bis|ter))?,? )?(?i:{_FRENCH}) {_WORDS}(?<! )(?: ?,? [0-9]{{1,4}}(?![0-9]))?",
         0.8,
-        longest=280,
+        longest=300,
         opening=rf"(?:[0-9]{{1,4}}(?: ?(?:bis|ter))?,? )?(?i:{_FRENCH}) (?:{_OF} ?){{0,2}}{_BEGIN}",
         numeric=False,
     ),
@@ -91,7 +113,7 @@ RULES: Final = (
         "LOCATION",
         rf"(?:{_SOUTHERN}) ?{_WORDS},? ?(?:nº? ?\.?)?{_NUMBER}",
         0.8,
-        longest=280,
+        longest=300,
         opening=rf"(?:{_SOUTHERN}) ?(?:{_OF} ?){{0,2}}{_BEGIN}",
     ),
     # A city before the state and the code of the United States, or after its code where a line or a part of it begins.
@@ -99,11 +121,17 @@ RULES: Final = (
     Rule("LOCATION", "[A-Z]{1,2}[0-9][0-9A-Z]? [0-9][ABD-HJLNP-UW-Z]{2}", 0.8),
     Rule(
         "LOCATION",
-        rf"(?:(?m:^)[ \t>\"]{{0,4}}|, )((?:[0-9]{{5}}|(?!19)[13-9][0-9]{{3}}) {_WORD}(?:[ -](?:{_OF} )?{_WORD}){{0,4}})"
+        rf"(?:(?m:^)[ \t>\"]{{0,4}}|, )((?:[A-Z]{{1,2}}-)?(?:[0-9]{{5}}|(?!19)[13-9][0-9]{{3}}|"
+        rf"[0-9]{{2}}-[0-9]{{3}}|[0-9]{{4}}-[0-9]{{3}}|"
+        rf"[0-9]{{3}} [0-9]{{2}}|[0-9]{{4}} ?[A-Z]{{2}}) (?!{_COUNTED}){_WORD}(?:[ -](?:{_OF} )?{_WORD}){{0,4}})"
         r"(?=[ \t]{0,2}[\r\n.,;\"]|\Z)",
         0.8,
         longest=260,
-        opening=rf"(?:(?m:^)[ \t>\"]{{0,4}}|, )(?:[0-9]{{5}}|[13-9][0-9]{{3}}) {_BEGIN}",
+        opening=rf"(?:(?m:^)[ \t>\"]{{0,4}}|, )(?:[A-Z]{{1,2}}-)?[0-9]{{2,5}}[ -](?:[0-9]{{2,3}} |[A-Z]{{2}} )?"
+        rf"{_BEGIN}|"
+        rf""
+        rf""
+        rf"(?:(?m:^)[ \t>\"]{{0,4}}|, )(?:[0-9]{{2,4}}-[0-9]{{3}}|[0-9]{{3}} [0-9]{{2}}|[0-9]{{4}}[A-Z]{{2}}) {_BEGIN}",
         before="",
         after="",
     ),
@@ -113,6 +141,39 @@ RULES: Final = (
         0.8,
         longest=700,
         opening=f"(?i:{_FIELDS})[\"']?[ ]?[:=][ ]?[\"']?[0-9A-Z{_UPPER}\u00ff]",
+        numeric=False,
+    ),
+    # A street of whatever name, with its number, before a postal code; and the place between them in Britain.
+    Rule(
+        "LOCATION",
+        rf"(?:(?m:^)[ \t>\"]{{0,4}}|[:,] )({_WORDS}{_NUMBER})(?=,? {{0,2}}\r?\n[ \t>]{{0,4}}{_CODE}|, {_CODE})",
+        0.8,
+        longest=360,
+        opening=rf"(?:(?m:^)[ \t>\"]{{0,4}}|[:,] ){_WORDS}[0-9]",
+        before="",
+        after="",
+    ),
+    Rule(
+        "LOCATION",
+        rf"(?:(?:Flat|Apartment|Apt|Unit|Suite|Room) [0-9]{{1,4}}[A-Za-z]?, )?[0-9]{{1,4}}[A-Za-z]? {_WORD}(?: "
+        rf"{_WORD}){{0,3}}"
+        rf"(?:, {_WORD}(?: {_WORD}){{0,2}}){{1,3}},? [A-Z]{{1,2}}[0-9][0-9A-Z]? [0-9][A-Z]{{2}}",
+        0.8,
+        longest=460,
+        opening=rf"(?:(?:Flat|Apartment|Apt|Unit|Suite|Room) [0-9]|[0-9]{{1,4}}[A-Za-z]? {_WORD}(?: {_WORD}){{0,3}}, "
+        rf"{_BEGIN})",
+    ),
+    # A place before the state and the code of Australia, and a place of birth.
+    Rule("LOCATION", rf"(?:{_WORD} ){{0,2}}{_WORD},? (?:NSW|VIC|QLD|WA|SA|TAS|ACT|NT) [0-9]{{4}}", 0.8, longest=120),
+    Rule(
+        "LOCATION",
+        rf"(?:geboren|geb\.|[Nn]acid[oa]|[Nn]at[oa]|[Nn]ée?|[Nn]ascid[oa]|[Bb]orn|[Uu]rodzon[ya]|ur\.|"
+        rf"[Gg]eboren)(?: [^\n]{{0,24}})?? "
+        rf"(?:in|en|a|à|em|w|te|we) ({_WORD}(?:[ -](?:{_OF} )?{_WORD}){{0,3}})",
+        0.8,
+        longest=200,
+        opening=r"(?:geboren|geb\.|[Nn]acid[oa]|[Nn]at[oa]|[Nn]ée?|[Nn]ascid[oa]|[Bb]orn|[Uu]rodzon[ya]|ur\.|"
+        r"[Gg]eboren) ",
         numeric=False,
     ),
 )

@@ -6,7 +6,7 @@ that begins at a line break needs only the lines above that begin at most ABOVE_
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -63,6 +63,8 @@ class Rule:
     opening: str = ""
     # Whether every value has a digit in it.
     numeric: bool = True
+    # Returns whether the value from a place up to another is one in some countries, which a document or policy names.
+    regional: Callable[[str, int, int, Collection[str]], bool] | None = None
     # Characters that may not stand directly before or after a value.
     before: str = _WORDS
     after: str = _WORDS

@@ -21,7 +21,8 @@ _NAMES: Final = (
     "pass(?:word|wd|phrase|code|wort)|pwd|secret|api[ _-]?key|apikey|"
     "(?:access|auth|refresh|bearer|api|session|bot|id)[ _-]?token|"
     "token|secret[ _-]?(?:access[ _-]?)?key|client[ _-]?secret|private[ _-]?key|access[ _-]?key|account[ _-]?key|"
-    "encryption[ _-]?key|signing[ _-]?key|kennwort|mot de passe|contraseña|clave|senha|wachtwoord|has\u00ffo"
+    "encryption[ _-]?key|azure[ _-]?key|session[ _-]?(?:id|key)|signing[ _-]?key|kennwort|passwort|mot de "
+    "passe|parola d'ordine|palavra-passe|contraseña|clave|senha|wachtwoord|has\u00ffo"
 )
 _BETWEEN: Final = "[\"']?[ ]?(?::|=|:=|=>| is| lautet| est| es)[ ]?[\"']?"
 _CHARACTER: Final = "[^\\x00-\\x20\"'<>;,|`]"
@@ -38,6 +39,11 @@ _NAMES_A_SECRET: Final = re.compile("[A-Za-z]+(?:[-_./:][A-Za-z]+)*[.!?:]?")
 def _is_password(text: str) -> bool:
     """Returns whether a text is no placeholder of a password."""
     return _NO_SECRET.match(text) is None
+
+
+def _is_base64(text: str) -> bool:
+    """Returns whether a text has letters of either case, as hexadecimal digits have not."""
+    return text.lower() != text != text.upper()
 
 
 def _may_be_secret(text: str) -> bool:
@@ -77,6 +83,16 @@ RULES: Final = (
         numeric=False,
         after="",
     ),
-    # A line of a key in PEM.
-    Rule("SECRET", "(?m:^)[0-9A-Za-z+/]{64}(?m:$)", 0.6, numeric=False),
+    # The lines of a key in PEM, and its last one.
+    Rule("SECRET", "(?m:^)[0-9A-Za-z+/]{64}(?m:$)", 0.8, check=_is_base64, numeric=False),
+    Rule(
+        "SECRET",
+        "(?m:^)[0-9A-Za-z+/]{64}\r?\n([0-9A-Za-z+/]{1,63}={0,2})(?m:$)",
+        0.8,
+        opening="(?m:^)[0-9A-Za-z+/]{64}\r?\n[0-9A-Za-z+/]",
+        longest=140,
+        check=_is_base64,
+        numeric=False,
+        after="",
+    ),
 )

@@ -1,6 +1,7 @@
 """Finds values in texts of any length: window by window, and only by the rules that can match in a window."""
 
 import bisect
+import copy
 import functools
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
@@ -15,11 +16,13 @@ from backend.redaction.rules.places import RULES as PLACES
 from backend.redaction.rules.rule import ABOVE_REACH, Match, Rule, Value
 from backend.redaction.rules.secrets import RULES as SECRETS
 from backend.redaction.search.characters import normalised
+from backend.redaction.search.document_regions import DocumentRegions
 from backend.redaction.search.folding import Folded, with_decoded_numbers, without_unseen
 from backend.redaction.search.matching import scored_values
 from backend.redaction.search.mentions import Ask, find_mentions
 from backend.redaction.search.piece_labels import PartLabels, PieceLabels
 from backend.redaction.search.prefilter import Prefilter
+from backend.redaction.search.script_names import names_in_scripts
 from backend.redaction.search.spans import joined, windows
 from backend.redaction.search.whole_cells import WholeCells
 
@@ -35,6 +38,13 @@ class Finder:
         self._ask = ask
         self._categories = sorted(categories)
         self._prefilter, self.whole_cells = _compiled(self.rules, floor)
+        self._regions: DocumentRegions | None = None
+
+    def in_regions(self, regions: DocumentRegions) -> "Finder":
+        """Returns a finder that also finds what is written so only in the countries of a document."""
+        finder = copy.copy(self)
+        finder._regions = regions  # noqa: SLF001 - its own copy
+        return finder
 
     @property
     def by_rules_only(self) -> bool:
@@ -86,9 +96,12 @@ class Finder:
     def _in_windows(self, text: str, labels: PieceLabels | None, by_rules_only: bool) -> Iterator[Value]:
         ask = None if by_rules_only else self._ask
         plain = normalised(text)
+        scripts = "PERSON" in self._categories and not text.isascii()
         for start, end, low, high in windows(plain):
             part = None if labels is None else PartLabels(labels, low, high - low)
             found = self._by_rules(plain[low:high], part, start, end, low)
+            if scripts:
+                found += [one for one in names_in_scripts(text[low:high], low) if one[3] >= self._floor]
             if ask is not None:
                 found += find_mentions(ask, text[low:high], self._categories, self._floor, low)
             found.sort()
@@ -97,11 +110,15 @@ class Finder:
     def _by_rules(self, part: str, labels: PartLabels | None, start: int, end: int, low: int) -> list[Value]:
         # A value begins at most ABOVE_REACH characters from where its match begins.
         first, last = max(start - low - ABOVE_REACH, 0), end - low + ABOVE_REACH
-        return [
-            value
-            for rule, candidates, zones in self._prefilter.candidates(part, labels, first, last)
-            for value in scored_values(rule, part, self._floor, labels, candidates, zones, low)
-        ]
+        found: list[Value] = []
+        regions = self._regions
+        for rule, candidates, zones in self._prefilter.candidates(part, labels, first, last, regions):
+            values = scored_values(rule, part, self._floor, labels, candidates, zones, low)
+            if (regional := rule.regional) is not None and regions is not None:
+                known = regions.found
+                values = [value for value in values if regional(part, value[0] - low, value[1] - low, known)]
+            found += values
+        return found
 
 
 def _moved(folded: Folded, values: Iterator[Value]) -> Iterator[Value]:

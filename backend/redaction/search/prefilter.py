@@ -6,6 +6,7 @@ from typing import Final
 
 from backend.redaction.rules.rule import CONTEXT_REACH, Rule, Zone
 from backend.redaction.search.contexts import Contexts, joined, search_words, words_pattern
+from backend.redaction.search.document_regions import DocumentRegions
 from backend.redaction.search.linear_search import patterns_in, search_for
 from backend.redaction.search.matching import compiled
 from backend.redaction.search.piece_labels import PartLabels
@@ -59,11 +60,12 @@ class Prefilter:
         self._any_words = "|".join(words)
 
     def candidates(
-        self, plain: str, labels: PartLabels | None, first: int, last: int
+        self, plain: str, labels: PartLabels | None, first: int, last: int, regions: DocumentRegions | None = None
     ) -> Iterator[tuple[Rule, Sequence[re.Match[str]], Sequence[Zone]]]:
         """Yields each rule that matches in a normalised text from `first` up to `last`, with its matches and zones.
 
-        The zones are the places beside the rule's context words. `labels` are of the pieces that the text joins.
+        The zones are the places beside the rule's context words. `labels` are of the pieces that the text joins. Rules
+        of what is written so only in some countries are left out unless there are `regions`.
         """
         # One byte per character, and a line break on either side in place of the text's ends.
         raw = b"\n" + plain.encode(_LATIN_1) + b"\n"
@@ -77,6 +79,8 @@ class Prefilter:
         zones: dict[str, Sequence[Zone]] = {"": ()}
         for place in (*open_places, *(self._lifted if digits else ())):
             rule, search, pattern, shift = self._searches[place]
+            if rule.regional is not None and not (regions is not None and regions.found):
+                continue
             context = rule.context
             if rule.score < self._floor:
                 if context not in zones:

@@ -33,7 +33,7 @@ class WholeCells:
 
     def __init__(self, rules: Collection[Rule], floor: float) -> None:
         # The value of a pattern with a group has something before it.
-        rules = [rule for rule in rules if not rule.has_group]
+        rules = [rule for rule in rules if not rule.has_group and rule.regional is None]
         self._fitting = matching_patterns([_whole(rule) for rule in rules])
         self._rules = [
             (

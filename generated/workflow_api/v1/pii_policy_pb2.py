@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from workflow_api.v1 import options_pb2 as workflow__api_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n workflow_api/v1/pii_policy.proto\x12\x0fworkflow_api.v1\x1a\x1dworkflow_api/v1/options.proto\"\x8b\x02\n\tPiiPolicy\x12&\n\x04mode\x18\x01 \x01(\x0e\x32\x18.workflow_api.v1.PiiMode\x12\x1e\n\ncategories\x18\x02 \x03(\tB\n\xba\xbb\x18\x06\xc2\x01\x03\x61ll\x12)\n\x06stages\x18\x03 \x03(\x0e\x32\x19.workflow_api.v1.PiiStage\x12\x16\n\x0emin_confidence\x18\x04 \x01(\x01\x12\x1b\n\x05model\x18\x05 \x01(\tB\x07\xba\xbb\x18\x03\x18\xc8\x01H\x00\x88\x01\x01\x12#\n\x0fmax_model_calls\x18\x06 \x01(\x05\x42\n\xba\xbb\x18\x06\x30\x00\x38\xa0\x8d\x06\x12\'\n\x13parquet_sample_rows\x18\x07 \x01(\x05\x42\n\xba\xbb\x18\x06\x30\x01\x38\xd0\x86\x03\x42\x08\n\x06_model*_\n\x07PiiMode\x12\x18\n\x14PII_MODE_UNSPECIFIED\x10\x00\x12\x10\n\x0cPII_MODE_OFF\x10\x01\x12\x13\n\x0fPII_MODE_DETECT\x10\x02\x12\x13\n\x0fPII_MODE_REDACT\x10\x03*g\n\x08PiiStage\x12\x19\n\x15PII_STAGE_UNSPECIFIED\x10\x00\x12\x14\n\x10PII_STAGE_INPUTS\x10\x01\x12\x13\n\x0fPII_STAGE_STEPS\x10\x02\x12\x15\n\x11PII_STAGE_OUTPUTS\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n workflow_api/v1/pii_policy.proto\x12\x0fworkflow_api.v1\x1a\x1dworkflow_api/v1/options.proto\"\xa2\x02\n\tPiiPolicy\x12&\n\x04mode\x18\x01 \x01(\x0e\x32\x18.workflow_api.v1.PiiMode\x12\x1e\n\ncategories\x18\x02 \x03(\tB\n\xba\xbb\x18\x06\xc2\x01\x03\x61ll\x12)\n\x06stages\x18\x03 \x03(\x0e\x32\x19.workflow_api.v1.PiiStage\x12\x16\n\x0emin_confidence\x18\x04 \x01(\x01\x12\x1b\n\x05model\x18\x05 \x01(\tB\x07\xba\xbb\x18\x03\x18\xc8\x01H\x00\x88\x01\x01\x12#\n\x0fmax_model_calls\x18\x06 \x01(\x05\x42\n\xba\xbb\x18\x06\x30\x00\x38\xa0\x8d\x06\x12\'\n\x13parquet_sample_rows\x18\x07 \x01(\x05\x42\n\xba\xbb\x18\x06\x30\x01\x38\xd0\x86\x03\x12\x15\n\rphone_regions\x18\x08 \x03(\tB\x08\n\x06_model*_\n\x07PiiMode\x12\x18\n\x14PII_MODE_UNSPECIFIED\x10\x00\x12\x10\n\x0cPII_MODE_OFF\x10\x01\x12\x13\n\x0fPII_MODE_DETECT\x10\x02\x12\x13\n\x0fPII_MODE_REDACT\x10\x03*g\n\x08PiiStage\x12\x19\n\x15PII_STAGE_UNSPECIFIED\x10\x00\x12\x14\n\x10PII_STAGE_INPUTS\x10\x01\x12\x13\n\x0fPII_STAGE_STEPS\x10\x02\x12\x15\n\x11PII_STAGE_OUTPUTS\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,10 +40,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PIIPOLICY'].fields_by_name['max_model_calls']._serialized_options = b'\272\273\030\0060\0008\240\215\006'
   _globals['_PIIPOLICY'].fields_by_name['parquet_sample_rows']._loaded_options = None
   _globals['_PIIPOLICY'].fields_by_name['parquet_sample_rows']._serialized_options = b'\272\273\030\0060\0018\320\206\003'
-  _globals['_PIIMODE']._serialized_start=354
-  _globals['_PIIMODE']._serialized_end=449
-  _globals['_PIISTAGE']._serialized_start=451
-  _globals['_PIISTAGE']._serialized_end=554
+  _globals['_PIIMODE']._serialized_start=377
+  _globals['_PIIMODE']._serialized_end=472
+  _globals['_PIISTAGE']._serialized_start=474
+  _globals['_PIISTAGE']._serialized_end=577
   _globals['_PIIPOLICY']._serialized_start=85
-  _globals['_PIIPOLICY']._serialized_end=352
+  _globals['_PIIPOLICY']._serialized_end=375
 # @@protoc_insertion_point(module_scope)

@@ -88,6 +88,7 @@ class PiiPolicy(_message.Message):
     MODEL_FIELD_NUMBER: _builtins.int
     MAX_MODEL_CALLS_FIELD_NUMBER: _builtins.int
     PARQUET_SAMPLE_ROWS_FIELD_NUMBER: _builtins.int
+    PHONE_REGIONS_FIELD_NUMBER: _builtins.int
     mode: Global___PiiMode.ValueType
     """What redaction does; a tighter policy has a later one of `off`, `detect`, `redact`."""
     min_confidence: _builtins.float
@@ -111,6 +112,12 @@ class PiiPolicy(_message.Message):
     def stages(self) -> _containers.RepeatedScalarFieldContainer[Global___PiiStage.ValueType]:
         """The stages that are swept; a tighter policy has all of these and perhaps more."""
 
+    @_builtins.property
+    def phone_regions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Countries, by ISO 3166 codes as `ES`, whose national phone numbers are found in every document; a tighter policy has
+        all of these and perhaps more.
+        """
+
     def __init__(
         self,
         *,
@@ -121,10 +128,11 @@ class PiiPolicy(_message.Message):
         model: _builtins.str | None = ...,
         max_model_calls: _builtins.int = ...,
         parquet_sample_rows: _builtins.int = ...,
+        phone_regions: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_model", b"_model", "model", b"model"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_model", b"_model", "categories", b"categories", "max_model_calls", b"max_model_calls", "min_confidence", b"min_confidence", "mode", b"mode", "model", b"model", "parquet_sample_rows", b"parquet_sample_rows", "stages", b"stages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_model", b"_model", "categories", b"categories", "max_model_calls", b"max_model_calls", "min_confidence", b"min_confidence", "mode", b"mode", "model", b"model", "parquet_sample_rows", b"parquet_sample_rows", "phone_regions", b"phone_regions", "stages", b"stages"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__model: _TypeAlias = _typing.Literal["model"]  # noqa: Y015
     _WhichOneofArgType__model: _TypeAlias = _typing.Literal["_model", b"_model"]  # noqa: Y015

@@ -109,6 +109,9 @@ class PiiPolicy:
     """Most calls of the model in a run; a tighter policy allows no fewer."""
     parquet_sample_rows: int
     """Rows of a parquet file that are read; a tighter policy reads no fewer."""
+    phone_regions: list[str]
+    """Countries, by ISO 3166 codes as `ES`, whose national phone numbers are found in every document; a tighter
+    policy has all of these and perhaps more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

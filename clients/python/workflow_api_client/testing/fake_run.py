@@ -19,6 +19,7 @@ _NO_POLICY: Final = {
     "model": None,
     "max_model_calls": 200,
     "parquet_sample_rows": 50000,
+    "phone_regions": [],
 }
 
 

@@ -15,8 +15,11 @@ from backend.redaction.search.spans import resolved
 def find_by_every_rule(
     rules: Iterable[Rule], text: str, floor: float, starts: Sequence[int] = (), labels: Sequence[str] = ()
 ) -> list[Match]:
-    """What `Finder.find` should find; `labels` are of the pieces of the text that begin at `starts`."""
-    return resolved(_values(list(rules), text, floor, starts, labels))
+    """What `Finder.find` should find of a document that tells of no country.
+
+    `labels` are of the pieces of the text that begin at `starts`.
+    """
+    return resolved(_values([rule for rule in rules if rule.regional is None], text, floor, starts, labels))
 
 
 def _values(

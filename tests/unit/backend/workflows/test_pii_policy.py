@@ -17,6 +17,7 @@ BASE = normalise(
         "min_confidence": 0.8,
         "max_model_calls": 200,
         "parquet_sample_rows": 1000,
+        "phone_regions": ["ES"],
     }
 )
 
@@ -37,6 +38,7 @@ def test_a_workflow_without_a_policy_has_mode_off_and_the_defaults() -> None:
         "model": None,
         "max_model_calls": 200,
         "parquet_sample_rows": 50_000,
+        "phone_regions": [],
     }
 
 
@@ -55,6 +57,7 @@ def test_a_workflow_without_a_policy_has_mode_off_and_the_defaults() -> None:
         {"max_model_calls": 200},
         {"max_model_calls": 100_000},
         {"parquet_sample_rows": 50_000},
+        {"phone_regions": ["PL", "ES"]},
         {"mode": None},
         {},
     ],
@@ -79,6 +82,7 @@ def test_no_override_leaves_the_policy() -> None:
         ({"min_confidence": 0.85}, "min_confidence"),
         ({"max_model_calls": 199}, "max_model_calls"),
         ({"parquet_sample_rows": 999}, "parquet_sample_rows"),
+        ({"phone_regions": ["PL"]}, "phone_regions"),
         ({"parquet_sample_rows": 999, "stages": [], "mode": "redact"}, "stages"),
     ],
 )
@@ -131,6 +135,9 @@ def test_the_local_model_can_be_named_where_it_is_installed() -> None:
         ({"max_model_calls": -1}, "max_model_calls"),
         ({"max_model_calls": 100_001}, "max_model_calls"),
         ({"parquet_sample_rows": True}, "parquet_sample_rows"),
+        ({"phone_regions": "ES"}, "phone_regions"),
+        ({"phone_regions": ["es"]}, "phone_regions"),
+        ({"phone_regions": ["XX"]}, "phone_regions"),
         ({"colour": 1}, "colour"),
         ({"zeal": 1, "min_confidence": 2, "stages": 1}, "stages"),
         ({"mode": "off", "max_model_calls": "many"}, "max_model_calls"),

@@ -112,7 +112,7 @@ def test_a_policy_is_shown_with_all_its_fields_in_their_order() -> None:
     text = ResponseCodec(PiiPolicy.DESCRIPTOR).encode(policy).decode()
     assert text == (
         '{"mode":"detect","categories":[],"stages":["steps"],"min_confidence":1.0,"model":null,"max_model_calls":0,'
-        '"parquet_sample_rows":0}'
+        '"parquet_sample_rows":0,"phone_regions":[]}'
     )
 
 

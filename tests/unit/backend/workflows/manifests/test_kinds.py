@@ -204,6 +204,7 @@ REFUSED = [
     (workflow(pii_policy={"max_model_calls": 100_001}), "pii_policy.max_model_calls"),
     (workflow(pii_policy={"parquet_sample_rows": 0}), "pii_policy.parquet_sample_rows"),
     (workflow(pii_policy={"parquet_sample_rows": 50_001}), "pii_policy.parquet_sample_rows"),
+    (workflow(pii_policy={"phone_regions": ["Spain"]}), "pii_policy.phone_regions"),
     (workflow(pii_policy={"categories": ["EMAIL"]}), "pii_policy.categories"),
     (workflow(pii_policy={"stages": ["before"]}), "pii_policy.stages"),
     (workflow(publish=[{"knowledge_graph": "g"}] * 2), "publish[1].knowledge_graph"),
