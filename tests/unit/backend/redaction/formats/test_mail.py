@@ -15,7 +15,7 @@ import pytest
 
 from backend.redaction.engine import RedactionEngine
 from backend.redaction.formats.mail import WITHHELD
-from backend.redaction.model import Mention
+from backend.redaction.model import Column, Mention
 from backend.workflows.pii_policy import normalise
 
 MAIL = "jane.roe@example.com"
@@ -156,8 +156,8 @@ def test_a_name_in_a_header_is_found_again_in_the_text(tmp_path: Path) -> None:
 
 def test_a_model_changes_no_transfer_encoding(tmp_path: Path) -> None:
     class Everything:
-        def find(self, text: str, categories: Collection[str]) -> Sequence[Mention]:
-            del categories
+        def find(self, text: str, categories: Collection[str], columns: Sequence[Column] = ()) -> Sequence[Mention]:
+            del categories, columns
             return [Mention("PERSON", line, 0.9) for line in text.splitlines() if line.strip()]
 
     made = message(cte="base64")
