@@ -42,10 +42,22 @@ class RaisedSegmentRow(NamedTuple):
     run_id: str
 
 
+class ClosedRunRow(NamedTuple):
+    """A run that was just closed; `has_webhooks` says whether its key has any."""
+
+    workflow_id: str
+    workflow_name: str
+    key_id: str
+    created_at: int
+    has_webhooks: int
+
+
 class RunOfSegmentRow(NamedTuple):
     """The run of a segment, and when its cancellation was requested."""
 
     run_id: str
+    key_id: str
+    workflow_id: str
     cancel_requested_at: int | None
 
 
@@ -188,8 +200,9 @@ _CLOSING_COLUMNS: Final = (
 )
 # Read with the close, so that it costs runs of other keys no statement.
 _HAS_WEBHOOKS = exists().where(webhooks.c.key_id == runs.c.key_id)
-_CLOSE: Final[Mapping[str, ScalarQuery[int]]] = {
-    status: ScalarQuery[int](
+_CLOSE: Final[Mapping[str, Query[ClosedRunRow]]] = {
+    status: Query(
+        ClosedRunRow,
         update(runs)
         .where(runs.c.run_id == _RUN, _may_become(status))
         .values(
@@ -202,7 +215,10 @@ _CLOSE: Final[Mapping[str, ScalarQuery[int]]] = {
                 "outputs_count": OUTPUTS_COUNT,
             }
         )
-        .returning(case((_HAS_WEBHOOKS, _ONE), else_=_ZERO).label("has_webhooks"))
+        .returning(
+            *(runs.c[name] for name in ClosedRunRow._fields if name in runs.c),
+            case((_HAS_WEBHOOKS, _ONE), else_=_ZERO).label("has_webhooks"),
+        ),
     )
     for status in TERMINAL
 }
@@ -305,12 +321,9 @@ def warnings_of(tx: Tx, run_id: str) -> str:
     return tx.scalar_one(_WARNINGS, of_run_id=run_id)
 
 
-def close(tx: Tx, run_id: str, status: str, **columns: object) -> int | None:
-    """Sets a run's final status and its closing columns; returns whether its key has webhooks.
-
-    None when it cannot move to that status.
-    """
-    return tx.scalar(_CLOSE[status], of_run_id=run_id, **{f"new_{name}": value for name, value in columns.items()})
+def close(tx: Tx, run_id: str, status: str, **columns: object) -> ClosedRunRow | None:
+    """Sets a run's final status and its closing columns; None when it cannot move to that status."""
+    return tx.first(_CLOSE[status], of_run_id=run_id, **{f"new_{name}": value for name, value in columns.items()})
 
 
 def withdraw_approvals(tx: Tx, run_id: str, at: int) -> None:
