@@ -21,7 +21,7 @@ from edge.waiting.follower import RunChangesFollower
 from edge.waiting.waits import Waits
 from workflow_api.v1.deployment_pb2 import Health
 from workflow_api.v1.outputs_pb2 import GetOutputContentRequest, GetOutputsZipRequest
-from workflow_api.v1.runs_pb2 import GetRunRequest, ListRunEventsRequest
+from workflow_api.v1.runs_pb2 import GetRunRequest, ListRunEventsRequest, StartRunResponse
 
 _HEALTH: Final = "/workflow_api.v1.DeploymentService/GetHealth"
 
@@ -75,6 +75,8 @@ class Dispatcher:
             if route.rpc != _HEALTH or refusal.status < 500:
                 raise
             answer = self._last_known_health()
+        if isinstance(answer, StartRunResponse):
+            call.started_run_id = answer.run.summary.run_id
         return self._answers.of(route, answer)
 
     def _reading(self, rpc: str, metadata: Metadata) -> Callable[[Message], Awaitable[Any]]:

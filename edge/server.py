@@ -152,6 +152,7 @@ class Edge:
         if reason or key_id:
             self._record(call, answer.status, reason, seconds)
         metrics.count(request.method, call.template, answer.status, reason, seconds)
+        request.outcome = (call.template, key_id, reason, call.run_id, call.waited, call.address)
         return answer
 
     def _window_of(self, call: Call) -> Window:

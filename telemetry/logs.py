@@ -1,22 +1,22 @@
-"""Log of a serving process: one JSON object a line on standard error, without values that callers gave.
+"""Log of a serving process: one line for each message on standard error, without values that callers gave.
 
 Messages of our own packages are written to hold no such value. Messages of libraries, and the texts of exceptions, may
 quote anything, so a line has only their kind and their place in the code.
 """
 
+import atexit
 import errno
-import json
 import logging
 import re
 import sys
 import threading
 import traceback
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any, Final
 
-OWN_PACKAGES: Final = ("backend", "contract", "deploy", "edge", "telemetry")
-"""Packages whose messages are logged in full."""
+from telemetry.log_events import MESSAGE
+from telemetry.log_levels import OWN_PACKAGES, LevelSetter, LogLevels
+from telemetry.log_output import LogOutput, open_output
 
 _LOG = logging.getLogger(__name__)
 _MOST_FRAMES: Final = 30
@@ -24,41 +24,62 @@ _MOST_FRAMES: Final = 30
 _CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
-def log_to_stderr(level: str) -> None:
-    """Logs to standard error: our own packages at `level` and above, libraries from warnings on."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter())
-    # A library may set a level of its own.
-    handler.addFilter(lambda record: _is_own(record.name) or record.levelno >= logging.WARNING)
-    root = logging.getLogger()
-    root.handlers = [handler]
-    root.setLevel(max(logging.WARNING, logging.getLevelNamesMapping()[level.upper()]))
-    for package in OWN_PACKAGES:
-        logging.getLogger(package).setLevel(level.upper())
-    # DBOS adds a handler of its own unless it finds one.
-    logging.getLogger("dbos").addHandler(logging.NullHandler())
-    # What Python itself writes to standard error may quote values, too.
-    logging.raiseExceptions = False
-    logging.captureWarnings(capture=True)
-    sys.excepthook = lambda _, error, __: _LOG.critical("Uncaught exception", exc_info=error)
-    sys.unraisablehook = lambda hooked: _LOG.error("Exception ignored by the interpreter", exc_info=hooked.exc_value)
-    threading.excepthook = lambda hooked: _LOG.error("Uncaught exception in a thread", exc_info=hooked.exc_value)
+class ProcessLog:
+    """The log of this process on standard error, whose levels and form can be changed at any time.
+
+    `part` is what the process is, as `edge`; with `colour` lines of text have colours on a terminal. Libraries are
+    logged from warnings on.
+    """
+
+    def __init__(self, part: str, levels: LogLevels, form: str, *, colour: bool = True) -> None:
+        self._output = open_output(part)
+        self._levels = LevelSetter()
+        self._colour = colour
+        handler = _Handler(self._output)
+        # A library may set a level of its own.
+        handler.addFilter(lambda record: _is_own(record.name) or record.levelno >= logging.WARNING)
+        logging.getLogger().handlers = [handler]
+        # DBOS adds a handler of its own unless it finds one.
+        logging.getLogger("dbos").addHandler(logging.NullHandler())
+        # What Python itself writes to standard error may quote values, too.
+        logging.raiseExceptions = False
+        logging.captureWarnings(capture=True)
+        sys.excepthook = lambda _, error, __: _LOG.critical("Uncaught exception", exc_info=error)
+        sys.unraisablehook = lambda hooked: _LOG.error(
+            "Exception ignored by the interpreter", exc_info=hooked.exc_value
+        )
+        threading.excepthook = lambda hooked: _LOG.error("Uncaught exception in a thread", exc_info=hooked.exc_value)
+        atexit.register(self._output.flush)
+        self.change(levels, form)
+
+    def change(self, levels: LogLevels, form: str) -> None:
+        """Sets levels and form of the lines that follow."""
+        self._output.set_format(form, colour=self._colour)
+        self._levels.apply(levels)
+        self._output.version += 1
 
 
-class JsonFormatter(logging.Formatter):
-    """Formats a log record as a line of JSON."""
+class _Handler(logging.Handler):
+    """Gives records to the output."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        """Returns the line, without its line end."""
-        line = {
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "message": _message(record) if _is_own(record.name) else f"logged at {record.pathname}:{record.lineno}",
-        }
-        if record.exc_info and record.exc_info[1] is not None:
-            line["exception"] = "\n".join(exception_lines(record.exc_info[1]))
-        return json.dumps(line, ensure_ascii=False)
+    def __init__(self, output: LogOutput) -> None:
+        super().__init__()
+        self._output = output
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Writes a record as a line."""
+        try:
+            self._output.write(line_of(record, self._output))
+        except Exception:  # noqa: BLE001 - logging must not fail whoever logs
+            self.handleError(record)
+
+
+def line_of(record: logging.LogRecord, output: LogOutput) -> bytes:
+    """Returns the line of a record, with its line end."""
+    message = _message(record) if _is_own(record.name) else f"logged at {record.pathname}:{record.lineno}"
+    error = record.exc_info[1] if record.exc_info else None
+    exception = "" if error is None else "\n".join(exception_lines(error))
+    return output.line(record.levelname.lower(), record.name, MESSAGE, message, {}, exception, record.created)
 
 
 def exception_lines(error: BaseException) -> Iterator[str]:

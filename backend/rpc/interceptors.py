@@ -18,6 +18,7 @@ from backend.caller import Caller
 from backend.deferred import Deferred, quick_of
 from backend.errors import ApiError
 from backend.pauses import Pause, is_pausing
+from backend.rpc.call_log import CallLog, call_log
 from backend.rpc.paused_streams import PausedStreams
 from backend.rpc.people import Guard, guarded
 from backend.schemas.judge import JudgeUnavailableError
@@ -25,6 +26,7 @@ from backend.storage.database import DatabaseUnavailableError
 from backend.storage.objects.interface import ObjectStoreError
 from backend.validation import validate
 from contract.metadata import ACTOR, KEY_ID, PERSON, REQUEST_ID, STATUS_TRAILER
+from contract.reasons import code_of
 from workflow_api.v1 import errors_pb2, options_pb2
 
 Steps = Callable[[Any, grpc.ServicerContext], Iterator[Message | Pause]]
@@ -100,20 +102,21 @@ def _handler(
     if guard is not None:
         behaviour = guarded(behaviour, guard, path, caller_of)
     response_class = GetMessageClass(method.output_type)
-    steps = _wrap_stream(behaviour, method.full_name) if is_pausing(behaviour) else None
+    log = call_log(method, _method_label(method.full_name))
+    steps = _wrap_stream(behaviour, method.full_name, log) if is_pausing(behaviour) else None
     quick = quick_of(behaviour)
-    begin = None if quick is None else _wrap_deferring(behaviour, response_class, method.full_name)
+    begin = None if quick is None else _wrap_deferring(behaviour, response_class, method.full_name, log)
     cached_answer = call_uncached = None
-    unary = _wrap_unary(behaviour, response_class, method.full_name)
+    unary = _wrap_unary(behaviour, response_class, method.full_name, log)
     if cache is not None and is_cacheable(behaviour):
         cached_answer = cache_lookup(cache, method.full_name, (_method_label(method.full_name), _OK))
-        call_uncached = _wrap_unary(caching(cache, method.full_name, behaviour), response_class, method.full_name)
+        call_uncached = _wrap_unary(caching(cache, method.full_name, behaviour), response_class, method.full_name, log)
         unary = cached_or_read(cached_answer, call_uncached)
     return Handler(
         call=(
             _waited_out(steps)
             if steps is not None
-            else _wrap_stream(behaviour, method.full_name)
+            else _wrap_stream(behaviour, method.full_name, log)
             if method.server_streaming
             else (lambda request, context: begin(request, context).answer())
             if begin is not None
@@ -143,12 +146,15 @@ class DeferredCall:
         context: grpc.ServicerContext,
         names: tuple[str, str],
         empty: type[Message],
+        log: CallLog,
     ) -> None:
         self._began = perf_counter()
+        self._request = request
         self._context = context
+        self._log = log
         self._names = names
         self._empty = empty
-        self._code = _OK
+        self._code, self._reason = _OK, ""
         try:
             validate(request)
             self._deferred = behaviour(request, context)
@@ -167,54 +173,57 @@ class DeferredCall:
             return self._refused(error)
         finally:
             metrics.GRPC_CALLS.observe(perf_counter() - self._began, (self._names[1], self._code))
+            self._log(self._request, self._context, self._began, self._code, self._reason)
 
     def _refused(self, error: Exception) -> Message:
-        self._code = _refuse(self._context, error, self._names[0])
+        self._code, self._reason = _refuse(self._context, error, self._names[0])
         return self._empty()
 
 
 def _wrap_deferring(
-    behaviour: Callable[[Any, grpc.ServicerContext], Deferred[Message]], empty: type[Message], name: str
+    behaviour: Callable[[Any, grpc.ServicerContext], Deferred[Message]], empty: type[Message], name: str, log: CallLog
 ) -> Callable[[Any, grpc.ServicerContext], DeferredCall]:
     names = (name, _method_label(name))
-    return lambda request, context: DeferredCall(behaviour, request, context, names, empty)
+    return lambda request, context: DeferredCall(behaviour, request, context, names, empty, log)
 
 
 def _wrap_unary(
-    behaviour: Callable[[Any, grpc.ServicerContext], Message], empty: type[Message], name: str
+    behaviour: Callable[[Any, grpc.ServicerContext], Message], empty: type[Message], name: str, log: CallLog
 ) -> Callable[[Any, grpc.ServicerContext], Message]:
     method = _method_label(name)
 
     def call(request: Message, context: grpc.ServicerContext) -> Message:
-        began, code = perf_counter(), _OK
+        began, code, reason = perf_counter(), _OK, ""
         try:
             validate(request)
             return behaviour(request, context)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets a status and nothing else
-            code = _refuse(context, error, name)
+            code, reason = _refuse(context, error, name)
             return empty()
         finally:
             metrics.GRPC_CALLS.observe(perf_counter() - began, (method, code))
+            log(request, context, began, code, reason)
 
     return call
 
 
 def _wrap_stream(
-    behaviour: Callable[[Any, grpc.ServicerContext], Iterator[Message | Pause]], name: str
+    behaviour: Callable[[Any, grpc.ServicerContext], Iterator[Message | Pause]], name: str, log: CallLog
 ) -> Callable[[Any, grpc.ServicerContext], Iterator[Any]]:
     method = _method_label(name)
 
     def call(request: Message, context: grpc.ServicerContext) -> Iterator[Message | Pause]:
         metrics.GRPC_STREAMS.add(method)
-        code = _OK
+        began, code, reason = perf_counter(), _OK, ""
         try:
             validate(request)
             yield from behaviour(request, context)
         except Exception as error:  # noqa: BLE001 - as above
-            code = _refuse(context, error, name)
+            code, reason = _refuse(context, error, name)
         finally:
             metrics.GRPC_STREAMS.add_many(-1, method)
             metrics.GRPC_STREAMS_ENDED.add(method, code)
+            log(request, context, began, code, reason)
 
     return call
 
@@ -237,8 +246,8 @@ def _method_label(full_name: str) -> str:
     return "/".join(full_name.split(".")[-2:])
 
 
-def _refuse(context: grpc.ServicerContext, error: Exception, name: str) -> str:
-    """Answers with the error and returns the name of its code."""
+def _refuse(context: grpc.ServicerContext, error: Exception, name: str) -> tuple[str, str]:
+    """Answers with the error and returns the name of its code, and its reason as the API names it."""
     if not isinstance(error, ApiError):
         _LOG.error("%s failed, request %s", name, caller_of(context).request_id, exc_info=error)
         error = ApiError(
@@ -250,7 +259,7 @@ def _refuse(context: grpc.ServicerContext, error: Exception, name: str) -> str:
     context.set_trailing_metadata(((STATUS_TRAILER, status.SerializeToString(deterministic=True)),))
     context.set_code(error.grpc_code)
     context.set_details(error.message)
-    return error.grpc_code.name
+    return error.grpc_code.name, code_of(error.reason)
 
 
 def generic_handler(

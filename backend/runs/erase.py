@@ -9,6 +9,7 @@ from backend.caller import Caller
 from backend.clock import to_text
 from backend.errors import ApiError
 from backend.runs import erase_sql, redaction_manifest
+from backend.runs.change_log import ERASED, log_change
 from backend.runs.run_lookup import find_run, require_finished
 from backend.runs.runtime_port import Runtime
 from backend.services import Services
@@ -63,4 +64,5 @@ def erase(
     add_messages(tx, Event.RUN_ERASED, run.run_id, at)
     audit.record(tx, at=at, actor=actor, action="run.erased", target=run.run_id, details=details)
     tx.after_commit(metrics.RUNS_ERASED.add)
+    log_change(tx, run.run_id, None, ERASED)
     tx.after_commit(lambda: runtime.forget(run.run_id))

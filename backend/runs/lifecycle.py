@@ -12,6 +12,7 @@ from backend import json_text, metrics, workflow_metrics
 from backend.ids import new_id
 from backend.run_status import TERMINAL, RunStatus
 from backend.runs import lifecycle_sql, promotion_sql
+from backend.runs.change_log import log_change, log_steps
 from backend.runs.new_events import NewEvent, write_events
 from backend.segment_state import SegmentState
 from backend.storage.database import Tx
@@ -71,6 +72,7 @@ def append_events(tx: Tx, segment_id: str, at: int, new: Sequence[NewEvent]) -> 
         raise SegmentEndedError(segment_id)
     write_events(tx, segment_id, raised.last_seq - len(new) + 1, at, new)
     tx.announce(raised.run_id)
+    log_steps(tx, raised.run_id, segment_id, new)
     return raised.last_seq
 
 
@@ -119,6 +121,15 @@ def park_run(tx: Tx, segment_id: str, at: int) -> None:
     append_event(tx, segment_id, "segment.ended", at)
     lifecycle_sql.end_segment(tx, segment_id, at)
     lifecycle_sql.set_waiting(tx, run.run_id)
+    log_change(
+        tx,
+        run.run_id,
+        RunStatus.RUNNING,
+        RunStatus.WAITING,
+        key_id=run.key_id,
+        workflow_id=run.workflow_id,
+        segment_id=segment_id,
+    )
     if lifecycle_sql.has_decisions_to_continue(tx, run.run_id):
         continue_run(tx, run.run_id, at)
     else:
@@ -224,7 +235,7 @@ def close_run(
     tx.announce(run_id)
     lifecycle_sql.withdraw_approvals(tx, run_id, at)
     lifecycle_sql.cancel_steps(tx, run_id, at)
-    closing = _closing_segment(tx, run_id, at)
+    before, closing = _closing_segment(tx, run_id, at)
     if closing is not None:
         # Comments may hold personal data, and an event never changes: those that were not swept yet are left out.
         events = [decision_event(approval) for approval in lifecycle_sql.unrecorded_decisions(tx, run_id, closing)]
@@ -236,6 +247,17 @@ def close_run(
     if closed.has_webhooks:
         add_messages(tx, Event.RUN_ENDED, run_id, at)
     tx.after_commit(lambda: _count(closed, status, error_code or metrics.NO_REASON, at))
+    log_change(
+        tx,
+        run_id,
+        before,
+        status,
+        key_id=closed.key_id,
+        workflow_id=closed.workflow_id,
+        segment_id=closing,
+        reason=error_code,
+        milliseconds=at - closed.created_at,
+    )
     return True
 
 
@@ -268,18 +290,21 @@ def _promotion(tx: Tx, run_id: str, at: int) -> list[NewEvent]:
     ]
 
 
-def _closing_segment(tx: Tx, run_id: str, at: int) -> str | None:
-    """Returns the segment for the last events: the running, the queued or a new one; None where the run never began."""
+def _closing_segment(tx: Tx, run_id: str, at: int) -> tuple[RunStatus, str | None]:
+    """Returns the status that the run had, and the segment for the last events: the running, the queued or a new one.
+
+    There is none where the run never began.
+    """
     segments = lifecycle_sql.open_segments(tx, run_id)
     for segment in segments:
         if segment.state == SegmentState.RUNNING:
-            return segment.segment_id
+            return RunStatus.RUNNING, segment.segment_id
     if not lifecycle_sql.has_begun(tx, run_id):
-        return None
+        return RunStatus.QUEUED, None
     segment_id = segments[0].segment_id if segments else queue_segment(tx, run_id, at)
     lifecycle_sql.start_closing_segment(tx, segment_id, at)
     _record_start(tx, segment_id, at)
-    return segment_id
+    return RunStatus.WAITING, segment_id
 
 
 def _record_start(tx: Tx, segment_id: str, at: int, then: Sequence[NewEvent] = ()) -> None:

@@ -56,6 +56,8 @@ class RunOfSegmentRow(NamedTuple):
     """The run of a segment, and when its cancellation was requested."""
 
     run_id: str
+    key_id: str
+    workflow_id: str
     cancel_requested_at: int | None
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from deploy.cli.options import GRPC_VARIABLE, Config, Json, backend_address, listening_address
+from deploy.cli.options import GRPC_VARIABLE, Config, Json, LogFormat, LogLevel, backend_address, listening_address
 from deploy.cli.output.printing import print_ready
 from deploy.config.source import read_settings
 from deploy.serve.lifecycle import prepare_process
@@ -27,12 +27,15 @@ def command(
             help="Where the backend's gRPC services listen; several addresses are separated by commas.",
         ),
     ] = None,
+    log_level: LogLevel = None,
+    log_format: LogFormat = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
     """Serve only the web console, with a backend in another process. SIGTERM and SIGINT stop it gracefully."""
-    settings = read_settings(os.environ, config=config, given={"console.listen": http, "console.backend": grpc})
-    prepare_process(settings)
+    given = {"console.listen": http, "console.backend": grpc, "log_level": log_level, "log_format": log_format}
+    settings = read_settings(os.environ, config=config, given=given)
+    prepare_process(settings, "console")
 
     from deploy.serve.console import serve_console
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from deploy.cli.options import GRPC_VARIABLE, Config, HttpListen, Json, backend_address
+from deploy.cli.options import GRPC_VARIABLE, Config, HttpListen, Json, LogFormat, LogLevel, backend_address
 from deploy.cli.output.printing import print_ready
 from deploy.config.source import read_settings
 from deploy.serve.lifecycle import prepare_process
@@ -24,12 +24,15 @@ def command(
             help="Where the backend's gRPC services listen; several addresses are separated by commas.",
         ),
     ] = None,
+    log_level: LogLevel = None,
+    log_format: LogFormat = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
     """Serve only the HTTP API, with a backend in another process. SIGTERM and SIGINT stop it gracefully."""
-    settings = read_settings(os.environ, config=config, given={"edge.http": http, "edge.backend": grpc})
-    prepare_process(settings)
+    given = {"edge.http": http, "edge.backend": grpc, "log_level": log_level, "log_format": log_format}
+    settings = read_settings(os.environ, config=config, given=given)
+    prepare_process(settings, "edge")
 
     def announce(base_address: str) -> None:
         record = {"base_address": base_address, "grpc": str(settings.edge.backend)}

@@ -7,8 +7,9 @@ from typing import Annotated, Final, TypeVar
 
 import typer
 
-from deploy.config import addresses
+from deploy.config import addresses, checks
 from deploy.config.source import CONFIG_VARIABLE
+from telemetry.log_output import FORMATS
 
 Value = TypeVar("Value")
 
@@ -45,6 +46,16 @@ def backend_address(value: str | None) -> str | None:
     return _checked(value, addresses.backend_address)
 
 
+def log_level(value: str | None) -> str | None:
+    """Checks levels of the log."""
+    return _checked(value, checks.log_levels)
+
+
+def log_format(value: str | None) -> str | None:
+    """Checks the form of the log."""
+    return _checked(value, checks.one_of(*FORMATS))
+
+
 def _checked(value: str | None, check: Callable[[str], object]) -> str | None:
     if value is not None:
         try:
@@ -72,6 +83,24 @@ Data = Annotated[Path | None, typer.Option("--data", metavar="DIR", help="Folder
 HttpListen = Annotated[
     str | None,
     typer.Option("--http", metavar="HOST:PORT", callback=listening_address, help="Where the HTTP API listens."),
+]
+LogLevel = Annotated[
+    str | None,
+    typer.Option(
+        "--log-level",
+        metavar="LEVEL[,PART=LEVEL]",
+        callback=log_level,
+        help="debug, info, warning or error; also for parts, as in info,edge=debug.",
+    ),
+]
+LogFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--log-format",
+        metavar="auto|json|text",
+        callback=log_format,
+        help="Form of the log on standard error; auto, the default, is text on a terminal and JSON elsewhere.",
+    ),
 ]
 GrpcListen = Annotated[
     str | None,

@@ -76,7 +76,7 @@ def command(
         # What a service would warn its operator of, this command says itself.
         settings = replace(settings, log_level="error")
     former_umask = os.umask(0)
-    prepare_process(settings)
+    prepare_process(settings, "run")
 
     try:
         _end_as_interrupted()

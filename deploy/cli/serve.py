@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from deploy.cli.options import Config, Data, GrpcListen, HttpListen, Json, listening_address
+from deploy.cli.options import Config, Data, GrpcListen, HttpListen, Json, LogFormat, LogLevel, listening_address
 from deploy.cli.output.printing import print_ready
 from deploy.config.addresses import Address
 from deploy.config.settings import ClientTls
@@ -48,12 +48,14 @@ def command(
             help="Serve the HTTP API by so many processes of their own, 1 to 16; 0, the default, by this one.",
         ),
     ] = None,
+    log_level: LogLevel = None,
+    log_format: LogFormat = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
     """Serve everything, in one process unless --edges is given. SIGTERM and SIGINT stop it gracefully."""
     given = {"data": data and str(data), "edge.http": http, "backend.grpc": grpc, "console.listen": console}
-    given["serve.edges"] = edges
+    given |= {"serve.edges": edges, "log_level": log_level, "log_format": log_format}
     settings = read_settings(os.environ, config=config, given=given)
     if demo and settings.console.listen is None:
         given["console.listen"] = str(_free_console_address())
@@ -64,7 +66,7 @@ def command(
             "processes of `workflow-api serve`.",
             code="invalid_settings",
         )
-    prepare_process(settings)
+    prepare_process(settings, "serve")
     folder = settings.data or default_data(os.environ, demo=demo)
 
     def on_ready(ready: "Ready") -> None:

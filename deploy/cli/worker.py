@@ -3,7 +3,7 @@
 import asyncio
 import os
 
-from deploy.cli.options import Config, Data, Json
+from deploy.cli.options import Config, Data, Json, LogFormat, LogLevel
 from deploy.cli.output.printing import print_ready
 from deploy.config.source import read_settings
 from deploy.failures import CommandError
@@ -11,14 +11,21 @@ from deploy.serve.lifecycle import default_data, prepare_process, run_until_stop
 from deploy.serve.metrics import serving_metrics
 
 
-def command(data: Data = None, config: Config = None, as_json: Json = False) -> None:
+def command(
+    data: Data = None,
+    log_level: LogLevel = None,
+    log_format: LogFormat = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
     """Execute runs from the queue of the backends. SIGTERM and SIGINT stop it after its steps, or after the grace."""
-    settings = read_settings(os.environ, config=config, given={"data": data and str(data)})
+    given = {"data": data and str(data), "log_level": log_level, "log_format": log_format}
+    settings = read_settings(os.environ, config=config, given=given)
     if settings.runtime.engine != "dbos":
         raise CommandError(
             "Workers need the engine dbos: set runtime.engine, here and for the backends.", code="cannot_start"
         )
-    prepare_process(settings)
+    prepare_process(settings, "worker")
     folder = settings.data or default_data(os.environ, demo=False)
 
     from deploy.serve.worker import running_worker

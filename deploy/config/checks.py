@@ -5,12 +5,17 @@ import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from backend.addresses import HTTP_ADDRESS
+from backend.log_events import CALL, RUN, STEP
 from backend.secrets import NAME as SECRET_NAME
 from backend.settings import ModelProvider
+from edge.log_events import CONSOLE_REQUEST, REQUEST
 from edge.settings import viewer_header
+from telemetry.log_levels import LogLevels, parse_levels
+
+_LOGGERS: Final = [each.logger for each in (REQUEST, CONSOLE_REQUEST, CALL, RUN, STEP)]
 
 
 def client_address(value: str) -> str:
@@ -39,6 +44,17 @@ def deployment_id(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,128}", value):
         raise ValueError("must be 1 to 128 of A-Z a-z 0-9 . _ -")
     return value
+
+
+def log_levels(value: str) -> str:
+    """Checks levels of log lines, for all and for parts."""
+    parse_log_levels(value)
+    return value
+
+
+def parse_log_levels(value: str) -> LogLevels:
+    """Reads levels of log lines; raises ValueError with what is allowed."""
+    return parse_levels(value, _LOGGERS)
 
 
 def absolute_path(value: Path) -> Path:

@@ -42,6 +42,7 @@ from deploy.config.checks import (
     identity,
     issuer,
     key_prefix,
+    log_levels,
     model_provider,
     networks,
     one_of,
@@ -61,6 +62,8 @@ from deploy.config.secret_references import (
 )
 from edge.console.settings import ConsoleSettings
 from edge.settings import NO_DOMAIN, EdgeSettings
+from telemetry.log_levels import DEFAULT as DEFAULT_LEVEL
+from telemetry.log_output import AUTO, FORMATS
 
 # Each part states its own defaults.
 _EDGE: Final = EdgeSettings()
@@ -72,6 +75,9 @@ _OIDC: Final = IdentityProvider(issuer="", client_id="", client_secret="", roles
 
 CHECK: Final = "check"
 """Key of a field's metadata: a function that returns the value to keep, or raises ValueError with what is allowed."""
+
+INTERNAL: Final = "internal"
+"""Key of the metadata of a field that is no setting."""
 
 TABLE: Final = "table"
 """Key of the metadata of a table with free names: like `CHECK`, for one (name, value) of the table."""
@@ -274,12 +280,21 @@ class Metrics:
 
 
 @dataclass(frozen=True, slots=True)
+class SettingsSource:
+    """Where settings were read: the file, and what the command line gave, by setting name."""
+
+    config: Path | None = None
+    given: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings of one process, read once by the entry point and passed down."""
 
     data: Path | None = None
     deployment_id: str = field(default=_BACKEND.deployment_id, metadata={CHECK: deployment_id})
-    log_level: str = field(default="warning", metadata={CHECK: one_of("debug", "info", "warning", "error")})
+    log_level: str = field(default=DEFAULT_LEVEL, metadata={CHECK: log_levels})
+    log_format: str = field(default=AUTO, metadata={CHECK: one_of(*FORMATS)})
     serve: Serve = field(default_factory=Serve)
     edge: Edge = field(default_factory=Edge)
     console: Console = field(default_factory=Console)
@@ -296,6 +311,7 @@ class Settings:
     identities: Mapping[str, Sequence[str]] = field(default_factory=dict, metadata={TABLE: identity})
     secrets: Mapping[str, str] = field(default_factory=dict, metadata={TABLE: secret_source})
     models: Mapping[str, ModelProvider] = field(default_factory=dict, metadata={TABLE: model_provider})
+    source: SettingsSource = field(default_factory=SettingsSource, repr=False, compare=False, metadata={INTERNAL: True})
 
 
 def edge_settings(settings: Settings) -> EdgeSettings:

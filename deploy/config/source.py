@@ -8,7 +8,7 @@ from types import NoneType
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from deploy.config.rules import contradictions
-from deploy.config.settings import CHECK, TABLE, Settings
+from deploy.config.settings import CHECK, INTERNAL, TABLE, Settings, SettingsSource
 from deploy.failures import CommandError
 
 PREFIX: Final = "WORKFLOW_API_"
@@ -60,7 +60,7 @@ def known_settings(section: Any = Settings, prefix: str = "") -> Iterator[Settin
     """Yields every setting except tables with free names; names include the sections, as in `edge.http`."""
     hints = get_type_hints(section)
     for field in fields(section):
-        if TABLE in field.metadata:
+        if TABLE in field.metadata or INTERNAL in field.metadata:
             continue
         kind = _kind(hints[field.name])
         if is_dataclass(kind) and CHECK not in field.metadata:
@@ -111,7 +111,7 @@ def read_settings(
                 values[name] = setting.read(value)
             except ValueError as error:
                 problems.append({"name": written_as, "reason": str(error)})
-    settings: Settings = _tree(Settings, values)
+    settings: Settings = _tree(Settings, values | {"source": SettingsSource(config, given or {})})
     if not problems:
         problems += [{"name": name, "reason": reason} for name, reason in contradictions(settings)]
     if problems:

@@ -25,7 +25,7 @@ def main() -> None:
     settings: Settings
     files: ShareFiles
     settings, files, *to_backend = pickle.load(sys.stdin.buffer)  # noqa: S301 - what the parent wrote
-    prepare_process(settings)
+    prepare_process(settings, "edge")
     metrics = MetricsRegistry()
     threading.Thread(target=_answer_parent, args=(metrics,), daemon=True).start()
 

@@ -41,9 +41,9 @@ def default_data(environment: Mapping[str, str], *, demo: bool) -> Path:
     return Path(home) / ("workflow-api-demo" if demo else "workflow-api")
 
 
-def prepare_process(settings: Settings) -> None:
-    """Sets the process-wide options and the log; must run before gRPC is imported."""
-    from telemetry.logs import log_to_stderr
+def prepare_process(settings: Settings, part: str) -> None:
+    """Sets the process-wide options and the log; must run before gRPC is imported. `part` names the process there."""
+    from deploy.serve.log_settings import open_log
 
     # Callers' data and agents' files are private to this user.
     os.umask(_UMASK)
@@ -51,7 +51,7 @@ def prepare_process(settings: Settings) -> None:
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
     sys.setswitchinterval(_SWITCH_INTERVAL_SECONDS)
     sys.setrecursionlimit(_RECURSION_LIMIT)
-    log_to_stderr(settings.log_level)
+    open_log(settings, part)
 
 
 def run_until_stopped(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None:

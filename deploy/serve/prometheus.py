@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from contract.versions import API_VERSION, RELEASE
 from telemetry import Family, Gauge, Sample
+from telemetry.log_writer import DROPPED
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -15,10 +16,11 @@ _TOTAL: Final = "_total"
 
 
 def process_metrics(part: str) -> Iterator[Family]:
-    """Yields what every process has: its release, CPU time, memory and open files."""
+    """Yields what every process has: its release, dropped log lines, CPU time, memory and open files."""
     from prometheus_client import PROCESS_COLLECTOR
 
     yield BUILD.with_values({(part, RELEASE, API_VERSION): 1})
+    yield DROPPED.collect()
     yield from map(_family, PROCESS_COLLECTOR.collect())
 
 

@@ -1,7 +1,8 @@
 """One call on its way through admission."""
 
+import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from edge.admission.keyring import Key, Keyring
 from edge.admission.rate_limit import RateLimiter, Window
@@ -9,6 +10,8 @@ from edge.admission.source_address import AddressReader
 from edge.http.cpu_gate import CpuGate
 from edge.http.request import HttpRequest
 from edge.routes import Match, RouteTable
+
+_RUN_ID: Final = re.compile(r"run_[0-9a-z]{26}")
 
 
 class AdmissionDeps(NamedTuple):
@@ -36,6 +39,7 @@ class Call:
         "now_ms",
         "raw_body",
         "request",
+        "started_run_id",
         "template",
         "waited",
         "window",
@@ -60,11 +64,21 @@ class Call:
         """The route's path template; empty until a route is found."""
         self.key_id = ""
         """The calling key's id; empty until a key is identified."""
+        self.started_run_id = ""
+        """The run that the call started, or that an earlier one with the same key of idempotency did."""
 
     def is_of(self, key: Key) -> None:
         """Takes the key that was identified."""
         self.key = key
         self.key_id = key.key_id
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run that the call is about, for its log line; empty where there is none in a run's form."""
+        if not self.template:
+            return ""
+        run_id = self.started_run_id or self.match.path_params.get("run_id", "")
+        return run_id if run_id and _RUN_ID.fullmatch(run_id) else ""
 
     def key_unchanged(self, now_ms: int) -> bool:
         """Returns whether the key is the one that was admitted, and nothing of it has ended since."""

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from time import perf_counter
 from typing import Final
 
 from aiohttp import web
@@ -28,6 +29,7 @@ from edge.console.http.hosts import check_host
 from edge.console.http.static_files import ROUTE, STATIC, StaticFiles
 from edge.console.pages import all_pages
 from edge.console.rendering.templates import Rendering
+from edge.console.request_log import ConsoleRequestLog
 from edge.console.responses import REFRESH, Responses
 from edge.console.services import ChannelServices
 from edge.console.sessions import SIGN_OUT, NewServices, Sessions, Visitor
@@ -35,6 +37,7 @@ from edge.console.settings import ConsoleSettings
 from edge.console.visit import Download, EventStream, Page, Redirect, Services, View, Visit
 from edge.errors import Refusal
 from edge.http.request_id import request_id_from
+from edge.log_events import CLIENT_GONE
 from telemetry import Family
 
 _LOG = logging.getLogger(__name__)
@@ -55,6 +58,8 @@ class _RequestState:
 
     request_id: str
     visitor: Visitor = _NOBODY
+    reason: str = ""
+    """The code of a refusal."""
 
 
 _STATE: Final = web.RequestKey("state", _RequestState)
@@ -82,6 +87,7 @@ class Console:
         self._repeats = Repeats()
         self._streams = EventStreams(settings)
         self._downloads = Downloads(settings.stall_seconds)
+        self._log = ConsoleRequestLog(HEALTH)
         self._server: ConsoleServer | None = None
 
     async def start(self) -> None:
@@ -230,7 +236,13 @@ class Console:
     async def _middleware(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         """Handles a request and counts it; raises nothing but a cancellation."""
         state = request[_STATE] = _RequestState(request_id_from(request.headers.getall("X-Request-Id", [])))
-        response = await self._respond(request, state, handler)
+        began = perf_counter()
+        response, reason = None, CLIENT_GONE
+        try:
+            response = await self._respond(request, state, handler)
+            reason = state.reason
+        finally:
+            self._log.add(request, state.request_id, began, response, reason)
         metrics.count(request, response.status)
         return response
 
@@ -240,6 +252,7 @@ class Console:
                 check_host(request, self._settings)
             return await handler(request)
         except Refusal as refusal:
+            state.reason = refusal.code
             return self._responses.refusal(request, state.visitor, refusal, state.request_id)
         except web.HTTPException as error:
             if error.status in _WITHOUT_HANDLER and not request.path.startswith(STATIC):
@@ -249,6 +262,7 @@ class Console:
             raise
         except Exception:  # noqa: BLE001 - no error is shown to a browser
             _LOG.exception("Request %s failed", state.request_id)
+            state.reason = "internal"
             return self._responses.failure(request, state.visitor, web.HTTPInternalServerError(), state.request_id)
 
     async def _find_visitor(self, request: web.Request, state: _RequestState) -> None:

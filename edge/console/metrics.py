@@ -16,5 +16,10 @@ LIVE_UPDATES: Final = Gauge("console_live_updates", "Open streams of live update
 
 def count(request: web.Request, status: int) -> None:
     """Counts one request; unknown paths share one label value, because a client may ask for any path."""
+    REQUESTS.add(route_of(request), method_of(request.method), status)
+
+
+def route_of(request: web.Request) -> str:
+    """Returns the template of a request's path."""
     resource = request.match_info.route.resource
-    REQUESTS.add(OTHER if resource is None else resource.canonical, method_of(request.method), status)
+    return OTHER if resource is None else resource.canonical

@@ -20,12 +20,12 @@ class BodyFailure(Enum):
 class RequestBody:
     """Collects the bytes of a body up to a limit; the first failure is final and drops what was collected."""
 
-    __slots__ = ("_chunks", "_discarded", "_limit", "_size", "_waiter", "complete", "failure")
+    __slots__ = ("_chunks", "_discarded", "_limit", "_waiter", "complete", "failure", "size")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._chunks: list[bytes] = []
-        self._size = 0
+        self.size = 0
         self._discarded = False
         self._waiter: asyncio.Future[None] | None = None
         self.complete = False
@@ -36,8 +36,8 @@ class RequestBody:
         """Appends bytes that arrived."""
         if self._discarded or self.failure is not None:
             return
-        self._size += len(data)
-        if self._size > self._limit:
+        self.size += len(data)
+        if self.size > self._limit:
             self.fail(BodyFailure.TOO_LARGE)
         else:
             self._chunks.append(data)

@@ -14,8 +14,10 @@ from edge.http.connection_limiter import ConnectionLimiter
 from edge.http.message import RequestMessage
 from edge.http.parser import RequestParser
 from edge.http.request import MAX_BODY_BYTES, HttpRequest
+from edge.http.request_log import RequestLog
 from edge.http.response import Answer, refused
 from edge.http.write_batches import WriteBatch, WriteBatches
+from edge.log_events import ABORTED, CLIENT_GONE
 
 DISCARD_BYTES: Final = 64 * 1_048_576
 """How much of what a refused caller still sends is read and discarded, so that it sees the answer."""
@@ -35,6 +37,8 @@ class Host(Protocol):
     buffers: "BufferLimiter[Connection]"
 
     write_batches: WriteBatches
+
+    request_log: RequestLog
 
     stopping: bool
     """Whether each connection ends with the answer under way."""
@@ -65,6 +69,8 @@ class Connection(BoundedConnection, asyncio.Protocol):
         self._reading_paused = False
         self._discard_left = DISCARD_BYTES
         self._out_of_memory = False
+        self._sent = 0
+        self._aborted = False
 
     @property
     def closing(self) -> bool:
@@ -200,16 +206,30 @@ class Connection(BoundedConnection, asyncio.Protocol):
     async def _serve(self, message: RequestMessage) -> bool:
         """Answers one request; returns whether the connection is kept."""
         request = self._request = HttpRequest(message, self)
+        self._sent = 0
+        answer: Answer | None = None
         try:
             if message.malformed:
                 answer = self._malformed(request, message.malformed)
             else:
                 answer = await self._host.answer(request)
             await answer.send(request)
+            self._host.request_log.add(request, answer.status, self._sent, "")
             return answer.keep_alive and (not request.body_pending or await request.skip_body(DISCARD_SECONDS))
+        except (ConnectionError, asyncio.CancelledError) as error:
+            self._log_cut(request, answer, error)
+            raise
         finally:
             self._request = None
             self._host.buffers.release(self)
+
+    def _log_cut(self, request: HttpRequest, answer: Answer | None, error: BaseException) -> None:
+        """Logs a request whose connection ended before its answer was sent."""
+        cut = ABORTED if self._aborted or isinstance(error, asyncio.CancelledError) else CLIENT_GONE
+        if answer is None or not self._sent:
+            self._host.request_log.add(request, 0, self._sent, cut)
+        else:
+            self._host.request_log.add(request, answer.status, self._sent, "" if answer.whole else cut)
 
     def _malformed(self, request: HttpRequest, reason: str) -> Answer:
         metrics.MALFORMED.add()
@@ -217,10 +237,12 @@ class Connection(BoundedConnection, asyncio.Protocol):
         _LOG.info("Malformed request from %s, request %s: %s", self.peername, request.request_id, reason)
         try:
             request.check_length()
+            problem = {"name": "request", "reason": "is not well-formed HTTP"}
+            refusal = Refusal("invalid_request", details=[problem])
         except Refusal as too_large:
-            return refused(too_large, request)
-        problem = {"name": "request", "reason": "is not well-formed HTTP"}
-        return refused(Refusal("invalid_request", details=[problem]), request)
+            refusal = too_large
+        request.outcome = ("", "", refusal.code, "", 0.0, "")
+        return refused(refusal, request)
 
     def hold(self, size: int) -> bool:
         """Counts bytes for this connection until its request is served; returns whether they may be kept."""
@@ -255,6 +277,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
         """
         if self._writes is None or self.lost:
             raise ConnectionResetError("the caller has disconnected")
+        self._sent += len(data)
         self._writes.write(data)
 
     def _flush(self) -> None:
@@ -315,6 +338,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
     def abort(self) -> None:
         """Resets the connection, so that the caller cannot take what it received for complete."""
         if self._transport is not None:
+            self._aborted = self._aborted or not self._transport.is_closing()
             self._transport.abort()
 
 

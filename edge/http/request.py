@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from time import perf_counter
 from types import MappingProxyType
 from typing import Final
 
@@ -15,6 +16,10 @@ from edge.http.request_id import request_id_from
 
 MAX_BODY_BYTES: Final = 1_048_576
 """Longest body of a request, every route (contract 4.3)."""
+
+Outcome = tuple[str, str, str, str, float, str]
+"""What an answer depended on: the route's template, the key's id, the error's code, the run's id, the seconds for which
+it was held, the caller's address; empty where it was not found out."""
 
 _LENGTH: Final = re.compile(r"0*([0-9]+)")
 _ABSOLUTE_FORM: Final = re.compile(r"https?://[^/?]*", re.IGNORECASE)
@@ -41,15 +46,22 @@ class HttpRequest:
         "_body_given_up",
         "_headers",
         "_message",
+        "began",
         "connection",
         "method",
         "origin",
+        "outcome",
         "path",
         "query",
         "request_id",
     )
 
+    outcome: Outcome | None
+    """What its answer depended on, for its log line."""
+
     def __init__(self, message: RequestMessage, connection: Caller) -> None:
+        self.began = perf_counter()
+        self.outcome = None
         self._message = message
         self._headers = message.headers
         self._body = message.body
@@ -72,6 +84,11 @@ class HttpRequest:
         """Returns the first value of a header."""
         values = self._headers.get(name.lower())
         return values[0] if values else None
+
+    @property
+    def body_bytes(self) -> int:
+        """Returns how many bytes of its body have arrived."""
+        return 0 if self._body is None else self._body.size
 
     @property
     def before_http_1_1(self) -> bool:

@@ -49,7 +49,7 @@ class Answer:
     `headers` come in addition to those that every answer carries (contract 6.1).
     """
 
-    __slots__ = ("body", "headers", "keep_alive", "lines", "media_type", "status")
+    __slots__ = ("body", "headers", "keep_alive", "lines", "media_type", "status", "whole")
 
     def __init__(
         self, status: int, body: bytes = b"", *, media_type: str = JSON, headers: Iterable[tuple[str, str]] = ()
@@ -61,6 +61,8 @@ class Answer:
         self.lines = ""
         """Further header lines as they are sent, each with its end."""
         self.keep_alive = True
+        self.whole = False
+        """Whether all of it was written although sending it goes on, as while a download's stream ends."""
 
     def head(self, request: HttpRequest, length: int | None) -> bytes:
         """Returns the status line and every header, and decides whether the connection is kept.

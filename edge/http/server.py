@@ -16,6 +16,7 @@ from edge.http.connection_limiter import ConnectionLimiter
 from edge.http.connection_watch import watch_connections
 from edge.http.listener import Listener
 from edge.http.request import HttpRequest
+from edge.http.request_log import RequestLog
 from edge.http.response import Answer, refused
 from edge.http.write_batches import WriteBatches
 from telemetry import Family
@@ -46,6 +47,7 @@ class HttpServer:
         loop = asyncio.get_running_loop()
         self.buffers = BufferLimiter(limits.buffer_bytes, self.limiter.connections, monotonic)
         self.write_batches = WriteBatches()
+        self.request_log = RequestLog()
         self.stopping = False
         """Whether each connection ends with the answer under way."""
         self._handler = handler

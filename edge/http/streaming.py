@@ -90,6 +90,7 @@ class Download(Answer):
                 break
             request.connection.write(data)
             metrics.DOWNLOADED.add_many(len(data))
+            self.whole = remaining == 0
             await request.connection.drain()
         if remaining:
             raise Refusal("runtime_error", f"{abs(remaining)} bytes too {'few' if remaining > 0 else 'many'}")

@@ -20,9 +20,10 @@ class Pages:
         """Returns the page at a path, or the refusal."""
         request.give_up_body()
         if request.path not in {"/openapi.json", "/docs"}:
-            return refused(Refusal("not_found"), request)
+            return _refused(Refusal("not_found"), request, "")
         if request.method not in _METHODS:
-            return refused(Refusal("method_not_allowed", headers={"Allow": "GET, HEAD"}), request)
+            return _refused(Refusal("method_not_allowed", headers={"Allow": "GET, HEAD"}), request, request.path)
+        request.outcome = (request.path, "", "", "", 0.0, "")
         if request.path == "/openapi.json":
             return Answer(200, self._description)
         return Answer(200, self._reference, media_type="text/html; charset=utf-8")
@@ -38,3 +39,8 @@ class Pages:
         from edge.openapi.docs_page import docs_page
 
         return docs_page(self._app_domain)
+
+
+def _refused(refusal: Refusal, request: HttpRequest, route: str) -> Answer:
+    request.outcome = (route, "", refusal.code, "", 0.0, "")
+    return refused(refusal, request)

@@ -11,6 +11,7 @@ import pytest
 
 from tests.conftest import NewDatabase
 from tests.support.client import Caller
+from tests.support.log_lines import lines_of
 from tests.support.openai_server import OpenAIServer, Reply
 from tests.support.planted import leaks_in
 from tests.support.poll import until
@@ -33,6 +34,7 @@ BODY = "planted text in a broken body"
 STRANGERS = f"ak_{token_hex(6)}.{token_hex(20)}"
 STRANGERS_ID = f"ake_{token_hex(16)}"
 CODE = "planted in the code of an agent"
+FILE_NAME = "planted-file-of-hanna.txt"
 
 EVERYTHING = (
     MODEL_KEY,
@@ -63,7 +65,7 @@ import sys
 # {CODE}
 def run(context):
     print({PRINTED!r}, file=sys.stderr)
-    (context.outputs / "planted-file-of-hanna.txt").write_text({OUTPUT!r} + (context.input_text or ""))
+    (context.outputs / {FILE_NAME!r}).write_text({OUTPUT!r} + (context.input_text or ""))
     context.progress({OUTPUT!r}, text=context.input_text)
     return {{"text": context.input_text, "planted": {OUTPUT!r}}}
 """,
@@ -199,7 +201,9 @@ def test_typical_calls_and_runs_leave_nothing_sensitive_in_the_log(scene: Scene,
     until(lambda: caller.get("/me").status == 200, "the service to be back")
     service.stop()
 
-    assert list(leaks_in(service.log(), (*scene.planted, caller.key.partition(".")[2], caller.external_id))) == []
+    log = service.log()
+    assert list(leaks_in(log, (*scene.planted, caller.key.partition(".")[2], caller.external_id, FILE_NAME))) == []
+    assert {"request", "call", "run", "step"} <= {line["event"] for line in lines_of(log)}
 
 
 def failing_calls(caller: Caller, workflow_id: str, given: dict[str, Any]) -> None:

@@ -14,7 +14,10 @@ from backend.audit import sql as audit
 from backend.caller import Caller
 from backend.deferred import Deferred
 from backend.errors import ApiError
+from backend.log_events import RUN
+from backend.run_status import RunStatus
 from backend.runs import messages
+from backend.runs.change_log import log_change, log_steps, message_of, run_fields
 from backend.runs.parking import ApprovalRequests
 from backend.runs.run_lookup import find_run
 from backend.runs.run_reservation import RunReservation
@@ -66,7 +69,7 @@ class Starts:
         start = parse_start(request, caller.key_id, self._clock())
         inputs = self._judge_inputs(start)
         try:
-            new = self._start_optimistically(start, inputs)
+            new = self._start_optimistically(start, inputs, caller.request_id)
         except ClaimedError:
             return Deferred.done(self._while_being_decided(start))
         if new is not None:
@@ -114,12 +117,15 @@ class Starts:
             return None
         return judge_inputs(start, terms, self._capabilities.providers)
 
-    def _start_optimistically(self, start: ParsedStart, inputs: Inputs | None) -> RunRow | None:
+    def _start_optimistically(self, start: ParsedStart, inputs: Inputs | None, request_id: str) -> RunRow | None:
         new = None if self._optimistic is None or inputs is None else self._optimistic.start(start, inputs)
         if new is None:
             return None
         workflow_metrics.count_starts([new.run])
         metrics.RUNS_STARTED.add()
+        if RUN.enabled():
+            ids = (start.key_id, start.workflow_id, new.segment.segment_id, request_id)
+            RUN.write(message_of(None, RunStatus.QUEUED), run_fields(new.run_id, None, RunStatus.QUEUED, *ids))
         self._runtime.wake()
         return new.run
 
@@ -174,25 +180,40 @@ class Starts:
         group.admit(start)
         if uploaded is not None:
             take_uploads(group.tx, uploaded, new.run_id, caller.actor, start.at)
-        self._add(group, new, None if uploaded is not None else inputs, reservation, start.at)
+        status = self._add(group, new, None if uploaded is not None else inputs, reservation, start.at)
+        log_change(
+            group.tx,
+            new.run_id,
+            None,
+            status,
+            key_id=start.key_id,
+            workflow_id=start.workflow_id,
+            segment_id=new.segment.segment_id,
+            request_id=caller.request_id,
+        )
         if not start.key_id:
             _audit(group.tx, start, new.run, caller)
         return _Decision(new.run_id, new.run)
 
     def _add(
         self, group: StartGroup, new: NewRun, inputs: Inputs | None, reservation: RunReservation | None, at: int
-    ) -> None:
-        """Adds the rows of a new run: parked, begun or queued; `inputs` are None where files are copied first."""
+    ) -> RunStatus:
+        """Adds the rows of a new run, and returns what it is: parked, begun or queued.
+
+        `inputs` are None where files are copied first.
+        """
         requests = None if inputs is None else self._first_approvals(new, inputs, at)
         if requests is not None:
             group.add_parked(new, requests, at)
-            return
+            return RunStatus.WAITING
         begun = None if reservation is None else reservation.begin(new.run, new.segment.segment_id, new.steps, at)
         if begun is not None:
             group.add_begun(new, begun, at)
-            return
+            log_steps(group.tx, new.run_id, new.segment.segment_id, begun.events)
+            return RunStatus.RUNNING
         group.add_queued(new)
         group.tx.after_commit(self._runtime.wake)
+        return RunStatus.QUEUED
 
     def _reserve(self, start: ParsedStart, inputs: Inputs | None) -> RunReservation | None:
         """Reserves slots for a run whose inputs are judged, and whose first steps its PII policy does not delay."""

@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 
 from backend import json_text
 from backend.deployment import sql as deployment_sql
+from backend.run_status import RunStatus
 from backend.runs import lifecycle, lifecycle_sql, redaction_manifest
+from backend.runs.change_log import log_change
 from backend.runs.parking import begin_parked
 from backend.runtime.execution import sql
 from backend.runtime.execution.begun_steps import BegunSteps
@@ -80,14 +82,21 @@ async def claim_segment(context: SegmentContext, segment_id: str) -> ClaimedSegm
             begun.begin(terms.parallel_steps, at)
     changes = UnitOfWork() if states is None else states.take_changes()
 
+    def log_taken(tx: Tx, after: RunStatus) -> None:
+        before = RunStatus.QUEUED if first else RunStatus.WAITING
+        key_id, workflow_id = run.key_id, run.workflow_id
+        log_change(tx, run_id, before, after, key_id=key_id, workflow_id=workflow_id, segment_id=segment_id)
+
     def take(tx: Tx) -> ClaimedSegment | None:
         licensed = not first or deployment_sql.get(tx).licence_state == "active"
         if licensed and asked is not None:
             if begin_parked(tx, run_id, segment_id, context.owner, at, asked.events, len(asked.approvals)):
                 asked.write_rows(tx, run_id)
+                log_taken(tx, RunStatus.WAITING)
             return None
         if not lifecycle.begin_segment(tx, segment_id, context.owner, at, changes.events if licensed else ()):
             return None
+        log_taken(tx, RunStatus.RUNNING)
         if not licensed:
             LICENSE_UNAVAILABLE.close(tx, run_id, at)
             return None

@@ -11,13 +11,15 @@ import pytest
 from botocore.exceptions import ClientError
 
 from edge.errors import Refusal
-from telemetry.logs import JsonFormatter, exception_lines
+from telemetry.log_output import LogOutput
+from telemetry.logs import exception_lines, line_of
 
 EVERYWHERE = """
 import asyncio, gc, logging, sys, threading, warnings
-from telemetry.logs import log_to_stderr
+from telemetry.log_levels import parse_levels
+from telemetry.logs import ProcessLog
 
-log_to_stderr(sys.argv[1])
+ProcessLog('edge', parse_levels(sys.argv[1]), 'auto')
 ours, theirs = logging.getLogger("edge.server"), logging.getLogger("botocore.endpoint")
 for level in ("debug", "info", "warning", "error"):
     getattr(ours, level)("run %s", "run_1")
@@ -86,7 +88,7 @@ def test_of_libraries_the_place_of_warnings_is_logged(lines: list[dict[str, Any]
     theirs = [line for line in lines if line["logger"] in {"botocore.endpoint", "openai", "dbos"}]
     assert [line["level"] for line in theirs] == ["warning", "error", "warning", "error"]
     assert all(line["message"].startswith("logged at ") for line in theirs)
-    assert all(set(line) == {"level", "logger", "timestamp", "message"} for line in theirs)
+    assert all(set(line) == {"timestamp", "level", "part", "pid", "logger", "event", "message"} for line in theirs)
 
 
 def test_an_uncaught_exception_is_logged_by_type_and_place(lines: list[dict[str, Any]]) -> None:
@@ -107,7 +109,7 @@ def test_an_uncaught_exception_is_logged_by_type_and_place(lines: list[dict[str,
 def record(message: str, *args: object, error: BaseException | None = None, logger: str = "edge.usage") -> Any:
     exc_info = None if error is None else (type(error), error, error.__traceback__)
     made = logging.LogRecord(logger, logging.WARNING, "/x.py", 7, message, args, exc_info)
-    return json.loads(JsonFormatter().format(made))
+    return json.loads(line_of(made, LogOutput(2, "edge")))
 
 
 def test_a_message_quotes_own_exceptions_only() -> None:

@@ -98,6 +98,8 @@ def test_reserved_variables_are_no_settings(variable: str) -> None:
         ("OBJECTS_ENDPOINT_URL", "localhost:9000", "must be an http or https address"),
         ("OBJECTS_SSE", "kms", "must be none or AES256 or aws:kms"),
         ("LOG_LEVEL", "loud", "must be debug or info or warning or error"),
+        ("LOG_LEVEL", "info,edge.requsts=debug", "names edge.requsts, which is no part of the service"),
+        ("LOG_FORMAT", "xml", "must be auto or json or text"),
     ],
 )
 def test_a_refused_value_is_reported_with_the_allowed_ones(variable: str, value: str, reason: str) -> None:

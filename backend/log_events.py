@@ -1,0 +1,13 @@
+"""The log lines of a backend and of a worker; docs/logs.md says what each means to an operator."""
+
+from typing import Final
+
+from telemetry.log_events import EventLog
+
+CALL: Final = EventLog("call", "backend.calls", ("request_id", "key_id", "rpc", "code", "reason", "ms", "run_id"))
+RUN: Final = EventLog(
+    "run",
+    "backend.runs.changes",
+    ("run_id", "request_id", "key_id", "workflow_id", "segment_id", "from", "to", "reason", "ms"),
+)
+STEP: Final = EventLog("step", "backend.runs.steps", ("run_id", "segment_id", "step", "attempt", "to"))

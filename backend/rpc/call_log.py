@@ -1,0 +1,57 @@
+"""The log line of each call: at `info` of one that changes something, at `debug` of any other."""
+
+import re
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any, Final
+
+import grpc
+from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.descriptor_pb2 import MethodOptions
+
+from backend.log_events import CALL
+from contract.metadata import KEY_ID, REQUEST_ID
+from telemetry.log_events import DEBUG, INFO
+
+_RUN_ID: Final = re.compile(r"run_[0-9a-z]{26}")
+_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+# What edges and consoles do by themselves all the time, and what only follows.
+_ROUTINE: Final = frozenset({"GetSession", "RecordUsage", "WatchKeyMirror", "WatchRunChanges"})
+# As contexts of calls in the same process name their peer.
+_IN_PROCESS: Final = "in-process"
+
+CallLog = Callable[[Any, grpc.ServicerContext, float, str, str], None]
+"""Takes the request, its context, when it began by `perf_counter`, the status code and the reason of a refusal."""
+
+
+def call_log(method: MethodDescriptor, label: str) -> CallLog:
+    """Returns what writes the lines of a method, which metrics and lines name `label`."""
+    reads = method.GetOptions().idempotency_level == MethodOptions.NO_SIDE_EFFECTS
+    level = DEBUG if reads or method.name in _ROUTINE else INFO
+
+    def log(request: Any, context: grpc.ServicerContext, began: float, code: str, reason: str) -> None:
+        if not CALL.enabled(level):
+            return
+        metadata: dict[str, Any] = dict(context.invocation_metadata() or ())
+        shown = level
+        if level == INFO and KEY_ID in metadata and context.peer() == _IN_PROCESS:
+            # The edge in this process has a line for the request.
+            if not CALL.enabled(DEBUG):
+                return
+            shown = DEBUG
+        request_id = metadata.get(REQUEST_ID, "")
+        key_id = metadata.get(KEY_ID, "")
+        run_id = getattr(request, "run_id", "")
+        fields = {
+            "rpc": label,
+            "code": code,
+            "reason": reason,
+            # Callers over gRPC may send anything.
+            "request_id": request_id if _ID.fullmatch(request_id) else "",
+            "key_id": key_id if _ID.fullmatch(key_id) else "",
+            "run_id": run_id if run_id and _RUN_ID.fullmatch(run_id) else "",
+            "ms": round((perf_counter() - began) * 1000, 3),
+        }
+        CALL.write(f"{label} {code}", fields, shown)
+
+    return log

@@ -1,0 +1,72 @@
+"""The log of a serving process, which follows `log_level` and `log_format` in the settings file without a restart.
+
+Each process looks at the file by itself, so the edge processes of one command and a file that is replaced as a whole,
+as by Kubernetes, need nothing more.
+"""
+
+import logging
+import os
+import threading
+from pathlib import Path
+from typing import Final
+
+from deploy.config.checks import parse_log_levels
+from deploy.config.settings import Settings
+from deploy.config.source import read_settings
+from deploy.failures import CommandError
+from telemetry.logs import ProcessLog
+
+_CHECK_SECONDS: Final = 2.0
+
+_LOG = logging.getLogger(__name__)
+
+
+def open_log(settings: Settings, part: str) -> None:
+    """Logs from now on, to standard error; `part` is what this process is, in each of its lines."""
+    follower = LogFollower(settings, part)
+    if settings.source.config is not None:
+        threading.Thread(target=follower.follow, args=(threading.Event(),), name="log-settings", daemon=True).start()
+
+
+class LogFollower:
+    """Sets the log of this process as the settings say, and again when their file has changed."""
+
+    def __init__(self, settings: Settings, part: str) -> None:
+        self._source = settings.source
+        self._current = settings.log_level, settings.log_format
+        self._state = self._file_state()
+        colour = not os.environ.get("NO_COLOR")
+        self._log = ProcessLog(part, parse_log_levels(settings.log_level), settings.log_format, colour=colour)
+
+    def follow(self, ended: threading.Event) -> None:
+        """Looks at the file every two seconds, until `ended`."""
+        while not ended.wait(_CHECK_SECONDS):
+            self.look()
+
+    def look(self) -> None:
+        """Takes the levels and the format from the file if it has changed; from one that is not valid nothing."""
+        state = self._file_state()
+        if state is None or state == self._state:
+            return
+        self._state = state
+        try:
+            settings = read_settings(os.environ, config=self._source.config, given=self._source.given)
+        except CommandError as error:
+            names = ", ".join(detail["name"] for detail in error.details or [])
+            _LOG.warning(
+                "The settings file has changed and is not valid, the log stays as it is: %s", names or error.code
+            )
+            return
+        changed = settings.log_level, settings.log_format
+        if changed != self._current:
+            self._current = changed
+            self._log.change(parse_log_levels(settings.log_level), settings.log_format)
+            _LOG.warning("The log has changed: level %s, format %s", *changed)
+
+    def _file_state(self) -> tuple[int, int, int] | None:
+        """Returns what changes with the file; None where it cannot be seen now."""
+        try:
+            found = Path(self._source.config or os.devnull).stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_size

@@ -1,0 +1,28 @@
+"""docs/logs.md lists every event with its fields, and describes each field."""
+
+import re
+from pathlib import Path
+
+from telemetry.log_events import COMMON_FIELDS, MESSAGE
+from tests.support.log_lines import EVENTS
+
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "logs.md").read_text(encoding="utf-8")
+
+
+def rows(text: str) -> list[list[str]]:
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:3] == "| `"]
+    return [[cell.strip("`") if cell.count("`") == 2 else cell for cell in row] for row in cells]
+
+
+def test_every_event_is_documented_with_its_logger_and_fields() -> None:
+    table = DOCUMENT.split("<!-- events -->")[1].split("<!-- fields -->")[0]
+    documented = {row[0]: (row[1], tuple(re.findall("`([a-z_]+)`", f"`{row[3].strip('`')}`"))) for row in rows(table)}
+    assert documented.pop(MESSAGE) == ("each its own", ())
+    assert documented == {event: (each.logger, each.fields) for event, each in EVENTS.items()}
+
+
+def test_every_field_is_documented_once() -> None:
+    common, rest = DOCUMENT.split("## Fields of every line")[1].split("## Events")
+    assert tuple(row[0] for row in rows(common)) == COMMON_FIELDS
+    described = [row[0] for row in rows(rest.split("<!-- fields -->")[1].split("## Cost")[0])]
+    assert sorted(described) == sorted({field for each in EVENTS.values() for field in each.fields})

@@ -1,0 +1,41 @@
+"""The forms of a log line."""
+
+import json
+
+from telemetry.log_lines import Clock, json_line, shortened, text_line
+
+
+def test_a_time_has_milliseconds_of_its_second() -> None:
+    clock = Clock()
+    assert [clock(seconds) for seconds in (0.0, 0.001, 1_790_000_000.25, 0.5)] == [
+        "1970-01-01T00:00:00.000+00:00",
+        "1970-01-01T00:00:00.001+00:00",
+        "2026-09-21T14:13:20.250+00:00",
+        "1970-01-01T00:00:00.500+00:00",
+    ]
+
+
+def test_a_line_of_json_takes_names_that_are_no_utf_8() -> None:
+    assert json.loads(json_line({"message": "a\udcff"})) == {"message": "a\udcff"}
+    assert json_line({"message": "a\nb"}) == b'{"message":"a\\nb"}\n'
+
+
+def test_a_line_of_text_leads_with_the_time_and_leaves_empty_fields_out() -> None:
+    fields = {"run_id": "run_1", "key_id": None, "ms": 3}
+    given = ("2026-09-24T10:11:12.123+00:00", "info", "edge.requests", "GET /me 200", fields, "")
+    assert text_line(*given, colour=False) == b"10:11:12.123  INFO      edge.requests  GET /me 200  run_id=run_1 ms=3\n"
+    assert b"\x1b[32mINFO" in text_line(*given, colour=True)
+
+
+def test_text_moves_no_cursor() -> None:
+    line = text_line("", "error", "edge", "a\x1b[2Jb\nc\u202ed", {}, "ValueError\n  file:1", colour=False)
+    assert line.decode() == "ERROR     edge  a\\x1b[2Jb\\x0ac\\x202ed\n    ValueError\n      file:1\n"
+
+
+def test_a_long_traceback_is_cut_in_the_middle() -> None:
+    exception = "\n".join(["ValueError", *(f"  {'x' * 80}:{line} place" for line in range(100)), "from KeyError"])
+    cut = shortened(exception)
+    assert len(cut) <= 3_100
+    assert cut.startswith("ValueError\n")
+    assert cut.endswith("\nfrom KeyError")
+    assert "\n  ...\n" in cut
