@@ -41,6 +41,7 @@ COMMANDS: Final = (
     CommandModule("backend", "Serve only the gRPC services and the runtime."),
     CommandModule("worker", "Execute runs from the queue of the backends."),
     CommandModule("health", "Check whether a backend or an edge serves."),
+    CommandModule("doctor", "Check settings and what a part needs, and say what to do."),
     CommandModule("backup", "Back up the embedded database with its objects, while the service runs."),
     CommandModule("restore", "Restore a backup into a data folder."),
     CommandModule("apply", "Apply manifests: agents, connectors, environments, knowledge graphs, workflows."),
