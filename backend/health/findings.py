@@ -95,13 +95,21 @@ def _disks(figures: Figures) -> Iterator[Finding]:
             ("data folder", process.data_total, process.data_free),
             ("object store", process.objects_total, process.objects_free),
         ):
-            if total and free is not None and free < total * _LITTLE and free < 10 * _GIGABYTE:
+            very = None if not total or free is None else little_space(total, free)
+            if free is not None and very is not None:
                 yield Finding(
                     pb.HEALTH_TOPIC_DISK,
-                    free < total * _VERY_LITTLE or free < _GIGABYTE,
+                    very,
                     f"The disk of the {what} on {process.host} has {free / _GIGABYTE:,.1f} GB free.",
                     "Make room or a larger disk, or keep run data for fewer days.",
                 )
+
+
+def little_space(total: int, free: int) -> bool | None:
+    """Returns whether a disk has very little room free, or None where it has enough; sizes in bytes."""
+    if free < total * _LITTLE and free < 10 * _GIGABYTE:
+        return free < total * _VERY_LITTLE or free < _GIGABYTE
+    return None
 
 
 def _clocks(figures: Figures) -> Iterator[Finding]:

@@ -13,8 +13,10 @@ from backend.storage.dialects.sqlite.database import SqliteDatabase
 from backend.storage.migrate import newest_revision, upgrade
 from backend.storage.private_folder import ForeignOwnerError, make_private, narrow_content
 
-_DATABASE: Final = "workflow-api.sqlite3"
-_LOCK: Final = "workflow-api.lock"
+DATABASE_FILE: Final = "workflow-api.sqlite3"
+LOCK_FILE: Final = "workflow-api.lock"
+RESTORING_FILE: Final = "workflow-api.restoring"
+"""Is there from the beginning of a restore to its end, and holds the name of the folder with what it has unpacked."""
 _OURS: Final = "workflow-api."
 
 
@@ -48,15 +50,18 @@ def open_postgresql(url: str, connections: int) -> Database:
 
 
 class DataFolder:
-    """The data folder of one process: locked while it is open, and inaccessible to other users of the machine."""
+    """The data folder of one process: locked while it is open, and inaccessible to other users of the machine.
 
-    def __init__(self, path: Path) -> None:
+    One whose restore did not end is refused, but for another restore.
+    """
+
+    def __init__(self, path: Path, *, to_restore: bool = False) -> None:
         self.path = path
         try:
             make_private(path)
             narrow_content(path, _OURS)
-            (path / _LOCK).touch(mode=0o600)
-            self._lock: TextIO = (path / _LOCK).open("w")
+            (path / LOCK_FILE).touch(mode=0o600)
+            self._lock: TextIO = (path / LOCK_FILE).open("w")
         except ForeignOwnerError as error:
             raise DataFolderError(f"The data folder cannot be used: {error}") from None
         except OSError as error:
@@ -66,10 +71,13 @@ class DataFolder:
         except OSError:
             self._lock.close()
             raise DataFolderError(f"The data folder {path} is in use by another workflow-api process.") from None
+        if not to_restore and (path / RESTORING_FILE).exists():
+            self._lock.close()
+            raise DataFolderError(f"The data folder {path} has half of a backup: `workflow-api restore` it again.")
 
     def open_database(self) -> SqliteDatabase:
         """Opens the database with the newest schema."""
-        file = self.path / _DATABASE
+        file = self.path / DATABASE_FILE
         # Its log and its shared memory get the same mode.
         file.touch(mode=0o600)
         if schema.prepare(file) != newest_revision():

@@ -11,7 +11,12 @@ _SCRIPTS: Final = Path(__file__).parent / "migrations"
 
 def newest_revision() -> str:
     """Returns the newest revision of the schema, by which the files of the migrations begin."""
-    return max(path.name.partition("_")[0] for path in _migrations())
+    return max(known_revisions())
+
+
+def known_revisions() -> frozenset[str]:
+    """Returns every revision of the schema that this release can use or migrate."""
+    return frozenset(path.name.partition("_")[0] for path in _migrations())
 
 
 def upgrade(engine: Engine) -> None:

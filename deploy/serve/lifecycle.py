@@ -8,7 +8,8 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +28,7 @@ _RECURSION_LIMIT: Final = 3_000
 _UMASK: Final = 0o077
 
 # Files that a process opens besides connections: the database, steps, objects, the other parts.
-_OTHER_FILES: Final = 512
+OTHER_FILES: Final = 512
 _YOUNG_OBJECTS: Final = 10_000
 """Objects made and not freed again, after which the garbage collector looks for cycles."""
 _MIN_CONNECTIONS: Final = 16
@@ -74,16 +75,30 @@ def run_until_stopped(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None
     uvloop.run(main())
 
 
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Ends a command at SIGTERM as at SIGINT, so that it can remove what it has begun."""
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def raise_open_files_limit(connections: int) -> int:
     """Raises the limit of open files for that many connections; returns how many the limit then allows."""
     open_files, maximum = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = connections + _OTHER_FILES
+    needed = connections + OTHER_FILES
     if open_files < needed:
         open_files = needed if maximum == resource.RLIM_INFINITY else min(needed, maximum)
         resource.setrlimit(resource.RLIMIT_NOFILE, (open_files, maximum))
     if open_files < needed:
         _LOG.warning("This process may open %d files, too few for %d connections", open_files, connections)
-    return min(connections, max(open_files - _OTHER_FILES, _MIN_CONNECTIONS))
+    return min(connections, max(open_files - OTHER_FILES, _MIN_CONNECTIONS))
 
 
 def freeze_startup_objects() -> None:

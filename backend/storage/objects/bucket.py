@@ -65,8 +65,13 @@ class BucketObjects:
         """
         folder = f"{_OURS}probe-{secrets.token_hex(8)}/"
         try:
-            self.put_bytes(f"{folder}start", b"1")
-            self.open_range(f"{folder}start", 0, 1).close()
+            try:
+                self.put_bytes(f"{folder}start", b"1")
+                self.open_range(f"{folder}start", 0, 1).close()
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    self.delete_prefix(folder)
+                raise
             self.delete_prefix(folder)
             with _as_store_errors("Listing uploads failed"):
                 self._abort_uploads(self._prefix + _OURS, began_before=datetime.now(UTC) - _LONGEST_UPLOAD)

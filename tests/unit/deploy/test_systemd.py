@@ -14,9 +14,11 @@ from tests.unit.deploy.described import DEPLOY, drains, settings_of, understood
 
 FOLDER = DEPLOY / "systemd"
 UNITS = {path.name: path for path in sorted(FOLDER.glob("*.service"))}
+PARTS = {name: path for name, path in UNITS.items() if "Type=exec" in path.read_text()}
+TIMERS = {path.name: path for path in sorted(FOLDER.glob("*.timer"))}
 PROGRAM = "/opt/workflow-api/bin/workflow-api"
 # Of ten, as `systemd-analyze security` counts.
-MOST_EXPOSED = {"edge": 1.5, "console": 1.5, "backend": 1.5, "worker": 3.5, "serve": 3.5}
+MOST_EXPOSED = {"edge": 1.5, "console": 1.5, "backend": 1.5, "worker": 3.5, "serve": 3.5, "backup": 1.5}
 
 
 def service(unit: Path) -> dict[str, list[str]]:
@@ -44,8 +46,10 @@ def analyzed(unit: Path, tmp_path: Path, *arguments: str) -> "subprocess.Complet
     )
 
 
-@pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
+@pytest.mark.parametrize("unit", [*UNITS.values(), *TIMERS.values()], ids=[*UNITS, *TIMERS])
 def test_systemd_analyze_reports_nothing(unit: Path, tmp_path: Path) -> None:
+    for service_of_timer in UNITS.values() if unit.suffix == ".timer" else ():
+        shutil.copy(service_of_timer, tmp_path)
     said = analyzed(unit, tmp_path, "verify", "--man=no")
     ours = [line for line in said.stderr.splitlines() if "workflow-api" in line]
     assert (said.returncode, ours) == (0, [])
@@ -58,7 +62,16 @@ def test_a_unit_is_exposed_no_more_than_it_needs(unit: Path, tmp_path: Path) -> 
     assert said.returncode == 0, said.stdout[-200:]
 
 
-@pytest.mark.parametrize("unit", UNITS.values(), ids=UNITS)
+def test_the_backup_uses_existing_options_and_the_folder_of_the_service() -> None:
+    unit = UNITS["workflow-api-backup.service"]
+    arguments = command_of(unit)
+    assert understood(arguments) == "backup"
+    (folder,) = service(UNITS["workflow-api.service"])["StateDirectory"]
+    assert arguments[arguments.index("--data") + 1] == f"/var/lib/{folder}"
+    assert TIMERS.keys() == {"workflow-api-backup.timer"}
+
+
+@pytest.mark.parametrize("unit", PARTS.values(), ids=PARTS)
 def test_a_unit_uses_existing_commands_and_settings(unit: Path) -> None:
     values = service(unit)
     arguments = command_of(unit)

@@ -1,0 +1,117 @@
+"""The objects that rows of a database name, held against those that were copied."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from types import TracebackType
+from typing import Final, NamedTuple, Self
+
+from backend.storage.object_keys import result_row_key, step_log_key, upload_members_key, upload_part_key
+from backend.uploads.rules import PART_BYTES
+
+_BATCH: Final = 1000
+
+
+class Named(NamedTuple):
+    """An object as a row names it; the digest of some is not recorded."""
+
+    key: str
+    size: int
+    sha256: str | None
+
+
+class ObjectLists:
+    """Lists of objects in a temporary database, for there may be millions; use as a context manager."""
+
+    def __init__(self) -> None:
+        # An empty name is a file without a name, which is gone with the connection.
+        self._lists = sqlite3.connect("", isolation_level=None)
+        self._lists.executescript(
+            "CREATE TABLE named (key TEXT PRIMARY KEY, size INTEGER, sha256 TEXT) WITHOUT ROWID;"
+            "CREATE TABLE copied (key TEXT PRIMARY KEY, size INTEGER, sha256 TEXT) WITHOUT ROWID;"
+            # Nothing is ever committed, which would take longer than all else.
+            "PRAGMA journal_mode = OFF; BEGIN;"
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._lists.close()
+
+    def name(self, database: sqlite3.Connection) -> None:
+        """Takes over what the rows of a database name now, in one read of it, in place of what was named before."""
+        self._lists.execute("DELETE FROM named")
+        self._lists.executemany("INSERT OR REPLACE INTO named VALUES (?, ?, ?)", named_objects(database))
+
+    def to_copy(self) -> Iterator[Named]:
+        """Yields what is named and was not copied as it is named, ordered by key."""
+        after = ""
+        while batch := self._lists.execute(
+            "SELECT named.key, named.size, named.sha256 FROM named LEFT JOIN copied USING (key) WHERE named.key > ?"
+            " AND (copied.key IS NULL OR copied.size <> named.size OR copied.sha256 <> named.sha256)"
+            " ORDER BY named.key LIMIT ?",
+            (after, _BATCH),
+        ).fetchall():
+            yield from map(Named._make, batch)
+            after = batch[-1][0]
+
+    def add_copied(self, key: str, size: int, sha256: str) -> None:
+        """Records what was copied of an object."""
+        self._lists.execute("INSERT OR REPLACE INTO copied VALUES (?, ?, ?)", (key, size, sha256))
+
+    def copied(self) -> Iterator[Named]:
+        """Yields what was copied of what is named, ordered by key."""
+        with closing(self._lists.cursor()) as cursor:
+            for row in cursor.execute("SELECT copied.* FROM copied JOIN named USING (key) ORDER BY copied.key"):
+                yield Named._make(row)
+
+    def copied_as(self, key: str) -> str | None:
+        """Returns the digest of what was copied, or None."""
+        found = self._lists.execute("SELECT sha256 FROM copied WHERE key = ?", (key,)).fetchone()
+        return None if found is None else str(found[0])
+
+    def confirm(self, key: str) -> None:
+        """Records that what was copied is wanted."""
+        self._lists.execute("INSERT OR REPLACE INTO named (key) VALUES (?)", (key,))
+
+    def unconfirmed(self) -> list[str]:
+        """Returns what was copied and is not wanted."""
+        return [
+            key for (key,) in self._lists.execute("SELECT key FROM copied WHERE key NOT IN (SELECT key FROM named)")
+        ]
+
+
+def named_objects(database: sqlite3.Connection) -> Iterator[Named]:
+    """Yields every object that a row names, in one read transaction; the schema may be an earlier one."""
+    database.execute("BEGIN")
+    try:
+        tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        for run_id, key, size, sha256 in database.execute("SELECT run_id, object_key, size_bytes, sha256 FROM outputs"):
+            if key != result_row_key(run_id):
+                yield Named(key, size, sha256)
+        if "step_logs" in tables:
+            logs = "SELECT run_id, step, attempt, size_bytes FROM step_logs WHERE size_bytes IS NOT NULL"
+            for run_id, step, attempt, size in database.execute(logs):
+                yield Named(step_log_key(run_id, step, attempt), size, None)
+        if "upload_files" in tables:
+            yield from _uploaded(database)
+    finally:
+        database.execute("COMMIT")
+
+
+def _uploaded(database: sqlite3.Connection) -> Iterator[Named]:
+    # An upload that has expired is being removed.
+    files = database.execute(
+        "SELECT upload_id, number, size_bytes, stored_bytes, members IS NOT NULL FROM upload_files"
+        " JOIN uploads USING (upload_id) WHERE uploads.expires_at > 0"
+    )
+    for upload_id, number, size, stored, expanded in files:
+        if expanded:
+            yield Named(upload_members_key(upload_id, number), stored, None)
+        else:
+            for offset in range(0, size, PART_BYTES):
+                part = min(PART_BYTES, size - offset)
+                yield Named(upload_part_key(upload_id, number, offset, part), part, None)

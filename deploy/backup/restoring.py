@@ -1,0 +1,195 @@
+"""Restores a backup into a data folder that no service uses.
+
+Everything is unpacked below the folder and checked, before anything of it is put in place. A file there says from the
+beginning to the end that a restore is under way; a service refuses a folder with this file, and another restore removes
+what an interrupted one has left.
+"""
+
+import hashlib
+import os
+import shutil
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from backend.clock import system_clock
+from backend.storage.durable import sync_folder
+from backend.storage.factory import DATABASE_FILE, LOCK_FILE, RESTORING_FILE, DataFolder, DataFolderError
+from deploy.backup.archive import members, parts
+from deploy.backup.layout import (
+    DATABASE,
+    DIGESTS,
+    MANIFEST,
+    OBJECTS,
+    BackupError,
+    Manifest,
+    is_object,
+    read_digest_line,
+    read_manifest,
+)
+from deploy.backup.object_lists import ObjectLists
+from deploy.backup.snapshot import require_known, require_sound, schema_of
+
+_UNPACKED: Final = ".workflow-api-restore"
+_NO_CONTENT: Final = frozenset({LOCK_FILE, RESTORING_FILE, _UNPACKED, "lost+found"})
+_MOST_MANIFEST_BYTES: Final = 1_000_000
+_PUBLISH_AGAIN: Final = """
+UPDATE publications SET state = 'pending', attempts = 0, requested_at = :now, next_attempt_at = :now
+WHERE state IN ('landed', 'kept') AND EXISTS (
+    SELECT 1 FROM resource_versions AS graph WHERE graph.resource_id = publications.graph_id
+    AND graph.version = publications.graph_version
+    AND coalesce(json_extract(graph.definition, '$.store'), 'folder') <> 'sparql')
+"""
+"""Graphs in folders are no part of a backup: they are made again of the outputs that were published to them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A backup that is in place; `moved_to` is where the former content of the folder is, if there was any."""
+
+    manifest: Manifest
+    moved_to: Path | None
+
+
+def restore_backup(source: BinaryIO, data: Path, *, force: bool) -> Restored:
+    """Restores a backup into an empty folder; with `force` what is in the folder is moved into one below it.
+
+    Raises:
+        BackupError: the backup is damaged or of a later release, or the folder is in use or not empty.
+        OSError: the folder cannot be written, as when the disk is full; nothing is left in it.
+    """
+    try:
+        folder = DataFolder(data, to_restore=True)
+    except DataFolderError as error:
+        raise BackupError(str(error)) from None
+    with closing(folder):
+        present = [path for path in data.iterdir() if path.name not in _NO_CONTENT]
+        if present and not force:
+            raise BackupError(f"{data} is not empty: name another folder, or move its content aside with --force.")
+        # Where one was interrupted while it put files in place, only a whole restore ends that state.
+        interrupted = (data / RESTORING_FILE).exists()
+        unpacked = _begin(data)
+        try:
+            manifest = _unpack(source, unpacked)
+            _check_database(unpacked / DATABASE, manifest)
+        except BaseException:
+            _end(data, keep_marker=interrupted)
+            raise
+        os.sync()
+        # All that is left is to rename. If that fails the marker stays.
+        moved_to = _move_aside(data, present)
+        for name in (OBJECTS.rstrip("/"), DATABASE):
+            if (unpacked / name).exists():
+                (unpacked / name).rename(data / name)
+        sync_folder(data)
+        _end(data, keep_marker=False)
+    return Restored(manifest, moved_to)
+
+
+def _begin(data: Path) -> Path:
+    """Marks the folder as being restored, and returns an empty folder to unpack in."""
+    (data / RESTORING_FILE).touch(mode=0o600)
+    unpacked = data / _UNPACKED
+    shutil.rmtree(unpacked, ignore_errors=True)
+    unpacked.mkdir(mode=0o700)
+    sync_folder(data)
+    return unpacked
+
+
+def _end(data: Path, *, keep_marker: bool) -> None:
+    shutil.rmtree(data / _UNPACKED, ignore_errors=True)
+    if not keep_marker:
+        (data / RESTORING_FILE).unlink()
+    sync_folder(data)
+
+
+def _unpack(source: BinaryIO, unpacked: Path) -> Manifest:
+    """Unpacks the files that the backup consists of, and returns its manifest once all of them have their digests."""
+    found: dict[str, bytes] = {}
+    with ObjectLists() as lists:
+        for name, content in members(source):
+            if name in {DIGESTS, MANIFEST, DATABASE}:
+                if name in found:
+                    raise BackupError(f"The archive holds {name} twice: it is no backup of this kind.")
+                found[name] = b""
+            elif not is_object(name) or found:
+                raise BackupError(f"The archive holds {name[:200]!r}, which no backup has at this place.")
+            if name == MANIFEST:
+                found[name] = content.read(_MOST_MANIFEST_BYTES)
+            else:
+                lists.add_copied(name, *_unpacked_file(content, unpacked / name))
+        if found.keys() != {DIGESTS, MANIFEST, DATABASE}:
+            raise BackupError("The backup is not whole: its end is missing.")
+        manifest = read_manifest(found[MANIFEST])
+        _check_files(lists, unpacked, manifest)
+    return manifest
+
+
+def _unpacked_file(content: BinaryIO, path: Path) -> tuple[int, str]:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    digest = hashlib.sha256()
+    size = 0
+    # Of an object that is in the archive twice the later one counts.
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        for part in parts(content):
+            digest.update(part)
+            size += len(part)
+            file.write(part)
+    return size, digest.hexdigest()
+
+
+def _check_files(lists: ObjectLists, unpacked: Path, manifest: Manifest) -> None:
+    """Holds the files against the list of digests, and removes objects that are not listed.
+
+    Raises:
+        BackupError: a listed one is missing or another, or the list is not that of the manifest.
+    """
+    listed = unpacked / DIGESTS
+    if lists.copied_as(DIGESTS) != manifest.digests_sha256:
+        raise BackupError("The list of digests in the backup is damaged.")
+    with listed.open("rb") as lines:
+        for line in lines:
+            sha256, name = read_digest_line(line)
+            copied = lists.copied_as(name)
+            if copied != sha256:
+                what = "is missing" if copied is None else "has another digest than when the backup was made"
+                raise BackupError(f"The backup is damaged: {name} {what}.")
+            lists.confirm(name)
+    listed.unlink()
+    lists.confirm(DIGESTS)
+    for name in lists.unconfirmed():
+        if not is_object(name):
+            raise BackupError(f"The backup is damaged: {name} is not listed.")
+        # It was removed from the deployment while the backup was made.
+        (unpacked / name).unlink()
+
+
+def _check_database(database: Path, manifest: Manifest) -> None:
+    """Checks the database, and prepares it for the service that starts with it."""
+    try:
+        with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+            schema = schema_of(connection)
+            require_known(schema)
+            if schema != manifest.schema:
+                raise BackupError(f"The backup's database has schema {schema}, not {manifest.schema} as its manifest.")
+            require_sound(connection)
+            if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'publications'").fetchone():
+                connection.execute(_PUBLISH_AGAIN, {"now": system_clock()})
+    except sqlite3.Error as error:
+        raise BackupError(f"The backup's database cannot be used: {error}.") from error
+
+
+def _move_aside(data: Path, present: list[Path]) -> Path | None:
+    if not present:
+        return None
+    aside = data / f"before-restore-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    aside.mkdir(mode=0o700)
+    # The database goes first: without it the rest is no deployment any more.
+    for path in sorted(present, key=lambda path: not path.name.startswith(DATABASE_FILE)):
+        path.rename(aside / path.name)
+    sync_folder(aside)
+    return aside

@@ -1,0 +1,131 @@
+"""Copies of a live SQLite database: opened for reading beside the service, and consistent."""
+
+import fcntl
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO, Final
+from urllib.parse import quote
+
+from backend.storage.durable import sync_folder
+from backend.storage.migrate import known_revisions, newest_revision
+from deploy.backup.layout import DATABASE, BackupError
+
+_SCRATCH: Final = ".workflow-api-backup-"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A copy of the database: its bytes, from a file that has no name any more, and what it says about itself."""
+
+    file: BinaryIO
+    taken_at: datetime
+    schema: str
+    deployment_id: str
+    runs: int
+
+
+@contextmanager
+def reading(database: Path) -> Iterator[sqlite3.Connection]:
+    """Opens a database for reading alone, whether or not a service uses it.
+
+    Raises:
+        BackupError: there is none, it cannot be read, or this release does not know its schema.
+    """
+    if not database.is_file():
+        raise BackupError(f"{database.parent} has no database: it is no data folder, or no service has used it yet.")
+    address = f"file:{quote(str(database.absolute()))}?mode=ro"
+    try:
+        with closing(sqlite3.connect(address, uri=True, isolation_level=None, timeout=30)) as connection:
+            require_known(schema_of(connection))
+            yield connection
+    except sqlite3.Error as error:
+        raise BackupError(f"The database {database} cannot be read: {error}.") from error
+
+
+def schema_of(connection: sqlite3.Connection) -> str:
+    """Returns the revision of a database's schema; raises sqlite3.Error where it has none."""
+    found = connection.execute("SELECT version_num FROM alembic_version").fetchall()
+    if len(found) != 1:
+        raise sqlite3.DatabaseError("it has no schema")
+    return str(found[0][0])
+
+
+def require_known(schema: str) -> None:
+    """Raises BackupError for a schema of a later release."""
+    if schema not in known_revisions():
+        raise BackupError(
+            f"The database has schema {schema}, and this release knows none after {newest_revision()}: use a newer one."
+        )
+
+
+@contextmanager
+def scratch_folder(beside: Path) -> Iterator[Path]:
+    """Makes a folder for files that are to be gone with the process, and removes those that killed ones have left."""
+    for left in beside.glob(f"{_SCRATCH}*"):
+        with suppress(OSError), _locked(left):
+            shutil.rmtree(left)
+    folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=beside))
+    try:
+        with _locked(folder):
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def take_snapshot(
+    live: sqlite3.Connection, folder: Path, examine: Callable[[sqlite3.Connection], None] | None
+) -> Snapshot:
+    """Copies a database as it is now, in one read transaction, checks the copy, and has it examined.
+
+    Raises:
+        BackupError: the database is damaged.
+        sqlite3.Error: it cannot be read, or the copy not be written.
+    """
+    path = folder / DATABASE
+    path.touch(mode=0o600)
+    file = path.open("r+b")
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None)) as copy:
+            # What a call has changed before this, and was told of, is in the copy.
+            taken_at = datetime.now(UTC)
+            live.backup(copy)
+            # One file, without a log beside it.
+            copy.execute("PRAGMA journal_mode = DELETE")
+            require_sound(copy)
+            schema = schema_of(copy)
+            deployment_id = copy.execute("SELECT deployment_id FROM deployments").fetchone()[0]
+            runs = copy.execute("SELECT count(*) FROM runs").fetchone()[0]
+            if examine is not None:
+                examine(copy)
+        path.unlink()
+        sync_folder(folder)
+    except BaseException:
+        file.close()
+        path.unlink(missing_ok=True)
+        raise
+    return Snapshot(file, taken_at, schema, deployment_id, runs)
+
+
+def require_sound(connection: sqlite3.Connection) -> None:
+    """Raises BackupError where the pages of a database do not fit together."""
+    found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if found != "ok":
+        raise BackupError(f"The database is damaged: {' '.join(str(found).split())[:200]}.")
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Holds a folder as long as this process lives; raises OSError where another holds it."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,166 @@
+"""Makes a backup of a data folder, beside the service that uses it.
+
+The service is not involved. Objects never change, and each is stored before a row names it, so most are copied first.
+Then the database is copied, and the objects that its copy names and that came since. An object that is removed between
+these two, as by an erasure, is missing: then the database is copied once more, which names it no longer. So a backup is
+the state of one moment, that of the last copy, with every object of that state.
+"""
+
+import os
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC
+from importlib import metadata
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from backend.storage.durable import sync_folder
+from backend.storage.factory import RESTORING_FILE
+from deploy.backup.archive import ArchiveWriter, Sink
+from deploy.backup.layout import DATABASE, DIGESTS, FORMAT, MANIFEST, OBJECTS, BackupError, Manifest, digest_line
+from deploy.backup.object_lists import Named, ObjectLists
+from deploy.backup.snapshot import Snapshot, reading, scratch_folder, take_snapshot
+
+_SAME_ROUNDS: Final = 3
+"""Copies of the database that all name an object which is not there, before it counts as lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is backed up: a data folder, and the folder of its objects, None where a bucket holds them."""
+
+    data: Path
+    objects: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """A backup that was written: its manifest, and some of the keys of objects that are lost or damaged."""
+
+    manifest: Manifest
+    absent: tuple[str, ...]
+
+
+def write_backup(source: Source, sink: Sink, scratch: Path) -> Backup:
+    """Writes a backup to `sink`; below `scratch` there is a copy of the database for as long as it takes.
+
+    Raises:
+        BackupError: the data folder cannot be backed up; the message says why.
+        OSError: the sink failed.
+    """
+    if (source.data / RESTORING_FILE).exists():
+        raise BackupError(f"{source.data} has half of a backup: `workflow-api restore` it again.")
+    with (
+        reading(source.data / DATABASE) as live,
+        scratch_folder(scratch) as folder,
+        ObjectLists() as lists,
+        ArchiveWriter(sink) as archive,
+    ):
+        if source.objects is not None:
+            lists.name(live)
+            for _ in _absent(archive, lists, source.objects):
+                # Removed since it was listed.
+                pass
+        snapshot, absent = _matching_snapshot(archive, lists, source.objects, live, folder)
+        with closing(snapshot.file):
+            return _finished(archive, lists, source, snapshot, absent, folder)
+
+
+def _matching_snapshot(
+    archive: ArchiveWriter, lists: ObjectLists, objects: Path | None, live: sqlite3.Connection, folder: Path
+) -> tuple[Snapshot, list[str]]:
+    """Returns a copy of the database whose objects are all in the archive, but for those that are lost for good."""
+    before: list[set[str]] = []
+    while True:
+        snapshot = _snapshot(live, folder, lists if objects is not None else None)
+        absent = set() if objects is None else set(_absent(archive, lists, objects))
+        before = [*before, absent][-_SAME_ROUNDS:]
+        if not absent or (len(before) == _SAME_ROUNDS and all(each == absent for each in before)):
+            return snapshot, sorted(absent)
+        snapshot.file.close()
+
+
+def _snapshot(live: sqlite3.Connection, folder: Path, lists: ObjectLists | None) -> Snapshot:
+    try:
+        return take_snapshot(live, folder, None if lists is None else lists.name)
+    except sqlite3.Error as error:
+        raise BackupError(f"The database cannot be copied: {error}.") from error
+
+
+def _absent(archive: ArchiveWriter, lists: ObjectLists, objects: Path) -> Iterator[str]:
+    """Copies every object that is named and not copied yet; yields the keys of those that are not as they are named."""
+    for named in lists.to_copy():
+        if not _copied(archive, lists, objects, named):
+            yield named.key
+
+
+def _copied(archive: ArchiveWriter, lists: ObjectLists, objects: Path, named: Named) -> bool:
+    try:
+        file = (objects / named.key).open("rb")
+    except FileNotFoundError:
+        return False
+    with file:
+        size = os.fstat(file.fileno()).st_size
+        sha256 = archive.add(OBJECTS + named.key, file, size)
+    lists.add_copied(named.key, size, sha256)
+    return size == named.size and named.sha256 in {None, sha256}
+
+
+def _finished(
+    archive: ArchiveWriter, lists: ObjectLists, source: Source, snapshot: Snapshot, absent: list[str], folder: Path
+) -> Backup:
+    with tempfile.TemporaryFile(dir=folder) as digests:
+        size = os.fstat(snapshot.file.fileno()).st_size
+        digests.write(digest_line(archive.add(DATABASE, snapshot.file, size), DATABASE))
+        count = total = 0
+        for each in lists.copied():
+            digests.write(digest_line(str(each.sha256), OBJECTS + each.key))
+            count += 1
+            total += each.size
+        listed = digests.tell()
+        digests.seek(0)
+        digest = archive.add(DIGESTS, digests, listed)
+    manifest = Manifest(
+        format=FORMAT,
+        release=metadata.version("workflow-api"),
+        schema=snapshot.schema,
+        deployment_id=snapshot.deployment_id,
+        taken_at=snapshot.taken_at.astimezone(UTC).isoformat(timespec="milliseconds"),
+        objects_store="s3" if source.objects is None else "folder",
+        objects=count,
+        object_bytes=total,
+        runs=snapshot.runs,
+        absent_objects=len(absent),
+        digests_sha256=digest,
+    )
+    archive.add_bytes(MANIFEST, manifest.to_json())
+    archive.close()
+    return Backup(manifest, tuple(absent[:10]))
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """Opens a file that gets its name, with mode 0600, once the block ends without an error and all of it is durable.
+
+    Raises:
+        BackupError: there is such a file already, or none can be made there.
+    """
+    if path.exists():
+        raise BackupError(f"{path} exists already.")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise BackupError(f"{path} cannot be written: {error.strerror}.") from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(handle)
+        unfinished.replace(path)
+        sync_folder(path.absolute().parent)
+    finally:
+        unfinished.unlink(missing_ok=True)

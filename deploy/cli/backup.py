@@ -1,0 +1,85 @@
+"""`workflow-api backup`: the embedded database with its objects as one file, while the service runs."""
+
+import os
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from deploy.backup.layout import BackupError
+from deploy.backup.writing import Backup, Source, new_file, write_backup
+from deploy.cli.options import Config, Data, Json
+from deploy.cli.output.printing import print_json, print_line
+from deploy.config.settings import Settings
+from deploy.config.source import read_settings
+from deploy.serve.lifecycle import default_data, ended_by_signals
+
+_STANDARD_OUTPUT: Final = "-"
+
+
+def command(
+    out: Annotated[
+        str,
+        typer.Option(
+            "--out", metavar="FILE|DIR|-", help="A new file, or one named by the time in a folder; `-`: a pipe."
+        ),
+    ],
+    data: Data = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Back up the embedded database with its objects, whether or not the service runs."""
+    settings = read_settings(os.environ, config=config, given={"data": data and str(data)})
+    source = source_of(settings)
+    with ended_by_signals():
+        try:
+            if out == _STANDARD_OUTPUT:
+                if sys.stdout.isatty():
+                    raise BackupError("A backup is not for a terminal: name a file, or a pipe that takes it.")
+                backup = write_backup(source, sys.stdout.buffer, source.data)
+                sys.stdout.buffer.flush()
+            else:
+                path = (
+                    Path(out) / f"workflow-api-{datetime.now(UTC):%Y%m%dT%H%M%SZ}.tar"
+                    if Path(out).is_dir()
+                    else Path(out)
+                )
+                with new_file(path) as file:
+                    backup = write_backup(source, file, path.absolute().parent)
+                announce(backup, str(path), as_json=as_json)
+        except OSError as error:
+            raise BackupError(f"The backup could not be written: {error.strerror or error}.") from error
+        except EOFError as error:
+            raise BackupError(f"{error} became shorter while it was copied.") from None
+    if backup.absent:
+        lost = f"{backup.manifest.absent_objects} objects that the database names, such as {backup.absent[0]}"
+        raise BackupError(f"The backup is made, but the deployment has lost {lost}: look at its disk.")
+
+
+def source_of(settings: Settings) -> Source:
+    """Returns what is backed up by these settings.
+
+    Raises:
+        BackupError: the database is on a server, which has its own backups.
+    """
+    if settings.backend.database is not None:
+        raise BackupError("The database is on a server: docs/operators-guide.md says how pg_dump backs it up.")
+    data = settings.data or default_data(os.environ, demo=False)
+    if settings.objects.store == "s3":
+        return Source(data, None)
+    return Source(data, settings.objects.folder or data / "objects")
+
+
+def announce(backup: Backup, out: str, *, as_json: bool) -> None:
+    """Prints what the backup holds."""
+    manifest = backup.manifest
+    if as_json:
+        print_json({"file": out, **asdict(manifest)})
+        return
+    print_line(f"{out} has the state of {manifest.taken_at}, schema {manifest.schema}.")
+    print_line(f"Runs: {manifest.runs:,}. Objects: {manifest.objects:,}, {manifest.object_bytes:,} bytes.")
+    if manifest.objects_store == "s3":
+        print_line("Objects are in a bucket and not in this backup: copy the bucket now.")

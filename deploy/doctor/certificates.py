@@ -1,0 +1,115 @@
+"""Certificates of the part: key, dates, issuer, names, and who may read the key."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+
+from deploy.config.settings import ServerTls, Settings
+from deploy.doctor.check import Check, Examined, Part, failed, not_applicable, ok, warning
+from deploy.doctor.files import private_file
+from deploy.transport.certificates import CertificateError, CertificateFiles
+
+_SOON: Final = timedelta(days=14)
+_LATE_PART: Final = 5
+"""A certificate is renewed when a fifth of its time is left, where that is less than two weeks."""
+
+
+def check_certificates(examined: Examined) -> Iterator[Check]:
+    """Checks every certificate that the part presents to others."""
+    given = {name: tls for name, tls in _of_part(examined.part, examined.settings).items() if tls.given}
+    if not given:
+        yield not_applicable("certificates", "The settings name none: gRPC is plain, on this machine only.")
+    for name, tls in given.items():
+        try:
+            pem = CertificateFiles(tls).first
+        except CertificateError as error:
+            yield failed(name, error.message, "Write files that fit together, as docs/security.md says.")
+            continue
+        chain = x509.load_pem_x509_certificates(pem.certificate)
+        trusted = x509.load_pem_x509_certificates(pem.ca)
+        found = [*_files(name, tls), *_dates(name, chain, trusted), *_issuer(name, chain, trusted, tls.ca)]
+        found += _names(name, chain[0], examined.settings)
+        yield from found
+        if not found:
+            until = f"{chain[0].not_valid_after_utc:%Y-%m-%d}"
+            yield ok(name, f"The certificate of {', '.join(_identities(chain[0]))} is valid until {until}.")
+
+
+def _of_part(part: Part, settings: Settings) -> dict[str, ServerTls]:
+    own: dict[Part, dict[str, ServerTls]] = {
+        Part.SERVE: {"backend.tls": settings.backend.tls},
+        Part.BACKEND: {"backend.tls": settings.backend.tls},
+        Part.EDGE: {"edge.backend_tls": settings.edge.backend_tls},
+        Part.CONSOLE: {"console.backend_tls": settings.console.backend_tls},
+        Part.WORKER: {},
+    }
+    return own[part]
+
+
+def _files(name: str, tls: ServerTls) -> Iterator[Check]:
+    if tls.key is not None:
+        yield from private_file(name, f"{name}.key", tls.key)
+
+
+def _dates(name: str, chain: Sequence[x509.Certificate], trusted: Sequence[x509.Certificate]) -> Iterator[Check]:
+    now = datetime.now(UTC)
+    own = chain[0]
+    left, lasts = own.not_valid_after_utc - now, own.not_valid_after_utc - own.not_valid_before_utc
+    if own.not_valid_before_utc > now:
+        yield failed(name, f"The certificate is valid from {own.not_valid_before_utc} on.", "Set this machine's clock.")
+    elif left < min(_SOON, lasts / _LATE_PART):
+        hours = left.total_seconds() / 3600
+        yield warning(name, f"The certificate expires in {hours:,.0f} hours.", "Renew it; files are read again.")
+    expired = [each for each in (*chain[1:], *trusted) if each.not_valid_after_utc <= now]
+    if expired:
+        subject = expired[0].subject.rfc4514_string()
+        yield warning(name, f"The authority {subject} has expired.", "Replace it in the files of all parts.")
+
+
+def _issuer(
+    name: str, chain: Sequence[x509.Certificate], trusted: Sequence[x509.Certificate], ca: Path | None
+) -> Iterator[Check]:
+    for certificate, issuer in pairwise(chain):
+        if not _issued(certificate, issuer):
+            subject = certificate.subject.rfc4514_string() or "the certificate"
+            yield failed(
+                name, f"The chain is broken: the one after {subject} did not issue it.", "Write it leaf first."
+            )
+            return
+    if not any(_issued(chain[-1], issuer) or chain[-1] == issuer for issuer in trusted):
+        yield warning(
+            name,
+            f"None of the authorities in {ca} issued the certificate.",
+            "That is right only where the other side trusts another authority than this one.",
+        )
+
+
+def _names(name: str, certificate: x509.Certificate, settings: Settings) -> Iterator[Check]:
+    identities = _identities(certificate)
+    if not identities:
+        remedy = "Issue one with a DNS name or a URI; a common name does not count."
+        yield failed(name, "The certificate has no alternative name.", remedy)
+    elif name != "backend.tls" and settings.identities and not set(identities) & settings.identities.keys():
+        yield failed(name, f"[identities] grants nothing to {', '.join(identities)}.", "Add it there, for backends.")
+
+
+def _identities(certificate: x509.Certificate) -> list[str]:
+    """Returns the names of a certificate as `[identities]` writes them."""
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    dns = [f"dns:{each.lower()}" for each in names.get_values_for_type(x509.DNSName)]
+    return [*dns, *(f"uri:{each}" for each in names.get_values_for_type(x509.UniformResourceIdentifier))]
+
+
+def _issued(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(issuer)
+    except Exception:  # noqa: BLE001 - each kind of key has its own error for a signature that does not fit
+        return False
+    return True

@@ -1,0 +1,170 @@
+"""The data folder, room on disks, files with secrets, and the limit of open files."""
+
+import os
+import resource
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from backend.health.findings import little_space
+from backend.secrets import ENVIRONMENT, FILE
+from backend.storage.factory import LOCK_FILE, RESTORING_FILE
+from deploy.config.redis_address import secret_name
+from deploy.doctor.check import Check, Examined, Part, failed, not_applicable, ok, warning
+from deploy.serve.lifecycle import OTHER_FILES
+
+_OTHERS: Final = 0o077
+_LITTLE_INODES: Final = 0.05
+_NO_INODES: Final = 0.005
+
+
+def check_data_folder(examined: Examined) -> Iterator[Check]:
+    """Checks owner and mode of the data folder, and whether a service uses it."""
+    data, name = examined.data, "data folder"
+    if not data.exists():
+        yield not_applicable(name, f"{data} is not there yet; the first start makes it.")
+        return
+    about = data.stat()
+    if about.st_uid != os.geteuid() and os.geteuid() != 0:
+        yield failed(name, f"{data} belongs to the user id {about.st_uid}.", "Run this as the service's own user.")
+        return
+    foreign = [path.name for path in data.iterdir() if path.lstat().st_uid != about.st_uid]
+    if (data / RESTORING_FILE).exists():
+        yield failed(name, f"{data} has half of a backup.", "Restore it again: `workflow-api restore FILE --data DIR`.")
+    elif foreign:
+        yield failed(name, f"{data / foreign[0]} belongs to another user than its folder.", "Give it to that user.")
+    elif about.st_mode & _OTHERS:
+        yield warning(name, f"Others may enter {data} (mode {stat.S_IMODE(about.st_mode):o}).", f"chmod 700 {data}")
+    else:
+        yield ok(name, f"{data} belongs to its user alone, and {'is' if _locked(data) else 'is not'} in use.")
+    if examined.write_probe:
+        yield _writes(name, data)
+
+
+def check_disks(examined: Examined) -> Iterator[Check]:
+    """Checks room and free inodes of every file system that the part writes to."""
+    settings = examined.settings
+    folders = {"data folder": examined.data, "temporary files": Path(tempfile.gettempdir())}
+    if settings.objects.store == "folder" and settings.objects.folder is not None:
+        folders["objects"] = settings.objects.folder
+    if settings.packages.folder is not None:
+        folders["packages"] = settings.packages.folder
+    for what, folder in folders.items():
+        present = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+        yield _room(what, present)
+
+
+def check_secret_files(examined: Examined) -> Iterator[Check]:
+    """Checks files that hold secrets: whether they can be read, and by whom. No value is kept or shown."""
+    name = "secrets"
+    found = dict(_secret_places(examined))
+    if not found:
+        yield not_applicable(name, "The settings refer to no secret.")
+        return
+    problems = [problem for each in found.items() for problem in _secret_problems(*each, examined.environment)]
+    yield from problems
+    if not problems:
+        yield ok(name, f"All {len(found)} secrets that the settings refer to can be read, by this user alone.")
+
+
+def check_open_files(examined: Examined) -> Iterator[Check]:
+    """Checks the limit of open files against the connections of an edge."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = (examined.settings.edge.connections if examined.part in {Part.SERVE, Part.EDGE} else 0) + OTHER_FILES
+    shown = "no limit" if most == resource.RLIM_INFINITY else f"{most:,}"
+    if most != resource.RLIM_INFINITY and most < needed:
+        yield warning(
+            "open files",
+            f"This shell may open {shown} files, and the part opens up to {needed:,}.",
+            f"Raise LimitNOFILE of the unit, or `ulimit -n`, to {needed:,}, or lower edge.connections.",
+        )
+    else:
+        yield ok("open files", f"The limit is {shown}, and the part needs {needed:,}.")
+
+
+def _locked(data: Path) -> bool:
+    """Returns whether a process holds the lock of a data folder, without trying it, as a service may start now."""
+    try:
+        inode = (data / LOCK_FILE).stat().st_ino
+        locks = Path("/proc/locks").read_text(encoding="ascii")
+    except OSError:
+        return False
+    return any("FLOCK" in line and f":{inode} " in line for line in locks.splitlines())
+
+
+def _writes(name: str, folder: Path) -> Check:
+    try:
+        # It has no name, or loses it at once.
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"1")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return failed(name, f"{folder} cannot be written: {error.strerror}.", "Look at its owner, mode and disk.")
+    return ok(name, f"{folder} can be written.")
+
+
+def _room(what: str, folder: Path) -> Check:
+    name = f"disk of {what}"
+    state = os.statvfs(folder)
+    total, free = state.f_blocks * state.f_frsize, state.f_bavail * state.f_frsize
+    shown = f"{folder} has {free / 1e9:,.1f} of {total / 1e9:,.1f} GB free"
+    remedy = "Make room or a larger disk, or keep run data for fewer days."
+    inodes = state.f_favail / state.f_files if state.f_files else 1.0
+    if inodes < _LITTLE_INODES:
+        judge = failed if inodes < _NO_INODES else warning
+        return judge(name, f"{folder} has {state.f_favail:,} of {state.f_files:,} inodes free.", remedy)
+    very = little_space(total, free)
+    if very is None:
+        return ok(name, f"{shown}.")
+    return failed(name, f"{shown}.", remedy) if very else warning(name, f"{shown}.", remedy)
+
+
+def _secret_places(examined: Examined) -> Iterator[tuple[str, str]]:
+    """Yields the setting and the reference of every secret that this part reads."""
+    settings = examined.settings
+    redis = settings.edge.redis_url if examined.part in {Part.SERVE, Part.EDGE} else None
+    used = settings.secrets
+    given = {"edge.redis_url": redis}
+    if examined.part.has_data:
+        given["backend.database"] = settings.backend.database
+        given["packages.index_url"] = settings.packages.index_url
+        given["packages.extra_index_url"] = settings.packages.extra_index_url
+    else:
+        # Other machines need not have the files of these.
+        used = {name: where for name, where in used.items() if name == secret_name(redis or "")}
+    given |= {f"secrets.{name}": where for name, where in used.items()}
+    for setting, where in given.items():
+        if where is not None and where.startswith((ENVIRONMENT, FILE)):
+            yield setting, where
+
+
+def _secret_problems(setting: str, where: str, environment: Mapping[str, str]) -> Iterator[Check]:
+    if where.startswith(ENVIRONMENT):
+        if not environment.get(where.removeprefix(ENVIRONMENT)):
+            yield warning(
+                "secrets",
+                f"The variable of {setting} is not set here.",
+                "Run this with the variables of the service, or set it there.",
+            )
+        return
+    path = Path(where.removeprefix(FILE))
+    yield from private_file("secrets", setting, path)
+
+
+def private_file(name: str, setting: str, path: Path) -> Iterator[Check]:
+    """Yields what is wrong with a file that only the service may read."""
+    try:
+        mode = path.stat().st_mode
+        with path.open("rb") as file:
+            empty = not file.read(1)
+    except OSError as error:
+        yield failed(name, f"{path}, which {setting} names, cannot be read: {error.strerror}.", "Make it readable.")
+        return
+    if empty:
+        yield failed(name, f"{path}, which {setting} names, is empty.", "Write the value into it.")
+    elif mode & (stat.S_IROTH | stat.S_IWOTH | stat.S_IWGRP):
+        shown = f"{stat.S_IMODE(mode):o}"
+        yield warning(name, f"Others may read or write {path} (mode {shown}), of {setting}.", f"chmod 600 {path}")

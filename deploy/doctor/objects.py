@@ -1,0 +1,104 @@
+"""The object store: whether it can be used, and whether its own rules fit to those of the service."""
+
+import os
+from collections.abc import Iterator
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from deploy.config.settings import Objects
+from deploy.doctor.check import Check, Examined, clock, failed, not_applicable, ok, warning
+
+if TYPE_CHECKING:
+    from types_boto3_s3 import S3Client
+
+_NAME: Final = "objects"
+_RIGHTS: Final = "Look at objects.* of the settings and at the rights of the credentials (docs/settings.md)."
+
+
+def check_objects(examined: Examined) -> Iterator[Check]:
+    """Checks the store that the settings name."""
+    settings = examined.settings.objects
+    if settings.store == "folder":
+        yield from _folder(settings.folder or examined.data / "objects", required=settings.folder is not None)
+        return
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield from _bucket(settings)
+    except (BotoCoreError, ClientError, ValueError, OSError) as error:
+        yield failed(_NAME, f"The bucket {settings.bucket} cannot be used: {str(error).rstrip('.')}.", _RIGHTS)
+        return
+    if examined.write_probe:
+        yield _probe(examined)
+
+
+def _folder(folder: Path, *, required: bool) -> Iterator[Check]:
+    if not folder.exists():
+        if required:
+            yield failed(_NAME, f"{folder}, which objects.folder names, is not there.", "Mount or make it.")
+        else:
+            yield not_applicable(_NAME, f"{folder} is not there yet; the first start makes it.")
+    elif not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        yield failed(_NAME, f"{folder} cannot be read and written.", "Give it to the user of the service.")
+    else:
+        yield ok(_NAME, f"{folder} can be read and written.")
+
+
+def _bucket(settings: Objects) -> Iterator[Check]:
+    from backend.storage.objects.aws_clients import Endpoint, s3_client
+
+    client = s3_client(Endpoint(settings.endpoint_url, settings.region))
+    bucket = str(settings.bucket)
+    listed = client.list_objects_v2(Bucket=bucket, Prefix=settings.prefix, MaxKeys=1)
+    client.list_multipart_uploads(Bucket=bucket, Prefix=settings.prefix, MaxUploads=1)
+    yield ok(_NAME, f"The bucket {bucket} can be listed.")
+    date = listed["ResponseMetadata"]["HTTPHeaders"].get("date")
+    if date:
+        yield clock("the object store", parsedate_to_datetime(date).timestamp())
+    if _answer(client, "get_bucket_versioning", bucket).get("Status"):
+        # An erasure removes every version.
+        client.list_object_versions(Bucket=bucket, Prefix=settings.prefix, MaxKeys=1)
+        yield ok("versions", "The bucket keeps versions, which an erasure removes too.")
+    if _answer(client, "get_object_lock_configuration", bucket).get("ObjectLockConfiguration"):
+        yield warning(
+            "object lock", "The bucket has an object lock: locked objects survive an erasure.", "Use one without it."
+        )
+    expiring = _answer(client, "get_bucket_lifecycle_configuration", bucket).get("Rules", ())
+    if any(_removes(rule, settings.prefix) for rule in expiring):
+        yield warning(
+            "lifecycle",
+            "A lifecycle rule of the bucket expires objects that rows still name.",
+            "Take the prefix of this deployment out of it; retention_days removes objects with their rows.",
+        )
+
+
+def _answer(client: "S3Client", operation: str, bucket: str) -> dict[str, Any]:
+    """Returns what the bucket is set to; empty where it is not set, or may not be asked."""
+    from botocore.exceptions import ClientError
+
+    try:
+        return dict(getattr(client, operation)(Bucket=bucket))
+    except ClientError:
+        return {}
+
+
+def _removes(rule: dict[str, Any], ours: str) -> bool:
+    """Returns whether a lifecycle rule expires current objects below our prefix."""
+    given = rule.get("Filter") or {}
+    theirs = str(given.get("Prefix") or given.get("And", {}).get("Prefix") or rule.get("Prefix") or "")
+    expires = {"Days", "Date"} & set(rule.get("Expiration") or {})
+    return rule.get("Status") == "Enabled" and bool(expires) and (ours.startswith(theirs) or theirs.startswith(ours))
+
+
+def _probe(examined: Examined) -> Check:
+    from backend.settings import ObjectSettings
+    from backend.storage.objects.bucket import BucketObjects
+    from backend.storage.objects.interface import ObjectStoreError
+
+    given = {name: getattr(examined.settings.objects, name) for name in Objects.__slots__}
+    try:
+        BucketObjects(ObjectSettings(**given)).prove()
+    except ObjectStoreError as error:
+        return failed(_NAME, str(error), _RIGHTS)
+    return ok(_NAME, "An object was written, read, listed and removed.")

@@ -1,0 +1,71 @@
+"""PostgreSQL: whether it can be reached and takes the connections of this part."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from backend.secrets import SecretError
+from deploy.config.secret_references import resolve_database_url
+from deploy.doctor.check import Check, Examined, clock, failed, not_applicable, ok, warning
+from deploy.doctor.sqlite_file import schema_check
+
+_CONNECT_SECONDS: Final = 5
+_OF_QUEUE: Final = 22
+"""Connections of a worker beside `backend.database_connections`, those for notifications among them."""
+
+
+def check_postgresql(examined: Examined) -> Iterator[Check]:
+    """Checks the database on a server, by reading."""
+    try:
+        import psycopg
+    except ImportError:
+        # The check of software says so.
+        yield not_applicable("database", "The driver of PostgreSQL is not installed.")
+        return
+    try:
+        url = resolve_database_url(examined.settings.backend.database, examined.environment)
+    except SecretError as error:
+        yield failed("database", f"{str(error).rstrip('.')}.", "Run this with the variables and files of the service.")
+        return
+    try:
+        with psycopg.connect(url or "", connect_timeout=_CONNECT_SECONDS, autocommit=True) as connection:
+            connection.execute("SET default_transaction_read_only = on")
+            yield from _findings(connection, examined)
+    except psycopg.Error as error:
+        lines = str(error).strip().splitlines()
+        said = lines[0] if lines else type(error).__name__
+        yield failed(
+            "database", f"PostgreSQL cannot be used: {said}.", "Look at backend.database and the server's log."
+        )
+
+
+def _findings(connection: "psycopg.Connection[tuple[object, ...]]", examined: Examined) -> Iterator[Check]:  # type: ignore[name-defined]  # noqa: F821 - imported where it is installed
+    def value(query: str) -> str:
+        row = connection.execute(query).fetchone()
+        return "" if row is None or row[0] is None else str(row[0])
+
+    version = value("SHOW server_version")
+    if value("SELECT pg_is_in_recovery()") == "True":
+        yield failed("database", f"PostgreSQL {version} is a standby, which takes no change.", "Name the primary.")
+        return
+    yield ok("database", f"PostgreSQL {version} answers.")
+    if value("SELECT to_regclass('alembic_version')"):
+        yield schema_check(value("SELECT version_num FROM alembic_version"))
+    else:
+        yield not_applicable("schema", "The database is empty; the first start of a backend makes its tables.")
+    most, used = int(value("SHOW max_connections")), int(value("SELECT count(*) FROM pg_stat_activity"))
+    needed = examined.settings.backend.database_connections + _OF_QUEUE
+    if most - used < needed:
+        yield warning(
+            "connections",
+            f"{used} of {most} connections are used, and this part takes up to {needed}.",
+            "Raise max_connections, or lower backend.database_connections.",
+        )
+    else:
+        yield ok("connections", f"{used} of {most} connections are used, and this part takes up to {needed}.")
+    if value("SHOW synchronous_commit") == "off":
+        yield warning(
+            "durability",
+            "synchronous_commit is off: what was acknowledged may be lost.",
+            "Set synchronous_commit = on.",
+        )
+    yield clock("PostgreSQL", float(value("SELECT extract(epoch FROM clock_timestamp())")))

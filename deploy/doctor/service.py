@@ -1,0 +1,136 @@
+"""The running service: whether its parts answer, their releases, and what it finds itself."""
+
+import http.client
+import json
+from collections.abc import Iterator
+from importlib import metadata
+from typing import Final
+
+import grpc
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from grpc_health.v1.health_pb2_grpc import HealthStub
+
+from deploy.config.addresses import LOOPBACK_OF_WILDCARD, Address, Addresses, BackendAddress, GrpcAddress
+from deploy.doctor.check import Check, Examined, Part, clock, failed, not_applicable, ok, warning
+from deploy.failures import CommandError
+from deploy.transport.grpc_channels import calling_channel
+from edge.routes import BASE
+from workflow_api.v1 import deployment_health_pb2 as pb
+from workflow_api.v1.deployment_health_pb2_grpc import DeploymentHealthServiceStub
+
+_SECONDS: Final = 5.0
+_OPTIONS: Final = (("grpc.enable_http_proxy", 0),)
+_UNREACHED: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED})
+_NO_ADDRESS: Final = 0
+
+
+def check_backends(examined: Examined) -> Iterator[Check]:
+    """Calls the backends of an edge or a console, with its certificate."""
+    settings = examined.settings
+    if examined.part not in {Part.EDGE, Part.CONSOLE}:
+        return
+    caller = settings.edge if examined.part is Part.EDGE else settings.console
+    for address in _each(caller.backend):
+        try:
+            with calling_channel(address, caller.backend_tls, _OPTIONS) as channel:
+                answer = HealthStub(channel).Check(HealthCheckRequest(), timeout=_SECONDS)
+        except CommandError as error:
+            yield failed("backend", error.message, "Look at its certificates.")
+        except grpc.RpcError as error:
+            yield _refused(address, error)
+        else:
+            if answer.status == HealthCheckResponse.SERVING:
+                yield ok("backend", f"The backend at {address} serves.")
+            else:
+                yield failed("backend", f"The backend at {address} does not serve.", "Look at its database and log.")
+
+
+def check_service(examined: Examined) -> Iterator[Check]:
+    """Asks a running backend, as an administrator, for what it finds itself, and for the releases of all parts."""
+    settings = examined.settings
+    address = _administered(examined)
+    if address is None:
+        yield not_applicable("service", "Its findings are those of a backend: run this there.")
+        return
+    try:
+        with calling_channel(address, settings.admin.backend_tls, _OPTIONS) as channel:
+            stub = DeploymentHealthServiceStub(channel)
+            health = stub.GetDeploymentHealth(pb.GetDeploymentHealthRequest(), timeout=_SECONDS)
+    except CommandError as error:
+        yield not_applicable("service", f"{error.message} Findings of the service are left out.")
+        return
+    except grpc.RpcError as error:
+        why = "does not run" if error.code() in _UNREACHED else f"answers {error.code().name} to an administrator"
+        yield not_applicable("service", f"The backend at {address} {why}: its own findings are left out.")
+        return
+    yield from _found(health)
+
+
+def check_edge(examined: Examined) -> Iterator[Check]:
+    """Calls the health route of an edge that runs here."""
+    where = examined.settings.edge.http
+    if examined.part not in {Part.SERVE, Part.EDGE}:
+        return
+    host = LOOPBACK_OF_WILDCARD.get(where.host, where.host)
+    connection = http.client.HTTPConnection(host, where.port, timeout=_SECONDS)
+    try:
+        connection.request("GET", f"{BASE}/health")
+        answer = connection.getresponse()
+        status = json.load(answer)["status"]
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+        yield not_applicable("edge", f"No edge answers at {where}.")
+        return
+    finally:
+        connection.close()
+    if answer.status == http.HTTPStatus.OK:
+        yield ok("edge", f"The edge at {where} answers that it is {status}.")
+    else:
+        yield failed("edge", f"What answers at {where} is no edge.", "Look at edge.http and at what listens there.")
+
+
+def _found(health: pb.DeploymentHealth) -> Iterator[Check]:
+    yield clock("the backend", health.checked_at.seconds + health.checked_at.nanos / 1e9)
+    ours = metadata.version("workflow-api")
+    alive = [process for process in health.processes if process.alive]
+    other = sorted({f"{process.part} on {process.host}" for process in alive if process.release != ours})
+    parts = sorted({f"{process.part} {process.release}" for process in alive})
+    if other:
+        yield warning(
+            "releases", f"{', '.join(other)} have another release than {ours}.", "Finish the upgrade of all parts."
+        )
+    else:
+        yield ok("releases", f"All parts that report have release {ours}: {', '.join(parts) or 'none yet'}.")
+    for finding in health.findings:
+        judge = failed if finding.critical else warning
+        yield judge("service", finding.message, finding.remedy)
+    if not health.findings:
+        yield ok("service", f"The backend finds nothing to look at; it works on {health.database}.")
+
+
+def _refused(address: GrpcAddress, error: grpc.RpcError) -> Check:
+    if error.code() in _UNREACHED:
+        said = str(error.details() or "").rstrip(".")
+        return failed(
+            "backend",
+            f"The backend at {address} cannot be reached: {said}.",
+            "Start it, or look at name and certificate.",
+        )
+    # It has a certificate that the other side accepts, and may call something else.
+    return ok("backend", f"The backend at {address} answers.")
+
+
+def _each(address: BackendAddress) -> tuple[GrpcAddress, ...]:
+    return address.each if isinstance(address, Addresses) else (address,)
+
+
+def _administered(examined: Examined) -> GrpcAddress | None:
+    """Returns the address of the backend that is asked for its findings; None where that is another machine's."""
+    settings = examined.settings
+    if examined.part in {Part.SERVE, Part.BACKEND}:
+        address = settings.backend.grpc
+        if isinstance(address, Address):
+            address = Address(LOOPBACK_OF_WILDCARD.get(address.host, address.host), address.port)
+            return None if address.port == _NO_ADDRESS else address
+        return address
+    caller = {Part.EDGE: settings.edge.backend, Part.CONSOLE: settings.console.backend}.get(examined.part)
+    return None if caller is None else _each(caller)[0]

@@ -1,0 +1,132 @@
+"""The embedded database: its pages, schema and log, read beside the service that uses it."""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from backend.storage.dialects.sqlite import space
+from backend.storage.factory import DATABASE_FILE
+from backend.storage.migrate import known_revisions, newest_revision
+from deploy.doctor.check import FAR_SECONDS, Check, Examined, Outcome, failed, not_applicable, ok, warning
+from deploy.doctor.software import optional_part
+
+_CHECK_SECONDS: Final = 60.0
+_LARGE_LOG_BYTES: Final = 256 * 1024 * 1024
+_STEPS_BETWEEN_LOOKS: Final = 100_000
+_RESTORE: Final = "Restore a backup: `workflow-api restore FILE --data DIR --force`."
+
+
+def check_sqlite(examined: Examined) -> Iterator[Check]:
+    """Checks the database's file, without a change of it."""
+    file = examined.data / DATABASE_FILE
+    if not file.exists():
+        yield not_applicable("database", f"{file} is not there yet; the first start makes it.")
+        return
+    try:
+        with closing(_opened(file)) as connection:
+            yield from _findings(connection, file)
+    except sqlite3.Error as error:
+        yield failed("database", f"{file} cannot be read: {error}.", _RESTORE)
+
+
+def schema_check(schema: str) -> Check:
+    """Holds the revision of a database against this release."""
+    newest = newest_revision()
+    if schema == newest:
+        return ok("schema", f"The database has schema {schema}, that of this release.")
+    if schema in known_revisions():
+        return warning(
+            "schema",
+            f"The database has schema {schema}, and this release {newest}.",
+            "Back up; the next start of a backend migrates it.",
+        )
+    return failed("schema", f"The database has schema {schema}, which this release does not know.", "Use a newer one.")
+
+
+def _opened(file: Path) -> sqlite3.Connection:
+    # A file without a log has no user; then not even the log's index is made beside it.
+    alone = "" if file.with_name(f"{file.name}-wal").exists() else "&immutable=1"
+    address = f"file:{quote(str(file.absolute()))}?mode=ro{alone}"
+    return sqlite3.connect(address, uri=True, isolation_level=None, timeout=10)
+
+
+def _findings(connection: sqlite3.Connection, file: Path) -> Iterator[Check]:
+    pages = _pages(connection, file)
+    yield pages
+    if pages.outcome is Outcome.FAILED:
+        return
+    schema = connection.execute("SELECT version_num FROM alembic_version").fetchall()
+    yield schema_check(str(schema[0][0]))
+    mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
+    log = file.with_name(f"{file.name}-wal")
+    if log.exists() and log.stat().st_size > _LARGE_LOG_BYTES:
+        size = log.stat().st_size / 1e6
+        message = f"The write-ahead log has {size:,.0f} MB, and erased data may still be in it."
+        yield warning("journal", message, "End what reads the database for long, such as a shell of sqlite3.")
+    elif mode not in {"wal", "delete"}:
+        yield warning("journal", f"The journal mode is {mode}.", "End what has changed it; the next start sets wal.")
+    else:
+        yield ok("journal", f"The journal mode is {mode}, synchronous commits are set by the service.")
+    if connection.execute("PRAGMA auto_vacuum").fetchone()[0] != space.INCREMENTAL:
+        yield warning(
+            "database space",
+            "The file does not shrink, for an earlier release has made it.",
+            "Convert it as docs/operators-guide.md says under 'Disk space of the embedded database'.",
+        )
+    yield from _wanted_parts(connection)
+    yield from _clock(connection)
+
+
+def _pages(connection: sqlite3.Connection, file: Path) -> Check:
+    ends = time.monotonic() + _CHECK_SECONDS
+    connection.set_progress_handler(lambda: time.monotonic() > ends, _STEPS_BETWEEN_LOOKS)
+    size = f"{file.stat().st_size / 1e6:,.1f} MB"
+    try:
+        found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+    except sqlite3.OperationalError as error:
+        if str(error) != "interrupted":
+            raise
+        return warning(
+            "database",
+            f"{file} ({size}) could not be checked within {_CHECK_SECONDS:g} seconds.",
+            "Check it when the machine is idle; every backup checks it too.",
+        )
+    finally:
+        connection.set_progress_handler(None, 0)
+    if found != "ok":
+        return failed("database", f"{file} is damaged: {' '.join(found.split())[:200]}.", _RESTORE)
+    return ok("database", f"{file} ({size}) can be read, and its pages fit together.")
+
+
+def _wanted_parts(connection: sqlite3.Connection) -> Iterator[Check]:
+    """Checks the optional parts that active workflows and agents need."""
+    agents = (
+        "SELECT 1 FROM resources WHERE kind = 'agent' AND json_valid(definition)"
+        " AND json_extract(definition, '$.type') = 'llm' LIMIT 1"
+    )
+    if connection.execute(agents).fetchone():
+        yield optional_part("llm", ("pydantic_ai",), "agents of type llm")
+    policies = (
+        "SELECT 1 FROM workflows JOIN workflow_versions AS version"
+        " ON version.workflow_id = workflows.workflow_id AND version.version = workflows.active_version"
+        " WHERE json_valid(definition) AND json_extract(definition, '$.pii_policy.model') = 'local' LIMIT 1"
+    )
+    if connection.execute(policies).fetchone():
+        modules = ("onnxruntime", "tokenizers", "numpy")
+        yield optional_part("pii-model", modules, "PII policies with `model: local`")
+
+
+def _clock(connection: sqlite3.Connection) -> Iterator[Check]:
+    newest = connection.execute("SELECT max(at) FROM audit_records").fetchone()[0]
+    if newest is not None and newest / 1000 > time.time() + FAR_SECONDS:
+        yield warning(
+            "clock",
+            f"The newest record of the audit trail is {newest / 1000 - time.time():,.0f} seconds in the future.",
+            "Set this machine's clock, as with chrony or systemd-timesyncd.",
+        )
+    else:
+        yield ok("clock", "No record of the audit trail is in the future.")

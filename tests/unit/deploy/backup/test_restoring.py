@@ -1,0 +1,182 @@
+"""Restores check everything before they put anything in place."""
+
+import io
+import tarfile
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from backend.storage.factory import RESTORING_FILE, DataFolder, DataFolderError
+from deploy.backup.layout import MANIFEST, BackupError
+from deploy.backup.restoring import restore_backup
+from deploy.backup.writing import write_backup
+from tests.support.small_disk import SmallDisk
+from tests.unit.deploy.backup.conftest import CONTENT, connect, files_below, source_of, stored
+
+Member = tuple[tarfile.TarInfo, bytes]
+
+
+def restored(backup: Path | bytes, data: Path, *, force: bool = False) -> None:
+    with io.BytesIO(backup if isinstance(backup, bytes) else backup.read_bytes()) as source:
+        restore_backup(source, data, force=force)
+
+
+def changed(backup: Path, change: Callable[[list[Member]], list[Member]]) -> bytes:
+    """Returns the archive with other members."""
+    with tarfile.open(backup) as archive:
+        members = []
+        for member in archive:
+            content = archive.extractfile(member)
+            assert content is not None
+            members.append((member, content.read()))
+    result = io.BytesIO()
+    with tarfile.open(fileobj=result, mode="w") as archive:
+        for member, data in change(members):
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return result.getvalue()
+
+
+def link(name: str, target: str) -> Member:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = tarfile.SYMTYPE, target
+    return member, b""
+
+
+def refused(backup: bytes, folder: Path, reason: str) -> None:
+    """A restore is refused, and leaves nothing in the folder but what makes it one."""
+    with pytest.raises(BackupError, match=reason):
+        restored(backup, folder)
+    assert list(files_below(folder)) == ["workflow-api.lock"]
+
+
+def test_a_backup_is_restored_with_its_objects_and_nothing_else(backup: Path, tmp_path: Path) -> None:
+    target = tmp_path / "restored"
+    restored(backup, target)
+    assert stored(target) == CONTENT
+    assert set(files_below(target)) == {
+        "workflow-api.sqlite3",
+        "workflow-api.lock",
+        *(f"objects/{key}" for key in CONTENT),
+    }
+    with closing(DataFolder(target)) as folder, closing(folder.open_database()) as database:
+        assert database.healthy()
+
+
+CHANGES: dict[str, tuple[str, Callable[[list[Member]], list[Member]]]] = {
+    "another byte": (
+        "another digest",
+        lambda found: [(member, b"X" + data[1:] if "out_2" in member.name else data) for member, data in found],
+    ),
+    "an object missing": ("is missing", lambda found: [each for each in found if "out_2" not in each[0].name]),
+    "a list that was changed": (
+        "list of digests",
+        lambda found: [(member, data[:-1] if member.name == "files.sha256" else data) for member, data in found],
+    ),
+    "another database": (
+        "another digest",
+        lambda found: [(member, data + b"x" if "sqlite3" in member.name else data) for member, data in found],
+    ),
+    "no end": ("its end is missing", lambda found: found[:-1]),
+    "a later form": (
+        "form 2",
+        lambda found: [
+            (member, data.replace(b'"format": 1', b'"format": 2') if member.name == MANIFEST else data)
+            for member, data in found
+        ],
+    ),
+    "a path that leads out": ("no backup has", lambda found: [(tarfile.TarInfo("objects/runs/../../x"), b"x"), *found]),
+    "an absolute path": ("no backup has", lambda found: [(tarfile.TarInfo("/objects/runs/a/b"), b"x"), *found]),
+    "a link": ("is no file", lambda found: [link("objects/runs/run_a", "/etc"), *found]),
+}
+
+
+@pytest.mark.parametrize(("reason", "change"), CHANGES.values(), ids=CHANGES)
+def test_a_backup_that_was_changed_is_refused(
+    reason: str, change: Callable[[list[Member]], list[Member]], backup: Path, tmp_path: Path
+) -> None:
+    refused(changed(backup, change), tmp_path / "restored", reason)
+
+
+@pytest.mark.parametrize("part", [0.0, 0.3, 0.6, 0.9])
+def test_a_part_of_a_backup_is_refused(part: float, backup: Path, tmp_path: Path) -> None:
+    whole = backup.read_bytes()
+    refused(whole[: int(len(whole) * part)], tmp_path / "restored", "not whole")
+
+
+def test_the_backup_of_a_later_release_is_refused(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(connect(data)) as database:
+        database.execute("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(BackupError, match="use a newer one"):
+        write_backup(source_of(data), io.BytesIO(), tmp_path)
+    sink = io.BytesIO()
+    with monkeypatch.context() as later:
+        later.setattr("deploy.backup.snapshot.known_revisions", lambda: {"9999"})
+        write_backup(source_of(data), sink, tmp_path)
+    refused(sink.getvalue(), tmp_path / "restored", "use a newer one")
+
+
+def test_an_earlier_schema_is_left_to_the_start_of_the_service(data: Path, tmp_path: Path) -> None:
+    with closing(connect(data)) as database:
+        database.execute("UPDATE alembic_version SET version_num = '0012'")
+        database.execute("DROP TABLE upload_files")
+    sink = io.BytesIO()
+    manifest = write_backup(source_of(data), sink, tmp_path).manifest
+    assert manifest.schema == "0012"
+    restored(sink.getvalue(), tmp_path / "restored")
+
+
+def test_a_folder_with_content_is_kept_unless_it_is_forced(backup: Path, data: Path) -> None:
+    with pytest.raises(BackupError, match="not empty"):
+        restored(backup, data)
+    restored(backup, data, force=True)
+    (aside,) = data.glob("before-restore-*")
+    assert stored(data) == stored(aside) == CONTENT
+
+
+def test_a_folder_in_use_is_refused(backup: Path, data: Path) -> None:
+    with closing(DataFolder(data)), pytest.raises(BackupError, match="in use"):
+        restored(backup, data, force=True)
+
+
+def test_no_service_starts_on_half_a_restore_and_another_restore_completes_it(backup: Path, tmp_path: Path) -> None:
+    target = tmp_path / "restored"
+    target.mkdir()
+    (target / RESTORING_FILE).touch()
+    (target / ".workflow-api-restore" / "objects").mkdir(parents=True)
+    with pytest.raises(DataFolderError, match="half of a backup"):
+        DataFolder(target)
+    with pytest.raises(BackupError):
+        restored(b"", target)
+    assert (target / RESTORING_FILE).exists()
+    restored(backup, target)
+    assert not (target / RESTORING_FILE).exists()
+    assert stored(target) == CONTENT
+
+
+def test_a_full_disk_leaves_nothing(backup: Path, tmp_path: Path) -> None:
+    disk = SmallDisk(tmp_path / "disk", 1)
+    try:
+        with pytest.raises(OSError, match="No space left"):
+            restored(backup, disk.folder)
+        assert list(files_below(disk.folder)) == ["workflow-api.lock"]
+    finally:
+        disk.close()
+
+
+def test_what_was_published_to_a_graph_in_a_folder_is_published_again(data: Path, tmp_path: Path) -> None:
+    with closing(connect(data)) as database:
+        for graph, definition in (("kg_1", "{}"), ("kg_2", '{"store": "sparql"}')):
+            database.execute(
+                "INSERT INTO resource_versions (resource_id, version, definition, created_at) VALUES (?, 1, ?, 0)",
+                (graph, definition),
+            )
+            database.execute("INSERT INTO publications VALUES ('run_a', ?, 1, '{}', 'kept', 0, 2, 0)", (graph,))
+    sink = io.BytesIO()
+    write_backup(source_of(data), sink, tmp_path)
+    restored(sink.getvalue(), tmp_path / "restored")
+    with closing(connect(tmp_path / "restored")) as database:
+        states = dict(database.execute("SELECT graph_id, state FROM publications").fetchall())
+    assert states == {"kg_1": "pending", "kg_2": "kept"}

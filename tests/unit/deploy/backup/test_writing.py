@@ -1,0 +1,107 @@
+"""Backups of a data folder that changes meanwhile."""
+
+import io
+import shutil
+import stat
+import tarfile
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from backend.storage.factory import RESTORING_FILE
+from deploy.backup.layout import DIGESTS, MANIFEST, BackupError
+from deploy.backup.restoring import restore_backup
+from deploy.backup.writing import new_file, write_backup
+from tests.support.small_disk import SmallDisk
+from tests.unit.deploy.backup.conftest import CONTENT, add_output, connect, source_of, stored
+
+
+class ChangingSink(io.BytesIO):
+    """Has a run erased and another one made once the first bytes are written."""
+
+    def __init__(self, data: Path) -> None:
+        super().__init__()
+        self._data: Path | None = data
+
+    def write(self, data: object) -> int:
+        if self._data is not None:
+            with closing(connect(self._data)) as database:
+                database.execute("DELETE FROM outputs WHERE run_id = 'run_b'")
+            shutil.rmtree(self._data / "objects/runs/run_b")
+            add_output(self._data, "runs/run_c/out_3", b"third")
+            self._data = None
+        return super().write(data)  # type: ignore[arg-type]  # a buffer
+
+
+def test_the_archive_is_a_tar_that_sha256sum_can_check(backup: Path) -> None:
+    assert stat.S_IMODE(backup.stat().st_mode) == 0o600
+    with tarfile.open(backup) as archive:
+        names = archive.getnames()
+        digests = archive.extractfile(DIGESTS)
+        assert digests is not None
+        listed = [line.split("  ")[1] for line in digests.read().decode().splitlines()]
+    assert sorted(listed) == sorted(names[:-2])
+    assert names[-2:] == [DIGESTS, MANIFEST]
+    assert {f"objects/{key}" for key in CONTENT} < set(names)
+
+
+def test_a_backup_is_the_state_of_its_end_with_every_object(data: Path, tmp_path: Path) -> None:
+    sink = ChangingSink(data)
+    backup = write_backup(source_of(data), sink, tmp_path)
+    assert (backup.manifest.objects, backup.absent) == (2, ())
+    restore_backup(io.BytesIO(sink.getvalue()), tmp_path / "restored", force=False)
+    assert stored(tmp_path / "restored") == {
+        "runs/run_a/out_1": CONTENT["runs/run_a/out_1"],
+        "runs/run_c/out_3": b"third",
+    }
+
+
+def test_an_object_that_is_lost_is_counted_and_the_rest_backed_up(data: Path, tmp_path: Path) -> None:
+    (data / "objects/runs/run_b/out_2").unlink()
+    (data / "objects/runs/run_a/out_1").write_bytes(b"damaged")
+    sink = io.BytesIO()
+    backup = write_backup(source_of(data), sink, tmp_path)
+    assert backup.manifest.absent_objects == 2
+    assert backup.absent == ("runs/run_a/out_1", "runs/run_b/out_2")
+    restore_backup(io.BytesIO(sink.getvalue()), tmp_path / "restored", force=False)
+
+
+def test_a_backup_that_fails_leaves_no_file(data: Path, tmp_path: Path) -> None:
+    (data / "workflow-api.sqlite3").write_bytes(b"no database" * 1000)
+    out = tmp_path / "out"
+    out.mkdir()
+    with pytest.raises(BackupError, match="cannot be read"), new_file(out / "b.tar") as file:
+        write_backup(source_of(data), file, out)
+    assert list(out.iterdir()) == []
+
+
+def test_a_full_disk_leaves_no_file(data: Path, tmp_path: Path) -> None:
+    disk = SmallDisk(tmp_path / "disk", 1)
+    try:
+        with pytest.raises((OSError, BackupError)), new_file(disk.folder / "b.tar") as file:
+            write_backup(source_of(data), file, disk.folder)
+        assert list(disk.folder.iterdir()) == []
+    finally:
+        disk.close()
+
+
+def test_an_existing_file_is_kept(data: Path, backup: Path) -> None:
+    before = backup.read_bytes()
+    with pytest.raises(BackupError, match="exists already"), new_file(backup) as file:
+        write_backup(source_of(data), file, backup.parent)
+    assert backup.read_bytes() == before
+
+
+def test_what_a_killed_backup_has_left_goes_with_the_next(data: Path, tmp_path: Path) -> None:
+    left = tmp_path / ".workflow-api-backup-left"
+    left.mkdir()
+    (left / "workflow-api.sqlite3").write_bytes(b"content")
+    write_backup(source_of(data), io.BytesIO(), tmp_path)
+    assert not left.exists()
+
+
+def test_a_folder_with_half_a_backup_is_not_backed_up(data: Path, tmp_path: Path) -> None:
+    (data / RESTORING_FILE).touch()
+    with pytest.raises(BackupError, match="half of a backup"):
+        write_backup(source_of(data), io.BytesIO(), tmp_path)

@@ -1,0 +1,242 @@
+"""Each check finds what it is there for, says what to do, shows no secret, and changes nothing."""
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from backend.storage.factory import DATABASE_FILE, RESTORING_FILE, DataFolder
+from deploy.config.addresses import Address
+from deploy.config.settings import Backend, ClientTls, Edge, Objects, Runtime, ServerTls, Settings
+from deploy.doctor.check import FAR_SECONDS, Check, Examined, Outcome, Part, clock
+from deploy.doctor.examination import examine
+from tests.support.authority import Authority
+from tests.support.postgresql import Postgresql
+from tests.support.redis_server import PASSWORD, RedisServer
+from tests.support.s3_server import S3Server
+
+OURS, OTHERS = Authority(), Authority("other")
+NOWHERE = Address("127.0.0.1", 1)
+# Another service may run on this machine.
+SETTINGS = Settings(edge=Edge(http=NOWHERE, backend=NOWHERE), backend=Backend(grpc=NOWHERE))
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "data"
+    with closing(DataFolder(path)) as folder, closing(folder.open_database()):
+        pass
+    (path / "objects").mkdir(mode=0o700)
+    return path
+
+
+def found(
+    part: Part,
+    settings: Settings,
+    data: Path,
+    *,
+    write_probe: bool = False,
+    environment: Mapping[str, str] | None = None,
+) -> list[Check]:
+    return list(examine(Examined(part, settings, data, environment or {}, write_probe)))
+
+
+def problems(checks: list[Check], *names: str) -> list[Check]:
+    """Returns what was found to be wrong by checks of these names, each with a remedy."""
+    wrong = [
+        check
+        for check in checks
+        if check.outcome in {Outcome.FAILED, Outcome.WARNING} and (not names or check.name in names)
+    ]
+    assert all(check.remedy for check in wrong)
+    return wrong
+
+
+def state(folder: Path) -> dict[str, tuple[int, int, int]]:
+    """Returns size, mode and time of every file."""
+    about = {path: path.lstat() for path in (folder, *folder.rglob("*"))}
+    return {str(path): (each.st_size, each.st_mode, each.st_mtime_ns) for path, each in about.items()}
+
+
+def damage_database(data: Path) -> None:
+    content = bytearray((data / DATABASE_FILE).read_bytes())
+    content[4096:12288] = os.urandom(8192)
+    (data / DATABASE_FILE).write_bytes(content)
+
+
+def set_schema(revision: str) -> Callable[[Path], None]:
+    def change(data: Path) -> None:
+        with closing(sqlite3.connect(data / DATABASE_FILE, isolation_level=None)) as database:
+            database.execute("UPDATE alembic_version SET version_num = ?", (revision,))
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    return change
+
+
+@pytest.mark.parametrize("part", Part)
+def test_a_part_without_anything_is_examined_to_the_end(part: Part, tmp_path: Path) -> None:
+    checks = found(part, SETTINGS, tmp_path / "none")
+    assert not [check for check in checks if "check itself failed" in check.message]
+    failing = {"backend"} if part in {Part.EDGE, Part.CONSOLE} else set()
+    assert {check.name for check in checks if check.outcome is Outcome.FAILED} == failing
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("write_probe", [False, True])
+def test_a_sound_data_folder_is_told_so_and_stays_as_it_is(data: Path, *, write_probe: bool) -> None:
+    before = state(data)
+    checks = found(Part.SERVE, SETTINGS, data, write_probe=write_probe)
+    assert not problems(checks, "data folder", "database", "schema", "journal", "objects", "clock", "database space")
+    assert {"database", "schema", "data folder"} <= {check.name for check in checks if check.outcome is Outcome.OK}
+    if not write_probe:
+        assert state(data) == before
+    assert state(data).keys() == before.keys()
+
+
+DAMAGES: dict[str, tuple[str, Outcome, str, Callable[[Path], object]]] = {
+    "a damaged database": ("database", Outcome.FAILED, "", damage_database),
+    "no database": ("database", Outcome.FAILED, "", lambda data: (data / DATABASE_FILE).write_bytes(b"text" * 2000)),
+    "a later schema": ("schema", Outcome.FAILED, "does not know", set_schema("9999")),
+    "an earlier schema": ("schema", Outcome.WARNING, "0012", set_schema("0012")),
+    "half a restore": ("data folder", Outcome.FAILED, "half", lambda data: (data / RESTORING_FILE).touch()),
+    "a folder that others may enter": ("data folder", Outcome.WARNING, "755", lambda data: data.chmod(0o755)),
+}
+
+
+@pytest.mark.parametrize(("name", "outcome", "message", "damage"), DAMAGES.values(), ids=DAMAGES)
+def test_what_is_wrong_with_a_data_folder_is_found(
+    name: str, outcome: Outcome, message: str, damage: Callable[[Path], object], data: Path
+) -> None:
+    damage(data)
+    (problem,) = problems(found(Part.SERVE, SETTINGS, data), name)
+    assert problem.outcome is outcome
+    assert message in problem.message
+
+
+def test_a_service_that_uses_the_folder_is_told_and_not_disturbed(data: Path) -> None:
+    with closing(DataFolder(data)) as folder, closing(folder.open_database()) as database:
+        checks = found(Part.SERVE, SETTINGS, data)
+        assert database.healthy()
+    assert not problems(checks, "data folder", "database", "schema")
+    assert any("is in use" in check.message for check in checks)
+
+
+def test_files_with_secrets_are_looked_at_and_never_shown(data: Path, tmp_path: Path) -> None:
+    value = "a-value-that-nobody-sees"
+    for name, mode in (("open", 0o644), ("closed", 0o600)):
+        (tmp_path / name).write_text(value)
+        (tmp_path / name).chmod(mode)
+    (tmp_path / "empty").touch(mode=0o600)
+    names = ("open", "closed", "empty", "missing")
+    settings = replace(
+        SETTINGS, secrets={"variable": "env:NOT_SET", **{name: f"file:{tmp_path / name}" for name in names}}
+    )
+    checks = found(Part.SERVE, settings, data)
+    shown = {problem.message for problem in problems(checks, "secrets")}
+    assert len(shown) == 4
+    assert not any("closed" in message for message in shown)
+    assert value not in repr(checks)
+
+
+def test_steps_that_nothing_isolates_are_a_warning(data: Path) -> None:
+    settings = replace(SETTINGS, runtime=Runtime(sandbox="none"))
+    assert problems(found(Part.SERVE, settings, data), "sandbox")
+
+
+def test_more_connections_than_open_files_are_a_warning(tmp_path: Path) -> None:
+    settings = replace(SETTINGS, edge=replace(SETTINGS.edge, connections=100_000_000))
+    assert problems(found(Part.EDGE, settings, tmp_path), "open files")
+
+
+CERTIFICATES: dict[str, tuple[str | None, Callable[[Path], object]]] = {
+    "one that is in order": (None, lambda folder: OURS.issue("backend.test", days=20).write(folder, OURS.pem)),
+    "one that expired": ("expired", lambda folder: OURS.issue("backend.test", days=-1).write(folder, OURS.pem)),
+    "one that expires soon": (
+        "expires in",
+        lambda folder: OURS.issue("backend.test", days=0.0001).write(folder, OURS.pem),
+    ),
+    "another's key": (
+        "is not that of",
+        lambda folder: replace(OURS.issue("b.test"), key=OTHERS.issue("b.test").key).write(folder, OURS.pem),
+    ),
+    "another authority": ("issued", lambda folder: OURS.issue("backend.test", days=20).write(folder, OTHERS.pem)),
+    "no file": ("cannot be read", lambda folder: folder.mkdir()),
+}
+
+
+@pytest.mark.parametrize(("message", "write"), CERTIFICATES.values(), ids=CERTIFICATES)
+def test_certificates_are_examined(message: str | None, write: Callable[[Path], object], tmp_path: Path) -> None:
+    folder = tmp_path / "tls"
+    write(folder)
+    for path in folder.iterdir():
+        path.chmod(0o600)
+    tls = ServerTls(folder / "certificate.pem", folder / "key.pem", folder / "ca.pem")
+    settings = replace(SETTINGS, backend=replace(SETTINGS.backend, tls=tls))
+    wrong = problems(found(Part.BACKEND, settings, tmp_path / "none"), "backend.tls")
+    assert len(wrong) == (message is not None)
+    assert all(str(message) in problem.message for problem in wrong)
+
+
+def test_a_key_that_others_read_and_a_name_without_grants_are_found(tmp_path: Path) -> None:
+    OURS.issue("edge.test", days=20).write(tmp_path, OURS.pem)
+    (tmp_path / "key.pem").chmod(0o644)
+    tls = ClientTls(tmp_path / "certificate.pem", tmp_path / "key.pem", tmp_path / "ca.pem")
+    settings = replace(SETTINGS, edge=replace(SETTINGS.edge, backend_tls=tls), identities={"dns:other.test": ("edge",)})
+    wrong = problems(found(Part.EDGE, settings, tmp_path), "edge.backend_tls")
+    assert ["chmod 600" in wrong[0].remedy, "grants nothing" in wrong[1].message] == [True, True]
+
+
+def test_redis_is_examined_and_its_password_never_shown(own_redis: RedisServer, data: Path, tmp_path: Path) -> None:
+    server = own_redis
+    settings = replace(
+        SETTINGS, edge=replace(SETTINGS.edge, redis_url="secret:redis"), secrets={"redis": "env:REDIS_ADDRESS"}
+    )
+    variables = {"REDIS_ADDRESS": server.url}
+    server.start()
+    answering = found(Part.EDGE, settings, tmp_path, environment=variables)
+    assert not problems(answering, "redis", "clock")
+    server.ask("CONFIG", "SET", "maxmemory", "1mb")
+    full = found(Part.EDGE, settings, tmp_path, environment=variables)
+    assert problems(full, "redis memory")
+    wrong = found(Part.EDGE, settings, tmp_path, environment={"REDIS_ADDRESS": server.url.replace(":", ":x", 2)})
+    server.stop()
+    down = found(Part.SERVE, settings, data, environment=variables)
+    assert problems(down, "redis")
+    assert PASSWORD not in repr([answering, full, wrong, down])
+
+
+def test_postgresql_is_examined_and_its_password_never_shown(postgresql_server: Postgresql, tmp_path: Path) -> None:
+    with postgresql_server.database() as url:
+        settings = replace(SETTINGS, backend=replace(SETTINGS.backend, database="env:WORKFLOWS"))
+        checks = found(Part.WORKER, settings, tmp_path, environment={"WORKFLOWS": url})
+        assert not problems(checks, "database", "schema", "clock", "durability")
+        assert any(check.name == "database" and check.outcome is Outcome.OK for check in checks)
+    away = "postgresql://user:sesame-sesame@127.0.0.1:1/workflows"
+    checks = found(Part.WORKER, settings, tmp_path, environment={"WORKFLOWS": away})
+    assert problems(checks, "database")
+    assert "sesame-sesame" not in repr(checks)
+
+
+def test_a_bucket_is_examined_and_left_as_it_is(s3_server: S3Server, tmp_path: Path) -> None:
+    objects = Objects(store="s3", bucket="workflows", endpoint_url=s3_server.url)
+    settings = replace(SETTINGS, objects=objects)
+    assert problems(found(Part.WORKER, settings, tmp_path), "objects")
+    s3_server.fill("workflows", {"runs/run_a/out_1": b"1"})
+    for write_probe in (False, True):
+        assert not problems(found(Part.WORKER, settings, tmp_path, write_probe=write_probe), "objects", "lifecycle")
+        (stored,) = s3_server.s3.list_objects_v2(Bucket="workflows")["Contents"]
+        assert stored["Key"] == "runs/run_a/out_1"
+    rule = {"ID": "old", "Status": "Enabled", "Filter": {"Prefix": ""}, "Expiration": {"Days": 30}}
+    s3_server.s3.put_bucket_lifecycle_configuration(Bucket="workflows", LifecycleConfiguration={"Rules": [rule]})
+    assert problems(found(Part.WORKER, settings, tmp_path), "lifecycle")
+
+
+def test_a_clock_that_is_far_from_another_is_a_warning() -> None:
+    assert clock("Redis", time.time()).outcome is Outcome.OK
+    assert "ahead of" in clock("Redis", time.time() - 2 * FAR_SECONDS).message
+    assert "behind" in clock("Redis", time.time() + 2 * FAR_SECONDS).message
