@@ -29,16 +29,23 @@ class RequestTracing:
 
     def around(self, handler: Handler) -> Handler:
         """Returns the handler with a span around each request to the API but those for its health."""
-        received, continues = self._tracing.received, self._continues
+        tracing, continues = self._tracing, self._continues
 
         async def traced(request: HttpRequest) -> Answer:
             path = request.path
             if not path.startswith(_UNDER_BASE) or path == _HEALTH:
+                tracing.stay_within(None)
                 return await handler(request)
             method = method_of(request.method)
             name = method if method != OTHER else "HTTP"
-            with received(name, carrier_of(request), {"http.request.method": method}, continues=continues):
+            attributes = {"http.request.method": method}
+            span = tracing.begun_call(name, carrier_of(request), attributes, continues=continues)
+            # Until the next request of the connection: what is logged of this one is logged after its answer.
+            tracing.stay_within(span)
+            try:
                 return await handler(request)
+            finally:
+                span.end()
 
         return traced
 

@@ -77,18 +77,12 @@ class Tracing:
         _PROPAGATOR.inject(carrier)
         return carrier
 
-    def received(
-        self, name: str, carrier: Carrier, attributes: Attributes, *, continues: bool = True
-    ) -> AbstractContextManager[Span]:
-        """Returns the span of a call that was received.
+    def begun_call(self, name: str, carrier: Carrier, attributes: Attributes, *, continues: bool = True) -> Span:
+        """Begins the span of a call that was received, to be ended from any thread.
 
         It is part of what `carrier` names, as far as that is well-formed, and of nothing else; where it does not
         continue that, it begins a trace of its own with a link to it.
         """
-        return self._within(self.begun_call(name, carrier, attributes, continues=continues))
-
-    def begun_call(self, name: str, carrier: Carrier, attributes: Attributes, *, continues: bool = True) -> Span:
-        """Begins a span as `received`, to be ended from any thread."""
         context = _context_of(carrier)
         links = []
         if not continues and context:
@@ -134,6 +128,10 @@ class Tracing:
     def within(self, span: Span) -> AbstractContextManager[object]:
         """Makes the span the present one for as long as the context lasts; it goes on afterwards."""
         return trace.use_span(span, record_exception=False, set_status_on_exception=False)
+
+    def stay_within(self, span: Span | None) -> None:
+        """Makes the span, or none, the present one of this task until another is."""
+        attach(_NO_CONTEXT if span is None else trace.set_span_in_context(span, _NO_CONTEXT))
 
     @staticmethod
     def fail(span: Span, kind: str) -> None:
