@@ -42,11 +42,9 @@ class Tracing:
         url = None if endpoint is None else f"{endpoint.rstrip('/')}/v1/traces"
         # What it says of failed attempts, `_Export` says once.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
-        # Variables of the environment override the name.
-        resource = Resource({SERVICE_NAME: _SERVICE, SERVICE_VERSION: version, "workflow_api.part": part}).merge(
-            Resource.create()
-        )
-        if resource.attributes[SERVICE_NAME] == "unknown_service":
+        resource = Resource({SERVICE_VERSION: version, "workflow_api.part": part}).merge(Resource.create())
+        # The SDK's own name for what the variables give none.
+        if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):
             resource = resource.merge(Resource({SERVICE_NAME: _SERVICE}))
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(_BoundedProcessor(_Export(OTLPSpanExporter(endpoint=url))))

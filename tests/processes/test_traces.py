@@ -100,8 +100,7 @@ def test_a_run_with_its_approval_is_one_trace_with_the_callers_call(traced: Trac
         [approval] = caller.get(f"/runs/{run_id}/approvals").json()["items"]
         traced.service.admin.decide(approval["approval_id"], approve=True)
         run = caller.wait(run_id)
-        until(lambda: len(collector.named("segment", TRACE)) == 2, "both segments")
-        until(lambda: collector.named("webhook", TRACE), "a delivery")
+        collector.wait_for(TRACE, "segment", "segment", "webhook")
     assert run["status"] == "completed", run
     spans = collector.trace(TRACE)
     assert {span.service for span in spans} == {"runs-of-finance"}
@@ -223,12 +222,9 @@ def test_a_trace_goes_through_edge_backend_and_worker(
                 run_id = answer.json()["run_id"]
                 assert caller.call("GET", f"/runs/{run_id}", headers=headers).status == 200
                 request, read = f"POST {BASE}/workflows/{{workflow_id}}/runs", f"GET {BASE}/runs/{{run_id}}"
-                [segment], _, _ = until(
-                    lambda: (
-                        all(got := [collector.named(name, trace_id) for name in ("segment", request, read)]) and got
-                    ),  # noqa: B023 - called now
-                    "what ends last in each process",
-                )
+                # What ends last in each process.
+                collector.wait_for(trace_id, "segment", request, read)
+                [segment] = collector.named("segment", trace_id)
                 spans = collector.trace(trace_id)
                 [step] = [span for span in spans if span.name == "step"]
                 start = "workflow_api.v1.RunsService/StartRun"

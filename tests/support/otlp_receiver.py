@@ -2,6 +2,7 @@
 
 import gzip
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +12,8 @@ from typing import Any
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from tests.support.poll import until
 
 SERVER = Span.SPAN_KIND_SERVER
 CLIENT = Span.SPAN_KIND_CLIENT
@@ -62,6 +65,10 @@ class Collector:
 
     def named(self, name: str, trace_id: str) -> list[ReceivedSpan]:
         return [span for span in self.trace(trace_id) if span.name == name]
+
+    def wait_for(self, trace_id: str, *names: str) -> None:
+        """Waits for spans of these names, each as often as it is given."""
+        until(lambda: not Counter(names) - Counter(span.name for span in self.trace(trace_id)), f"spans {names}")
 
     def texts(self) -> str:
         """Everything that spans say."""
