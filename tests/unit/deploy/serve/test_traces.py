@@ -1,5 +1,6 @@
 """When a process records traces."""
 
+import subprocess
 import sys
 
 import pytest
@@ -42,6 +43,12 @@ def test_the_standard_variables_switch_traces_on(
         monkeypatch.setenv(name, value)
     assert records(Settings()) is recorded
     assert tracing.active() is None
+
+
+def test_nothing_of_opentelemetry_is_imported_where_traces_are_off() -> None:
+    parts = "backend.bootstrap, backend.runtime.execution.segment, deploy.serve.embedded, deploy.serve.traces"
+    check = f"import sys, {parts}; sys.exit('opentelemetry' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
 
 
 def test_an_endpoint_of_the_settings_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
