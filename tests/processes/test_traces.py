@@ -102,6 +102,9 @@ def test_a_run_with_its_approval_is_one_trace_with_the_callers_call(traced: Trac
         run = caller.wait(run_id)
         collector.wait_for(TRACE, "segment", "segment", "webhook")
     assert run["status"] == "completed", run
+    assert traced.service.databases_holding(STATE)
+    assert caller.delete(f"/runs/{run_id}/data").status == 202
+    until(lambda: not traced.service.databases_holding(STATE), "the erasure")
     spans = collector.trace(TRACE)
     assert {span.service for span in spans} == {"runs-of-finance"}
 
