@@ -92,7 +92,7 @@ screenshots: $(DEV) ## Make the pictures of the console in docs/images anew, fro
 
 lock: $(DEV) ## Pin dependencies after a change of pyproject.toml; ARGS=--upgrade updates them
 	$(COMPILE) $(ARGS) pyproject.toml --group build -o requirements/run.txt
-	$(COMPILE) $(ARGS) pyproject.toml --extra llm --extra cluster --extra pii-model --group build -c requirements/run.txt -o requirements/image.txt
+	$(COMPILE) $(ARGS) pyproject.toml --extra llm --extra cluster --extra pii-model --extra otel --group build -c requirements/run.txt -o requirements/image.txt
 	$(COMPILE) $(ARGS) pyproject.toml --all-extras --group build --group dev -c requirements/image.txt -o requirements/dev.txt
 	$(COMPILE) $(ARGS) --group fuzz -o requirements/fuzz.txt
 	$(COMPILE) $(ARGS) --group generator -o requirements/generator.txt

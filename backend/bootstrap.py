@@ -80,6 +80,7 @@ from backend.workflows.definitions_servicer import DefinitionsServicer
 from backend.workflows.environments_servicer import EnvironmentsServicer
 from backend.workflows.servicer import WorkflowsServicer
 from telemetry import Family
+from telemetry import tracing as traces
 from workflow_api.v1 import (
     audit_pb2,
     caller_pb2,
@@ -126,6 +127,12 @@ class _Parts:
                 else open_postgresql(settings.database, settings.database_connections)
             )
             undo.callback(self.database.close)
+            tracing = traces.active()
+            if tracing is not None:
+                from backend.storage.objects.traced import TracedObjects
+                from backend.storage.traced_database import TracedDatabase
+
+                self.database, objects = TracedDatabase(self.database, tracing), TracedObjects(objects, tracing)
             self.objects = ObjectsWithRows(objects, self.database)
             deployment = self.database.write(lambda tx: deployment_sql.ensure(tx, settings.deployment_id))
             self._shared_clock = None if settings.database is None or clock else _shared_clock(self.database)
@@ -286,6 +293,11 @@ class Backend:
             if at_once or path != many_reads.RPC
         }
         reads.serve(self.handlers)
+        tracing = traces.active()
+        if tracing is not None:
+            from backend.rpc.traced_handlers import traced
+
+            self.handlers = {path: traced(path, handler, tracing) for path, handler in self.handlers.items()}
 
     def start(self) -> None:
         """Starts the runtime; runs that an earlier process left running end as orphaned before anything new runs."""

@@ -15,6 +15,7 @@ from edge.admission.keyring import Keyring
 from edge.admission.rate_limit import LocalRateLimiter, RateLimiter, Window
 from edge.admission.source_address import address_reader
 from edge.channel import Channel
+from edge.channel.traced import traced
 from edge.dispatch import Dispatcher
 from edge.errors import Refusal
 from edge.http.bounded_connection import Timeouts
@@ -27,9 +28,10 @@ from edge.openapi.pages import Pages
 from edge.routes import BASE, RouteTable
 from edge.settings import EdgeSettings
 from edge.shared_memory.share import Share
+from edge.tracing import RequestTracing
 from edge.usage import UsageRecorder
 from edge.waiting.follower import RunChangesFollower
-from telemetry import Family
+from telemetry import Family, tracing
 
 _UNDER_BASE: Final = BASE + "/"
 
@@ -59,6 +61,10 @@ class Edge:
         self.port = settings.port
         self._settings = settings
         self._clock = clock
+        recording = tracing.active()
+        continues = settings.traceparent == "continue"
+        self._tracing = None if recording is None else RequestTracing(recording, continues=continues)
+        channel = traced(channel)
         keyring = Keyring(settings.mirror_limit_seconds)
         self._follower = KeyMirrorFollower(channel, keyring, settings)
         self._share = share
@@ -85,7 +91,7 @@ class Edge:
         self._usage.start()
         settings = self._settings
         http = self._http = HttpServer(
-            self._handle,
+            self._handle if self._tracing is None else self._tracing.around(self._handle),
             HttpLimits(
                 connections=settings.connections,
                 buffer_bytes=settings.buffer_mb * 1_000_000,
@@ -153,6 +159,8 @@ class Edge:
             self._record(call, answer.status, reason, seconds)
         metrics.count(request.method, call.template, answer.status, reason, seconds)
         request.outcome = (call.template, key_id, reason, call.run_id, call.waited, call.address)
+        if self._tracing is not None:
+            self._tracing.answered(call, answer.status, reason)
         return answer
 
     def _window_of(self, call: Call) -> Window:

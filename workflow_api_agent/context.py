@@ -33,6 +33,10 @@ class Context(Protocol):
         """The run's input text, or None."""
 
     @property
+    def traceparent(self) -> str | None:
+        """The span of this attempt as W3C Trace Context, where the deployment records it; also in `TRACEPARENT`."""
+
+    @property
     def needs(self) -> dict[str, Any]:
         """The return values of the steps that this one needs, by step."""
 

@@ -111,6 +111,7 @@ class _Context:
         self.attempt = attempt
         self.parameters = dict(parameters or {})
         self.input_text = input_text
+        self.traceparent: str | None = None
         self.needs = {step: _checked(value) for step, value in (needs or {}).items()}
         self.inputs = root / "inputs"
         self.files = root / "files"

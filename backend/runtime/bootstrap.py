@@ -2,7 +2,6 @@
 
 import socket
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +11,7 @@ from backend.graphs.graphs import Graphs
 from backend.ids import new_id
 from backend.models.catalog import Models
 from backend.redaction.process.redactor import Redactor
+from backend.run_traces import new_threads
 from backend.runs.removals import Removals
 from backend.runtime.engines.local import LocalEngine
 from backend.runtime.execution.agent_sources import AgentSources
@@ -117,10 +117,10 @@ def new_executor(
 ) -> Executor:
     """Makes what executes segments in this process, with the sandbox of the settings unless another is given."""
     work = settings.data / "work"
-    threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="runtime")
+    threads = new_threads(_THREADS, "runtime")
     # One for every segment and every step, so that none waits for another's files.
     most_slow = max(_SLOW_THREADS, (SEGMENTS_PER_SLOT + 1) * settings.step_slots)
-    slow_threads = ThreadPoolExecutor(most_slow, thread_name_prefix="runtime-slow")
+    slow_threads = new_threads(most_slow, "runtime-slow")
 
     sources = AgentSources(services.database)
     builder = PackageBuilder(services.database, services.clock, packages, socket.gethostname(), touch)

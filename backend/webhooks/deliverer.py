@@ -5,7 +5,7 @@ import logging
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from time import perf_counter
@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from backend import metrics
 from backend.clock import Clock
 from backend.ids import new_id
+from backend.run_traces import carrier_of_run
 from backend.settings import WebhookSettings
 from backend.storage.database import Database, run_of
 from backend.webhooks import attempts, delivery_sql
 from backend.webhooks.delivery_sql import ClaimedRow, DueWebhookRow
 from backend.webhooks.destinations import networks
 from backend.webhooks.events import ANNOUNCED
+from backend.webhooks.outcome import Outcome
 from backend.webhooks.signing import message_body, signed_headers, valid_secrets
+from telemetry import tracing
 
 if TYPE_CHECKING:
     from backend.webhooks.sender import Sender
@@ -185,7 +188,7 @@ class Deliverer:
         body = message_body(row)
         headers = signed_headers(row.message_id, body, at, valid_secrets(webhook, at))
         began = perf_counter()
-        outcome = await self._sender.post(webhook.url, body, headers)
+        outcome = await self._post(self._sender, webhook, row, body, headers)
         metrics.WEBHOOK_SECONDS.observe(perf_counter() - began)
         metrics.WEBHOOK_ATTEMPTS.add(outcome.error or "delivered")
 
@@ -196,6 +199,23 @@ class Deliverer:
             )
 
         await self._in_thread(record)
+
+    async def _post(
+        self, sender: "Sender", webhook: DueWebhookRow, row: ClaimedRow, body: str, headers: Mapping[str, str]
+    ) -> Outcome:
+        """Makes one attempt, which is part of the trace of the run's start where traces are on."""
+        recording = tracing.active()
+        if recording is None:
+            return await sender.post(webhook.url, body, headers)
+        carrier = await self._in_thread(lambda: carrier_of_run(self._database, row.run_id))
+        attributes = {"workflow_api.run_id": row.run_id, "workflow_api.webhook_id": webhook.webhook_id}
+        with recording.executed("webhook", carrier, attributes, kind=recording.CLIENT) as span:
+            outcome = await sender.post(webhook.url, body, {**headers, **recording.carrier()})
+            if outcome.status is not None:
+                span.set_attribute("http.response.status_code", outcome.status)
+            if outcome.error is not None:
+                recording.fail(span, outcome.error)
+            return outcome
 
     async def _end_attempts(self) -> None:
         if self._under_way:

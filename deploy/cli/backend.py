@@ -8,6 +8,7 @@ from deploy.cli.output.printing import print_ready
 from deploy.config.source import read_settings
 from deploy.serve.lifecycle import default_data, prepare_process, run_until_stopped
 from deploy.serve.metrics import serving_metrics
+from deploy.serve.traces import recording_traces
 
 
 def command(
@@ -32,5 +33,5 @@ def command(
             print_ready(str(address), f"Data: {folder}", record=record, metrics=metrics.url, as_json=as_json)
             await stop.wait()
 
-    with serving_metrics(settings, "backend") as metrics:
+    with serving_metrics(settings, "backend") as metrics, recording_traces(settings, "backend", metrics):
         run_until_stopped(serve)

@@ -10,6 +10,7 @@ from deploy.cli.output.printing import print_ready
 from deploy.config.source import read_settings
 from deploy.serve.lifecycle import prepare_process
 from deploy.serve.metrics import serving_metrics
+from deploy.serve.traces import recording_traces
 
 
 def command(
@@ -47,5 +48,5 @@ def command(
     else:
         from deploy.serve.edge import serve_edge
 
-        with serving_metrics(settings, "edge") as metrics:
+        with serving_metrics(settings, "edge") as metrics, recording_traces(settings, "edge", metrics):
             serve_edge(settings, announce, metrics)

@@ -9,6 +9,7 @@ from deploy.config.source import read_settings
 from deploy.failures import CommandError
 from deploy.serve.lifecycle import default_data, prepare_process, run_until_stopped
 from deploy.serve.metrics import serving_metrics
+from deploy.serve.traces import recording_traces
 
 
 def command(
@@ -35,5 +36,5 @@ def command(
             print_ready(f"Ready. Data: {folder}", record={"data": str(folder)}, metrics=metrics.url, as_json=as_json)
             await stop.wait()
 
-    with serving_metrics(settings, "worker") as metrics:
+    with serving_metrics(settings, "worker") as metrics, recording_traces(settings, "worker", metrics):
         run_until_stopped(work)

@@ -114,6 +114,7 @@ class Edge:
     backend_tls: ClientTls = field(default_factory=ClientTls)
     app_domain: str = _EDGE.app_domain
     client_address: str = field(default=_EDGE.client_address, metadata={CHECK: client_address})
+    traceparent: str = field(default=_EDGE.traceparent, metadata={CHECK: one_of("continue", "link")})
     processes: int = field(default=1, metadata={CHECK: between(1, 64)})
     redis_url: str | None = field(default=None, repr=False, metadata={CHECK: redis_url})
     connections: int = field(default=_EDGE.connections, metadata={CHECK: between(16, 100_000)})
@@ -288,6 +289,13 @@ class SettingsSource:
 
 
 @dataclass(frozen=True, slots=True)
+class Traces:
+    """The export of traces."""
+
+    endpoint: str | None = field(default=None, metadata={CHECK: http_url})
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings of one process, read once by the entry point and passed down."""
 
@@ -308,6 +316,7 @@ class Settings:
     oidc: Oidc = field(default_factory=Oidc)
     objects: Objects = field(default_factory=Objects)
     metrics: Metrics = field(default_factory=Metrics)
+    traces: Traces = field(default_factory=Traces)
     identities: Mapping[str, Sequence[str]] = field(default_factory=dict, metadata={TABLE: identity})
     secrets: Mapping[str, str] = field(default_factory=dict, metadata={TABLE: secret_source})
     models: Mapping[str, ModelProvider] = field(default_factory=dict, metadata={TABLE: model_provider})

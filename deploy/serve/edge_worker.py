@@ -16,6 +16,7 @@ from deploy.config.settings import Settings
 from deploy.failures import CommandError
 from deploy.serve.lifecycle import prepare_process
 from deploy.serve.prometheus import process_metrics
+from deploy.serve.traces import recording_traces
 from edge.shared_memory.share import ShareFiles
 from telemetry import MetricsRegistry
 
@@ -32,7 +33,7 @@ def main() -> None:
     from deploy.serve.edge import serve_edge
 
     try:
-        with metrics.registered(partial(process_metrics, "edge")):
+        with metrics.registered(partial(process_metrics, "edge")), recording_traces(settings, "edge", metrics):
             serve_edge(settings, lambda base_address: _send(base_address=base_address), metrics, files, *to_backend)
     except CommandError as failed:
         _send(code=failed.code, message=failed.message)

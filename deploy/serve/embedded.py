@@ -20,6 +20,7 @@ from deploy.serve.backend import running_backend
 from deploy.serve.edge import running_edge
 from deploy.serve.lifecycle import freeze_startup_objects, run_until_stopped
 from deploy.serve.metrics import serving_metrics
+from deploy.serve.traces import recording_traces
 from edge.channel.in_process import InProcessChannel
 from telemetry import MetricsRegistry
 
@@ -63,7 +64,7 @@ def serve_embedded(
                     await asyncio.to_thread(import_module, "backend.runtime.execution.segment")
                 await stop.wait()
 
-    with serving_metrics(settings, "serve") as metrics:
+    with serving_metrics(settings, "serve") as metrics, recording_traces(settings, "serve", metrics):
         run_until_stopped(serve)
 
 

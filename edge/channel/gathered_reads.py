@@ -19,6 +19,7 @@ from edge.channel import Metadata
 from edge.channel.trailer import refusal_from_trailer
 from edge.errors import Refusal
 from edge.services import METHODS
+from telemetry.trace_context import TRACEPARENT, is_sampled
 from workflow_api.v1.edge_pb2 import KeyRead, KeyReadAnswer, ReadManyRequest
 from workflow_api.v1.options_pb2 import ACCESS_ANY_KEY, ACCESS_SCOPE, method_rules
 
@@ -70,7 +71,11 @@ class GatheredReads:
 
     def takes(self, rpc: str, metadata: Metadata) -> bool:
         """Returns whether a call may be made together with others."""
-        return rpc in GATHERED and bool(dict(metadata).get(KEY_ID)) and monotonic() >= self._not_served_until
+        if rpc not in GATHERED or monotonic() < self._not_served_until:
+            return False
+        names = dict(metadata)
+        # A read whose trace is recorded has a span of its own there.
+        return bool(names.get(KEY_ID)) and not (TRACEPARENT in names and is_sampled(names[TRACEPARENT]))
 
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
         """Returns the answer of a call that it takes; see `Channel`."""

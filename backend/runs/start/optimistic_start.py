@@ -59,6 +59,7 @@ class OptimisticStart:
             new,
             binding(start, new.run_id, start.at),
             utc_day(start.at),
+            start.trace,
             lock_key=key_of(start.key_id),
             claim=start.claim,
         )

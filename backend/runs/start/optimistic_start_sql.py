@@ -11,7 +11,7 @@ from backend.runs.start import sql
 from backend.runs.start.new_run import NewRun
 from backend.storage.guarded_insert import GuardedInsert, InsertedRows, SingleRoundTrip
 from backend.storage.tables.keys import daily_usage
-from backend.storage.tables.runs import idempotency_records, run_labels, runs
+from backend.storage.tables.runs import idempotency_records, run_labels, run_traces, runs
 from backend.storage.tables.segments import segments, steps
 
 _COUNTERS: Final = ("active_runs", "runs_started")
@@ -36,6 +36,9 @@ _START: Final = GuardedInsert(
 _LABELLED_START: Final = replace(
     _START, inserts={**_START.inserts, "label": InsertedRows(run_labels, run_labels.columns.keys(), many=True)}
 )
+_TRACES: Final = {"trace": InsertedRows(run_traces, run_traces.columns.keys())}
+_TRACED_START: Final = replace(_START, inserts={**_START.inserts, **_TRACES})
+_LABELLED_TRACED_START: Final = replace(_LABELLED_START, inserts={**_LABELLED_START.inserts, **_TRACES})
 
 
 def start(
@@ -44,6 +47,7 @@ def start(
     new: NewRun,
     record: Mapping[str, object],
     day: int,
+    trace: tuple[str, str | None] | None,
     *,
     lock_key: str,
     claim: str,
@@ -53,10 +57,16 @@ def start(
     Raises as `SingleRoundTrip`.
     """
     labels = sql.label_rows(new.run)
+    if trace is None:
+        guarded, rows = _LABELLED_START if labels else _START, {}
+    else:
+        guarded = _LABELLED_TRACED_START if labels else _TRACED_START
+        rows = {"trace": sql.trace_row(new.run_id, trace)}
     return single_round_trip(
-        _LABELLED_START if labels else _START,
+        guarded,
         facts,
         {
+            **rows,
             "record": record,
             "run": new.run._asdict(),
             "step": [step._asdict() for step in new.steps],

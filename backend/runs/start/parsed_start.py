@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from backend import json_text
 from backend.errors import invalid
 from backend.runs import messages
+from telemetry import tracing
 from workflow_api.v1 import runs_pb2
 
 _JSON_FIELDS = frozenset({"parameters", "pii_policy_override"})
@@ -32,6 +33,8 @@ class ParsedStart(NamedTuple):
     triggered_by: str
     at: int
     upload_id: str = ""
+    trace: tuple[str, str | None] | None = None
+    """`traceparent` and `tracestate` of the span that starts the run, where that is recorded."""
 
     @property
     def claim(self) -> str:
@@ -77,4 +80,5 @@ def parse_start(request: runs_pb2.StartRunRequest, key_id: str | None, at: int) 
         triggered_by=trigger,
         at=at,
         upload_id=request.upload_id,
+        trace=tracing.recorded(),
     )

@@ -177,7 +177,7 @@ class Starts:
         assert inputs is not None
         new = new_run(start, inputs)
         group.bind(binding(start, new.run_id, first_used_at), exists=exists)
-        group.admit(start)
+        group.admit(start, new.run_id)
         if uploaded is not None:
             take_uploads(group.tx, uploaded, new.run_id, caller.actor, start.at)
         status = self._add(group, new, None if uploaded is not None else inputs, reservation, start.at)

@@ -14,7 +14,7 @@ from backend.storage.purging import Purge
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.deployment import deployments
 from backend.storage.tables.keys import api_keys, daily_usage
-from backend.storage.tables.runs import RunRow, idempotency_records, run_labels, runs, status_in
+from backend.storage.tables.runs import RunRow, idempotency_records, run_labels, run_traces, runs, status_in
 from backend.storage.tables.segments import EventRow, SegmentRow, StepRow, segments, steps
 from backend.storage.tables.webhooks import webhooks
 from backend.storage.tables.workflows import resource_revision
@@ -73,6 +73,7 @@ class StartRows:
     segments: list[SegmentRow] = field(default_factory=list)
     events: list[EventRow] = field(default_factory=list)
     approvals: list[Row] = field(default_factory=list)
+    traces: list[Row] = field(default_factory=list)
 
 
 _KEY: BindParameter[str] = bindparam("of_key_id")
@@ -127,6 +128,7 @@ _CHANGE_RECORD = Command(
 )
 _ADD_RUN = Command(insert(runs), RUN_COLUMNS)
 _ADD_LABEL = Command(insert(run_labels), run_labels.columns.keys())
+_ADD_TRACE = Command(insert(run_traces), run_traces.columns.keys())
 _ADD_STEP = Command(insert(steps), [column.name for column in steps.columns])
 _ADD_SEGMENT = Command(insert(segments), SegmentRow._fields)
 _WEBHOOK_OF_KEY = ScalarQuery[str](select(webhooks.c.webhook_id).where(webhooks.c.key_id == _KEY))
@@ -176,6 +178,8 @@ def add(tx: Tx, rows: StartRows) -> None:
     tx.many(_ADD_RECORD, rows.records)
     tx.insert(_ADD_RUN, rows.runs)
     tx.many(_ADD_LABEL, [row for run in rows.runs for row in label_rows(run)])
+    if rows.traces:
+        tx.many(_ADD_TRACE, rows.traces)
     tx.insert(_ADD_SEGMENT, rows.segments)
     tx.insert(_ADD_STEP, rows.steps)
 
@@ -186,6 +190,11 @@ def label_rows(run: RunRow) -> list[Row]:
         return []
     of_run = {"run_id": run.run_id, "created_at": run.created_at}
     return [{**of_run, "name": name, "value": value} for name, value in orjson.loads(run.labels).items()]
+
+
+def trace_row(run_id: str, trace: tuple[str, str | None]) -> Row:
+    """Returns the row of the span that starts a run."""
+    return {"run_id": run_id, "traceparent": trace[0], "tracestate": trace[1]}
 
 
 def has_webhooks(tx: Tx, key_id: str) -> bool:

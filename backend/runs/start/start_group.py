@@ -78,8 +78,10 @@ class StartGroup:
         else:
             self._rows.records.append(record)
 
-    def admit(self, start: ParsedStart) -> None:
+    def admit(self, start: ParsedStart, run_id: str) -> None:
         """Counts a run that one of the next methods adds."""
+        if start.trace is not None:
+            self._rows.traces.append(sql.trace_row(run_id, start.trace))
         self._admitted[start.key_id] += 1
         if start.key_id:
             self._counted[start.key_id, utc_day(start.at)] += 1

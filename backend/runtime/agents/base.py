@@ -30,6 +30,7 @@ class StepRequest:
     the host, made with the first output file and removed if the step fails. Of a connector only type, bucket and
     prefixes reach the step. `events` counts what the attempt reports. `on_text` gets what the step prints, and the
     traceback of its failure, as they come. `secrets` are the values of those that the agent names, by name.
+    `trace` has the attempt's span as `traceparent`, and its `tracestate`, where there is one.
     """
 
     step: str
@@ -48,6 +49,7 @@ class StepRequest:
     source: Mapping[str, bytes] | None = None
     on_text: Callable[[bytes], None] | None = None
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    trace: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -124,6 +124,7 @@ def _payload(process: StepProcess, request: StepRequest) -> bytes:
                 "code": layout.code,
             },
             "secrets": dict(request.secrets),
+            "trace": dict(request.trace),
             "limits": request.limits.for_runner(processes=process.processes),
             "data_limits": asdict(request.data_limits),
         }

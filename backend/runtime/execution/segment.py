@@ -23,6 +23,7 @@ from backend.runtime.execution.step_files import drop_files
 from backend.runtime.execution.step_retry import wait_seconds
 from backend.runtime.execution.steps import StepCompletion, StepFailure, StepWork
 from backend.runtime.execution.stop_signal import StoppedError, StopSignal
+from backend.runtime.execution.traced_work import traced_segment, traced_step
 from backend.runtime.outcomes import Outcome, reason_to_stop
 from backend.schemas.judge import JudgeUnavailableError
 from contract.failure_codes import INVARIANT_BLOCKED
@@ -47,6 +48,9 @@ class Segment:
 
     async def run(self) -> None:
         """Executes the segment to its end; an unexpected failure is logged, and ends a run that began as `orphaned`."""
+        await traced_segment(self._context, self._segment_id, self._execute, reserved=self._claimed is not None)
+
+    async def _execute(self) -> None:
         claimed = self._claimed
         if claimed is None:
             if self._stop.is_set():
@@ -137,7 +141,7 @@ class _SegmentRun:
     def _start_steps(self) -> None:
         for step in self._beginning:
             work = self._step_work(step)
-            task = asyncio.create_task(work.run(), name=f"{self._claimed.run_id}/{step}")
+            task = asyncio.create_task(traced_step(work), name=f"{self._claimed.run_id}/{step}")
             # Not in the task itself: a task that is cancelled before it began runs none of its code.
             task.add_done_callback(partial(self._release, step))
             self._tasks[task] = step

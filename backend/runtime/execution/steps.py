@@ -34,6 +34,7 @@ from backend.sandbox import Packages
 from backend.sandbox.inside.events import EventBudget
 from backend.storage.database import Tx, run_of
 from backend.workflows.terms import StepTerms
+from telemetry import tracing
 
 _LOG = logging.getLogger(__name__)
 
@@ -153,6 +154,7 @@ class StepWork:
             source=await self._source(agent),
             on_text=log.add,
             secrets=await step_secrets(self.context, self.run_id, self.step, self.attempt),
+            trace=tracing.carrier(),
         )
         deps = AgentDeps(self.context.sandbox, self.context.models, self._answer_mismatch, self._read_value)
         result = await run_step(deps, request, self._on_progress)

@@ -20,6 +20,7 @@ from backend import metrics
 from backend.clock import Clock
 from backend.redaction.process.redactor import Redactor
 from backend.retry import Backoff, RetryTimes
+from backend.run_traces import part_of_run
 from backend.runtime.final_sweep import sql
 from backend.runtime.final_sweep.run_sweep import RunSweep
 from backend.runtime.ticker import TICK_SECONDS, Ticker
@@ -146,7 +147,8 @@ class FinalSweeps:
                 folder.mkdir(parents=True, exist_ok=True)
                 run_sweep = RunSweep.find(self._database, self._objects, self._redactor, run_id, folder, sweep.halt)
                 if run_sweep is not None:
-                    run_sweep.run()
+                    with part_of_run("final sweep", self._database, run_id):
+                        run_sweep.run()
         except Exception:  # noqa: BLE001 - its outputs stay closed, and other runs go on
             if not sweep.halt.is_set():
                 self._postpone(run_id)

@@ -12,6 +12,7 @@ from backend.redaction.counts import Counts
 from backend.redaction.process.redactor import RedactionError, Redactor
 from backend.runtime.redaction.stages import OUTPUTS, STEPS
 from backend.runtime.redaction.sweep_warnings import sweep_warning
+from telemetry import tracing
 
 T = TypeVar("T")
 
@@ -107,7 +108,7 @@ class RunRedaction:
 
     def _counted(self, sweep: Callable[[Mapping[str, Any]], tuple[T, Counts]]) -> tuple[T, Counts]:
         """Returns what a sweep returns; adds the model calls of failed sweeps to the next one that succeeds."""
-        with self._asking:
+        with self._asking, tracing.child("redaction"):
             try:
                 swept, counts = sweep({**self._policy, "max_model_calls": self._calls_left})
             except RedactionError as error:

@@ -33,6 +33,7 @@ class Context:
         self.attempt: int = request["attempt"]
         self.parameters: dict[str, Any] = request["parameters"]
         self.input_text: str | None = request["input_text"]
+        self.traceparent: str | None = request["trace"].get("traceparent")
         self._needs: dict[str, Any] = request["needs"]
         self._large_needs: dict[str, str] = request["large_needs"]
         self._folders: dict[str, str] = request["folders"]

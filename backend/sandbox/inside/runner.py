@@ -213,6 +213,8 @@ def _run(channel: Channel, failures: list[str]) -> NoReturn:
         note(failure)
     code = code_of(request)
     sys.argv = [code.name]
+    trace = {name.upper(): value for name, value in request["trace"].items()}
+    os.environ.update(trace)  # noqa: TID251 - the environment of the agent
     _apply_limits(request["limits"])
     answer(channel, request, code, request["limits"]["outputs"])
     channel.wait()

@@ -560,4 +560,14 @@ CREATE TABLE processes (
 	CONSTRAINT pk_processes PRIMARY KEY (process_id)
 );
 CREATE INDEX ix_publications_graph_id_requested_at ON publications (graph_id, requested_at);
-INSERT INTO alembic_version (version_num) VALUES ('0021');
+CREATE TABLE run_traces (
+	run_id TEXT NOT NULL, 
+	traceparent TEXT NOT NULL, 
+	tracestate TEXT, 
+	CONSTRAINT pk_run_traces PRIMARY KEY (run_id), 
+	CONSTRAINT fk_run_traces_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
+)
+ WITHOUT ROWID
+
+;
+INSERT INTO alembic_version (version_num) VALUES ('0022');

@@ -129,6 +129,17 @@ run_labels = Table(
     sqlite_with_rowid=False,
 )
 
+# The span that started a run, where it was recorded: what the run does later is part of its trace.
+run_traces = Table(
+    "run_traces",
+    METADATA,
+    Column("run_id", Text, ForeignKey(runs.c.run_id, ondelete="CASCADE"), primary_key=True),
+    # W3C Trace Context.
+    Column("traceparent", Text, nullable=False),
+    Column("tracestate", Text),
+    sqlite_with_rowid=False,
+)
+
 # Figures of the UTC days that are over, counted when somebody first asks.
 run_days = Table(
     "run_days",

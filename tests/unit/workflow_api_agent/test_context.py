@@ -15,5 +15,5 @@ def public(kind: type) -> set[str]:
 
 
 def test_the_types_have_everything_that_the_context_has() -> None:
-    attributes = {"attempt", "parameters", "input_text"}
+    attributes = {"attempt", "parameters", "input_text", "traceparent"}
     assert public(Context) == public(inside.Context) | attributes

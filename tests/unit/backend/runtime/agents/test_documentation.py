@@ -48,6 +48,7 @@ def test_everything_in_the_context_is_documented() -> None:
         "large_needs": {},
         "connectors": {},
         "secrets": {},
+        "trace": {},
         "folders": folders,
     }
     context = Context(events, {**request, "data_limits": asdict(StepDataLimits())})

@@ -1,0 +1,44 @@
+"""An object store whose operations have spans, where traces are on; keys and content are in none."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from backend.storage.objects.interface import ObjectReader, ObjectStore
+
+if TYPE_CHECKING:
+    from telemetry.otel import Tracing
+
+
+class TracedObjects:
+    """An `ObjectStore` over another one; the span of a read ends when the object is open."""
+
+    def __init__(self, objects: ObjectStore, tracing: "Tracing") -> None:
+        self._objects = objects
+        self._tracing = tracing
+
+    def put_file(self, key: str, source: Path) -> tuple[int, str]:
+        """Stores a copy of a file."""
+        with self._tracing.child("objects put", kind=self._tracing.CLIENT) as span:
+            size, digest = self._objects.put_file(key, source)
+            span.set_attribute("workflow_api.object.size", size)
+            return size, digest
+
+    def put_bytes(self, key: str, data: bytes) -> tuple[int, str]:
+        """Stores bytes."""
+        with self._tracing.child("objects put", {"workflow_api.object.size": len(data)}, kind=self._tracing.CLIENT):
+            return self._objects.put_bytes(key, data)
+
+    def open_range(self, key: str, offset: int, length: int) -> ObjectReader:
+        """Opens an object."""
+        with self._tracing.child("objects get", {"workflow_api.object.size": length}, kind=self._tracing.CLIENT):
+            return self._objects.open_range(key, offset, length)
+
+    def delete(self, key: str) -> None:
+        """Removes an object."""
+        with self._tracing.child("objects delete", kind=self._tracing.CLIENT):
+            self._objects.delete(key)
+
+    def delete_prefix(self, prefix: str) -> None:
+        """Removes every object below a prefix."""
+        with self._tracing.child("objects delete", kind=self._tracing.CLIENT):
+            self._objects.delete_prefix(prefix)

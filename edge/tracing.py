@@ -1,0 +1,80 @@
+"""The span of each request to the API, where traces are on."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+from edge.admission.call import Call
+from edge.http.request import HttpRequest
+from edge.http.response import Answer
+from edge.metrics import OTHER, method_of
+from edge.routes import BASE
+from telemetry.trace_context import TRACEPARENT, TRACESTATE
+
+if TYPE_CHECKING:
+    from telemetry.otel import Tracing
+
+Handler = Callable[[HttpRequest], Awaitable[Answer]]
+
+_UNDER_BASE: Final = BASE + "/"
+# Asked every few seconds by whatever watches the service.
+_HEALTH: Final = BASE + "/health"
+
+
+class RequestTracing:
+    """Makes the spans of requests; `continues` says whether they continue the traces that callers name."""
+
+    def __init__(self, tracing: "Tracing", *, continues: bool) -> None:
+        self._tracing = tracing
+        self._continues = continues
+
+    def around(self, handler: Handler) -> Handler:
+        """Returns the handler with a span around each request to the API but those for its health."""
+        tracing, continues = self._tracing, self._continues
+
+        async def traced(request: HttpRequest) -> Answer:
+            path = request.path
+            if not path.startswith(_UNDER_BASE) or path == _HEALTH:
+                tracing.stay_within(None)
+                return await handler(request)
+            method = method_of(request.method)
+            name = method if method != OTHER else "HTTP"
+            attributes = {"http.request.method": method}
+            span = tracing.begun_call(name, carrier_of(request), attributes, continues=continues)
+            # Until the next request of the connection: what is logged of this one is logged after its answer.
+            tracing.stay_within(span)
+            try:
+                return await handler(request)
+            finally:
+                span.end()
+
+        return traced
+
+    def answered(self, call: Call, status: int, reason: str) -> None:
+        """Adds to the present span what has become known of its call: no content, and the key's id, not the key."""
+        span = self._tracing.present
+        if not span.is_recording():
+            return
+        request, route = call.request, call.template
+        attributes: dict[str, str | int] = {
+            "http.response.status_code": status,
+            "workflow_api.request_id": request.request_id,
+        }
+        if route:
+            attributes["http.route"] = route
+            span.update_name(f"{method_of(request.method)} {route}")
+        if call.key_id:
+            attributes["workflow_api.key_id"] = call.key_id
+        if reason:
+            attributes["workflow_api.error_code"] = reason
+        span.set_attributes(attributes)
+        if status >= 500:
+            self._tracing.fail(span, reason or str(status))
+
+
+def carrier_of(request: HttpRequest) -> dict[str, str]:
+    """Returns the caller's `traceparent` and `tracestate`; empty where the first is given more than once."""
+    parents = request.header_values(TRACEPARENT)
+    if len(parents) != 1:
+        return {}
+    states = request.header_values(TRACESTATE)
+    return {TRACEPARENT: parents[0], TRACESTATE: ",".join(states)} if states else {TRACEPARENT: parents[0]}
