@@ -223,7 +223,8 @@ def test_a_backend_and_an_edge_report_metrics(tmp_path: Path) -> None:
             assert at_backend.value("grpc_streams", method="EdgeService/WatchKeyMirror") == 1
             assert 0 <= at_edge.value("keys_age_seconds") < 60
             common = {name for name in at_backend.kinds if name in at_edge.kinds}
-            everywhere = {"workflow_api_build_info", "workflow_api_log_lines_dropped_total"}
-            assert all(name.startswith("process_") or name in everywhere for name in common)
+            everywhere = {"build_info", "log_lines_dropped_total", "trace_spans_total"}
+            named = {name for name in common if not name.startswith("process_")}
+            assert named == {f"workflow_api_{name}" for name in everywhere}
             at_console = scrape_of_console(tmp_path / "console", backend.ready["grpc"])
             assert {*at_backend.kinds, *at_edge.kinds, *at_console.kinds} == set(documented_metrics(by_name=False))
