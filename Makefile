@@ -6,8 +6,12 @@ BIN := $(VENV)/bin
 RUN := $(VENV)/installed-run
 DEV := $(VENV)/installed-dev
 FUZZ := $(VENV)/installed-fuzz
+BUILD := $(VENV)/build/installed
 GENERATOR := $(VENV)/generator/installed
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
+INSTALL := $(BIN)/python scripts/install.py
+# The project itself, as a wheel that leads to this checkout; what builds it stays out of the service's environment.
+EDITABLE = $(VENV)/editable
+BUILD_EDITABLE = rm -rf $(EDITABLE) && $(VENV)/build/bin/python -m hatchling build -t wheel:editable -d $(EDITABLE) >/dev/null
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock"
 SECONDS ?= 600
@@ -91,9 +95,14 @@ screenshots: $(DEV) ## Make the pictures of the console in docs/images anew, fro
 	$(BIN)/python scripts/screenshots.py
 
 lock: $(DEV) ## Pin dependencies after a change of pyproject.toml; ARGS=--upgrade updates them
-	$(COMPILE) $(ARGS) pyproject.toml --group build -o requirements/run.txt
-	$(COMPILE) $(ARGS) pyproject.toml --extra llm --extra cluster --group build -c requirements/run.txt -o requirements/image.txt
-	$(COMPILE) $(ARGS) pyproject.toml --all-extras --group build --group dev -c requirements/image.txt -o requirements/dev.txt
+	$(COMPILE) $(ARGS) pyproject.toml --extra parquet --extra redaction --extra graphs -o requirements/run.txt
+	$(COMPILE) $(ARGS) pyproject.toml -c requirements/run.txt -o requirements/slim.txt
+	$(COMPILE) $(ARGS) --group install -c requirements/run.txt -o requirements/install.txt
+	$(COMPILE) $(ARGS) pyproject.toml --extra parquet --extra redaction --extra graphs --extra llm --extra cluster \
+		-c requirements/run.txt -o requirements/image.txt
+	$(COMPILE) $(ARGS) --group build -c requirements/run.txt -o requirements/build.txt
+	$(COMPILE) $(ARGS) pyproject.toml --all-extras --group build --group dev -c requirements/image.txt \
+		-c requirements/build.txt -o requirements/dev.txt
 	$(COMPILE) $(ARGS) --group fuzz -o requirements/fuzz.txt
 	$(COMPILE) $(ARGS) --group generator -o requirements/generator.txt
 
@@ -105,21 +114,21 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
 
-$(RUN): requirements/run.txt pyproject.toml | $(BIN)/python
-	$(INSTALL) --require-hashes -r $<
-	$(INSTALL) --no-build-isolation -e .
+$(RUN): requirements/run.txt pyproject.toml | $(BUILD)
+	$(BUILD_EDITABLE)
+	$(INSTALL) $< $(EDITABLE)/*.whl
 	@touch $@
 
-$(DEV): requirements/dev.txt pyproject.toml | $(BIN)/python
-	$(INSTALL) --require-hashes -r $<
-	$(INSTALL) --no-build-isolation -e .
+$(DEV): requirements/dev.txt pyproject.toml | $(BUILD)
+	$(BUILD_EDITABLE)
+	$(INSTALL) $< $(EDITABLE)/*.whl
 	@touch $(RUN) $@
 
 $(FUZZ): requirements/fuzz.txt $(DEV)
-	$(INSTALL) --require-hashes -r $<
+	$(INSTALL) $<
 	@touch $@
 
-$(GENERATOR): requirements/generator.txt | $(BIN)/python
-	$(BIN)/python -m venv --clear --without-pip $(@D)
-	$(BIN)/python -m pip --python $(@D) install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
+$(BUILD) $(GENERATOR): $(VENV)/%/installed: requirements/%.txt | $(BIN)/python
+	@rm -rf $(@D)
+	$(INSTALL) --into $(@D) $<
 	@touch $@
