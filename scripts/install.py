@@ -40,19 +40,30 @@ _SEPARATED_BY_COMMAS: Final = "UV_FIND_LINKS"
 _SECTIONS: Final = ("global", "install", ":env:")
 
 
-def uv_variables(pip_settings: str) -> dict[str, str]:
-    """Returns the variables by which uv installs as pip would; `pip_settings` is the output of `pip config list`."""
+def pip_settings() -> dict[str, str]:
+    """Returns the options that pip is configured with here, by files and variables."""
+    listed = subprocess.run([*PIP, "config", "list"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return read_settings(listed)
+
+
+def read_settings(listed: str) -> dict[str, str]:
+    """Returns the options that hold for `pip install`, of the output of `pip config list`."""
     given: dict[str, str] = {}
-    lines = [line.partition("=") for line in pip_settings.splitlines()]
+    lines = [line.partition("=") for line in listed.splitlines()]
     for wanted in _SECTIONS:
         for name, _, value in lines:
             section, _, option = name.partition(".")
-            if section == wanted and option in _VARIABLES:
+            if section == wanted:
                 given[option] = str(ast.literal_eval(value)).strip()
+    return given
+
+
+def uv_variables(settings: Mapping[str, str]) -> dict[str, str]:
+    """Returns the variables by which uv installs as pip would with these options."""
     # pip searches all its indexes, and so the release with the pinned hash is found in any of them.
     variables = {"UV_INDEX_STRATEGY": "unsafe-best-match", "UV_SYSTEM_CERTS": "true"}
-    for option, value in given.items():
-        variable = _VARIABLES[option]
+    for option in _VARIABLES.keys() & settings.keys():
+        variable, value = _VARIABLES[option], settings[option]
         variables[variable] = (",".join if variable == _SEPARATED_BY_COMMAS else " ".join)(value.split())
     if variables.get("UV_KEYRING_PROVIDER") not in {"subprocess", "disabled"}:
         variables.pop("UV_KEYRING_PROVIDER", None)
@@ -86,7 +97,7 @@ def install(file: Path, python: Path, variables: Mapping[str, str]) -> None:
         CalledProcessError: neither uv nor pip could.
     """
     uv = Path(sys.executable).with_name("uv")
-    command = [uv, "pip", "install", "--quiet", "--python", python, *_uv_options(file)]
+    command: list[str | Path] = [uv, "pip", "install", "--quiet", "--python", python, *_uv_options(file)]
     if subprocess.run(command, env=variables, check=False).returncode == 0:
         return
     sys.stderr.write(f"uv could not install {file}; trying pip\n")
@@ -107,9 +118,8 @@ def main() -> None:
     try:
         if not pinned_uv_is_installed(UV_REQUIREMENTS.read_text()):
             subprocess.run([*PIP, "install", "--quiet", *_pip_options(UV_REQUIREMENTS)], check=True)
-        settings = subprocess.run([*PIP, "config", "list"], stdout=subprocess.PIPE, text=True, check=True).stdout
         # What is set for uv itself is stronger than what is set for pip.
-        variables = {**uv_variables(settings), **os.environ}
+        variables = {**uv_variables(pip_settings()), **os.environ}
         for file in arguments.files:
             install(file, python, variables)
     except subprocess.CalledProcessError as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.install import ROOT, UV_REQUIREMENTS, pinned_uv_is_installed, uv_variables
+from scripts.install import ROOT, UV_REQUIREMENTS, pinned_uv_is_installed, read_settings, uv_variables
 from tests.support.package_index import package_index
 from tests.support.wheels import make_wheel
 
@@ -56,7 +56,7 @@ def installed(
 
 
 def test_the_settings_of_pip_have_their_counterparts() -> None:
-    assert uv_variables(CONFIGURED) == {
+    assert uv_variables(read_settings(CONFIGURED)) == {
         "SSL_CERT_FILE": "/etc/own.pem",
         "UV_DEFAULT_INDEX": "https://reader:secret@index.example/simple",
         "UV_FIND_LINKS": "/wheels,/more",
