@@ -23,12 +23,13 @@ STORES = $(addprefix tests/services/,deployment keys outputs runs users webhooks
 CODE := $(wildcard backend contract edge telemetry deploy workflow_api_agent workflow_api_testing generated examples scripts tests benchmarks)
 # The client runs on an older Python than the service.
 CLIENT := clients/python/workflow_api_client
-# The contract of the protos that every change is held to: the image of the newest release.
+# The protos as the change before left them, which every change is held to.
 BASELINE := protos/baseline.binpb
+BUILD_PROTOS = $(BIN)/buf build --exclude-source-info --output
 
 .DEFAULT_GOAL := help
 .PHONY: help venv run test test-long test-postgresql lint lint-python lint-protos lint-breaking lint-generated format generate \
-	baseline bench bench-peers fuzz faults screenshots lock clean
+	baseline dist image release bench bench-peers fuzz faults screenshots lock clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -64,6 +65,7 @@ lint-protos: $(DEV)
 
 lint-breaking: $(DEV)
 	$(BIN)/buf breaking --against $(BASELINE)
+	@$(BUILD_PROTOS) - | cmp --quiet - $(BASELINE) || { echo 'protos/ has changed: make baseline' >&2; exit 1; }
 
 lint-generated: $(DEV)
 	$(BIN)/python scripts/generate.py --check
@@ -76,8 +78,18 @@ format: $(DEV) ## Format Python and protos
 generate: $(DEV) ## Write generated/ and the Python client's records from protos/
 	$(BIN)/python scripts/generate.py
 
-baseline: $(DEV) ## Record the protos of the release that is about to be tagged
-	$(BIN)/buf build --exclude-source-info --output $(BASELINE)
+baseline: $(DEV) ## Record a change of protos/ that breaks nothing, for the next change to be held to
+	$(BIN)/buf breaking --against $(BASELINE)
+	$(BUILD_PROTOS) $(BASELINE)
+
+dist: $(DEV) ## Build wheels, sdists, a list of components and digests into dist/
+	$(BIN)/python scripts/dist.py
+
+image: $(DEV) ## Build the container image with buildah on a base by debootstrap, and try it; needs root on Debian
+	$(BIN)/python scripts/image.py $(ARGS)
+
+release: $(DEV) ## Say what a release would do; ARGS=--publish does it: tag, wheels, image, notes
+	$(BIN)/python scripts/release.py $(ARGS)
 
 bench: $(DEV) ## Compare the service with a bare server on this machine
 	$(BIN)/python -m benchmarks $(ARGS)
