@@ -6,8 +6,12 @@ BIN := $(VENV)/bin
 RUN := $(VENV)/installed-run
 DEV := $(VENV)/installed-dev
 FUZZ := $(VENV)/installed-fuzz
+BUILD := $(VENV)/build/installed
 GENERATOR := $(VENV)/generator/installed
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
+INSTALL := $(BIN)/python scripts/install.py
+# The project itself, as a wheel that leads to this checkout; what builds it stays out of the service's environment.
+EDITABLE = $(VENV)/editable
+BUILD_EDITABLE = rm -rf $(EDITABLE) && $(VENV)/build/bin/python -m hatchling build -t wheel:editable -d $(EDITABLE) >/dev/null
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock"
 SECONDS ?= 600
@@ -19,12 +23,13 @@ STORES = $(addprefix tests/services/,deployment keys outputs runs users webhooks
 CODE := $(wildcard backend contract edge telemetry deploy workflow_api_agent workflow_api_testing generated examples scripts tests benchmarks)
 # The client runs on an older Python than the service.
 CLIENT := clients/python/workflow_api_client
-# The contract of the protos that every change is held to: the image of the newest release.
+# The protos as the change before left them, which every change is held to.
 BASELINE := protos/baseline.binpb
+BUILD_PROTOS = $(BIN)/buf build --exclude-source-info --output
 
 .DEFAULT_GOAL := help
 .PHONY: help venv run test test-long test-postgresql lint lint-python lint-protos lint-breaking lint-generated format generate \
-	baseline bench bench-peers fuzz faults screenshots lock clean
+	baseline dist image release bench bench-peers fuzz faults screenshots lock clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -60,6 +65,7 @@ lint-protos: $(DEV)
 
 lint-breaking: $(DEV)
 	$(BIN)/buf breaking --against $(BASELINE)
+	@$(BUILD_PROTOS) - | cmp --quiet - $(BASELINE) || { echo 'protos/ has changed: make baseline' >&2; exit 1; }
 
 lint-generated: $(DEV)
 	$(BIN)/python scripts/generate.py --check
@@ -72,8 +78,18 @@ format: $(DEV) ## Format Python and protos
 generate: $(DEV) ## Write generated/ and the Python client's records from protos/
 	$(BIN)/python scripts/generate.py
 
-baseline: $(DEV) ## Record the protos of the release that is about to be tagged
-	$(BIN)/buf build --exclude-source-info --output $(BASELINE)
+baseline: $(DEV) ## Record a change of protos/ that breaks nothing, for the next change to be held to
+	$(BIN)/buf breaking --against $(BASELINE)
+	$(BUILD_PROTOS) $(BASELINE)
+
+dist: $(DEV) ## Build wheels, sdists, a list of components and digests into dist/
+	$(BIN)/python scripts/dist.py
+
+image: $(DEV) ## Build the container image with buildah on a base by debootstrap, and try it; needs root on Debian
+	$(BIN)/python scripts/image.py $(ARGS)
+
+release: $(DEV) ## Say what a release would do; ARGS=--publish does it: tag, wheels, image, notes
+	$(BIN)/python scripts/release.py $(ARGS)
 
 bench: $(DEV) ## Compare the service with a bare server on this machine
 	$(BIN)/python -m benchmarks $(ARGS)
@@ -91,9 +107,14 @@ screenshots: $(DEV) ## Make the pictures of the console in docs/images anew, fro
 	$(BIN)/python scripts/screenshots.py
 
 lock: $(DEV) ## Pin dependencies after a change of pyproject.toml; ARGS=--upgrade updates them
-	$(COMPILE) $(ARGS) pyproject.toml --group build -o requirements/run.txt
-	$(COMPILE) $(ARGS) pyproject.toml --extra llm --extra cluster --extra pii-model --extra otel --group build -c requirements/run.txt -o requirements/image.txt
-	$(COMPILE) $(ARGS) pyproject.toml --all-extras --group build --group dev -c requirements/image.txt -o requirements/dev.txt
+	$(COMPILE) $(ARGS) pyproject.toml --extra parquet --extra redaction --extra graphs -o requirements/run.txt
+	$(COMPILE) $(ARGS) pyproject.toml -c requirements/run.txt -o requirements/slim.txt
+	$(COMPILE) $(ARGS) --group install -c requirements/run.txt -o requirements/install.txt
+	$(COMPILE) $(ARGS) pyproject.toml --extra parquet --extra redaction --extra graphs --extra llm --extra cluster \
+		--extra pii-model --extra otel -c requirements/run.txt -o requirements/image.txt
+	$(COMPILE) $(ARGS) --group build -c requirements/run.txt -o requirements/build.txt
+	$(COMPILE) $(ARGS) pyproject.toml --all-extras --group build --group dev -c requirements/image.txt \
+		-c requirements/build.txt -o requirements/dev.txt
 	$(COMPILE) $(ARGS) --group fuzz -o requirements/fuzz.txt
 	$(COMPILE) $(ARGS) --group generator -o requirements/generator.txt
 
@@ -105,21 +126,21 @@ $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
 
-$(RUN): requirements/run.txt pyproject.toml | $(BIN)/python
-	$(INSTALL) --require-hashes -r $<
-	$(INSTALL) --no-build-isolation -e .
+$(RUN): requirements/run.txt pyproject.toml | $(BUILD)
+	$(BUILD_EDITABLE)
+	$(INSTALL) $< $(EDITABLE)/*.whl
 	@touch $@
 
-$(DEV): requirements/dev.txt pyproject.toml | $(BIN)/python
-	$(INSTALL) --require-hashes -r $<
-	$(INSTALL) --no-build-isolation -e .
+$(DEV): requirements/dev.txt pyproject.toml | $(BUILD)
+	$(BUILD_EDITABLE)
+	$(INSTALL) $< $(EDITABLE)/*.whl
 	@touch $(RUN) $@
 
 $(FUZZ): requirements/fuzz.txt $(DEV)
-	$(INSTALL) --require-hashes -r $<
+	$(INSTALL) $<
 	@touch $@
 
-$(GENERATOR): requirements/generator.txt | $(BIN)/python
-	$(BIN)/python -m venv --clear --without-pip $(@D)
-	$(BIN)/python -m pip --python $(@D) install --quiet --disable-pip-version-check --no-deps --require-hashes -r $<
+$(BUILD) $(GENERATOR): $(VENV)/%/installed: requirements/%.txt | $(BIN)/python
+	@rm -rf $(@D)
+	$(INSTALL) --into $(@D) $<
 	@touch $@

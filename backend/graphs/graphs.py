@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from backend.graphs.folder import FolderGraph
 from backend.graphs.graph import Graph, GraphRefusedError
+from backend.optional_parts import GRAPHS
 from backend.secrets import Secrets
 
 DEFAULT_BASE_IRI: Final = "urn:workflow-api:"
@@ -28,8 +29,11 @@ class Graphs:
         """Returns a graph, opened at the first call; `definition` is the manifest of this version.
 
         Raises:
-            GraphRefusedError: its store is `folder`, and this process has no folder for graphs.
+            GraphRefusedError: the optional part is missing, or its store is `folder`, and this process has no folder
+                for graphs.
         """
+        if not GRAPHS.installed:
+            raise GraphRefusedError(GRAPHS.not_installed)
         remote = definition.get("store") == "sparql"
         # All versions of a graph in a folder share one database.
         key = (graph_id, version if remote else 0)

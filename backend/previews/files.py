@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from backend import json_text
+from backend.optional_parts import PARQUET
 from backend.previews.sql import PreviewedRunRow
 from backend.redaction.formats.preview import (
     MOST_CHARS,
@@ -28,6 +29,7 @@ _TABLE_BYTES: Final = 4 * MOST_TABLE_CHARS
 _PARQUET: Final = (".parquet", ".pq")
 _UNREADABLE: Final = ("image/", "audio/", "video/")
 _NEITHER: Final = "It is neither text nor a table."
+_PROBLEMS: Final = {"binary": _NEITHER, "not_installed": f"It cannot be read: {PARQUET.not_installed}."}
 
 
 class FilePreviews:
@@ -73,7 +75,7 @@ class FilePreviews:
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
         if isinstance(found, str):
-            return _NEITHER if found == "binary" else "It is malformed, or too large to be read here."
+            return _PROBLEMS.get(found, "It is malformed, or too large to be read here.")
         return _NEITHER if found.empty else found
 
     def close(self) -> None:

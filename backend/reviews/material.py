@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from backend import json_text
+from backend.optional_parts import PARQUET
 from backend.outputs.sql import outputs_of
 from backend.redaction.formats.preview import MOST_CHARS, FilePreview
 from backend.redaction.process.redactor import Redactor
@@ -32,7 +33,10 @@ _PARQUET_MARK: Final = b"PAR1"
 _UNREADABLE: Final = ("image/", "audio/", "video/")
 _NEITHER: Final = "It is neither text nor a table."
 _NOT_SWEPT: Final = "It could not be swept for personal data."
-_REASONS: Final[Mapping[str, str]] = {"binary": _NEITHER}
+_REASONS: Final[Mapping[str, str]] = {
+    "binary": _NEITHER,
+    "not_installed": f"It cannot be read: {PARQUET.not_installed}.",
+}
 
 
 def make_material(

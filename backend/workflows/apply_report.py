@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from backend.capabilities import Capabilities
 from backend.local_model import LOCAL
+from backend.optional_parts import GRAPHS
 from backend.secrets import how_to_set
 from backend.storage.database import Tx
 from backend.workflows import resources_sql, sql, versions_sql
@@ -52,6 +53,8 @@ def _of_workflow(tx: Tx, one: ApplyResult, capabilities: Capabilities, *, defini
         for entry in definition["publish"]
         if ("knowledge_graph", entry["knowledge_graph"]) not in found
     ]
+    if definition["publish"] and not GRAPHS.installed:
+        warnings.append(f"Nothing is published to knowledge graphs: {GRAPHS.not_installed}.")
     if not definitions or one.previous_version is None or one.outcome != "updated":
         return Report(one, not_ready, warnings)
     before = _described(tx, one.id, one.previous_version, one.previous_status)
@@ -64,6 +67,8 @@ def _of_resource(tx: Tx, one: ApplyResult, capabilities: Capabilities, *, defini
     warnings = list(_secret_warnings(after, capabilities))
     if kind == "connector":
         warnings += _test_warnings(tx, one)
+    if kind == "knowledge_graph" and not GRAPHS.installed:
+        warnings.append(f"Nothing is published to it: {GRAPHS.not_installed}.")
     if not definitions or one.previous_version is None or one.outcome != "updated":
         return Report(one, [], warnings)
     return Report(one, [], warnings, _resource(tx, one, one.previous_version), after)

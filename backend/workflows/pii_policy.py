@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from backend.errors import ApiError
 from backend.local_model import LOCAL, NOT_INSTALLED
+from backend.optional_parts import REDACTION
 from backend.workflows.entity_types import ENTITY_TYPES
 from workflow_api.v1 import errors_pb2
 
@@ -94,11 +95,15 @@ def apply_override(policy: Mapping[str, Any], override: Any, providers: Abstract
                 errors_pb2.ERROR_REASON_POLICY_NOT_TIGHTENING, name, "must not be looser than in the workflow's policy"
             )
     effective = {**policy, **changes}
-    try:
-        _check_usable(effective, providers)
-    except ValueError as error:
-        raise _refusal(errors_pb2.ERROR_REASON_INVALID_PII_POLICY, "model", str(error)) from None
+    reasons = {"mode": why_not_applied(effective), "model": why_unusable(effective, providers)}
+    for name in filter(reasons.get, reasons):
+        raise _refusal(errors_pb2.ERROR_REASON_INVALID_PII_POLICY, name, f"cannot be used: {reasons[name]}")
     return effective
+
+
+def why_not_applied(policy: Mapping[str, Any]) -> str | None:
+    """Returns why nothing can be searched for personal data here, for a person; None if it can or need not."""
+    return None if REDACTION.installed or policy.get("mode", "off") == "off" else REDACTION.not_installed
 
 
 def why_unusable(policy: Mapping[str, Any], providers: AbstractSet[str]) -> str | None:

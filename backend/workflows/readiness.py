@@ -8,7 +8,7 @@ from typing import Any, Final
 from backend.capabilities import NO_CAPABILITIES, Capabilities
 from backend.environments.sql import PackageState
 from backend.secrets import how_to_set
-from backend.workflows.pii_policy import why_unusable
+from backend.workflows.pii_policy import why_not_applied, why_unusable
 
 Definition = Mapping[str, Any]
 ResourceKey = tuple[str, str]
@@ -158,6 +158,9 @@ def _environment_reasons(definition: Definition, resources: Resources, capabilit
 
 def _policy_reasons(definition: Definition, capabilities: Capabilities) -> Iterator[str]:
     policy = definition["pii_policy"] or {}
+    reason = why_not_applied(policy)
+    if reason is not None:
+        yield f"The PII policy cannot be applied: {reason}."
     reason = why_unusable(policy, capabilities.providers)
     if reason is not None:
         yield f"The PII policy's model '{policy['model']}' cannot be used: {reason}."

@@ -11,6 +11,7 @@ from backend.close_names import no_such
 from backend.connectors.connection_tests import ConnectionTests, TooManyTestsError
 from backend.environments.store import PackageStore
 from backend.errors import ApiError, invalid
+from backend.graphs.graph import GraphRefusedError
 from backend.graphs.graphs import Graphs
 from backend.paging import Paging
 from backend.rpc.interceptors import caller_of
@@ -223,7 +224,10 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
     ) -> Iterator[workflows_pb2.KnowledgeGraphAnswer]:
         """The answer to a query, part by part."""
         row = self._services.database.snapshot(lambda tx: named_resource(tx, "knowledge_graph", request.name))
-        graph = self._graphs.get(row.resource_id, row.version, json.loads(row.definition))
+        try:
+            graph = self._graphs.get(row.resource_id, row.version, json.loads(row.definition))
+        except GraphRefusedError as error:
+            raise invalid("name", str(error)) from error
         yield from answer(graph, request)
 
     def _read(self, workflow_id: str, key_id: str | None) -> tuple[WorkflowRow, WorkflowTerms]:

@@ -83,7 +83,10 @@ def _policy(path: Path, model: str) -> dict[str, Any]:
     except ValueError as error:
         raise CommandError(f"{path}: {error}.", code="invalid_request") from None
     from backend.local_model import LOCAL, NOT_INSTALLED, local_model_installed
+    from backend.optional_parts import REDACTION
 
+    if not REDACTION.installed:
+        raise CommandError(f"The policy cannot be applied: {REDACTION.not_installed}.", code="invalid_request")
     if policy["model"] == LOCAL and not local_model_installed():
         raise CommandError(f"The policy's model cannot be used: {NOT_INSTALLED}.", code="invalid_request")
     return policy

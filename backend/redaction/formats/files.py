@@ -5,6 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from backend.optional_parts import PARQUET
 from backend.redaction.formats.bounds import ArchiveBounds
 from backend.redaction.formats.encodings import text_encoding
 from backend.redaction.formats.file_extensions import MAIL, MAILBOX, OFFICE, extension_of
@@ -32,6 +33,8 @@ def sweep_into(
         head = file.read(5)
     extension = extension_of(name)
     if head[:4] == _PARQUET_MARK:
+        if not PARQUET.installed:
+            raise WithheldError("parquet", "not_installed")
         # Imported late: pyarrow is large, and most runs sweep no such file.
         from backend.redaction.formats.parquet import sweep_parquet
 

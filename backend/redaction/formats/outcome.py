@@ -24,7 +24,7 @@ class FileOutcome:
 
     `kind` is text, csv, json, xml, mail, office, parquet, zip or binary. A withheld file may not be released, for the
     `reason`: `binary`, `broken`, `embedded` (parts of an office document), `too_many_members`, `too_large` (its
-    expanded size), `too_deep` or `value_too_long`.
+    expanded size), `too_deep`, `value_too_long` or `not_installed` (the optional part that reads it).
     """
 
     kind: str

@@ -8,9 +8,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+from backend.optional_parts import PARQUET
 from backend.redaction.formats.csv_layout import csv_layout
 from backend.redaction.formats.encodings import legible, text_encoding
-from backend.redaction.formats.outcome import parser_failures_withheld
+from backend.redaction.formats.outcome import WithheldError, parser_failures_withheld
 
 MOST_CHARS: Final = 65_536
 MOST_TABLE_CHARS: Final = 1_000_000
@@ -70,6 +71,8 @@ def preview_of(source: Path, name: str, rows: int, *, head: bool = False) -> Fil
     """
     with source.open("rb") as file:
         if file.read(4) == _PARQUET_MARK:
+            if not PARQUET.installed:
+                raise WithheldError("parquet", "not_installed")
             return _parquet(source, rows)
     encoding = text_encoding(source, head=head)
     if encoding is None:

@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from typing import Final
 
+from backend.optional_parts import PARQUET
 from backend.redaction.formats.outcome import FileOutcome
 from backend.redaction.process.redactor import OVER_LIMIT, SWEEP_FAILED
 
 _REASONS: Final[Mapping[str, str]] = {
     "broken": "it is malformed",
+    "not_installed": PARQUET.not_installed,
     "embedded": "it holds pictures or other parts that cannot be searched",
     "too_large": "it expands to more than {expanded_mb} MB",
     "too_many_members": "it has more members than an archive may have",

