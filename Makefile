@@ -24,7 +24,7 @@ BASELINE := protos/baseline.binpb
 
 .DEFAULT_GOAL := help
 .PHONY: help venv run test test-long test-postgresql lint lint-python lint-protos lint-breaking lint-generated format generate \
-	baseline bench bench-peers fuzz faults screenshots lock clean
+	baseline docs bench bench-peers fuzz faults screenshots lock clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -44,7 +44,7 @@ test-long: $(DEV) $(GENERATOR) ## Run all others: many processes, browsers, camp
 test-postgresql: $(DEV) $(GENERATOR) ## Run the tests that store data on PostgreSQL instead of the embedded database
 	$(call pytest,--database postgresql $(or $(ARGS),tests/services tests/contract))
 
-lint: lint-python lint-protos lint-breaking lint-generated ## Run the static checks
+lint: lint-python lint-protos lint-breaking lint-generated docs ## Run the static checks
 
 lint-python: $(DEV)
 	$(BIN)/python -m pip check
@@ -74,6 +74,9 @@ generate: $(DEV) ## Write generated/ and the Python client's records from protos
 
 baseline: $(DEV) ## Record the protos of the release that is about to be tagged
 	$(BIN)/buf build --exclude-source-info --output $(BASELINE)
+
+docs: $(DEV) ## Build the documents as a searchable site in build/site, and check their links
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(DEV) ## Compare the service with a bare server on this machine
 	$(BIN)/python -m benchmarks $(ARGS)

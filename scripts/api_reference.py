@@ -24,8 +24,9 @@ def api_reference() -> str:
 def error_reference() -> str:
     """Returns a page with every error code."""
     head = (
-        '# Errors\n\nEvery refusal has the envelope `{"error": {"code", "message", "request_id", "details"?}}`. Decide by\n'
-        "`code`: messages are for people.\n\n| Code | HTTP | gRPC | Retry after | What it means |\n|---|---|---|---|---|\n"
+        '# Errors\n\nEvery refusal has the envelope `{"error": {"code", "message", "request_id", "details"?}}`.\n'
+        "Decide by `code`: messages are for people.\n\n| Code | HTTP | gRPC | Retry after | What it means |\n"
+        "|---|---|---|---|---|\n"
     )
     rules = sorted(BY_REASON.values(), key=lambda rule: (rule.http_status, rule.code))
     return head + "".join(

@@ -11,7 +11,9 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -42,6 +44,17 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             if target.suffix == ".md":
                 waiting.append(target)
     return files
+
+
+def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:  # noqa: ARG001 - mkdocs
+    """Refuses pages that no section of the navigation has."""
+    shown = {page.file.src_uri for page in nav.pages}
+    missing = [
+        file.src_uri for file in files.documentation_pages() if file.inclusion.is_in_nav() and file.src_uri not in shown
+    ]
+    if missing:
+        raise PluginError(f"Add to a section of `nav` in mkdocs.yml: {', '.join(missing)}")
+    return nav
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - mkdocs
