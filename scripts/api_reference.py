@@ -85,7 +85,8 @@ def _resolved(document: Json, given: Json) -> Json:
         found = document
         for name in path:
             found = found[name]
-    return found
+    resolved: Json = found
+    return resolved
 
 
 def _fields(schema: Json) -> Iterator[str]:

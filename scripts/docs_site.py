@@ -12,7 +12,7 @@ from typing import Final
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
-from mkdocs.structure.files import File, Files
+from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
 
@@ -24,6 +24,7 @@ from scripts.api_reference import api_reference, error_reference  # noqa: E402
 
 FOLDER: Final = "repository"
 PAGES: Final = {"reference/api.md": api_reference, "reference/errors.md": error_reference}
+IN_NAV: Final = (InclusionLevel.UNDEFINED, InclusionLevel.INCLUDED)
 
 _LINK: Final = re.compile(r"(?<=\]\()([^)\s#:]+)(#[^)\s]*)?(?=\))")
 _FENCED: Final = re.compile(r"(^ *(?:```|~~~).*?^ *(?:```|~~~) *$)", re.MULTILINE | re.DOTALL)
@@ -50,7 +51,7 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:  
     """Refuses pages that no section of the navigation has."""
     shown = {page.file.src_uri for page in nav.pages}
     missing = [
-        file.src_uri for file in files.documentation_pages() if file.inclusion.is_in_nav() and file.src_uri not in shown
+        file.src_uri for file in files.documentation_pages() if file.inclusion in IN_NAV and file.src_uri not in shown
     ]
     if missing:
         raise PluginError(f"Add to a section of `nav` in mkdocs.yml: {', '.join(missing)}")

@@ -76,7 +76,7 @@ def _block(found: re.Match[str], text: str) -> Block:
 
 def follow(
     page: Path, folder: Path, variables: Mapping[str, str], replaced: Mapping[str, str], before: str = ""
-) -> str:
+) -> None:
     """Runs a page as one script that ends at the first failure.
 
     Args:
