@@ -29,7 +29,7 @@ BUILD_PROTOS = $(BIN)/buf build --exclude-source-info --output
 
 .DEFAULT_GOAL := help
 .PHONY: help venv run test test-long test-postgresql lint lint-python lint-protos lint-breaking lint-generated format generate \
-	baseline dist image release bench bench-peers fuzz faults screenshots lock clean
+	baseline docs dist image release bench bench-peers fuzz faults screenshots lock clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -49,7 +49,7 @@ test-long: $(DEV) $(GENERATOR) ## Run all others: many processes, browsers, camp
 test-postgresql: $(DEV) $(GENERATOR) ## Run the tests that store data on PostgreSQL instead of the embedded database
 	$(call pytest,--database postgresql $(or $(ARGS),tests/services tests/contract))
 
-lint: lint-python lint-protos lint-breaking lint-generated ## Run the static checks
+lint: lint-python lint-protos lint-breaking lint-generated docs ## Run the static checks
 
 lint-python: $(DEV)
 	$(BIN)/python -m pip check
@@ -90,6 +90,9 @@ image: $(DEV) ## Build the container image with buildah on a base by debootstrap
 
 release: $(DEV) ## Say what a release would do; ARGS=--publish does it: tag, wheels, image, notes
 	$(BIN)/python scripts/release.py $(ARGS)
+
+docs: $(DEV) ## Build the documents as a searchable site in build/site, and check their links
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(DEV) ## Compare the service with a bare server on this machine
 	$(BIN)/python -m benchmarks $(ARGS)
