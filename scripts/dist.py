@@ -1,7 +1,8 @@
 """Builds what a release publishes: sdists, wheels made of them, a list of components, and digests.
 
-`dist.py [FOLDER]`, by default dist/. The list of components (CycloneDX) is of an environment like that of the
-container image: the wheel of the service, and all that `requirements/image.txt` pins.
+`dist.py [FOLDER]`, by default dist/, which is emptied first; another folder must be empty or new. The list of
+components (CycloneDX) is of an environment like that of the container image: the wheel of the service, and all that
+`requirements/image.txt` pins.
 """
 
 import hashlib
@@ -53,8 +54,11 @@ def write_digests(folder: Path) -> None:
 def main() -> None:
     """Builds everything."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "dist"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+    if folder.resolve() == ROOT / "dist":
+        shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        sys.exit(f"{folder} is not empty: name a new folder")
     service, *_ = (build(project, folder) for project in PROJECTS)
     list_components(service, folder / f"{service.name.removesuffix('-py3-none-any.whl')}.cdx.json")
     write_digests(folder)

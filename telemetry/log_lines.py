@@ -59,7 +59,7 @@ def text_line(
     timestamp: str, level: str, logger: str, message: str, fields: Fields, exception: str, *, colour: bool
 ) -> bytes:
     """Returns a line of text with its line end, and an exception on lines below it."""
-    shown = " ".join(f"{name}={value}" for name, value in fields.items() if value not in {None, ""})
+    shown = " ".join(f"{name}={value}" for name, value in fields.items())
     parts = (timestamp[11:23], level.upper().ljust(8), logger, visible(message), visible(shown))
     if colour:
         shades = (_DIM, _COLOURS.get(level, ""), _DIM, "", _DIM)

@@ -56,12 +56,17 @@ class LogOutput:
     def line(
         self, level: str, logger: str, event: str, message: str, fields: Fields, exception: str = "", at: float = 0.0
     ) -> bytes:
-        """Returns a whole line; `at` is its time in seconds since the epoch, now where it is 0."""
+        """Returns a whole line, without fields that are None or empty.
+
+        `at` is its time in seconds since the epoch, now where it is 0.
+        """
         timestamp = self.timestamp(at or time())
+        shown = {name: value for name, value in fields.items() if value is not None and value != ""}
         trace_id = self.trace_id() if self.trace_id is not None else ""
+        if trace_id:
+            shown["trace_id"] = trace_id
         if not self.as_json:
-            more = {"trace_id": trace_id} if trace_id else {}
-            return text_line(timestamp, level, logger, message, {**fields, **more}, exception, colour=self._colour)
+            return text_line(timestamp, level, logger, message, shown, exception, colour=self._colour)
         line: dict[str, object] = {
             "timestamp": timestamp,
             "level": level,
@@ -71,9 +76,7 @@ class LogOutput:
             "event": event,
             "message": message,
         }
-        line |= {name: value for name, value in fields.items() if value is not None and value != ""}
-        if trace_id:
-            line["trace_id"] = trace_id
+        line |= shown
         if exception:
             line["exception"] = shortened(exception)
         return json_line(line)

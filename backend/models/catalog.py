@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from backend.local_model import LOCAL, local_model_installed
+from backend.optional_parts import LLM
 from backend.secret_scrubbing import without_key
 from backend.secrets import SecretError, Secrets
 from backend.settings import ModelProvider
@@ -108,9 +109,7 @@ def _model(name: str, provider: str, key: str, base_url: str | None) -> "Model":
         from pydantic_ai.models import infer_model
         from pydantic_ai.providers import infer_provider_class
     except ImportError:
-        raise ModelUnusableError(
-            NOT_CONFIGURED, "agents that call models need the optional part 'llm': pip install 'workflow-api[llm]'"
-        ) from None
+        raise ModelUnusableError(NOT_CONFIGURED, f"models cannot be called: {LLM.not_installed}") from None
 
     def configured(_: str) -> "Provider[Any]":
         made = infer_provider_class(provider)

@@ -1,6 +1,5 @@
 """The log line of each call: at `info` of one that changes something, at `debug` of any other."""
 
-import re
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Final
@@ -10,11 +9,10 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.descriptor_pb2 import MethodOptions
 
 from backend.log_events import CALL
+from contract import ids
 from contract.metadata import KEY_ID, REQUEST_ID
 from telemetry.log_events import DEBUG, INFO
 
-_RUN_ID: Final = re.compile(r"run_[0-9a-z]{26}")
-_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 # What edges and consoles do by themselves all the time, and what only follows.
 _ROUTINE: Final = frozenset({"GetSession", "RecordUsage", "WatchKeyMirror", "WatchRunChanges"})
 # As contexts of calls in the same process name their peer.
@@ -47,9 +45,9 @@ def call_log(method: MethodDescriptor, label: str) -> CallLog:
             "code": code,
             "reason": reason,
             # Callers over gRPC may send anything.
-            "request_id": request_id if _ID.fullmatch(request_id) else "",
-            "key_id": key_id if _ID.fullmatch(key_id) else "",
-            "run_id": run_id if run_id and _RUN_ID.fullmatch(run_id) else "",
+            "request_id": request_id if ids.ANY_ID.fullmatch(request_id) else "",
+            "key_id": key_id if ids.ANY_ID.fullmatch(key_id) else "",
+            "run_id": run_id if run_id and ids.RUN_ID.fullmatch(run_id) else "",
             "ms": round((perf_counter() - began) * 1000, 3),
         }
         CALL.write(f"{label} {code}", fields, shown)

@@ -7,6 +7,7 @@ from typing import Final, TextIO
 from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from backend.optional_parts import CLUSTER
 from backend.storage.database import Database
 from backend.storage.dialects.sqlite import schema
 from backend.storage.dialects.sqlite.database import SqliteDatabase
@@ -16,7 +17,7 @@ from backend.storage.private_folder import ForeignOwnerError, make_private, narr
 DATABASE_FILE: Final = "workflow-api.sqlite3"
 LOCK_FILE: Final = "workflow-api.lock"
 RESTORING_FILE: Final = "workflow-api.restoring"
-"""Is there from the beginning of a restore to its end, and holds the name of the folder with what it has unpacked."""
+"""Is there from the beginning of a restore to its end; empty."""
 _OURS: Final = "workflow-api."
 
 
@@ -34,9 +35,7 @@ def open_postgresql(url: str, connections: int) -> Database:
         from backend.storage.dialects.postgresql.connection import engine_of
         from backend.storage.dialects.postgresql.database import PostgresqlDatabase
     except ImportError:
-        raise DataFolderError(
-            "PostgreSQL needs the optional part `cluster`: pip install 'workflow-api[cluster]'."
-        ) from None
+        raise DataFolderError(f"PostgreSQL cannot be used: {CLUSTER.not_installed}.") from None
     engine = engine_of(url)
     try:
         upgrade(engine)

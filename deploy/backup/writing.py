@@ -10,7 +10,7 @@ import os
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC
 from importlib import metadata
@@ -150,17 +150,17 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     """
     if path.exists():
         raise BackupError(f"{path} exists already.")
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except OSError as error:
-        raise BackupError(f"{path} cannot be written: {error.strerror}.") from None
-    try:
+    parent = path.absolute().parent
+    with ExitStack() as opened:
+        try:
+            # What a killed process has left in there is removed by the next backup.
+            unfinished = opened.enter_context(scratch_folder(parent)) / path.name
+            handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except OSError as error:
+            raise BackupError(f"{path} cannot be written: {error.strerror}.") from None
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
             os.fsync(handle)
         unfinished.replace(path)
-        sync_folder(path.absolute().parent)
-    finally:
-        unfinished.unlink(missing_ok=True)
+        sync_folder(parent)

@@ -14,6 +14,7 @@ _DATABASE: Final = re.compile(
     r"postgres(?:ql)?://(?:[^@/?#:]+(?P<password>:[^@/?#:]*)?@)?"
     rf"{_HOST}(?:,{_HOST})*/[^@?#/]+(?:\?(?P<query>[^@#]*))?"
 )
+_BROKEN_ESCAPE: Final = re.compile(r"%(?:00|(?![0-9A-Fa-f]{2}))")
 _INDEX: Final = re.compile(r"https?://[A-Za-z0-9.\[\]:_-]+(?:/[^@\s?#]*)?")
 NO_INDEX: Final = "none"
 _SECRET_PARAMETERS: Final = frozenset({"password", "sslpassword"})
@@ -111,7 +112,8 @@ def resolve_reference(setting: str, where: str, environment: Mapping[str, str]) 
 
 def _holds_password(url: str) -> bool | None:
     """Returns whether a database address holds a password; None where it is no such address."""
-    found = _DATABASE.fullmatch(url) if re.fullmatch(r"[!-~]+", url) else None
+    readable = re.fullmatch(r"[!-~]+", url) and not _BROKEN_ESCAPE.search(url)
+    found = _DATABASE.fullmatch(url) if readable else None
     if found is None:
         return None
     parameters = {name for name, _ in parse_qsl(found["query"] or "", keep_blank_values=True)}

@@ -1,11 +1,16 @@
 """The outcome of one check, and what checks are given."""
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
 from deploy.config.settings import Settings
+
+FAR_SECONDS: Final = 3.0
+"""Difference of clocks that is reported; an answer's way and the whole seconds of some protocols are within it."""
 
 
 class Outcome(StrEnum):
@@ -78,8 +83,6 @@ def not_applicable(name: str, message: str) -> Check:
 
 def clock(name: str, theirs: float) -> Check:
     """Compares this machine's clock with another's, in seconds since 1970."""
-    import time
-
     ahead = time.time() - theirs
     if abs(ahead) > FAR_SECONDS:
         way = "ahead of" if ahead > 0 else "behind"
@@ -89,7 +92,3 @@ def clock(name: str, theirs: float) -> Check:
             "Synchronise both, as with chrony or systemd-timesyncd.",
         )
     return ok("clock", f"This machine's clock is that of {name}, within {FAR_SECONDS:g} seconds.")
-
-
-FAR_SECONDS = 3.0
-"""Difference of clocks that is reported; an answer's way and the whole seconds of some protocols are within it."""

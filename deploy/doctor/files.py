@@ -30,7 +30,7 @@ def check_data_folder(examined: Examined) -> Iterator[Check]:
     if about.st_uid != os.geteuid() and os.geteuid() != 0:
         yield failed(name, f"{data} belongs to the user id {about.st_uid}.", "Run this as the service's own user.")
         return
-    foreign = [path.name for path in data.iterdir() if path.lstat().st_uid != about.st_uid]
+    foreign = [path.name for path in data.iterdir() if _owner(path) not in {about.st_uid, None}]
     if (data / RESTORING_FILE).exists():
         yield failed(name, f"{data} has half of a backup.", "Restore it again: `workflow-api restore FILE --data DIR`.")
     elif foreign:
@@ -66,7 +66,7 @@ def check_secret_files(examined: Examined) -> Iterator[Check]:
     problems = [problem for each in found.items() for problem in _secret_problems(*each, examined.environment)]
     yield from problems
     if not problems:
-        yield ok(name, f"All {len(found)} secrets that the settings refer to can be read, by this user alone.")
+        yield ok(name, f"All {len(found)} secrets of the settings can be read, by their user and group alone.")
 
 
 def check_open_files(examined: Examined) -> Iterator[Check]:
@@ -82,6 +82,14 @@ def check_open_files(examined: Examined) -> Iterator[Check]:
         )
     else:
         yield ok("open files", f"The limit is {shown}, and the part needs {needed:,}.")
+
+
+def _owner(path: Path) -> int | None:
+    """Returns the user id that a file belongs to; None where it is gone, as a service removes files at any time."""
+    try:
+        return path.lstat().st_uid
+    except FileNotFoundError:
+        return None
 
 
 def _locked(data: Path) -> bool:

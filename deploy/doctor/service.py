@@ -21,7 +21,7 @@ from workflow_api.v1.deployment_health_pb2_grpc import DeploymentHealthServiceSt
 _SECONDS: Final = 5.0
 _OPTIONS: Final = (("grpc.enable_http_proxy", 0),)
 _UNREACHED: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED})
-_NO_ADDRESS: Final = 0
+_ANY_PORT: Final = 0
 
 
 def check_backends(examined: Examined) -> Iterator[Check]:
@@ -130,7 +130,7 @@ def _administered(examined: Examined) -> GrpcAddress | None:
         address = settings.backend.grpc
         if isinstance(address, Address):
             address = Address(LOOPBACK_OF_WILDCARD.get(address.host, address.host), address.port)
-            return None if address.port == _NO_ADDRESS else address
+            return None if address.port == _ANY_PORT else address
         return address
     caller = {Part.EDGE: settings.edge.backend, Part.CONSOLE: settings.console.backend}.get(examined.part)
     return None if caller is None else _each(caller)[0]

@@ -3,10 +3,10 @@
 import platform
 from collections.abc import Iterator
 from importlib import metadata
-from importlib.util import find_spec
 
 from packaging.requirements import Requirement
 
+from backend.optional_parts import CLUSTER, LLM, OTEL, OptionalPart
 from deploy.doctor.check import Check, Examined, failed, ok
 
 _PACKAGE = "workflow-api"
@@ -25,21 +25,22 @@ def check_software(examined: Examined) -> Iterator[Check]:
     settings = examined.settings
     if examined.part.has_data:
         if settings.backend.database is not None or settings.runtime.engine == "dbos":
-            yield optional_part("cluster", ("psycopg", "dbos"), "PostgreSQL and the engine dbos")
+            yield optional_part(CLUSTER, "PostgreSQL and the engine dbos")
         if settings.models:
-            yield optional_part("llm", ("pydantic_ai",), "[models] of the settings")
+            yield optional_part(LLM, "[models] of the settings")
+    if settings.traces.endpoint is not None:
+        yield optional_part(OTEL, "spans that go to traces.endpoint")
 
 
-def optional_part(name: str, modules: tuple[str, ...], what: str) -> Check:
-    """Checks an optional part that something needs, by the modules that it brings."""
-    missing = [module for module in modules if find_spec(module) is None]
-    if missing:
+def optional_part(part: OptionalPart, what: str) -> Check:
+    """Checks an optional part that something needs."""
+    if not part.installed:
         return failed(
             "optional parts",
-            f"The optional part `{name}` is not installed, which {what} need.",
-            f"Run: pip install 'workflow-api[{name}]'",
+            f"The optional part `{part.name}` is not installed, which {what} need.",
+            f"Run: pip install 'workflow-api[{part.name}]'",
         )
-    return ok("optional parts", f"The optional part `{name}` is installed.")
+    return ok("optional parts", f"The optional part `{part.name}` is installed.")
 
 
 def _wrong_packages() -> Iterator[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from backend.optional_parts import LLM, PII_MODEL
 from backend.storage.dialects.sqlite import space
 from backend.storage.factory import DATABASE_FILE
 from backend.storage.migrate import known_revisions, newest_revision
@@ -109,15 +110,14 @@ def _wanted_parts(connection: sqlite3.Connection) -> Iterator[Check]:
         " AND json_extract(definition, '$.type') = 'llm' LIMIT 1"
     )
     if connection.execute(agents).fetchone():
-        yield optional_part("llm", ("pydantic_ai",), "agents of type llm")
+        yield optional_part(LLM, "agents of type llm")
     policies = (
         "SELECT 1 FROM workflows JOIN workflow_versions AS version"
         " ON version.workflow_id = workflows.workflow_id AND version.version = workflows.active_version"
         " WHERE json_valid(definition) AND json_extract(definition, '$.pii_policy.model') = 'local' LIMIT 1"
     )
     if connection.execute(policies).fetchone():
-        modules = ("onnxruntime", "tokenizers", "numpy")
-        yield optional_part("pii-model", modules, "PII policies with `model: local`")
+        yield optional_part(PII_MODEL, "PII policies with `model: local`")
 
 
 def _clock(connection: sqlite3.Connection) -> Iterator[Check]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from backend.optional_parts import OTEL
 from contract.versions import RELEASE
 from deploy.config.settings import Settings
 from deploy.failures import CommandError
@@ -52,15 +53,16 @@ def _new_tracing(settings: Settings, part: str, environment: Mapping[str, str]) 
     exports = environment.get("OTEL_TRACES_EXPORTER", "otlp") == "otlp" and any(map(environment.get, _ENDPOINTS))
     if endpoint is None and not exports:
         return None
-    protocol = next(filter(None, map(environment.get, _PROTOCOLS)), _PROTOCOL)
+    variable = next(filter(environment.get, _PROTOCOLS), _PROTOCOLS[0])
+    protocol = environment.get(variable) or _PROTOCOL
     try:
         if protocol == _PROTOCOL:
             from telemetry.otel import Tracing
 
             return Tracing(part, RELEASE, endpoint)
-        reason = f"{_PROTOCOLS[1]} must be {_PROTOCOL}, which collectors take on port 4318"
+        reason = f"{variable} must be {_PROTOCOL}, which collectors take on port 4318"
     except ImportError:
-        reason = "the extra `otel` is not installed: run `pip install 'workflow-api[otel]'`"
+        reason = OTEL.not_installed
     if endpoint is not None:
         raise CommandError(f"Traces cannot be recorded: {reason}.", code="cannot_start")
     # A platform may set the variables for all of its processes.

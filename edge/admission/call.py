@@ -1,17 +1,15 @@
 """One call on its way through admission."""
 
-import re
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
+from contract.ids import RUN_ID
 from edge.admission.keyring import Key, Keyring
 from edge.admission.rate_limit import RateLimiter, Window
 from edge.admission.source_address import AddressReader
 from edge.http.cpu_gate import CpuGate
 from edge.http.request import HttpRequest
 from edge.routes import Match, RouteTable
-
-_RUN_ID: Final = re.compile(r"run_[0-9a-z]{26}")
 
 
 class AdmissionDeps(NamedTuple):
@@ -78,7 +76,7 @@ class Call:
         if not self.template:
             return ""
         run_id = self.started_run_id or self.match.path_params.get("run_id", "")
-        return run_id if run_id and _RUN_ID.fullmatch(run_id) else ""
+        return run_id if run_id and RUN_ID.fullmatch(run_id) else ""
 
     def key_unchanged(self, now_ms: int) -> bool:
         """Returns whether the key is the one that was admitted, and nothing of it has ended since."""

@@ -4,6 +4,7 @@ from time import perf_counter
 
 from aiohttp import web
 
+from contract.addresses import plain_address
 from edge.console.metrics import route_of
 from edge.log_events import CONSOLE_REQUEST, CheckSampler
 from edge.metrics import method_of
@@ -38,7 +39,7 @@ class ConsoleRequestLog:
             "bytes_in": request.content_length or 0,
             "bytes_out": _length(response),
             "checks": checks,
-            "address": request.remote if CONSOLE_REQUEST.enabled(DEBUG) else "",
+            "address": plain_address(request.remote or "") if CONSOLE_REQUEST.enabled(DEBUG) else "",
         }
         CONSOLE_REQUEST.write(f"{method} {route} {status}{f' {reason}' if reason else ''}", fields)
 

@@ -197,7 +197,7 @@ def test_a_killed_backup_or_restore_is_never_taken_for_a_whole_one(serving: Serv
     expected = {run_id: digests(caller, run_id) for run_id in runs}
     data, out, target = Path(serving.ready["data"]), tmp_path / "b.tar", tmp_path / "again" / "data"
 
-    killed(["backup", "--data", data, "--out", out], lambda: any(tmp_path.glob(".b.tar.*.partial")))
+    killed(["backup", "--data", data, "--out", out], lambda: any(tmp_path.glob(".workflow-api-backup-*/b.tar")))
     assert not out.exists()
     workflow_api("backup", "--data", data, "--out", out)
     assert not list(tmp_path.glob(".workflow-api-backup-*"))

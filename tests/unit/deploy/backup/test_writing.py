@@ -86,6 +86,18 @@ def test_a_full_disk_leaves_no_file(data: Path, tmp_path: Path) -> None:
         disk.close()
 
 
+def test_an_unfinished_backup_is_in_a_folder_that_the_next_one_removes(data: Path, tmp_path: Path) -> None:
+    out, killed = tmp_path / "out", tmp_path / "killed"
+    out.mkdir()
+    with new_file(out / "b.tar"):
+        [unfinished] = out.iterdir()
+        shutil.copytree(unfinished, killed / unfinished.name)
+    assert [path.name for path in out.iterdir()] == ["b.tar"]
+    assert [path.name for path in (killed / unfinished.name).iterdir()] == ["b.tar"]
+    write_backup(source_of(data), io.BytesIO(), killed)
+    assert list(killed.iterdir()) == []
+
+
 def test_an_existing_file_is_kept(data: Path, backup: Path) -> None:
     before = backup.read_bytes()
     with pytest.raises(BackupError, match="exists already"), new_file(backup) as file:

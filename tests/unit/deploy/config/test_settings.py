@@ -202,7 +202,19 @@ def test_another_database_is_refused_without_quoting_its_password(value: str) ->
 
 
 @pytest.mark.parametrize(
-    "password", ["planted@", "pla/nted", "pla:nted", "pla nted", "pla#nted", "pla?nted", "planted@db:9/"]
+    "password",
+    [
+        "planted@",
+        "pla/nted",
+        "pla:nted",
+        "pla nted",
+        "pla#nted",
+        "pla?nted",
+        "planted@db:9/",
+        "planted%",
+        "%zzplanted",
+        "planted%00",
+    ],
 )
 def test_an_address_that_the_driver_would_quote_in_parts_is_refused(
     password: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -15,6 +15,7 @@ from deploy.config.addresses import Address
 from deploy.config.settings import Backend, ClientTls, Edge, Objects, Runtime, ServerTls, Settings
 from deploy.doctor.check import FAR_SECONDS, Check, Examined, Outcome, Part, clock
 from deploy.doctor.examination import examine
+from deploy.doctor.files import check_data_folder
 from tests.support.authority import Authority
 from tests.support.postgresql import Postgresql
 from tests.support.redis_server import PASSWORD, RedisServer
@@ -124,6 +125,11 @@ def test_a_service_that_uses_the_folder_is_told_and_not_disturbed(data: Path) ->
         assert database.healthy()
     assert not problems(checks, "data folder", "database", "schema")
     assert any("is in use" in check.message for check in checks)
+
+
+def test_a_file_that_a_service_removes_meanwhile_is_no_problem(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "iterdir", lambda folder: iter([folder / "removed"]))
+    assert not problems(list(check_data_folder(Examined(Part.SERVE, SETTINGS, data, {}))))
 
 
 def test_files_with_secrets_are_looked_at_and_never_shown(data: Path, tmp_path: Path) -> None:

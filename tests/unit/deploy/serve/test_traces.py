@@ -59,3 +59,12 @@ def test_an_endpoint_of_the_settings_needs_the_extra(monkeypatch: pytest.MonkeyP
         records(settings)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", ENDPOINT)
     assert not records(Settings())
+
+
+def test_a_protocol_that_is_not_supported_is_refused_by_the_name_of_its_variable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
+    with pytest.raises(CommandError, match="OTEL_EXPORTER_OTLP_TRACES_PROTOCOL must be http/protobuf"):
+        records(Settings(traces=Traces(endpoint=ENDPOINT)))

@@ -1,0 +1,17 @@
+"""Lines of a process."""
+
+import json
+import os
+
+from telemetry.log_output import LogOutput
+
+
+def test_a_field_without_a_value_is_in_neither_form() -> None:
+    fields = {"run_id": "run_1", "key_id": None, "reason": "", "steps": ["one"], "ms": 0}
+    output = LogOutput(os.open(os.devnull, os.O_WRONLY), "edge")
+    output.set_format("json", colour=False)
+    line = json.loads(output.line("info", "edge.requests", "request", "GET /me 200", fields))
+    assert {name: line[name] for name in line.keys() & fields.keys()} == {"run_id": "run_1", "steps": ["one"], "ms": 0}
+    output.set_format("text", colour=False)
+    text = output.line("info", "edge.requests", "request", "GET /me 200", fields)
+    assert text.endswith(b"  GET /me 200  run_id=run_1 steps=['one'] ms=0\n")
