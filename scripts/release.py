@@ -76,8 +76,7 @@ def obstacles() -> Iterator[str]:
 
 def commands(image: str | None) -> list[list[str]]:
     """Returns the commands that publish what was built into dist/; the image only with a name for it."""
-    tag = f"v{version()}"
-    steps = [["git", "tag", "--annotate", tag, "--message", f"Release {version()}"], ["git", "push", "origin", tag]]
+    tag, steps = f"v{version()}", []
     if image is not None:
         name = f"{image}:{version()}"
         steps.append(["docker", "build", "--file", "deploy/container/Dockerfile", "--tag", name, "."])
@@ -85,6 +84,9 @@ def commands(image: str | None) -> list[list[str]]:
     made = sorted(str(path.relative_to(ROOT)) for path in DIST.iterdir() if path != NOTES)
     packages = [name for name in made if name.endswith((".whl", ".tar.gz"))]
     steps.append([".venv/bin/uv", "publish", *packages])
+    # Last, because a release whose tag exists is refused: until then a step that failed may be tried again.
+    steps.append(["git", "tag", "--annotate", tag, "--message", f"Release {version()}"])
+    steps.append(["git", "push", "origin", tag])
     steps.append(["gh", "release", "create", tag, "--verify-tag", "--notes-file", str(NOTES.relative_to(ROOT)), *made])
     return steps
 

@@ -22,6 +22,9 @@ Attributes = Mapping[str, str | int | bool | Sequence[str]]
 Carrier = Mapping[str, str]
 """`traceparent`, and `tracestate` where there is one."""
 
+DEFAULT_QUEUE_SIZE: Final = 2_048
+"""Spans that wait where `OTEL_BSP_MAX_QUEUE_SIZE` does not say."""
+
 _SERVICE: Final = "workflow-api"
 _TRACESTATE_CHARACTERS: Final = 512
 _NO_CONTEXT: Final = Context()
@@ -37,8 +40,13 @@ class Tracing:
     process does for itself has none. Texts of exceptions are in no span: they may quote anything.
     """
 
-    def __init__(self, part: str, version: str, endpoint: str | None = None) -> None:
-        """Reads the standard variables `OTEL_…`; `endpoint` is the collector's address in place of theirs."""
+    def __init__(
+        self, part: str, version: str, endpoint: str | None = None, queue_size: int = DEFAULT_QUEUE_SIZE
+    ) -> None:
+        """Reads the standard variables `OTEL_…`; `endpoint` is the collector's address in place of theirs.
+
+        At most `queue_size` spans wait to be exported.
+        """
         url = None if endpoint is None else f"{endpoint.rstrip('/')}/v1/traces"
         # What it says of failed attempts, `_Export` says once.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
@@ -47,7 +55,7 @@ class Tracing:
         if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):
             resource = resource.merge(Resource({SERVICE_NAME: _SERVICE}))
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-        self._provider.add_span_processor(_BoundedProcessor(_Export(OTLPSpanExporter(endpoint=url))))
+        self._provider.add_span_processor(_BoundedProcessor(_Export(OTLPSpanExporter(endpoint=url)), queue_size))
         self._tracer = self._provider.get_tracer(_SERVICE, version)
 
     CLIENT: Final = SpanKind.CLIENT
@@ -207,10 +215,9 @@ class _Export(SpanExporter):
 class _BoundedProcessor(BatchSpanProcessor):
     """A queue that drops and counts the newest spans where it is full; the SDK's own replaces the oldest uncounted."""
 
-    def __init__(self, exporter: _Export) -> None:
-        super().__init__(exporter)
-        # As the variable says, which the class reads.
-        self._most: int = self._default_max_queue_size()  # type: ignore[no-untyped-call]
+    def __init__(self, exporter: _Export, queue_size: int) -> None:
+        self._most = queue_size
+        super().__init__(exporter, max_queue_size=self._most)
         self._export = exporter
         self._given = 0
         self._counting = threading.Lock()

@@ -24,6 +24,7 @@ from backend.webhooks.events import ANNOUNCED
 from backend.webhooks.outcome import Outcome
 from backend.webhooks.signing import message_body, signed_headers, valid_secrets
 from telemetry import tracing
+from telemetry.trace_context import TRACEPARENT
 
 if TYPE_CHECKING:
     from backend.webhooks.sender import Sender
@@ -210,7 +211,9 @@ class Deliverer:
         carrier = await self._in_thread(lambda: carrier_of_run(self._database, row.run_id))
         attributes = {"workflow_api.run_id": row.run_id, "workflow_api.webhook_id": webhook.webhook_id}
         with recording.executed("webhook", carrier, attributes, kind=recording.CLIENT) as span:
-            outcome = await sender.post(webhook.url, body, {**headers, **recording.carrier()})
+            # Not the state, which is what the caller's own systems say to one another.
+            traceparent = {name: value for name, value in recording.carrier().items() if name == TRACEPARENT}
+            outcome = await sender.post(webhook.url, body, {**headers, **traceparent})
             if outcome.status is not None:
                 span.set_attribute("http.response.status_code", outcome.status)
             if outcome.error is not None:

@@ -26,6 +26,8 @@ from deploy.backup.snapshot import Snapshot, reading, scratch_folder, take_snaps
 
 _SAME_ROUNDS: Final = 3
 """Copies of the database that all name an object which is not there, before it counts as lost."""
+_MOST_ROUNDS: Final = 100
+"""Copies of the database that are made while objects that it names are removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +76,14 @@ def _matching_snapshot(
 ) -> tuple[Snapshot, list[str]]:
     """Returns a copy of the database whose objects are all in the archive, but for those that are lost for good."""
     before: list[set[str]] = []
-    while True:
+    for _ in range(_MOST_ROUNDS):
         snapshot = _snapshot(live, folder, lists if objects is not None else None)
         absent = set() if objects is None else set(_absent(archive, lists, objects))
         before = [*before, absent][-_SAME_ROUNDS:]
         if not absent or (len(before) == _SAME_ROUNDS and all(each == absent for each in before)):
             return snapshot, sorted(absent)
         snapshot.file.close()
+    raise BackupError("Data is erased faster than the database can be copied; try again when fewer runs are erased.")
 
 
 def _snapshot(live: sqlite3.Connection, folder: Path, lists: ObjectLists | None) -> Snapshot:

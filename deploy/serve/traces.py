@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS: Final = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+_QUEUE_SIZE: Final = "OTEL_BSP_MAX_QUEUE_SIZE"
 _PROTOCOL: Final = "http/protobuf"
 _CLOSE_SECONDS: Final = 5.0
 
@@ -57,9 +58,11 @@ def _new_tracing(settings: Settings, part: str, environment: Mapping[str, str]) 
     protocol = environment.get(variable) or _PROTOCOL
     try:
         if protocol == _PROTOCOL:
-            from telemetry.otel import Tracing
+            from telemetry.otel import DEFAULT_QUEUE_SIZE, Tracing
 
-            return Tracing(part, RELEASE, endpoint)
+            size = environment.get(_QUEUE_SIZE, "")
+            most = int(size) if size.isdecimal() and int(size) > 0 else DEFAULT_QUEUE_SIZE
+            return Tracing(part, RELEASE, endpoint, most)
         reason = f"{variable} must be {_PROTOCOL}, which collectors take on port 4318"
     except ImportError:
         reason = OTEL.not_installed
