@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 from packaging.requirements import Requirement
 
-from deploy.doctor.check import Check, Examined, failed, ok
+from deploy.doctor.check import Check, Examined, Part, failed, ok
 
 _PACKAGE = "workflow-api"
 
@@ -23,6 +23,8 @@ def check_software(examined: Examined) -> Iterator[Check]:
     else:
         yield ok("packages", f"Release {release} with Python {platform.python_version()} and grpcio {grpc}.")
     settings = examined.settings
+    if settings.traces.endpoint is not None and examined.part is not Part.CONSOLE:
+        yield optional_part("otel", ("opentelemetry", "opentelemetry.sdk"), "the traces of traces.endpoint")
     if examined.part.has_data:
         if settings.backend.database is not None or settings.runtime.engine == "dbos":
             yield optional_part("cluster", ("psycopg", "dbos"), "PostgreSQL and the engine dbos")
@@ -32,8 +34,8 @@ def check_software(examined: Examined) -> Iterator[Check]:
 
 def optional_part(name: str, modules: tuple[str, ...], what: str) -> Check:
     """Checks an optional part that something needs, by the modules that it brings."""
-    missing = [module for module in modules if find_spec(module) is None]
-    if missing:
+    # In their order: a module within a package that is missing cannot be looked for.
+    if not all(map(find_spec, modules)):
         return failed(
             "optional parts",
             f"The optional part `{name}` is not installed, which {what} need.",
