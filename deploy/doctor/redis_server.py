@@ -17,7 +17,10 @@ _NAME: Final = "redis"
 def check_redis(examined: Examined) -> Iterator[Check]:
     """Checks the server that `edge.redis_url` names, by reading."""
     setting = examined.settings.edge.redis_url
-    if setting is None or examined.part not in {Part.SERVE, Part.EDGE}:
+    if examined.part not in {Part.SERVE, Part.EDGE}:
+        yield not_applicable(_NAME, "Only edges count requests in it.")
+        return
+    if setting is None:
         yield not_applicable(_NAME, "edge.redis_url names none: each edge counts requests by itself.")
         return
     from redis import Redis

@@ -7,7 +7,7 @@ from importlib import metadata
 from packaging.requirements import Requirement
 
 from backend.optional_parts import CLUSTER, LLM, OTEL, OptionalPart
-from deploy.doctor.check import Check, Examined, failed, ok
+from deploy.doctor.check import Check, Examined, Part, failed, ok
 
 _PACKAGE = "workflow-api"
 
@@ -28,7 +28,7 @@ def check_software(examined: Examined) -> Iterator[Check]:
             yield optional_part(CLUSTER, "PostgreSQL and the engine dbos")
         if settings.models:
             yield optional_part(LLM, "[models] of the settings")
-    if settings.traces.endpoint is not None:
+    if settings.traces.endpoint is not None and examined.part is not Part.CONSOLE:
         yield optional_part(OTEL, "spans that go to traces.endpoint")
 
 

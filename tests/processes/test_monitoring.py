@@ -111,8 +111,11 @@ def test_prometheus_evaluates_every_alert_and_panel(monitored: Monitored, tmp_pa
         try:
             until(lambda: not prometheus.series("up == 1"), "the end of the scrapes")
             until(
-                lambda: "NoMetrics" in {rule["name"] for rule in rules(prometheus) if rule["state"] == "pending"},
-                "NoMetrics",
+                lambda: (
+                    {"NoMetrics", "ProcessDown"}
+                    <= {rule["name"] for rule in rules(prometheus) if rule["state"] == "pending"}
+                ),
+                "NoMetrics and ProcessDown",
             )
         finally:
             monitored.service.start()

@@ -17,7 +17,6 @@ QUEUE = 8
 
 @pytest.fixture(autouse=True)
 def variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", str(QUEUE))
     monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", str(QUEUE))
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "60000")
 
@@ -105,7 +104,7 @@ def test_a_full_queue_drops_spans_and_counts_them() -> None:
         # It takes connections, and answers none.
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        recording = Tracing("edge", "1", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        recording = Tracing("edge", "1", f"http://127.0.0.1:{silent.getsockname()[1]}", QUEUE)
         before = outcomes()
         for _ in range(5 * QUEUE):
             recording.begun_call("call", {}, {}).end()

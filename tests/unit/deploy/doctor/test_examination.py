@@ -12,7 +12,7 @@ import pytest
 
 from backend.storage.factory import DATABASE_FILE, RESTORING_FILE, DataFolder
 from deploy.config.addresses import Address
-from deploy.config.settings import Backend, ClientTls, Edge, Objects, Runtime, ServerTls, Settings
+from deploy.config.settings import Backend, ClientTls, Edge, Objects, Runtime, ServerTls, Settings, Traces
 from deploy.doctor.check import FAR_SECONDS, Check, Examined, Outcome, Part, clock
 from deploy.doctor.examination import examine
 from deploy.doctor.files import check_data_folder
@@ -195,6 +195,16 @@ def test_a_key_that_others_read_and_a_name_without_grants_are_found(tmp_path: Pa
     settings = replace(SETTINGS, edge=replace(SETTINGS.edge, backend_tls=tls), identities={"dns:other.test": ("edge",)})
     wrong = problems(found(Part.EDGE, settings, tmp_path), "edge.backend_tls")
     assert ["chmod 600" in wrong[0].remedy, "grants nothing" in wrong[1].message] == [True, True]
+
+
+@pytest.mark.parametrize("part", [Part.SERVE, Part.BACKEND, Part.WORKER, Part.EDGE])
+def test_traces_without_their_optional_part_are_a_failure(
+    part: Part, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("backend.optional_parts._exists", lambda module: "opentelemetry" not in module)
+    traced = replace(SETTINGS, traces=Traces(endpoint="http://127.0.0.1:4318"))
+    assert "workflow-api[otel]" in problems(found(part, traced, tmp_path), "optional parts")[0].remedy
+    assert not problems(found(part, SETTINGS, tmp_path), "optional parts")
 
 
 def test_redis_is_examined_and_its_password_never_shown(own_redis: RedisServer, data: Path, tmp_path: Path) -> None:
