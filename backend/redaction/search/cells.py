@@ -20,6 +20,7 @@ from backend.workflows.entity_types import ENTITY_TYPES
 _LONGEST_LABELLED: Final = 500
 # A replacement is no value.
 _PLACEHOLDER: Final = re.compile(rf"\[(?:{'|'.join(sorted(ENTITY_TYPES))})\]")
+_NOTHING: Final = frozenset({"null", "none", "true", "false"})
 _AROUND: Final = ' \t\r\n"'
 
 
@@ -36,20 +37,21 @@ def find_in_cells(
     whole = finder.whole_cells.value
     for index, (cell, name) in enumerate(zip(cells, labels, strict=True)):
         label = by_label[name]
-        given = label.best
-        if given is None and label.may_name and len(cell) <= LONGEST_WHOLE and is_name(normalised(cell.strip(_AROUND))):
-            given = label.may_name
-        if given is not None and not _may_be_value(cell):
-            given = None
-        if len(cell) <= LONGEST_WHOLE and '"' not in (inner := cell.strip(_AROUND)) and "\n" not in inner:
-            found = whole(inner, label.words)
+        inner = cell.strip(_AROUND)
+        words = label.words
+        quiet = not words and is_quiet(inner)
+        if quiet and label.best is None:
+            continue
+        given = label.value(cell, inner)
+        if len(cell) <= LONGEST_WHOLE and '"' not in inner and "\n" not in inner:
+            found = whole(inner, words)
             if found is None or (given is not None and given > found):
                 found = given
             if found is not None:
-                start = cell.index(inner)
+                start = 0 if inner == cell else cell.index(inner)
                 yield index, [(start, start + len(inner), found[1], found[0])]
                 continue
-            if not label.words and is_quiet(inner):
+            if quiet:
                 continue
         searched.append(index)
         if given is not None:
@@ -76,6 +78,13 @@ class _Label:
         if self.best is None and "PERSON" in categories and floor <= NAMED_SCORE and may_name(self.plain):
             self.may_name = NAMED_SCORE, "PERSON"
 
+    def value(self, cell: str, inner: str) -> Found | None:
+        """Returns what a cell is by its label alone; `inner` is the cell without quotes and blanks around it."""
+        given = self.best
+        if given is None and self.may_name and len(cell) <= LONGEST_WHOLE and is_name(normalised(inner)):
+            given = self.may_name
+        return given if given is not None and _may_be_value(cell) else None
+
 
 def _searched(
     finder: Finder, cells: Sequence[str], labels: Sequence[str], chosen: Sequence[int], named: dict[int, list[Value]]
@@ -94,11 +103,10 @@ def _searched(
 
 
 def _may_be_value(cell: str) -> bool:
-    return (
-        len(cell) <= _LONGEST_LABELLED
-        and any(map(str.isalnum, _PLACEHOLDER.sub("", cell) if "[" in cell else cell))
-        and cell.lower() not in {"null", "none", "true", "false"}
-    )
+    if len(cell) > _LONGEST_LABELLED:
+        return False
+    letters = cell.isalpha() or any(map(str.isalnum, _PLACEHOLDER.sub("", cell) if "[" in cell else cell))
+    return letters and cell.lower() not in _NOTHING
 
 
 def _bounds(cell: str) -> tuple[int, int]:

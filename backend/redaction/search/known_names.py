@@ -34,11 +34,12 @@ class KnownNames:
     def repeated(self, text: str, values: Iterable[Value]) -> list[Value]:
         """Learns the names among the values of a text, and returns where it holds names that are known now."""
         persons = [value for value in values if value[2] == "PERSON"]
-        self.learn({(text[start:end], score) for start, end, _, score in persons})
+        # In order: of many names the first count.
+        self.learn(dict.fromkeys((text[start:end], score) for start, end, _, score in persons))
         return self.find(text, {start for start, _, _, _ in persons})
 
-    def learn(self, names: Collection[tuple[str, float]]) -> None:
-        """Takes names with their scores."""
+    def learn(self, names: Iterable[tuple[str, float]]) -> None:
+        """Takes names with their scores, the first of them if they are too many."""
         for name, score in names:
             if self.full:
                 return
