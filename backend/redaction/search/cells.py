@@ -21,6 +21,18 @@ _LONGEST_LABELLED: Final = 500
 # A replacement is no value.
 _PLACEHOLDER: Final = re.compile(rf"\[(?:{'|'.join(sorted(ENTITY_TYPES))})\]")
 _NOTHING: Final = frozenset({"null", "none", "true", "false"})
+# What a machine writes beside a message, under names of such times: a date with a time to the second.
+_ZONE: Final = "(?:Z|UTC|[+-][0-9]{2}:?[0-9]{2})"
+_LOGGED: Final = re.compile(
+    rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[Tt ][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(?:[.,][0-9]{{1,9}})?(?: ?{_ZONE})?"
+)
+# As a header of a mail has it.
+_MAILED: Final = re.compile(
+    "[A-Z][a-z]{2}, [0-9]{1,2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} (?:[+-][0-9]{4}|[A-Z]{3})"
+)
+_MACHINE_TIMES: Final = dict.fromkeys(
+    ("ts", "time", "timestamp", "log time", "logged at", "event time", "generated", "generated at"), _LOGGED
+) | {"date": _MAILED}
 _AROUND: Final = ' \t\r\n"'
 
 
@@ -38,13 +50,13 @@ def find_in_cells(
     for index, (cell, name) in enumerate(zip(cells, labels, strict=True)):
         label = by_label[name]
         inner = cell.strip(_AROUND)
-        words = label.words
-        quiet = not words and is_quiet(inner)
-        if quiet and label.best is None:
+        beside = label.words
+        quiet = not beside and is_quiet(inner)
+        if (quiet and label.best is None) or (label.machine_time and label.machine_time.fullmatch(inner)):
             continue
         given = label.value(cell, inner)
         if len(cell) <= LONGEST_WHOLE and '"' not in inner and "\n" not in inner:
-            found = whole(inner, words)
+            found = whole(inner, beside)
             if found is None or (given is not None and given > found):
                 found = given
             if found is not None:
@@ -69,6 +81,7 @@ class _Label:
     def __init__(self, label: str, categories: frozenset[str], floor: float) -> None:
         self.plain = plain_label(label)
         self.words: frozenset[str] = frozenset()
+        self.machine_time = _MACHINE_TIMES.get(self.plain)
         entities = [
             (score, entity) for entity, score in label_entities(self.plain) if entity in categories and score >= floor
         ]
