@@ -75,9 +75,10 @@ class RedactionEngine:
         return swept
 
     def sweep_value(self, value: Any) -> Any:
-        """Returns the swept JSON value: keys stay, strings are swept, and a number that is a value becomes `[TYPE]`.
+        """Returns the swept JSON value: strings are swept, and a number that is a value becomes `[TYPE]`.
 
-        A key is context for the values below it, as the name of a column is.
+        Keys stay, but for those that are values of exact types (`formats.json_keys`). A key is context for the values
+        below it, as the name of a column is.
 
         Raises:
             ValueError, RecursionError: `backend.json_text` cannot write it.

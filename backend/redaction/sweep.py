@@ -112,9 +112,11 @@ class Sweep:
         persons: dict[tuple[str, float], None] = {}
         for index, values in find_in_cells(self._finder, self._categories, self._floor, cells, labels):
             cell = cells[index]
-            start, end, entity, _ = values[0]
-            if entity == "PERSON" or len(values) > 1:
+            start, end, entity, score = values[0]
+            if len(values) > 1:
                 persons |= {(cell[low:high], score): None for low, high, one, score in values if one == "PERSON"}
+            elif entity == "PERSON":
+                persons[cell[start:end], score] = None
             if start == 0 and end == len(cell):
                 results[index] = _WHOLE[entity]
             elif start < 2 and end > len(cell) - 2:

@@ -1,10 +1,14 @@
-"""Sweeps the values of a stream of JSON text, and of JSON in its strings: keys, layout and numbers stay as written."""
+"""Sweeps the values of a stream of JSON text, and of JSON in its strings: layout and numbers stay as written.
+
+Keys stay too, unless they are values of a type with a form of its own, such as addresses of mail (`json_keys`).
+"""
 
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
+from backend.redaction.formats.json_keys import ReplacedKeys, is_replacement, may_be_exact_value
 from backend.redaction.formats.nested_labels import nested_label
 from backend.redaction.search.numbers import plain_number
 
@@ -153,6 +157,7 @@ class Keys:
         self._above: list[tuple[str, str]] = []
         self._parent = label
         self.label = label
+        self.replaced = ReplacedKeys()
 
     def key(self, name: str) -> None:
         """Notes a key, whose value follows."""
@@ -172,7 +177,10 @@ class Keys:
 class Values:
     """The values of some tokens, also those of JSON inside strings, which are swept together."""
 
-    def __init__(self) -> None:
+    def __init__(self, replaced_keys: ReplacedKeys | None = None) -> None:
+        self._replaced_keys = replaced_keys or ReplacedKeys()
+        # The keys that may be replaced: where they stand, themselves, and the index of their cell, if they have one.
+        self._keys: list[tuple[list[str], int, str, int | None]] = []
         self.cells: list[str] = []
         self.labels: list[str] = []
         self._places: list[tuple[list[str], int]] = []
@@ -183,7 +191,8 @@ class Values:
         for place, token in enumerate(tokens):
             if token[0] == '"':
                 if place + 1 < len(tokens) and tokens[place + 1].lstrip(" \t\r\n")[:1] == ":":
-                    keys.key(_text(token))
+                    self._key(tokens, place, key := _text(token))
+                    keys.key(key)
                     continue
                 self.string(tokens, place, _text(token), keys.label, depth)
                 continue
@@ -198,6 +207,14 @@ class Values:
             else:
                 raise NotJsonError
             self.value(tokens, place, text, keys.label)
+
+    def _key(self, tokens: list[str], place: int, key: str) -> None:
+        """Adds a key that may be a value, or that is what stands for one already."""
+        if may_be_exact_value(key):
+            self._keys.append((tokens, place, key, len(self.cells)))
+            self.value(tokens, place, key, "")
+        elif is_replacement(key):
+            self._keys.append((tokens, place, key, None))
 
     def string(self, tokens: list[str], place: int, text: str, label: str, depth: int = 0) -> None:
         """Adds a string, or the values in it if it holds JSON; `tokens` has it at `place`."""
@@ -216,7 +233,17 @@ class Values:
     def replace(self, changed: Mapping[int, str]) -> None:
         """Puts new texts into the tokens."""
         touched = set()
+        of_keys = set()
+        for tokens, place, key, cell in self._keys:
+            new = key if cell is None else changed.get(cell, "")
+            of_keys.add(cell)
+            # A key of which a part is no value stays, as all keys that are no values do.
+            if is_replacement(new) and (unique := self._replaced_keys.replaced(key, new)) != key:
+                tokens[place] = _encoded(unique, tokens[place])
+                touched.add(id(tokens))
         for index, new in changed.items():
+            if index in of_keys:
+                continue
             tokens, place = self._places[index]
             tokens[place] = _encoded(new, tokens[place])
             touched.add(id(tokens))
@@ -253,7 +280,7 @@ def _is_sound(token: str) -> bool:
 
 
 def _swept(tokens: list[str], keys: Keys, sweep: SweepCells) -> str:
-    values = Values()
+    values = Values(keys.replaced)
     values.collect(tokens, keys)
     values.replace(sweep(values.cells, values.labels))
     return "".join(tokens)

@@ -17,6 +17,8 @@ class OpenElements:
     def __init__(self) -> None:
         self._names: list[str] = []
         self._tables: list[TableLabels] = []
+        # The last term of a list of descriptions.
+        self._term = ""
 
     def open(self, name: str) -> None:
         """Notes the beginning of an element."""
@@ -24,6 +26,8 @@ class OpenElements:
             return
         self._names.append(name)
         lower = name.lower()
+        if lower in {"dl", "dt"}:
+            self._term = ""
         if lower == "table":
             self._tables.append(TableLabels())
         elif self._tables:
@@ -41,12 +45,17 @@ class OpenElements:
             self._tables[-1].close(name.lower())
 
     def label(self, text: str) -> str:
-        """Returns the label of a text: the head of its cell in a table, else the elements around it."""
+        """Returns the label of a text: the head of its cell in a table or term in a list, else the elements around."""
         names = self._names
         if not names:
             return ""
         if self._tables and (head := self._tables[-1].head(text)):
             return head
+        inside = names[-1].lower()
+        if inside == "dt" and len(text) <= _LONGEST:
+            self._term = " ".join(text.split())
+        elif inside == "dd" and self._term:
+            return self._term
         return nested_label(names[-2] if len(names) > 1 else "", names[-1])
 
 

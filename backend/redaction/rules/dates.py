@@ -50,6 +50,11 @@ _LOGGED: Final = (
     rf"{_YEAR}[-/.]{_LOOSE_MONTH}[-/.]{_LOOSE_DAY}[Tt ,]{{1,2}})[0-2][0-9]:[0-5][0-9](?::[0-5][0-9])?"
     rf"(?:[.,][0-9]{{1,9}})?{_ZONE}[\"\])>]?[,;:|]?[\t ]{{1,4}}[^\s]"
 )
+# The time in a header of a mail, such as Date and Received.
+_IN_HEADER: Final = (
+    r"(?:(?<=Date: [A-Z][a-z]{2}, )|(?<=; [A-Z][a-z]{2}, )|(?<=;\n[ \t][A-Z][a-z]{2}, )|(?<=;\r\n[ \t][A-Z][a-z]{2}, ))"
+    rf"[0-9]{{1,2}} [A-Z][a-z]{{2}} {_YEAR} [0-2][0-9]:[0-5][0-9]:[0-5][0-9] (?:[+-][0-9]{{4}}|[A-Z]{{3}})"
+)
 _NOT_LOGGED: Final = f"(?!{_LOGGED})"
 
 RULES: Final = (
@@ -86,13 +91,16 @@ RULES: Final = (
     ),
     Rule(
         "DATE_TIME",
-        f"{_LOOSE_DAY}{_ORDINAL}[ -]{_OF}{_ANY_MONTH_NAME},?[ -](?:del? |do )?{_YEAR}(?:,? {_CLOCK})?",
+        f"(?!{_IN_HEADER}){_LOOSE_DAY}{_ORDINAL}[ -]{_OF}{_ANY_MONTH_NAME},?[ -](?:del? |do )?{_YEAR}(?:,? {_CLOCK})?",
         0.9,
+        opening=f"{_LOOSE_DAY}{_ORDINAL}[ -]{_OF}{_ANY_MONTH_NAME},?[ -](?:del? |do )?{_YEAR}",
     ),
     Rule(
         "DATE_TIME",
+        rf"(?!{_BEGINS_LOG}[A-Z][a-z]{{2}} {_LOOSE_DAY} {_YEAR} {_CLOCK}[\])]?:? [^\s])"
         f"{_ANY_MONTH_NAME} (?:the )?{_LOOSE_DAY}(?:st|nd|rd|th)?,? {_YEAR}(?:,? {_CLOCK})?",
         0.9,
+        opening=f"{_ANY_MONTH_NAME} (?:the )?{_LOOSE_DAY}(?:st|nd|rd|th)?,? {_YEAR}",
     ),
     Rule("DATE_TIME", f"{_MONTH_NAME},? {_YEAR}", 0.6),
     Rule("DATE_TIME", f"{_LOOSE_DAY}{_ORDINAL} {_OF}{_ANY_MONTH_NAME}", 0.55, 0.85, _BORN),

@@ -172,6 +172,21 @@ RULES: Final = (
         0.8,
         before="",
     ),
+    # One word behind a key that names nothing else, as logs have it.
+    _after(
+        "(?i:(?:first|last|full|sur|given|family)[_-]?name|forename|vorname|nachname|familienname|prénom|prenom|"
+        "apellidos?|cognome|achternaam|voornaam|nazwisko|sobrenome|apelido)=[\"']?",
+        NAMES,
+        0.8,
+    ),
+    # Who speaks in a transcript.
+    _after(
+        rf"{_MARGIN}(?:\[?{_CLOCK}\]?(?: -)? )?(?i:agent|operator|speaker|moderator|{ROLE_FIELDS}) [(]",
+        NAMES,
+        0.8,
+        end="[)] ?:",
+        before="",
+    ),
     # A name on the line below a field.
     _after(f"{_MARGIN}(?i:{BELOW_FIELDS}):?[ \t]{{0,2}}\r?\n[ \t>]{{0,4}}", _FULL_FORM, 0.8, end=_LINE_END, before=""),
     _after(f"(?i:{NAME_FIELDS}){_COLON}", _ANY_FORM, 0.8, before="0-9A-Za-z$_", unless=_THING),

@@ -20,6 +20,19 @@ from backend.workflows.entity_types import ENTITY_TYPES
 _LONGEST_LABELLED: Final = 500
 # A replacement is no value.
 _PLACEHOLDER: Final = re.compile(rf"\[(?:{'|'.join(sorted(ENTITY_TYPES))})\]")
+_NOTHING: Final = frozenset({"null", "none", "true", "false"})
+# What a machine writes beside a message, under names of such times: a date with a time to the second.
+_ZONE: Final = "(?:Z|UTC|[+-][0-9]{2}:?[0-9]{2})"
+_LOGGED: Final = re.compile(
+    rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[Tt ][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(?:[.,][0-9]{{1,9}})?(?: ?{_ZONE})?"
+)
+# As a header of a mail has it.
+_MAILED: Final = re.compile(
+    "[A-Z][a-z]{2}, [0-9]{1,2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} (?:[+-][0-9]{4}|[A-Z]{3})"
+)
+_MACHINE_TIMES: Final = dict.fromkeys(
+    ("ts", "time", "timestamp", "log time", "logged at", "event time", "generated", "generated at"), _LOGGED
+) | {"date": _MAILED}
 _AROUND: Final = ' \t\r\n"'
 
 
@@ -36,20 +49,21 @@ def find_in_cells(
     whole = finder.whole_cells.value
     for index, (cell, name) in enumerate(zip(cells, labels, strict=True)):
         label = by_label[name]
-        given = label.best
-        if given is None and label.may_name and len(cell) <= LONGEST_WHOLE and is_name(normalised(cell.strip(_AROUND))):
-            given = label.may_name
-        if given is not None and not _may_be_value(cell):
-            given = None
-        if len(cell) <= LONGEST_WHOLE and '"' not in (inner := cell.strip(_AROUND)) and "\n" not in inner:
-            found = whole(inner, label.words)
+        inner = cell.strip(_AROUND)
+        beside = label.words
+        quiet = not beside and is_quiet(inner)
+        if (quiet and label.best is None) or (label.machine_time and label.machine_time.fullmatch(inner)):
+            continue
+        given = label.value(cell, inner)
+        if len(cell) <= LONGEST_WHOLE and '"' not in inner and "\n" not in inner:
+            found = whole(inner, beside)
             if found is None or (given is not None and given > found):
                 found = given
             if found is not None:
-                start = cell.index(inner)
+                start = 0 if inner == cell else cell.index(inner)
                 yield index, [(start, start + len(inner), found[1], found[0])]
                 continue
-            if not label.words and is_quiet(inner):
+            if quiet:
                 continue
         searched.append(index)
         if given is not None:
@@ -67,6 +81,7 @@ class _Label:
     def __init__(self, label: str, categories: frozenset[str], floor: float) -> None:
         self.plain = plain_label(label)
         self.words: frozenset[str] = frozenset()
+        self.machine_time = _MACHINE_TIMES.get(self.plain)
         entities = [
             (score, entity) for entity, score in label_entities(self.plain) if entity in categories and score >= floor
         ]
@@ -75,6 +90,13 @@ class _Label:
         self.may_name: Found | None = None
         if self.best is None and "PERSON" in categories and floor <= NAMED_SCORE and may_name(self.plain):
             self.may_name = NAMED_SCORE, "PERSON"
+
+    def value(self, cell: str, inner: str) -> Found | None:
+        """Returns what a cell is by its label alone; `inner` is the cell without quotes and blanks around it."""
+        given = self.best
+        if given is None and self.may_name and len(cell) <= LONGEST_WHOLE and is_name(normalised(inner)):
+            given = self.may_name
+        return given if given is not None and _may_be_value(cell) else None
 
 
 def _searched(
@@ -94,11 +116,10 @@ def _searched(
 
 
 def _may_be_value(cell: str) -> bool:
-    return (
-        len(cell) <= _LONGEST_LABELLED
-        and any(map(str.isalnum, _PLACEHOLDER.sub("", cell) if "[" in cell else cell))
-        and cell.lower() not in {"null", "none", "true", "false"}
-    )
+    if len(cell) > _LONGEST_LABELLED:
+        return False
+    letters = cell.isalpha() or any(map(str.isalnum, _PLACEHOLDER.sub("", cell) if "[" in cell else cell))
+    return letters and cell.lower() not in _NOTHING
 
 
 def _bounds(cell: str) -> tuple[int, int]:

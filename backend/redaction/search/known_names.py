@@ -4,7 +4,8 @@ import re
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from backend.redaction.rules.name_forms import may_be_person
+from backend.redaction.rules.name_forms import LOWER, UPPER, may_be_person
+from backend.redaction.rules.name_words import RELATIONS, ROLE_FIELDS, TITLES
 from backend.redaction.rules.rule import Value
 
 # A name found with less is none too often to look for everywhere.
@@ -20,6 +21,15 @@ _REST: Final = r"[^\W\d_]*(?:['\u2019-][^\W\d_]+)*"
 # A word that begins with no lower-case ASCII letter; letters of scripts without cases begin one too.
 _WORD: Final = re.compile(rf"(?<![^\W_])[^\W\d_a-z]{_REST}")
 
+# What stands directly before a family name: initials, or a given name.
+_INITIALS_BEFORE: Final = re.compile(r"(?<![^\W_])(?:[A-Z]\.[ -]?){1,3}\Z")
+_GIVEN_BEFORE: Final = re.compile(
+    rf"(?<![^\W_])[A-Z{UPPER}][a-z{LOWER}]{{2,20}}(?:-[A-Z{UPPER}][a-z{LOWER}]{{2,20}})? \Z"
+)
+_LONGEST_BEFORE: Final = 48
+_ENDS_SENTENCE: Final = '.!?:;>|"\n\r\t'
+_NO_GIVEN_NAME: Final = re.compile(rf"(?i:{TITLES}|{ROLE_FIELDS}|{RELATIONS})")
+
 
 class KnownNames:
     """Names of one document. Not thread-safe: it learns names with every text."""
@@ -29,16 +39,19 @@ class KnownNames:
         self._longer: dict[str, list[tuple[str, float]]] = {}
         self._words: dict[str, float] = {}
         self._names: set[str] = set()
+        # The first letters of the names that end in a word.
+        self._letters: dict[str, set[str]] = {}
         self._word: re.Pattern[str] | None = None
 
     def repeated(self, text: str, values: Iterable[Value]) -> list[Value]:
         """Learns the names among the values of a text, and returns where it holds names that are known now."""
         persons = [value for value in values if value[2] == "PERSON"]
-        self.learn({(text[start:end], score) for start, end, _, score in persons})
+        # In order: of many names the first count.
+        self.learn(dict.fromkeys((text[start:end], score) for start, end, _, score in persons))
         return self.find(text, {start for start, _, _, _ in persons})
 
-    def learn(self, names: Collection[tuple[str, float]]) -> None:
-        """Takes names with their scores."""
+    def learn(self, names: Iterable[tuple[str, float]]) -> None:
+        """Takes names with their scores, the first of them if they are too many."""
         for name, score in names:
             if self.full:
                 return
@@ -49,6 +62,7 @@ class KnownNames:
             if not words or not may_be_person(name):
                 continue
             self._word = None
+            self._letters.setdefault(words[-1], set()).add(words[0][0] if len(words) > 1 else "")
             self._add(words[0], name[name.index(words[0]) :], score)
             if len(self._names) <= _MOST_IN_PARTS:
                 for word in words:
@@ -101,10 +115,36 @@ class KnownNames:
                     ordinary = set(text.split())
                 lower = first.lower()
                 if lower == first or ordinary.isdisjoint((lower, lower + ".", lower + ",")):
-                    found.append((start, start + len(first), "PERSON", words[first]))
+                    begin = self._begin(text, start, first, ordinary)
+                    found.append((begin, start + len(first), "PERSON", words[first]))
             if first in longer:
                 for name, score in longer[first]:
                     end = start + len(name)
                     if text.startswith(name, start) and not text[end : end + 1].isalnum():
                         found.append((start, end, "PERSON", score))
         return found
+
+    def _begin(self, text: str, start: int, family_name: str, ordinary: Collection[str]) -> int:
+        """Returns where the initials or the given name begin that stand directly before a family name.
+
+        A given name begins no sentence, unless the name is known with its first letter.
+        """
+        letters = self._letters.get(family_name)
+        if letters is None:
+            return start
+        low = max(start - _LONGEST_BEFORE, 0)
+        if (initials := _INITIALS_BEFORE.search(text, low, start)) is not None:
+            return initials.start()
+        given = _GIVEN_BEFORE.search(text, low, start)
+        if given is None:
+            return start
+        word = given[0][:-1]
+        before = text[max(given.start() - 2, 0) : given.start()].rstrip(" ")[-1:] or "\n"
+        if (
+            (before in _ENDS_SENTENCE and word[0] not in letters)
+            or word.lower() in ordinary
+            or _NO_GIVEN_NAME.fullmatch(word) is not None
+            or not may_be_person(word)
+        ):
+            return start
+        return given.start()

@@ -83,6 +83,8 @@ class Prefilter:
                 continue
             context = rule.context
             if rule.score < self._floor:
+                if labels is None and context not in words:
+                    continue
                 if context not in zones:
                     zones[context] = _beside(contexts, labels, context, self._any_words)
                 where = zones[context]

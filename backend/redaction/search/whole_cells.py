@@ -58,9 +58,13 @@ class WholeCells:
 
     def value(self, cell: str, words: Collection[str]) -> Found | None:
         """Returns the best value that is the whole cell; `words` are sets of context words that its label holds."""
-        plain = cell if cell.isascii() else normalised(cell)
+        if cell.isascii():
+            plain, raw = cell, cell.encode("ascii")
+        else:
+            plain = normalised(cell)
+            raw = plain.encode("latin-1")
         best: Found | None = None
-        for index in self._fitting(plain.encode("latin-1")):
+        for index in self._fitting(raw):
             alone, beside, context, fills = self._rules[index]
             found = beside if words and context in words else alone
             if found is not None and (best is None or found > best) and fills(plain):

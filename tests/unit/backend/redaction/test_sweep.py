@@ -33,6 +33,8 @@ def engine() -> RedactionEngine:
         ("Dr. Élodie Beaumont-N'Diaye", "Élodie Beaumont-N'Diaye"),
         ("Name: JOHN SMITH", "JOHN SMITH"),
         ("name=Jane Doe", "Jane Doe"),
+        ("x surname=Abelung y", "Abelung"),
+        ("x\nAgent (Jane): hello", "Jane"),
         ("Name: Doe, Jane", "Doe, Jane"),
         ("x\nWILLIAMS, Tyrone\n", "WILLIAMS, Tyrone"),
         ("Kunde: Anna Schmidt", "Anna Schmidt"),
@@ -60,6 +62,35 @@ def test_a_name_is_found_again_in_the_same_document(engine: RedactionEngine) -> 
     assert engine.sweep_text("Kowalska called.") == "Kowalska called."
     value = {"first_name": "Annabel", "note": "Annabel wrote to Anna"}
     assert engine.sweep_value(value) == {"first_name": "[PERSON]", "note": "[PERSON] wrote to Anna"}
+
+
+@pytest.mark.parametrize(
+    ("text", "swept"),
+    [
+        ("Signed: P. Marlow\nPaula Marlow paid", "Signed: [PERSON]\n[PERSON] paid"),
+        ("Dear Mr Marlow,\nof J. P. Marlow", "[PERSON],\nof [PERSON]"),
+        ("Signed: P. Marlow\nand by Rita Marlow", "Signed: [PERSON]\nand by [PERSON]"),
+        ("Signed: P. Marlow\nThen Marlow paid", "Signed: [PERSON]\nThen [PERSON] paid"),
+        ("Signed: P. Marlow\nthe Customer Marlow", "Signed: [PERSON]\nthe Customer [PERSON]"),
+    ],
+)
+def test_a_family_name_found_again_takes_what_stands_before_it(engine: RedactionEngine, text: str, swept: str) -> None:
+    assert engine.sweep_text(text).removeprefix("Dear ") == swept
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "02.04.2025 10:11:12 [INFO] started",
+        "12/03/2025 14:22:01 INFO started",
+        "Nov 23 18:00:01 host started",
+        "Nov 23 2025 18:00:01 host started",
+        "Date: Mon, 23 Nov 2026 10:11:12 +0100",
+        "Received: from a by b; Mon, 23 Nov 2026 10:11:12 +0100",
+    ],
+)
+def test_times_of_logs_and_headers_stay(engine: RedactionEngine, line: str) -> None:
+    assert engine.sweep_text(line) == line
 
 
 def test_a_part_of_a_name_that_is_a_word_of_the_document_stays(engine: RedactionEngine) -> None:

@@ -15,7 +15,36 @@ def test_json_keeps_its_keys_layout_and_numbers(engine: RedactionEngine, sweep_f
     text = b'{ "mail" : "\\u006aane\\u0040example.org\\n",\t"n": 1.50e3, "card":4111111111111111, "a@b.co": [] }\n'
     outcome, swept = sweep_file(engine, "a.json", text)
     assert outcome.kind == "json"
-    assert swept == (b'{ "mail" : "[EMAIL_ADDRESS]\\n",\t"n": 1.50e3, "card":"[CREDIT_CARD]", "a@b.co": [] }\n')
+    assert swept == (
+        b'{ "mail" : "[EMAIL_ADDRESS]\\n",\t"n": 1.50e3, "card":"[CREDIT_CARD]", "[EMAIL_ADDRESS]": [] }\n'
+    )
+
+
+def test_keys_that_are_values_of_exact_types_are_replaced_and_stay_unique(engine: RedactionEngine) -> None:
+    value = {
+        "[EMAIL_ADDRESS]": 0,
+        "jane@example.org": {"john@example.org": 1, "jane@example.org": 2},
+        "text": '{"john@example.org": 3}',
+        "4111111111111111": 4,
+        "+49 30 123456789": 5,
+        "1700000000000": 6,
+        "Jane Doe": 7,
+    }
+    assert engine.sweep_value(value) == {
+        "[EMAIL_ADDRESS]": 0,
+        "[EMAIL_ADDRESS]-2": {"[EMAIL_ADDRESS]-3": 1, "[EMAIL_ADDRESS]-2": 2},
+        "text": '{"[EMAIL_ADDRESS]-3": 3}',
+        "[CREDIT_CARD]": 4,
+        "[PHONE_NUMBER]": 5,
+        "1700000000000": 6,
+        "Jane Doe": 7,
+    }
+
+
+@pytest.mark.parametrize("key", ["ts", "time", "@timestamp", "logged_at"])
+def test_the_time_of_a_line_of_a_log_stays(engine: RedactionEngine, key: str) -> None:
+    assert engine.sweep_value({key: "2025-04-02T10:11:12.5Z"}) == {key: "2025-04-02T10:11:12.5Z"}
+    assert engine.sweep_value({key: "2025-04-02"}) == {key: "[DATE_TIME]"}
 
 
 def test_json_lines_are_swept_line_by_line(engine: RedactionEngine, sweep_file: SweepFile) -> None:

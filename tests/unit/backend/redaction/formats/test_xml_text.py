@@ -58,6 +58,11 @@ def test_a_document_is_known_by_its_declaration(engine: RedactionEngine, sweep_f
     assert (root.get("surname"), root.text) == ("[PERSON]", "\xe9 \u4e2d [EMAIL_ADDRESS]")
 
 
+def test_a_term_of_a_list_is_the_label_of_its_description(engine: RedactionEngine, sweep_file: SweepFile) -> None:
+    text = b"<dl><dt>Surname</dt><dd>Roe</dd><dt>Note</dt><dd>Roof</dd></dl>"
+    assert sweep_file(engine, "a.html", text)[1] == text.replace(b"<dd>Roe", b"<dd>[PERSON]")
+
+
 def test_entities_that_stand_for_one_another_are_not_expanded(engine: RedactionEngine, sweep_file: SweepFile) -> None:
     declared = "".join(f"<!ENTITY l{n + 1} '{f'&l{n};' * 10}'>" for n in range(12))
     bomb = f"<!DOCTYPE a [<!ENTITY l0 '{MAIL}'>{declared}]><a>&l12;</a>"
