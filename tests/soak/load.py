@@ -78,6 +78,7 @@ class Load:
         self._flows = flows
         self._lock = threading.Lock()
         self._local = threading.local()
+        self._connections: list[http.client.HTTPConnection] = []
         self._runs: deque[_Run] = deque(maxlen=_KNOWN_RUNS)
         self._ended = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -125,6 +126,8 @@ class Load:
         self._ended.set()
         for thread in self._threads:
             thread.join()
+        for connection in self._connections:
+            connection.close()
         if self._failed:
             raise self._failed[0]
 
@@ -334,6 +337,7 @@ class Load:
         if connection is None:
             connection = http.client.HTTPConnection(*caller.address, timeout=_CALL_SECONDS)
             self._local.connection = connection
+            self._connections.append(connection)
         content = None if body is None else json.dumps(body).encode()
         connection.request(method, BASE + path, content, {**caller.credentials, **(headers or {})})
         response = connection.getresponse()
