@@ -29,7 +29,7 @@ BUILD_PROTOS = $(BIN)/buf build --exclude-source-info --output
 
 .DEFAULT_GOAL := help
 .PHONY: help venv run test test-long test-postgresql lint lint-python lint-protos lint-breaking lint-generated format generate \
-	baseline docs dist image release bench bench-peers fuzz faults screenshots lock clean
+	baseline docs dist image release bench bench-peers fuzz faults soak screenshots lock clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
@@ -105,6 +105,9 @@ fuzz: $(FUZZ) ## Search for bugs with generated inputs, SECONDS=600 per target; 
 
 faults: $(DEV) ## Run the fault campaign at length: ARGS="--seed 7 --operations 10000 --faults 100"
 	$(BIN)/python -m tests.faults $(ARGS)
+
+soak: $(DEV) ## Run a day's load in an hour and look for what grows: ARGS="--minutes 60 --database postgresql"
+	$(BIN)/python -m tests.soak $(ARGS)
 
 screenshots: $(DEV) ## Make the pictures of the console in docs/images anew, from the demonstration
 	$(BIN)/python scripts/screenshots.py

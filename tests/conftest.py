@@ -13,7 +13,10 @@ from tests.support.postgresql import Postgresql, postgresql
 from tests.support.redis_server import RedisServer
 from tests.support.s3_server import S3Server
 
-LONG_FOLDERS = ("benchmarks", "browser", "documents", "faults", "fuzz", "processes", "unit/backend/sandbox/escapes")
+LONG_FOLDERS = (
+    *("benchmarks", "browser", "documents", "faults", "fuzz", "processes", "soak"),
+    "unit/backend/sandbox/escapes",
+)
 """Whose tests all take long: campaigns, browsers, made-up inputs, and deployments of many processes."""
 
 

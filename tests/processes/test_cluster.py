@@ -195,8 +195,9 @@ def test_the_queue_keeps_no_ended_segments(cluster: Cluster) -> None:
     assert database.write(lambda tx: purge(tx, later, 10_000)) > 0
     database.close()
     with psycopg.connect(cluster.database) as connection:
-        left = connection.execute("SELECT count(*) FROM dbos.workflow_status").fetchone()
-    assert left == (0,), ended
+        for table in ("workflow_status", "workflow_input", "workflow_output"):
+            left = connection.execute(f"SELECT count(*) FROM dbos.{table}").fetchone()
+            assert left == (0,), (ended, table)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from workflow_api.v1 import (
     options_pb2,
     runs_pb2,
     runs_pb2_grpc,
+    uploads_pb2_grpc,
     usage_pb2_grpc,
     users_pb2,
     users_pb2_grpc,
@@ -51,6 +52,7 @@ class Admin:
         self.workflows = workflows_pb2_grpc.WorkflowsServiceStub(self._channel)
         self.runs = runs_pb2_grpc.RunsServiceStub(self._channel)
         self.users = users_pb2_grpc.UsersServiceStub(self._channel)
+        self.uploads = uploads_pb2_grpc.UploadsServiceStub(self._channel)
         self.usage = usage_pb2_grpc.UsageServiceStub(self._channel)
         self.webhooks = webhooks_pb2_grpc.WebhooksServiceStub(self._channel)
         self.audit = audit_pb2_grpc.AuditServiceStub(self._channel)

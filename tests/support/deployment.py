@@ -36,6 +36,9 @@ class Deployment:
         grpc = [part.ready["grpc"] for part in backends]
         return self._part("edge", "--http", "127.0.0.1:0", "--grpc", ",".join(grpc))
 
+    def console(self, backend: Part) -> Part:
+        return self._part("console", "--http", "127.0.0.1:0", "--grpc", backend.ready["grpc"])
+
     def admin(self, backend: Part) -> Admin:
         """Returns administrator stubs for this backend."""
         self._admins.append(Admin(backend.ready["grpc"]))
@@ -61,7 +64,7 @@ class Deployment:
     def _part(self, command: str, *arguments: str) -> Part:
         folder = self._folder / f"{command}-{len(self._parts)}"
         folder.mkdir()
-        data = () if command == "edge" else ("--data", str(folder / "data"))
+        data = () if command in {"edge", "console"} else ("--data", str(folder / "data"))
         part = Part(folder, command, *arguments, *data, variables=self._variables)
         self._parts.append(part)
         part.start()

@@ -21,12 +21,18 @@ from backend.storage.database import Tx
 from backend.storage.statements import Command, ScalarQuery
 from backend.storage.tables.segments import segments
 
-# A table of DBOS, with the columns that are needed here.
+# Tables of DBOS, with the columns that are needed here.
+_DBOS: Final = MetaData(schema="dbos")
 _WORKFLOWS: Final = Table(
     "workflow_status",
-    MetaData(schema="dbos"),
+    _DBOS,
     Column("workflow_uuid", Text, primary_key=True),
     Column("updated_at", BigInteger),
+)
+# Without a foreign key to their workflow.
+_PARTS: Final = tuple(
+    Table(name, _DBOS, Column("workflow_uuid", Text, primary_key=True), Column("retention_timestamp", BigInteger))
+    for name in ("workflow_input", "workflow_output")
 )
 _ENDED: Final = (
     select(_WORKFLOWS.c.workflow_uuid)
@@ -40,9 +46,24 @@ _ENDED: Final = (
     .limit(bindparam("most"))
 )
 _IS_THERE = ScalarQuery[bool](
-    select(func.to_regclass(literal_column("'dbos.workflow_status'")).is_not(None).label("yes"))
+    select(func.to_regclass(literal_column("'dbos.workflow_output'")).is_not(None).label("yes"))
 )
 _PURGE = Command(delete(_WORKFLOWS).where(_WORKFLOWS.c.workflow_uuid.in_(_ENDED)))
+_PURGE_PARTS: Final = tuple(
+    Command(
+        delete(part).where(
+            part.c.workflow_uuid.in_(
+                select(part.c.workflow_uuid)
+                .where(
+                    part.c.retention_timestamp < bindparam("before"),
+                    ~exists().where(_WORKFLOWS.c.workflow_uuid == part.c.workflow_uuid),
+                )
+                .limit(bindparam("most"))
+            )
+        )
+    )
+    for part in _PARTS
+)
 
 
 def is_there(tx: Tx) -> bool:
@@ -51,5 +72,8 @@ def is_there(tx: Tx) -> bool:
 
 
 def purge(tx: Tx, before: int, most: int) -> int:
-    """Removes entries that last changed before that time and whose segments have ended; returns how many."""
-    return tx.run(_PURGE, before=before, most=most)
+    """Removes entries that last changed before that time and whose segments have ended; returns how many.
+
+    Their inputs and outputs go with them, as do those that earlier purges have left.
+    """
+    return sum(tx.run(command, before=before, most=most) for command in (_PURGE, *_PURGE_PARTS))
