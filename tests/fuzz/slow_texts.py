@@ -13,7 +13,7 @@ from tests.support.redaction.hostile import UNITS, hostile
 from tests.support.work import calls_of
 
 SIZE: Final = 4_096
-CALLS_A_CHARACTER: Final = {0.8: 2.2, 0.5: 4.2}
+CALLS_A_CHARACTER: Final = {0.8: 3.0, 0.5: 4.2}
 """By the least confidence. A function called costs about what two characters of prose do."""
 # A fuzzer that follows what is run calls functions of its own.
 _INSTRUMENTED: Final = 2.5
