@@ -150,9 +150,7 @@ def misslisted(record: Record, state: State) -> Iterator[str]:
 def left_of_erased(record: Record, state: State) -> Iterator[str]:
     there = defaultdict(list)
     for name in state.objects:
-        # A start tries the store, and may end before it has tidied up.
-        if not name.startswith("runs/probe-"):
-            there[name.split("/")[1] if name.startswith("runs/") else ""].append(name)
+        there[name.split("/")[1] if name.startswith("runs/") else ""].append(name)
     for call in record.of("erase"):
         at = call.said.get("purged_at") if call.acknowledged else call.said.get("data_purged_at")
         row = state.runs.get(call.about["run"])
