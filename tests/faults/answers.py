@@ -14,6 +14,10 @@ _EXPECTED: Final[Mapping[str, list[tuple[int, str | None]]]] = {
     "start": [(201, None), (200, None), (409, "idempotency_conflict"), (429, "too_many_active_runs")],
     "read_run": [(200, None)],
     "read_events": [(200, None)],
+    "wait_for_run": [(200, None)],
+    "wait_for_events": [(200, None)],
+    "follow_events": [(200, None)],
+    "read_redaction": [(200, None)],
     "read_steps": [(200, None)],
     "read_approvals": [(200, None)],
     "list_outputs": [(200, None)],
@@ -36,6 +40,9 @@ _EXPECTED: Final[Mapping[str, list[tuple[int, str | None]]]] = {
 _OF_ERASED: Final = frozenset(
     {
         ("read_events", 404, "not_found"),
+        ("wait_for_events", 404, "not_found"),
+        ("follow_events", 404, "not_found"),
+        ("read_redaction", 404, "not_found"),
         ("read_steps", 404, "not_found"),
         ("read_approvals", 404, "not_found"),
         ("read_content", 404, "output_not_found"),
