@@ -10,6 +10,9 @@ from tests.faults.journal import NO_ANSWER, Call, Record
 _FOR_THE_MOMENT: Final = frozenset({(502, "runtime_unreachable"), (502, "runtime_error"), (503, "deployment_updating")})
 _AWAY: Final = "keys_table_unreachable"
 
+# Outputs of a run that has ended are closed until they are swept.
+_NOT_SWEPT: Final = (409, "redaction_pending")
+
 _EXPECTED: Final[Mapping[str, list[tuple[int, str | None]]]] = {
     "start": [(201, None), (200, None), (409, "idempotency_conflict"), (429, "too_many_active_runs")],
     "read_run": [(200, None)],
@@ -20,9 +23,9 @@ _EXPECTED: Final[Mapping[str, list[tuple[int, str | None]]]] = {
     "read_redaction": [(200, None)],
     "read_steps": [(200, None)],
     "read_approvals": [(200, None)],
-    "list_outputs": [(200, None)],
-    "read_content": [(200, None)],
-    "read_zip": [(200, None)],
+    "list_outputs": [(200, None), _NOT_SWEPT],
+    "read_content": [(200, None), _NOT_SWEPT],
+    "read_zip": [(200, None), _NOT_SWEPT],
     "list_runs": [(200, None)],
     "read_key": [(200, None)],
     # An edge may not have heard of it, nor of any before.
