@@ -183,4 +183,4 @@ def _seconds(kind: str, pace: float, chance: random.Random) -> float:
 def _step(kind: str, chance: random.Random) -> float:
     if not kind.startswith("step clock"):
         return 0.0
-    return chance.choice(_DATABASE_STEPS if kind.endswith("postgresql") else _CLOCK_STEPS)
+    return chance.choice(_DATABASE_STEPS if kind.endswith(("postgresql", "service")) else _CLOCK_STEPS)
