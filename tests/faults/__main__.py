@@ -11,10 +11,10 @@ from typing import Final
 import pytest
 
 from tests.faults.campaign import run_campaign
-from tests.faults.plan import FOLDER, S3, Extent
+from tests.faults.plan import EMBEDDED, EMBEDDED_EDGES, FOLDER, S3, Extent
 
 # Of the operations and of the faults.
-_SHARES: Final = {S3: 0.8, FOLDER: 0.2}
+_SHARES: Final = {S3: 0.6, FOLDER: 0.14, EMBEDDED: 0.12, EMBEDDED_EDGES: 0.14}
 
 
 def main() -> int:
@@ -25,7 +25,7 @@ def main() -> int:
     arguments.add_argument("--rate", type=float, default=12.0, help="most operations a second")
     arguments.add_argument("--pace", type=float, default=1.0, help="outages last so many times as long")
     arguments.add_argument(
-        "--store", choices=tuple(_SHARES), action="append", help="where objects are stored; default: both in turn"
+        "--store", choices=tuple(_SHARES), action="append", help="where objects are stored; default: each in turn"
     )
     arguments.add_argument("--keep", type=Path, help="folder for the journals and the logs of the parts")
     given = arguments.parse_args()

@@ -10,15 +10,22 @@ from tests.faults.journal import NO_ANSWER, Call, Record
 _FOR_THE_MOMENT: Final = frozenset({(502, "runtime_unreachable"), (502, "runtime_error"), (503, "deployment_updating")})
 _AWAY: Final = "keys_table_unreachable"
 
+# Outputs of a run that has ended are closed until they are swept.
+_NOT_SWEPT: Final = (409, "redaction_pending")
+
 _EXPECTED: Final[Mapping[str, list[tuple[int, str | None]]]] = {
     "start": [(201, None), (200, None), (409, "idempotency_conflict"), (429, "too_many_active_runs")],
     "read_run": [(200, None)],
     "read_events": [(200, None)],
+    "wait_for_run": [(200, None)],
+    "wait_for_events": [(200, None)],
+    "follow_events": [(200, None)],
+    "read_redaction": [(200, None)],
     "read_steps": [(200, None)],
     "read_approvals": [(200, None)],
-    "list_outputs": [(200, None)],
-    "read_content": [(200, None)],
-    "read_zip": [(200, None)],
+    "list_outputs": [(200, None), _NOT_SWEPT],
+    "read_content": [(200, None), _NOT_SWEPT],
+    "read_zip": [(200, None), _NOT_SWEPT],
     "list_runs": [(200, None)],
     "read_key": [(200, None)],
     # An edge may not have heard of it, nor of any before.
@@ -36,6 +43,9 @@ _EXPECTED: Final[Mapping[str, list[tuple[int, str | None]]]] = {
 _OF_ERASED: Final = frozenset(
     {
         ("read_events", 404, "not_found"),
+        ("wait_for_events", 404, "not_found"),
+        ("follow_events", 404, "not_found"),
+        ("read_redaction", 404, "not_found"),
         ("read_steps", 404, "not_found"),
         ("read_approvals", 404, "not_found"),
         ("read_content", 404, "output_not_found"),

@@ -6,6 +6,7 @@ import io
 import json
 import zipfile
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Any, Final
 
 import grpc
@@ -14,8 +15,10 @@ from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
 from tests.faults.cluster import Cluster
-from tests.faults.journal import NO_ANSWER, Journal
+from tests.faults.journal import NO_ANSWER, Journal, digest
 from tests.faults.load_record import Key, Run, Start
+from tests.faults.planted import holds_planted
+from tests.faults.streams import SILENT_SECONDS, Followed, follow
 from tests.support.admin import Admin
 from tests.support.wire import BASE, Answer
 from workflow_api.v1 import keys_pb2, runs_pb2
@@ -25,11 +28,6 @@ _ADMIN_SECONDS: Final = 10.0
 _OK: Final = 200
 
 Said = Callable[[Answer], dict[str, Any]]
-
-
-def digest(value: object) -> str:
-    """A short name of a value of JSON."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
 class Calls:
@@ -66,6 +64,50 @@ class Calls:
         query = f"/events?after_seq={after}&limit=40" + (f"&segment={segment}" if segment else "")
         about = {"segment": segment, "after": after}
         return self._get("read_events", run, query, edge, _of_events, about)
+
+    def wait_for_run(self, run: Run, seconds: int, edge: int) -> Answer | None:
+        about = {"wait": seconds}
+        return self._get("wait_for_run", run, f"?wait_seconds={seconds}", edge, _of_run, about)
+
+    def wait_for_events(self, run: Run, segment: str | None, after: int, seconds: int, edge: int) -> Answer | None:
+        query = f"/events?after_seq={after}&limit=40&wait_seconds={seconds}" + (
+            f"&segment={segment}" if segment else ""
+        )
+        about = {"segment": segment, "after": after, "wait": seconds}
+        return self._get("wait_for_events", run, query, edge, _of_events, about)
+
+    def follow(self, run: Run, last_id: str | None, seconds: float, edge: int) -> Followed | None:
+        """Reads the stream of a run's events for so long, after a message if one is given; None without an answer."""
+        about = {"run": run.run_id, "key": run.key.key_id, "edge": edge, "last": last_id}
+        number = self._journal.call("follow_events", **about)
+        headers = {**run.key.headers, "Accept": "text/event-stream"}
+        if last_id is not None:
+            headers["Last-Event-ID"] = last_id
+        try:
+            connection = http.client.HTTPConnection(*self._cluster.edge_address(edge), timeout=SILENT_SECONDS)
+        except OSError as error:
+            self._journal.answer(number, NO_ANSWER, type(error).__name__, {})
+            return None
+        with closing(connection):
+            try:
+                connection.request("GET", f"{BASE}/runs/{run.run_id}/events", headers=headers)
+                response = connection.getresponse()
+                if response.status != _OK:
+                    answer = Answer(response.status, response.headers, response.read())
+                    self._journal.answer(number, answer.status, answer.code or "no envelope", _refused(answer))
+                    return None
+            except (OSError, http.client.HTTPException) as error:
+                self._journal.answer(number, NO_ANSWER, type(error).__name__, {})
+                return None
+            followed = follow(response, seconds)
+        said = {"events": followed.events, "end": followed.end, "planted": followed.planted}
+        # A stream that may not go on ends like this.
+        over = followed.broken is None or run.erased or run.key.revoked
+        self._journal.answer(number, _OK if over else NO_ANSWER, None if over else followed.broken, said)
+        return followed
+
+    def redaction(self, run: Run, edge: int) -> Answer | None:
+        return self._get("read_redaction", run, "/pii-redaction", edge, lambda answer: {"manifest": answer.json()})
 
     def board(self, run: Run, what: str, edge: int) -> Answer | None:
         """Steps or approvals."""
@@ -196,19 +238,12 @@ class Calls:
         code = answer.code
         if answer.status < 300:
             try:
-                self._journal.answer(number, answer.status, None, said(answer))
+                planted = {"planted": True} if holds_planted(answer.body) else {}
+                self._journal.answer(number, answer.status, None, {**said(answer), **planted})
             except (ValueError, LookupError, zipfile.BadZipFile) as error:
                 self._journal.answer(number, answer.status, f"not understood: {error!r}", {})
         else:
-            details = {
-                "retry_after": answer.headers.get("Retry-After"),
-                "body": None if code else repr(answer.body[:99]),
-            }
-            if code in {"already_purged", "deployment_updating"}:
-                details |= answer.error["details"]
-            if code in {"internal", "runtime_error"}:
-                details["request_id"] = answer.headers.get("X-Request-Id")
-            self._journal.answer(number, answer.status, code or "no envelope", details)
+            self._journal.answer(number, answer.status, code or "no envelope", _refused(answer))
         return answer
 
     def _sent(
@@ -252,6 +287,18 @@ def _refusal(error: Any) -> tuple[int, str]:
             return {"runtime_unreachable": 502, "runtime_error": 502, "internal": 500}.get(code, 400), code
     unanswered = error.code() in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}
     return NO_ANSWER if unanswered else 500, error.code().name
+
+
+def _refused(answer: Answer) -> dict[str, Any]:
+    details = {
+        "retry_after": answer.headers.get("Retry-After"),
+        "body": None if answer.code else repr(answer.body[:99]),
+    }
+    if answer.code in {"internal", "runtime_error"}:
+        details["request_id"] = answer.headers.get("X-Request-Id")
+    if answer.code in {"already_purged", "deployment_updating"}:
+        details |= answer.error["details"]
+    return details
 
 
 def _of_run(answer: Answer) -> dict[str, Any]:

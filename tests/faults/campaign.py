@@ -47,7 +47,7 @@ def run_campaign(folder: Path, seed: int, store: str, extent: plan.Extent) -> Ou
     with Cluster(store) as cluster:
         known = LoadRecord()
         calls = Calls(cluster, journal)
-        load = Load(calls, known, cluster.hook)
+        load = Load(calls, known, cluster.flows, cluster.hook)
         injector = FaultInjector(cluster, journal, plan.faults(seed, store, extent))
 
         def enough() -> bool:

@@ -1,4 +1,4 @@
-"""The deployment that faults are injected into: two edges, two backends, two workers, and their dependencies."""
+"""The deployment that faults are injected into: two edges, backends and workers, or one `serve`; and what they need."""
 
 import json
 import os
@@ -11,7 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from tests.faults.plan import S3
+from tests.faults import plan
+from tests.faults.databases import sqlite_address
 from tests.support.admin import Admin
 from tests.support.faulty_proxy import FaultyProxy
 from tests.support.own_postgresql import OwnPostgresql
@@ -20,15 +21,23 @@ from tests.support.poll import until
 from tests.support.redis_server import RedisServer
 from tests.support.s3_server import S3Server
 from tests.support.small_disk import SmallDisk
+from tests.support.sparql_server import sparql_server
 from tests.support.stepped_clock import SteppedClock, clock_library
 from tests.support.webhook_receiver import receiving
 from tests.support.wire import Address
-from workflow_api.v1 import webhooks_pb2
+from workflow_api.v1 import webhooks_pb2, workflows_pb2
 
-MANIFESTS: Final = Path(__file__).with_name("workflows.yaml")
+MANIFESTS: Final = tuple(
+    Path(__file__).with_name(name) for name in ("workflows.yaml", "content.yaml", "stored_inputs.yaml")
+)
 BUCKET: Final = "workflows"
+INBOX: Final = "inbox"
+STORED_INPUTS: Final = {f"in/{number}.txt": f"stored {number}".encode() * 100 for number in range(6)}
 _LOOK_EVERY_SECONDS: Final = 0.2
 _DISK_MEGABYTES: Final = 24
+# With a database beside the objects.
+_EMBEDDED_DISK_MEGABYTES: Final = 96
+_EDGE_PROCESSES: Final = 2
 # The ends of ids of messages that the receiver refuses once: an eighth of them.
 _REFUSED_AT_FIRST: Final = ("0", "1", "2", "3")
 # On a machine that is busy with other things.
@@ -46,7 +55,10 @@ class SupervisedPart:
 
 
 class Cluster:
-    """Everything on loopback, in processes of its own; edge n is in front of backend n, and a proxy is between them."""
+    """Everything on loopback, in processes of its own; edge n is in front of backend n, and a proxy is between them.
+
+    An embedded one is a single command, which stands for both edges and both backends.
+    """
 
     def __init__(self, store: str) -> None:
         self._held = ExitStack()
@@ -65,24 +77,52 @@ class Cluster:
         # The user of PostgreSQL reads its clock there.
         folder.chmod(0o711)
         self._library = clock_library(folder)
-        self.redis = RedisServer()
-        self._held.callback(self.redis.close)
-        self.redis.start()
-        self.postgresql_clock = SteppedClock(self._library, folder / "postgresql.clock")
-        self.postgresql = OwnPostgresql(self.postgresql_clock.variables)
-        self._held.callback(self.postgresql.close)
         self.receiver = self._held.enter_context(receiving())
         self.receiver.refuses = lambda message: (
             message.message_id.endswith(_REFUSED_AT_FIRST)
             and (sum(each.message_id == message.message_id for each in self.receiver.received) == 1)
         )
         self._hooked: list[str] = []
+        graph = self._graph = self._held.enter_context(sparql_server())
+        graph_port = int(graph.endpoint_url.split("/")[2].rpartition(":")[2])
+        self.graph_link = self._held.enter_context(FaultyProxy(lambda: graph_port))
         self._variables = self._shared_settings()
-        self.parts: dict[str, list[SupervisedPart]] = {"backend": [], "worker": [], "edge": []}
+        self.parts: dict[str, list[SupervisedPart]] = {}
         self.links: list[FaultyProxy] = []
         self.admins: list[Admin] = []
         self._keepers: list[threading.Thread] = []
         self._held.callback(self._end_parts)
+        if plan.embedded(self.store):
+            self._set_up_service()
+        else:
+            self._set_up_parts()
+        for keeper in self._keepers:
+            keeper.start()
+        until(self.whole, "every part to serve", seconds=300, every=0.1)
+        self.flows: dict[str, str] = {}
+        for path in MANIFESTS if plan.in_s3(self.store) else MANIFESTS[:-1]:
+            text = path.read_text().replace("GRAPH_URL", self.graph_link.url)
+            if plan.in_s3(self.store):
+                text = text.replace("S3_URL", self.s3.url)
+            self.flows |= self.admins[0].apply(text, path.name)
+        if plan.in_s3(self.store):
+            # No run starts before its connector was tested.
+            tested = self.admins[0].workflows.TestConnector(workflows_pb2.TestConnectorRequest(name="inbox"))
+            assert tested.passed, tested.message
+
+    def _set_up_service(self) -> None:
+        """One command, which is both edges and both backends."""
+        edges = ("--edges", str(_EDGE_PROCESSES)) if self.store == plan.EMBEDDED_EDGES else ()
+        folder = self._folder / "data" if plan.in_s3(self.store) else self.disk.folder / "data"
+        self.database = sqlite_address(folder / "workflow-api.sqlite3")
+        service = self._keep("serve", 0, "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", *edges, data=folder)
+        self.parts = {"service": [service]}
+        proxy = self._proxy_of(service)
+        for _ in range(2):
+            self.admins.append(Admin(f"127.0.0.1:{proxy.port}"))
+            self._held.callback(self.admins[-1].close)
+
+    def _set_up_parts(self) -> None:
         for number in range(2):
             backend = self._keep("backend", number, "--grpc", "127.0.0.1:0")
             self.links.append(self._proxy_of(backend))
@@ -91,44 +131,52 @@ class Cluster:
         for number in range(2):
             self._keep("worker", number)
             self._keep("edge", number, "--http", "127.0.0.1:0", "--grpc", f"127.0.0.1:{self.links[number].port}")
-        for keeper in self._keepers:
-            keeper.start()
-        until(self.whole, "every part to serve", seconds=300, every=0.1)
-        self.flows = self.admins[0].apply(MANIFESTS.read_text(), MANIFESTS.name)
 
     def _shared_settings(self) -> dict[str, str]:
         settings = {
             "LOG_LEVEL": "warning",
-            "BACKEND_DATABASE": "env:DATABASE",
-            "EDGE_REDIS_URL": "env:REDIS",
             # Callers wait less for an edge that hears nothing.
             "EDGE_BACKEND_SECONDS": "5",
-            "RUNTIME_ENGINE": "dbos",
             "RUNTIME_LAUNCH_TIMEOUT_SECONDS": "60",
             "WEBHOOKS_PRIVATE_NETWORKS": "127.0.0.0/8",
             "WEBHOOKS_TIMEOUT_SECONDS": "5",
         }
-        if self.store == S3:
-            server = S3Server()
-            self._held.callback(server.stop)
-            server.fill(BUCKET, {})
-            port = int(server.url.rpartition(":")[2])
-            self.s3 = self._held.enter_context(FaultyProxy(lambda: port))
-            self.objects = {"url": server.url, "bucket": BUCKET}
-            settings |= {"OBJECTS_STORE": "s3", "OBJECTS_BUCKET": BUCKET, "OBJECTS_ENDPOINT_URL": self.s3.url}
-        else:
-            self.disk = SmallDisk(self._folder / "disk", _DISK_MEGABYTES)
-            self._held.callback(self.disk.close)
-            self.objects = {"folder": str(self.disk.folder / "objects")}
-            settings |= {"OBJECTS_FOLDER": self.objects["folder"]}
-        return {f"WORKFLOW_API_{name}": value for name, value in settings.items()} | {
-            "DATABASE": self.postgresql.url,
-            "REDIS": self.redis.url,
+        variables = {
             "AWS_ACCESS_KEY_ID": "root",
             "AWS_SECRET_ACCESS_KEY": "not-a-secret",
             "AWS_EC2_METADATA_DISABLED": "true",
             "NO_PROXY": "127.0.0.1",
         }
+        if not plan.embedded(self.store):
+            variables |= self._databases()
+            settings |= {"BACKEND_DATABASE": "env:DATABASE", "EDGE_REDIS_URL": "env:REDIS", "RUNTIME_ENGINE": "dbos"}
+        if plan.in_s3(self.store):
+            server = S3Server()
+            self._held.callback(server.stop)
+            server.fill(BUCKET, {})
+            server.fill(INBOX, STORED_INPUTS)
+            port = int(server.url.rpartition(":")[2])
+            self.s3 = self._held.enter_context(FaultyProxy(lambda: port))
+            self.objects = {"url": server.url, "bucket": BUCKET}
+            settings |= {"OBJECTS_STORE": "s3", "OBJECTS_BUCKET": BUCKET, "OBJECTS_ENDPOINT_URL": self.s3.url}
+        else:
+            megabytes = _EMBEDDED_DISK_MEGABYTES if plan.embedded(self.store) else _DISK_MEGABYTES
+            self.disk = SmallDisk(self._folder / "disk", megabytes)
+            self._held.callback(self.disk.close)
+            self.objects = {"folder": str(self.disk.folder / "objects")}
+            settings |= {"OBJECTS_FOLDER": self.objects["folder"]}
+        return {f"WORKFLOW_API_{name}": value for name, value in settings.items()} | variables
+
+    def _databases(self) -> dict[str, str]:
+        """Starts PostgreSQL and Redis; gives the variables that say where they are."""
+        self.redis = RedisServer()
+        self._held.callback(self.redis.close)
+        self.redis.start()
+        self.postgresql_clock = SteppedClock(self._library, self._folder / "postgresql.clock")
+        self.postgresql = OwnPostgresql(self.postgresql_clock.variables)
+        self._held.callback(self.postgresql.close)
+        self.database = self.postgresql.url
+        return {"DATABASE": self.postgresql.url, "REDIS": self.redis.url}
 
     def __enter__(self) -> Self:
         return self
@@ -142,10 +190,29 @@ class Cluster:
         Raises:
             ConnectionRefusedError: it does not, until it has been started again.
         """
-        ready = self.parts["edge"][number].part.ready
+        ready = self.part("service" if plan.embedded(self.store) else "edge", number).part.ready
         if not ready:
             raise ConnectionRefusedError
         return address_of(ready["base_address"])
+
+    def part(self, name: str, number: int) -> SupervisedPart:
+        """A part by its kind; the number counts round where there is only one."""
+        parts = self.parts[name]
+        return parts[number % len(parts)]
+
+    def kill_edge_process(self, number: int) -> None:
+        """Kills one of the edge processes of the command, if there is one now."""
+        service = self.part("service", 0).part
+        if not service.alive:
+            return
+        children = Path(f"/proc/{service.pid}/task/{service.pid}/children")
+        edges = [
+            int(pid)
+            for pid in children.read_text().split()
+            if b"edge_worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        ]
+        if edges:
+            os.kill(edges[number % len(edges)], signal.SIGKILL)
 
     def hook(self, key_id: str) -> None:
         """Makes a webhook of a key that has no run yet."""
@@ -164,7 +231,10 @@ class Cluster:
     def scene(self) -> dict[str, Any]:
         """What the auditor needs to look at the state by itself."""
         return {
-            "database": self.postgresql.url,
+            "database": self.database,
+            "flows": self.flows,
+            "graphs": self._graph.sizes(),
+            "logs": self.logs(),
             "objects": self.objects,
             "edges": [self.edge_address(number) for number in range(2)],
             "hooked": self._hooked,
@@ -179,15 +249,15 @@ class Cluster:
     def _proxy_of(self, kept: SupervisedPart) -> FaultyProxy:
         return self._held.enter_context(FaultyProxy(lambda: int(kept.part.ready["grpc"].rpartition(":")[2])))
 
-    def _keep(self, command: str, number: int, *arguments: str) -> SupervisedPart:
+    def _keep(self, command: str, number: int, *arguments: str, data: Path | None = None) -> SupervisedPart:
         folder = self._folder / f"{command}-{number}"
         folder.mkdir()
         clock = SteppedClock(self._library, folder / "clock")
-        data = () if command == "edge" else ("--data", str(folder / "data"))
-        part = Part(folder, command, *arguments, *data, variables=self._variables | clock.variables)
+        stored = () if command == "edge" else ("--data", str(data or folder / "data"))
+        part = Part(folder, command, *arguments, *stored, variables=self._variables | clock.variables)
         part.start_seconds = _START_SECONDS
         kept = SupervisedPart(f"{command} {number}", part, clock)
-        self.parts[command].append(kept)
+        self.parts.setdefault(command, []).append(kept)
         self._keepers.append(threading.Thread(target=self._keep_alive, args=(kept,), name=kept.name, daemon=True))
         return kept
 

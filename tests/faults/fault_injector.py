@@ -14,7 +14,7 @@ from tests.support.stepped_clock import SteppedClock
 
 _AT_ONCE: Final = 2
 _PARTS: Final = frozenset({"edge", "backend", "worker"})
-_THINGS: Final = _PARTS | {"postgresql", "redis", "s3", "disk"}
+_THINGS: Final = _PARTS | {"service", "postgresql", "redis", "s3", "graph", "disk"}
 _S3: Final = {
     "s3 answers 500": FaultMode.ANSWERED_500,
     "s3 answers 503": FaultMode.ANSWERED_503,
@@ -76,6 +76,8 @@ class FaultInjector:
         match words:
             case ["kill", part]:
                 self._kill(part, fault)
+            case ["kill", "edge", "process"]:
+                self._cluster.kill_edge_process(fault.target)
             case ["stop", "worker", *_]:
                 self._stop_worker(fault)
             case ["restart", "postgresql"]:
@@ -91,24 +93,30 @@ class FaultInjector:
                 self._spoil(self._cluster.links[fault.target], spoiled, fault.seconds)
             case ["s3", *_]:
                 self._spoil(self._cluster.s3, _S3[fault.kind], fault.seconds)
+            case ["graph", *_]:
+                self._spoil(self._cluster.graph_link, FaultMode.CUT, fault.seconds)
             case ["disk", "full"]:
                 self._fill_disk(fault)
             case _:
                 raise ValueError(fault.kind)
 
     def _kill(self, part: str, fault: Fault) -> None:
-        kept = self._cluster.parts[part][fault.target]
+        kept = self._cluster.part(part, fault.target)
         before = kept.starts
         if kept.part.alive:
             kept.part.signal(signal.SIGKILL)
         self._wait(lambda: kept.starts > before and kept.part.alive and bool(kept.part.ready), 240)
 
     def _stop_worker(self, fault: Fault) -> None:
-        part = self._cluster.parts["worker"][fault.target].part
+        part = self._cluster.part("worker", fault.target).part
         if part.alive:
             part.signal(signal.SIGSTOP)
             time.sleep(fault.seconds)
-            part.signal(signal.SIGCONT)
+            if fault.kind.endswith("then kill it"):
+                # It never acts on what it missed.
+                self._kill("worker", fault)
+            else:
+                part.signal(signal.SIGCONT)
 
     def _postgresql_away(self, how: signal.Signals, seconds: float) -> None:
         self._cluster.postgresql.end(how)
@@ -133,7 +141,7 @@ class FaultInjector:
     def _clock(self, part: str, target: int) -> SteppedClock:
         if part == "postgresql":
             return self._cluster.postgresql_clock
-        return self._cluster.parts[part][target].clock
+        return self._cluster.part(part, target).clock
 
     def _spoil(self, proxy: FaultyProxy, how: FaultMode, seconds: float) -> None:
         proxy.spoil(how)

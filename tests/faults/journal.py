@@ -1,5 +1,6 @@
 """Journal of calls, answers and faults, one line of JSON each, in the order of events."""
 
+import hashlib
 import json
 import threading
 import time
@@ -10,6 +11,11 @@ from typing import Any
 
 NO_ANSWER = 0
 """Status of a call that got no whole answer."""
+
+
+def digest(value: object) -> str:
+    """A short name of a value of JSON."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
 
 
 class Journal:

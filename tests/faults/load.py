@@ -2,13 +2,14 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from tests.faults.calls import Calls
 from tests.faults.load_record import Key, LoadRecord, Run, Start, choose
 from tests.faults.plan import WORKFLOWS, Operation
+from tests.faults.planted import planted_value
 from tests.support.wire import Answer
 from workflow_api.v1 import keys_pb2
 
@@ -22,6 +23,9 @@ _SLOTS: Final = 30
 _SCOPES: Final = (1, 2, 3, 4, 5)
 _KEY_SECONDS: Final = 60
 _LOOKED_AT: Final = 5
+# How long callers wait for something new, and the longest that they follow a stream.
+_WAITS: Final = (1, 3, 6)
+_FOLLOW_SECONDS: Final = 8.0
 # Most operations are on runs that began lately.
 _MEANT: Final = 120
 
@@ -40,10 +44,13 @@ def new_key(name: str) -> keys_pb2.CreateKeyRequest:
 class Load:
     """Carries out operations until it is stopped; `answered` counts those that were answered.
 
-    `hook` makes a webhook of a key.
+    `workflows` are those that the deployment has; `hook` makes a webhook of a key.
     """
 
-    def __init__(self, calls: Calls, known: LoadRecord, hook: Callable[[str], None]) -> None:
+    def __init__(
+        self, calls: Calls, known: LoadRecord, workflows: Collection[str], hook: Callable[[str], None]
+    ) -> None:
+        self._workflows = workflows
         self._hook = hook
         self._calls = calls
         self._known = known
@@ -57,6 +64,10 @@ class Load:
             "read_events": self._read_events,
             "read_outputs": self._read_outputs,
             "read_zip": self._read_zip,
+            "wait_for_run": self._wait_for_run,
+            "wait_for_events": self._wait_for_events,
+            "follow_events": self._follow_events,
+            "read_redaction": self._read_redaction,
             "read_board": self._read_board,
             "list_runs": self._list_runs,
             "read_key": self._read_key,
@@ -134,11 +145,16 @@ class Load:
         keys = self._known.usable_keys()
         key = choose(keys, operation.chances[0])
         assert key is not None
-        # So often as its weight says.
-        workflow = choose([name for name, weight in WORKFLOWS.items() for _ in range(weight)], operation.chances[1])
+        # So often as its weight says, of those that the deployment has.
+        there = [(name, weight) for name, weight in WORKFLOWS.items() if name in self._workflows]
+        workflow = choose([name for name, weight in there for _ in range(weight)], operation.chances[1])
         assert workflow is not None
         idempotency_key = f"operation-{operation.number}"
         body = {"input_text": f"text of {operation.number}", "client_reference": idempotency_key}
+        if workflow == "Redacts":
+            body["input_text"] = f"text of {planted_value(operation.number)}"
+        elif workflow == "Reads":
+            return Start(key, workflow, idempotency_key, body | {"parameters": {"documents": "s3://inbox/in/"}})
         return Start(key, workflow, idempotency_key, body)
 
     def _until_answered(self, start: Start, edge: int, tries: int = _TRIES) -> bool:
@@ -167,6 +183,49 @@ class Load:
         if answer.status == 200:
             run.status = answer.json()["status"]
         return True
+
+    def _wait_for_run(self, operation: Operation) -> bool:
+        run = self._waited_for(operation)
+        if run is None:
+            return False
+        answer = self._calls.wait_for_run(run, self._wait_seconds(operation), _edge(operation))
+        if answer is not None and answer.status == 200:
+            run.status = answer.json()["status"]
+        return _answered(answer)
+
+    def _wait_for_events(self, operation: Operation) -> bool:
+        run = self._waited_for(operation)
+        if run is None:
+            return False
+        segment = choose(list(run.seen), 0.0, newest=1)
+        after = 0 if segment is None else run.seen[segment]
+        seconds = self._wait_seconds(operation)
+        return _answered(self._calls.wait_for_events(run, segment, after, seconds, _edge(operation)))
+
+    def _follow_events(self, operation: Operation) -> bool:
+        run = self._waited_for(operation)
+        if run is None:
+            return False
+        last_id = run.last_id if operation.chances[3] < 0.5 else None
+        followed = self._calls.follow(run, last_id, _FOLLOW_SECONDS * operation.chances[4], _edge(operation))
+        if followed is None or followed.broken is not None:
+            return False
+        run.last_id = followed.last_id or last_id
+        return True
+
+    def _read_redaction(self, operation: Operation) -> bool:
+        run = self._some_run(operation, lambda run: run.start.workflow == "Redacts")
+        return run is not None and _answered(self._calls.redaction(run, _edge(operation)))
+
+    def _waited_for(self, operation: Operation) -> Run | None:
+        """Most often a run that has not ended."""
+        ended = operation.chances[2] < 0.2
+        return self._some_run(operation, lambda run: not run.erased and (ended or not run.ended))
+
+    def _wait_seconds(self, operation: Operation) -> int:
+        seconds = choose(list(_WAITS), operation.chances[4])
+        assert seconds is not None
+        return seconds
 
     def _read_events(self, operation: Operation) -> bool:
         run = self._some_run(operation, lambda run: not run.erased)

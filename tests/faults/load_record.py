@@ -43,6 +43,8 @@ class Run:
     erased: bool = False
     seen: dict[str, int] = field(default_factory=dict)
     """The next `after_seq` of each segment."""
+    last_id: str | None = None
+    """The id of the last message of its stream."""
 
     @property
     def key(self) -> Key:

@@ -17,6 +17,10 @@ MIX: Final[Mapping[str, int]] = {
     "read_events": 16,
     "read_outputs": 12,
     "read_zip": 3,
+    "wait_for_run": 4,
+    "wait_for_events": 3,
+    "follow_events": 4,
+    "read_redaction": 1,
     "read_board": 3,
     "list_runs": 3,
     "read_key": 2,
@@ -31,10 +35,22 @@ MIX: Final[Mapping[str, int]] = {
 """How often each kind of operation comes beside the others."""
 
 # So few are slow that others find slots beside them.
-WORKFLOWS: Final[Mapping[str, int]] = {"Quick": 55, "Files": 26, "Asked": 15, "Slow": 4}
+WORKFLOWS: Final[Mapping[str, int]] = {
+    "Quick": 42,
+    "Files": 18,
+    "Asked": 15,
+    "Redacts": 9,
+    "Publishes": 7,
+    "Reads": 5,
+    "Slow": 4,
+}
 
 S3: Final = "s3"
 FOLDER: Final = "folder"
+EMBEDDED: Final = "embedded"
+"""One `serve`, its database and its objects on a small disk."""
+EMBEDDED_EDGES: Final = "embedded-edges"
+"""One `serve` with edge processes and SQLite, its objects in S3."""
 
 FAULTS: Final[Mapping[str, Mapping[str, int]]] = {
     S3: {
@@ -42,6 +58,7 @@ FAULTS: Final[Mapping[str, Mapping[str, int]]] = {
         "kill backend": 6,
         "kill worker": 6,
         "stop worker past its lease": 3,
+        "stop worker past its lease, then kill it": 3,
         "restart postgresql": 5,
         "postgresql away": 4,
         "redis away": 4,
@@ -55,8 +72,18 @@ FAULTS: Final[Mapping[str, Mapping[str, int]]] = {
         "s3 answers 500": 5,
         "s3 answers 503": 5,
         "s3 cuts connections": 5,
+        "graph cuts connections": 4,
     },
     FOLDER: {"disk full": 12, "kill backend": 4, "kill worker": 4, "restart postgresql": 3},
+    EMBEDDED: {"kill service": 5, "disk full": 5, "step clock of service": 4},
+    EMBEDDED_EDGES: {
+        "kill service": 5,
+        "kill edge process": 4,
+        "step clock of service": 3,
+        "s3 answers 500": 2,
+        "s3 answers 503": 2,
+        "s3 cuts connections": 2,
+    },
 }
 """Kinds of faults by the store of objects, with how often each comes beside the others."""
 
@@ -66,6 +93,16 @@ _ONLY_AT_LENGTH: Final = frozenset({"edge cut off for minutes"})
 _CLOCK_STEPS: Final = (-7200.0, -600.0, -45.0, -1.5, 1.5, 45.0, 600.0, 7200.0)
 # Whose clock the deployment goes by is set by less: leases and time limits are counted by it.
 _DATABASE_STEPS: Final = (-8.0, -1.5, 1.5, 8.0)
+
+
+def embedded(store: str) -> bool:
+    """Whether the deployment is one command."""
+    return store in {EMBEDDED, EMBEDDED_EDGES}
+
+
+def in_s3(store: str) -> bool:
+    """Whether objects are in S3, else in a folder."""
+    return store in {S3, EMBEDDED_EDGES}
 
 
 @dataclass(frozen=True)
@@ -129,7 +166,7 @@ def faults(seed: int, store: str, extent: Extent) -> list[Fault]:
 def _seconds(kind: str, pace: float, chance: random.Random) -> float:
     """How long it lasts."""
     match kind:
-        case "stop worker past its lease":
+        case _ if kind.startswith("stop worker past its lease"):
             # A lease lasts 20 s from when it was last renewed.
             return chance.uniform(21, 23) if pace < 1 else chance.uniform(22, 30)
         case "postgresql away":
@@ -146,4 +183,4 @@ def _seconds(kind: str, pace: float, chance: random.Random) -> float:
 def _step(kind: str, chance: random.Random) -> float:
     if not kind.startswith("step clock"):
         return 0.0
-    return chance.choice(_DATABASE_STEPS if kind.endswith("postgresql") else _CLOCK_STEPS)
+    return chance.choice(_DATABASE_STEPS if kind.endswith(("postgresql", "service")) else _CLOCK_STEPS)

@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from tests.faults import answers
+from tests.faults import answers, content_rules, waiting_rules
 from tests.faults.journal import Call, Record
 from tests.faults.state import TERMINAL, RunRow, State
 
+# The key of a result that is stored with its run.
+_IN_ITS_ROW: Final = "/row/result"
 REVOKED_WITHIN_SECONDS: Final = 120.0
 
 
@@ -54,7 +56,7 @@ def doubled_starts(record: Record, state: State) -> Iterator[str]:
 def changed_events(record: Record, state: State) -> Iterator[str]:
     """Pages must continue without a gap, and agree with one another and with the final state."""
     seen: dict[tuple[Any, int], Any] = {}
-    for call in record.acknowledged("read_events"):
+    for call in record.acknowledged("read_events", "wait_for_events"):
         segment, events = call.said.get("segment"), call.said.get("events", [])
         if [event[0] for event in events] != list(
             range(call.about["after"] + 1, call.about["after"] + 1 + len(events))
@@ -63,6 +65,9 @@ def changed_events(record: Record, state: State) -> Iterator[str]:
         for event in events:
             if seen.setdefault((segment, event[0]), event) != event:
                 yield f"event {event[0]} of {segment} changed: {call}"
+    for call, segment, event in waiting_rules.streamed(record):
+        if seen.setdefault((segment, event[0]), event) != event:
+            yield f"event {event[0]} of {segment} is another one in a stream: {call}"
     shown = {(segment, event[0]): event for segment, events in state.shown_events.items() for event in events}
     for (segment, seq), event in seen.items():
         if segment in state.shown_events and shown.get((segment, seq)) != event:
@@ -92,13 +97,16 @@ def unfinished(record: Record, state: State) -> Iterator[str]:
 def revived(record: Record, state: State) -> Iterator[str]:
     """The end of a run, once shown to a reader, must never change."""
     ends: dict[str, tuple[Any, ...]] = {}
-    for call in record.acknowledged("read_run"):
+    told: dict[str, float] = {}
+    for call in sorted(record.acknowledged("read_run", "wait_for_run"), key=lambda call: call.answered):
         end = call.said.get("status"), call.said.get("finished_at"), call.said.get("error"), call.said.get("outputs")
         run_id = call.about["run"]
-        if run_id in ends and ends[run_id] != end:
+        # What was asked for before the end was told may be answered by what was there before.
+        if run_id in ends and ends[run_id] != end and (end[0] in TERMINAL or call.sent > told[run_id]):
             yield f"{call}: was {ends[run_id]}, then {end}"
         elif end[0] in TERMINAL:
-            ends[run_id] = end
+            ends.setdefault(run_id, end)
+            told.setdefault(run_id, call.answered)
     for run_id, end in ends.items():
         shown = state.shown_runs.get(run_id)
         if run_id not in state.runs or state.runs[run_id].status != end[0]:
@@ -150,9 +158,7 @@ def misslisted(record: Record, state: State) -> Iterator[str]:
 def left_of_erased(record: Record, state: State) -> Iterator[str]:
     there = defaultdict(list)
     for name in state.objects:
-        # A start tries the store, and may end before it has tidied up.
-        if not name.startswith("runs/probe-"):
-            there[name.split("/")[1] if name.startswith("runs/") else ""].append(name)
+        there[name.split("/")[1] if name.startswith("runs/") else ""].append(name)
     for call in record.of("erase"):
         at = call.said.get("purged_at") if call.acknowledged else call.said.get("data_purged_at")
         row = state.runs.get(call.about["run"])
@@ -214,7 +220,9 @@ def spoiled_outputs(record: Record, state: State) -> Iterator[str]:
         there = {row.path: row.sha256 for row in state.outputs.values() if row.run_id == call.about["run"]}
         if files != there and state.runs[call.about["run"]].purged_at is None:
             yield f"{call}: holds {files}, should {there}"
-    for output_id, row in state.outputs.items():
+    # What is read of a result in a row is checked above.
+    objects = {output_id: row for output_id, row in state.outputs.items() if not row.object_key.endswith(_IN_ITS_ROW)}
+    for output_id, row in objects.items():
         stored = state.objects.get(row.object_key)
         if stored is None or (stored.size, stored.sha256) != (row.size, row.sha256):
             yield f"output {output_id} {row} is stored as {stored}"
@@ -247,6 +255,10 @@ def _calls(*kinds: str) -> Callable[[Record, State], int]:
     return lambda record, _: sum(1 for _ in record.acknowledged(*kinds))
 
 
+def _sent(*kinds: str) -> Callable[[Record, State], int]:
+    return lambda record, _: sum(1 for _ in record.of(*kinds))
+
+
 def _judged(judge: Callable[[Record], Iterator[str]]) -> Callable[[Record, State], Iterator[str]]:
     return lambda record, _: judge(record)
 
@@ -259,16 +271,36 @@ RULES: Final = (
     Rule("no start conflicts with nothing", _calls("start"), _judged(answers.conflicts_without_reason)),
     Rule("every acknowledged start has its run", _calls("start"), lost_starts),
     Rule("no idempotency key has two runs", lambda _, state: len(state.records), doubled_starts),
-    Rule("no event that was seen changed", _calls("read_events"), changed_events),
+    Rule("no event that was seen changed", _calls("read_events", "wait_for_events", "follow_events"), changed_events),
     Rule("no event sequence has a gap", lambda _, state: len(state.segments), gaps),
     Rule("every run came to its end", lambda _, state: len(state.runs), unfinished),
-    Rule("no run that ended changed", _calls("read_run", "cancel"), revived),
+    Rule("no run that ended changed", _calls("read_run", "wait_for_run", "cancel"), revived),
     Rule("every decision holds", _calls("decide"), undecided),
     Rule("every slot is free and every quota right", lambda _, state: len(state.quota), taken_slots),
     Rule("every run is listed once, to its key", _calls("list_runs"), misslisted),
     Rule("nothing is left of an erased run", _calls("erase"), left_of_erased),
     Rule("every revoked key stopped within two minutes", _calls("revoke_key"), used_after_revocation),
     Rule("every output's sha256 holds", lambda _, state: len(state.outputs), spoiled_outputs),
+    Rule(
+        "every waiting call ends in time",
+        _sent("wait_for_run", "wait_for_events", "follow_events"),
+        waiting_rules.held_too_long,
+    ),
+    Rule(
+        "every stream is whole, in order, and ends with its run", _sent("follow_events"), waiting_rules.spoiled_streams
+    ),
+    Rule("no value that a policy redacts is shown", lambda _, state: len(state.redactions), content_rules.shown_values),
+    Rule("every redaction manifest is whole", lambda _, state: len(state.redactions), content_rules.wrong_counts),
+    Rule(
+        "every publication is there once",
+        lambda _, state: len(content_rules.runs_of(state, "Publishes")),
+        content_rules.wrong_publications,
+    ),
+    Rule(
+        "every input from S3 is read whole",
+        lambda _, state: len(content_rules.runs_of(state, "Reads")),
+        content_rules.wrong_inputs,
+    ),
     Rule("every change was told to its webhook, in order", _changes_of_hooked_runs, untold),
 )
 

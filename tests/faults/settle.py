@@ -5,10 +5,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-import psycopg
-
 from tests.faults.calls import Calls
 from tests.faults.cluster import Cluster
+from tests.faults.databases import reading
 from tests.faults.load import Load
 from tests.faults.load_record import Key, LoadRecord
 from tests.support.poll import until
@@ -59,7 +58,7 @@ def _serves(calls: Calls, known: LoadRecord, edge: int) -> bool:
 
 def _cancel_all(cluster: Cluster, calls: Calls, known: LoadRecord) -> int:
     """Cancels unfinished runs; returns how many there were."""
-    with psycopg.connect(cluster.postgresql.url) as database:
+    with reading(cluster.database) as database:
         going = {row[0] for row in database.execute(_IN_FLIGHT.replace("count(*)", "run_id"))}
     for number, run in enumerate(known.runs(lambda run: run.run_id in going and not run.key.revoked)):
         calls.cancel(run, number % 2)
@@ -71,7 +70,7 @@ def _cancel_all(cluster: Cluster, calls: Calls, known: LoadRecord) -> int:
 
 
 def _count(cluster: Cluster, query: str) -> int:
-    with psycopg.connect(cluster.postgresql.url) as database:
+    with reading(cluster.database) as database:
         row = database.execute(query).fetchone()
     assert row is not None
     return int(row[0])

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import boto3
-import psycopg
 from botocore.config import Config
 
-from tests.faults.calls import digest
+from tests.faults.databases import reading
+from tests.faults.journal import digest
+from tests.faults.planted import holds_planted
 from tests.support.wire import BASE, Address
 
 _THREADS: Final = 4
@@ -53,10 +54,11 @@ class SegmentRow(NamedTuple):
 
 
 class StoredObject(NamedTuple):
-    """An object."""
+    """An object, and whether it holds a planted value."""
 
     size: int
     sha256: str
+    planted: bool = False
 
 
 Events = list[list[Any]]
@@ -85,6 +87,14 @@ class State:
     """The keys that had a webhook before their first run."""
     accepted: list[tuple[str, str, str]] = field(default_factory=list)
     """The id, the run and the event of each message that the receiver accepted, in that order."""
+    redactions: dict[str, Any] = field(default_factory=dict)
+    """The redaction manifests of runs that have one."""
+    workflows: dict[str, str] = field(default_factory=dict)
+    """The names of workflows by their ids."""
+    graphs: dict[str, int] = field(default_factory=dict)
+    """How many triples each graph has that something was published to."""
+    planted_in: list[str] = field(default_factory=list)
+    """Where planted values are that nobody may see: names of logs, and paths of the API."""
     statuses_of_erased: dict[str, list[int]] = field(default_factory=dict)
     """The statuses of events, steps and approvals of an erased run."""
 
@@ -96,8 +106,7 @@ WITH ordered AS (
     SELECT run_id, ended_at, lead(created_at) OVER (PARTITION BY run_id ORDER BY ordinal) AS followed_at FROM segments
 ), parks AS (SELECT run_id FROM ordered WHERE followed_at <> ended_at)
 SELECT r.run_id, r.key_id, r.client_reference, r.status, r.data_purged_at,
-    num_nonnulls(r.parameters, r.input_text, r.inputs_manifest, r.result, r.summary_markdown, r.error_message,
-                 r.result_error_message, r.cancel_reason),
+    (SELECT {content}),
     (SELECT count(*) FROM steps s WHERE s.run_id = r.run_id)
         + (SELECT count(*) FROM approvals a WHERE a.run_id = r.run_id)
         + (SELECT count(*) FROM outputs o WHERE o.run_id = r.run_id)
@@ -107,6 +116,16 @@ SELECT r.run_id, r.key_id, r.client_reference, r.status, r.data_purged_at,
     (SELECT count(*) FROM parks p WHERE p.run_id = r.run_id)
 FROM runs r
 """
+_CONTENT: Final = (
+    "parameters",
+    "input_text",
+    "inputs_manifest",
+    "result",
+    "summary_markdown",
+    "error_message",
+    "result_error_message",
+    "cancel_reason",
+)
 _SEGMENTS: Final = """
 SELECT g.segment_id, g.run_id, g.last_seq, count(e.seq), min(e.seq), max(e.seq)
 FROM segments g LEFT JOIN events e USING (segment_id) GROUP BY g.segment_id
@@ -116,17 +135,22 @@ FROM segments g LEFT JOIN events e USING (segment_id) GROUP BY g.segment_id
 def look(scene: Mapping[str, Any]) -> State:
     """Reads it all, by SQL, from the store, and through the API."""
     state = State(
-        hooked=set(scene["hooked"]), accepted=[(message, run, event) for message, run, event in scene["accepted"]]
+        hooked=set(scene["hooked"]),
+        accepted=[(message, run, event) for message, run, event in scene["accepted"]],
+        workflows={workflow_id: name for name, workflow_id in scene["flows"].items()},
+        graphs=scene["graphs"],
     )
-    with psycopg.connect(scene["database"]) as database:
-        state.runs = {row[0]: RunRow(*row[1:]) for row in database.execute(_RUNS)}
+    state.planted_in += [f"the log of {name}" for name, log in scene["logs"].items() if holds_planted(log.encode())]
+    content = " + ".join(f"CASE WHEN r.{column} IS NULL THEN 0 ELSE 1 END" for column in _CONTENT)
+    with reading(scene["database"]) as database:
+        state.runs = {row[0]: RunRow(*row[1:]) for row in database.execute(_RUNS.format(content=content))}
         state.segments = {row[0]: SegmentRow(*row[1:]) for row in database.execute(_SEGMENTS)}
         records = database.execute("SELECT key_id, idempotency_key, run_id FROM idempotency_records")
         state.records = {(key, name): run for key, name, run in records}
         state.approvals = dict(database.execute("SELECT approval_id, state FROM approvals").fetchall())
         outputs = database.execute("SELECT output_id, run_id, path, sha256, size_bytes, object_key FROM outputs")
         state.outputs = {row[0]: OutputRow(*row[1:]) for row in outputs}
-        quota = database.execute("SELECT key_id, sum(runs_started)::int FROM daily_usage GROUP BY key_id")
+        quota = database.execute("SELECT key_id, CAST(sum(runs_started) AS integer) FROM daily_usage GROUP BY key_id")
         state.quota = dict(quota.fetchall())
         revoked = database.execute("SELECT key_id FROM api_keys WHERE revoked_at IS NOT NULL")
         state.revoked = {row[0] for row in revoked}
@@ -144,7 +168,7 @@ def _objects(objects: Mapping[str, str]) -> Iterator[tuple[str, StoredObject]]:
                 data = path.read_bytes()
                 # Below `objects` of the folder, or of the data folder.
                 key = "runs/" + str(path).partition("/runs/")[2]
-                yield key, StoredObject(len(data), hashlib.sha256(data).hexdigest())
+                yield key, _stored(data)
         return
     client = boto3.client(
         "s3",
@@ -157,7 +181,11 @@ def _objects(objects: Mapping[str, str]) -> Iterator[tuple[str, StoredObject]]:
     for page in client.get_paginator("list_objects_v2").paginate(Bucket=objects["bucket"]):
         for each in page.get("Contents", ()):
             data = client.get_object(Bucket=objects["bucket"], Key=each["Key"])["Body"].read()
-            yield each["Key"], StoredObject(len(data), hashlib.sha256(data).hexdigest())
+            yield each["Key"], _stored(data)
+
+
+def _stored(data: bytes) -> StoredObject:
+    return StoredObject(len(data), hashlib.sha256(data).hexdigest(), holds_planted(data))
 
 
 class _Api:
@@ -165,6 +193,7 @@ class _Api:
 
     def __init__(self, scene: Mapping[str, Any]) -> None:
         self._edges: list[Address] = [(host, port) for host, port in scene["edges"]]
+        self.planted_in: list[str] = []
         self.headers = {key["key"]: key["headers"] for key in scene["keys"] if not key["revoked"]}
 
     def get(self, key_id: str, path: str, edge: int = 0) -> tuple[int, Any]:
@@ -172,7 +201,10 @@ class _Api:
         try:
             connection.request("GET", BASE + path, headers=self.headers[key_id])
             response = connection.getresponse()
-            return response.status, json.loads(response.read())
+            body = response.read()
+            if holds_planted(body):
+                self.planted_in.append(path)
+            return response.status, json.loads(body)
         finally:
             connection.close()
 
@@ -204,9 +236,19 @@ def _ask(scene: Mapping[str, Any], state: State) -> None:
         }
         events = pool.map(lambda item: api.events(mine[item[1].run_id].key_id, item[1].run_id, item[0]), kept.items())
         state.shown_events = dict(zip(kept, events, strict=True))
+        swept = [
+            run_id for run_id, shown in state.shown_runs.items() if _redacts(state, shown) and run_id not in erased
+        ]
+        manifests = pool.map(lambda run_id: api.get(mine[run_id].key_id, f"/runs/{run_id}/pii-redaction")[1], swept)
+        state.redactions = dict(zip(swept, manifests, strict=True))
     for key_id in api.headers:
         state.shown_keys[key_id] = api.get(key_id, "/me")[1]
         state.told_listed[key_id] = list(_listed(api, key_id))
+    state.planted_in += api.planted_in
+
+
+def _redacts(state: State, shown: Mapping[str, Any]) -> bool:
+    return state.workflows.get(shown.get("workflow_id", "")) == "Redacts"
 
 
 def _listed(api: _Api, key_id: str) -> Iterator[str]:

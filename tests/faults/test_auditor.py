@@ -1,5 +1,6 @@
 """The auditor finds inconsistencies: a consistent journal and state, with one change in either."""
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from tests.faults import rules
 from tests.faults.auditor import report
+from tests.faults.cluster import STORED_INPUTS
 from tests.faults.journal import Journal, Record, read
 from tests.faults.state import OutputRow, RunRow, SegmentRow, State, StoredObject
 
@@ -17,6 +19,13 @@ PURGED = "2026-09-24T10:15:30.123+00:00"
 PARKED_TOLD, END_TOLD = ("msg_1", RUN, "run.waiting_for_approval"), ("msg_2", RUN, "run.ended")
 ERASED_END_TOLD, ERASURE_TOLD = ("msg_3", ERASED, "run.ended"), ("msg_4", ERASED, "run.erased")
 EVENTS = [[1, "segment.started", "a"], [2, "run.started", "b"]]
+
+REDACTED, PUBLISHED, READ = "run_3", "run_4", "run_5"
+WORKFLOWS = {"wf_1": "Redacts", "wf_2": "Publishes", "wf_3": "Reads"}
+MANIFEST = {"stages": [{"stage": "outputs", "status": "completed"}], "counts": {"values": 2}}
+PENDING = {**MANIFEST, "stages": [{"stage": "outputs", "status": "pending"}]}
+PLANTED = StoredObject(3, "abc", planted=True)
+DIGESTS = [hashlib.sha256(data).hexdigest() for _, data in sorted(STORED_INPUTS.items())]
 
 Change = Callable[[dict[str, dict[str, Any]], State], None]
 
@@ -50,6 +59,8 @@ def right() -> tuple[dict[str, dict[str, Any]], State]:
         "read": of_run("read_run") | {"said": end},
         "read again": of_run("read_run") | {"said": dict(end)},
         "events": of_run("read_events", segment=SEGMENT, events=EVENTS, next=2, segments=[]),
+        "waited": of_run("wait_for_run") | {"said": dict(end)},
+        "followed": of_run("follow_events", events=[[SEGMENT, *event] for event in EVENTS], end="completed"),
         "decide": {
             "kind": "decide",
             "about": {"key": KEY, "run": RUN, "approval": APPROVAL, "approve": True},
@@ -65,6 +76,11 @@ def right() -> tuple[dict[str, dict[str, Any]], State]:
         "revoke": {"kind": "revoke_key", "about": {"key": "ak_2"}, "status": 200},
         "refused": {"kind": "read_key", "about": {"key": "ak_2"}, "status": 401, "code": "unauthorized"},
     }
+    for number, run_id in enumerate((REDACTED, PUBLISHED, READ)):
+        calls = {f"start {number}": start(f"content {number}", run_id), **calls}
+        calls["list"]["said"]["runs"].append(run_id)
+    calls["waited"]["about"] |= {"wait": 3}
+    calls["followed"]["about"] |= {"last": None}
     calls["events"]["about"] |= {"segment": None, "after": 0}
     calls["content"]["about"] |= {"output": OUTPUT, "sha256": "abc"}
     state = State(
@@ -87,9 +103,20 @@ def right() -> tuple[dict[str, dict[str, Any]], State]:
         shown_keys={KEY: {"active_runs": 0}},
         shown_events={SEGMENT: EVENTS},
         statuses_of_erased={ERASED: [404, 404, 404]},
+        workflows=WORKFLOWS,
+        redactions={REDACTED: MANIFEST},
+        graphs={f"urn:run/{PUBLISHED}": 3},
         hooked={KEY},
         accepted=[PARKED_TOLD, END_TOLD, ERASED_END_TOLD, ERASURE_TOLD, END_TOLD],
     )
+    for number, (run_id, workflow_id) in enumerate(zip((REDACTED, PUBLISHED, READ), WORKFLOWS, strict=True)):
+        state.runs[run_id] = RunRow(KEY, f"content {number}", "completed", None, 3, 9, 0, 0, 0)
+        state.records[KEY, f"content {number}"] = run_id
+        state.quota[KEY] += 1
+        state.told_listed[KEY].append(run_id)
+        state.accepted.append((f"msg_1{number}", run_id, "run.ended"))
+        shown = {"run_id": run_id, "status": "completed", "finished_at": "then", "workflow_id": workflow_id}
+        state.shown_runs[run_id] = {**shown, "warnings": [], "result": {"digests": DIGESTS}}
     return calls, state
 
 
@@ -169,6 +196,22 @@ WRONG: list[tuple[str, Change]] = [
     ("every output's sha256", say("outputs", outputs=[["out_9", "one/1.txt", "abc", 3]])),
     ("every output's sha256", lambda _, state: state.objects.clear()),
     ("every output's sha256", lambda _, state: state.objects.update({f"runs/{RUN}/{OUTPUT}": StoredObject(3, "abd")})),
+    ("no event that was seen", say("followed", events=[[SEGMENT, 1, "x", "c"]])),
+    ("no run that ended", say("waited", status="failed")),
+    ("every waiting call", lambda calls, _: calls["waited"]["about"].update(wait=-16)),
+    ("every waiting call", set_call("followed", status=0, code="TimeoutError")),
+    ("every stream", say("followed", events=[[SEGMENT, *EVENTS[1]]])),
+    ("every stream", say("followed", end="failed")),
+    ("every stream", say("followed", events=[[SEGMENT, *EVENTS[0]]])),
+    ("no value that a policy", say("events", planted=True)),
+    ("no value that a policy", lambda _, state: state.planted_in.append("the log of edge 0")),
+    ("no value that a policy", lambda _, state: state.objects.update({f"runs/{RUN}/{OUTPUT}": PLANTED})),
+    ("every redaction manifest", lambda _, state: state.redactions.update({REDACTED: PENDING})),
+    ("every redaction manifest", lambda _, state: state.redactions.update({RUN: {**MANIFEST, "counts": {}}})),
+    ("every publication", lambda _, state: state.graphs.update({f"urn:run/{PUBLISHED}": 4})),
+    ("every publication", lambda _, state: state.graphs.update({f"urn:run/{ERASED}": 3})),
+    ("every publication", lambda _, state: state.graphs.clear()),
+    ("every input from S3", lambda _, state: state.shown_runs[READ]["result"].update(digests=DIGESTS[1:])),
     ("every change was told", lambda _, state: state.accepted.remove(PARKED_TOLD)),
     ("every change was told", lambda _, state: state.accepted.remove(ERASURE_TOLD)),
     ("every change was told", lambda _, state: state.accepted.remove(ERASED_END_TOLD)),

@@ -5,14 +5,23 @@ from pathlib import Path
 import pytest
 
 from tests.faults.campaign import run_campaign
-from tests.faults.plan import FAULTS, FOLDER, S3, Extent, faults
+from tests.faults.plan import EMBEDDED, EMBEDDED_EDGES, FAULTS, FOLDER, S3, Extent, faults
 
 SEED = 7
 _PACE = 0.35
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("store", "operations"), [(S3, 320), (FOLDER, 100)])
+@pytest.mark.parametrize(
+    ("store", "operations"),
+    [
+        (S3, 320),
+        (FOLDER, 100),
+        (EMBEDDED, 80),
+        # Its faults are each in one of the others, but that of an edge process.
+        pytest.param(EMBEDDED_EDGES, 120, marks=pytest.mark.long),
+    ],
+)
 def test_nothing_acknowledged_is_broken_whatever_fails(tmp_path: Path, store: str, operations: int) -> None:
     extent = Extent(operations, faults=len(FAULTS[store]), rate=15.0, pace=_PACE)
     kinds = {fault.kind for fault in faults(SEED, store, extent)}

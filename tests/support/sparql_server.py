@@ -26,6 +26,13 @@ class SparqlServer:
         """The names of its graphs."""
         return {graph.value for graph in self.store.named_graphs()}
 
+    def sizes(self) -> dict[str, int]:
+        """How many triples each graph has."""
+        return {
+            graph.value: sum(1 for _ in self.store.quads_for_pattern(None, None, None, graph))
+            for graph in self.store.named_graphs()
+        }
+
     def answer(self, path: str, media_type: str, body: str) -> tuple[int, str, bytes]:
         """Status, media type and body for a request."""
         if self.status is not None:

@@ -4,7 +4,8 @@ import contextlib
 import hashlib
 import io
 import logging
-import secrets
+import random
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -30,6 +31,11 @@ _MAX_PIECES: Final = 10_000
 _ATTEMPTS: Final = 4
 _CONNECTIONS: Final = 64
 _OURS: Final = "runs/"
+# One folder for all starts: what a failed one left behind, the next one replaces and removes.
+_PROBE_FOLDER: Final = f"{_OURS}probe/"
+# A start may find its probe removed by another one.
+_PROBE_TRIES: Final = 8
+_PROBE_PAUSE_SECONDS: Final = 0.2
 _ABSENT: Final = frozenset({"NoSuchKey", "404"})
 _UNKNOWN_TO_THE_STORE: Final = frozenset({"NotImplemented", "MethodNotAllowed", "501"})
 # No upload takes so long: the process that began it is gone.
@@ -61,22 +67,33 @@ class BucketObjects:
         """Writes, reads, lists and removes an object, and ends uploads that a crash left behind long ago.
 
         Raises:
-            ObjectStoreError: one of these is not possible.
+            ObjectStoreError: one of these is not possible. The object is then removed if that is possible, else by the
+                next start that succeeds.
         """
-        folder = f"{_OURS}probe-{secrets.token_hex(8)}/"
         try:
-            try:
-                self.put_bytes(f"{folder}start", b"1")
-                self.open_range(f"{folder}start", 0, 1).close()
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    self.delete_prefix(folder)
-                raise
-            self.delete_prefix(folder)
+            self._write_and_read_probe()
+            self.delete_prefix(_PROBE_FOLDER)
             with _as_store_errors("Listing uploads failed"):
                 self._abort_uploads(self._prefix + _OURS, began_before=datetime.now(UTC) - _LONGEST_UPLOAD)
         except (OSError, KeyError) as error:
             raise ObjectStoreError(f"Objects cannot be kept in {self._place}: {error}") from error
+
+    def _write_and_read_probe(self) -> None:
+        key = f"{_PROBE_FOLDER}start"
+        for tries_left in reversed(range(_PROBE_TRIES)):
+            self.put_bytes(key, b"1")
+            try:
+                self.open_range(key, 0, 1).close()
+            except KeyError:
+                if not tries_left:
+                    raise
+                time.sleep(random.uniform(0, _PROBE_PAUSE_SECONDS))  # noqa: S311 - no secret
+            except OSError:
+                with contextlib.suppress(OSError):
+                    self.delete(key)
+                raise
+            else:
+                return
 
     def put_file(self, key: str, source: Path) -> tuple[int, str]:
         """Stores a copy of a file; see `ObjectStore`."""

@@ -14,7 +14,7 @@ from sqlalchemy import Dialect
 
 from backend import metrics
 from backend.storage.commit_future import CommitFuture
-from backend.storage.database import GroupWork, Tx
+from backend.storage.database import DatabaseUnavailableError, GroupWork, Tx
 from backend.storage.dialects.sqlite.connection import empty_log
 
 Item = TypeVar("Item")
@@ -22,6 +22,9 @@ T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 _MAX_JOBS_A_COMMIT: Final = 128
+# What the file system lets nobody write or read now: another attempt may succeed.
+_UNABLE: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
+_PRIMARY_CODE: Final = 0xFF
 
 
 @dataclass(slots=True)
@@ -238,5 +241,16 @@ def _by_work(batch: Sequence[_Job]) -> Iterable[list[_Job]]:
 
 
 def _fail(batch: Sequence[_Job], error: Exception) -> None:
+    if _unable(error):
+        unavailable = DatabaseUnavailableError("The database cannot be written.")
+        unavailable.__cause__ = error
+        error = unavailable
     for job in batch:
         job.done.set_exception(error)
+
+
+def _unable(error: Exception) -> bool:
+    """Whether the file system was the reason, and nothing of the change holds."""
+    if isinstance(error, _TransactionLostError):
+        return True
+    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & _PRIMARY_CODE in _UNABLE

@@ -6,6 +6,7 @@ import re
 import threading
 import tracemalloc
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -50,6 +51,15 @@ def test_a_start_leaves_nothing_behind_and_takes_nothing_of_others(
     s3_server.fill("kept", {"probe": b"x", "dep/other": b"x"})
     open_objects(settings, tmp_path)
     assert [one["Key"] for one in s3_server.s3.list_objects_v2(Bucket="kept")["Contents"]] == ["dep/other", "probe"]
+
+
+def test_starts_at_once_remove_what_one_that_failed_left_behind(
+    s3_server: S3Server, settings: ObjectSettings, tmp_path: Path
+) -> None:
+    s3_server.s3.put_object(Bucket="kept", Key="dep/runs/probe/start", Body=b"1")
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda _: open_objects(settings, tmp_path), range(12)))
+    assert "Contents" not in s3_server.s3.list_objects_v2(Bucket="kept")
 
 
 @pytest.mark.parametrize(
