@@ -101,9 +101,9 @@ class Cluster:
         until(self.whole, "every part to serve", seconds=300, every=0.1)
         self.flows: dict[str, str] = {}
         for path in MANIFESTS if plan.in_s3(self.store) else MANIFESTS[:-1]:
-            text = path.read_text().replace("GRAPH_URL", self.graph_link.url)
+            text = path.read_text().replace("http://graph.example.org", self.graph_link.url)
             if plan.in_s3(self.store):
-                text = text.replace("S3_URL", self.s3.url)
+                text = text.replace("http://s3.example.org", self.s3.url)
             self.flows |= self.admins[0].apply(text, path.name)
         if plan.in_s3(self.store):
             # No run starts before its connector was tested.

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,6 +15,7 @@ import pytest
 
 from contract.versions import RELEASE
 from scripts.image import NAME, Images
+from tests.support.poll import until
 
 # debootstrap and two stages that are stored as a whole.
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]
@@ -34,6 +36,27 @@ class Container:
         done = subprocess.run(self.command(*arguments), capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
+
+
+def end_session(leader: subprocess.Popen[str]) -> None:
+    """Ends every process of the session that a process leads."""
+
+    def ended() -> bool:
+        running = [int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdecimal()]
+        left = [pid for pid in running if in_session(pid, leader.pid)]
+        for pid in left:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        return leader.poll() is not None and not left
+
+    until(ended, "the end of the service", every=0.5)
+
+
+def in_session(pid: int, session: int) -> bool:
+    try:
+        return os.getsid(pid) == session
+    except ProcessLookupError:
+        return False
 
 
 @pytest.fixture(scope="module")
@@ -74,4 +97,5 @@ def test_what_it_starts_answers_and_runs_a_workflow_in_a_sandbox(container: Cont
             container.run(*health, address.removeprefix("http://").partition("/")[0])
             assert "completed" in container.run(*shlex.split(line))
         finally:
-            os.killpg(service.pid, signal.SIGTERM)
+            # buildah passes no signal on to what it started, which is in its session.
+            end_session(service)
