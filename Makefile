@@ -20,6 +20,8 @@ OPTIONS = $(if $(CI),--no-skips)
 AGAIN = --last-failed --last-failed-no-failures none --exitfirst --verbose
 pytest = $(BIN)/pytest -n 3 --dist loadfile $(OPTIONS) $(1) $(if $(CI),|| $(BIN)/pytest $(OPTIONS) $(AGAIN) $(1))
 STORES = $(addprefix tests/services/,deployment keys outputs runs users webhooks workflows)
+# Minutes of building, and root: a job of its own.
+IMAGE_TEST := tests/unit/scripts/test_image.py
 CODE := $(wildcard backend contract edge telemetry deploy workflow_api_agent workflow_api_testing generated examples scripts tests benchmarks)
 # The client runs on an older Python than the service.
 CLIENT := clients/python/workflow_api_client
@@ -28,7 +30,7 @@ BASELINE := protos/baseline.binpb
 BUILD_PROTOS = $(BIN)/buf build --exclude-source-info --output
 
 .DEFAULT_GOAL := help
-.PHONY: help venv run test test-long test-postgresql lint lint-python lint-protos lint-breaking lint-generated format generate \
+.PHONY: help venv run test test-long test-image test-postgresql lint lint-python lint-protos lint-breaking lint-generated format generate \
 	baseline docs dist image release bench bench-peers fuzz faults soak screenshots lock clean
 
 help: ## List the targets
@@ -43,8 +45,11 @@ test: $(DEV) $(if $(ARGS),$(GENERATOR)) ## Run the tests that are not marked lon
 	$(call pytest,$(or $(ARGS),-m "not long"))
 
 test-long: $(DEV) $(GENERATOR) ## Run all others: many processes, browsers, campaigns, and the stores on PostgreSQL
-	$(call pytest,$(or $(ARGS),-m long))
+	$(call pytest,$(or $(ARGS),-m long --ignore=$(IMAGE_TEST)))
 	$(if $(ARGS),,$(call pytest,--database postgresql $(STORES)))
+
+test-image: $(DEV) ## Build the container image with buildah, start what is in it and call it; needs root on Debian
+	$(BIN)/pytest $(OPTIONS) $(IMAGE_TEST)
 
 test-postgresql: $(DEV) $(GENERATOR) ## Run the tests that store data on PostgreSQL instead of the embedded database
 	$(call pytest,--database postgresql $(or $(ARGS),tests/services tests/contract))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.soak.soak import Extent, run_soak
-from tests.soak.stage import POSTGRESQL, SQLITE, Stage
+from tests.soak.stage import SQLITE, Stage
 from tests.support.wire import Wire
 
 _EXTENT = Extent(seconds=36, scale=0.15)
@@ -41,12 +41,11 @@ def leaking(stage: Stage) -> Iterator[None]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("database", "edge"), [(SQLITE, "serve"), (POSTGRESQL, "edge")])
-def test_a_soak_leaves_nothing_at_rest_and_finds_what_leaks(tmp_path: Path, database: str, edge: str) -> None:
-    outcome = run_soak(tmp_path, database, _EXTENT, leaking)
+def test_a_soak_leaves_nothing_at_rest_and_finds_what_leaks(tmp_path: Path) -> None:
+    outcome = run_soak(tmp_path, SQLITE, _EXTENT, leaking)
     assert not outcome.unexpected, str(outcome)
     assert not any(outcome.left.values()), str(outcome)
     grows = {growth.name for growth in outcome.growths if growth.unexplained}
-    assert {f"{edge}: open files", f"{edge}: sockets", "rows of leak"} <= grows, str(outcome)
+    assert {"serve: open files", "serve: sockets", "rows of leak"} <= grows, str(outcome)
     assert outcome.counts["runs started"]
     assert outcome.code == 1
