@@ -86,7 +86,12 @@ def part(stack: ExitStack, *arguments: str, core: int | None = None) -> tuple["s
     """Starts a process of the service, which ends with the stack; returns it and the JSON record that it prints."""
     command = [str(Path(sys.executable).parent / "workflow-api"), *arguments, "--json"]
     process = subprocess.Popen(
-        command if core is None else _on(core, command), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
+        command if core is None else _on(core, command),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        # Its log has a line for each request.
+        stderr=subprocess.DEVNULL,
+        text=True,
     )
     stack.callback(process.wait)
     stack.callback(process.terminate)
