@@ -138,6 +138,7 @@ def test_a_run_with_its_approval_is_one_trace_with_the_callers_call(traced: Trac
     assert ["step", "segment", started.name] in [ancestors(span, spans)[:3] for span in puts]
     for delivery in collector.named("webhook", TRACE):
         assert delivery.parent_id == started.span_id
+    assert "tracestate" not in receiver.received[0].headers
     assert receiver.received[0].headers["traceparent"] in {
         span.traceparent for span in collector.named("webhook", TRACE)
     }
