@@ -7,7 +7,7 @@ from typing import Final
 
 from backend.redaction.counts import Counts
 from backend.redaction.rules.rule import Match, Value
-from backend.redaction.search.cells import find_in_cells
+from backend.redaction.search.cells import CellValues, find_in_cells
 from backend.redaction.search.document_regions import DocumentRegions
 from backend.redaction.search.finder import Finder
 from backend.redaction.search.known_names import KnownNames
@@ -90,45 +90,27 @@ class Sweep:
 
         Equal cells with equal labels are searched once.
         """
-        pairs = list(zip(cells, labels, strict=True))
-        distinct = list(dict.fromkeys(pairs))
-        found = self._found(distinct)
-        if not found:
-            return {}
-        if len(distinct) < len(pairs):
-            by_pair = {distinct[index]: result for index, result in found.items()}
-            found = {index: by_pair[pair] for index, pair in enumerate(pairs) if pair in by_pair}
+        found = self._found(cells, labels)
         results = found.values()
         self.counts.categories.update([entity for _, entities in results for entity in entities])
         return dict(zip(found, [text for text, _ in results], strict=True)) if self.redacts else {}
 
-    def _found(self, pairs: Sequence[tuple[str, str]]) -> dict[int, _Result]:
-        """Returns the new text and the entity types of each cell and label with values, by their index."""
-        cells = [cell for cell, _ in pairs]
-        labels = [label for _, label in pairs]
+    def _found(self, cells: Sequence[str], labels: Sequence[str]) -> dict[int, _Result]:
+        """Returns the new text and the entity types of each cell with values, by its index."""
         self._regions.read_cells(cells, labels)
-        results: dict[int, _Result] = {}
-        parts: dict[int, list[Value]] = {}
-        persons: dict[tuple[str, float], None] = {}
-        for index, values in find_in_cells(self._finder, self._categories, self._floor, cells, labels):
-            cell = cells[index]
-            start, end, entity, score = values[0]
-            if len(values) > 1:
-                persons |= {(cell[low:high], score): None for low, high, one, score in values if one == "PERSON"}
-            elif entity == "PERSON":
-                persons[cell[start:end], score] = None
-            if start == 0 and end == len(cell):
-                results[index] = _WHOLE[entity]
-            elif start < 2 and end > len(cell) - 2:
-                results[index] = replaced(cell, values), [entity]
-            else:
-                parts[index] = values
+        found = find_in_cells(self._finder, self._categories, self._floor, cells, labels)
+        results = {index: _WHOLE[entity] for index, (_, entity) in found.whole.items()}
         if self._names is not None:
-            self._names.learn(persons)
-        if self._names is not None and not self._names.empty:
-            # What is one value from end to end holds no other.
-            self._add_known(self._names, cells, [index for index in range(len(cells)) if index not in results], parts)
-        for index, values in parts.items():
+            if not self._names.full:
+                self._names.learn(_persons(cells, found))
+            if not self._names.empty:
+                # What is one value from end to end holds no other.
+                chosen = [
+                    first for first, *_ in found.searched if not _is_one(cells[first], found.parts.get(first, ()))
+                ]
+                self._add_known(self._names, cells, chosen, found.parts)
+        found.repeat()
+        for index, values in found.parts.items():
             results[index] = replaced(cells[index], values), [entity for _, _, entity, _ in values]
         return results
 
@@ -152,9 +134,14 @@ class Sweep:
         more: list[Value] = []
         labels = [label for _, _, label in cells]
         texts = [cell for _, cell, _ in cells]
-        for index, found in find_in_cells(self._finder, self._categories, self._floor, texts, labels):
+        found = find_in_cells(self._finder, self._categories, self._floor, texts, labels)
+        found.repeat()
+        for index, (score, entity) in found.whole.items():
+            low, cell, _ = cells[index]
+            more.append((low, low + len(cell), entity, score))
+        for index, inside in found.parts.items():
             low = cells[index][0]
-            more += [(start + low, end + low, entity, score) for start, end, entity, score in found]
+            more += [(start + low, end + low, entity, score) for start, end, entity, score in inside]
         values = joined(sorted(self._find_all(text) + more))
         self.counts.categories.update([entity for _, _, entity, _ in values])
         return values
@@ -166,3 +153,22 @@ class Sweep:
     def _replaced(self, text: str, values: Sequence[Value]) -> str:
         self.counts.categories.update([entity for _, _, entity, _ in values])
         return replaced(text, values) if self.redacts else text
+
+
+def _is_one(cell: str, values: Sequence[Value]) -> bool:
+    """Returns whether a cell is one value, but for a quote or blank on either side."""
+    return len(values) == 1 and values[0][0] < 2 and values[0][1] > len(cell) - 2
+
+
+def _persons(cells: Sequence[str], found: CellValues) -> dict[tuple[str, float], None]:
+    """Returns the names in cells with their scores: those that are whole cells come first, then by the cell."""
+    searched = {first for first, *_ in found.searched}
+    whole = [(index, cells[index], score) for index, (score, entity) in found.whole.items() if entity == "PERSON"]
+    parts = [
+        (index, cells[index][start:end], score)
+        for index, values in found.parts.items()
+        for start, end, entity, score in values
+        if entity == "PERSON"
+    ]
+    persons = sorted([*whole, *parts], key=lambda person: (person[0] in searched, person[0]))
+    return dict.fromkeys((name, score) for _, name, score in persons)

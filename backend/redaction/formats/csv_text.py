@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import operator
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
@@ -73,12 +74,12 @@ class _Table:
         """Returns the swept cells, and the rest of the text if its last cell may be incomplete."""
         if self._still_in_quotes(text) and not final:
             return "", text
-        exponents = has_exponents(text)
+        exponents, holds_json = has_exponents(text), '{""' in text
         done: list[str] = []
         for found, end in self._found(text):
             whole = len(found) if final else self._complete(found, last=end == len(text))
             done += [
-                self._replaced(found[low : min(low + _MAX_CELLS, whole)], exponents)
+                self._replaced(found[low : min(low + _MAX_CELLS, whole)], exponents, holds_json)
                 for low in range(0, whole, _MAX_CELLS)
             ]
             if whole < len(found):
@@ -104,24 +105,23 @@ class _Table:
         complete = len(found) - last
         for index, (cell, _) in enumerate(found):
             # It may be the beginning of a quoted cell over many lines.
-            if cell[:1] == '"' and cell.count('"') % 2 == 1:
+            if cell and cell[0] == '"' and cell.count('"') % 2 == 1:
                 self._inside = 1
                 return min(index, complete)
         if last and found:
             self._inside = int(found[-1][0].startswith('"'))
         return max(complete, 0)
 
-    def _replaced(self, found: list[tuple[str, str]], exponents: bool) -> str:
-        """Joins cells and what ends them, with the cells swept."""
+    def _replaced(self, found: list[tuple[str, str]], exponents: bool, holds_json: bool) -> str:
+        """Joins cells and what ends them, with the cells swept; some may be numbers with `exponents` or hold JSON."""
         written = [cell for cell, _ in found]
         ends = [end for _, end in found]
         labels = self._labels(written, ends)
         cells = [plain_number(cell) for cell in written] if exponents else written
-        holds_json = any('{""' in cell for cell in cells)
         changed = self._swept_with_json(cells, labels) if holds_json else self._sweep(cells, labels)
         for index, new in changed.items():
             written[index] = new
-        return "".join(itertools.chain.from_iterable(zip(written, ends, strict=True)))
+        return "".join(map(operator.add, written, ends))
 
     def _swept_with_json(self, cells: list[str], labels: list[str]) -> dict[int, str]:
         """Returns the new text of each cell that changes, of which some hold JSON."""

@@ -4,11 +4,11 @@ import functools
 import re
 from typing import Final
 
-from backend.redaction.rules.name_forms import CAPITAL_FIRST, FAMILY_FIRST, FULL_CAPITALS, FULL_NAMES, may_be_person
+from backend.redaction.rules.name_forms import CAPITAL_FIRST, FAMILY_FIRST, FULL_CAPITALS, FULL_NAMES
 
 NAMED_SCORE: Final = 0.8
 """Score of a cell in the form of a name under a label that may name persons."""
-_FULL_NAME: Final = re.compile(f"(?:{FAMILY_FIRST}|{CAPITAL_FIRST}|{FULL_NAMES}|{FULL_CAPITALS})", re.ASCII)
+_FULL_NAME: Final = re.compile(f"(?:{FULL_NAMES}|{FAMILY_FIRST}|{CAPITAL_FIRST}|{FULL_CAPITALS})", re.ASCII)
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _BETWEEN: Final = re.compile(r"[^0-9A-Za-z\u0080-\U0010ffff]+")
 _PERSONS: Final = (
@@ -104,7 +104,6 @@ def may_name(label: str) -> bool:
     return any(entity == "PERSON" for entity, _ in label_entities(label))
 
 
-@functools.lru_cache(maxsize=4096)
-def is_name(cell: str) -> bool:
+def has_name_form(cell: str) -> bool:
     """Returns whether a normalised cell has the form of a person's name, of two words or more."""
-    return _FULL_NAME.fullmatch(cell) is not None and may_be_person(cell)
+    return _FULL_NAME.fullmatch(cell) is not None

@@ -64,8 +64,11 @@ class DocumentRegions:
         """Takes the next cells or values of the document, with the names of their columns or keys."""
         if self._left <= 0:
             return
+        read = set()
         for label, cell in zip(labels, cells, strict=True):
-            self.read(f"{label}: {cell}")
+            if (one := f"{label}: {cell}") not in read:
+                read.add(one)
+                self.read(one)
             if self._left <= 0:
                 return
 

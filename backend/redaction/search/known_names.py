@@ -107,6 +107,8 @@ class KnownNames:
         ordinary: set[str] | None = None
         for word in self._known_words().finditer(text):
             first = word[0]
+            if first not in words and first not in longer:
+                continue
             start = word.start()
             if start in found_at:
                 continue

@@ -12,7 +12,7 @@ import re2  # type: ignore[import-untyped]  # ships no types
 Search = Callable[[bytes, int], int]
 """Returns where a pattern is first found in Latin-1 text from a place on; -1 for nowhere."""
 
-# Memory for the states of a search for many patterns at once.
+# Memory for the states of searches for many patterns at once.
 _SET_BYTES: Final = 32 * 1024 * 1024
 _OPTIONS = re2.Options()
 _OPTIONS.encoding = re2.Options.Encoding.LATIN1
@@ -32,15 +32,16 @@ def search_for(pattern: str) -> Search:
     return search
 
 
-def patterns_in(patterns: Sequence[str]) -> Callable[[bytes], Collection[int]]:
+def patterns_in(patterns: Sequence[str], of: int = 1) -> Callable[[bytes], Collection[int]]:
     """Compiles patterns to a function that returns the indices of those found in a Latin-1 text with a line break.
 
-    It reads the text once, whatever the number of patterns. All indices are returned where its memory does not suffice.
+    It reads the text once, whatever the number of patterns. All indices are returned where its memory does not suffice,
+    which it shares with the others `of` so many.
     """
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
     options.log_errors = False
-    options.max_mem = _SET_BYTES
+    options.max_mem = _SET_BYTES // of
     together = re2.Set.SearchSet(options)
     for pattern in patterns:
         together.Add(pattern.encode("latin-1"))

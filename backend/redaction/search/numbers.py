@@ -4,14 +4,16 @@ import re
 from decimal import Decimal
 from typing import Final
 
+from backend.redaction.search.linear_search import search_for
+
 _LONGEST: Final = 20
 _EXPONENT: Final = re.compile(r'(["\s]*)([-+]?[0-9]{1,40}(?:\.[0-9]{0,40})?[eE][-+]?[0-9]{1,2})(["\s]*)')
-_SOMEWHERE: Final = re.compile(r"[0-9.][eE][-+]?[0-9]")
+_exponent: Final = search_for("[0-9.][eE][-+]?[0-9]")
 
 
 def has_exponents(text: str) -> bool:
     """Returns whether a text may hold a number with an exponent."""
-    return _SOMEWHERE.search(text) is not None
+    return _exponent(text.encode("latin-1", "replace"), 0) >= 0
 
 
 def plain_number(text: str) -> str:

@@ -5,20 +5,20 @@ to be asked.
 """
 
 import functools
+import operator
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from backend.redaction.rules.rule import Rule
-from backend.redaction.search.characters import normalised
 from backend.redaction.search.contexts import search_words
-from backend.redaction.search.linear_search import matching_patterns
+from backend.redaction.search.linear_search import matching_patterns, patterns_in
 from backend.redaction.search.matching import compiled
 
 LONGEST: Final = 64
 """Characters of the longest cell that is looked at; a longer one is text."""
-# No rule finds a value in such a cell unless its column names one.
-_NO_VALUE: Final = re.compile(r"[0-9]{0,6}|-?[0-9]{1,3}\.[0-9]{1,2}", re.ASCII)
+is_quiet: Final = re.compile(r"[0-9]{0,6}|-?[0-9]{1,3}\.[0-9]{1,2}", re.ASCII).fullmatch
+"""Matches a cell with a short number, in which no rule finds a value unless its label has context words."""
 _LOCAL: Final = "[0-9A-Za-z_.%+'&~\x80-\xff-]{1,64}"
 # RE2 knows no lookaround, and refuses repeats of more than 1,000.
 _AROUND: Final = re.compile(r"\(\?(?:[=!>]|<[=!])")
@@ -26,6 +26,10 @@ _LONG_REPEAT: Final = re.compile(r"\{0,[0-9]{4}\}")
 
 Found = tuple[float, str]
 """Score and entity type of a value."""
+_NONE: Final[Found] = (-1.0, "")
+# Fewer cells are asked about one by one, and so is each cell of a column in which more rules than these find something.
+_FEW_CELLS: Final = 8
+_FEW_RULES: Final = 3
 
 
 class WholeCells:
@@ -34,17 +38,23 @@ class WholeCells:
     def __init__(self, rules: Collection[Rule], floor: float) -> None:
         # The value of a pattern with a group has something before it.
         rules = [rule for rule in rules if not rule.has_group and rule.regional is None]
-        self._fitting = matching_patterns([_whole(rule) for rule in rules])
+        self._patterns = [_whole(rule) for rule in rules]
+        self._fitting = matching_patterns(self._patterns)
         self._rules = [
             (
                 (rule.score, rule.entity) if rule.score >= floor else None,
                 (rule.best_score, rule.entity),
                 rule.context,
-                functools.partial(_fills, rule, compiled(rule)),
+                _fills(rule),
             )
             for rule in rules
         ]
         self._words = sorted({rule.context for rule in rules if rule.context})
+
+    @functools.cached_property
+    def _in_column(self) -> Callable[[bytes], Collection[int]]:
+        """A function that returns at least the patterns that match a whole line of a text, by one pass over it."""
+        return patterns_in([f"\n(?:{pattern})\n" for pattern in self._patterns])
 
     def words_in(self, labels: Iterable[str]) -> Mapping[str, frozenset[str]]:
         """Returns for each label that holds context words the sets of words that it is beside."""
@@ -56,25 +66,50 @@ class WholeCells:
                 found[label] = frozenset(words for words in self._words if search_words(words)(raw, 0) >= 0)
         return found
 
-    def value(self, cell: str, words: Collection[str]) -> Found | None:
-        """Returns the best value that is the whole cell; `words` are sets of context words that its label holds."""
-        if cell.isascii():
-            plain, raw = cell, cell.encode("ascii")
-        else:
-            plain = normalised(cell)
-            raw = plain.encode("latin-1")
-        best: Found | None = None
-        for index in self._fitting(raw):
-            alone, beside, context, fills = self._rules[index]
-            found = beside if words and context in words else alone
-            if found is not None and (best is None or found > best) and fills(plain):
+    def values(
+        self, cells: Sequence[str], words: Collection[str], given: Sequence[Found | None]
+    ) -> Sequence[Found | None]:
+        """Returns for each cell the best value that is the whole cell, unless what is `given` for it is better.
+
+        The cells have one label, which holds context words of the sets `words`. Each is one normalised line of at most
+        LONGEST characters.
+        """
+        if len(cells) < _FEW_CELLS:
+            return [self._best(cell, words, known) for cell, known in zip(cells, given, strict=True)]
+        column = "\n".join(["", *cells, ""]).encode("latin-1")
+        scores = {index: self._score(index, words) for index in self._in_column(column)}
+        least = _NONE if None in given else min(filter(None, given), default=_NONE)
+        ranked = sorted(
+            ((score, self._rules[index][-1]) for index, score in scores.items() if score is not None and score > least),
+            key=operator.itemgetter(0),
+            reverse=True,
+        )
+        if not ranked:
+            return given
+        if len(ranked) > _FEW_RULES:
+            return [self._best(cell, words, known) for cell, known in zip(cells, given, strict=True)]
+        return [_first(ranked, cell, known) for cell, known in zip(cells, given, strict=True)]
+
+    def _score(self, index: int, words: Collection[str]) -> Found | None:
+        alone, beside, context, _ = self._rules[index]
+        return beside if words and context in words else alone
+
+    def _best(self, cell: str, words: Collection[str], best: Found | None) -> Found | None:
+        for index in self._fitting(cell.encode("latin-1")):
+            found = self._score(index, words)
+            if found is not None and (best is None or found > best) and self._rules[index][-1](cell):
                 best = found
         return best
 
 
-def is_quiet(cell: str) -> bool:
-    """Returns whether a cell is a short number, in which no rule finds a value unless its label has context words."""
-    return _NO_VALUE.fullmatch(cell) is not None
+def _first(ranked: Sequence[tuple[Found, Callable[[str], bool]]], cell: str, known: Found | None) -> Found | None:
+    """Returns the score of the first rule that a cell is a value of, if it is better than what is known."""
+    for found, fills in ranked:
+        if known is not None and found <= known:
+            break
+        if fills(cell):
+            return found
+    return known
 
 
 def _whole(rule: Rule) -> str:
@@ -87,15 +122,25 @@ def _whole(rule: Rule) -> str:
     return f"{_LOCAL}(?:{pattern})" if rule.widen is not None else pattern
 
 
-def _fills(rule: Rule, pattern: re.Pattern[str], plain: str) -> bool:
-    """Returns whether the value that a rule finds at the beginning of a text is all of it."""
-    size = len(plain)
-    if rule.widen is not None:
+def _fills(rule: Rule) -> Callable[[str], bool]:
+    """Returns a function that says whether the value that a rule finds at the beginning of a text is all of it."""
+    pattern = compiled(rule)
+    match, check, trim, widen = pattern.match, rule.check, rule.trim, rule.widen
+
+    def widened(plain: str) -> bool:
+        assert widen is not None
         found = pattern.search(plain)
-        return found is not None and found.end(1) == size and rule.widen(plain, found.start(1)) == 0
-    found = pattern.match(plain)
-    if found is None or (found.end(1) != size and not rule.tail):
-        return False
-    if rule.trim is not None:
-        return rule.trim(plain) == size
-    return rule.check is None or rule.check(plain)
+        return found is not None and found.end(1) == len(plain) and widen(plain, found.start(1)) == 0
+
+    def trimmed(plain: str) -> bool:
+        assert trim is not None
+        found = match(plain)
+        return found is not None and (bool(rule.tail) or found.end(1) == len(plain)) and trim(plain) == len(plain)
+
+    def matched(plain: str) -> bool:
+        found = match(plain)
+        return found is not None and found.end(1) == len(plain) and (check is None or check(plain))
+
+    if widen is not None:
+        return widened
+    return matched if trim is None else trimmed

@@ -30,18 +30,34 @@ _FINDERS = {floor: Finder(ENTITY_TYPES, floor) for floor in (0.5, 0.8)}
 def test_a_cell_is_found_as_its_text_under_its_label_is(cells: list[tuple[str, str]], floor: float) -> None:
     finder = _FINDERS[floor]
     texts, labels = [cell for cell, _ in cells], [label for _, label in cells]
-    found = dict(find_in_cells(finder, ENTITY_TYPES, floor, texts, labels))
+    found = _found(finder, floor, texts, labels)
     searched = {index: _searched(finder, text, label) for index, (text, label) in enumerate(cells)}
+    assert found == {index: values for index, values in searched.items() if values}
+
+
+@settings(deadline=None, max_examples=100)
+@given(cells=st.lists(_CELLS, min_size=8, max_size=24), label=_LABELS, floor=st.sampled_from([0.5, 0.8]))
+def test_a_cell_of_a_column_is_found_as_its_text_is(cells: list[str], label: str, floor: float) -> None:
+    cells = [*cells, *cells[:4]]
+    found = _found(_FINDERS[floor], floor, cells, [label] * len(cells))
+    searched = {index: _searched(_FINDERS[floor], cell, label) for index, cell in enumerate(cells)}
     assert found == {index: values for index, values in searched.items() if values}
 
 
 def test_a_label_tells_of_a_cell_that_no_rule_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     given = ["Anna", '"Anna"', "a" * 100, "", "null"]
-    found = list(find_in_cells(_FINDERS[0.8], ENTITY_TYPES, 0.8, given, ["first name"] * 5))
+    found = _found(_FINDERS[0.8], 0.8, given, ["first name"] * 5)
     monkeypatch.setattr(cells_module, "LONGEST_WHOLE", 0)
-    assert found == list(find_in_cells(_FINDERS[0.8], ENTITY_TYPES, 0.8, given, ["first name"] * 5))
-    assert [index for index, _ in found] == [0, 1, 2]
+    assert found == _found(_FINDERS[0.8], 0.8, given, ["first name"] * 5)
+    assert sorted(found) == [0, 1, 2]
 
 
 def _searched(finder: Finder, text: str, label: str) -> list[Value]:
     return finder.find_values(text, PieceLabels([0, len(text) + 1], [plain_label(label)]))
+
+
+def _found(finder: Finder, floor: float, cells: list[str], labels: list[str]) -> dict[int, list[Value]]:
+    found = find_in_cells(finder, ENTITY_TYPES, floor, cells, labels)
+    found.repeat()
+    whole = {index: [(0, len(cells[index]), entity, score)] for index, (score, entity) in found.whole.items()}
+    return whole | found.parts
