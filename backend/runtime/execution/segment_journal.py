@@ -47,7 +47,7 @@ class SegmentJournal:
         try:
             await self._write(work)
         except OutcomeUnknownError:
-            # A row may name the outputs; those that none names go with the run's erasure.
+            # A row may name the outputs; those that none names go with the run's final sweep or erasure.
             raise
         except BaseException:
             await self.discard(changes.outputs)

@@ -186,7 +186,7 @@ class BucketObjects:
         try:
             self._client.abort_multipart_upload(Bucket=self._bucket, Key=name, UploadId=upload)
         except (BotoCoreError, ClientError):
-            # It goes with the run's erasure, or when a process starts a day later.
+            # It goes with the run's final sweep or erasure, or when a process starts a day later.
             _LOG.warning("The upload of %s could not be aborted", name, exc_info=True)
 
     def _abort_uploads(self, prefix: str, meant: Callable[[str], bool], began_before: datetime | None = None) -> None:
