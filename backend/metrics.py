@@ -128,7 +128,9 @@ OBJECTS_ERRORS: Final = Counter(
     "object_store_errors_total",
     "Operations that failed after all retries.",
     ("operation",),
-    known=[(name,) for name in ("put_file", "put_bytes", "open_range", "read", "delete", "delete_prefix")],
+    known=[
+        (name,) for name in ("put_file", "put_bytes", "open_range", "read", "delete", "delete_prefix", "delete_chosen")
+    ],
 )
 OBJECTS_RETRIES: Final = Counter("object_store_retries_total", "Requests to the bucket that were retried.")
 

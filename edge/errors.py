@@ -52,6 +52,13 @@ class Refusal(Exception):  # noqa: N818 - a refusal is an answer of the contract
         return f"{self.status} {self.code}: {self.message}"
 
 
+class NoAnswer(Refusal):
+    """`runtime_unreachable` because no backend answered a call; the channel logs it, once until one does."""
+
+    def __init__(self) -> None:
+        super().__init__("runtime_unreachable")
+
+
 def envelope(refusal: Refusal, request_id: str) -> bytes:
     """Returns the JSON body of a refusal (contract 7.1)."""
     body: dict[str, object] = {"code": refusal.code, "message": refusal.message, "request_id": request_id}

@@ -30,6 +30,9 @@ from workflow_api.v1.options_pb2 import (
 BASE: Final = "/api/v1"
 """Every route's path begins with it."""
 
+HEALTH: Final = BASE + "/health"
+"""Route that whatever watches the service asks every few seconds."""
+
 API_VERSION: Final = "2026-09-24"
 """The contract date (contract 23.1)."""
 

@@ -7,7 +7,7 @@ from edge.admission.call import Call
 from edge.http.request import HttpRequest
 from edge.http.response import Answer
 from edge.metrics import OTHER, method_of
-from edge.routes import BASE
+from edge.routes import BASE, HEALTH
 from telemetry.trace_context import TRACEPARENT, TRACESTATE
 
 if TYPE_CHECKING:
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 Handler = Callable[[HttpRequest], Awaitable[Answer]]
 
 _UNDER_BASE: Final = BASE + "/"
-# Asked every few seconds by whatever watches the service.
-_HEALTH: Final = BASE + "/health"
 
 
 class RequestTracing:
@@ -33,7 +31,7 @@ class RequestTracing:
 
         async def traced(request: HttpRequest) -> Answer:
             path = request.path
-            if not path.startswith(_UNDER_BASE) or path == _HEALTH:
+            if not path.startswith(_UNDER_BASE) or path == HEALTH:
                 tracing.stay_within(None)
                 return await handler(request)
             method = method_of(request.method)

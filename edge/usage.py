@@ -12,6 +12,7 @@ from contract.metadata import ACTOR
 from edge import key_metrics, metrics
 from edge.channel import Channel
 from edge.errors import Refusal
+from edge.outages import RepeatedWork
 from edge.settings import EdgeSettings
 from telemetry import Family
 from workflow_api.v1.edge_pb2 import RecordUsageRequest
@@ -93,14 +94,15 @@ class UsageRecorder:
 
     async def _run(self) -> None:
         said = 0
+        sending = RepeatedWork(_LOG, "Usage records could not be sent and are kept", "Usage records are sent again")
         while True:
             await asyncio.sleep(self._settings.usage_flush_seconds)
             try:
                 await self._send_all()
             except Exception as error:  # noqa: BLE001 - whatever breaks, the records are kept and sent later
-                _LOG.warning(
-                    "Usage records could not be sent and are kept: %s", error, exc_info=not isinstance(error, Refusal)
-                )
+                sending.failed(error)
+            else:
+                sending.succeeded()
             if self.lost > 2 * said:  # a flood is logged in few lines
                 said = self.lost
                 _LOG.warning("%d usage records were dropped so far", said)

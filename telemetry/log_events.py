@@ -42,7 +42,7 @@ class EventLog:
         """Writes a line, within 50 ms, if its level is enabled."""
         out = output()
         if out is not None and self._logger.isEnabledFor(level):
-            name = "debug" if level < INFO else "info"
+            name = logging.getLevelName(level).lower()
             out.write_soon(out.line(name, self.logger, self.event, message, fields))
 
 

@@ -76,9 +76,11 @@ def visible(text: str) -> str:
 
 
 def shortened(exception: str) -> str:
-    """Returns a traceback whose middle is cut where it is long."""
-    left_out = len(exception.encode("utf-8", "replace")) - _EXCEPTION_BYTES
-    if left_out <= 0:
+    """Returns a traceback of few bytes in UTF-8, whose middle is cut where it is long."""
+    content = exception.encode("utf-8", "backslashreplace")
+    if len(content) <= _EXCEPTION_BYTES:
         return exception
     half = _EXCEPTION_BYTES // 2
-    return f"{exception[:half].rpartition(chr(10))[0]}{_CUT}{exception[-half:].partition(chr(10))[2]}"
+    # Half a character at a cut is left out with the rest of its line.
+    begin, end = (part.decode("utf-8", "ignore") for part in (content[:half], content[-half:]))
+    return f"{begin.rpartition(chr(10))[0]}{_CUT}{end.partition(chr(10))[2]}"

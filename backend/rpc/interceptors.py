@@ -249,7 +249,8 @@ def _method_label(full_name: str) -> str:
 def _refuse(context: grpc.ServicerContext, error: Exception, name: str) -> tuple[str, str]:
     """Answers with the error and returns the name of its code, and its reason as the API names it."""
     if not isinstance(error, ApiError):
-        _LOG.error("%s failed, request %s", name, caller_of(context).request_id, exc_info=error)
+        request_id = caller_of(context).request_id
+        _LOG.error("%s failed%s", name, f", request {request_id}" if request_id else "", exc_info=error)
         error = ApiError(
             errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE
             if isinstance(error, (DatabaseUnavailableError, ObjectStoreError, JudgeUnavailableError))

@@ -16,6 +16,24 @@ def object_key(run_id: str, name: str) -> str:
     return run_prefix(run_id) + name
 
 
+def is_output_key(key: str) -> bool:
+    """Returns whether the object of a run is, by its place, of an output; step logs and reviews are in folders."""
+    return key.startswith("runs/") and key.count("/") == 2
+
+
+def unnamed_outputs_key(run_id: str, asked_by: str) -> str:
+    """Returns the key that stands, among objects to be removed, for all objects of outputs that no row names.
+
+    No object has it, so that a former release, which knows it not, removes nothing.
+    """
+    return object_key(run_id, f"unnamed/{asked_by}")
+
+
+def is_unnamed_outputs_key(key: str) -> bool:
+    """Returns whether a key is one of `unnamed_outputs_key`."""
+    return key.startswith(unnamed_outputs_key(run_of(key), ""))
+
+
 def result_row_key(run_id: str) -> str:
     """Returns the key of a result that is in its run's row (`backend.storage.objects.in_rows`)."""
     return object_key(run_id, "row/result")

@@ -10,6 +10,7 @@ from deploy.cli.output.printing import print_ready
 from deploy.config.source import read_settings
 from deploy.serve.lifecycle import prepare_process
 from deploy.serve.metrics import serving_metrics
+from deploy.serve.traces import recording_traces
 
 
 def command(
@@ -43,5 +44,5 @@ def command(
         record = {"console": address, "grpc": str(settings.console.backend)}
         print_ready(address, record=record, metrics=metrics.url, as_json=as_json)
 
-    with serving_metrics(settings, "console") as metrics:
+    with serving_metrics(settings, "console") as metrics, recording_traces(settings, "console", metrics):
         serve_console(settings, announce, metrics)

@@ -6,7 +6,7 @@ from typing import Final
 from backend.secrets import SecretError
 from deploy.config.secret_references import resolve_database_url
 from deploy.doctor.check import Check, Examined, clock, failed, not_applicable, ok, warning
-from deploy.doctor.sqlite_file import schema_check
+from deploy.doctor.schema import schema_check
 
 _CONNECT_SECONDS: Final = 5
 _OF_QUEUE: Final = 22

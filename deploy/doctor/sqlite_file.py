@@ -11,8 +11,8 @@ from urllib.parse import quote
 from backend.optional_parts import LLM, PII_MODEL
 from backend.storage.dialects.sqlite import space
 from backend.storage.factory import DATABASE_FILE
-from backend.storage.migrate import known_revisions, newest_revision
 from deploy.doctor.check import FAR_SECONDS, Check, Examined, Outcome, failed, not_applicable, ok, warning
+from deploy.doctor.schema import schema_check
 from deploy.doctor.software import optional_part
 
 _CHECK_SECONDS: Final = 60.0
@@ -32,20 +32,6 @@ def check_sqlite(examined: Examined) -> Iterator[Check]:
             yield from _findings(connection, file)
     except sqlite3.Error as error:
         yield failed("database", f"{file} cannot be read: {error}.", _RESTORE)
-
-
-def schema_check(schema: str) -> Check:
-    """Holds the revision of a database against this release."""
-    newest = newest_revision()
-    if schema == newest:
-        return ok("schema", f"The database has schema {schema}, that of this release.")
-    if schema in known_revisions():
-        return warning(
-            "schema",
-            f"The database has schema {schema}, and this release {newest}.",
-            "Back up; the next start of a backend migrates it.",
-        )
-    return failed("schema", f"The database has schema {schema}, which this release does not know.", "Use a newer one.")
 
 
 def _opened(file: Path) -> sqlite3.Connection:

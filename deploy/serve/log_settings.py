@@ -39,16 +39,23 @@ class LogFollower:
         self._log = ProcessLog(part, parse_log_levels(settings.log_level), settings.log_format, colour=colour)
 
     def follow(self, ended: threading.Event) -> None:
-        """Looks at the file every two seconds, until `ended`."""
+        """Looks at the file every two seconds, until `ended`; says once that it cannot, and goes on."""
+        fails = False
         while not ended.wait(_CHECK_SECONDS):
-            self.look()
+            try:
+                self.look()
+            except Exception:  # noqa: BLE001 - whatever it is, a later look may succeed
+                if not fails:
+                    _LOG.exception("The settings file cannot be read, and the log stays as it is until it can be")
+                fails = True
+            else:
+                fails = False
 
     def look(self) -> None:
         """Takes the levels and the format from the file if it has changed; from one that is not valid nothing."""
         state = self._file_state()
         if state is None or state == self._state:
             return
-        self._state = state
         try:
             settings = read_settings(os.environ, config=self._source.config, given=self._source.given)
         except CommandError as error:
@@ -56,12 +63,14 @@ class LogFollower:
             _LOG.warning(
                 "The settings file has changed and is not valid, the log stays as it is: %s", names or error.code
             )
+            self._state = state
             return
         changed = settings.log_level, settings.log_format
         if changed != self._current:
-            self._current = changed
             self._log.change(parse_log_levels(settings.log_level), settings.log_format)
+            self._current = changed
             _LOG.warning("The log has changed: level %s, format %s", *changed)
+        self._state = state
 
     def _file_state(self) -> tuple[int, int, int] | None:
         """Returns what changes with the file; None where it cannot be seen now."""

@@ -51,7 +51,8 @@ def _new_tracing(settings: Settings, part: str, environment: Mapping[str, str]) 
     endpoint = settings.traces.endpoint
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
-    exports = environment.get("OTEL_TRACES_EXPORTER", "otlp") == "otlp" and any(map(environment.get, _ENDPOINTS))
+    # A variable that is empty counts as one that is not set.
+    exports = (environment.get("OTEL_TRACES_EXPORTER") or "otlp") == "otlp" and any(map(environment.get, _ENDPOINTS))
     if endpoint is None and not exports:
         return None
     variable = next(filter(environment.get, _PROTOCOLS), _PROTOCOLS[0])

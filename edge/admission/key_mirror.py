@@ -15,7 +15,7 @@ from contract.metadata import ACTOR
 from contract.versions import RELEASE
 from edge.admission.keyring import Keyring
 from edge.channel import Channel
-from edge.errors import Refusal
+from edge.outages import RepeatedWork
 from edge.settings import EdgeSettings
 from workflow_api.v1.edge_pb2 import EdgeProcess, GetKeyMirrorRequest, KeyMirror, WatchKeyMirrorRequest
 
@@ -35,6 +35,7 @@ class KeyMirrorFollower:
         self._keyring = keyring
         self._settings = settings
         self._first = asyncio.Event()
+        self._following = RepeatedWork(_LOG, "The keys cannot be followed", "The keys are followed again")
         self._tasks: list[asyncio.Task[None]] = []
         self._process = EdgeProcess(
             process_id=f"edge_{uuid4().hex}", host=socket.gethostname(), pid=os.getpid(), release=RELEASE
@@ -72,7 +73,7 @@ class KeyMirrorFollower:
                             break
                 _LOG.info("The stream of keys ended")
             except Exception as error:  # noqa: BLE001 - a failure of any kind is retried
-                _LOG.warning("The stream of keys failed: %s", error, exc_info=not isinstance(error, Refusal))
+                self._following.failed(error)
             await asyncio.sleep(delay)
             delay = min(2 * delay, self._settings.mirror_retry_seconds)
 
@@ -83,7 +84,7 @@ class KeyMirrorFollower:
                 try:
                     await self._read()
                 except Exception as error:  # noqa: BLE001 - as above
-                    _LOG.warning("The keys could not be read: %s", error, exc_info=not isinstance(error, Refusal))
+                    self._following.failed(error)
 
     async def _read(self) -> None:
         # The copy may be as old as the request for it.
@@ -94,6 +95,7 @@ class KeyMirrorFollower:
     async def _take(self, mirror: KeyMirror, copied_at: float) -> None:
         if self._keyring.take(mirror, copied_at):
             self._first.set()
+            self._following.succeeded()
         else:
             await self._read()
 

@@ -19,7 +19,7 @@ from contract.metadata import STATUS_TRAILER
 from edge.channel import LONGEST_STREAM_SECONDS, Messages, Metadata
 from edge.channel.gathered_reads import READ_MANY, GatheredReads, NotServedError
 from edge.channel.trailer import refusal_from_trailer
-from edge.errors import Refusal
+from edge.errors import NoAnswer, Refusal
 from edge.services import METHODS
 
 _SERVICE_CONFIG: Final = {
@@ -52,6 +52,7 @@ CHANNEL_OPTIONS: Final = (
 _RENEWAL_SECONDS: Final = 1.0
 # Longer than the longest pause before a backend is looked for again.
 _FOUND_SECONDS: Final = 2.0
+_REACHED: Final = grpc.ChannelConnectivity.READY
 _NONE_REACHED: Final = grpc.ChannelConnectivity.TRANSIENT_FAILURE
 _UNANSWERED: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED})
 # A backend that stops cancels what reaches it from then on; the next connection may lead to another backend.
@@ -123,6 +124,7 @@ class RemoteChannel:
         self._renewed = renewed
         self._asked_at = monotonic()
         self._reads = GatheredReads(self._call)
+        self._lost = False
 
     def cached_answer(
         self,
@@ -153,15 +155,16 @@ class RemoteChannel:
                     if rpc == READ_MANY and error.code() in _NOT_SERVED:
                         raise NotServedError from error
                     if last or only or not _stopped(error):
-                        raise _refusal(error) from error
+                        raise self._refusal(error, connection) from error
                 else:
+                    self._answered()
                     return _readable(answer)
         raise AssertionError("the last try has returned or raised")
 
     async def stream(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Messages:
         """Yields the messages of a server-streaming RPC; see `Channel`."""
         with self._current() as connection:
-            last = rpc not in _REPEATABLE
+            last, began = rpc not in _REPEATABLE, False
             while True:
                 last = not await connection.found() or last
                 call = connection.calls[rpc](request, metadata=metadata, timeout=LONGEST_STREAM_SECONDS)
@@ -171,14 +174,20 @@ class RemoteChannel:
                             message = await call.read()
                         if message is grpc.aio.EOF:
                             return
-                        last = True
+                        last = began = True
+                        self._answered()
                         yield _readable(message)
                 except grpc.aio.AioRpcError as error:
+                    if began and _stopped(error):
+                        # The next call tells whether another backend answers.
+                        raise NoAnswer from error
                     if last or not _stopped(error):
-                        raise _refusal(error) from error
+                        raise self._refusal(error, connection) from error
                     last = True
                 except TimeoutError:
-                    raise Refusal("runtime_unreachable") from None
+                    if not self._lost:
+                        _LOG.info("No answer from the backend: a stream had no message for %g s", seconds)
+                    raise NoAnswer from None
                 finally:
                     call.cancel()
 
@@ -186,6 +195,32 @@ class RemoteChannel:
         """Closes the grpc channel, and former ones on which a call still goes on."""
         for connection in (*self._former, self._connection):
             await connection.channel.close()
+
+    def _refusal(self, error: grpc.aio.AioRpcError, connection: _Connection) -> Refusal:
+        """Returns what a failed call is refused with."""
+        trailer = error.trailing_metadata().get(STATUS_TRAILER)
+        if trailer is None and error.code() in _UNANSWERED | _STOPPED:
+            self._unanswered(error, connection)
+            return NoAnswer()
+        self._answered()
+        if trailer is None:
+            _LOG.warning("The backend answered %s", error.code().name)
+        return refusal_from_trailer(trailer)
+
+    def _unanswered(self, error: grpc.aio.AioRpcError, connection: _Connection) -> None:
+        if self._lost:
+            return
+        # A call that took too long says nothing of the others, nor does a backend that stops where another one is.
+        self._lost = error.code() in _STOPPED and connection.channel.get_state() is not _REACHED
+        if self._lost:
+            _LOG.warning("The backend cannot be reached: %s", error.details())
+        else:
+            _LOG.info("No answer from the backend: %s", error.details())
+
+    def _answered(self) -> None:
+        if self._lost:
+            self._lost = False
+            _LOG.warning("The backend answers again")
 
     def _current(self) -> _Connection:
         now = monotonic()
@@ -217,13 +252,3 @@ def _readable(message: Message | None) -> Message:
 def _stopped(error: grpc.aio.AioRpcError) -> bool:
     """Returns whether no servicer answered, so that the call may be made again, at once and once."""
     return error.code() in _STOPPED and error.trailing_metadata().get(STATUS_TRAILER) is None
-
-
-def _refusal(error: grpc.aio.AioRpcError) -> Refusal:
-    trailer = error.trailing_metadata().get(STATUS_TRAILER)
-    if trailer is None and error.code() in _UNANSWERED | _STOPPED:
-        _LOG.info("No answer from the backend: %s", error.details())
-        return Refusal("runtime_unreachable")
-    if trailer is None:
-        _LOG.warning("The backend answered %s", error.code().name)
-    return refusal_from_trailer(trailer)

@@ -1,5 +1,6 @@
 """The console's web application, in the running event loop."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
@@ -11,6 +12,7 @@ from typing import Final
 from aiohttp import web
 
 from edge.channel import Channel
+from edge.channel.traced import traced
 from edge.console import metrics
 from edge.console.account.own_passkeys import ADD, CODES, REMOVE, OwnPasskeys
 from edge.console.account.preferences import PREFERENCES, Preferences
@@ -34,11 +36,12 @@ from edge.console.responses import REFRESH, Responses
 from edge.console.services import ChannelServices
 from edge.console.sessions import SIGN_OUT, NewServices, Sessions, Visitor
 from edge.console.settings import ConsoleSettings
+from edge.console.tracing import PageSpan
 from edge.console.visit import Download, EventStream, Page, Redirect, Services, View, Visit
 from edge.errors import Refusal
 from edge.http.request_id import request_id_from
-from edge.log_events import CLIENT_GONE
-from telemetry import Family
+from edge.log_events import ABORTED, CLIENT_GONE
+from telemetry import Family, tracing
 
 _LOG = logging.getLogger(__name__)
 _NOBODY: Final = Visitor("")
@@ -60,6 +63,7 @@ class _RequestState:
     visitor: Visitor = _NOBODY
     reason: str = ""
     """The code of a refusal."""
+    span: PageSpan | None = None
 
 
 _STATE: Final = web.RequestKey("state", _RequestState)
@@ -71,7 +75,8 @@ class Console:
     def __init__(self, settings: ConsoleSettings, channel: Channel, pages: Iterable[Page] | None = None) -> None:
         self.port = settings.port
         self._settings = settings
-        self._channel = channel
+        self._channel = traced(channel)
+        self._tracing = tracing.active()
         self._pages = tuple(all_pages() if pages is None else pages)
         self._headers = common_headers(https=settings.https)
         self._files = StaticFiles()
@@ -237,12 +242,19 @@ class Console:
         """Handles a request and counts it; raises nothing but a cancellation."""
         state = request[_STATE] = _RequestState(request_id_from(request.headers.getall("X-Request-Id", [])))
         began = perf_counter()
+        if self._tracing is not None and request.path != HEALTH and not request.path.startswith(STATIC):
+            state.span = PageSpan(self._tracing, request, state.request_id)
         response, reason = None, CLIENT_GONE
         try:
             response = await self._respond(request, state, handler)
             reason = state.reason
+        except asyncio.CancelledError:
+            reason = ABORTED
+            raise
         finally:
             self._log.add(request, state.request_id, began, response, reason)
+            if state.span is not None:
+                state.span.end(None if response is None else response.status, reason)
         metrics.count(request, response.status)
         return response
 
@@ -277,6 +289,9 @@ class Console:
         state = request.get(_STATE)
         if state is not None:
             response.headers["X-Request-Id"] = state.request_id
+            if state.span is not None:
+                # Of a download or of live updates, which may go on for hours.
+                state.span.end(response.status, state.reason)
 
 
 async def _healthz(_: web.Request) -> web.Response:

@@ -7,11 +7,9 @@ from contract.addresses import plain_address
 from edge.http.request import HttpRequest, Outcome
 from edge.log_events import REQUEST, CheckSampler
 from edge.metrics import OTHER, method_of
+from edge.routes import HEALTH
 from telemetry.log_events import DEBUG
 from telemetry.log_output import LogOutput, output
-
-HEALTH: Final = "/api/v1/health"
-"""Route whose lines are sampled."""
 
 _Kind = tuple[str, str, int, str]
 
@@ -69,6 +67,7 @@ class RequestLog:
         """Writes a line of any kind, and keeps what the next ones of its kind begin with if that is always the same."""
         method, route, status, reason = kind = (method_of(kind[0]), kind[1] or OTHER, *kind[2:])
         milliseconds, sent = sizes
+        # Its lines are sampled.
         checks = self._checks.checks(status) if route == HEALTH else None
         if checks == 0:
             return

@@ -11,7 +11,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from contract.metadata import ACTOR
 from edge.channel import Channel
-from edge.errors import Refusal
+from edge.outages import RepeatedWork
 from edge.settings import EdgeSettings
 from edge.waiting.holds import Holds
 from edge.waiting.latest_runs import LatestRuns
@@ -46,6 +46,9 @@ class RunChangesFollower:
         self._settings = settings
         self._wanted = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._stream = RepeatedWork(
+            _LOG, "Changed runs cannot be followed", "Changed runs are followed again", logging.INFO
+        )
 
     @property
     def current(self) -> bool:
@@ -72,7 +75,7 @@ class RunChangesFollower:
                 await self._follow()
                 delay = _FIRST_DELAY
             except Exception as error:  # noqa: BLE001 - a failure of any kind is retried
-                _LOG.info("The stream of changed runs failed: %s", error, exc_info=not isinstance(error, Refusal))
+                self._stream.failed(error)
                 delay = _FIRST_DELAY if self.following else min(2 * delay, self._settings.mirror_retry_seconds)
             self.following = False
             self.latest_runs.clear()
@@ -97,6 +100,7 @@ class RunChangesFollower:
             async for message in stream:
                 changes = cast("RunChanges", message)
                 self._heard_at = monotonic()
+                self._stream.succeeded()
                 if changes.missed or not self.following:
                     self.following = True
                     self.latest_runs.clear()

@@ -9,7 +9,7 @@ from typing import Final, cast
 
 from contract.metadata import ACTOR
 from edge.channel import Channel
-from edge.errors import Refusal
+from edge.outages import RepeatedWork
 from edge.waiting.holds import Holds
 from edge.waiting.latest_runs import LatestRuns, Reading
 from workflow_api.v1.runs_pb2 import FindChangedRunsRequest, FindChangedRunsResponse, ReadRun
@@ -28,6 +28,7 @@ _LOG = logging.getLogger(__name__)
 async def keep_current(channel: Channel, runs: LatestRuns, holds: Holds, current: Callable[[], bool]) -> None:
     """Goes on forever; compares only while `current` says that changes are followed."""
     not_before = 0.0
+    comparing = RepeatedWork(_LOG, "Runs were not compared", "Runs are compared again", logging.INFO)
     while True:
         await asyncio.sleep(_PAUSE_SECONDS)
         due = runs.due(holds.any_of)
@@ -35,8 +36,9 @@ async def keep_current(channel: Channel, runs: LatestRuns, holds: Holds, current
             continue
         try:
             await _compare(channel, runs, holds, due)
+            comparing.succeeded()
         except Exception as error:  # noqa: BLE001 - one failure does not end the comparing
-            _LOG.info("Runs were not compared: %s", error, exc_info=not isinstance(error, Refusal))
+            comparing.failed(error)
             not_before = monotonic() + _FAILED_SECONDS
 
 

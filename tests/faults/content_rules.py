@@ -15,16 +15,15 @@ _RUN_OF_GRAPH: Final = re.compile(r"run_[0-9a-z]+")
 
 
 def shown_values(record: Record, state: State) -> Iterator[str]:
-    """A planted value in an answer, an event, an output or a log."""
+    """A planted value in an answer, an event, a log or an object, whether a row names it or not."""
     for call in record.calls:
         if call.said.get("planted"):
             yield f"{call}: holds a planted value"
     for place in state.planted_in:
         yield f"{place} holds a planted value"
-    # What nothing names nobody can read: it goes with the erasure of its run.
-    for output_id, row in state.outputs.items():
-        if row.object_key in state.objects and state.objects[row.object_key].planted:
-            yield f"output {output_id} holds a planted value: {row}"
+    for key, stored in state.objects.items():
+        if stored.planted:
+            yield f"object {key} holds a planted value"
 
 
 def wrong_counts(_: Record, state: State) -> Iterator[str]:

@@ -206,6 +206,7 @@ WRONG: list[tuple[str, Change]] = [
     ("no value that a policy", say("events", planted=True)),
     ("no value that a policy", lambda _, state: state.planted_in.append("the log of edge 0")),
     ("no value that a policy", lambda _, state: state.objects.update({f"runs/{RUN}/{OUTPUT}": PLANTED})),
+    ("no value that a policy", lambda _, state: state.objects.update({f"runs/{RUN}/out_unnamed": PLANTED})),
     ("every redaction manifest", lambda _, state: state.redactions.update({REDACTED: PENDING})),
     ("every redaction manifest", lambda _, state: state.redactions.update({RUN: {**MANIFEST, "counts": {}}})),
     ("every publication", lambda _, state: state.graphs.update({f"urn:run/{PUBLISHED}": 4})),

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
+from tests.support.browsing import Browser
 from tests.support.client import Caller
 from tests.support.deployment import Deployment
 from tests.support.otlp_receiver import CLIENT, SERVER, Collector, ReceivedSpan, collecting
@@ -17,7 +19,7 @@ from tests.support.scrape import LISTEN, scrape
 from tests.support.service import Service
 from tests.support.webhook_receiver import receiving
 from tests.support.wire import BASE
-from workflow_api.v1 import webhooks_pb2
+from workflow_api.v1 import users_pb2, webhooks_pb2
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 CALLER = f"00-{TRACE}-b7ad6b7169203331-01"
@@ -64,7 +66,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TracedService]:
             "WORKFLOW_API_WEBHOOKS_PRIVATE_NETWORKS": "127.0.0.0/8",
         }
         folder = tmp_path_factory.mktemp("traces")
-        service = Service(folder, variables=variables)
+        service = Service(folder, "--console", "127.0.0.1:0", variables=variables)
         service.start()
         try:
             service.admin.apply_test_workflows()
@@ -150,6 +152,41 @@ def test_a_run_with_its_approval_is_one_trace_with_the_callers_call(traced: Trac
     assert [text for text in (SECRET_TEXT, caller.key, caller.external_id, "Go on?") if text in said] == []
     names = {span.name for span in collector.spans}
     assert [name for name in names if re.search("(run|seg|wf|ak|apr)_[0-9a-z]{12}", name)] == []
+
+
+def test_a_page_of_the_console_is_a_trace_with_the_calls_that_it_makes(traced: TracedService) -> None:
+    collector = traced.collector
+    port = urlsplit(traced.service.ready["console"]).port
+    assert port is not None
+    browser = Browser(("127.0.0.1", port))
+    password = traced.service.admin.add_user("ann", users_pb2.ROLE_OPERATOR)
+    token = browser.get("/sign-in").token
+    asked = {"X-Request-Id": "form-1", "traceparent": CALLER}
+    assert browser.post("/sign-in", token, headers=asked, name="ann", password=password).location == "/password"
+    assert browser.get("/runs/run_asked", X_Request_Id="page-1").status == 303
+    browser.get("/nowhere/asked", X_Request_Id="page-2")
+
+    def requests() -> dict[str, ReceivedSpan]:
+        found = [span for span in tuple(collector.spans) if "http.request.method" in span.attributes]
+        return {span.attributes["workflow_api.request_id"]: span for span in found}
+
+    until(lambda: {"form-1", "page-1", "page-2"} <= set(requests()), "the spans of the console")
+    form, page, unknown = (requests()[name] for name in ("form-1", "page-1", "page-2"))
+    assert (form.name, form.span.kind, form.parent_id, form.part) == ("POST /sign-in", SERVER, "", "serve")
+    assert form.trace_id != TRACE
+    assert form.attributes == {
+        "http.request.method": "POST",
+        "http.route": "/sign-in",
+        "http.response.status_code": 303,
+        "workflow_api.request_id": "form-1",
+    }
+    calls = [span for span in collector.trace(form.trace_id) if span.name.startswith("workflow_api.v1.")]
+    assert "workflow_api.v1.SessionsService/SignIn" in {span.name for span in calls}
+    assert {span.parent_id for span in calls} == {form.span_id}
+    assert (page.name, page.attributes["http.response.status_code"]) == ("GET /runs/{run_id}", 303)
+    assert (unknown.name, unknown.attributes["http.response.status_code"]) == ("GET", 404)
+    assert "http.route" not in unknown.attributes
+    assert [text for text in ("/nowhere", "run_asked", password) if text in collector.texts()] == []
 
 
 def test_a_trace_that_is_malformed_or_not_sampled_is_not_continued(traced: TracedService) -> None:

@@ -9,6 +9,7 @@ from backend.runs.lifecycle import RunResult, SegmentLease, complete_run
 from backend.runtime.execution import retries, sql
 from backend.runtime.execution.claim import ClaimedSegment
 from backend.runtime.execution.segment_context import SegmentContext
+from backend.runtime.final_sweep.sql import announce_unnamed_again
 from backend.runtime.outcomes import ORPHANED, Outcome, reason_to_stop
 from backend.runtime.promotion.step_outputs import discard
 from backend.storage.database import OutcomeUnknownError, Tx, run_of
@@ -25,6 +26,7 @@ class SegmentJournal:
         self._lease = SegmentLease(segment_id, context.owner)
         self._run_id = claimed.run_id
         self._step_states = claimed.step_states
+        self._redacts = claimed.redaction is not None and claimed.redaction.redacts_outputs
 
     async def record(self, last: Callable[[Tx, int], object] | None = None) -> None:
         """Writes the gathered changes, with `last` behind them in the same transaction; durable on return.
@@ -45,7 +47,7 @@ class SegmentJournal:
         try:
             await self._write(work)
         except OutcomeUnknownError:
-            # A row may name the outputs; those that none names go with the run's erasure.
+            # A row may name the outputs; those that none names go with the run's final sweep or erasure.
             raise
         except BaseException:
             await self.discard(changes.outputs)
@@ -108,14 +110,21 @@ class SegmentJournal:
         return self._context.write(work, lock_key=run_of(self._run_id))
 
     async def give_up(self, outputs: Sequence[NewOutput]) -> None:
-        """Removes outputs that were not recorded, and orders the removal of objects of a run erased meanwhile."""
+        """Removes outputs that were not recorded, and orders the removal of objects of a run closed meanwhile."""
         await self.discard(outputs)
         at = self._context.clock()
+
+        def order(tx: Tx) -> None:
+            order_again(tx, self._run_id, at)
+            if self._redacts:
+                announce_unnamed_again(tx, self._run_id, self._segment_id)
+
         try:
-            await self._write(lambda tx: order_again(tx, self._run_id, at))
+            await self._write(order)
         except Exception:  # noqa: BLE001 - the segment ends all the same
             _LOG.exception(
-                "Objects of run %s could not be ordered to be removed, should it have been erased", self._run_id
+                "Objects of run %s could not be ordered to be removed, should it have been erased or swept",
+                self._run_id,
             )
 
     async def discard(self, outputs: Sequence[NewOutput]) -> None:

@@ -15,7 +15,7 @@ from backend.runtime.promotion.result import RESULT_PATH, SUMMARY, SUMMARY_TOO_L
 from backend.runtime.redaction.stages import OUTPUTS
 from backend.runtime.redaction.sweep_warnings import over_limit_warning, sweep_warning
 from backend.storage.database import Database, Tx, run_of
-from backend.storage.object_keys import object_key
+from backend.storage.object_keys import object_key, unnamed_outputs_key
 from backend.storage.objects import ObjectStore
 from backend.storage.objects.reading import copy_to_file
 from backend.storage.tables.outputs import OutputRow
@@ -76,7 +76,8 @@ class RunSweep:
         outputs: list[OutputRow] = []
         if OUTPUTS in self._policy["stages"]:
             outputs = self._database.read(lambda tx: outputs_of(tx, self._run_id))
-            self._announce(outputs)
+            if not self._announce(outputs):
+                return
             try:
                 self._sweep_files([output for output in outputs if output.path != RESULT_PATH])
                 for output in outputs:
@@ -84,10 +85,10 @@ class RunSweep:
                         self._sweep_result(output)
                 self._sweep_texts()
             except BaseException:
-                self._discard_if_erased(outputs)
+                self._discard_if_ended(outputs)
                 raise
         if not self._finish(outputs):
-            self._discard_if_erased(outputs)
+            self._discard_if_ended(outputs)
 
     @property
     def _redacts(self) -> bool:
@@ -97,22 +98,45 @@ class RunSweep:
         manifest = redaction_manifest.with_counts(self._row.pii_redaction, OUTPUTS, self._counts.as_dict())
         manifest = redaction_manifest.ended(manifest, began=bool(self._row.began), opened=True)
         columns = {**self._columns, "pii_redaction": manifest}
-        originals = [output.object_key for output in outputs] if self._redacts else []
+        originals = []
+        if self._redacts and OUTPUTS in self._policy["stages"]:
+            # A fault or a crash may have left others, which no row names.
+            originals = [*(output.object_key for output in outputs), unnamed_outputs_key(self._run_id, "sweep")]
 
         def finish(tx: Tx) -> bool:
             return sql.finish(tx, self._row, self._changed, self._withheld, originals, **columns)
 
         return self._database.write(finish, lock_key=run_of(self._run_id))
 
-    def _announce(self, outputs: Iterable[OutputRow]) -> None:
-        if self._redacts:
-            keys = [_swept_key(output) for output in outputs]
-            self._database.write(lambda tx: sql.announce(tx, keys), lock_key=run_of(self._run_id))
+    def _announce(self, outputs: Iterable[OutputRow]) -> bool:
+        """Announces the objects that the sweep may store; False, and no change, if the run waits for it no longer."""
+        if not self._redacts:
+            return True
+        keys = [_swept_key(output) for output in outputs]
 
-    def _discard_if_erased(self, outputs: Iterable[OutputRow]) -> None:
-        """Announces the objects of a run that was erased meanwhile, as its removal may have come before them."""
-        if self._database.read(lambda tx: sql.run(tx, self._run_id)) is None:
-            self._announce(outputs)
+        def announce(tx: Tx) -> bool:
+            waits = sql.run(tx, self._run_id) is not None
+            if waits:
+                sql.announce(tx, keys)
+            return waits
+
+        return self._database.write(announce, lock_key=run_of(self._run_id))
+
+    def _discard_if_ended(self, outputs: Iterable[OutputRow]) -> None:
+        """Has what the sweep stored removed if the run was erased meanwhile, as its removal may have come before.
+
+        Another process that took this one for dead may have swept the run. What its rows name by then stays.
+        """
+        if not self._redacts:
+            return
+        keys = [_swept_key(output) for output in outputs]
+
+        def discard(tx: Tx) -> None:
+            waits = sql.run(tx, self._run_id) is not None
+            if not waits and not sql.announce_unnamed_again(tx, self._run_id, "late-sweep"):
+                sql.announce(tx, keys)
+
+        self._database.write(discard, lock_key=run_of(self._run_id))
 
     def _add(self, counts: Counts) -> None:
         self._counts.add(counts)

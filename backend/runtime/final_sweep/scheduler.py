@@ -25,7 +25,7 @@ from backend.runtime.final_sweep import sql
 from backend.runtime.final_sweep.run_sweep import RunSweep
 from backend.runtime.ticker import TICK_SECONDS, Ticker
 from backend.storage.database import Database
-from backend.storage.object_keys import run_of
+from backend.storage.object_keys import is_output_key, is_unnamed_outputs_key, run_of, run_prefix
 from backend.storage.objects import ObjectStore
 
 _LOG = logging.getLogger(__name__)
@@ -169,15 +169,33 @@ class FinalSweeps:
     def _remove(self, keys: Iterable[str]) -> None:
         """Removes objects that no row names; one that cannot be removed delays neither others nor any sweep."""
         removed = []
-        for key in keys:
+        cleared: set[str] = set()
+        # What removes all of a run at once comes first.
+        for key in sorted(keys, key=is_unnamed_outputs_key, reverse=True):
             if not self._retries.is_due(key):
                 continue
             try:
-                self._objects.delete(key)
+                if is_unnamed_outputs_key(key):
+                    if self._remove_unnamed(run_of(key)):
+                        cleared.add(run_of(key))
+                elif run_of(key) not in cleared:
+                    self._objects.delete(key)
             except OSError:
                 metrics.REMOVAL_FAILURES.add()
-                _LOG.exception("Object %s could not be removed; next try in %d s", key, self._retries.postpone(key))
+                what = f"What no row names of run {run_of(key)}" if is_unnamed_outputs_key(key) else f"Object {key}"
+                _LOG.exception("%s could not be removed; next try in %d s", what, self._retries.postpone(key))
             else:
                 removed.append(key)
         if removed:
             self._database.write(lambda tx: sql.deleted(tx, removed), lock_key="deletions")
+
+    def _remove_unnamed(self, run_id: str) -> bool:
+        """Removes the objects of outputs that no row of a swept run names, whoever stored them.
+
+        Returns False if the run was erased meanwhile, whose objects are all being removed; raises OSError.
+        """
+        named = self._database.read(lambda tx: sql.swept_outputs(tx, run_id))
+        if named is None:
+            return False
+        self._objects.delete_chosen(run_prefix(run_id), lambda key: is_output_key(key) and key not in named)
+        return True

@@ -3,10 +3,10 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from sqlalchemy import BindParameter, bindparam, delete, exists, func, insert, literal_column, select, update
+from sqlalchemy import BindParameter, and_, bindparam, delete, exists, func, insert, literal_column, select, update
 
 from backend.storage.database import Tx
-from backend.storage.object_keys import run_of
+from backend.storage.object_keys import run_of, unnamed_outputs_key
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.outputs import outputs, pending_deletions
 from backend.storage.tables.runs import runs
@@ -39,9 +39,16 @@ class SweptRunRow(NamedTuple):
     began: int
 
 
+class SweptOutputRow(NamedTuple):
+    """The object of an output of a swept run; None, in the only row, where it has no output."""
+
+    object_key: str | None
+
+
 _RUN: Final[BindParameter[str]] = bindparam("of_run_id")
 # The condition of the partial index.
 _UNSWEPT: Final = runs.c.redaction_state == literal_column("'pending'")
+_SWEPT: Final = and_(runs.c.redaction_state == literal_column("'done'"), runs.c.data_purged_at.is_(None))
 _COLUMNS: Final = (
     "error_message",
     "warnings",
@@ -86,6 +93,12 @@ _FINISH = Command(
 )
 _ADD_DELETION = Command(insert(pending_deletions), ["object_key"])
 _DELETIONS = ScalarQuery[str](select(pending_deletions.c.object_key))
+_OUTPUTS_OF_SWEPT = Query(
+    SweptOutputRow,
+    select_row(SweptOutputRow, outputs)
+    .select_from(runs.outerjoin(outputs, outputs.c.run_id == runs.c.run_id))
+    .where(runs.c.run_id == _RUN, _SWEPT),
+)
 _DELETED = Command(delete(pending_deletions).where(pending_deletions.c.object_key == bindparam("of_object_key")))
 
 
@@ -141,6 +154,23 @@ def announce(tx: Tx, keys: Collection[str]) -> None:
     """Requests the removal of objects that are about to be stored, which `finish` withdraws for those that it names."""
     deleted(tx, keys)
     tx.many(_ADD_DELETION, [{"object_key": key} for key in keys])
+
+
+def announce_unnamed_again(tx: Tx, run_id: str, asked_by: str) -> bool:
+    """Requests once more the removal of outputs that no row names, as some may have been stored since.
+
+    Returns False, without a change, if the run is not swept.
+    """
+    swept = swept_outputs(tx, run_id) is not None
+    if swept:
+        announce(tx, [unnamed_outputs_key(run_id, asked_by)])
+    return swept
+
+
+def swept_outputs(tx: Tx, run_id: str) -> set[str] | None:
+    """Returns the objects of a swept run's outputs, to which none is ever added; None for a run that is not swept."""
+    rows = tx.all(_OUTPUTS_OF_SWEPT, of_run_id=run_id)
+    return {row.object_key for row in rows if row.object_key is not None} if rows else None
 
 
 def deleted(tx: Tx, keys: Iterable[str]) -> None:

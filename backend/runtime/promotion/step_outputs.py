@@ -35,7 +35,7 @@ def store_outputs(objects: ObjectStore, run_id: str, step: str, folder: Path, ha
 
 
 def discard(objects: ObjectStore, outputs: Iterable[NewOutput]) -> None:
-    """Removes the objects of outputs that no row will name; those it cannot remove go with the run's erasure."""
+    """Removes the objects of outputs that no row will name; others go with the run's final sweep or erasure."""
     for output in outputs:
         try:
             objects.delete(output.object_key)

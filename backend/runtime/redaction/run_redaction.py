@@ -60,6 +60,11 @@ class RunRedaction:
         return bool(self._policy["mode"] == "redact")
 
     @property
+    def redacts_outputs(self) -> bool:
+        """Whether swept copies take the place of the run's outputs."""
+        return self.redacts and self.covers(OUTPUTS)
+
+    @property
     def asks_a_model(self) -> bool:
         """Whether the policy has a model search too."""
         return self._policy["model"] is not None

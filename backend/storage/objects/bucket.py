@@ -74,7 +74,8 @@ class BucketObjects:
             self._write_and_read_probe()
             self.delete_prefix(_PROBE_FOLDER)
             with _as_store_errors("Listing uploads failed"):
-                self._abort_uploads(self._prefix + _OURS, began_before=datetime.now(UTC) - _LONGEST_UPLOAD)
+                before = datetime.now(UTC) - _LONGEST_UPLOAD
+                self._abort_uploads(self._prefix + _OURS, lambda _: True, began_before=before)
         except (OSError, KeyError) as error:
             raise ObjectStoreError(f"Objects cannot be kept in {self._place}: {error}") from error
 
@@ -134,10 +135,18 @@ class BucketObjects:
 
     def delete_prefix(self, prefix: str) -> None:
         """Removes every object below a prefix with all its versions, and ends uploads; see `ObjectStore`."""
+        self.delete_chosen(prefix, lambda _: True)
+
+    def delete_chosen(self, prefix: str, chosen: Callable[[str], bool]) -> None:
+        """Removes chosen objects below a prefix with all their versions, and ends uploads; see `ObjectStore`."""
         below = f"{self._prefix}{folder_key(prefix)}/"
+
+        def meant(name: str) -> bool:
+            return chosen(name.removeprefix(self._prefix))
+
         with _as_store_errors(f"Removing {prefix} failed"):
-            self._abort_uploads(below)
-            self._remove(below, lambda _: True)
+            self._abort_uploads(below, meant)
+            self._remove(below, meant)
 
     def _put(self, key: str, source: BinaryIO, piece_bytes: int) -> tuple[int, str]:
         name = self._prefix + checked_key(key)
@@ -177,13 +186,13 @@ class BucketObjects:
         try:
             self._client.abort_multipart_upload(Bucket=self._bucket, Key=name, UploadId=upload)
         except (BotoCoreError, ClientError):
-            # It goes with the run's erasure, or when a process starts a day later.
+            # It goes with the run's final sweep or erasure, or when a process starts a day later.
             _LOG.warning("The upload of %s could not be aborted", name, exc_info=True)
 
-    def _abort_uploads(self, prefix: str, began_before: datetime | None = None) -> None:
+    def _abort_uploads(self, prefix: str, meant: Callable[[str], bool], began_before: datetime | None = None) -> None:
         pages = self._client.get_paginator("list_multipart_uploads").paginate(Bucket=self._bucket, Prefix=prefix)
         for upload in [upload for page in pages for upload in page.get("Uploads", ())]:
-            if began_before is None or upload["Initiated"] < began_before:
+            if meant(upload["Key"]) and (began_before is None or upload["Initiated"] < began_before):
                 with _unless(frozenset({"NoSuchUpload"})):
                     self._client.abort_multipart_upload(
                         Bucket=self._bucket, Key=upload["Key"], UploadId=upload["UploadId"]

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -65,6 +65,16 @@ class FolderObjects:
             with contextlib.suppress(FileNotFoundError):
                 shutil.rmtree(folder)
         sync_folder(folder.parent)
+
+    def delete_chosen(self, prefix: str, chosen: Callable[[str], bool]) -> None:
+        """Removes chosen objects below a prefix; see `ObjectStore`."""
+        changed: set[Path] = set()
+        for path in (self._objects / folder_key(prefix)).rglob("*"):
+            if path.is_file() and chosen(path.relative_to(self._objects).as_posix()):
+                path.unlink(missing_ok=True)
+                changed.add(path.parent)
+        for folder in changed:
+            sync_folder(folder)
 
     def _path(self, key: str) -> Path:
         return self._objects / checked_key(key)

@@ -7,7 +7,7 @@ with the row. A result that its run does not show, that is still to be swept, or
 completed, is an object as ever.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -56,6 +56,10 @@ class ObjectsWithRows:
     def delete_prefix(self, prefix: str) -> None:
         """Removes every object below a prefix."""
         self._objects.delete_prefix(prefix)
+
+    def delete_chosen(self, prefix: str, chosen: Callable[[str], bool]) -> None:
+        """Removes chosen objects below a prefix."""
+        self._objects.delete_chosen(prefix, chosen)
 
 
 class _Range(Iterator[bytes]):

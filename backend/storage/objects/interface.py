@@ -1,7 +1,7 @@
 """The interface of every object store."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -54,6 +54,9 @@ class ObjectStore(Protocol):
 
     def delete_prefix(self, prefix: str) -> None:
         """Removes every object below `prefix`, a key followed by `/`."""
+
+    def delete_chosen(self, prefix: str, chosen: Callable[[str], bool]) -> None:
+        """Removes those objects below `prefix` whose keys are chosen; they are listed page by page."""
 
 
 def checked_key(key: str) -> str:

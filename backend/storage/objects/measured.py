@@ -1,6 +1,6 @@
 """Object store that measures its operations and counts its failures."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
@@ -39,6 +39,11 @@ class MeasuredObjects:
         """Removes every object below a prefix."""
         with _measured("delete_prefix"):
             self._objects.delete_prefix(prefix)
+
+    def delete_chosen(self, prefix: str, chosen: Callable[[str], bool]) -> None:
+        """Removes chosen objects below a prefix."""
+        with _measured("delete_chosen"):
+            self._objects.delete_chosen(prefix, chosen)
 
 
 class _Reader(Iterator[bytes]):

@@ -1,5 +1,6 @@
 """An object store whose operations have spans, where traces are on; keys and content are in none."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,3 +43,8 @@ class TracedObjects:
         """Removes every object below a prefix."""
         with self._tracing.child("objects delete", kind=self._tracing.CLIENT):
             self._objects.delete_prefix(prefix)
+
+    def delete_chosen(self, prefix: str, chosen: Callable[[str], bool]) -> None:
+        """Removes chosen objects below a prefix."""
+        with self._tracing.child("objects delete", kind=self._tracing.CLIENT):
+            self._objects.delete_chosen(prefix, chosen)

@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook
 
+from backend import metrics
 from backend.clock import HOUR_MS
 from backend.settings import WebhookSettings
 from backend.webhooks import delivery_sql
 from backend.webhooks.attempts import BACK_OFF_MS
+from telemetry import tracing
+from telemetry.otel import Tracing
 from tests.services.webhooks.hooked import LOOPBACK, WebhookWorld, arrived
 from tests.support.poll import until
 from tests.support.webhook_receiver import Receiver
@@ -70,6 +73,29 @@ def test_a_message_names_the_run_and_nothing_of_its_content(hooked: WebhookWorld
     assert _signatures(receiver, made.secret) == [True]
     delivered = hooked.attempted(made.webhook.webhook_id, 1)
     assert (delivered.state, delivered.last_status, delivered.message_id) == (DELIVERED, 204, message.message_id)
+
+
+def test_the_time_of_an_attempt_has_nothing_of_what_is_read_for_it(
+    hooked: WebhookWorld, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    observed: list[float] = []
+    now = [0.0]
+
+    def read(*_: Any) -> dict[str, str]:
+        now[0] += 60
+        return {}
+
+    monkeypatch.setattr(metrics.WEBHOOK_SECONDS, "observe", observed.append)
+    monkeypatch.setattr("backend.webhooks.deliverer.perf_counter", lambda: now[0])
+    monkeypatch.setattr("backend.webhooks.deliverer.carrier_of_run", read)
+    recording = Tracing("backend", "1", "http://127.0.0.1:1")
+    monkeypatch.setattr(tracing, "active", lambda: recording)
+    made = hooked.hook(receiver.url)
+    hooked.finished()
+    hooked.deliver()
+    hooked.attempted(made.webhook.webhook_id, 1)
+    assert (observed, now) == ([0.0], [60.0])
+    recording.close(10)
 
 
 def test_messages_are_signed_with_both_secrets_until_the_overlap_ends(hooked: WebhookWorld, receiver: Receiver) -> None:

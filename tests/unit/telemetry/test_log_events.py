@@ -1,10 +1,12 @@
-"""docs/logs.md lists every event with its fields, and describes each field."""
+"""docs/logs.md lists every event with its fields, and describes each field; a line has the name of its level."""
 
+import logging
 import re
 from pathlib import Path
 
+from edge.log_events import REQUEST
 from telemetry.log_events import COMMON_FIELDS, MESSAGE
-from tests.support.log_lines import EVENTS
+from tests.support.log_lines import EVENTS, written_log
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "logs.md").read_text(encoding="utf-8")
 
@@ -26,3 +28,11 @@ def test_every_field_is_documented_once() -> None:
     assert tuple(row[0] for row in rows(common)) == COMMON_FIELDS
     described = [row[0] for row in rows(rest.split("<!-- fields -->")[1].split("## Cost")[0])]
     assert sorted(described) == sorted({field for each in EVENTS.values() for field in each.fields})
+
+
+def test_a_line_has_the_name_of_its_level(tmp_path: Path) -> None:
+    levels = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)
+    with written_log(tmp_path / "log", REQUEST, level="DEBUG") as log:
+        for level in levels:
+            REQUEST.write("said", {}, level)
+        assert [line["level"] for line in log.lines()] == ["debug", "info", "warning", "error", "critical"]

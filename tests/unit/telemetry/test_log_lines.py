@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from telemetry.log_lines import Clock, json_line, shortened, text_line
 
 
@@ -32,10 +34,11 @@ def test_text_moves_no_cursor() -> None:
     assert line.decode() == "ERROR     edge  a\\x1b[2Jb\\x0ac\\x202ed\n    ValueError\n      file:1\n"
 
 
-def test_a_long_traceback_is_cut_in_the_middle() -> None:
-    exception = "\n".join(["ValueError", *(f"  {'x' * 80}:{line} place" for line in range(100)), "from KeyError"])
+@pytest.mark.parametrize("character", ["x", "é", "語", "😀", "\udcff"])
+def test_a_long_traceback_is_cut_in_the_middle(character: str) -> None:
+    exception = "\n".join(["ValueError", *(f"  {character * 80}:{line} place" for line in range(100)), "from KeyError"])
     cut = shortened(exception)
-    assert len(cut) <= 3_100
+    assert 2_000 < len(cut.encode("utf-8", "backslashreplace")) <= 3_100
     assert cut.startswith("ValueError\n")
     assert cut.endswith("\nfrom KeyError")
     assert "\n  ...\n" in cut

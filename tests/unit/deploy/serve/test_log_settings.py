@@ -34,12 +34,39 @@ change('log_level = "error"')
 log.warning("four")
 """
 
+FAILING = """
+import logging, os, pathlib, sys
+import deploy.serve.log_settings as log_settings
+from deploy.config.source import read_settings
 
-def followed(folder: Path, form: str = "", **environment: str) -> str:
+config = pathlib.Path(sys.argv[1])
+follower = log_settings.LogFollower(read_settings(os.environ, config=config), "edge")
+config.write_text('log_level = "debug"')
+
+class Ended:
+    looks = 0
+
+    def wait(self, seconds):
+        self.looks += 1
+        return self.looks > 5
+
+def failing(*given, **named):
+    if ended.looks < 4:
+        raise MemoryError
+    return read_settings(*given, **named)
+
+ended = Ended()
+log_settings.read_settings = failing
+follower.follow(ended)
+logging.getLogger("edge.x").debug("followed")
+"""
+
+
+def followed(folder: Path, form: str = "", program: str = FOLLOWING, **environment: str) -> str:
     config = folder / "settings.toml"
     config.write_text('log_level = "warning"\nlog_format = "json"\n')
     ended = subprocess.run(
-        [sys.executable, "-c", FOLLOWING, str(config), form],
+        [sys.executable, "-c", program, str(config), form],
         env={**os.environ, **environment},
         capture_output=True,
         encoding="utf-8",
@@ -70,3 +97,11 @@ def test_what_a_variable_or_an_option_gives_is_not_changed_by_the_file(tmp_path:
         "four",
     ]
     assert logging.getLevelName(logging.INFO) in text
+
+
+def test_a_failure_of_any_kind_is_said_once_and_the_file_is_followed_on(tmp_path: Path) -> None:
+    assert messages(followed(tmp_path, program=FAILING)) == [
+        "The settings file cannot be read, and the log stays as it is until it can be",
+        "The log has changed: level debug, format auto",
+        "followed",
+    ]

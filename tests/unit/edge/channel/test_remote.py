@@ -1,6 +1,7 @@
 """The channel over gRPC: backends that come, stop and go, and answers that are none."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import aclosing, suppress
 from typing import Any
@@ -12,7 +13,7 @@ from google.protobuf.message import Message
 
 from edge.channel import Channel
 from edge.channel.remote import CHANNEL_OPTIONS, RemoteChannel
-from edge.errors import Refusal
+from edge.errors import NoAnswer, Refusal
 from tests.unit.edge.channels import CANCEL, ERASE, GET_ME, WATCH, ZIP, Grpc, Handler, Servicers, get_me, refuse, remote
 from tests.unit.edge.wire import wait_until
 from workflow_api.v1.edge_pb2 import WatchKeyMirrorRequest
@@ -34,7 +35,10 @@ def test_a_backend_that_is_down_is_unreachable() -> None:
     assert refused.value.code == "runtime_unreachable"
 
 
-def test_a_backend_that_comes_back_is_found() -> None:
+def test_a_backend_that_comes_back_is_found_and_logged_once_as_lost_and_once_as_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
     first = Grpc({GET_ME: Handler(Servicers().get_me)})
     first.stop()
 
@@ -42,12 +46,14 @@ def test_a_backend_that_comes_back_is_found() -> None:
         channel = RemoteChannel(grpc.aio.insecure_channel(f"127.0.0.1:{first.port}", options=CHANNEL_OPTIONS))
         second = None
         try:
-            with pytest.raises(Refusal):
-                await get_me()(channel)
+            for _ in range(3):
+                with pytest.raises(NoAnswer):
+                    await get_me()(channel)
             second = Grpc({GET_ME: Handler(Servicers().get_me)}, first.port)
             async with asyncio.timeout(60):
                 while True:
                     with suppress(Refusal):
+                        await get_me()(channel)
                         answer: Message = await get_me()(channel)
                         return answer
                     await asyncio.sleep(0.01)
@@ -57,6 +63,9 @@ def test_a_backend_that_comes_back_is_found() -> None:
                 second.stop()
 
     assert asyncio.run(call()) == ApiKey(key_id="ak_1")
+    lost, back = caplog.messages
+    assert lost.startswith("The backend cannot be reached: ")
+    assert back == "The backend answers again"
 
 
 def stopping(status: grpc.StatusCode, then: Message, tries: list[Message]) -> Callable[..., Message]:

@@ -55,6 +55,7 @@ class Desk:
         yield Page("GET", "/elsewhere", ALL_ROLES, self._elsewhere)
         yield Page("GET", "/live", ALL_ROLES, self._live)
         yield Page("GET", "/download", ALL_ROLES, self._download)
+        yield Page("GET", "/held", ALL_ROLES, self._held)
 
     async def _seen(self, visit: Visit) -> PageResult:
         self.visits.append(visit)
@@ -69,6 +70,11 @@ class Desk:
 
     async def _broken(self, _: Visit) -> PageResult:
         raise ValueError("secret words")
+
+    async def _held(self, visit: Visit) -> PageResult:
+        self.visits.append(visit)
+        await asyncio.Event().wait()
+        raise AssertionError
 
     async def _elsewhere(self, _: Visit) -> PageResult:
         return Redirect("//example.org/")

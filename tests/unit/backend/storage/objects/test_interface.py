@@ -127,8 +127,14 @@ def test_a_read_that_was_opened_survives_the_removal(objects: ObjectStore) -> No
 def test_more_objects_than_one_page_are_removed(objects: ObjectStore) -> None:
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda n: objects.put_bytes(f"runs/run_1/out_{n}", b"x"), range(1_005)))
+    kept = ("runs/run_1/out_1", "runs/run_1/out_999")
+    objects.delete_chosen("runs/run_1/", lambda key: key not in kept)
+    assert [read(objects, key, 0, 1) for key in kept] == [b"x", b"x"]
+    for n in (0, 998, 1_000, 1_004):
+        with pytest.raises(KeyError):
+            objects.open_range(f"runs/run_1/out_{n}", 0, 1)
     objects.delete_prefix("runs/run_1/")
-    for n in (0, 999, 1_000, 1_004):
+    for n in (1, 999):
         with pytest.raises(KeyError):
             objects.open_range(f"runs/run_1/out_{n}", 0, 1)
 
@@ -142,6 +148,24 @@ def test_a_prefix_is_removed_with_all_below_it_and_nothing_beside_it(objects: Ob
         with pytest.raises(KeyError):
             objects.open_range(key, 0, 1)
     assert read(objects, "runs/run_10/out_1", 0, 1) == b"x"
+
+
+def test_chosen_objects_are_removed_with_none_beside_their_prefix(objects: ObjectStore) -> None:
+    keys = ("runs/run_1/out_1", "runs/run_1/logs/step", "runs/run_10/out_1")
+    for key in keys:
+        objects.put_bytes(key, b"x")
+    asked: set[str] = set()
+
+    def chosen(key: str) -> bool:
+        asked.add(key)
+        return key.endswith("out_1")
+
+    for _ in range(2):
+        objects.delete_chosen("runs/run_1/", chosen)
+    assert asked == set(keys[:2])
+    with pytest.raises(KeyError):
+        objects.open_range(keys[0], 0, 1)
+    assert [read(objects, key, 0, 1) for key in keys[1:]] == [b"x", b"x"]
 
 
 @pytest.mark.parametrize(
