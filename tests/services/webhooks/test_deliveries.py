@@ -342,6 +342,20 @@ def test_a_claim_of_a_process_that_died_lapses(hooked: WebhookWorld, receiver: R
     assert len(receiver.received) == 2
 
 
+def test_an_attempt_of_a_process_that_died_makes_no_later_pause_longer(
+    hooked: WebhookWorld, receiver: Receiver
+) -> None:
+    webhook_id = hooked.hook(receiver.url).webhook.webhook_id
+    hooked.finished()
+    at = hooked.clock()
+    hooked.services.database.write(lambda tx: delivery_sql.claim(tx, webhook_id, "clm_dead", at, at + 20_000, 10))
+    hooked.clock.advance(seconds=21)
+    receiver.status = 503
+    hooked.deliver()
+    wait = hooked.attempted(webhook_id, 1).next_attempt_at.ToMilliseconds() - hooked.clock()
+    assert BACK_OFF_MS[0] <= wait <= 1.1 * BACK_OFF_MS[0]
+
+
 def test_a_deliverer_that_stops_gives_its_claims_back(hooked: WebhookWorld, receiver: Receiver) -> None:
     receiver.answer = _silence
     webhook_id = hooked.hook(receiver.url).webhook.webhook_id
