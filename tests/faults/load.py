@@ -44,11 +44,17 @@ def new_key(name: str) -> keys_pb2.CreateKeyRequest:
 class Load:
     """Carries out operations until it is stopped; `answered` counts those that were answered.
 
-    `workflows` are those that the deployment has; `hook` makes a webhook of a key.
+    `workflows` are those that the deployment has; `hook` makes a webhook of a key; `others` are operations of other
+    kinds.
     """
 
     def __init__(
-        self, calls: Calls, known: LoadRecord, workflows: Collection[str], hook: Callable[[str], None]
+        self,
+        calls: Calls,
+        known: LoadRecord,
+        workflows: Collection[str],
+        hook: Callable[[str], None],
+        others: Mapping[str, Callable[[Operation], bool]],
     ) -> None:
         self._workflows = workflows
         self._hook = hook
@@ -78,6 +84,7 @@ class Load:
             "make_key": self._make_key,
             "rotate_key": self._rotate_key,
             "revoke_key": self._revoke_key,
+            **others,
         }
         self.answered = 0
         self.by_kind: dict[str, int] = {}
@@ -150,7 +157,7 @@ class Load:
         workflow = choose([name for name, weight in there for _ in range(weight)], operation.chances[1])
         assert workflow is not None
         idempotency_key = f"operation-{operation.number}"
-        body = {"input_text": f"text of {operation.number}", "client_reference": idempotency_key}
+        body = {"input_text": f"text of {idempotency_key}", "client_reference": idempotency_key}
         if workflow == "Redacts":
             body["input_text"] = f"text of {planted_value(operation.number)}"
         elif workflow == "Reads":
@@ -167,6 +174,8 @@ class Load:
                     self._known.add_run(record["run_id"], start, record["status"])
                     return True
                 if answer.status in {401, 429} and answer.code != "rate_limited":
+                    return True
+                if answer.code == "workflow_not_ready":
                     return True
             time.sleep(_TRY_AGAIN_SECONDS)
         self._known.leave_open(start)

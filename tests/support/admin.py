@@ -9,6 +9,7 @@ import grpc
 from workflow_api.v1 import (
     audit_pb2_grpc,
     deployment_pb2_grpc,
+    environments_pb2_grpc,
     keys_pb2,
     keys_pb2_grpc,
     logs_pb2_grpc,
@@ -55,6 +56,7 @@ class Admin:
         self.uploads = uploads_pb2_grpc.UploadsServiceStub(self._channel)
         self.usage = usage_pb2_grpc.UsageServiceStub(self._channel)
         self.webhooks = webhooks_pb2_grpc.WebhooksServiceStub(self._channel)
+        self.environments = environments_pb2_grpc.EnvironmentsServiceStub(self._channel)
         self.audit = audit_pb2_grpc.AuditServiceStub(self._channel)
         self.deployment = deployment_pb2_grpc.DeploymentServiceStub(self._channel)
 
