@@ -26,6 +26,8 @@ from workflow_api.v1 import (
 )
 
 SCOPES = ("workflows:read", "runs:create", "runs:read", "outputs:read", "runs:delete")
+# By default a channel whose server was away for a while waits two minutes before it tries again.
+_SOON_AGAIN = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 1_000)]
 MANIFESTS = Path(__file__).with_name("workflows.yaml")
 
 
@@ -47,7 +49,7 @@ class Admin:
     """The stubs of one service, and the calls that tests make often."""
 
     def __init__(self, address: str) -> None:
-        self._channel = grpc.insecure_channel(address)
+        self._channel = grpc.insecure_channel(address, _SOON_AGAIN)
         self.keys = keys_pb2_grpc.KeysServiceStub(self._channel)
         self.logs = logs_pb2_grpc.LogsServiceStub(self._channel)
         self.workflows = workflows_pb2_grpc.WorkflowsServiceStub(self._channel)
