@@ -23,6 +23,7 @@ _SLOTS: Final = 30
 _SCOPES: Final = (1, 2, 3, 4, 5)
 _KEY_SECONDS: Final = 60
 _LOOKED_AT: Final = 5
+_LONGEST_CALL_SECONDS: Final = 40.0
 # How long callers wait for something new, and the longest that they follow a stream.
 _WAITS: Final = (1, 3, 6)
 _FOLLOW_SECONDS: Final = 8.0
@@ -340,7 +341,10 @@ class Load:
         return True
 
     def _rotate_key(self, operation: Operation) -> bool:
-        key = choose([key for key in self._known.usable_keys() if not key.rotating], operation.chances[0])
+        # A call that is under way with the old secret would be refused after a second rotation.
+        latest = time.monotonic() - _LONGEST_CALL_SECONDS
+        keys = [key for key in self._known.usable_keys() if not key.rotating and key.rotated_at < latest]
+        key = choose(keys, operation.chances[0])
         if key is None:
             return False
         # Whoever does not hear of its new secret keeps the old one, which the next rotation would end.
@@ -351,6 +355,7 @@ class Load:
         new = Key(key.key_id, made.key_value, key.external_id)
         if self._reaches_both(new):
             key.bearer = new.bearer
+            key.rotated_at = time.monotonic()
             key.rotating = False
         return True
 
