@@ -146,7 +146,10 @@ class _Tries:
 
 
 class RetryTimes:
-    """When each of several named pieces of work may be tried again, for rounds that come back by themselves."""
+    """When each of several named pieces of work may be tried again, for rounds that come back by themselves.
+
+    What must wait longer than the longest delay was postponed by a clock that was ahead, and may be tried now.
+    """
 
     def __init__(self, clock: Clock, backoff: Backoff) -> None:
         self._clock = clock
@@ -155,7 +158,8 @@ class RetryTimes:
 
     def is_due(self, name: str) -> bool:
         """Returns whether it may be tried now."""
-        return self._clock() >= self._failures.get(name, (0, 0))[1]
+        left = self._failures.get(name, (0, 0))[1] - self._clock()
+        return left <= 0 or left > round(self._backoff.longest_seconds * 1000)
 
     def postpone(self, name: str) -> float:
         """Records a failure; returns the seconds until the next try."""

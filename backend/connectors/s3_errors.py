@@ -18,6 +18,8 @@ _DENIED: Final = frozenset(
 # Temporary errors with a status below 500.
 _TEMPORARY: Final = frozenset({"RequestTimeout", "Throttling", "ThrottlingException", "429"})
 _NOT_IMPLEMENTED: Final = 501
+# The client takes the head of an answer that breaks off as a whole one, and then cannot read the time in it.
+_BROKEN_HEAD: Final = "Invalid timestamp"
 _NO_STORE: Final = "what answers there does not speak as S3 and STS do"
 
 _NO_CREDENTIALS: Final = "there are no credentials to ask the store with"
@@ -78,6 +80,8 @@ def may_pass(error: BaseException | None) -> bool:
             return code_of(error) in _TEMPORARY or (status >= 500 and status != _NOT_IMPLEMENTED)
         case exceptions.SSLError():
             return False
+        case ValueError() if str(error).startswith(_BROKEN_HEAD):
+            return True
     # Proxies answer with pages that the client cannot parse.
     return isinstance(
         error,

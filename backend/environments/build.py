@@ -45,11 +45,23 @@ def build(
 ) -> BuiltPackages:
     """Builds the packages of a lock below `place`, in place of what is there; `log` is given what uv said.
 
+    What fails leaves nothing: another try may never come, and the disk may be full because of it.
+
     Raises:
         PackagesError: it failed, with uv's message, or reached a bound.
         OSError: the disk is full, or the folder cannot be written.
     """
     remove(place)
+    try:
+        return _built(uv, settings, lock, place, log)
+    except BaseException:
+        remove(place)
+        raise
+
+
+def _built(
+    uv: Uv, settings: PackageSettings, lock: Lock, place: Path, log: Callable[[str], None] | None
+) -> BuiltPackages:
     scratch = place / "building"
     scratch.mkdir(parents=True)
     target = scratch / "files"

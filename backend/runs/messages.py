@@ -198,4 +198,5 @@ def _set_times(message: runs_pb2.RunSummary | runs_pb2.Step, row: RunRow | RunSu
     if row.finished_at is not None:
         set_milliseconds(message.finished_at, row.finished_at)
         if row.started_at is not None:
-            set_milliseconds(message.duration, row.finished_at - row.started_at)
+            # A clock may have been set back meanwhile.
+            set_milliseconds(message.duration, max(0, row.finished_at - row.started_at))

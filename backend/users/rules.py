@@ -30,6 +30,8 @@ ADDRESS_LIMIT: Final = Limit(60, WAIT_MS)
 _IDLE_MS: Final = HOUR_MS
 _USE_NOTED_MS: Final = 60_000
 _REFUSAL_AUDITED_MS: Final = 60_000
+_CLOCKS_APART_MS: Final = 5_000
+"""More than the clocks of two processes differ."""
 
 
 class Try(NamedTuple):
@@ -63,7 +65,12 @@ def must_record_use(used_at: int, now: int) -> bool:
 
 
 def seconds_to_wait(waits_until: int, now: int) -> int:
-    """Returns how long further tries are refused."""
+    """Returns how long further tries are refused.
+
+    A wait that is much longer than any was set by a clock that was ahead, and is over.
+    """
+    if waits_until - now > WAIT_MS + _CLOCKS_APART_MS:
+        return 0
     return max(0, -((now - waits_until) // 1000))
 
 

@@ -17,7 +17,6 @@ from backend.webhooks.outcome import Outcome
 _SECOND_MS: Final = 1_000
 _MINUTE_MS: Final = 60_000
 _GONE: Final = 410
-_JITTER: Final = 0.1
 ACTOR: Final = "system"
 
 BACK_OFF_MS: Final[Sequence[int]] = (
@@ -29,6 +28,7 @@ BACK_OFF_MS: Final[Sequence[int]] = (
     *(hours * HOUR_MS for hours in (1, 2, 4, 8, 12, 20, 24)),
 )
 """The time before each further attempt, 72 hours together; up to a tenth is added, so that they spread."""
+JITTER: Final = 0.1
 
 # A little less than all of it, as an attempt takes time.
 _DEAD_MS: Final = sum(BACK_OFF_MS) - HOUR_MS
@@ -72,4 +72,4 @@ def _pause(tx: Tx, webhook_id: str, reason: PausedReason, at: int) -> None:
 
 
 def _with_jitter(milliseconds: int) -> int:
-    return milliseconds + round(milliseconds * _JITTER * random.random())  # noqa: S311 - spreads attempts
+    return milliseconds + round(milliseconds * JITTER * random.random())  # noqa: S311 - spreads attempts

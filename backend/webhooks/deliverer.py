@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from backend import metrics
@@ -17,7 +17,7 @@ from backend.ids import new_id
 from backend.run_traces import carrier_of_run
 from backend.settings import WebhookSettings
 from backend.storage.database import Database, run_of
-from backend.webhooks import attempts, delivery_sql
+from backend.webhooks import attempts, delivery_sql, wait_bounds_sql
 from backend.webhooks.delivery_sql import ClaimedRow, DueWebhookRow
 from backend.webhooks.destinations import networks
 from backend.webhooks.events import ANNOUNCED
@@ -44,6 +44,7 @@ _AT_ONCE_OF_ONE: Final = 4
 # Beside the time of an attempt, for what is recorded of it.
 _CLAIM_ALLOWANCE_SECONDS: Final = 10.0
 _GRACE_SECONDS: Final = 2.0
+_WAITS_BOUNDED_SECONDS: Final = 30.0
 
 _LOG = logging.getLogger(__name__)
 
@@ -55,6 +56,9 @@ class Deliverer:
     one webhook are sent one after the other, as only the first of them is ever due.
 
     A round is made when a change of any process announces one, when the next message is due, and every `poll_seconds`.
+
+    A clock that was ahead when it set a time makes no message wait longer than the schedule says: waits are bounded
+    anew when the clock has gone back, and twice a minute, for other processes may have set times too.
     """
 
     def __init__(
@@ -74,6 +78,8 @@ class Deliverer:
         self._ended = False
         self._sender: Sender | None = None
         self._under_way: dict[asyncio.Task[None], tuple[ClaimedRow, str]] = {}
+        self._round_at = 0
+        self._bound_waits_at = 0.0
 
     def start(self) -> None:
         """Starts the thread."""
@@ -144,6 +150,10 @@ class Deliverer:
         if room <= 0:
             return self._poll_seconds
         at = self._clock()
+        if at < self._round_at or monotonic() >= self._bound_waits_at:
+            await self._in_thread(lambda: self._bound_waits(at))
+            self._bound_waits_at = monotonic() + _WAITS_BOUNDED_SECONDS
+        self._round_at = at
         until = at + round(self._poll_seconds * 1000)
         found = await self._in_thread(lambda: self._database.read(lambda tx: delivery_sql.due_webhooks(tx, until)))
         due = [webhook for webhook in found if webhook.due_at <= at]
@@ -162,6 +172,10 @@ class Deliverer:
                 task.add_done_callback(self._done)
         next_at = min((webhook.due_at for webhook in found if webhook.due_at > at), default=until)
         return max(_GATHER_SECONDS, (next_at - at) / 1000)
+
+    def _bound_waits(self, at: int) -> None:
+        if self._database.read(lambda tx: wait_bounds_sql.any_waits_too_long(tx, at)):
+            self._database.write(lambda tx: wait_bounds_sql.bound_waits(tx, at))
 
     def _claim(self, webhook_id: str, claim_id: str, most: int) -> list[ClaimedRow]:
         at = self._clock()

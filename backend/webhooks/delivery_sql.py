@@ -97,7 +97,11 @@ _TAKE = Command(
     .values(
         claim=_CLAIM,
         due_at=bindparam("lapses_at"),
-        attempts=webhook_deliveries.c.attempts + _ONE,
+        # What a process that died has claimed counts once: nobody knows whether that attempt was made.
+        attempts=case(
+            (webhook_deliveries.c.claim.is_(None), webhook_deliveries.c.attempts + _ONE),
+            else_=webhook_deliveries.c.attempts,
+        ),
         first_attempt_at=func.coalesce(webhook_deliveries.c.first_attempt_at, _AT),
         last_attempt_at=_AT,
     )

@@ -1,14 +1,18 @@
 """Answers that a caller may get during faults, judged by the journal alone."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tests.faults.journal import NO_ANSWER, Call, Record
+from tests.faults.releases import ENVIRONMENT
 
 # What a fault may make of any call: no answer, or one that says that something behind the edge is away.
 _FOR_THE_MOMENT: Final = frozenset({(502, "runtime_unreachable"), (502, "runtime_error"), (503, "deployment_updating")})
 _AWAY: Final = "keys_table_unreachable"
+# Where packages are resolved, their disk may be full.
+_NO_ROOM: Final = re.compile("cannot be stored or built on this machine|No space left on device")
 
 # Outputs of a run that has ended are closed until they are swept.
 _NOT_SWEPT: Final = (409, "redaction_pending")
@@ -38,6 +42,18 @@ _EXPECTED: Final[Mapping[str, list[tuple[int, str | None]]]] = {
     "make_key": [(200, None)],
     "rotate_key": [(200, None)],
     "revoke_key": [(200, None)],
+    "cancel_any": [(200, None), (400, "already_terminal")],
+    "change_environment": [(200, None)],
+    "read_environment": [(200, None)],
+    "see_page": [(200, None)],
+    "see_run": [(200, None)],
+    "see_approval": [(200, None)],
+    # Tries that a fault cut short count as failed, and a name has ten.
+    "sign_in": [(200, None), (429, "page")],
+    # As `decide`.
+    "decide_in_console": [(200, None), (400, "not_pending")],
+    # The same form again, after no answer or none at once.
+    "start_in_console": [(200, None), (409, "started_before"), (409, "in_a_moment"), (409, "many_uploads")],
 }
 # Once an erasure was asked for.
 _OF_ERASED: Final = frozenset(
@@ -51,10 +67,16 @@ _OF_ERASED: Final = frozenset(
         ("read_content", 404, "output_not_found"),
         ("erase", 409, "already_purged"),
         ("decide", 400, "not_found"),
+        # Erased while the page was made.
+        ("see_run", 404, "page"),
+        ("see_approval", 404, "page"),
+        ("decide_in_console", 404, "page"),
     }
 )
 # Once a revocation was asked for.
 _OF_REVOKED: Final = frozenset({(401, "unauthorized"), (400, "invalid_request")})
+# Of an environment that is not built, for now or for good.
+_PACKAGES: Final = re.compile(rf"Environment '{ENVIRONMENT}' (?:is being built\.|cannot be built: .+)", re.DOTALL)
 # A process comes back, and what it serves with it; a lease ends, a pool finds new connections.
 _GRACE_SECONDS: Final = 45.0
 
@@ -65,6 +87,8 @@ def for_the_moment(call: Call) -> bool:
         return True
     if call.status == 503:
         return call.said.get("reason") == _AWAY and call.code == "deployment_updating"
+    if call.kind == "change_environment" and any(map(_NO_ROOM.search, call.said.get("problems", ()))):
+        return True
     return (call.status, call.code) in _FOR_THE_MOMENT
 
 
@@ -78,9 +102,15 @@ def not_allowed(record: Record) -> Iterator[str]:
             continue
         if (call.kind, *answer) in _OF_ERASED and _other(erasing.get(call.about.get("run", ""), []), call):
             continue
+        if call.code == "workflow_not_ready" and _waits_for_packages(call):
+            continue
         if answer in _OF_REVOKED and _other(revoking.get(call.about.get("key", ""), []), call):
             continue
         yield f"{call} {call.said}"
+
+
+def _waits_for_packages(call: Call) -> bool:
+    return all(_PACKAGES.fullmatch(reason) for reason in call.said["reasons"])
 
 
 def unexplained(record: Record) -> Iterator[str]:

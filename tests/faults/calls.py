@@ -21,10 +21,12 @@ from tests.faults.planted import holds_planted
 from tests.faults.streams import SILENT_SECONDS, Followed, follow
 from tests.support.admin import Admin
 from tests.support.wire import BASE, Answer
-from workflow_api.v1 import keys_pb2, runs_pb2
+from workflow_api.v1 import environments_pb2, keys_pb2, runs_pb2, workflows_pb2
 
 _SECONDS: Final = 25
 _ADMIN_SECONDS: Final = 10.0
+# It resolves packages.
+_APPLY_SECONDS: Final = 60.0
 _OK: Final = 200
 
 Said = Callable[[Answer], dict[str, Any]]
@@ -203,6 +205,41 @@ class Calls:
         about = {"key": key.key_id}
         return self._administer("revoke_key", backend, lambda admin: admin.keys.RevokeKey, request, about) is not None
 
+    def cancel_as_administrator(self, run_id: str, backend: int) -> None:
+        """Cancels a run whose key may be revoked, or unknown."""
+        request = runs_pb2.CancelRunRequest(run_id=run_id)
+        self._administer("cancel_any", backend, lambda admin: admin.runs.CancelRun, request, {"run": run_id})
+
+    def change_environment(self, name: str, requirement: str, backend: int) -> bool:
+        """Applies an environment with this requirement; returns whether that was acknowledged."""
+        content = json.dumps({"kind": "Environment", "name": name, "python": {"packages": [requirement]}})
+        file = workflows_pb2.ManifestFile(name="environment.yaml", content=content)
+        request = workflows_pb2.ApplyManifestsRequest(files=[file])
+        applied = self._administer(
+            "change_environment",
+            backend,
+            lambda admin: admin.workflows.ApplyManifests,
+            request,
+            {"environment": name, "requirement": requirement},
+            seconds=_APPLY_SECONDS,
+        )
+        return applied is not None
+
+    def environment(self, name: str, backend: int) -> Any:
+        """What has become of the packages of an environment, or None."""
+        return self._administer(
+            "read_environment",
+            backend,
+            lambda admin: admin.environments.GetEnvironmentBuild,
+            environments_pb2.GetEnvironmentBuildRequest(name=name),
+            {"environment": name},
+            lambda build: {
+                "state": environments_pb2.EnvironmentBuildState.Name(build.state),
+                "message": build.message,
+                "locked": list(build.locked),
+            },
+        )
+
     def _get(
         self,
         kind: str,
@@ -266,12 +303,13 @@ class Calls:
         request: Any,
         about: Mapping[str, Any],
         said: Callable[[Any], dict[str, Any]] = lambda _: {},
+        seconds: float = _ADMIN_SECONDS,
     ) -> Any:
         number = self._journal.call(kind, **about)
         try:
-            answer = method(self._cluster.admins[backend])(request, timeout=_ADMIN_SECONDS)
+            answer = method(self._cluster.admins[backend])(request, timeout=seconds)
         except grpc.RpcError as error:
-            self._journal.answer(number, *_refusal(error), {})
+            self._journal.answer(number, *_refusal(error), {"problems": _problems(error)})
             return None
         self._journal.answer(number, _OK, None, said(answer))
         return answer
@@ -289,6 +327,14 @@ def _refusal(error: Any) -> tuple[int, str]:
     return NO_ANSWER if unanswered else 500, error.code().name
 
 
+def _problems(error: Any) -> list[str]:
+    """Why each field was refused."""
+    status = rpc_status.from_call(error)
+    found = error_details_pb2.BadRequest()
+    details = status.details if status is not None else ()
+    return [each.description for detail in details if detail.Unpack(found) for each in found.field_violations]
+
+
 def _refused(answer: Answer) -> dict[str, Any]:
     details = {
         "retry_after": answer.headers.get("Retry-After"),
@@ -296,7 +342,7 @@ def _refused(answer: Answer) -> dict[str, Any]:
     }
     if answer.code in {"internal", "runtime_error"}:
         details["request_id"] = answer.headers.get("X-Request-Id")
-    if answer.code in {"already_purged", "deployment_updating"}:
+    if answer.code in {"already_purged", "deployment_updating", "workflow_not_ready"}:
         details |= answer.error["details"]
     return details
 

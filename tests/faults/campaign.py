@@ -14,7 +14,11 @@ from tests.faults.fault_injector import FaultInjector
 from tests.faults.journal import Journal
 from tests.faults.load import Load
 from tests.faults.load_record import LoadRecord
+from tests.faults.packages import Packages
+from tests.faults.people import ADMINISTRATOR, People
+from tests.faults.releases import ENVIRONMENT
 from tests.faults.settle import settle
+from workflow_api.v1.environments_pb2 import EnvironmentBuildState
 
 _AUDIT_SECONDS: Final = 900
 
@@ -29,13 +33,15 @@ class Outcome:
     code: int
     restarts: int
     seconds: float
+    settled: dict[str, float]
+    """Seconds of each part of the settling."""
     logs: dict[str, str]
 
     def __str__(self) -> str:
         done = [
             f"operations answered: {sum(self.operations.values())}  {_counts(self.operations)}",
             f"faults: {sum(self.faults.values())}  {_counts(self.faults)}",
-            f"parts started again: {self.restarts}; {self.seconds:.0f} s",
+            f"parts started again: {self.restarts}; {self.seconds:.0f} s, of them to settle {_seconds(self.settled)}",
         ]
         return "\n".join([*done, self.audit.rstrip()])
 
@@ -47,7 +53,9 @@ def run_campaign(folder: Path, seed: int, store: str, extent: plan.Extent) -> Ou
     with Cluster(store) as cluster:
         known = LoadRecord()
         calls = Calls(cluster, journal)
-        load = Load(calls, known, cluster.flows, cluster.hook)
+        people = People(cluster, journal, calls, known)
+        packages = Packages(calls, cluster.wheels)
+        load = Load(calls, known, cluster.flows, cluster.hook, {**people.operations, **packages.operations})
         injector = FaultInjector(cluster, journal, plan.faults(seed, store, extent))
 
         def enough() -> bool:
@@ -55,16 +63,21 @@ def run_campaign(folder: Path, seed: int, store: str, extent: plan.Extent) -> Ou
             return injector.over() and load.answered >= extent.operations
 
         load.begin()
+        people.begin()
         try:
             load.run(plan.operations(seed), extent.rate, enough)
         finally:
             injector.end()
         assert injector.over()
-        settle(cluster, calls, known, load)
-        journal.close()
+        settled = settle(cluster, calls, known, load)
         scene = folder / "scene.json"
         keys = [{"key": key.key_id, "headers": key.headers, "revoked": key.revoked} for key in known.keys]
-        write_scene(scene, {**cluster.scene(), "keys": keys})
+        built = calls.environment(ENVIRONMENT, 0)
+        environment = {"state": EnvironmentBuildState.Name(built.state), "message": built.message}
+        environment |= {"locked": list(built.locked), "digest": built.lock_digest}
+        told = {"keys": keys, "cookies": people.cookies[ADMINISTRATOR], "environment": environment}
+        journal.close()
+        write_scene(scene, {**cluster.scene(), **told})
         audit = subprocess.run(
             [sys.executable, "-m", "tests.faults.auditor", journal.path, "--scene", scene],
             stdout=subprocess.PIPE,
@@ -81,9 +94,14 @@ def run_campaign(folder: Path, seed: int, store: str, extent: plan.Extent) -> Ou
             audit.returncode,
             cluster.restarts(),
             time.monotonic() - began,
+            settled,
             cluster.logs(),
         )
 
 
 def _counts(by_kind: dict[str, int]) -> str:
     return ", ".join(f"{kind} {count}" for kind, count in sorted(by_kind.items()))
+
+
+def _seconds(by_part: dict[str, float]) -> str:
+    return ", ".join(f"{part} {seconds:.0f} s" for part, seconds in by_part.items())

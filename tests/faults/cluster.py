@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
+from urllib.parse import urlsplit
 
 from tests.faults import plan
 from tests.faults.databases import sqlite_address
+from tests.faults.releases import FIRST_RELEASE, make_release
 from tests.support.admin import Admin
 from tests.support.faulty_proxy import FaultyProxy
 from tests.support.own_postgresql import OwnPostgresql
@@ -28,7 +30,8 @@ from tests.support.wire import Address
 from workflow_api.v1 import webhooks_pb2, workflows_pb2
 
 MANIFESTS: Final = tuple(
-    Path(__file__).with_name(name) for name in ("workflows.yaml", "content.yaml", "stored_inputs.yaml")
+    Path(__file__).with_name(name)
+    for name in ("workflows.yaml", "content.yaml", "packages.yaml", "attached.yaml", "stored_inputs.yaml")
 )
 BUCKET: Final = "workflows"
 INBOX: Final = "inbox"
@@ -86,6 +89,8 @@ class Cluster:
         graph = self._graph = self._held.enter_context(sparql_server())
         graph_port = int(graph.endpoint_url.split("/")[2].rpartition(":")[2])
         self.graph_link = self._held.enter_context(FaultyProxy(lambda: graph_port))
+        self.wheels = folder / "wheels"
+        make_release(self.wheels, FIRST_RELEASE)
         self._variables = self._shared_settings()
         self.parts: dict[str, list[SupervisedPart]] = {}
         self.links: list[FaultyProxy] = []
@@ -115,7 +120,9 @@ class Cluster:
         edges = ("--edges", str(_EDGE_PROCESSES)) if self.store == plan.EMBEDDED_EDGES else ()
         folder = self._folder / "data" if plan.in_s3(self.store) else self.disk.folder / "data"
         self.database = sqlite_address(folder / "workflow-api.sqlite3")
-        service = self._keep("serve", 0, "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", *edges, data=folder)
+        listening = ("--http", "127.0.0.1:0", "--console", "127.0.0.1:0")
+        service = self._keep("serve", 0, *listening, "--grpc", "127.0.0.1:0", *edges, data=folder)
+        self.packages = folder / "packages"
         self.parts = {"service": [service]}
         proxy = self._proxy_of(service)
         for _ in range(2):
@@ -131,6 +138,7 @@ class Cluster:
         for number in range(2):
             self._keep("worker", number)
             self._keep("edge", number, "--http", "127.0.0.1:0", "--grpc", f"127.0.0.1:{self.links[number].port}")
+        self._keep("console", 0, "--http", "127.0.0.1:0", "--grpc", f"127.0.0.1:{self.links[0].port}")
 
     def _shared_settings(self) -> dict[str, str]:
         settings = {
@@ -140,6 +148,8 @@ class Cluster:
             "RUNTIME_LAUNCH_TIMEOUT_SECONDS": "60",
             "WEBHOOKS_PRIVATE_NETWORKS": "127.0.0.0/8",
             "WEBHOOKS_TIMEOUT_SECONDS": "5",
+            "PACKAGES_INDEX_URL": "none",
+            "PACKAGES_WHEELS": str(self.wheels),
         }
         variables = {
             "AWS_ACCESS_KEY_ID": "root",
@@ -165,6 +175,10 @@ class Cluster:
             self._held.callback(self.disk.close)
             self.objects = {"folder": str(self.disk.folder / "objects")}
             settings |= {"OBJECTS_FOLDER": self.objects["folder"]}
+        if not plan.embedded(self.store):
+            # Of both workers, as if they were on one machine; on the disk that fills, where there is one.
+            self.packages = (self._folder if plan.in_s3(self.store) else self.disk.folder) / "packages"
+            settings |= {"PACKAGES_FOLDER": str(self.packages)}
         return {f"WORKFLOW_API_{name}": value for name, value in settings.items()} | variables
 
     def _databases(self) -> dict[str, str]:
@@ -194,6 +208,14 @@ class Cluster:
         if not ready:
             raise ConnectionRefusedError
         return address_of(ready["base_address"])
+
+    def console_address(self) -> Address:
+        """Where the console listens; raises as `edge_address`."""
+        ready = self.part("service" if plan.embedded(self.store) else "console", 0).part.ready
+        if not ready:
+            raise ConnectionRefusedError
+        url = urlsplit(ready["console"])
+        return "127.0.0.1", url.port or 0
 
     def part(self, name: str, number: int) -> SupervisedPart:
         """A part by its kind; the number counts round where there is only one."""
@@ -236,6 +258,8 @@ class Cluster:
             "graphs": self._graph.sizes(),
             "logs": self.logs(),
             "objects": self.objects,
+            "packages": str(self.packages),
+            "console": self.console_address(),
             "edges": [self.edge_address(number) for number in range(2)],
             "hooked": self._hooked,
             "accepted": [
@@ -253,7 +277,7 @@ class Cluster:
         folder = self._folder / f"{command}-{number}"
         folder.mkdir()
         clock = SteppedClock(self._library, folder / "clock")
-        stored = () if command == "edge" else ("--data", str(data or folder / "data"))
+        stored = () if command in {"edge", "console"} else ("--data", str(data or folder / "data"))
         part = Part(folder, command, *arguments, *stored, variables=self._variables | clock.variables)
         part.start_seconds = _START_SECONDS
         kept = SupervisedPart(f"{command} {number}", part, clock)

@@ -13,7 +13,7 @@ from tests.support.faulty_proxy import FaultMode, FaultyProxy
 from tests.support.stepped_clock import SteppedClock
 
 _AT_ONCE: Final = 2
-_PARTS: Final = frozenset({"edge", "backend", "worker"})
+_PARTS: Final = frozenset({"edge", "backend", "worker", "console"})
 _THINGS: Final = _PARTS | {"service", "postgresql", "redis", "s3", "graph", "disk"}
 _S3: Final = {
     "s3 answers 500": FaultMode.ANSWERED_500,

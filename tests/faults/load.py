@@ -23,6 +23,7 @@ _SLOTS: Final = 30
 _SCOPES: Final = (1, 2, 3, 4, 5)
 _KEY_SECONDS: Final = 60
 _LOOKED_AT: Final = 5
+_LONGEST_CALL_SECONDS: Final = 40.0
 # How long callers wait for something new, and the longest that they follow a stream.
 _WAITS: Final = (1, 3, 6)
 _FOLLOW_SECONDS: Final = 8.0
@@ -44,11 +45,17 @@ def new_key(name: str) -> keys_pb2.CreateKeyRequest:
 class Load:
     """Carries out operations until it is stopped; `answered` counts those that were answered.
 
-    `workflows` are those that the deployment has; `hook` makes a webhook of a key.
+    `workflows` are those that the deployment has; `hook` makes a webhook of a key; `others` are operations of other
+    kinds.
     """
 
     def __init__(
-        self, calls: Calls, known: LoadRecord, workflows: Collection[str], hook: Callable[[str], None]
+        self,
+        calls: Calls,
+        known: LoadRecord,
+        workflows: Collection[str],
+        hook: Callable[[str], None],
+        others: Mapping[str, Callable[[Operation], bool]],
     ) -> None:
         self._workflows = workflows
         self._hook = hook
@@ -78,6 +85,7 @@ class Load:
             "make_key": self._make_key,
             "rotate_key": self._rotate_key,
             "revoke_key": self._revoke_key,
+            **others,
         }
         self.answered = 0
         self.by_kind: dict[str, int] = {}
@@ -150,7 +158,7 @@ class Load:
         workflow = choose([name for name, weight in there for _ in range(weight)], operation.chances[1])
         assert workflow is not None
         idempotency_key = f"operation-{operation.number}"
-        body = {"input_text": f"text of {operation.number}", "client_reference": idempotency_key}
+        body = {"input_text": f"text of {idempotency_key}", "client_reference": idempotency_key}
         if workflow == "Redacts":
             body["input_text"] = f"text of {planted_value(operation.number)}"
         elif workflow == "Reads":
@@ -167,6 +175,8 @@ class Load:
                     self._known.add_run(record["run_id"], start, record["status"])
                     return True
                 if answer.status in {401, 429} and answer.code != "rate_limited":
+                    return True
+                if answer.code == "workflow_not_ready":
                     return True
             time.sleep(_TRY_AGAIN_SECONDS)
         self._known.leave_open(start)
@@ -331,7 +341,10 @@ class Load:
         return True
 
     def _rotate_key(self, operation: Operation) -> bool:
-        key = choose([key for key in self._known.usable_keys() if not key.rotating], operation.chances[0])
+        # A call that is under way with the old secret would be refused after a second rotation.
+        latest = time.monotonic() - _LONGEST_CALL_SECONDS
+        keys = [key for key in self._known.usable_keys() if not key.rotating and key.rotated_at < latest]
+        key = choose(keys, operation.chances[0])
         if key is None:
             return False
         # Whoever does not hear of its new secret keeps the old one, which the next rotation would end.
@@ -342,6 +355,7 @@ class Load:
         new = Key(key.key_id, made.key_value, key.external_id)
         if self._reaches_both(new):
             key.bearer = new.bearer
+            key.rotated_at = time.monotonic()
             key.rotating = False
         return True
 

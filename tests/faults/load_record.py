@@ -1,5 +1,6 @@
 """What the load knows of the deployment: keys, and runs that were acknowledged."""
 
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ class Key:
     external_id: str
     revoked: bool = False
     rotating: bool = False
+    rotated_at: float = -math.inf
+    """When its last rotation was acknowledged, by the monotonic clock."""
 
     @property
     def headers(self) -> dict[str, str]:

@@ -24,13 +24,20 @@ MIX: Final[Mapping[str, int]] = {
     "read_board": 3,
     "list_runs": 3,
     "read_key": 2,
-    "decide": 5,
+    "decide": 3,
     "cancel": 4,
     "erase": 3,
     "use_revoked_key": 1,
     "make_key": 1,
     "rotate_key": 1,
     "revoke_key": 1,
+    "change_environment": 2,
+    "read_environment": 1,
+    "see_page": 3,
+    "see_run": 3,
+    "decide_in_console": 3,
+    "start_in_console": 2,
+    "sign_in": 1,
 }
 """How often each kind of operation comes beside the others."""
 
@@ -42,6 +49,7 @@ WORKFLOWS: Final[Mapping[str, int]] = {
     "Redacts": 9,
     "Publishes": 7,
     "Reads": 5,
+    "Imports": 8,
     "Slow": 4,
 }
 
@@ -57,6 +65,7 @@ FAULTS: Final[Mapping[str, Mapping[str, int]]] = {
         "kill edge": 6,
         "kill backend": 6,
         "kill worker": 6,
+        "kill console": 3,
         "stop worker past its lease": 3,
         "stop worker past its lease, then kill it": 3,
         "restart postgresql": 5,
@@ -87,12 +96,19 @@ FAULTS: Final[Mapping[str, Mapping[str, int]]] = {
 }
 """Kinds of faults by the store of objects, with how often each comes beside the others."""
 
-_ONLY_AT_LENGTH: Final = frozenset({"edge cut off for minutes"})
+# What takes long; of a worker that goes on after its lease there is a test by itself, too.
+_ONLY_AT_LENGTH: Final = frozenset({"edge cut off for minutes", "stop worker past its lease"})
 
 # Not so far that a key expires, or the old secret of one that was rotated.
 _CLOCK_STEPS: Final = (-7200.0, -600.0, -45.0, -1.5, 1.5, 45.0, 600.0, 7200.0)
-# Whose clock the deployment goes by is set by less: leases and time limits are counted by it.
+# Whose clock several processes go by is set by less: their leases are counted by it.
 _DATABASE_STEPS: Final = (-8.0, -1.5, 1.5, 8.0)
+_SERVICE_STEPS: Final = (-600.0, -8.0, 8.0, 600.0)
+
+
+def kinds_of(store: str, pace: float) -> list[str]:
+    """The kinds of faults of a campaign at a pace."""
+    return [kind for kind in FAULTS[store] if pace >= 1 or kind not in _ONLY_AT_LENGTH]
 
 
 def embedded(store: str) -> bool:
@@ -151,7 +167,7 @@ def faults(seed: int, store: str, extent: Extent) -> list[Fault]:
     """Faults in the order of their beginnings; each kind comes once before any comes again."""
     chance = random.Random(f"faults {store} {seed}")
     weights = FAULTS[store]
-    kinds = [kind for kind in weights if extent.pace >= 1 or kind not in _ONLY_AT_LENGTH]
+    kinds = kinds_of(store, extent.pace)
     chance.shuffle(kinds)
     more = chance.choices(kinds, [weights[kind] for kind in kinds], k=extent.faults)
     kinds = (kinds + more)[: extent.faults]
@@ -183,4 +199,6 @@ def _seconds(kind: str, pace: float, chance: random.Random) -> float:
 def _step(kind: str, chance: random.Random) -> float:
     if not kind.startswith("step clock"):
         return 0.0
-    return chance.choice(_DATABASE_STEPS if kind.endswith(("postgresql", "service")) else _CLOCK_STEPS)
+    if kind.endswith("service"):
+        return chance.choice(_SERVICE_STEPS)
+    return chance.choice(_DATABASE_STEPS if kind.endswith("postgresql") else _CLOCK_STEPS)

@@ -2,11 +2,15 @@
 
 import io
 import json
+import re
 import zipfile
 from typing import Final
 
 PLANTED: Final = "@planted.example"
 """What every planted value holds."""
+
+GIVEN_TEXT: Final = re.compile(r"text of (?:operation|console|caller)")
+"""What every run is given as its text begins like this: pages of the console show it until the run is erased."""
 
 
 def planted_value(number: int) -> str:

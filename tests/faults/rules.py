@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from tests.faults import answers, content_rules, waiting_rules
+from tests.faults import answers, console_rules, content_rules, package_rules, waiting_rules
 from tests.faults.journal import Call, Record
 from tests.faults.state import TERMINAL, RunRow, State
 
@@ -49,7 +49,7 @@ def doubled_starts(record: Record, state: State) -> Iterator[str]:
         if count > 1:
             yield f"{count} runs of {reference} and key {key_id}"
     bound = {run_id for run_id in state.records.values() if run_id is not None}
-    for run_id in state.runs.keys() - bound:
+    for run_id in {run_id for run_id, row in state.runs.items() if row.key_id != console_rules.NO_KEY} - bound:
         yield f"run {run_id} without an idempotency record"
 
 
@@ -121,12 +121,12 @@ def revived(record: Record, state: State) -> Iterator[str]:
 
 def undecided(record: Record, state: State) -> Iterator[str]:
     decided: dict[str, str] = {}
-    for call in record.acknowledged("decide"):
+    for call in record.acknowledged("decide", "decide_in_console"):
         approval, decision = call.about["approval"], "approved" if call.about["approve"] else "rejected"
         if decided.setdefault(approval, decision) != decision:
             yield f"decided twice: {call}"
         # An erasure takes the approval along.
-        if state.approvals.get(approval, decision) != decision:
+        if approval in state.approvals and state.approvals[approval].state != decision:
             yield f"{call}: is {state.approvals[approval]}"
         run = state.runs.get(call.about["run"])
         if run is None or (approval not in state.approvals and run.purged_at is None):
@@ -135,7 +135,7 @@ def undecided(record: Record, state: State) -> Iterator[str]:
 
 def taken_slots(record: Record, state: State) -> Iterator[str]:
     """At rest no key has a run in flight, and each has used a unit of its quota for each of its runs."""
-    runs = Counter(row.key_id for row in state.runs.values())
+    runs = Counter(row.key_id for row in state.runs.values() if row.key_id != console_rules.NO_KEY)
     for key_id in runs.keys() | state.quota.keys():
         if runs[key_id] != state.quota.get(key_id, 0):
             yield f"key {key_id} has {runs[key_id]} runs and used {state.quota.get(key_id, 0)} units"
@@ -158,7 +158,7 @@ def misslisted(record: Record, state: State) -> Iterator[str]:
 def left_of_erased(record: Record, state: State) -> Iterator[str]:
     there = defaultdict(list)
     for name in state.objects:
-        there[name.split("/")[1] if name.startswith("runs/") else ""].append(name)
+        there[_owner(name, state)].append(name)
     for call in record.of("erase"):
         at = call.said.get("purged_at") if call.acknowledged else call.said.get("data_purged_at")
         row = state.runs.get(call.about["run"])
@@ -171,8 +171,17 @@ def left_of_erased(record: Record, state: State) -> Iterator[str]:
             yield f"of run {run_id} there are {row} and {there[run_id]}"
         if set(state.statuses_of_erased.get(run_id, [404])) != {404}:
             yield f"run {run_id} is shown as {state.statuses_of_erased[run_id]}"
-    for run_id in there.keys() - state.runs.keys():
+    for run_id in there.keys() - state.runs.keys() - state.uploads.keys():
         yield f"objects of nobody: {there[run_id][:3]}"
+
+
+def _owner(name: str, state: State) -> str:
+    """The run that an object is of; its name where it waits for one, and nothing where it is nobody's."""
+    kind, _, rest = name.partition("/")
+    id_ = rest.partition("/")[0]
+    if kind == "uploads" and id_ in state.uploads:
+        return state.uploads[id_] or id_
+    return id_ if kind == "runs" else ""
 
 
 def _milliseconds(at: str) -> int:
@@ -275,7 +284,21 @@ RULES: Final = (
     Rule("no event sequence has a gap", lambda _, state: len(state.segments), gaps),
     Rule("every run came to its end", lambda _, state: len(state.runs), unfinished),
     Rule("no run that ended changed", _calls("read_run", "wait_for_run", "cancel"), revived),
-    Rule("every decision holds", _calls("decide"), undecided),
+    Rule("every decision holds", _calls("decide", "decide_in_console"), undecided),
+    Rule(
+        "every decision is one person's, and recorded once",
+        lambda _, state: len(state.approvals),
+        console_rules.lost_decisions,
+    ),
+    Rule("every form that starts a run starts one", _sent("start_in_console"), console_rules.lost_forms),
+    Rule("no page shows what was erased", _calls("see_run"), console_rules.shown_after_erasure),
+    Rule("every environment is built or says why not", _sent("change_environment"), package_rules.undecided_builds),
+    Rule(
+        "no step finds half of its packages",
+        lambda _, state: len(content_rules.runs_of(state, "Imports")),
+        package_rules.half_imports,
+    ),
+    Rule("nothing is left of a build that broke off", lambda _, state: len(state.builds), package_rules.left_of_builds),
     Rule("every slot is free and every quota right", lambda _, state: len(state.quota), taken_slots),
     Rule("every run is listed once, to its key", _calls("list_runs"), misslisted),
     Rule("nothing is left of an erased run", _calls("erase"), left_of_erased),

@@ -10,7 +10,9 @@ from tests.faults.cluster import Cluster
 from tests.faults.databases import reading
 from tests.faults.load import Load
 from tests.faults.load_record import Key, LoadRecord
+from tests.faults.releases import ENVIRONMENT
 from tests.support.poll import until
+from workflow_api.v1.environments_pb2 import ENVIRONMENT_BUILD_STATE_BUILDING
 
 _WHOLE_SECONDS: Final = 300
 _SECONDS: Final = 120
@@ -29,12 +31,24 @@ WHERE d.state = 'pending' AND k.revoked_at IS NULL
 """
 
 
-def settle(cluster: Cluster, calls: Calls, known: LoadRecord, load: Load) -> None:
-    """Returns when nothing is going on any more, or what should have ended by now has not: that is the auditor's."""
+def settle(cluster: Cluster, calls: Calls, known: LoadRecord, load: Load) -> dict[str, float]:
+    """Returns when nothing is going on any more, or what should have ended by now has not: that is the auditor's.
+
+    Gives the seconds that each part of it took.
+    """
+    took: dict[str, float] = {}
+
+    def note(what: str) -> None:
+        took[what] = time.monotonic() - began - sum(took.values())
+
+    began = time.monotonic()
     until(cluster.whole, "every part to serve again", seconds=_WHOLE_SECONDS, every=0.2)
     _wait(lambda: all(_serves(calls, known, edge) for edge in range(2)), _SECONDS)
+    note("parts")
     load.settle_starts()
+    note("starts")
     _wait(lambda: _cancel_all(cluster, calls, known) == 0, _REST_SECONDS)
+    note("runs")
     for number, run in enumerate(known.runs(lambda run: run.erased and not run.key.revoked)):
         calls.erase(run, number % 2)
     ended = known.runs(lambda run: run.ended and not run.erased and not run.key.revoked)
@@ -42,13 +56,19 @@ def settle(cluster: Cluster, calls: Calls, known: LoadRecord, load: Load) -> Non
         # Each backend carries out pending removals.
         load.erase(run, edge)
     _wait(lambda: _count(cluster, _TO_REMOVE) == 0, _REST_SECONDS)
+    note("removals")
     _wait(lambda: _count(cluster, _TO_DELIVER) == 0, _REST_SECONDS)
+    note("messages")
+    _wait(lambda: _is_settled(calls), _REST_SECONDS)
+    note("packages")
     for key in known.revoked_keys():
         # The outcome of some is unknown.
         _wait(partial(calls.revoke_key, key, 0), _SECONDS)
     for edge in range(2):
         for key in known.revoked_keys():
             _wait(partial(_refused, calls, key, edge), _REVOKED_SECONDS)
+    note("revoked keys")
+    return took
 
 
 def _serves(calls: Calls, known: LoadRecord, edge: int) -> bool:
@@ -60,13 +80,19 @@ def _cancel_all(cluster: Cluster, calls: Calls, known: LoadRecord) -> int:
     """Cancels unfinished runs; returns how many there were."""
     with reading(cluster.database) as database:
         going = {row[0] for row in database.execute(_IN_FLIGHT.replace("count(*)", "run_id"))}
-    for number, run in enumerate(known.runs(lambda run: run.run_id in going and not run.key.revoked)):
+    callers = known.runs(lambda run: run.run_id in going and not run.key.revoked)
+    for number, run in enumerate(callers):
         calls.cancel(run, number % 2)
-    # Runs of revoked keys, and of starts never acknowledged, are cancelled by an administrator or end by themselves.
-    pending = calls.pending(0)
-    for each in pending.items if pending is not None else ():
-        calls.decide(each.approval.approval_id, each.run_id, approve=False, backend=0)
+    # Those of revoked keys, of people, and of starts never acknowledged.
+    for number, run_id in enumerate(going - {run.run_id for run in callers}):
+        calls.cancel_as_administrator(run_id, number % 2)
     return len(going)
+
+
+def _is_settled(calls: Calls) -> bool:
+    """Whether the packages of the environment are built, or cannot be."""
+    build = calls.environment(ENVIRONMENT, 0)
+    return build is not None and build.state != ENVIRONMENT_BUILD_STATE_BUILDING
 
 
 def _count(cluster: Cluster, query: str) -> int:

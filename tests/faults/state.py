@@ -3,6 +3,7 @@
 import hashlib
 import http.client
 import json
+import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -12,9 +13,11 @@ from typing import Any, Final, NamedTuple
 import boto3
 from botocore.config import Config
 
+from backend.environments.build import find
 from tests.faults.databases import reading
 from tests.faults.journal import digest
-from tests.faults.planted import holds_planted
+from tests.faults.planted import GIVEN_TEXT, holds_planted
+from tests.support.browsing import Browser
 from tests.support.wire import BASE, Address
 
 _THREADS: Final = 4
@@ -45,6 +48,21 @@ class OutputRow(NamedTuple):
     object_key: str
 
 
+class Decision(NamedTuple):
+    """Where an approval stands, who decided it, and how many decisions of it the audit trail has."""
+
+    state: str
+    person: str | None
+    audited: int
+
+
+class BuildFolder(NamedTuple):
+    """What is built of a lock: whether it is whole, and the names that should not be beside it."""
+
+    whole: bool
+    beside: tuple[str, ...]
+
+
 class SegmentRow(NamedTuple):
     run_id: str
     last_seq: int
@@ -71,7 +89,7 @@ class State:
     runs: dict[str, RunRow] = field(default_factory=dict)
     records: dict[tuple[str, str], str | None] = field(default_factory=dict)
     segments: dict[str, SegmentRow] = field(default_factory=dict)
-    approvals: dict[str, str] = field(default_factory=dict)
+    approvals: dict[str, Decision] = field(default_factory=dict)
     outputs: dict[str, OutputRow] = field(default_factory=dict)
     quota: dict[str, int] = field(default_factory=dict)
     revoked: set[str] = field(default_factory=set)
@@ -95,6 +113,16 @@ class State:
     """How many triples each graph has that something was published to."""
     planted_in: list[str] = field(default_factory=list)
     """Where planted values are that nobody may see: names of logs, and paths of the API."""
+    uploads: dict[str, str | None] = field(default_factory=dict)
+    """The runs that have taken uploads, None for uploads that wait for one."""
+    results_for_people: dict[str, Any] = field(default_factory=dict)
+    """The results of completed runs that people started."""
+    showing_erased: list[str] = field(default_factory=list)
+    """The erased runs whose page in the console shows their inputs, or is not there."""
+    environment: dict[str, Any] = field(default_factory=dict)
+    """State, message, locked packages and digest of the lock of the environment whose packages change."""
+    builds: dict[str, BuildFolder] = field(default_factory=dict)
+    """What machines have built, by the digest of the lock."""
     statuses_of_erased: dict[str, list[int]] = field(default_factory=dict)
     """The statuses of events, steps and approvals of an erased run."""
 
@@ -126,6 +154,12 @@ _CONTENT: Final = (
     "result_error_message",
     "cancel_reason",
 )
+_APPROVALS: Final = """
+SELECT approval_id, state, decided_by,
+    (SELECT count(*) FROM audit_records r WHERE r.target = a.approval_id AND r.action LIKE 'approval.%')
+FROM approvals a
+"""
+_IN_FOLDER: Final = re.compile(r"\b(runs|uploads)/.*")
 _SEGMENTS: Final = """
 SELECT g.segment_id, g.run_id, g.last_seq, count(e.seq), min(e.seq), max(e.seq)
 FROM segments g LEFT JOIN events e USING (segment_id) GROUP BY g.segment_id
@@ -139,6 +173,8 @@ def look(scene: Mapping[str, Any]) -> State:
         accepted=[(message, run, event) for message, run, event in scene["accepted"]],
         workflows={workflow_id: name for name, workflow_id in scene["flows"].items()},
         graphs=scene["graphs"],
+        environment=scene["environment"],
+        builds=dict(_builds(Path(scene["packages"]))),
     )
     state.planted_in += [f"the log of {name}" for name, log in scene["logs"].items() if holds_planted(log.encode())]
     content = " + ".join(f"CASE WHEN r.{column} IS NULL THEN 0 ELSE 1 END" for column in _CONTENT)
@@ -147,7 +183,11 @@ def look(scene: Mapping[str, Any]) -> State:
         state.segments = {row[0]: SegmentRow(*row[1:]) for row in database.execute(_SEGMENTS)}
         records = database.execute("SELECT key_id, idempotency_key, run_id FROM idempotency_records")
         state.records = {(key, name): run for key, name, run in records}
-        state.approvals = dict(database.execute("SELECT approval_id, state FROM approvals").fetchall())
+        state.approvals = {row[0]: Decision(*row[1:]) for row in database.execute(_APPROVALS)}
+        state.uploads = dict(database.execute("SELECT upload_id, run_id FROM uploads").fetchall())
+        of_people = "SELECT run_id, result FROM runs WHERE key_id = '' AND status = 'completed'"
+        results = database.execute(f"{of_people} AND data_purged_at IS NULL").fetchall()
+        state.results_for_people = {run_id: json.loads(result or "null") for run_id, result in results}
         outputs = database.execute("SELECT output_id, run_id, path, sha256, size_bytes, object_key FROM outputs")
         state.outputs = {row[0]: OutputRow(*row[1:]) for row in outputs}
         quota = database.execute("SELECT key_id, CAST(sum(runs_started) AS integer) FROM daily_usage GROUP BY key_id")
@@ -155,8 +195,31 @@ def look(scene: Mapping[str, Any]) -> State:
         revoked = database.execute("SELECT key_id FROM api_keys WHERE revoked_at IS NOT NULL")
         state.revoked = {row[0] for row in revoked}
     state.objects = dict(_objects(scene["objects"]))
+    state.showing_erased = list(_showing_erased(scene, state))
     _ask(scene, state)
     return state
+
+
+def _builds(folder: Path) -> Iterator[tuple[str, BuildFolder]]:
+    """Everything that is built, or was to be."""
+    for place in folder.glob("*-*/*"):
+        if not place.is_dir():
+            continue
+        built = find(place)
+        own = set() if built is None else {built.folder.name, "built.json", "used"}
+        yield place.name, BuildFolder(built is not None, tuple(sorted({each.name for each in place.iterdir()} - own)))
+
+
+def _showing_erased(scene: Mapping[str, Any], state: State) -> Iterator[str]:
+    """Looks at the page of each erased run in the console."""
+    host, port = scene["console"]
+    browser = Browser((host, port))
+    browser.cookies = scene["cookies"]
+    for run_id, row in state.runs.items():
+        if row.purged_at is not None:
+            seen = browser.get(f"/runs/{run_id}")
+            if seen.status != 200 or GIVEN_TEXT.search(seen.text):
+                yield run_id
 
 
 def _objects(objects: Mapping[str, str]) -> Iterator[tuple[str, StoredObject]]:
@@ -165,10 +228,9 @@ def _objects(objects: Mapping[str, str]) -> Iterator[tuple[str, StoredObject]]:
         root = Path(objects["folder"])
         for path in root.rglob("*"):
             if path.is_file():
-                data = path.read_bytes()
                 # Below `objects` of the folder, or of the data folder.
-                key = "runs/" + str(path).partition("/runs/")[2]
-                yield key, _stored(data)
+                key = _IN_FOLDER.search(str(path.relative_to(root)))
+                yield key[0] if key else str(path), _stored(path.read_bytes())
         return
     client = boto3.client(
         "s3",

@@ -10,8 +10,10 @@ import pytest
 from tests.faults import rules
 from tests.faults.auditor import report
 from tests.faults.cluster import STORED_INPUTS
+from tests.faults.console_rules import NO_KEY
 from tests.faults.journal import Journal, Record, read
-from tests.faults.state import OutputRow, RunRow, SegmentRow, State, StoredObject
+from tests.faults.releases import ENVIRONMENT, PARTS
+from tests.faults.state import BuildFolder, Decision, OutputRow, RunRow, SegmentRow, State, StoredObject
 
 KEY, RUN, ERASED, SEGMENT, OUTPUT, APPROVAL = "ak_1", "run_1", "run_2", "seg_1", "out_1", "apr_1"
 PURGED_AT = 1_790_244_930_123
@@ -20,8 +22,13 @@ PARKED_TOLD, END_TOLD = ("msg_1", RUN, "run.waiting_for_approval"), ("msg_2", RU
 ERASED_END_TOLD, ERASURE_TOLD = ("msg_3", ERASED, "run.ended"), ("msg_4", ERASED, "run.erased")
 EVENTS = [[1, "segment.started", "a"], [2, "run.started", "b"]]
 
-REDACTED, PUBLISHED, READ = "run_3", "run_4", "run_5"
-WORKFLOWS = {"wf_1": "Redacts", "wf_2": "Publishes", "wf_3": "Reads"}
+REDACTED, PUBLISHED, READ, IMPORTED, ATTACHED = "run_3", "run_4", "run_5", "run_6", "run_7"
+WORKFLOWS = {"wf_1": "Redacts", "wf_2": "Publishes", "wf_3": "Reads", "wf_4": "Imports"}
+REVIEW, UPLOAD, LOCK = "apr_2", "upl_1", "5" * 64
+BUILT = {"state": "ENVIRONMENT_BUILD_STATE_BUILT", "message": "", "locked": ["alpha==1.7"], "digest": LOCK}
+IMPORTS = {"release": "1.7", "parts": ["1.7"] * PARTS}
+UNAVAILABLE = {"code": "node_failed", "message": "Step 'import' failed: PackagesUnavailable: no wheel."}
+IN_CONSOLE = Decision("rejected", "user:bo", 1)
 MANIFEST = {"stages": [{"stage": "outputs", "status": "completed"}], "counts": {"values": 2}}
 PENDING = {**MANIFEST, "stages": [{"stage": "outputs", "status": "pending"}]}
 PLANTED = StoredObject(3, "abc", planted=True)
@@ -74,9 +81,40 @@ def right() -> tuple[dict[str, dict[str, Any]], State]:
         "erase": of_run("erase", ERASED, 202, purged_at=PURGED),
         "erase again": of_run("erase", ERASED, 409, "already_purged", data_purged_at=PURGED),
         "revoke": {"kind": "revoke_key", "about": {"key": "ak_2"}, "status": 200},
+        "reviewed": {
+            "kind": "decide_in_console",
+            "about": {"person": "bo", "run": RUN, "approval": REVIEW, "approve": False},
+            "status": 200,
+        },
+        "seen": {"kind": "see_run", "about": {"run": RUN}, "status": 200, "said": {"shows": True}},
+        "seen erased": {"kind": "see_run", "about": {"run": ERASED}, "status": 200, "said": {"shows": False}},
+        "attached": {
+            "kind": "start_in_console",
+            "about": {"reference": "console-1", "sha256": "abc"},
+            "status": 200,
+            "said": {"run": ATTACHED},
+        },
+        "attached again": {
+            "kind": "start_in_console",
+            "about": {"reference": "console-1", "sha256": "abc"},
+            "status": 409,
+            "code": "started_before",
+        },
+        "changed": {
+            "kind": "change_environment",
+            "about": {"environment": ENVIRONMENT, "requirement": "alpha==1.7"},
+            "status": 200,
+        },
+        "not ready": {
+            "kind": "start",
+            "about": {"key": KEY, "idempotency_key": "fourth", "body": "fourth"},
+            "status": 409,
+            "code": "workflow_not_ready",
+            "said": {"reasons": [f"Environment '{ENVIRONMENT}' is being built."]},
+        },
         "refused": {"kind": "read_key", "about": {"key": "ak_2"}, "status": 401, "code": "unauthorized"},
     }
-    for number, run_id in enumerate((REDACTED, PUBLISHED, READ)):
+    for number, run_id in enumerate((REDACTED, PUBLISHED, READ, IMPORTED)):
         calls = {f"start {number}": start(f"content {number}", run_id), **calls}
         calls["list"]["said"]["runs"].append(run_id)
     calls["waited"]["about"] |= {"wait": 3}
@@ -90,7 +128,11 @@ def right() -> tuple[dict[str, dict[str, Any]], State]:
         },
         records={(KEY, "first"): RUN, (KEY, "second"): ERASED},
         segments={SEGMENT: SegmentRow(RUN, 2, 2, 1, 2)},
-        approvals={APPROVAL: "approved"},
+        approvals={APPROVAL: Decision("approved", "internal", 1), REVIEW: IN_CONSOLE},
+        uploads={UPLOAD: ATTACHED},
+        results_for_people={ATTACHED: {"digests": ["abc"]}},
+        environment=dict(BUILT),
+        builds={LOCK: BuildFolder(whole=True, beside=())},
         outputs={OUTPUT: OutputRow(RUN, "one/1.txt", "abc", 3, f"runs/{RUN}/{OUTPUT}")},
         quota={KEY: 2},
         revoked={"ak_2"},
@@ -109,14 +151,17 @@ def right() -> tuple[dict[str, dict[str, Any]], State]:
         hooked={KEY},
         accepted=[PARKED_TOLD, END_TOLD, ERASED_END_TOLD, ERASURE_TOLD, END_TOLD],
     )
-    for number, (run_id, workflow_id) in enumerate(zip((REDACTED, PUBLISHED, READ), WORKFLOWS, strict=True)):
+    for number, (run_id, workflow_id) in enumerate(zip((REDACTED, PUBLISHED, READ, IMPORTED), WORKFLOWS, strict=True)):
         state.runs[run_id] = RunRow(KEY, f"content {number}", "completed", None, 3, 9, 0, 0, 0)
         state.records[KEY, f"content {number}"] = run_id
         state.quota[KEY] += 1
         state.told_listed[KEY].append(run_id)
         state.accepted.append((f"msg_1{number}", run_id, "run.ended"))
         shown = {"run_id": run_id, "status": "completed", "finished_at": "then", "workflow_id": workflow_id}
-        state.shown_runs[run_id] = {**shown, "warnings": [], "result": {"digests": DIGESTS}}
+        result = IMPORTS if run_id == IMPORTED else {"digests": DIGESTS}
+        state.shown_runs[run_id] = {**shown, "warnings": [], "result": result}
+    state.runs[ATTACHED] = RunRow(NO_KEY, "console-1", "completed", None, 3, 9, 0, 0, 0)
+    state.objects[f"uploads/{UPLOAD}/1/0-3"] = StoredObject(3, "abc")
     return calls, state
 
 
@@ -144,6 +189,22 @@ def set_call(name: str, **changes: Any) -> Change:
 
 def say(name: str, **changes: Any) -> Change:
     return lambda calls, _: calls[name]["said"].update(changes)
+
+
+def decide(approval_id: str, **changes: Any) -> Change:
+    return lambda _, state: state.approvals.update({approval_id: state.approvals[approval_id]._replace(**changes)})
+
+
+def set_environment(**changes: Any) -> Change:
+    return lambda _, state: state.environment.update(changes)
+
+
+def import_as(**shown: Any) -> Change:
+    return lambda _, state: state.shown_runs[IMPORTED].update(shown)
+
+
+def set_build(**changes: Any) -> Change:
+    return lambda _, state: state.builds.update({LOCK: state.builds[LOCK]._replace(**changes)})
 
 
 WRONG: list[tuple[str, Change]] = [
@@ -175,8 +236,33 @@ WRONG: list[tuple[str, Change]] = [
     ("no run that ended", say("read again", finished_at="later")),
     ("no run that ended", set_run(status="failed")),
     ("no run that ended", set_call("cancel", status=202, code=None, said={"status": "cancelled"})),
-    ("every decision", lambda _, state: state.approvals.update({APPROVAL: "rejected"})),
-    ("every decision", lambda _, state: state.approvals.clear()),
+    ("every decision holds", decide(APPROVAL, state="rejected")),
+    ("every decision holds", decide(REVIEW, state="approved")),
+    ("every decision holds", lambda _, state: state.approvals.clear()),
+    ("every decision is one", decide(REVIEW, person="user:ana")),
+    ("every decision is one", decide(REVIEW, audited=2)),
+    ("every decision is one", decide(APPROVAL, audited=0)),
+    ("every form", set_run(ATTACHED, client_reference="console-2")),
+    ("every form", lambda _, state: state.runs.update({"run_9": state.runs[ATTACHED]})),
+    ("every form", say("attached", run="run_9")),
+    ("every form", lambda _, state: state.results_for_people.update({ATTACHED: {"digests": []}})),
+    ("no page shows", say("seen erased", shows=True)),
+    ("no page shows", lambda _, state: state.showing_erased.append(ERASED)),
+    ("every answer is one", set_call("seen", status=500, code="page")),
+    ("every answer is one", set_call("seen", status=401, code="signed_out")),
+    ("every answer is one", say("not ready", reasons=["Workflow 'x' is not ready."])),
+    ("every environment", set_environment(state="ENVIRONMENT_BUILD_STATE_BUILDING")),
+    ("every environment", set_environment(state="ENVIRONMENT_BUILD_STATE_FAILED")),
+    ("every environment", set_environment(locked=["alpha==1.6"])),
+    ("no step finds", import_as(result={**IMPORTS, "parts": ["1.7", "1.6"] * (PARTS // 2)})),
+    ("no step finds", import_as(result={**IMPORTS, "parts": ["1.7"]})),
+    ("no step finds", import_as(result={"release": "1.8", "parts": ["1.8"] * PARTS})),
+    ("no step finds", import_as(status="failed", error={**UNAVAILABLE, "message": "ModuleNotFoundError: alpha"})),
+    ("nothing is left of a build", lambda _, state: state.builds.clear()),
+    ("nothing is left of a build", set_build(whole=False)),
+    ("nothing is left of a build", set_build(beside=("building",))),
+    ("nothing is left of an erased", lambda _, state: state.uploads.clear()),
+    ("nothing is left of an erased", lambda _, state: state.uploads.update({UPLOAD: ERASED})),
     ("every slot", lambda _, state: state.quota.update({KEY: 3})),
     ("every slot", lambda _, state: state.shown_keys.update({KEY: {"active_runs": 1}})),
     ("every run is listed", lambda _, state: state.told_listed.update({KEY: [RUN]})),
@@ -240,6 +326,13 @@ def test_every_rule_has_a_history_that_violates_it() -> None:
     assert {rule.sentence for rule in rules.RULES} == {
         rule.sentence for rule in rules.RULES for sentence, _ in WRONG if rule.sentence.startswith(sentence)
     }
+
+
+def test_a_run_that_says_that_its_packages_are_not_there_is_no_violation(tmp_path: Path) -> None:
+    calls, state = right()
+    state.runs[IMPORTED] = state.runs[IMPORTED]._replace(status="failed")
+    state.shown_runs[IMPORTED] |= {"status": "failed", "error": UNAVAILABLE}
+    assert report(journal_of(tmp_path, calls), state)[1] == 0
 
 
 def test_a_failed_answer_near_a_fault_is_no_violation(tmp_path: Path) -> None:

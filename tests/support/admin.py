@@ -9,6 +9,7 @@ import grpc
 from workflow_api.v1 import (
     audit_pb2_grpc,
     deployment_pb2_grpc,
+    environments_pb2_grpc,
     keys_pb2,
     keys_pb2_grpc,
     logs_pb2_grpc,
@@ -25,6 +26,8 @@ from workflow_api.v1 import (
 )
 
 SCOPES = ("workflows:read", "runs:create", "runs:read", "outputs:read", "runs:delete")
+# By default a channel whose server was away for a while waits two minutes before it tries again.
+_SOON_AGAIN = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 1_000)]
 MANIFESTS = Path(__file__).with_name("workflows.yaml")
 
 
@@ -46,7 +49,7 @@ class Admin:
     """The stubs of one service, and the calls that tests make often."""
 
     def __init__(self, address: str) -> None:
-        self._channel = grpc.insecure_channel(address)
+        self._channel = grpc.insecure_channel(address, _SOON_AGAIN)
         self.keys = keys_pb2_grpc.KeysServiceStub(self._channel)
         self.logs = logs_pb2_grpc.LogsServiceStub(self._channel)
         self.workflows = workflows_pb2_grpc.WorkflowsServiceStub(self._channel)
@@ -55,6 +58,7 @@ class Admin:
         self.uploads = uploads_pb2_grpc.UploadsServiceStub(self._channel)
         self.usage = usage_pb2_grpc.UsageServiceStub(self._channel)
         self.webhooks = webhooks_pb2_grpc.WebhooksServiceStub(self._channel)
+        self.environments = environments_pb2_grpc.EnvironmentsServiceStub(self._channel)
         self.audit = audit_pb2_grpc.AuditServiceStub(self._channel)
         self.deployment = deployment_pb2_grpc.DeploymentServiceStub(self._channel)
 

@@ -30,7 +30,7 @@ _TICK_SECONDS: Final = 1.0
 _REMOVING_THREADS: Final = 4
 _MAX_REMOVALS: Final = 50
 _MAX_WAITING: Final = 10_000
-_BACKOFF: Final = Backoff(first_seconds=1.0, longest_seconds=256.0)
+_BACKOFF: Final = Backoff(first_seconds=1.0, longest_seconds=sql.LONGEST_WAIT_MS / 1000)
 # A publication that failed for so long is given up.
 _TRIED_FOR_MS: Final = DAY_MS
 

@@ -4,14 +4,17 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from sqlalchemy import (
+    BigInteger,
     BindParameter,
     ColumnElement,
     and_,
     bindparam,
+    cast,
     delete,
     exists,
     insert,
     literal_column,
+    or_,
     select,
     update,
 )
@@ -65,6 +68,9 @@ KEPT: Final = "kept"
 FAILED: Final = "failed"
 REMOVING: Final = "removing"
 
+LONGEST_WAIT_MS: Final = 256_000
+"""What waits longer for its next attempt was postponed by a clock that was ahead, and is due."""
+
 _RUN: Final[BindParameter[str]] = bindparam("of_run_id")
 _GRAPH: Final[BindParameter[str]] = bindparam("of_graph_id")
 _ONE: Final[tuple[ColumnElement[bool], ...]] = (publications.c.run_id == _RUN, publications.c.graph_id == _GRAPH)
@@ -81,7 +87,11 @@ def _run_ended_as(*statuses: str) -> ColumnElement[bool]:
 
 
 _OPEN: Final = _in_state(PENDING, LANDED, REMOVING)
-_TO_REMOVE: Final = and_(_OPEN, _in_state(REMOVING), publications.c.next_attempt_at <= _NOW)
+_IS_DUE: Final = or_(
+    publications.c.next_attempt_at <= _NOW,
+    publications.c.next_attempt_at > cast(_NOW, BigInteger) + literal_column(str(LONGEST_WAIT_MS)),
+)
+_TO_REMOVE: Final = and_(_OPEN, _in_state(REMOVING), _IS_DUE)
 _GRAPH_NAMED = Query(
     GraphRow,
     select_row(GraphRow, resources).where(
@@ -112,7 +122,7 @@ _WAITING = Query(
     WaitingPublicationRow,
     select_row(WaitingPublicationRow, publications, runs, ended=status_in(*sorted(TERMINAL)))
     .join(runs, runs.c.run_id == publications.c.run_id)
-    .where(_OPEN, _in_state(PENDING), publications.c.next_attempt_at <= _NOW)
+    .where(_OPEN, _in_state(PENDING), _IS_DUE)
     .order_by(publications.c.next_attempt_at, publications.c.run_id)
     .limit(bindparam("most"))
     .with_hint(publications, _BY_OPEN, "sqlite"),

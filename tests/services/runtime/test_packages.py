@@ -183,6 +183,29 @@ def test_a_build_that_failed_says_why_and_is_tried_again_after_a_while(packages:
     packages.until_ready()
 
 
+def test_a_build_that_a_clock_ahead_asked_for_says_why_it_failed(packages: Packages) -> None:
+    wheel = make_wheel(packages.wheels, "alpha")
+    packages.world.clock.advance(seconds=600)
+    packages.apply("alpha")
+    wheel.unlink()
+    packages.world.clock.advance(seconds=-600)
+    packages.world.local_runtime.start()
+    until(lambda: packages.build().state == FAILED, "a failure")
+    assert packages.reasons()[0].startswith("Environment 'tables' cannot be built: ")
+
+
+def test_a_build_that_failed_by_a_clock_ahead_is_tried_again_at_once(packages: Packages) -> None:
+    wheel = make_wheel(packages.wheels, "alpha")
+    packages.apply("alpha")
+    wheel.rename(wheel.with_suffix(".away"))
+    packages.world.clock.advance(seconds=600)
+    packages.world.local_runtime.start()
+    until(lambda: packages.build().state == FAILED, "a failure")
+    wheel.with_suffix(".away").rename(wheel)
+    packages.world.clock.advance(seconds=-600)
+    packages.until_ready()
+
+
 def test_a_build_that_failed_is_tried_again_when_an_administrator_asks(packages: Packages) -> None:
     wheel = make_wheel(packages.wheels, "alpha")
     packages.apply("alpha")

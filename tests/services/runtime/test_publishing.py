@@ -217,6 +217,19 @@ def test_a_failing_store_is_tried_again(world: RuntimeWorld, server: SparqlServe
     assert len(server.store) == 1
 
 
+def test_a_publication_that_a_clock_ahead_put_off_is_tried_once_that_is_right(
+    world: RuntimeWorld, server: SparqlServer
+) -> None:
+    apply(world, remote(server))
+    server.status = 503
+    world.clock.advance(seconds=600)
+    run(world, {"wait_seconds": 0}, input_text=ABSOLUTE)
+    until(lambda: [row.attempts for row in world.dump("publications")] == [1], "a failed attempt")
+    server.status = None
+    world.clock.advance(seconds=-600)
+    until_landed(world)
+
+
 def test_a_publication_that_no_store_accepted_for_a_day_is_dropped(world: RuntimeWorld, server: SparqlServer) -> None:
     apply(world, remote(server))
     server.status = 503

@@ -136,3 +136,13 @@ def test_each_name_is_postponed_by_its_own_failures_until_they_are_forgotten() -
     assert times.is_due("one")
     times.keep_only({"other"})
     assert [times.postpone("one"), times.postpone("other")] == [1, 2]
+
+
+def test_what_a_clock_that_was_ahead_postponed_may_be_tried_once_it_is_set_back() -> None:
+    now = [1_000_000]
+    times = RetryTimes(lambda: now[0], Backoff(1, 300))
+    times.postpone("one")
+    now[0] -= 250_000
+    assert not times.is_due("one")
+    now[0] -= 350_000
+    assert times.is_due("one")

@@ -105,6 +105,16 @@ def test_a_wheel_with_other_bytes_than_the_lock_says_is_refused(store: PackageSt
     assert store.find(lock.digest) is None
 
 
+def test_nothing_is_left_of_a_build_that_failed(store: PackageStore, wheels: Path, tmp_path: Path) -> None:
+    for name in ("alpha", "beta"):
+        make_wheel(wheels, name)
+    lock = store.resolve(["alpha", "beta"])
+    make_wheel(wheels, "beta", files={"beta.py": "VERSION = 'another'\n"})
+    with pytest.raises(PackagesError):
+        store.ensure(lock.digest, lambda: lock)
+    assert [path.name for path in tmp_path.rglob(f"{lock.digest}*")] == [f"{lock.digest}.lock"]
+
+
 def test_a_source_distribution_is_never_built(store: PackageStore, wheels: Path) -> None:
     (wheels / "alpha-1.0.tar.gz").write_bytes(b"")
     with pytest.raises(PackagesError, match="alpha"):

@@ -28,6 +28,11 @@ def test_a_session_lasts_twelve_hours_and_one_without_use(given: Any, *, lasts: 
     assert rules.session_lasts(given, NOW) is lasts
 
 
+@pytest.mark.parametrize(("ahead", "seconds"), [(-1, 0), (0, 0), (1, 1), (MINUTE, 60), (MINUTE + 600_000, 0)])
+def test_a_wait_that_a_clock_ahead_began_is_over(ahead: int, seconds: int) -> None:
+    assert rules.seconds_to_wait(NOW + ahead, NOW) == seconds
+
+
 LIMIT = rules.Limit(10, HOUR)
 
 
