@@ -71,7 +71,7 @@ class Reader:
     def follow(self, heading: str) -> str:
         """Runs the commands below the heading as one script that ends at the first failure; returns what they said."""
         section = README.split(f"\n### {heading}\n")[1].split("\n### ")[0]
-        script = "\n".join(re.findall(r"^```\n(.*?)^```$", section, re.DOTALL | re.MULTILINE))
+        script = "\n".join(re.findall(r"^```bash\n(.*?)^```$", section, re.DOTALL | re.MULTILINE))
         return self.does(script)
 
     def does(self, script: str) -> str:
@@ -176,7 +176,7 @@ def test_tickets_are_released_redacted_and_counted_after_an_approval(reader: Rea
 
 
 def test_tickets_that_are_rejected_leave_no_file(reader: Reader) -> None:
-    upload, *_ = README.split("### Tickets\n\n```\n")[1].split("APPROVAL=")
+    upload, *_ = README.split("### Tickets\n\n```bash\n")[1].split("APPROVAL=")
     run_id = reader.does(upload + "echo $RUN").split()[-1]
     reader.does(f"workflow-api approvals reject $(python examples/call.py approval {run_id}) --comment 'Not yet'")
     run = reader.caller.wait(run_id)
