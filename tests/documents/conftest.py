@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -52,6 +52,10 @@ class Reader:
     variables: dict[str, str]
     replaced: dict[str, str]
     folder: Path
+    run_id: str
+    """A finished run of the example `Text digest`."""
+    log: Callable[[], str]
+    """Returns the log of the service so far."""
 
     def follows(self, page: Path) -> None:
         """Runs a page; see `follow`."""
@@ -121,6 +125,8 @@ def reader(tmp_path_factory: pytest.TempPathFactory, s3_process: S3Server) -> It
                 MODEL: provider.base_url,
             },
             folder,
+            run["run_id"],
+            service.log,
         )
     finally:
         service.stop()

@@ -33,7 +33,7 @@ TRIED: Final[Mapping[str, tuple[str, Mapping[str, int]]]] = {
         "tests/services/webhooks/test_webhooks_page.py",
         {"bash": 1, "http": 1, "python": 1, "sh": 2},
     ),
-    "examples/README.md": ("tests/contract/test_examples.py", {"bash": 3}),
+    "examples/README.md": ("tests/contract/test_examples.py", {"bash": 6}),
     **{
         f"examples/{name}/README.md": ("tests/contract/test_examples_to_start_from.py", {"bash": blocks})
         for name, blocks in (
