@@ -27,7 +27,7 @@ def toml_problem(body: str, folder: Path) -> object:
     """Reads settings as every part of the service does."""
     file = folder / "settings.toml"
     file.write_text(body, encoding="utf-8")
-    variables = {name: "postgresql:///workflows" for name in re.findall(r'database = "env:(\w+)"', body)}
+    variables = dict.fromkeys(re.findall(r'database = "env:(\w+)"', body), "postgresql:///workflows")
     try:
         read_settings(variables, config=file)
     except CommandError as error:
@@ -79,7 +79,9 @@ def nginx_problem(body: str, folder: Path) -> object:
     assert _said_by(*made, "-keyout", names[0], "-out", names[1]) is None
     certificate = "" if "ssl_certificate" in body else "ssl_certificate cert.pem; ssl_certificate_key key.pem;"
     config = folder / "nginx.conf"
-    config.write_text(f"pid {folder}/pid; events {{}} http {{ access_log off; {certificate}\n{body}}}", encoding="utf-8")
+    config.write_text(
+        f"pid {folder}/pid; events {{}} http {{ access_log off; {certificate}\n{body}}}", encoding="utf-8"
+    )
     return _said_by("nginx", "-t", "-q", "-e", folder / "log", "-c", config)
 
 

@@ -27,8 +27,9 @@ def workflow_api() -> Any:
 def problem_of(script: str) -> str | None:
     """Returns what is wrong with the first wrong line of a script; None if all are of commands known here."""
     for line in script.replace("\\\n", " ").splitlines():
-        words = list(shlex.shlex(line, posix=True, punctuation_chars=True))
-        for command in _split(words):
+        lexer = shlex.shlex(line, posix=True, punctuation_chars="&|;<>")
+        lexer.whitespace_split = True
+        for command in _split(list(lexer)):
             if problem := _problem_of_command(command):
                 return f"{line}: {problem}"
     return None
@@ -43,7 +44,7 @@ def understood(arguments: Sequence[str]) -> str | None:
             context = command.make_context(command.name, rest, parent=context)
             if not hasattr(command, "commands"):
                 return None
-            _, command, rest = command.resolve_command(context, [*context._protected_args, *context.args])  # noqa: SLF001
+            _, command, rest = command.resolve_command(context, [*context._protected_args, *context.args])
     except typer.TyperException as misuse:
         return misuse.format_message()
 

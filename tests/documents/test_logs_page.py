@@ -49,9 +49,7 @@ def test_a_line_has_the_fields_of_the_example(lines: list[dict[str, Any]]) -> No
         assert example["message"].replace("started, queued", "started, running") == line["message"]
 
 
-def test_the_commands_find_a_request_and_a_run(
-    reader: Reader, lines: list[dict[str, Any]], tmp_path: Path
-) -> None:
+def test_the_commands_find_a_request_and_a_run(reader: Reader, lines: list[dict[str, Any]], tmp_path: Path) -> None:
     if shutil.which("jq") is None:
         pytest.skip("needs jq")
     (tmp_path / "journal").write_text(reader.log().rpartition("\n")[0] + "\n", encoding="utf-8")
