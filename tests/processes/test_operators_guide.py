@@ -135,7 +135,7 @@ def test_two_of_each_are_started_backed_up_and_restored_by_hand(
             "until workflow-api health; do sleep 0.1; done",
             first,
             count,
-            "mkdir -p $HERE/objects",
+            "mkdir -p $HERE/objects/runs && echo kept >$HERE/objects/runs/kept",
             DUMP,
             stop,
             restore,
