@@ -130,4 +130,5 @@ def _plain(value: object) -> str:
 
 
 def _cell(text: str) -> str:
-    return text.replace("\n", " ").replace("|", "\\|")
+    # Cells have no lists.
+    return text.removeprefix("- ").replace("\n- ", "<br>").replace("\n", " ").replace("|", "\\|")

@@ -23,15 +23,21 @@ class _Files(SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of the site, served as plain files."""
+def site_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the site is built into."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
     built = subprocess.run(
         command, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, check=False
     )
     assert built.returncode == 0, built.stderr
-    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Files, directory=str(folder))) as server:
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(site_folder: Path) -> Iterator[str]:
+    """The address of the site, served as plain files."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Files, directory=str(site_folder))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
@@ -68,14 +74,34 @@ def test_pages_fit_and_load_nothing_from_other_hosts(chromium: Browser, site: st
     page.close()
 
 
-def test_a_search_finds_the_page(chromium: Browser, site: str) -> None:
+@pytest.mark.parametrize("opened", ["from a server", "from its folder"])
+def test_a_search_finds_the_page(chromium: Browser, site: str, site_folder: Path, opened: str) -> None:
     page = chromium.new_page(viewport={"width": 1280, "height": 800})
-    visit = Visit(page, site)
-    page.goto(f"{site}/index.html")
+    begin = site if opened == "from a server" else site_folder.as_uri()
+    visit = Visit(page, begin)
+    page.goto(f"{begin}/index.html")
     page.locator("input.md-search__input").click()
-    page.locator("input.md-search__input").fill("idempotency replayed")
+    page.keyboard.type("idempotency replayed")
     found = page.locator("a.md-search-result__link")
     expect(found.first).to_be_visible()
     assert any("start-safely.html" in str(link.get_attribute("href")) for link in found.all())
     assert (visit.elsewhere, visit.complaints) == ([], [])
+    page.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "title"),
+    [
+        ("how-to/index.html", "How to"),
+        ("repository/clients/python/index.html", "Python client"),
+        ("decisions/index.html", "Decisions"),
+    ],
+)
+def test_a_page_that_begins_a_folder_is_in_the_navigation(
+    chromium: Browser, site: str, address: str, title: str
+) -> None:
+    page = chromium.new_page(viewport={"width": 1280, "height": 800})
+    page.goto(f"{site}/{address}")
+    shown = page.locator(".md-sidebar--primary a.md-nav__link--active:visible")
+    expect(shown.last).to_have_text(title)
     page.close()

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pytest
 from tests.support.client import Caller
 from tests.support.openai_server import OpenAIServer, Reply, ToolCall
 from tests.support.poll import until
+from tests.support.ports import answers, reserved_port
 from tests.support.s3_server import S3Server
 from tests.support.service import Service
 from tests.support.wire import BASE
@@ -71,7 +73,7 @@ class Reader:
     def follow(self, heading: str) -> str:
         """Runs the commands below the heading as one script that ends at the first failure; returns what they said."""
         section = README.split(f"\n### {heading}\n")[1].split("\n### ")[0]
-        script = "\n".join(re.findall(r"^```\n(.*?)^```$", section, re.DOTALL | re.MULTILINE))
+        script = "\n".join(re.findall(r"^```bash\n(.*?)^```$", section, re.DOTALL | re.MULTILINE))
         return self.does(script)
 
     def does(self, script: str) -> str:
@@ -135,6 +137,38 @@ def reader(served: Service, s3_server: S3Server, tmp_path: Path) -> Reader:
     return reader
 
 
+def test_the_commands_before_the_first_example_start_a_store_and_a_service(tmp_path: Path) -> None:
+    (tmp_path / ".venv").symlink_to(Path(sys.prefix))
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (settings,) = re.findall(r"^```toml\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    (tmp_path / "examples.toml").write_text(settings)
+    apply, serve, prepare, *_ = re.findall(r"^```bash\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    with reserved_port() as store, reserved_port() as http, reserved_port() as grpc:
+        variables = {
+            **os.environ,
+            "WORKFLOW_API_EDGE_HTTP": f"127.0.0.1:{http}",
+            "WORKFLOW_API_BACKEND_GRPC": f"127.0.0.1:{grpc}",
+            "WORKFLOW_API_GRPC": f"127.0.0.1:{grpc}",
+        }
+        here = {"5000": str(store), "127.0.0.1:8080": f"127.0.0.1:{http}"}
+
+        def started(script: str) -> subprocess.Popen[bytes]:
+            for old, new in here.items():
+                script = script.replace(old, new)
+            command = ["bash", "-euo", "pipefail", "-c", script]
+            return subprocess.Popen(command, cwd=tmp_path, env=variables, start_new_session=True)
+
+        serving = started(serve)
+        try:
+            until(lambda: answers(store) and answers(grpc) and answers(http), "the store and the service")
+            ended = started(f"{prepare}\n{apply}\ncurl -sS --fail $BASE/health\ncurl -sS --fail $S3 -o /dev/null\n")
+            assert ended.wait(timeout=120) == 0
+            assert serving.poll() is None
+        finally:
+            os.killpg(serving.pid, signal.SIGTERM)
+            serving.wait(timeout=60)
+
+
 def everything_shown(caller: Caller, run: dict[str, Any]) -> str:
     """Everything that the API shows of a run, except its outputs."""
     paths = ("", "/events?limit=500", "/steps", "/approvals", "/outputs", "/pii-redaction")
@@ -176,7 +210,7 @@ def test_tickets_are_released_redacted_and_counted_after_an_approval(reader: Rea
 
 
 def test_tickets_that_are_rejected_leave_no_file(reader: Reader) -> None:
-    upload, *_ = README.split("### Tickets\n\n```\n")[1].split("APPROVAL=")
+    upload, *_ = README.split("### Tickets\n\n```bash\n")[1].split("APPROVAL=")
     run_id = reader.does(upload + "echo $RUN").split()[-1]
     reader.does(f"workflow-api approvals reject $(python examples/call.py approval {run_id}) --comment 'Not yet'")
     run = reader.caller.wait(run_id)

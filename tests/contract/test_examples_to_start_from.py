@@ -68,7 +68,7 @@ class Reader:
         """Returns the blocks of commands below a heading."""
         readme = (self.folder / "examples" / self.example / "README.md").read_text(encoding="utf-8")
         section = readme.split(f"\n## {heading}\n")[1].split("\n## ")[0]
-        return re.findall(r"^```\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+        return re.findall(r"^```bash\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
 
     def starts(self, script: str, **variables: str) -> subprocess.Popen[str]:
         """Starts a script that ends at its first failure."""

@@ -3,13 +3,14 @@
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from tests.support.admin import Credentials
 from tests.support.openai_server import OpenAIServer, Reply, ToolCall
 from tests.support.page import FOLLOWED, blocks_of, follow
 from tests.support.ports import reserved_port
@@ -21,6 +22,27 @@ DOCS = ROOT / "docs"
 MODEL = "https://api.openai.com/v1"
 SETTINGS = "settings.toml"
 """Title of blocks with settings: the service has all of them."""
+FUNCTIONS = """
+workflow-api() {
+    case "$1" in
+        serve | console) _serves "$@" ;;
+        *) command workflow-api "$@" ;;
+    esac
+}
+# A service that a page starts beside the test's is stopped once it is ready.
+_serves() {
+    local ports=(--http 127.0.0.1:0) ready="$PAGE_FOLDER/.ready" process
+    [[ $1 == console ]] || ports+=(--grpc 127.0.0.1:0 --data "$PAGE_FOLDER/served")
+    [[ $1 == console || " $* " != *" --console "* ]] || ports+=(--console 127.0.0.1:0)
+    rm -f "$ready"
+    command workflow-api "$@" "${ports[@]}" --json >"$ready" & process=$!
+    until [[ -s $ready ]]; do kill -0 "$process"; sleep 0.05; done
+    kill "$process"
+    wait "$process"
+}
+wfa() { python -c 'from workflow_api_client.command import main; raise SystemExit(main())' "$@"; }
+"""
+"""Commands that a page has, and the test has in another way."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +52,14 @@ class Reader:
     variables: dict[str, str]
     replaced: dict[str, str]
     folder: Path
+    run_id: str
+    """A finished run of the example `Text digest`."""
+    log: Callable[[], str]
+    """Returns the log of the service so far."""
 
     def follows(self, page: Path) -> None:
         """Runs a page; see `follow`."""
-        folder = self.folder / page.stem
+        folder = self.folder / "-".join(page.relative_to(ROOT).with_suffix("").parts)
         folder.mkdir()
         (folder / "examples").symlink_to(ROOT / "examples")
         (folder / "clients").symlink_to(ROOT / "clients")
@@ -45,7 +71,13 @@ class Reader:
                 "listen 443": f"listen {proxy}",
                 "localhost:443": f"localhost:{proxy}",
             }
-            follow(page, folder, {**self.variables, "HOME": str(folder)}, replaced, before=_api())
+            own = {
+                "HOME": str(folder),
+                # Where pip installs to.
+                "PIP_TARGET": str(folder / "installed"),
+                "PYTHONPATH": f"{folder / 'installed'}:{ROOT / 'clients' / 'python'}",
+            }
+            follow(page, folder, {**self.variables, **own}, replaced, before=FUNCTIONS + _api())
 
 
 @pytest.fixture(scope="session")
@@ -64,12 +96,16 @@ def reader(tmp_path_factory: pytest.TempPathFactory, s3_process: S3Server) -> It
         "NO_PROXY": "127.0.0.1",
         "MODEL_API_KEY": "a-key-of-the-model",
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT / "clients" / "python"),
+        "PIP_NO_BUILD_ISOLATION": "false",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "true",
     }
     service = Service(folder, "--demo", "--console", "127.0.0.1:0", "--config", str(settings), variables=variables)
     service.start()
     try:
         ready = service.ready
+        caller = service.caller(Credentials(ready["key"].partition(".")[0], ready["key"], ready["external_id"]))
+        [digest] = caller.get("/workflows", q="Text digest").json()["items"]
+        run = caller.finished(digest["workflow_id"], input_text="To be or not to be")
         yield Reader(
             {
                 **variables,
@@ -81,10 +117,16 @@ def reader(tmp_path_factory: pytest.TempPathFactory, s3_process: S3Server) -> It
             {
                 "127.0.0.1:8080": urlsplit(ready["base_address"]).netloc,
                 "127.0.0.1:8081": urlsplit(ready["console"]).netloc,
+                "run_…": run["run_id"],
+                "wf_0123456789ab": digest["workflow_id"],
+                "127.0.0.1:9090": ready["grpc"],
+                "unix:/run/workflow-api/grpc.sock": ready["grpc"],
                 "https://s3.example.org": s3_process.url,
                 MODEL: provider.base_url,
             },
             folder,
+            run["run_id"],
+            service.log,
         )
     finally:
         service.stop()

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from tests.documents.conftest import Reader
-from tests.support.page import FOLLOWED
+from tests.support.page import FOLLOWED, ROOT
 
 
-@pytest.mark.parametrize("page", FOLLOWED, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", FOLLOWED, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_the_commands_of_a_page_do_what_it_says(reader: Reader, page: Path) -> None:
     for program in ("curl", "jq"):
         if shutil.which(program) is None:

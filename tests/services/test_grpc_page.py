@@ -19,7 +19,7 @@ from workflow_api_testing import FakeBackend, TestBackend
 
 PAGE = (Path(__file__).parents[2] / "docs" / "grpc.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-COMMANDS = PAGE.partition("## By hand")[2].split("```")[1].strip().splitlines()
+COMMANDS = PAGE.partition("## By hand")[2].split("```bash\n")[1].partition("```")[0].splitlines()
 BUF = Path(sys.executable).parent / "buf"
 # A channel over TLS: `tests/contract` and `examples/grpc_client.py` open such ones.
 NOT_RUN = "channel"

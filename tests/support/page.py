@@ -17,6 +17,12 @@ FOLLOWED: Final = (
     ROOT / "docs" / "start.md",
     ROOT / "docs" / "tutorial.md",
     *sorted((ROOT / "docs" / "how-to").glob("*.md")),
+    *(
+        ROOT / "docs" / f"{name}.md"
+        for name in ("agents", "command-line", "console", "knowledge-graphs", "manifests", "traces")
+    ),
+    ROOT / "clients" / "python" / "README.md",
+    ROOT / "clients" / "protos" / "README.md",
 )
 """Pages whose commands people run one after the other."""
 SHELL: Final = ("bash", "sh")

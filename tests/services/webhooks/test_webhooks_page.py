@@ -24,7 +24,7 @@ from workflow_api_testing import TestBackend
 PAGE = (Path(__file__).parents[3] / "docs" / "webhooks.md").read_text(encoding="utf-8")
 [VERIFICATION] = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 SIGNING, SENDING = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-[EXAMPLE] = re.findall(r"^```\n(POST .*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+[EXAMPLE] = re.findall(r"^```http\n(POST .*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 [SETTINGS] = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 COMMANDS = re.findall(r"workflow-api (webhooks [^`\n]+)", PAGE)
 

@@ -22,6 +22,11 @@ def test_every_operation_and_record_is_there_and_every_link_leads_to_one() -> No
     assert set(re.findall(r"\]\(#([^)]+)\)", page)) <= records
 
 
+def test_causes_of_a_refusal_are_lines_of_a_cell() -> None:
+    assert not re.search(r"^\|.*[|.] - `", api_reference(), re.MULTILINE)
+    assert "<br>`invalid_cursor`: " in api_reference()
+
+
 def test_every_error_is_there_and_in_the_contract() -> None:
     codes = re.findall(r"^\| `(\w+)` \|", error_reference(), re.MULTILINE)
     assert sorted(codes) == sorted(rule.code for rule in BY_REASON.values())

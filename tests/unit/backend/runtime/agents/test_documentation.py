@@ -70,4 +70,4 @@ def test_the_prompt_is_documented_as_it_is() -> None:
         connectors={},
         limits=limits,
     )
-    assert f"```\n{user_prompt(request)}\n```" in DOCUMENT
+    assert f"```text\n{user_prompt(request)}\n```" in DOCUMENT
