@@ -5,12 +5,14 @@ from typing import Final
 
 from backend.secrets import SecretError
 from deploy.config.secret_references import resolve_database_url
-from deploy.doctor.check import Check, Examined, clock, failed, not_applicable, ok, warning
+from deploy.doctor.check import Check, Examined, Part, clock, failed, not_applicable, ok, warning
 from deploy.doctor.sqlite_file import schema_check
 
 _CONNECT_SECONDS: Final = 5
-_OF_QUEUE: Final = 22
-"""Connections of a worker beside `backend.database_connections`, those for notifications among them."""
+_OF_NOTIFICATIONS: Final = 2
+"""Connections beside `backend.database_connections`, by which processes tell each other of changes."""
+_OF_QUEUE: Final = 20
+"""Connections of a worker for the queue that it takes runs from."""
 
 
 def check_postgresql(examined: Examined) -> Iterator[Check]:
@@ -53,7 +55,7 @@ def _findings(connection: "psycopg.Connection[tuple[object, ...]]", examined: Ex
     else:
         yield not_applicable("schema", "The database is empty; the first start of a backend makes its tables.")
     most, used = int(value("SHOW max_connections")), int(value("SELECT count(*) FROM pg_stat_activity"))
-    needed = examined.settings.backend.database_connections + _OF_QUEUE
+    needed = _connections(examined)
     if most - used < needed:
         yield warning(
             "connections",
@@ -69,3 +71,9 @@ def _findings(connection: "psycopg.Connection[tuple[object, ...]]", examined: Ex
             "Set synchronous_commit = on.",
         )
     yield clock("PostgreSQL", float(value("SELECT extract(epoch FROM clock_timestamp())")))
+
+
+def _connections(examined: Examined) -> int:
+    """Returns the most connections that the part opens."""
+    queue = _OF_QUEUE if examined.part is Part.WORKER and examined.settings.runtime.engine == "dbos" else 0
+    return examined.settings.backend.database_connections + _OF_NOTIFICATIONS + queue

@@ -77,3 +77,4 @@ def test_settings_that_are_not_valid_are_each_a_line(tmp_path: Path) -> None:
     )
     failed = [line for line in ended.stdout.splitlines() if line.startswith("failed")]
     assert (ended.returncode, len(failed), ended.stderr) == (1, 2, "")
+    assert any("did you mean edge.http? Correct it" in line for line in failed)

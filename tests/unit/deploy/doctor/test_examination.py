@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -10,12 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from backend.optional_parts import OptionalPart
 from backend.storage.factory import DATABASE_FILE, RESTORING_FILE, DataFolder
 from deploy.config.addresses import Address
 from deploy.config.settings import Backend, ClientTls, Edge, Objects, Runtime, ServerTls, Settings, Traces
 from deploy.doctor.check import FAR_SECONDS, Check, Examined, Outcome, Part, clock
 from deploy.doctor.examination import examine
 from deploy.doctor.files import check_data_folder
+from deploy.doctor.postgresql import check_postgresql
+from deploy.doctor.software import optional_part
 from tests.support.authority import Authority
 from tests.support.postgresql import Postgresql
 from tests.support.redis_server import PASSWORD, RedisServer
@@ -203,8 +207,30 @@ def test_traces_without_their_optional_part_are_a_failure(
 ) -> None:
     monkeypatch.setattr("backend.optional_parts._exists", lambda module: "opentelemetry" not in module)
     traced = replace(SETTINGS, traces=Traces(endpoint="http://127.0.0.1:4318"))
-    assert "workflow-api[otel]" in problems(found(part, traced, tmp_path), "optional parts")[0].remedy
+    (problem,) = problems(found(part, traced, tmp_path), "optional parts")
+    assert ("`otel`" in problem.message, "requirements/image.txt" in problem.remedy) == (True, True)
     assert not problems(found(part, SETTINGS, tmp_path), "optional parts")
+
+
+PINNED = "install --no-deps --require-hashes -r"
+INSTALLED: dict[str, tuple[bool, bool, tuple[str, ...]]] = {
+    "of a checkout": (True, True, (f"Run: {sys.executable} -m pip {PINNED} /", "/requirements/image.txt")),
+    "of a wheel": (True, False, ("sources of release", f"{PINNED} requirements/image.txt", "'workflow-api[otel]'")),
+    "of an image": (False, False, ("REQUIREMENTS=image", f"pip --python {sys.prefix} {PINNED}")),
+}
+
+
+@pytest.mark.parametrize(("pip", "checkout", "told"), INSTALLED.values(), ids=INSTALLED)
+def test_a_part_is_installed_from_pins_with_hashes(
+    pip: bool, checkout: bool, told: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = OptionalPart("otel", ("no_such_module",))
+    monkeypatch.setattr("deploy.doctor.software.importlib.util.find_spec", lambda _: object() if pip else None)
+    monkeypatch.setattr("backend.optional_parts._exists", lambda _: False)
+    if not checkout:
+        monkeypatch.setattr("deploy.doctor.software._PINS", Path("/nowhere"))
+    remedy = optional_part(part, "traces").remedy
+    assert [each for each in told if each not in remedy] == []
 
 
 def test_redis_is_examined_and_its_password_never_shown(own_redis: RedisServer, data: Path, tmp_path: Path) -> None:
@@ -232,6 +258,14 @@ def test_postgresql_is_examined_and_its_password_never_shown(postgresql_server: 
         checks = found(Part.WORKER, settings, tmp_path, environment={"WORKFLOWS": url})
         assert not problems(checks, "database", "schema", "clock", "durability")
         assert any(check.name == "database" and check.outcome is Outcome.OK for check in checks)
+        for part, engine, connections in (
+            (Part.SERVE, "local", 18),
+            (Part.BACKEND, "dbos", 18),
+            (Part.WORKER, "dbos", 38),
+        ):
+            used = replace(settings, runtime=Runtime(engine=engine))  # type: ignore[arg-type]  # one of the two
+            told = check_postgresql(Examined(part, used, tmp_path, {"WORKFLOWS": url}))
+            assert any(f"takes up to {connections}." in check.message for check in told)
     away = "postgresql://user:sesame-sesame@127.0.0.1:1/workflows"
     checks = found(Part.WORKER, settings, tmp_path, environment={"WORKFLOWS": away})
     assert problems(checks, "database")
