@@ -6,6 +6,7 @@ from typing import Final
 from backend.secrets import SecretError
 from deploy.config.secret_references import resolve_database_url
 from deploy.doctor.check import Check, Examined, Part, clock, failed, not_applicable, ok, warning
+from deploy.doctor.server_certificate import check_server_certificate
 from deploy.doctor.sqlite_file import schema_check
 
 _CONNECT_SECONDS: Final = 5
@@ -26,7 +27,8 @@ def check_postgresql(examined: Examined) -> Iterator[Check]:
     try:
         url = resolve_database_url(examined.settings.backend.database, examined.environment)
     except SecretError as error:
-        yield failed("database", f"{str(error).rstrip('.')}.", "Run this with the variables and files of the service.")
+        remedy = "Correct what backend.database refers to, or run this with the variables and files of the service."
+        yield failed("database", f"The address cannot be read: {str(error).rstrip('.')}.", remedy)
         return
     try:
         with psycopg.connect(url or "", connect_timeout=_CONNECT_SECONDS, autocommit=True) as connection:
@@ -38,6 +40,7 @@ def check_postgresql(examined: Examined) -> Iterator[Check]:
         yield failed(
             "database", f"PostgreSQL cannot be used: {said}.", "Look at backend.database and the server's log."
         )
+    yield from check_server_certificate(url or "")
 
 
 def _findings(connection: "psycopg.Connection[tuple[object, ...]]", examined: Examined) -> Iterator[Check]:  # type: ignore[name-defined]  # noqa: F821 - imported where it is installed
