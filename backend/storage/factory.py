@@ -1,6 +1,6 @@
 """Opens the embedded database in a data folder that no other process uses, or one on a server."""
 
-import fcntl
+import os
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -11,6 +11,7 @@ from backend.optional_parts import CLUSTER
 from backend.storage.database import Database
 from backend.storage.dialects.sqlite import schema
 from backend.storage.dialects.sqlite.database import SqliteDatabase
+from backend.storage.file_locks import lock_named
 from backend.storage.migrate import newest_revision, upgrade
 from backend.storage.private_folder import ForeignOwnerError, make_private, narrow_content
 
@@ -59,17 +60,13 @@ class DataFolder:
         try:
             make_private(path)
             narrow_content(path, _OURS)
-            (path / LOCK_FILE).touch(mode=0o600)
-            self._lock: TextIO = (path / LOCK_FILE).open("w")
+            self._lock: TextIO = os.fdopen(lock_named(path / LOCK_FILE, os.O_RDWR | os.O_CREAT), "w")
         except ForeignOwnerError as error:
             raise DataFolderError(f"The data folder cannot be used: {error}") from None
+        except BlockingIOError:
+            raise DataFolderError(f"The data folder {path} is in use by another workflow-api process.") from None
         except OSError as error:
             raise DataFolderError(f"The data folder {path} cannot be written: {error.strerror}.") from error
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._lock.close()
-            raise DataFolderError(f"The data folder {path} is in use by another workflow-api process.") from None
         if not to_restore and (path / RESTORING_FILE).exists():
             self._lock.close()
             raise DataFolderError(f"The data folder {path} has half of a backup: `workflow-api restore` it again.")

@@ -52,12 +52,13 @@ def _narrow(path: Path, *, required: bool) -> None:
 def _require_ours(path: Path, about: os.stat_result) -> None:
     if about.st_uid != os.geteuid():
         raise ForeignOwnerError(
-            f"{path} belongs to {_name_of(about.st_uid)}, and the service runs as {_name_of(os.geteuid())}: "
+            f"{path} belongs to {user_name(about.st_uid)}, and the service runs as {user_name(os.geteuid())}: "
             "it keeps data in a folder of its own user only."
         )
 
 
-def _name_of(user: int) -> str:
+def user_name(user: int) -> str:
+    """Returns what a message calls a user of this machine."""
     try:
         return f"the user {pwd.getpwuid(user).pw_name}"
     except KeyError:

@@ -56,13 +56,8 @@ class ArchiveWriter:
         """
         member = tarfile.TarInfo(name)
         member.size, member.mode, member.mtime = size, 0o600, self._now
-        source = _Digesting(content)
-        try:
-            self._tar.addfile(member, source)
-        except OSError as error:
-            if "unexpected end of data" in str(error):
-                raise EOFError(name) from None
-            raise
+        source = _Digesting(name, content)
+        self._tar.addfile(member, source)
         self._tar.members.clear()
         return source.hexdigest()
 
@@ -112,14 +107,17 @@ def _read_failures() -> Iterator[None]:
 
 
 class _Digesting:
-    """Reads from a file, and takes the digest of what was read."""
+    """Reads from a file, and takes the digest of what was read; raises EOFError where there is less than was asked."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, name: str, file: BinaryIO) -> None:
+        self._name = name
         self._file = file
         self._digest = hashlib.sha256()
 
     def read(self, size: int) -> bytes:
         data = self._file.read(size)
+        if len(data) < size:
+            raise EOFError(self._name)
         self._digest.update(data)
         return data
 

@@ -9,9 +9,11 @@ import hashlib
 import os
 import shutil
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -61,18 +63,14 @@ def restore_backup(source: BinaryIO, data: Path, *, force: bool) -> Restored:
         BackupError: the backup is damaged or of a later release, or the folder is in use or not empty.
         OSError: the folder cannot be written, as when the disk is full; nothing is left in it.
     """
-    try:
-        folder = DataFolder(data, to_restore=True)
-    except DataFolderError as error:
-        raise BackupError(str(error)) from None
-    with closing(folder):
-        present = [path for path in data.iterdir() if path.name not in _NO_CONTENT]
-        if present and not force:
-            raise BackupError(f"{data} is not empty: name another folder, or move its content aside with --force.")
+    # Before anything of the folder is changed, for it may be named by mistake.
+    _content(data, force=force)
+    with _opened(data):
+        present = _content(data, force=force)
         # Where one was interrupted while it put files in place, only a whole restore ends that state.
         interrupted = (data / RESTORING_FILE).exists()
-        unpacked = _begin(data)
         try:
+            unpacked = _begin(data)
             manifest = _unpack(source, unpacked)
             _check_database(unpacked / DATABASE, manifest)
         except BaseException:
@@ -89,6 +87,37 @@ def restore_backup(source: BinaryIO, data: Path, *, force: bool) -> Restored:
     return Restored(manifest, moved_to)
 
 
+def _content(data: Path, *, force: bool) -> list[Path]:
+    """Returns what has to be moved aside; raises BackupError where that is not allowed."""
+    present = [path for path in data.iterdir() if path.name not in _NO_CONTENT] if data.is_dir() else []
+    if present and not force:
+        raise BackupError(f"{data} is not empty: name another folder, or move its content aside with --force.")
+    return present
+
+
+@contextmanager
+def _opened(data: Path) -> Iterator[None]:
+    """Holds a data folder; after an error the folder and its lock are gone if they were not there before."""
+    lock = data / LOCK_FILE
+    made = [path for path in (data, *data.parents) if not path.exists()]
+    locked_before = lock.exists()
+    try:
+        folder = DataFolder(data, to_restore=True)
+    except DataFolderError as error:
+        raise BackupError(str(error)) from None
+    with closing(folder):
+        try:
+            yield
+        except BaseException:
+            if not locked_before and not (data / RESTORING_FILE).exists():
+                # While it is held: a process that waits for it makes another.
+                lock.unlink(missing_ok=True)
+                with suppress(OSError):
+                    for path in made:
+                        path.rmdir()
+            raise
+
+
 def _begin(data: Path) -> Path:
     """Marks the folder as being restored, and returns an empty folder to unpack in."""
     (data / RESTORING_FILE).touch(mode=0o600)
@@ -102,7 +131,7 @@ def _begin(data: Path) -> Path:
 def _end(data: Path, *, keep_marker: bool) -> None:
     shutil.rmtree(data / _UNPACKED, ignore_errors=True)
     if not keep_marker:
-        (data / RESTORING_FILE).unlink()
+        (data / RESTORING_FILE).unlink(missing_ok=True)
     sync_folder(data)
 
 
@@ -172,6 +201,8 @@ def _check_database(database: Path, manifest: Manifest) -> None:
     """Checks the database, and prepares it for the service that starts with it."""
     try:
         with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+            # Everything is made durable together, after this.
+            connection.execute("PRAGMA synchronous = OFF")
             schema = schema_of(connection)
             require_known(schema)
             if schema != manifest.schema:
@@ -186,10 +217,19 @@ def _check_database(database: Path, manifest: Manifest) -> None:
 def _move_aside(data: Path, present: list[Path]) -> Path | None:
     if not present:
         return None
-    aside = data / f"before-restore-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-    aside.mkdir(mode=0o700)
+    aside = _new_aside(data / f"before-restore-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
     # The database goes first: without it the rest is no deployment any more.
     for path in sorted(present, key=lambda path: not path.name.startswith(DATABASE_FILE)):
         path.rename(aside / path.name)
     sync_folder(aside)
     return aside
+
+
+def _new_aside(first: Path) -> Path:
+    """Makes the folder, or where there is one of the same second, one of the same name with a number."""
+    for number in count(1):
+        aside = first if number == 1 else first.with_name(f"{first.name}-{number}")
+        with suppress(FileExistsError):
+            aside.mkdir(mode=0o700)
+            return aside
+    raise AssertionError("numbers do not end")

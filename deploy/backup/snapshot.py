@@ -1,6 +1,5 @@
 """Copies of a live SQLite database: opened for reading beside the service, and consistent."""
 
-import fcntl
 import os
 import shutil
 import sqlite3
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 from urllib.parse import quote
 
-from backend.storage.durable import sync_folder
+from backend.storage.file_locks import lock_named
 from backend.storage.migrate import known_revisions, newest_revision
 from deploy.backup.layout import DATABASE, BackupError
 
@@ -71,12 +70,21 @@ def scratch_folder(beside: Path) -> Iterator[Path]:
     for left in beside.glob(f"{_SCRATCH}*"):
         with suppress(OSError), _locked(left):
             shutil.rmtree(left)
-    folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=beside))
+    folder, handle = _new_locked(beside)
     try:
-        with _locked(folder):
-            yield folder
+        yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        os.close(handle)
+
+
+def _new_locked(beside: Path) -> tuple[Path, int]:
+    """Makes a folder that is held as long as this process lives, and returns it with its handle."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=beside))
+        # Until it is locked another backup takes it for one that was left, and removes it.
+        with suppress(FileNotFoundError):
+            return folder, lock_named(folder, os.O_RDONLY | os.O_DIRECTORY, wait=True)
 
 
 def take_snapshot(
@@ -93,6 +101,8 @@ def take_snapshot(
     file = path.open("r+b")
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as copy:
+            # It is gone with the process: waiting for the disk, several times, would be for nothing.
+            copy.execute("PRAGMA synchronous = OFF")
             # What a call has changed before this, and was told of, is in the copy.
             taken_at = datetime.now(UTC)
             live.backup(copy)
@@ -105,7 +115,6 @@ def take_snapshot(
             if examine is not None:
                 examine(copy)
         path.unlink()
-        sync_folder(folder)
     except BaseException:
         file.close()
         path.unlink(missing_ok=True)
@@ -122,10 +131,9 @@ def require_sound(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Holds a folder as long as this process lives; raises OSError where another holds it."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    """Holds a folder; raises OSError where another process does."""
+    handle = lock_named(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     finally:
         os.close(handle)

@@ -6,6 +6,7 @@ these two, as by an erasure, is missing: then the database is copied once more, 
 the state of one moment, that of the last copy, with every object of that state.
 """
 
+import errno
 import os
 import sqlite3
 import tempfile
@@ -28,6 +29,8 @@ _SAME_ROUNDS: Final = 3
 """Copies of the database that all name an object which is not there, before it counts as lost."""
 _MOST_ROUNDS: Final = 100
 """Copies of the database that are made while objects that it names are removed."""
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+"""Errors of file systems without hard links, such as exFAT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +154,7 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     Raises:
         BackupError: there is such a file already, or none can be made there.
     """
-    if path.exists():
+    if os.path.lexists(path):
         raise BackupError(f"{path} exists already.")
     parent = path.absolute().parent
     with ExitStack() as opened:
@@ -165,5 +168,20 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(handle)
-        unfinished.replace(path)
+        try:
+            _name(unfinished, path)
+        except FileExistsError:
+            raise BackupError(f"{path} exists already: it was made meanwhile, and is kept.") from None
         sync_folder(parent)
+
+
+def _name(unfinished: Path, path: Path) -> None:
+    """Gives a file its name; raises FileExistsError where there is one of that name."""
+    try:
+        path.hardlink_to(unfinished)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        # The name is taken by an empty file first, which is the only one that is overwritten.
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        unfinished.replace(path)

@@ -1,7 +1,7 @@
 """`workflow-api doctor`: what a part needs, whether it is there, and what to do where it is not."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Final
@@ -57,11 +57,15 @@ def _checks(part: Part, data: Path | None, config: Path | None, *, write_probe: 
     except CommandError as error:
         problems = error.details if isinstance(error.details, list) else []
         for problem in problems:
-            message = f"{problem['name']} {problem['reason']}."
-            yield failed("settings", message, "Correct it; docs/settings.md lists all settings.")
+            yield failed("settings", _sentence(problem), "Correct it; docs/settings.md lists all settings.")
         if not problems:
             yield failed("settings", error.message, "Correct the file, or name another one with --config.")
         return
     yield ok("settings", f"{config or 'The environment'} holds settings that can be used.")
     folder = settings.data or default_data(os.environ, demo=False)
     yield from examine(Examined(part, settings, folder, os.environ, write_probe))
+
+
+def _sentence(problem: Mapping[str, str]) -> str:
+    said = f"{problem['name']} {problem['reason']}"
+    return said if said.endswith("?") else f"{said}."

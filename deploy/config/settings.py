@@ -374,7 +374,7 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
         watch_poll_seconds=settings.backend.watch_poll_seconds,
         users_limit=settings.backend.users_limit,
         administrators_need_passkey=settings.backend.administrators_need_passkey,
-        oidc=_identity_provider(settings.oidc),
+        oidc=identity_provider(settings.oidc),
         objects=ObjectSettings(**{name: getattr(settings.objects, name) for name in Objects.__slots__}),
         identities=settings.identities,
         secrets=Secrets(settings.secrets, environment),
@@ -391,7 +391,8 @@ def backend_settings(settings: Settings, data: Path) -> BackendSettings:
     )
 
 
-def _identity_provider(oidc: Oidc) -> IdentityProvider | None:
+def identity_provider(oidc: Oidc) -> IdentityProvider | None:
+    """Returns the provider that people may sign in with, None where the settings name none."""
     if oidc.issuer is None or oidc.client_id is None or oidc.client_secret is None or oidc.roles is None:
         return None
     given = {name: getattr(oidc, name) for name in Oidc.__slots__}

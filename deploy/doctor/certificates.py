@@ -1,7 +1,9 @@
 """Certificates of the part: key, dates, issuer, names, and who may read the key."""
 
+import os
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -9,11 +11,10 @@ from typing import Final
 from cryptography import x509
 
 from deploy.config.settings import ServerTls, Settings
-from deploy.doctor.check import Check, Examined, Part, failed, not_applicable, ok, warning
+from deploy.doctor.check import SOON, Check, Examined, Outcome, Part, failed, not_applicable, ok, warning
 from deploy.doctor.files import private_file
 from deploy.transport.certificates import CertificateError, CertificateFiles
 
-_SOON: Final = timedelta(days=14)
 _LATE_PART: Final = 5
 """A certificate is renewed when a fifth of its time is left, where that is less than two weeks."""
 
@@ -24,19 +25,28 @@ def check_certificates(examined: Examined) -> Iterator[Check]:
     if not given:
         yield not_applicable("certificates", "The settings name none: gRPC is plain, on this machine only.")
     for name, tls in given.items():
-        try:
-            pem = CertificateFiles(tls).first
-        except CertificateError as error:
-            yield failed(name, error.message, "Write files that fit together, as docs/security.md says.")
-            continue
-        chain = x509.load_pem_x509_certificates(pem.certificate)
-        trusted = x509.load_pem_x509_certificates(pem.ca)
-        found = [*_files(name, tls), *_dates(name, chain, trusted), *_issuer(name, chain, trusted, tls.ca)]
-        found += _names(name, chain[0], examined.settings)
-        yield from found
-        if not found:
-            until = f"{chain[0].not_valid_after_utc:%Y-%m-%d}"
-            yield ok(name, f"The certificate of {', '.join(_identities(chain[0]))} is valid until {until}.")
+        yield from _checked(name, tls, examined.settings)
+    admin = examined.settings.admin.backend_tls
+    # Other machines need not have the files of administrators, and no part needs them.
+    if admin.key is not None and os.access(admin.key, os.R_OK):
+        for check in _checked("admin.backend_tls", admin, examined.settings):
+            yield replace(check, outcome=Outcome.WARNING) if check.outcome is Outcome.FAILED else check
+
+
+def _checked(name: str, tls: ServerTls, settings: Settings) -> Iterator[Check]:
+    try:
+        pem = CertificateFiles(tls).first
+    except CertificateError as error:
+        yield failed(name, error.message, "Renew it, or write files that fit together (docs/security.md).")
+        return
+    chain = x509.load_pem_x509_certificates(pem.certificate)
+    trusted = x509.load_pem_x509_certificates(pem.ca)
+    found = [*_files(name, tls), *_dates(name, chain, trusted), *_issuer(name, chain, trusted, tls.ca)]
+    found += _names(name, chain[0], settings)
+    yield from found
+    if not found:
+        until = f"{chain[0].not_valid_after_utc:%Y-%m-%d}"
+        yield ok(name, f"The certificate of {', '.join(_identities(chain[0]))} is valid until {until}.")
 
 
 def _of_part(part: Part, settings: Settings) -> dict[str, ServerTls]:
@@ -61,7 +71,7 @@ def _dates(name: str, chain: Sequence[x509.Certificate], trusted: Sequence[x509.
     left, lasts = own.not_valid_after_utc - now, own.not_valid_after_utc - own.not_valid_before_utc
     if own.not_valid_before_utc > now:
         yield failed(name, f"The certificate is valid from {own.not_valid_before_utc} on.", "Set this machine's clock.")
-    elif left < min(_SOON, lasts / _LATE_PART):
+    elif left < min(SOON, lasts / _LATE_PART):
         hours = left.total_seconds() / 3600
         yield warning(name, f"The certificate expires in {hours:,.0f} hours.", "Renew it; files are read again.")
     expired = [each for each in (*chain[1:], *trusted) if each.not_valid_after_utc <= now]

@@ -11,6 +11,7 @@ from typing import Final
 from backend.health.findings import little_space
 from backend.secrets import ENVIRONMENT, FILE
 from backend.storage.factory import LOCK_FILE, RESTORING_FILE
+from backend.storage.private_folder import user_name
 from deploy.config.redis_address import secret_name
 from deploy.doctor.check import Check, Examined, Part, failed, not_applicable, ok, warning
 from deploy.serve.lifecycle import OTHER_FILES
@@ -18,17 +19,23 @@ from deploy.serve.lifecycle import OTHER_FILES
 _OTHERS: Final = 0o077
 _LITTLE_INODES: Final = 0.05
 _NO_INODES: Final = 0.005
+_GIGABYTE: Final = 10**9
 
 
 def check_data_folder(examined: Examined) -> Iterator[Check]:
     """Checks owner and mode of the data folder, and whether a service uses it."""
     data, name = examined.data, "data folder"
     if not data.exists():
-        yield not_applicable(name, f"{data} is not there yet; the first start makes it.")
+        yield _to_make(name, data)
+        return
+    if not data.is_dir():
+        yield failed(name, f"{data} is no folder.", "Name another one as data of the settings, or by --data.")
         return
     about = data.stat()
+    owner = user_name(about.st_uid)
     if about.st_uid != os.geteuid() and os.geteuid() != 0:
-        yield failed(name, f"{data} belongs to the user id {about.st_uid}.", "Run this as the service's own user.")
+        remedy = "Run this as the service's own user, or give the folder to that."
+        yield failed(name, f"{data} belongs to {owner}, and this runs as {user_name(os.geteuid())}.", remedy)
         return
     foreign = [path.name for path in data.iterdir() if _owner(path) not in {about.st_uid, None}]
     if (data / RESTORING_FILE).exists():
@@ -38,7 +45,7 @@ def check_data_folder(examined: Examined) -> Iterator[Check]:
     elif about.st_mode & _OTHERS:
         yield warning(name, f"Others may enter {data} (mode {stat.S_IMODE(about.st_mode):o}).", f"chmod 700 {data}")
     else:
-        yield ok(name, f"{data} belongs to its user alone, and {'is' if _locked(data) else 'is not'} in use.")
+        yield ok(name, f"{data} belongs to {owner} alone, and {'is' if _locked(data) else 'is not'} in use.")
     if examined.write_probe:
         yield _writes(name, data)
 
@@ -84,6 +91,17 @@ def check_open_files(examined: Examined) -> Iterator[Check]:
         yield ok("open files", f"The limit is {shown}, and the part needs {needed:,}.")
 
 
+def _to_make(name: str, data: Path) -> Check:
+    """Judges whether the first start can make the folder."""
+    present = next(path for path in data.absolute().parents if path.exists())
+    if not present.is_dir():
+        return failed(name, f"{data} cannot be made: {present} is no folder.", "Name another one by --data.")
+    if not os.access(present, os.W_OK | os.X_OK):
+        remedy = "Make it and give it to the service's user, or run this as that user."
+        return failed(name, f"{data} is not there, and {user_name(os.geteuid())} may not make it in {present}.", remedy)
+    return not_applicable(name, f"{data} is not there yet; the first start makes it.")
+
+
 def _owner(path: Path) -> int | None:
     """Returns the user id that a file belongs to; None where it is gone, as a service removes files at any time."""
     try:
@@ -118,7 +136,7 @@ def _room(what: str, folder: Path) -> Check:
     name = f"disk of {what}"
     state = os.statvfs(folder)
     total, free = state.f_blocks * state.f_frsize, state.f_bavail * state.f_frsize
-    shown = f"{folder} has {free / 1e9:,.1f} of {total / 1e9:,.1f} GB free"
+    shown = f"{folder} has {_size(free)} of {_size(total)} free"
     remedy = "Make room or a larger disk, or keep run data for fewer days."
     inodes = state.f_favail / state.f_files if state.f_files else 1.0
     if inodes < _LITTLE_INODES:
@@ -128,6 +146,10 @@ def _room(what: str, folder: Path) -> Check:
     if very is None:
         return ok(name, f"{shown}.")
     return failed(name, f"{shown}.", remedy) if very else warning(name, f"{shown}.", remedy)
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:,.1f} GB" if count >= _GIGABYTE else f"{count / 1e6:,.1f} MB"
 
 
 def _secret_places(examined: Examined) -> Iterator[tuple[str, str]]:
@@ -168,8 +190,12 @@ def private_file(name: str, setting: str, path: Path) -> Iterator[Check]:
         mode = path.stat().st_mode
         with path.open("rb") as file:
             empty = not file.read(1)
+    except FileNotFoundError:
+        yield failed(name, f"{path}, which {setting} names, is not there.", f"Write it, or correct {setting}.")
+        return
     except OSError as error:
-        yield failed(name, f"{path}, which {setting} names, cannot be read: {error.strerror}.", "Make it readable.")
+        remedy = "Make it readable for the user of the service, and run this as that user."
+        yield failed(name, f"{path}, which {setting} names, cannot be read: {error.strerror}.", remedy)
         return
     if empty:
         yield failed(name, f"{path}, which {setting} names, is empty.", "Write the value into it.")

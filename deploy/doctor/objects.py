@@ -14,6 +14,18 @@ if TYPE_CHECKING:
 
 _NAME: Final = "objects"
 _RIGHTS: Final = "Look at objects.* of the settings and at the rights of the credentials (docs/settings.md)."
+_CREDENTIALS: Final = "Look at the access key and its secret in the service's variables or files (docs/settings.md)."
+_REMEDIES: Final = {
+    "NoSuchBucket": "Make the bucket, or correct objects.bucket.",
+    "AccessDenied": "Grant the credentials the rights that docs/settings.md lists.",
+    "InvalidAccessKeyId": _CREDENTIALS,
+    "SignatureDoesNotMatch": _CREDENTIALS,
+    "ExpiredToken": _CREDENTIALS,
+    "RequestTimeTooSkewed": "Set this machine's clock, as with chrony or systemd-timesyncd.",
+    "NoCredentialsError": "Give the service credentials, by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or by a role.",
+    "EndpointConnectionError": "Look at objects.endpoint_url and objects.region, and at the network.",
+}
+"""What to do, by the code of an answer or the kind of error."""
 
 
 def check_objects(examined: Examined) -> Iterator[Check]:
@@ -27,7 +39,8 @@ def check_objects(examined: Examined) -> Iterator[Check]:
     try:
         yield from _bucket(settings)
     except (BotoCoreError, ClientError, ValueError, OSError) as error:
-        yield failed(_NAME, f"The bucket {settings.bucket} cannot be used: {str(error).rstrip('.')}.", _RIGHTS)
+        remedy = _REMEDIES.get(_code(error), _RIGHTS)
+        yield failed(_NAME, f"The bucket {settings.bucket} cannot be used: {str(error).rstrip('.')}.", remedy)
         return
     if examined.write_probe:
         yield _probe(examined)
@@ -52,7 +65,7 @@ def _bucket(settings: Objects) -> Iterator[Check]:
     bucket = str(settings.bucket)
     listed = client.list_objects_v2(Bucket=bucket, Prefix=settings.prefix, MaxKeys=1)
     client.list_multipart_uploads(Bucket=bucket, Prefix=settings.prefix, MaxUploads=1)
-    yield ok(_NAME, f"The bucket {bucket} can be listed.")
+    yield ok(_NAME, f"The bucket {bucket} can be listed; --write-probe also writes to it.")
     date = listed["ResponseMetadata"]["HTTPHeaders"].get("date")
     if date:
         yield clock("the object store", parsedate_to_datetime(date).timestamp())
@@ -71,6 +84,11 @@ def _bucket(settings: Objects) -> Iterator[Check]:
             "A lifecycle rule of the bucket expires objects that rows still name.",
             "Take the prefix of this deployment out of it; retention_days removes objects with their rows.",
         )
+
+
+def _code(error: Exception) -> str:
+    answer: dict[str, Any] = getattr(error, "response", {})
+    return str(answer.get("Error", {}).get("Code", type(error).__name__))
 
 
 def _answer(client: "S3Client", operation: str, bucket: str) -> dict[str, Any]:

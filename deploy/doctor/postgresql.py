@@ -5,12 +5,15 @@ from typing import Final
 
 from backend.secrets import SecretError
 from deploy.config.secret_references import resolve_database_url
-from deploy.doctor.check import Check, Examined, clock, failed, not_applicable, ok, warning
+from deploy.doctor.check import Check, Examined, Part, clock, failed, not_applicable, ok, warning
 from deploy.doctor.schema import schema_check
+from deploy.doctor.server_certificate import check_server_certificate
 
 _CONNECT_SECONDS: Final = 5
-_OF_QUEUE: Final = 22
-"""Connections of a worker beside `backend.database_connections`, those for notifications among them."""
+_OF_NOTIFICATIONS: Final = 2
+"""Connections beside `backend.database_connections`, by which processes tell each other of changes."""
+_OF_QUEUE: Final = 20
+"""Connections of a worker for the queue that it takes runs from."""
 
 
 def check_postgresql(examined: Examined) -> Iterator[Check]:
@@ -24,7 +27,8 @@ def check_postgresql(examined: Examined) -> Iterator[Check]:
     try:
         url = resolve_database_url(examined.settings.backend.database, examined.environment)
     except SecretError as error:
-        yield failed("database", f"{str(error).rstrip('.')}.", "Run this with the variables and files of the service.")
+        remedy = "Correct what backend.database refers to, or run this with the variables and files of the service."
+        yield failed("database", f"The address cannot be read: {str(error).rstrip('.')}.", remedy)
         return
     try:
         with psycopg.connect(url or "", connect_timeout=_CONNECT_SECONDS, autocommit=True) as connection:
@@ -36,6 +40,7 @@ def check_postgresql(examined: Examined) -> Iterator[Check]:
         yield failed(
             "database", f"PostgreSQL cannot be used: {said}.", "Look at backend.database and the server's log."
         )
+    yield from check_server_certificate(url or "")
 
 
 def _findings(connection: "psycopg.Connection[tuple[object, ...]]", examined: Examined) -> Iterator[Check]:  # type: ignore[name-defined]  # noqa: F821 - imported where it is installed
@@ -53,7 +58,7 @@ def _findings(connection: "psycopg.Connection[tuple[object, ...]]", examined: Ex
     else:
         yield not_applicable("schema", "The database is empty; the first start of a backend makes its tables.")
     most, used = int(value("SHOW max_connections")), int(value("SELECT count(*) FROM pg_stat_activity"))
-    needed = examined.settings.backend.database_connections + _OF_QUEUE
+    needed = _connections(examined)
     if most - used < needed:
         yield warning(
             "connections",
@@ -69,3 +74,9 @@ def _findings(connection: "psycopg.Connection[tuple[object, ...]]", examined: Ex
             "Set synchronous_commit = on.",
         )
     yield clock("PostgreSQL", float(value("SELECT extract(epoch FROM clock_timestamp())")))
+
+
+def _connections(examined: Examined) -> int:
+    """Returns the most connections that the part opens."""
+    queue = _OF_QUEUE if examined.part is Part.WORKER and examined.settings.runtime.engine == "dbos" else 0
+    return examined.settings.backend.database_connections + _OF_NOTIFICATIONS + queue

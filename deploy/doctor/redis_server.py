@@ -12,6 +12,8 @@ _SECONDS: Final = 3.0
 _OLDEST: Final = 7
 _FULL: Final = 0.9
 _NAME: Final = "redis"
+_UNTIL: Final = "Until it can be used, each edge counts by itself: look at"
+_ADDRESS: Final = "the address, user and password that edge.redis_url names"
 
 
 def check_redis(examined: Examined) -> Iterator[Check]:
@@ -24,21 +26,24 @@ def check_redis(examined: Examined) -> Iterator[Check]:
         yield not_applicable(_NAME, "edge.redis_url names none: each edge counts requests by itself.")
         return
     from redis import Redis
-    from redis.exceptions import RedisError
+    from redis.exceptions import AuthenticationError, RedisError
 
     try:
         url = redis_address(setting, Secrets(examined.settings.secrets, examined.environment))
     except SecretError as error:
-        yield failed(_NAME, f"The address cannot be read: {error}.", "Run this with the variables of the service.")
+        remedy = "Correct what edge.redis_url refers to, or run this with the variables of the service."
+        yield failed(_NAME, f"The address cannot be read: {error}.", remedy)
         return
     try:
         with closing(Redis.from_url(url, socket_timeout=_SECONDS, socket_connect_timeout=_SECONDS)) as server:
             yield from _findings(server)
+    except AuthenticationError:
+        yield failed(_NAME, "Redis refuses the user or password, or the lack of one.", f"{_UNTIL} {_ADDRESS}.")
     except RedisError as error:
         yield failed(
             _NAME,
             f"Redis cannot be used: {str(error).rstrip('.')}.",
-            "Until it can, each edge counts by itself: look at its address, password and log.",
+            f"{_UNTIL} {_ADDRESS}, and the log of Redis.",
         )
 
 

@@ -35,8 +35,9 @@ def check_sandbox(examined: Examined) -> Iterator[Check]:
         else:
             yield ok(_NAME, f"A program was started in the layer {name}.")
         return
+    chosen = "" if runtime.sandbox == "auto" else f", or set runtime.sandbox, which is {runtime.sandbox}, to auto"
     yield failed(
         _NAME,
         f"Steps cannot be isolated: {'; '.join(reasons)}.",
-        "Install bubblewrap and allow user namespaces, or switch on Landlock in the kernel (docs/sandbox.md).",
+        f"Install bubblewrap and allow user namespaces, or switch on Landlock in the kernel (docs/sandbox.md){chosen}.",
     )

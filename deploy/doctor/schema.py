@@ -15,4 +15,5 @@ def schema_check(schema: str) -> Check:
             f"The database has schema {schema}, and this release {newest}.",
             "Back up; the next start of a backend migrates it.",
         )
-    return failed("schema", f"The database has schema {schema}, which this release does not know.", "Use a newer one.")
+    remedy = "Run the release that has migrated it, or a newer one; or restore a backup of before that."
+    return failed("schema", f"The database has schema {schema}, and this release none after {newest}.", remedy)

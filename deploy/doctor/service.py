@@ -21,6 +21,7 @@ from workflow_api.v1.deployment_health_pb2_grpc import DeploymentHealthServiceSt
 _SECONDS: Final = 5.0
 _OPTIONS: Final = (("grpc.enable_http_proxy", 0),)
 _UNREACHED: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED})
+_REFUSED: Final = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED})
 _ANY_PORT: Final = 0
 
 
@@ -30,14 +31,15 @@ def check_backends(examined: Examined) -> Iterator[Check]:
     if examined.part not in {Part.EDGE, Part.CONSOLE}:
         return
     caller = settings.edge if examined.part is Part.EDGE else settings.console
+    name = f"{examined.part}.backend"
     for address in _each(caller.backend):
         try:
             with calling_channel(address, caller.backend_tls, _OPTIONS) as channel:
                 answer = HealthStub(channel).Check(HealthCheckRequest(), timeout=_SECONDS)
         except CommandError as error:
-            yield failed("backend", error.message, "Look at its certificates.")
+            yield failed("backend", error.message, f"Look at {name}_tls of the settings.")
         except grpc.RpcError as error:
-            yield _refused(address, error)
+            yield _refused(address, error, name)
         else:
             if answer.status == HealthCheckResponse.SERVING:
                 yield ok("backend", f"The backend at {address} serves.")
@@ -60,7 +62,14 @@ def check_service(examined: Examined) -> Iterator[Check]:
         yield not_applicable("service", f"{error.message} Findings of the service are left out.")
         return
     except grpc.RpcError as error:
-        why = "does not run" if error.code() in _UNREACHED else f"answers {error.code().name} to an administrator"
+        if error.code() in _REFUSED and settings.admin.backend_tls.given:
+            yield warning(
+                "service",
+                f"The backend at {address} does not accept admin.backend_tls as an administrator's.",
+                "Grant its name administration below [identities] of the backend.",
+            )
+            return
+        why = "does not answer" if error.code() in _UNREACHED else f"answers {error.code().name} to an administrator"
         yield not_applicable("service", f"The backend at {address} {why}: its own findings are left out.")
         return
     yield from _found(health)
@@ -107,13 +116,13 @@ def _found(health: pb.DeploymentHealth) -> Iterator[Check]:
         yield ok("service", f"The backend finds nothing to look at; it works on {health.database}.")
 
 
-def _refused(address: GrpcAddress, error: grpc.RpcError) -> Check:
+def _refused(address: GrpcAddress, error: grpc.RpcError, name: str) -> Check:
     if error.code() in _UNREACHED:
         said = str(error.details() or "").rstrip(".")
         return failed(
             "backend",
             f"The backend at {address} cannot be reached: {said}.",
-            "Start it, or look at name and certificate.",
+            f"Start it, or look at {name}, {name}_tls.ca, {name}_tls.server_name and the backend's own certificate.",
         )
     # It has a certificate that the other side accepts, and may call something else.
     return ok("backend", f"The backend at {address} answers.")

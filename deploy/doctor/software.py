@@ -1,15 +1,21 @@
 """Versions of what is installed, and optional parts that are needed and missing."""
 
+import importlib.util
 import platform
+import sys
 from collections.abc import Iterator
 from importlib import metadata
+from pathlib import Path
+from typing import Final
 
 from packaging.requirements import Requirement
 
 from backend.optional_parts import CLUSTER, LLM, OTEL, OptionalPart
 from deploy.doctor.check import Check, Examined, Part, failed, ok
 
-_PACKAGE = "workflow-api"
+_PACKAGE: Final = "workflow-api"
+_PINS: Final = Path(__file__).parents[2] / "requirements" / "image.txt"
+"""Pins of all optional parts, where the service runs from a checkout."""
 
 
 def check_software(examined: Examined) -> Iterator[Check]:
@@ -38,9 +44,29 @@ def optional_part(part: OptionalPart, what: str) -> Check:
         return failed(
             "optional parts",
             f"The optional part `{part.name}` is not installed, which {what} need.",
-            f"Run: pip install 'workflow-api[{part.name}]'",
+            _installs(part),
         )
     return ok("optional parts", f"The optional part `{part.name}` is installed.")
+
+
+def _installs(part: OptionalPart) -> str:
+    """Returns what to do about a part that is missing, with the pins of this release where they are."""
+    if importlib.util.find_spec("pip") is None:
+        return (
+            f"Use an image that was built with REQUIREMENTS=image, or run with another environment's pip: "
+            f"{_command(f'pip --python {sys.prefix}', 'requirements/image.txt')}."
+        )
+    pip = f"{sys.executable} -m pip"
+    if _PINS.is_file():
+        return f"Run: {_command(pip, str(_PINS))}"
+    return (
+        f"Run in the sources of release {metadata.version(_PACKAGE)}: {_command(pip, 'requirements/image.txt')} - "
+        f"or, without pins: {pip} install 'workflow-api[{part.name}]'"
+    )
+
+
+def _command(pip: str, pins: str) -> str:
+    return f"{pip} install --no-deps --require-hashes -r {pins}"
 
 
 def _wrong_packages() -> Iterator[str]:

@@ -27,6 +27,9 @@ def check_sqlite(examined: Examined) -> Iterator[Check]:
     if not file.exists():
         yield not_applicable("database", f"{file} is not there yet; the first start makes it.")
         return
+    if not file.stat().st_size:
+        yield not_applicable("database", f"{file} is empty; the first start makes its tables.")
+        return
     try:
         with closing(_opened(file)) as connection:
             yield from _findings(connection, file)
@@ -46,8 +49,11 @@ def _findings(connection: sqlite3.Connection, file: Path) -> Iterator[Check]:
     yield pages
     if pages.outcome is Outcome.FAILED:
         return
-    schema = connection.execute("SELECT version_num FROM alembic_version").fetchall()
-    yield schema_check(str(schema[0][0]))
+    schema = _schema(connection)
+    if schema is None:
+        yield failed("schema", f"{file} is no database of this service: it has no schema.", _RESTORE)
+        return
+    yield schema_check(schema)
     mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
     log = file.with_name(f"{file.name}-wal")
     if log.exists() and log.stat().st_size > _LARGE_LOG_BYTES:
@@ -66,6 +72,13 @@ def _findings(connection: sqlite3.Connection, file: Path) -> Iterator[Check]:
         )
     yield from _wanted_parts(connection)
     yield from _clock(connection)
+
+
+def _schema(connection: sqlite3.Connection) -> str | None:
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone():
+        return None
+    row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    return None if row is None else str(row[0])
 
 
 def _pages(connection: sqlite3.Connection, file: Path) -> Check:

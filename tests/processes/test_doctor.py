@@ -60,6 +60,8 @@ def test_an_edge_with_a_certificate_that_its_backend_refuses_is_found(tmp_path: 
         assert doctor("edge", *config)["backend"]["outcome"] == "ok"
         parts.certify("edge", parts.trusted.issue(EDGE, days=-1), parts.trusted.pem)
         assert doctor("edge", *config, code=1)["edge.backend_tls"]["outcome"] == "failed"
+        parts.certify("admin", parts.trusted.issue("stranger.test"), parts.trusted.pem)
+        assert doctor("backend", *config)["service"]["outcome"] == "warning"
         parts.backend.stop()
         assert doctor("console", *config, code=1)["backend"]["outcome"] == "failed"
     finally:
@@ -77,3 +79,4 @@ def test_settings_that_are_not_valid_are_each_a_line(tmp_path: Path) -> None:
     )
     failed = [line for line in ended.stdout.splitlines() if line.startswith("failed")]
     assert (ended.returncode, len(failed), ended.stderr) == (1, 2, "")
+    assert any("did you mean edge.http? Correct it" in line for line in failed)

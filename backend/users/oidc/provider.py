@@ -67,6 +67,19 @@ class Provider:
         self._keys: tuple[list[Key], float] | None = None
         self._failed_at = -float(_RETRY_SECONDS)
 
+    def examine(self) -> int:
+        """Reads the provider's description and its keys, and returns how many of these can be used.
+
+        Raises:
+            ProviderError: they cannot be read; the text says why.
+            TimeoutError: it does not answer within the time of the settings.
+        """
+
+        async def work(http: ProviderHttp) -> int:
+            return len(await self._read_keys(http, await self._described(http)))
+
+        return asyncio.run(self._bounded(work))
+
     def authorization_url(self, attempt: Attempt, redirect_uri: str) -> str:
         """Returns where a browser goes to sign in.
 

@@ -1,10 +1,15 @@
 """Restores check everything before they put anything in place."""
 
+import errno
 import io
+import os
+import stat
 import tarfile
 from collections.abc import Callable
 from contextlib import closing
+from datetime import datetime, tzinfo
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -46,10 +51,10 @@ def link(name: str, target: str) -> Member:
 
 
 def refused(backup: bytes, folder: Path, reason: str) -> None:
-    """A restore is refused, and leaves nothing in the folder but what makes it one."""
+    """A restore is refused, and leaves nothing of the folder."""
     with pytest.raises(BackupError, match=reason):
         restored(backup, folder)
-    assert list(files_below(folder)) == ["workflow-api.lock"]
+    assert not folder.exists()
 
 
 def test_a_backup_is_restored_with_its_objects_and_nothing_else(backup: Path, tmp_path: Path) -> None:
@@ -136,6 +141,60 @@ def test_a_folder_with_content_is_kept_unless_it_is_forced(backup: Path, data: P
     assert stored(data) == stored(aside) == CONTENT
 
 
+def test_a_folder_can_be_forced_twice_within_a_second(
+    backup: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stopped(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return cls(2026, 11, 23, tzinfo=tz)
+
+    monkeypatch.setattr("deploy.backup.restoring.datetime", Stopped)
+    for _ in range(3):
+        restored(backup, data, force=True)
+    assert stored(data) == CONTENT
+    assert {path.name for path in data.rglob("before-restore-*")} == {
+        "before-restore-20261123T000000Z",
+        "before-restore-20261123T000000Z-2",
+    }
+
+
+def test_a_refused_restore_leaves_the_folders_that_were_there_and_those_alone(tmp_path: Path) -> None:
+    with pytest.raises(BackupError, match="not whole"):
+        restored(b"", tmp_path / "new" / "data")
+    assert list(tmp_path.iterdir()) == []
+    mounted = tmp_path / "mounted"
+    mounted.mkdir(mode=0o700)
+    with pytest.raises(BackupError, match="not whole"):
+        restored(b"", mounted)
+    assert list(mounted.iterdir()) == []
+
+
+def test_a_folder_named_by_mistake_stays_as_it_is(backup: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "shared").mkdir(parents=True)
+    home.chmod(0o755)
+    (home / "shared").chmod(0o755)
+    with pytest.raises(BackupError, match="not empty"):
+        restored(backup, home)
+    assert [path.name for path in home.iterdir()] == ["shared"]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (home, home / "shared")] == [0o755, 0o755]
+
+
+def test_a_restore_that_cannot_begin_leaves_the_folder_to_its_service(
+    backup: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, mode: int = 0o777, *, parents: bool = False, exist_ok: bool = False) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as begun:
+        begun.setattr("deploy.backup.restoring.shutil.rmtree", lambda *_, **__: begun.setattr(Path, "mkdir", full))
+        with pytest.raises(OSError, match="No space left"):
+            restored(backup, data, force=True)
+    with closing(DataFolder(data)):
+        assert stored(data) == CONTENT
+
+
 def test_a_folder_in_use_is_refused(backup: Path, data: Path) -> None:
     with closing(DataFolder(data)), pytest.raises(BackupError, match="in use"):
         restored(backup, data, force=True)
@@ -161,7 +220,7 @@ def test_a_full_disk_leaves_nothing(backup: Path, tmp_path: Path) -> None:
     try:
         with pytest.raises(OSError, match="No space left"):
             restored(backup, disk.folder)
-        assert list(files_below(disk.folder)) == ["workflow-api.lock"]
+        assert list(disk.folder.iterdir()) == []
     finally:
         disk.close()
 

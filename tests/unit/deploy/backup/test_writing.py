@@ -1,17 +1,25 @@
 """Backups of a data folder that changes meanwhile."""
 
+import errno
+import fcntl
 import io
+import os
 import shutil
+import sqlite3
 import stat
 import tarfile
+import tempfile
+import threading
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from backend.storage.factory import RESTORING_FILE
+from deploy.backup.archive import ArchiveWriter
 from deploy.backup.layout import DIGESTS, MANIFEST, BackupError
 from deploy.backup.restoring import restore_backup
+from deploy.backup.snapshot import reading, scratch_folder, take_snapshot
 from deploy.backup.writing import new_file, write_backup
 from tests.support.small_disk import SmallDisk
 from tests.unit.deploy.backup.conftest import CONTENT, add_output, connect, source_of, stored
@@ -103,6 +111,98 @@ def test_an_existing_file_is_kept(data: Path, backup: Path) -> None:
     with pytest.raises(BackupError, match="exists already"), new_file(backup) as file:
         write_backup(source_of(data), file, backup.parent)
     assert backup.read_bytes() == before
+
+
+def test_a_file_that_is_made_meanwhile_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "b.tar"
+    with pytest.raises(BackupError, match="exists already"), new_file(path):
+        path.write_bytes(b"theirs")
+    assert path.read_bytes() == b"theirs"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_gets_its_name_where_links_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_links(path: Path, target: Path) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(Path, "hardlink_to", no_links)
+    path = tmp_path / "b.tar"
+    with new_file(path) as file:
+        file.write(b"ours")
+    assert path.read_bytes() == b"ours"
+    with pytest.raises(BackupError, match="exists already"), new_file(tmp_path / "c.tar"):
+        (tmp_path / "c.tar").write_bytes(b"theirs")
+    assert (tmp_path / "c.tar").read_bytes() == b"theirs"
+
+
+def test_an_object_that_became_shorter_ends_the_backup(tmp_path: Path) -> None:
+    with ArchiveWriter(io.BytesIO()) as archive, pytest.raises(EOFError, match="objects/runs/a/b"):
+        archive.add("objects/runs/a/b", io.BytesIO(b"short"), 6)
+
+
+def test_an_error_of_the_sink_is_told_as_it_is(tmp_path: Path) -> None:
+    class Failing(io.BytesIO):
+        def write(self, data: object) -> int:
+            raise OSError("unexpected end of data")
+
+    with pytest.raises(OSError, match="unexpected end of data"), ArchiveWriter(Failing()) as archive:
+        archive.add("objects/runs/a/b", io.BytesIO(bytes(1_000_000)), 1_000_000)
+
+
+def test_a_folder_that_another_backup_removes_before_it_is_held_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = tempfile.mkdtemp
+    made: list[Path] = []
+
+    def make_and_lose(prefix: str, dir: Path) -> str:  # noqa: A002 - its name
+        folder = make(prefix=prefix, dir=dir)
+        made.append(Path(folder))
+        if len(made) == 1:
+            with scratch_folder(tmp_path):
+                pass
+        return folder
+
+    monkeypatch.setattr("deploy.backup.snapshot.tempfile.mkdtemp", make_and_lose)
+    with scratch_folder(tmp_path) as folder:
+        assert list(tmp_path.iterdir()) == [folder] == [made[-1]]
+        with scratch_folder(tmp_path):
+            assert folder.exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_another_backup_is_removing_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = tempfile.mkdtemp
+    removing: list[threading.Thread] = []
+
+    def make_and_meet(prefix: str, dir: Path) -> str:  # noqa: A002 - its name
+        folder = make(prefix=prefix, dir=dir)
+        if not removing:
+            handle = os.open(folder, os.O_RDONLY)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+
+            def remove() -> None:
+                Path(folder).rmdir()
+                os.close(handle)
+
+            removing.append(threading.Thread(target=remove))
+            removing[0].start()
+        return folder
+
+    monkeypatch.setattr("deploy.backup.snapshot.tempfile.mkdtemp", make_and_meet)
+    with scratch_folder(tmp_path) as folder:
+        assert folder.exists()
+    removing[0].join()
+
+
+def test_the_copy_of_the_database_waits_for_no_disk(data: Path, tmp_path: Path) -> None:
+    settings: list[int] = []
+
+    def examine(copy: sqlite3.Connection) -> None:
+        settings.append(copy.execute("PRAGMA synchronous").fetchone()[0])
+
+    with reading(data / "workflow-api.sqlite3") as live, closing(take_snapshot(live, tmp_path, examine).file):
+        assert settings == [0]
 
 
 def test_what_a_killed_backup_has_left_goes_with_the_next(data: Path, tmp_path: Path) -> None:

@@ -1,25 +1,31 @@
 """Each check finds what it is there for, says what to do, shows no secret, and changes nothing."""
 
+import errno
 import os
 import sqlite3
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from backend.optional_parts import OptionalPart
 from backend.storage.factory import DATABASE_FILE, RESTORING_FILE, DataFolder
 from deploy.config.addresses import Address
-from deploy.config.settings import Backend, ClientTls, Edge, Objects, Runtime, ServerTls, Settings, Traces
+from deploy.config.settings import Admin, Backend, ClientTls, Edge, Objects, Runtime, ServerTls, Settings, Traces
 from deploy.doctor.check import FAR_SECONDS, Check, Examined, Outcome, Part, clock
 from deploy.doctor.examination import examine
 from deploy.doctor.files import check_data_folder
+from deploy.doctor.postgresql import check_postgresql
+from deploy.doctor.software import optional_part
 from tests.support.authority import Authority
 from tests.support.postgresql import Postgresql
 from tests.support.redis_server import PASSWORD, RedisServer
 from tests.support.s3_server import S3Server
+from tests.support.small_disk import SmallDisk
 
 OURS, OTHERS = Authority(), Authority("other")
 NOWHERE = Address("127.0.0.1", 1)
@@ -79,11 +85,17 @@ def set_schema(revision: str) -> Callable[[Path], None]:
     return change
 
 
+def drop_schema(data: Path) -> None:
+    with closing(sqlite3.connect(data / DATABASE_FILE, isolation_level=None)) as database:
+        database.execute("DELETE FROM alembic_version")
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
 @pytest.mark.parametrize("part", Part)
 def test_a_part_without_anything_is_examined_to_the_end(part: Part, tmp_path: Path) -> None:
     checks = found(part, SETTINGS, tmp_path / "none")
     assert not [check for check in checks if "check itself failed" in check.message]
-    failing = {"backend"} if part in {Part.EDGE, Part.CONSOLE} else set()
+    failing = {Part.EDGE: {"backend"}, Part.CONSOLE: {"backend"}, Part.WORKER: {"engine"}}.get(part, set())
     assert {check.name for check in checks if check.outcome is Outcome.FAILED} == failing
     assert not (tmp_path / "none").exists()
 
@@ -102,7 +114,8 @@ def test_a_sound_data_folder_is_told_so_and_stays_as_it_is(data: Path, *, write_
 DAMAGES: dict[str, tuple[str, Outcome, str, Callable[[Path], object]]] = {
     "a damaged database": ("database", Outcome.FAILED, "", damage_database),
     "no database": ("database", Outcome.FAILED, "", lambda data: (data / DATABASE_FILE).write_bytes(b"text" * 2000)),
-    "a later schema": ("schema", Outcome.FAILED, "does not know", set_schema("9999")),
+    "a later schema": ("schema", Outcome.FAILED, "none after", set_schema("9999")),
+    "another's database": ("schema", Outcome.FAILED, "no schema", drop_schema),
     "an earlier schema": ("schema", Outcome.WARNING, "0012", set_schema("0012")),
     "half a restore": ("data folder", Outcome.FAILED, "half", lambda data: (data / RESTORING_FILE).touch()),
     "a folder that others may enter": ("data folder", Outcome.WARNING, "755", lambda data: data.chmod(0o755)),
@@ -117,6 +130,50 @@ def test_what_is_wrong_with_a_data_folder_is_found(
     (problem,) = problems(found(Part.SERVE, SETTINGS, data), name)
     assert problem.outcome is outcome
     assert message in problem.message
+
+
+def test_an_empty_database_file_is_left_to_the_first_start(data: Path) -> None:
+    (data / DATABASE_FILE).write_bytes(b"")
+    checks = found(Part.SERVE, SETTINGS, data)
+    assert not problems(checks, "database", "schema")
+    assert any("is empty" in check.message for check in checks if check.name == "database")
+
+
+@pytest.mark.parametrize("place", ["", "data"])
+def test_a_file_in_the_place_of_the_data_folder_is_found(place: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (problem,) = problems(found(Part.SERVE, SETTINGS, tmp_path / "file" / place), "data folder")
+    assert (problem.outcome, "is no folder" in problem.message) == (Outcome.FAILED, True)
+
+
+def test_a_folder_that_the_first_start_cannot_make_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deploy.doctor.files.os.access", lambda path, _: path != tmp_path)
+    (problem,) = problems(list(check_data_folder(Examined(Part.SERVE, SETTINGS, tmp_path / "none", {}))))
+    assert "may not make it" in problem.message
+
+
+def test_what_may_not_be_read_is_told_with_its_name(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(examined: Examined) -> Iterator[Check]:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(examined.data / DATABASE_FILE))
+
+    monkeypatch.setattr("deploy.doctor.sqlite_file.check_sqlite", refused)
+    (problem,) = problems(found(Part.SERVE, SETTINGS, data), "sqlite file")
+    assert problem.message == f"{data / DATABASE_FILE} cannot be read: Permission denied."
+
+
+def test_a_small_disk_is_told_in_megabytes(tmp_path: Path) -> None:
+    disk = SmallDisk(tmp_path / "disk", 8)
+    try:
+        (check,) = [each for each in found(Part.SERVE, SETTINGS, disk.folder) if each.name == "disk of data folder"]
+        assert " MB of 8.4 MB free" in check.message
+    finally:
+        disk.close()
+
+
+def test_a_layer_that_is_chosen_and_missing_is_a_failure(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    (problem,) = problems(found(Part.SERVE, replace(SETTINGS, runtime=Runtime(sandbox="bwrap")), data), "sandbox")
+    assert (problem.outcome, "to auto" in problem.remedy) == (Outcome.FAILED, True)
 
 
 def test_a_service_that_uses_the_folder_is_told_and_not_disturbed(data: Path) -> None:
@@ -145,6 +202,7 @@ def test_files_with_secrets_are_looked_at_and_never_shown(data: Path, tmp_path: 
     checks = found(Part.SERVE, settings, data)
     shown = {problem.message for problem in problems(checks, "secrets")}
     assert len(shown) == 4
+    assert any("secrets.missing names, is not there" in message for message in shown)
     assert not any("closed" in message for message in shown)
     assert value not in repr(checks)
 
@@ -188,6 +246,16 @@ def test_certificates_are_examined(message: str | None, write: Callable[[Path], 
     assert all(str(message) in problem.message for problem in wrong)
 
 
+def test_a_certificate_of_administrators_that_cannot_be_used_keeps_no_part_from_its_work(tmp_path: Path) -> None:
+    OURS.issue("admin.test", days=-1).write(tmp_path, OURS.pem)
+    tls = ClientTls(tmp_path / "certificate.pem", tmp_path / "key.pem", tmp_path / "ca.pem")
+    settings = replace(SETTINGS, admin=Admin(backend_tls=tls))
+    (problem,) = problems(found(Part.EDGE, settings, tmp_path), "admin.backend_tls")
+    assert (problem.outcome, "expired" in problem.message) == (Outcome.WARNING, True)
+    elsewhere = replace(SETTINGS, admin=Admin(backend_tls=replace(tls, key=tmp_path / "none.pem")))
+    assert not problems(found(Part.EDGE, elsewhere, tmp_path), "admin.backend_tls")
+
+
 def test_a_key_that_others_read_and_a_name_without_grants_are_found(tmp_path: Path) -> None:
     OURS.issue("edge.test", days=20).write(tmp_path, OURS.pem)
     (tmp_path / "key.pem").chmod(0o644)
@@ -203,8 +271,30 @@ def test_traces_without_their_optional_part_are_a_failure(
 ) -> None:
     monkeypatch.setattr("backend.optional_parts._exists", lambda module: "opentelemetry" not in module)
     traced = replace(SETTINGS, traces=Traces(endpoint="http://127.0.0.1:4318"))
-    assert "workflow-api[otel]" in problems(found(part, traced, tmp_path), "optional parts")[0].remedy
+    (problem,) = problems(found(part, traced, tmp_path), "optional parts")
+    assert ("`otel`" in problem.message, "requirements/image.txt" in problem.remedy) == (True, True)
     assert not problems(found(part, SETTINGS, tmp_path), "optional parts")
+
+
+PINNED = "install --no-deps --require-hashes -r"
+INSTALLED: dict[str, tuple[bool, bool, tuple[str, ...]]] = {
+    "of a checkout": (True, True, (f"Run: {sys.executable} -m pip {PINNED} /", "/requirements/image.txt")),
+    "of a wheel": (True, False, ("sources of release", f"{PINNED} requirements/image.txt", "'workflow-api[otel]'")),
+    "of an image": (False, False, ("REQUIREMENTS=image", f"pip --python {sys.prefix} {PINNED}")),
+}
+
+
+@pytest.mark.parametrize(("pip", "checkout", "told"), INSTALLED.values(), ids=INSTALLED)
+def test_a_part_is_installed_from_pins_with_hashes(
+    pip: bool, checkout: bool, told: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = OptionalPart("otel", ("no_such_module",))
+    monkeypatch.setattr("deploy.doctor.software.importlib.util.find_spec", lambda _: object() if pip else None)
+    monkeypatch.setattr("backend.optional_parts._exists", lambda _: False)
+    if not checkout:
+        monkeypatch.setattr("deploy.doctor.software._PINS", Path("/nowhere"))
+    remedy = optional_part(part, "traces").remedy
+    assert [each for each in told if each not in remedy] == []
 
 
 def test_redis_is_examined_and_its_password_never_shown(own_redis: RedisServer, data: Path, tmp_path: Path) -> None:
@@ -219,7 +309,9 @@ def test_redis_is_examined_and_its_password_never_shown(own_redis: RedisServer, 
     server.ask("CONFIG", "SET", "maxmemory", "1mb")
     full = found(Part.EDGE, settings, tmp_path, environment=variables)
     assert problems(full, "redis memory")
-    wrong = found(Part.EDGE, settings, tmp_path, environment={"REDIS_ADDRESS": server.url.replace(":", ":x", 2)})
+    wrong = found(Part.EDGE, settings, tmp_path, environment={"REDIS_ADDRESS": server.url.replace(PASSWORD, "wrong")})
+    (refusal,) = problems(wrong, "redis")
+    assert (refusal.outcome, "refuses the user or password" in refusal.message) == (Outcome.FAILED, True)
     server.stop()
     down = found(Part.SERVE, settings, data, environment=variables)
     assert problems(down, "redis")
@@ -232,6 +324,14 @@ def test_postgresql_is_examined_and_its_password_never_shown(postgresql_server: 
         checks = found(Part.WORKER, settings, tmp_path, environment={"WORKFLOWS": url})
         assert not problems(checks, "database", "schema", "clock", "durability")
         assert any(check.name == "database" and check.outcome is Outcome.OK for check in checks)
+        for part, engine, connections in (
+            (Part.SERVE, "local", 18),
+            (Part.BACKEND, "dbos", 18),
+            (Part.WORKER, "dbos", 38),
+        ):
+            used = replace(settings, runtime=Runtime(engine=engine))  # type: ignore[arg-type]  # one of the two
+            told = check_postgresql(Examined(part, used, tmp_path, {"WORKFLOWS": url}))
+            assert any(f"takes up to {connections}." in check.message for check in told)
     away = "postgresql://user:sesame-sesame@127.0.0.1:1/workflows"
     checks = found(Part.WORKER, settings, tmp_path, environment={"WORKFLOWS": away})
     assert problems(checks, "database")
@@ -241,7 +341,8 @@ def test_postgresql_is_examined_and_its_password_never_shown(postgresql_server: 
 def test_a_bucket_is_examined_and_left_as_it_is(s3_server: S3Server, tmp_path: Path) -> None:
     objects = Objects(store="s3", bucket="workflows", endpoint_url=s3_server.url)
     settings = replace(SETTINGS, objects=objects)
-    assert problems(found(Part.WORKER, settings, tmp_path), "objects")
+    (missing,) = problems(found(Part.WORKER, settings, tmp_path), "objects")
+    assert "Make the bucket" in missing.remedy
     s3_server.fill("workflows", {"runs/run_a/out_1": b"1"})
     for write_probe in (False, True):
         assert not problems(found(Part.WORKER, settings, tmp_path, write_probe=write_probe), "objects", "lifecycle")

@@ -1,0 +1,40 @@
+"""The identity provider that people sign in to the console with: its description and its keys."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from backend.secrets import Secrets
+from backend.users.oidc.http import ProviderError
+from deploy.config.settings import identity_provider
+from deploy.doctor.check import Check, Examined, Part, failed, ok
+
+_NAME: Final = "sign-in"
+
+
+def check_identity_provider(examined: Examined) -> Iterator[Check]:
+    """Reads what a sign-in reads, but for a person's token; a backend calls the provider, not the console."""
+    settings = identity_provider(examined.settings.oidc)
+    if settings is None or examined.part not in {Part.SERVE, Part.BACKEND}:
+        return
+    from backend.clock import system_clock
+    from backend.users.oidc.provider import Provider
+
+    provider = Provider(settings, Secrets(examined.settings.secrets, examined.environment), system_clock)
+    try:
+        keys = provider.examine()
+    except (ProviderError, TimeoutError) as error:
+        reason = str(error) or f"no answer within {settings.timeout_seconds:g} seconds"
+        yield failed(
+            _NAME,
+            f"Nobody can sign in with the identity provider {settings.issuer}: {reason}.",
+            "Look at oidc.issuer, which is spelt as in the provider's description, and at the network to it.",
+        )
+        return
+    if keys:
+        yield ok(_NAME, f"The identity provider {settings.issuer} answers, with {keys} keys.")
+    else:
+        yield failed(
+            _NAME,
+            f"The identity provider {settings.issuer} has no key that tokens can be checked with.",
+            "Look at its keys: RSA or elliptic curves are needed.",
+        )
