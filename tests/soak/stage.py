@@ -41,7 +41,11 @@ _AGED: Final[Mapping[str, tuple[str, float, str]]] = {
     "step_log_parts": ("superseded_at", 1, "superseded_at IS NOT NULL"),
 }
 # Those of a queue on PostgreSQL are purged an hour after the end of their segments.
-_AGED_QUEUE: Final = {"dbos.workflow_status": ("updated_at", 0.5, "1 = 1")}
+_AGED_QUEUE: Final = {
+    "dbos.workflow_status": ("updated_at", 0.5, "1 = 1"),
+    "dbos.workflow_input": ("retention_timestamp", 0.5, "1 = 1"),
+    "dbos.workflow_output": ("retention_timestamp", 0.5, "1 = 1"),
+}
 _UPLOAD_MS: Final = 3_600_000
 _PG_TABLES: Final = """
 SELECT schemaname || '.' || relname, n_dead_tup FROM pg_stat_user_tables WHERE schemaname <> 'pg_toast'
