@@ -14,7 +14,7 @@ from tests.soak.load import Load
 from tests.soak.samples import Sample
 from tests.soak.stage import Stage, started
 from tests.support.poll import until
-from tests.support.webhook_receiver import receiving
+from tests.support.webhook_receiver import ReceivedMessage, receiving
 
 MANIFESTS: Final = Path(__file__).with_name("workflows.yaml")
 DAY_OF_RUNS: Final = 20_000
@@ -115,6 +115,19 @@ class Outcome:
         return "\n".join(lines)
 
 
+class _RefusedOnce:
+    """Refuses some messages, each the first time that it comes."""
+
+    def __init__(self) -> None:
+        self._refused: set[str] = set()
+
+    def __call__(self, message: ReceivedMessage) -> bool:
+        if not message.message_id.endswith(_REFUSED_AT_FIRST) or message.message_id in self._refused:
+            return False
+        self._refused.add(message.message_id)
+        return True
+
+
 def run_soak(
     folder: Path,
     database: str,
@@ -123,10 +136,7 @@ def run_soak(
 ) -> Outcome:
     """Runs it to its end, within the context of what happens beside the load."""
     with receiving() as receiver, started(database, folder) as stage:
-        receiver.refuses = lambda message: (
-            message.message_id.endswith(_REFUSED_AT_FIRST)
-            and sum(each.message_id == message.message_id for each in receiver.received[-200:]) == 1
-        )
+        receiver.refuses = _RefusedOnce()
         load = Load(stage, stage.admin.apply(MANIFESTS.read_text(), MANIFESTS.name), receiver.url)
         before = stage.sample()
         load.start(extent.scale * DAY_OF_CALLS / _HOUR_SECONDS)
