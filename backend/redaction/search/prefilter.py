@@ -18,15 +18,15 @@ _any_digit: Final = search_for("[0-9]")
 _DENSE: Final = 2
 # Texts for which all are searched after a dense one.
 _AFTER_DENSE: Final = 7
-# Patterns with many words in any case: more at once have so many states that they do not fit a cache.
-_WORDY_AT_ONCE: Final = 6
+# Patterns with many words in any case: a larger group has so many states that they do not fit a cache.
+_WORDY_GROUP_SIZE: Final = 6
 
 
 class _Gate:
-    """Tells which of several patterns a text holds, by one pass over it for so many, unless texts hold most of them."""
+    """Tells which patterns a text holds, by one pass over it for each group of them, unless texts hold most of them."""
 
-    def __init__(self, patterns: Sequence[str], at_once: int | None = None) -> None:
-        size = at_once or max(len(patterns), 1)
+    def __init__(self, patterns: Sequence[str], group_size: int | None = None) -> None:
+        size = group_size or max(len(patterns), 1)
         lows = range(0, len(patterns), size)
         self._parts = [(low, patterns_in(patterns[low : low + size], len(lows))) for low in lows]
         self._every = frozenset(range(len(patterns)))
@@ -56,7 +56,7 @@ class Prefilter:
         self._numeric = [place for place in alone if self._searches[place][0].numeric]
         self._others = [place for place in alone if not self._searches[place][0].numeric]
         self._numeric_gate = _Gate([self._searches[place][0].begins for place in self._numeric])
-        self._others_gate = _Gate([self._searches[place][0].begins for place in self._others], _WORDY_AT_ONCE)
+        self._others_gate = _Gate([self._searches[place][0].begins for place in self._others], _WORDY_GROUP_SIZE)
         words = dict.fromkeys(rule.context for rule in rules if rule.context)
         self._contexts = {one: search_words(one) for one in words}
         self._words = list(words)
