@@ -1,12 +1,16 @@
 """Ends runs that must end and that no segment ends by itself."""
 
 import logging
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from time import monotonic
 
 from backend import metrics
 from backend.clock import Clock
 from backend.runs.lifecycle import SegmentLease
 from backend.runtime.outcomes import LAUNCH_FAILED, ORPHANED, Outcome, reason_to_stop, time_limit
 from backend.runtime.scheduling import sql, workers_sql
+from backend.runtime.scheduling.clock_steps import ClockSteps
 from backend.runtime.scheduling.engine import Engine
 from backend.runtime.scheduling.sql import QueuedSegmentRow, RunningSegmentRow
 from backend.storage.database import Database, Tx, run_of
@@ -19,17 +23,26 @@ class Sweeper:
     """Checks every run in flight; each closing is a compare-and-set, so that a run that just ended stays as it is.
 
     `owner` is this session where other processes share the database, and a segment without a live owner belongs to
-    nobody; it is None where every segment belongs to this process.
+    nobody; it is None where every segment belongs to this process. After a step of the clock, leases and launches get
+    their full time again.
     """
 
     def __init__(
-        self, database: Database, clock: Clock, engine: Engine, launch_timeout_ms: int, owner: str | None = None
+        self,
+        database: Database,
+        clock: Clock,
+        engine: Engine,
+        launch_timeout_ms: int,
+        owner: str | None = None,
+        *,
+        steady: Callable[[], float] = monotonic,
     ) -> None:
         self._database = database
         self._clock = clock
         self._engine = engine
         self._launch_timeout_ms = launch_timeout_ms
         self._owner = owner
+        self._steps = ClockSteps(clock, steady)
 
     def recover(self) -> None:
         """Ends runs that an earlier process left running, and has queued segments handed over; called at the start.
@@ -49,8 +62,9 @@ class Sweeper:
     def sweep(self) -> None:
         """Runs one round, which is cheap where nothing is in flight."""
         now = self._clock()
+        since_step_ms = self._steps.ms_since_last()
         running = self._database.read(sql.running)
-        live = self._live(running, now)
+        live = self._live(running, now, since_step_ms)
         for segment in running:
             reason = reason_to_stop(segment, now)
             if segment.owner in live:
@@ -63,17 +77,26 @@ class Sweeper:
                 self._engine.cancel(segment.segment_id)
         for run in self._database.read(lambda tx: sql.parked_past_limit(tx, now)):
             self._close(run.run_id, time_limit(run.max_run_hours), now)
-        for queued in self._database.read(lambda tx: sql.not_launched(tx, now - self._launch_timeout_ms)):
+        if since_step_ms >= self._launch_timeout_ms:
+            self._fail_launches(now)
+
+    def _fail_launches(self, now: int) -> None:
+        before = now - self._launch_timeout_ms
+        for queued in self._database.read(lambda tx: sql.not_launched(tx, before)):
             self._fail_launch(queued, now)
         if self._owner is not None and not self._database.read(lambda tx: workers_sql.live(tx, now)):
             # No worker is alive: segments that wait to be handed over are not taken up either.
-            for queued in self._database.read(lambda tx: sql.not_handed_over(tx, now - self._launch_timeout_ms)):
+            for queued in self._database.read(lambda tx: sql.not_handed_over(tx, before)):
                 self._fail_launch(queued, now)
 
-    def _live(self, running: list[RunningSegmentRow], now: int) -> set[str]:
+    def _live(self, running: list[RunningSegmentRow], now: int, since_step_ms: float) -> AbstractSet[str | None]:
         """Returns the other processes that hold a lease, and end their segments themselves."""
-        if self._owner is None or all(segment.owner == self._owner for segment in running):
+        owners = {segment.owner for segment in running} - {self._owner}
+        if self._owner is None or not owners:
             return set()
+        if since_step_ms < workers_sql.LEASE_SECONDS * 1000:
+            # Their leases were written before the step.
+            return owners
         return self._database.read(lambda tx: workers_sql.live(tx, now)) - {self._owner}
 
     def _end(self, segment: RunningSegmentRow, reason: Outcome | None, now: int) -> None:

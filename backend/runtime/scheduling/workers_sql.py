@@ -10,6 +10,8 @@ from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.segments import segments
 from backend.storage.tables.workers import workers
 
+LEASE_SECONDS: Final = 20.0
+
 
 class LeaseRow(NamedTuple):
     """The lease of a process, and the host that it runs on."""

@@ -17,7 +17,6 @@ from backend.storage.database import Database, Tx
 
 _LOG = logging.getLogger(__name__)
 
-SECONDS: Final = 20.0
 _OTHER_WORKER_HOST_SECONDS: Final = 6.0
 _RENEWED_EVERY_SECONDS: Final = 5.0
 _WATCHED_EVERY_SECONDS: Final = 0.5
@@ -63,7 +62,7 @@ class Lease:
                 host=self._host,
                 step_slots=self._step_slots,
                 now=now,
-                until=now + round(SECONDS * 1000),
+                until=now + round(workers_sql.LEASE_SECONDS * 1000),
             )
 
         self._database.write(work, lock_key=f"worker {self._owner}")
@@ -120,7 +119,7 @@ class Lease:
         # One at a time, so that none that began earlier overwrites what a later one recorded.
         with self._renewing:
             began = time.monotonic()
-            until = self._clock() + round(SECONDS * 1000)
+            until = self._clock() + round(workers_sql.LEASE_SECONDS * 1000)
             try:
                 stands = self._database.write(
                     lambda tx: workers_sql.renew(tx, self._owner, until, draining=self._draining),

@@ -56,6 +56,27 @@ def test_a_run_whose_owner_holds_no_lease_any_more_is_orphaned(world: World) -> 
     assert world.row(alive).status == "running"
 
 
+def test_a_step_of_the_clock_ends_no_run_of_a_live_owner(world: World) -> None:
+    steady = [0.0]
+    services = world.services
+    swept = Sweeper(
+        services.database, services.clock, Elsewhere(), launch_timeout_ms=300_000, owner="", steady=lambda: steady[0]
+    )
+    lease(world, "one")
+    run_id = claimed(world, "one")
+    swept.sweep()
+    world.clock.advance(seconds=600)
+    swept.sweep()
+    steady[0] += 19
+    world.clock.advance(seconds=19)
+    swept.sweep()
+    assert world.row(run_id).status == "running", "its owner has had no time to renew"
+    steady[0] += 1
+    world.clock.advance(seconds=1)
+    swept.sweep()
+    assert world.row(run_id).error_code == "orphaned"
+
+
 def test_a_cancel_that_was_answered_holds_though_the_owner_died(world: World) -> None:
     lease(world, "one")
     run_id = claimed(world, "one")

@@ -60,9 +60,22 @@ class Rounds:
         services = world.services
         self.engine = RecordingEngine()
         self.launcher = Launcher(services.database, services.clock, self.engine, lambda: most)
-        self.sweeper = Sweeper(services.database, services.clock, self.engine, launch_timeout_ms=300_000)
+        self.steady_seconds = 0.0
+        self.sweeper = Sweeper(
+            services.database,
+            services.clock,
+            self.engine,
+            launch_timeout_ms=300_000,
+            steady=lambda: self.steady_seconds,
+        )
         self.upkeep = Upkeep(services.database, services.clock)
         self.upkeep.register(*runs_retention.rules(world.runtime), *keys_retention.RULES, *audit_retention.RULES)
+
+    def sweep_after(self, world: World, seconds: int) -> None:
+        """Lets time pass, then sweeps."""
+        self.steady_seconds += seconds
+        world.clock.advance(seconds=seconds)
+        self.sweeper.sweep()
 
 
 @pytest.fixture
@@ -145,14 +158,27 @@ def test_a_segment_that_the_engine_lost_before_it_was_marked_is_handed_over_agai
 def test_a_segment_that_nothing_takes_up_in_time_fails_as_launch_failed(world: World, rounds: Rounds) -> None:
     run_id = world.started()
     rounds.launcher.launch()
-    world.clock.advance(seconds=300)
-    rounds.sweeper.sweep()
+    rounds.sweep_after(world, 300)
     assert world.row(run_id).status == "queued"
-    world.clock.advance(seconds=1)
-    rounds.sweeper.sweep()
+    rounds.sweep_after(world, 1)
     row = world.row(run_id)
     assert (row.status, row.error_code) == ("failed", "launch_failed")
     assert world.events(run_id).segments == []
+
+
+@pytest.mark.parametrize("step", [-600, 600])
+def test_after_a_step_of_the_clock_a_segment_has_the_whole_time_to_be_taken_up(
+    world: World, rounds: Rounds, step: int
+) -> None:
+    rounds.sweep_after(world, 0)
+    run_id = world.started()
+    rounds.launcher.launch()
+    world.clock.advance(seconds=step)
+    for seconds in (0, 299):
+        rounds.sweep_after(world, seconds)
+        assert world.row(run_id).status == "queued"
+    rounds.sweep_after(world, 2 + max(0, -step))
+    assert world.row(run_id).error_code == "launch_failed"
 
 
 def test_a_segment_that_waits_its_turn_does_not_time_out(world: World, rounds: Rounds) -> None:
@@ -160,8 +186,7 @@ def test_a_segment_that_waits_its_turn_does_not_time_out(world: World, rounds: R
     rounds.launcher.launch()
     for run_id in runs[:4]:
         world.begin(run_id)
-    world.clock.advance(seconds=400)
-    rounds.sweeper.sweep()
+    rounds.sweep_after(world, 400)
     assert world.row(runs[4]).status == "queued"
 
 
@@ -169,8 +194,7 @@ def test_a_segment_that_began_is_not_failed_as_launch_failed(world: World, round
     run_id = world.started()
     rounds.launcher.launch()
     world.begin(run_id)
-    world.clock.advance(seconds=400)
-    rounds.sweeper.sweep()
+    rounds.sweep_after(world, 400)
     assert world.row(run_id).status == "running"
 
 
