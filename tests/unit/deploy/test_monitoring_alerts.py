@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ALERTS = Path("deploy/monitoring/alerts.yaml").absolute()
-MINUTES = 20
+MINUTES = 50
 
 P = "workflow_api_"
 SEVERAL = {f"{P}workers_step_slots": "8", f"{P}segments_queued": "0", f"{P}build_info{{part='edge'}}": "1"}
@@ -29,6 +29,17 @@ FAULTS: dict[str, tuple[str | None, dict[str, str]]] = {
     "the database is away": ("DatabaseAway", {f"{P}database_up": "0"}),
     "the store fails": ("ObjectsFail", {f"{P}object_store_errors_total": "0+1x100"}),
     "one that was paused": ("WebhooksPaused", {f"{P}webhooks_paused_total{{reason='gone'}}": "0 0 1x100"}),
+    "no receiver that is reached": (
+        "WebhooksFail",
+        {
+            f"{P}webhook_attempts_total{{outcome='{outcome}'}}": values
+            for outcome, values in {"name": "0+1x100", "delivered": "4x100"}.items()
+        },
+    ),
+    "one receiver of several that is not reached": (
+        None,
+        {f"{P}webhook_attempts_total{{outcome='{outcome}'}}": "0+1x100" for outcome in ("name", "delivered")},
+    ),
     "one that waits": ("RunsWait", {f"{P}oldest_queued_segment_seconds": "0+60x100"}),
     "a full disk": ("CommitsFail", {f"{P}database_errors_total{{kind='commit'}}": "0+1x100"}),
     "an edge without its backend": ("KeysStale", {f"{P}keys_age_seconds": "0+60x100"}),
