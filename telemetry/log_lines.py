@@ -81,6 +81,6 @@ def shortened(exception: str) -> str:
     if len(content) <= _EXCEPTION_BYTES:
         return exception
     half = _EXCEPTION_BYTES // 2
-    # Half a character at a cut is left out with the rest of its line.
+    # Half a character at a cut is left out, with the rest of its line unless that is all there is.
     begin, end = (part.decode("utf-8", "ignore") for part in (content[:half], content[-half:]))
-    return f"{begin.rpartition(chr(10))[0]}{_CUT}{end.partition(chr(10))[2]}"
+    return f"{begin.rpartition(chr(10))[0] or begin}{_CUT}{end.partition(chr(10))[2] or end}"

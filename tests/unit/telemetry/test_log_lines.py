@@ -42,3 +42,12 @@ def test_a_long_traceback_is_cut_in_the_middle(character: str) -> None:
     assert cut.startswith("ValueError\n")
     assert cut.endswith("\nfrom KeyError")
     assert "\n  ...\n" in cut
+
+
+def test_a_long_message_of_an_exception_keeps_its_begin_and_end() -> None:
+    cut = shortened("Traceback\n  file:1\nValueError: first" + "x" * 9_000 + "last")
+    assert cut.startswith("Traceback\n  file:1\n  ...\n")
+    assert cut.endswith("xlast")
+    one_line = shortened("first" + "x" * 9_000 + "last")
+    assert one_line.startswith("firstx")
+    assert one_line.endswith("xlast")
