@@ -1,6 +1,7 @@
 """What tests of several kinds need: databases, object storage that enforces its policies, and Redis."""
 
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,6 +19,13 @@ LONG_FOLDERS = (
     "unit/backend/sandbox/escapes",
 )
 """Whose tests all take long: campaigns, browsers, made-up inputs, and deployments of many processes."""
+
+
+def pytest_configure() -> None:
+    """Has programs under test end by signals that a script or `nohup` which started the tests ignores, too."""
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
