@@ -105,9 +105,7 @@ class Sweep:
                 self._names.learn(_persons(cells, found))
             if not self._names.empty:
                 # What is one value from end to end holds no other.
-                chosen = [
-                    first for first, *_ in found.searched if not _is_one(cells[first], found.parts.get(first, ()))
-                ]
+                chosen = [first for first in found.searched() if not _is_one(cells[first], found.parts.get(first, ()))]
                 self._add_known(self._names, cells, chosen, found.parts)
         found.repeat()
         for index, values in found.parts.items():
@@ -160,15 +158,15 @@ def _is_one(cell: str, values: Sequence[Value]) -> bool:
     return len(values) == 1 and values[0][0] < 2 and values[0][1] > len(cell) - 2
 
 
-def _persons(cells: Sequence[str], found: CellValues) -> dict[tuple[str, float], None]:
-    """Returns the names in cells with their scores: those that are whole cells come first, then by the cell."""
-    searched = {first for first, *_ in found.searched}
-    whole = [(index, cells[index], score) for index, (score, entity) in found.whole.items() if entity == "PERSON"]
-    parts = [
-        (index, cells[index][start:end], score)
-        for index, values in found.parts.items()
-        for start, end, entity, score in values
-        if entity == "PERSON"
-    ]
-    persons = sorted([*whole, *parts], key=lambda person: (person[0] in searched, person[0]))
-    return dict.fromkeys((name, score) for _, name, score in persons)
+def _persons(cells: Sequence[str], found: CellValues) -> Iterator[tuple[str, float]]:
+    """Yields the names in cells with their scores: those that are whole cells come first, then by the cell."""
+    searched = set(found.searched())
+    filled = [index for index, (_, entity) in found.whole.items() if entity == "PERSON"]
+    filled += [index for index in found.parts if index not in searched]
+    for index in (*sorted(filled), *sorted(searched & found.parts.keys())):
+        if (one := found.whole.get(index)) is not None:
+            yield cells[index], one[0]
+            continue
+        for start, end, entity, score in found.parts[index]:
+            if entity == "PERSON":
+                yield cells[index][start:end], score

@@ -2,9 +2,9 @@
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from backend.redaction.rules.rule import Value
 from backend.redaction.search.asked_cells import asked_values
@@ -14,11 +14,36 @@ from backend.redaction.search.finder import Finder
 from backend.redaction.search.piece_labels import PieceLabels
 from backend.redaction.search.spans import joined
 from backend.redaction.search.whole_cells import LONGEST as LONGEST_WHOLE
-from backend.redaction.search.whole_cells import Found, WholeCells, is_quiet
+from backend.redaction.search.whole_cells import LONGEST_QUIET, Found, WholeCells, is_quiet
 
 _AROUND: Final = ' \t\r\n"'
-# The index of a cell, the cell, and the same without quotes and blanks around it.
-_Cell = tuple[int, str, str]
+
+
+class _Column(NamedTuple):
+    """Cells of one label: their indices in order, themselves, and the same without quotes and blanks around them."""
+
+    indices: Sequence[int]
+    cells: Sequence[str]
+    inner: Sequence[str]
+
+    def only(self, chosen: Sequence[bool]) -> "_Column":
+        """Returns the chosen cells."""
+        if all(chosen):
+            return self
+        indices, cells, inner = self
+        return _Column(
+            list(itertools.compress(indices, chosen)),
+            list(itertools.compress(cells, chosen)),
+            list(itertools.compress(inner, chosen)),
+        )
+
+
+class _Texts(NamedTuple):
+    """Cells of one label that are read as text: their indices, themselves, and the index of the first of equal ones."""
+
+    indices: Sequence[int]
+    cells: Sequence[str]
+    first: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -29,14 +54,23 @@ class CellValues:
     """Cells that are one value from the first character to the last."""
     parts: dict[int, list[Value]]
     """Values of other cells: in order, none overlapping."""
-    searched: list[list[int]]
-    """Groups of equal cells that were read as text, in order; only the first of each has its values in `parts`."""
+    texts: list[_Texts]
+    """Cells that were read as text; of equal ones of a label only the first has its values in `parts`."""
+
+    def searched(self) -> list[int]:
+        """Returns the cells that were read as text, in order: of equal ones of a label the first."""
+        return sorted(itertools.chain(*(texts.first.values() for texts in self.texts)))
 
     def repeat(self) -> None:
         """Gives the cells that were read as text the values of the first that equals them."""
-        for first, *others in self.searched:
-            if others and first in self.parts:
-                self.parts.update(dict.fromkeys(others, self.parts[first]))
+        for texts in self.texts:
+            if len(texts.first) == len(texts.indices):
+                continue
+            values = {cell: self.parts[first] for cell, first in texts.first.items() if first in self.parts}
+            if values:
+                repeated = [cell in values for cell in texts.cells]
+                for index, cell in itertools.compress(zip(texts.indices, texts.cells, strict=True), repeated):
+                    self.parts[index] = values[cell]
 
 
 def find_in_cells(
@@ -50,25 +84,20 @@ def find_in_cells(
     words = finder.whole_cells.words_in({label.plain for label in by_label.values()})
     found = CellValues({}, {}, [])
     named: dict[int, list[Value]] = {}
-    texts: list[int] = []
     for name, indices in columns.items():
         label = by_label[name]
         beside = words.get(label.plain, frozenset())
-        column = _worth_reading(label, beside, cells, indices)
-        # One value fills no cell that is long or of several lines, or has a quote in it.
-        rest = [one for one in column if len(one[1]) > LONGEST_WHOLE or '"' in one[2] or "\n" in one[2]]
-        if rest:
-            texts += [index for index, _, _ in rest]
+        column = _worth_reading(label, beside, [cells[index] for index in indices], indices)
+        short = _fillable(column)
+        others = _find_whole(finder.whole_cells, label, beside, column.only(short), found)
+        if not all(short):
+            rest = column.only([not one for one in short])
             named |= _named(label, rest)
-            column = [
-                one for one in column if len(one[1]) <= LONGEST_WHOLE and '"' not in one[2] and "\n" not in one[2]
-            ]
-        texts += _find_whole(finder.whole_cells, label, beside, column, found)
-    equal: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for index in sorted(texts):
-        equal[cells[index], labels[index]].append(index)
-    found.searched.extend(equal.values())
-    chosen = [group[0] for group in found.searched]
+            others = sorted([*others, *rest.indices])
+        if others:
+            texts = [cells[index] for index in others]
+            found.texts.append(_Texts(others, texts, dict(zip(reversed(texts), reversed(others), strict=True))))
+    chosen = found.searched()
     asked: dict[int, list[Value]] = {}
     if not finder.by_rules_only:
         asked = asked_values(finder, cells, labels, [index for index in chosen if index not in named])
@@ -79,46 +108,60 @@ def find_in_cells(
     return found
 
 
-def _worth_reading(
-    label: CellLabel, words: frozenset[str], cells: Sequence[str], indices: Sequence[int]
-) -> list[_Cell]:
+def _worth_reading(label: CellLabel, words: frozenset[str], cells: Sequence[str], indices: Sequence[int]) -> _Column:
     """Returns the cells of a label but for the times of records, and for short numbers unless the label says more."""
-    column = [(index, cells[index], cells[index].strip(_AROUND)) for index in indices]
+    column = _Column(indices, cells, [cell.strip(_AROUND) for cell in cells])
     if (times := label.times) is not None:
-        column = [one for one in column if times.fullmatch(one[2]) is None]
+        column = column.only([times.fullmatch(inner) is None for inner in column.inner])
     if not words and not label.names_values:
-        column = [one for one in column if is_quiet(one[2]) is None]
+        column = column.only([len(inner) > LONGEST_QUIET or is_quiet(inner) is None for inner in column.inner])
     return column
 
 
-def _named(label: CellLabel, column: Sequence[_Cell]) -> dict[int, list[Value]]:
+def _fillable(column: _Column) -> Sequence[bool]:
+    """Returns for each cell whether one value may fill it: it is not long, has one line, and no quote inside."""
+    if max(map(len, column.cells), default=0) <= LONGEST_WHOLE:
+        text = "".join(column.inner)
+        if '"' not in text and "\n" not in text:
+            return [True] * len(column.cells)
+    return [
+        len(cell) <= LONGEST_WHOLE and '"' not in inner and "\n" not in inner
+        for cell, inner in zip(column.cells, column.inner, strict=True)
+    ]
+
+
+def _named(label: CellLabel, column: _Column) -> dict[int, list[Value]]:
     """Returns the values by their label alone, by the index of the cell."""
-    plain = [normalised(inner) if len(cell) <= LONGEST_WHOLE else "" for _, cell, inner in column]
-    given = label.values([cell for _, cell, _ in column], plain)
+    plain = [
+        normalised(inner) if len(cell) <= LONGEST_WHOLE else ""
+        for cell, inner in zip(column.cells, column.inner, strict=True)
+    ]
+    given = label.values(column.cells, plain)
     return {
         index: [(*_bounds(cell, inner), value[1], value[0])]
-        for (index, cell, inner), value in zip(column, given, strict=True)
+        for index, cell, inner, value in zip(*column, given, strict=True)
         if value is not None
     }
 
 
 def _find_whole(
-    rules: WholeCells, label: CellLabel, words: frozenset[str], column: Sequence[_Cell], found: CellValues
-) -> list[int]:
+    rules: WholeCells, label: CellLabel, words: frozenset[str], column: _Column, found: CellValues
+) -> Sequence[int]:
     """Finds the cells of a label that are one value, and returns the indices of the others."""
-    if not column:
+    if not column.indices:
         return []
-    plain = normalised("\n".join([inner for _, _, inner in column])).split("\n")
-    given = label.values([cell for _, cell, _ in column], plain)
-    others = []
-    for (index, cell, inner), value in zip(column, rules.values(plain, words, given), strict=True):
+    plain = normalised("\n".join(column.inner)).split("\n")
+    values = rules.values(plain, words, label.values(column.cells, plain))
+    if not any(values):
+        return column.indices
+    for index, cell, inner, value in zip(*column, values, strict=True):
         if value is None:
-            others.append(index)
-        elif len(inner) == len(cell):
+            continue
+        if len(inner) == len(cell):
             found.whole[index] = value
         else:
             found.parts[index] = [(*_bounds(cell, inner), value[1], value[0])]
-    return others
+    return list(itertools.compress(column.indices, [value is None for value in values]))
 
 
 def _searched(
