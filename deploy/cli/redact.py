@@ -82,13 +82,13 @@ def _policy(path: Path, model: str) -> dict[str, Any]:
         policy = pii_policy.normalise(found[0] if model == "policy" else {**found[0], "model": _named(model)})
     except ValueError as error:
         raise CommandError(f"{path}: {error}.", code="invalid_request") from None
-    from backend.local_model import LOCAL, NOT_INSTALLED, local_model_installed
-    from backend.optional_parts import REDACTION
+    from backend.local_model import LOCAL
+    from backend.optional_parts import PII_MODEL, REDACTION
 
     if not REDACTION.installed:
         raise CommandError(f"The policy cannot be applied: {REDACTION.not_installed}.", code="invalid_request")
-    if policy["model"] == LOCAL and not local_model_installed():
-        raise CommandError(f"The policy's model cannot be used: {NOT_INSTALLED}.", code="invalid_request")
+    if policy["model"] == LOCAL and not PII_MODEL.installed:
+        raise CommandError(f"The policy's model cannot be used: {PII_MODEL.not_installed}.", code="invalid_request")
     return policy
 
 
@@ -112,13 +112,14 @@ def _items(files: list[Path], policy: dict[str, Any], scratch: Path, out: Path |
 
 
 def _item(redactor: "Redactor", file: Path, policy: dict[str, Any], scratch: Path, out: Path | None) -> dict[str, Any]:
-    from backend.local_model import LOCAL, local_model_installed
+    from backend.local_model import LOCAL
+    from backend.optional_parts import PII_MODEL
 
     replacing = {**policy, "mode": "redact"}
     rules = _swept(redactor, {**replacing, "model": None}, file, scratch / "by-rules")
     asked = policy["model"] == LOCAL
     with_model = None
-    if asked or local_model_installed():
+    if asked or PII_MODEL.installed:
         with_model = _swept(redactor, {**replacing, "model": LOCAL}, file, scratch / "with-model")
     chosen, copy = (with_model, scratch / "with-model") if asked and with_model else (rules, scratch / "by-rules")
     if out is not None and copy.exists():

@@ -2,18 +2,14 @@
 
 import tempfile
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from backend.output_paths import safe_member
 from backend.redaction.formats.bounds import ArchiveBounds
 from backend.redaction.formats.file_names import UniqueNames, swept_name
-from backend.redaction.formats.outcome import SweptFile, WithheldError, parser_failures_withheld
+from backend.redaction.formats.outcome import SweepMember, WithheldError, parser_failures_withheld
 from backend.redaction.sweep import Sweep
-
-SweepMember = Callable[[Sweep, Path, Path, str], SweptFile]
-"""Sweeps the file at the first path, a member of the name given last, into the second."""
 
 _CHUNK: Final = 256 * 1024
 _ENCRYPTED: Final = 0x1
@@ -32,14 +28,8 @@ def sweep_zip(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds, s
     Raises:
         WithheldError: the archive is broken, or over the bounds.
     """
-    if bounds.depth == 0:
-        raise WithheldError("zip", "too_deep")
-    bounds.depth -= 1
-    try:
-        with parser_failures_withheld("zip"):
-            _sweep_members(sweep, source, target, bounds, sweep_member)
-    finally:
-        bounds.depth += 1
+    with bounds.deeper("zip"), parser_failures_withheld("zip"):
+        _sweep_members(sweep, source, target, bounds, sweep_member)
 
 
 def _sweep_members(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds, sweep_member: SweepMember) -> None:

@@ -15,10 +15,13 @@ _LINE: Final = re.compile(
     r"[ \t]*(?P<value>[^ \t\r\n][^\r\n]*))",
     re.MULTILINE,
 )
-_WHOLE: Final = re.compile(rf"({_STRING})[ \t]*,?[ \t]*(?:(?:[#;]|//).*)?")
+_WHOLE: Final = re.compile(rf"({_STRING})[ \t]*+,?[ \t]*+(?:(?:[#;]|//).*)?")
 _PLAIN: Final = re.compile(r"[^#;]*(?:(?<![ \t])[#;][^#;]*)*")
-# Values of lists and of tables on one line, with the key of those that have one.
-_INNER: Final = re.compile(rf"(?:([\w-]+|{_STRING})[ \t]*=[ \t]*)?({_STRING}|(?<![\w.-])[0-9]{{5,}}(?![\w.-]))")
+# Values of lists and of tables on one line, with the key of those that have one; all behind a string without an end.
+_INNER: Final = re.compile(
+    rf"""(?:((?<![\w-])[\w-]++|{_STRING})[ \t]*+=[ \t]*+)?"""
+    rf"""(?:({_STRING}|(?<![\w.-])[0-9]{{5,}}+(?![\w.-]))|"[^\r\n]*+)"""
+)
 _ESCAPED: Final = re.compile(r"\\u([0-9A-Fa-f]{4})")
 
 
@@ -44,6 +47,8 @@ class Assignments:
             yield self._string(string[1], start, label)
         elif value[0] in "{[" and (self._quotes or '"' in value):
             for inner in _INNER.finditer(value):
+                if inner[2] is None:
+                    continue
                 own = nested_label(label, _last(inner[1])) if inner[1] else label
                 yield self._string(inner[2], start + inner.start(2), own)
         elif value[:3] not in {'"""', "'''"}:

@@ -4,19 +4,19 @@ import itertools
 import json
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
+from backend.redaction.formats.bounds import BATCH, LONGEST_VALUE
 from backend.redaction.formats.csv_layout import CsvLayout, csv_layout
 from backend.redaction.formats.json_text import Values
+from backend.redaction.formats.outcome import SweepCells
 from backend.redaction.search.numbers import has_exponents, plain_number
 
-LONGEST_CELL: Final = 16 * 1024 * 1024
-_BATCH: Final = 512 * 1024
 # Bounds the memory of a batch of short cells; most batches have fewer.
 _MAX_CELLS: Final = 262_144
 # Characters whose cells are found together; a longer text has long cells.
-_AT_ONCE: Final = _BATCH + _BATCH // 2
+_AT_ONCE: Final = BATCH + BATCH // 2
 _FEW_CELLS: Final = 32_768
 # Empty cells in a row that are read as one.
 _MAX_EMPTY: Final = 1_024
@@ -24,12 +24,9 @@ _MAX_EMPTY: Final = 1_024
 _QUOTED: Final = r'[^"]*+(?:""[^"]*+)*+'
 _INSIDE: Final = re.compile(_QUOTED)
 
-SweepCells = Callable[[list[str], list[str]], dict[int, str]]
-"""Takes cells and their labels; returns the new text of those that change, by index."""
-
 
 class CellTooLongError(ValueError):
-    """A cell is longer than LONGEST_CELL."""
+    """A cell is longer than LONGEST_VALUE."""
 
 
 def sweep_csv(blocks: Iterable[str], sweep: SweepCells, separator: str | None = None) -> Iterator[str]:
@@ -44,11 +41,11 @@ def sweep_csv(blocks: Iterable[str], sweep: SweepCells, separator: str | None = 
     rest = ""
     for block in blocks:
         rest += block
-        if len(rest) < _BATCH:
+        if len(rest) < BATCH:
             continue
         table = table or _Table(csv_layout(rest, separator), sweep)
         swept, rest = table.swept(rest, final=False)
-        if len(rest) > LONGEST_CELL:
+        if len(rest) > LONGEST_VALUE:
             raise CellTooLongError
         yield swept
     yield (table or _Table(csv_layout(rest, separator), sweep)).swept(rest, final=True)[0]

@@ -9,13 +9,13 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from backend.redaction.formats.json_text import LONGEST_VALUE, Keys, Values
+from backend.redaction.formats.bounds import BATCH, LONGEST_VALUE
+from backend.redaction.formats.json_text import Keys, Values
 from backend.redaction.search.numbers import plain_number
 
 if TYPE_CHECKING:
     from backend.redaction.sweep import Sweep
 
-_BATCH: Final = 512 * 1024
 _INSIDE: Final = r'[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+'
 _NUMBER: Final = r"-?[0-9]{5,}(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?=[ \t]{0,9}(?:[\r\n,\]}]|\Z))"
 # Strings, also ones without an end, lest each quote be read to the end; numbers that stand as values; braces.
@@ -35,7 +35,7 @@ def _with_values_swept(blocks: Iterable[str], sweep: "Sweep") -> Iterator[str]:
     rest = ""
     for block in blocks:
         rest += block
-        if len(rest) < _BATCH:
+        if len(rest) < BATCH:
             continue
         end = max(rest.rfind("\n"), rest.rfind(",")) + 1
         if end == 0:

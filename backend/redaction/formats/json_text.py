@@ -5,15 +5,15 @@ Keys stay too, unless they are values of a type with a form of its own, such as 
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from backend.redaction.formats.bounds import BATCH, LONGEST_VALUE
 from backend.redaction.formats.json_keys import ReplacedKeys, is_replacement, may_be_exact_value
 from backend.redaction.formats.nested_labels import nested_label
+from backend.redaction.formats.outcome import SweepCells
 from backend.redaction.search.numbers import plain_number
 
-LONGEST_VALUE: Final = 16 * 1024 * 1024
-_BATCH: Final = 512 * 1024
 # JSON in strings of JSON, one inside the other.
 _DEEPEST_JSON: Final = 4
 _DEEPEST_LABEL: Final = 1_000
@@ -30,9 +30,6 @@ _LITERAL: Final = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(
 # `json.dumps` would create an encoder at each call.
 _JSON: Final = json.JSONEncoder(ensure_ascii=False).encode
 _ASCII_JSON: Final = json.JSONEncoder().encode
-
-SweepCells = Callable[[list[str], list[str]], dict[int, str]]
-"""Takes values and their labels; returns the new text of those that change, by index."""
 
 
 class NotJsonError(ValueError):
@@ -76,7 +73,7 @@ class _Reader:
         """Returns the tokens that this block completes."""
         if self._inside is None:
             self._hold(block)
-            return self._cut() if self._size >= _BATCH else []
+            return self._cut() if self._size >= BATCH else []
         if self._inside is _IN_STRING and self._held[-1] == "\\":
             block = self._held.pop() + block
             self._size -= 1

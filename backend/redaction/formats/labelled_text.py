@@ -4,13 +4,12 @@ So nothing is left out, whatever the text is, and a text that only looks like it
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from backend.redaction.formats.bounds import BATCH, LONGEST_VALUE
 
 if TYPE_CHECKING:
     from backend.redaction.sweep import Sweep
-
-LONGEST_PIECE: Final = 16 * 1024 * 1024
-_BATCH: Final = 512 * 1024
 
 
 def as_text(new: str) -> str:
@@ -65,7 +64,7 @@ def _with_values_swept(
     for block in blocks:
         held.append(block)
         size += len(block)
-        if size < _BATCH or ("\n" not in block and size <= LONGEST_PIECE):
+        if size < BATCH or ("\n" not in block and size <= LONGEST_VALUE):
             continue
         text = "".join(held)
         places = (text.rfind(end, size // 2) + len(end) for end in ends)

@@ -2,29 +2,27 @@
 
 import base64
 import io
+import itertools
 import mimetypes
 import quopri
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from email.charset import QP, Charset
 from email.errors import HeaderParseError
 from email.generator import BytesGenerator
-from email.header import Header, decode_header, make_header
+from email.header import decode_header, make_header
 from email.message import Message
 from email.parser import BytesParser
-from email.policy import compat32
+from email.policy import Compat32
 from email.utils import collapse_rfc2231_value, getaddresses
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from backend.redaction.formats.bounds import ArchiveBounds
 from backend.redaction.formats.file_names import swept_name
-from backend.redaction.formats.outcome import SweptFile, WithheldError, parser_failures_withheld
+from backend.redaction.formats.outcome import SweepMember, WithheldError, parser_failures_withheld
 from backend.redaction.sweep import Sweep
-
-SweepMember = Callable[[Sweep, Path, Path, str], SweptFile]
-"""Sweeps the file at the first path, of the name given last, into the second."""
 
 WITHHELD: Final = "[This attachment could not be searched for personal data, and was withheld.]\n"
 """What stands in place of an attachment that cannot be swept."""
@@ -47,6 +45,9 @@ _STRUCTURE: Final = frozenset({"content-type", "content-disposition", "content-t
 # The label of the names beside addresses.
 _NAME_LABEL: Final = "full name"
 _FOLD: Final = re.compile(r"\r?\n[ \t]*")
+_LINE_BREAK: Final = re.compile(r"\r\n|\r|\n")
+# Characters of an encoded word.
+_LONGEST_WORD: Final = 60
 _QUOTES: Final = str.maketrans("", "", '"\\')
 _UTF8: Final = Charset("utf-8")
 _UTF8.header_encoding = QP
@@ -63,12 +64,8 @@ def sweep_mail(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds, 
     with parser_failures_withheld("mail"):
         if source.stat().st_size > min(_LARGEST, bounds.expanded_bytes):
             raise WithheldError("mail", "too_large")
-        if bounds.depth == 0:
-            raise WithheldError("mail", "too_deep")
-        bounds.depth -= 1
-        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        with bounds.deeper("mail"), tempfile.TemporaryDirectory(dir=target.parent) as folder:
             swept = _swept(sweep, source.read_bytes(), Path(folder), bounds, sweep_member)
-        bounds.depth += 1
         if sweep.redacts:
             target.write_bytes(swept)
 
@@ -127,8 +124,17 @@ def _swept(sweep: Sweep, raw: bytes, folder: Path, bounds: ArchiveBounds, sweep_
     _MailCopy(sweep, folder, bounds, sweep_member).sweep(message)
     linesep = "\r\n" if b"\r\n" in raw[:2_000] else "\n"
     file = io.BytesIO()
-    BytesGenerator(file, mangle_from_=False, policy=compat32.clone(linesep=linesep, max_line_length=0)).flatten(message)
+    BytesGenerator(file, mangle_from_=False, policy=_AsWritten(linesep=linesep)).flatten(message)
     return file.getvalue()
+
+
+class _AsWritten(Compat32):
+    """Policy that writes each header as it is, in time linear in its length."""
+
+    def fold_binary(self, name: str, value: str) -> bytes:
+        """Returns the lines of a header."""
+        written = _LINE_BREAK.sub(self.linesep, f"{name}: {value}")
+        return f"{written}{self.linesep}".encode("ascii", "surrogateescape")
 
 
 class _MailCopy:
@@ -149,13 +155,10 @@ class _MailCopy:
         _encode_plainly(part)
         self._headers(part)
         if part.is_multipart():
-            if self._bounds.depth == 0:
-                raise WithheldError("mail", "too_deep")
-            self._bounds.depth -= 1
-            for inner in part.get_payload():
-                assert isinstance(inner, Message)
-                self.sweep(inner)
-            self._bounds.depth += 1
+            with self._bounds.deeper("mail"):
+                for inner in part.get_payload():
+                    assert isinstance(inner, Message)
+                    self.sweep(inner)
             part.preamble = self._text(part.preamble)
             part.epilogue = self._text(part.epilogue)
         else:
@@ -313,7 +316,10 @@ def _phrase(shown: str) -> str:
 
 
 def _word(text: str) -> str:
-    return text if text.isascii() else Header(text, _UTF8, maxlinelen=200).encode(linesep="")
+    if text.isascii():
+        return text
+    # `Header` takes time in the square of the length.
+    return " ".join(filter(None, _UTF8.header_encode_lines(text, itertools.repeat(_LONGEST_WORD))))
 
 
 def _readable(text: str) -> str:

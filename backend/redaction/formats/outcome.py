@@ -1,9 +1,10 @@
 """Outcome of the sweep of one file, and the errors that decide it."""
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from backend.redaction.model import ModelError
@@ -16,6 +17,12 @@ MACHINE_ERRORS: Final = frozenset({errno.EIO, errno.ENOSPC, errno.EDQUOT})
 
 SweptFile = tuple[str, "Sweep"]
 """The kind of a file that was swept, and the sweep that counted what it holds."""
+
+SweepMember = Callable[["Sweep", Path, Path, str], SweptFile]
+"""Sweeps the file at the first path, a part of another file, of the name given last, into the second."""
+
+SweepCells = Callable[[list[str], list[str]], dict[int, str]]
+"""Takes values and their labels; returns the new text of those that change, by index."""
 
 
 @dataclass(frozen=True, slots=True)

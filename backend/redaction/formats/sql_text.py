@@ -8,17 +8,17 @@ from backend.redaction.formats.labelled_text import Labelled
 
 _STRING: Final = r"'(?:[^'\\]|''|\\.)*+'"
 _QUOTED: Final = r'"[^"\n]*+"|`[^`\n]*+`|\[[^\]\n]*+\]'
-_TABLE: Final = rf"(?P<table>(?:[\w$.]|{_QUOTED})+)"
+_TABLE: Final = rf"(?P<table>(?:[\w$.]|{_QUOTED})++)"
 _COLUMNS: Final = r"\((?P<columns>[^()]{1,100000})\)"
 _STATEMENT: Final = re.compile(
-    rf"\b(?:INSERT|REPLACE)\s+(?:\w+\s+){{0,2}}?INTO\s+{_TABLE}\s*(?:{_COLUMNS})?\s*(?P<values>VALUES)?"
-    rf"|\bCOPY\s+{_TABLE.replace('table', 'copied')}\s*(?:{_COLUMNS.replace('columns', 'fields')})?\s+"
-    r"FROM\s+stdin[^;\n]*;"
-    rf"|\bCREATE\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?{_TABLE.replace('table', 'created')}\s*\(",
+    rf"\b(?:INSERT|REPLACE)\s++(?:\w++\s++){{0,2}}?INTO\s++{_TABLE}\s*+(?:{_COLUMNS})?\s*+(?P<values>VALUES)?"
+    rf"|\bCOPY\s++{_TABLE.replace('table', 'copied')}\s*+(?:{_COLUMNS.replace('columns', 'fields')})?\s*+"
+    r"FROM\s++stdin[^;\n]*+;"
+    rf"|\bCREATE\s++TABLE\s++(?:IF\s++NOT\s++EXISTS\s++)?{_TABLE.replace('table', 'created')}\s*+\(",
     re.IGNORECASE,
 )
 _TOKEN: Final = re.compile(rf"({_STRING})|(-?[0-9][0-9.eE+-]*)|([(),;])|[\w$]+|\s+|.", re.DOTALL)
-_DECLARED: Final = re.compile(rf"(?:^|,|\()\s*({_QUOTED}|[A-Za-z_][\w$]*)\s+[A-Za-z]", re.MULTILINE)
+_DECLARED: Final = re.compile(rf"(?:^|,|\()[ \t]*+({_QUOTED}|[A-Za-z_][\w$]*+)\s++[A-Za-z]", re.MULTILINE)
 _LONGEST_DECLARATION: Final = 50_000
 _IN_VALUES: Final = "values"
 _IN_COPY: Final = "copy"

@@ -6,30 +6,29 @@ is fetched. What is no tag is text, so that malformed documents are swept as wel
 
 import html
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
+from backend.redaction.formats.bounds import BATCH, LONGEST_VALUE
 from backend.redaction.formats.nested_labels import nested_label
 from backend.redaction.formats.open_elements import OpenElements
+from backend.redaction.formats.outcome import SweepCells
 
-LONGEST_TAG: Final = 16 * 1024 * 1024
-_BATCH: Final = 512 * 1024
 _NAME: Final = r"[A-Za-z_:\u0080-\U0010ffff][-.\w:]*+"
 # Comments, CDATA, instructions and declarations stand for themselves: they hold no marks.
 _MARK: Final = re.compile(
     rf"""(?P<raw><!--|-->|<!\[CDATA\[|\]\]>|<\?|\?>|<![A-Za-z][^<>\[]*+[>\[])"""
     rf"""|<(?P<close>/)?(?P<name>{_NAME})(?P<inside>(?:[^<>"']++|"[^"<]*+"|'[^'<]*+')*+)>""",
 )
-_ATTRIBUTE: Final = re.compile(rf"""({_NAME})([ \t\r\n]*+=[ \t\r\n]*+)(?:"([^"]*+)"|'([^']*+)'|([^\s"'=<>`]++))""")
+_ATTRIBUTE: Final = re.compile(
+    rf"""(?<![-.\w:])({_NAME})([ \t\r\n]*+=[ \t\r\n]*+)(?:"([^"]*+)"|'([^']*+)'|([^\s"'=<>`]++))"""
+)
 # What stands between the values of attributes, unless somebody puts something else there.
 _ORDINARY: Final = re.compile(rf"""["']?[ \t\r\n]*+(?:{_NAME}[ \t\r\n]*+=[ \t\r\n]*+["']?)?[ \t\r\n]*+/?>?""")
 _NAMESPACE: Final = re.compile(r"xmlns(?::.*)?|xsi:(?:noNamespaceS|s)chemaLocation")
 # Elements of HTML without an end.
 _VOID: Final = frozenset("area base br col embed hr img input link meta param source track wbr".split())  # noqa: SIM905
 _ENTITY: Final = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{0,31});")
-
-SweepCells = Callable[[list[str], list[str]], dict[int, str]]
-"""Takes values and their labels; returns the new text of those that change, by index."""
 
 
 def sweep_xml(blocks: Iterable[str], sweep: SweepCells) -> Iterator[str]:
@@ -41,12 +40,12 @@ def sweep_xml(blocks: Iterable[str], sweep: SweepCells) -> Iterator[str]:
     rest = ""
     for block in blocks:
         rest += block
-        if len(rest) < _BATCH:
+        if len(rest) < BATCH:
             continue
         # A tag that may go on in the next block is held back, unless it is too long for one.
         end = rest.rfind("<")
         if end <= 0:
-            if len(rest) <= LONGEST_TAG:
+            if len(rest) <= LONGEST_VALUE:
                 continue
             end = rest.rfind("\n") + 1 or len(rest)
         yield _swept(rest[:end], open_elements, sweep)

@@ -5,11 +5,11 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
-from backend.local_model import NOT_INSTALLED
 from backend.models.catalog import NOT_CONFIGURED, ModelUnusableError
+from backend.optional_parts import PII_MODEL
 from backend.redaction.model import Column, Mention, ModelExhaustedError
 from backend.redaction.process.column_words import weighed
-from backend.redaction.process.word import Word
+from backend.redaction.process.word import Word, line_around
 from backend.redaction.process.word_shapes import PARTICLES, shaped
 from backend.workflows.entity_types import ENTITY_TYPES
 
@@ -55,7 +55,7 @@ class LocalRecognizer:
         try:
             from backend.redaction.process.token_classifier import token_classifier
         except ImportError:
-            raise ModelUnusableError(NOT_CONFIGURED, NOT_INSTALLED) from None
+            raise ModelUnusableError(NOT_CONFIGURED, PII_MODEL.not_installed) from None
         breaks = sorted({place for column in columns for place in (column.start, column.end)})
         found = shaped(text, weighed(text, token_classifier().words(text, breaks), columns), columns)
         words = [word for word in found if _counts(text, word)]
@@ -87,9 +87,7 @@ def _mentions(text: str, words: Iterable[Word], categories: Collection[str]) -> 
 
 
 def _is_line(text: str, span: Word) -> bool:
-    start, end = text.rfind("\n", 0, span.start) + 1, text.find("\n", span.end)
-    line = text[start:] if end < 0 else text[start:end]
-    return line.strip(_AROUND) == text[span.start : span.end]
+    return line_around(text, span).strip(_AROUND) == text[span.start : span.end]
 
 
 def _counts(text: str, word: Word) -> bool:

@@ -13,3 +13,9 @@ class Word(NamedTuple):
     end: int
     entity: str
     likelihood: float
+
+
+def line_around(text: str, word: Word) -> str:
+    """Returns the lines of a text that a word stands on, without the line break after them."""
+    start, end = text.rfind("\n", 0, word.start) + 1, text.find("\n", word.end)
+    return text[start:] if end < 0 else text[start:end]

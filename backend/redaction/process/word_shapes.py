@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from backend.redaction.model import Column
-from backend.redaction.process.word import Word
+from backend.redaction.process.word import Word, line_around
 from backend.redaction.rules.name_forms import may_be_person
 from backend.redaction.rules.name_words import NAME_FIELDS, ROLE_FIELDS, SALUTATIONS, TITLES
 
@@ -70,7 +70,8 @@ def _shift(text: str, word: Word, near: Sequence[Word]) -> float:
     if word.entity not in _SMALL or digits:
         return _shift_of_number(word, written, digits, near)
     if written[0].islower():
-        if _is_small_line(text, word):
+        line = line_around(text, word)
+        if line == line.lower():
             return _SMALL_IN_SMALL_LINE[word.entity]
         return _SMALL[word.entity]
     if word.entity == "PERSON" and (_BESIDE_NAMES.fullmatch(written) is not None or not may_be_person(written)):
@@ -96,12 +97,6 @@ def _shift_of_number(word: Word, written: str, digits: int, near: Sequence[Word]
     if digits < _LEAST_DIGITS or _HEXADECIMAL.fullmatch(written) is not None:
         return _IMPOSSIBLE
     return _PLAIN_ID if written.isdigit() else _ID
-
-
-def _is_small_line(text: str, word: Word) -> bool:
-    start, end = text.rfind("\n", 0, word.start) + 1, text.find("\n", word.end)
-    line = text[start:] if end < 0 else text[start:end]
-    return line == line.lower()
 
 
 def _shifted(likelihood: float, shift: float) -> float:

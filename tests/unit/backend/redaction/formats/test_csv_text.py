@@ -56,7 +56,7 @@ def test_a_first_row_of_nothing_is_read_once(monkeypatch: pytest.MonkeyPatch) ->
 def test_csv_is_read_alike_inpieces_of(rows: list[list[str]], size: int) -> None:
     text = "\r\n".join(",".join('"' + cell.replace('"', '""') + '"' for cell in row) for row in rows)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_text, "_BATCH", 1)
+        patch.setattr(csv_text, "BATCH", 1)
         seen: list[str] = []
         swept = "".join(sweep_csv(pieces_of(text, size), collecting(seen), ","))
     assert swept == text
@@ -66,7 +66,7 @@ def test_csv_is_read_alike_inpieces_of(rows: list[list[str]], size: int) -> None
 def test_a_cell_too_long_to_hold_is_swept_as_text(
     engine: RedactionEngine, sweep_file: SweepFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(csv_text, "LONGEST_CELL", 600_000)
+    monkeypatch.setattr(csv_text, "LONGEST_VALUE", 600_000)
     outcome, swept = sweep_file(engine, "a.csv", b'"' + b"a " * 1_000_000 + b"jane@example.org")
     assert (outcome.kind, outcome.values) == ("text", 1)
     assert swept is not None

@@ -82,7 +82,7 @@ def test_json_text_is_read_a_few_times_however_it_grows(content: str, monkeypatc
         read += len(text)
         return cut(text)
 
-    monkeypatch.setattr(json_text, "_BATCH", 1_000)
+    monkeypatch.setattr(json_text, "BATCH", 1_000)
     monkeypatch.setattr(json_text, "_tokens", counting)
     assert "".join(sweep_json(pieces_of(content, 1_000), lambda *_: {})) == content
     assert read < 3 * len(content)
@@ -100,7 +100,7 @@ def test_json_text_is_read_a_few_times_however_it_grows(content: str, monkeypatc
 def test_json_is_read_alike_inpieces_of(value: object, size: int, indent: int | None) -> None:
     text = json.dumps(value, indent=indent)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_text, "_BATCH", 1)
+        patch.setattr(json_text, "BATCH", 1)
         pieces: list[str] = []
         whole: list[str] = []
         swept = "".join(sweep_json(pieces_of(text, size), collecting(pieces)))

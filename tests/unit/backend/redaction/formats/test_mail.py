@@ -188,3 +188,14 @@ def test_mail_is_known_by_its_headers_whatever_its_name(tmp_path: Path, name: st
     source.write_bytes(message(cte="base64").as_bytes())
     assert RedactionEngine(normalise({"mode": "redact"})).sweep_file(source, target, name).kind == "mail"
     assert texts(message_from_bytes(target.read_bytes()))[0].rstrip() == "write to [EMAIL_ADDRESS]"
+
+
+def test_broken_attached_messages_are_withheld_and_the_one_behind_them_is_swept(tmp_path: Path) -> None:
+    made = message()
+    for index in range(5):
+        made.add_attachment(b"no header\n", maintype="application", subtype="octet-stream", filename=f"{index}.eml")
+    made.add_attachment(message().as_bytes(), maintype="application", subtype="octet-stream", filename="last.eml")
+    found, counts = swept(made, tmp_path)
+    *_, last = texts(found)
+    assert counts["withheld_files"] == 5
+    assert "[EMAIL_ADDRESS]" in last

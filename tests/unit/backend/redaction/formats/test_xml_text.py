@@ -78,5 +78,5 @@ def test_entities_that_stand_for_one_another_are_not_expanded(engine: RedactionE
 def test_xml_without_values_stays_as_it_is(pieces: list[str], size: int) -> None:
     text = "".join(pieces)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(xml_text, "_BATCH", 1)
+        patch.setattr(xml_text, "BATCH", 1)
         assert "".join(sweep_xml(pieces_of(text, size), collecting([]))) == text

@@ -138,6 +138,36 @@ def test_a_file_that_stands_for_more_bytes_than_allowed_is_withheld(redactor: Re
     assert redactor.values(POLICY, [MAIL], owner="key")[0] == ["[EMAIL_ADDRESS]"]
 
 
+@pytest.mark.parametrize(
+    ("name", "begin", "unit"),
+    [
+        ("a.sql", "COPY t", " "),
+        ("a.sql", "CREATE TABLE t (a int,", "\n"),
+        ("a.sql", "CREATE TABLE t (", "a "),
+        ("a.toml", "a = [", "1"),
+        ("a.toml", "a = [", "a-"),
+        ("a.toml", "a = [", '\\"'),
+        ("a.toml", 'a = "b"', " "),
+        ("a.html", "<x ", "a"),
+        ("a.html", "<x ", "a="),
+        ("a.yaml", "a: ", "- "),
+        ("a.md", "|a|\n|-|\n", "|"),
+        ("a.vcf", "N:", ";"),
+        ("a.json", "{", '"'),
+        ("a.csv", '"', '"'),
+        ("a.eml", "From: ", "a@b, "),
+    ],
+)
+def test_a_hostile_file_is_swept_within_the_bounds_of_its_size(
+    redactor: Redactor, tmp_path: Path, name: str, begin: str, unit: str
+) -> None:
+    source = tmp_path / name
+    source.write_text(begin + unit * (400_000 // len(unit)) + f"!\n{MAIL}\n")
+    outcome, _ = redactor.file(POLICY, source, tmp_path / "swept", name, owner="key")
+    assert not outcome.withheld, outcome.reason
+    assert MAIL not in (tmp_path / "swept").read_text()
+
+
 @pytest.mark.parametrize("ending", ["zip", "parquet"])
 def test_what_a_file_may_expand_to_is_a_setting(tmp_path: Path, ending: str) -> None:
     source, text = tmp_path / f"a.{ending}", "a " * 750_000

@@ -1,0 +1,29 @@
+"""Words before a number that say whose number it is: of an order, of an account.
+
+As rules read them: a letter beyond Latin-1 is \u00ff.
+"""
+
+from typing import Final
+
+_OTHERS: Final = (
+    "order orders invoice reference ref ticket case serial tracking parcel article item product part batch lot "
+    "sku ean gtin isbn issn doi vat tax account acct policy contract customer client member code version build "
+    "revision total amount sum price cost revenue population budget turnover bestellung rechnung auftrag vorgang "
+    "vertrag artikel konto aktenzeichen betrag summe preis umsatz einwohner sendung commande facture référence "
+    "réf dossier contrat compte colis montant prix siren siret somme pedido factura referencia expediente "
+    "contrato cuenta artículo importe precio envío seguimiento población nif cif dni nie iva ordine fattura "
+    "riferimento pratica contratto conto importo totale prezzo spedizione articolo piva bestelling factuur "
+    "referentie rekening bedrag totaal prijs zending kvk bsn btw encomenda fatura referência processo conta "
+    "artigo valor preço montante população nipc niss cnpj cpf contribuinte utente zamówienie zamówienia faktura "
+    "faktury referencyjny sprawa sprawy umowa umowy konta kwota kwoty suma cena przesyÿka przesyÿki artykuÿ regon "
+    "nip krs pesel ludnoÿÿ ordre referanse sak kontrakt beløp beløb pris org orgnr cvr sag beställning belopp "
+    "ärende objednávka objednávky iÿo diÿ ÿástka"
+)
+OTHER_NUMBERS: Final = frozenset(_OTHERS.split())
+"""Words that name another number than that of a phone."""
+_FILLERS: Final = (
+    "number no nr num nummer numer número numéro numero n id ids code is ist est es é è to er lautet de del von "
+    "di da of der the el la le die das"
+)
+FILLERS: Final = frozenset(_FILLERS.split())
+"""Words that may stand between such a word and its number."""
