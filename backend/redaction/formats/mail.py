@@ -40,7 +40,7 @@ _IDENTITY: Final = frozenset({"", "7bit", "8bit", "binary"})
 _KNOWN_ENCODINGS: Final = _IDENTITY | {"base64", "quoted-printable", "x-uuencode", "uuencode", "uue", "x-uue"}
 _OVER_BOUNDS: Final = frozenset({"too_many_members", "too_large", "too_deep"})
 _ADDRESSES: Final = frozenset({"from", "to", "cc", "bcc", "sender", "reply-to", "resent-from", "resent-to"})
-# How readers are told what a part is: parameters are swept one by one, and encodings are among the known ones.
+# Headers that say what a part is: their parameters are swept one by one, and encodings are among the known ones.
 _STRUCTURE: Final = frozenset({"content-type", "content-disposition", "content-transfer-encoding"})
 # The label of the names beside addresses.
 _NAME_LABEL: Final = "full name"
@@ -297,7 +297,7 @@ def _header_texts(name: str, value: str) -> Iterator[tuple[str, str]]:
     if name.lower() not in _ADDRESSES:
         yield name, _decoded(value)
         return
-    # Encoded words are decoded after the parts are told apart: they may hold commas.
+    # Encoded words are decoded after the parts are separated: they may hold commas.
     for shown, address in getaddresses([_FOLD.sub(" ", _readable(value))]):
         yield _NAME_LABEL, _decoded(shown)
         yield name, address

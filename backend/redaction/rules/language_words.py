@@ -1,4 +1,4 @@
-"""Words by which a text tells of its language, and names of countries and currencies, in small letters."""
+"""Words that indicate the language of a text, and names of countries and currencies, in small letters."""
 
 from typing import Final
 

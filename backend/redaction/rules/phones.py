@@ -108,7 +108,7 @@ RULES: Final = (
         _PHONE,
         trim=_Digits(9, 12).length,
     ),
-    # As they are written in the countries that the policy or the document tells of.
+    # As they are written in the countries of the policy and those inferred from the document.
     Rule(
         "PHONE_NUMBER",
         r"(?:\(?[0-9]{1,5}\)?(?:(?: |-|/| - | / )[0-9]{2,7}){1,5}|[0-9]{2}(?:\.[0-9]{2}){3,4})(?![0-9])",

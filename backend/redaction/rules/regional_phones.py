@@ -1,4 +1,4 @@
-"""Phone numbers as people in one country write them: with neither a country code nor a word that tells of a phone."""
+"""Phone numbers as people in one country write them: with neither a country code nor a word that names a phone."""
 
 import functools
 import re
@@ -89,7 +89,7 @@ def _any_number(regions: frozenset[str]) -> re.Pattern[str]:
 def in_regions(text: str, start: int, end: int, regions: Collection[str]) -> bool:
     """Returns whether a part of a normalised text is a phone number as it is written in one of some countries.
 
-    It is none beside a word, a currency or a unit that tells of another number.
+    It is none beside a word, a currency or a unit that indicates another number.
     """
     written = text[start:end]
     if _any_number(frozenset(regions)).fullmatch(checksums.digits(written)) is None:

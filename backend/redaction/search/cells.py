@@ -167,7 +167,7 @@ def _find_whole(
 def _searched(
     finder: Finder, cells: Sequence[str], labels: Sequence[str], chosen: Sequence[int], named: dict[int, list[Value]]
 ) -> Iterator[tuple[int, list[Value]]]:
-    """Yields the same for the chosen cells; `named` are the values that labels tell of, by the index of the cell."""
+    """Yields the same for the chosen cells; `named` are the values that labels indicate, by the index of the cell."""
     texts = [cells[index] for index in chosen]
     starts = list(itertools.accumulate((len(text) + 1 for text in texts), initial=0))
     piece_labels = PieceLabels(starts, labels)

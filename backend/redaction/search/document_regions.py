@@ -1,4 +1,4 @@
-"""Countries that a document tells of: by its language, addresses of mails and sites, numbers, names of countries."""
+"""Infers countries from a document: its language, addresses of mails and sites, numbers, names of countries."""
 
 import re
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ for _regions, _listed in LANGUAGES.items():
     for _word in set(_listed.split()):
         _LANGUAGE_OF.setdefault(_word, []).append(_regions)
 _COUNTRY_OF: Final = {word: region for region, words in COUNTRIES.items() for word in words.split()}
-# A short text tells of its language by fewer words.
+# Fewer words indicate the language of a short text.
 _SHORT: Final = 400
 _FEW: Final = 2
 _ENOUGH: Final = 5
@@ -39,7 +39,7 @@ _SCRIPTS: Final = (
 
 
 class DocumentRegions:
-    """Countries of one document: those of a policy and those that it tells of. Not thread-safe: it reads on."""
+    """Countries of one document: those of a policy and those inferred from it. Not thread-safe: it reads on."""
 
     def __init__(self, given: Iterable[str] = ()) -> None:
         self._found = frozenset(given)
