@@ -98,6 +98,16 @@ def parts(content: BinaryIO) -> Iterator[bytes]:
             yield part
 
 
+def beginning(content: BinaryIO, most: int) -> bytes:
+    """Returns at most so many bytes of an open file.
+
+    Raises:
+        BackupError: the archive ends within them.
+    """
+    with _read_failures():
+        return content.read(most)
+
+
 @contextmanager
 def _read_failures() -> Iterator[None]:
     try:

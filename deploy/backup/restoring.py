@@ -20,7 +20,7 @@ from typing import BinaryIO, Final
 from backend.clock import system_clock
 from backend.storage.durable import sync_folder
 from backend.storage.factory import DATABASE_FILE, LOCK_FILE, RESTORING_FILE, DataFolder, DataFolderError
-from deploy.backup.archive import members, parts
+from deploy.backup.archive import beginning, members, parts
 from deploy.backup.layout import (
     DATABASE,
     DIGESTS,
@@ -147,7 +147,7 @@ def _unpack(source: BinaryIO, unpacked: Path) -> Manifest:
             elif not is_object(name) or found:
                 raise BackupError(f"The archive holds {name[:200]!r}, which no backup has at this place.")
             if name == MANIFEST:
-                found[name] = content.read(_MOST_MANIFEST_BYTES)
+                found[name] = beginning(content, _MOST_MANIFEST_BYTES)
             else:
                 files.add(name, _unpacked_file(content, unpacked / name))
         if found.keys() != {DIGESTS, MANIFEST, DATABASE}:

@@ -111,6 +111,14 @@ def test_a_part_of_a_backup_is_refused(part: float, backup: Path, tmp_path: Path
     refused(whole[: int(len(whole) * part)], tmp_path / "restored", "not whole")
 
 
+@pytest.mark.parametrize("after", ["the header of the manifest", "half of the manifest"])
+def test_a_backup_cut_within_its_manifest_is_refused(after: str, backup: Path, tmp_path: Path) -> None:
+    with tarfile.open(backup) as archive:
+        manifest = archive.getmember(MANIFEST)
+    kept = manifest.offset_data + (manifest.size // 2 if after == "half of the manifest" else 0)
+    refused(backup.read_bytes()[:kept], tmp_path / "restored", "not whole")
+
+
 def test_the_backup_of_a_later_release_is_refused(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(connect(data)) as database:
         database.execute("UPDATE alembic_version SET version_num = '9999'")
