@@ -1,8 +1,8 @@
 """Restores a backup into a data folder that no service uses.
 
 Everything is unpacked below the folder and checked, before anything of it is put in place. A file there says from the
-beginning to the end that a restore is under way; a service refuses a folder with this file, and another restore removes
-what an interrupted one has left.
+beginning to the end that a restore is under way; a service refuses a folder with this file. Another restore removes
+what an interrupted one has unpacked, and moves aside what it has put in place or not moved aside itself.
 """
 
 import hashlib
@@ -59,6 +59,8 @@ class Restored:
 def restore_backup(source: BinaryIO, data: Path, *, force: bool) -> Restored:
     """Restores a backup into an empty folder; with `force` what is in the folder is moved into one below it.
 
+    So is what an interrupted restore has left, with or without `force`.
+
     Raises:
         BackupError: the backup is damaged or of a later release, or the folder is in use or not empty.
         OSError: the folder cannot be written, as when the disk is full; nothing is left in it.
@@ -90,7 +92,7 @@ def restore_backup(source: BinaryIO, data: Path, *, force: bool) -> Restored:
 def _content(data: Path, *, force: bool) -> list[Path]:
     """Returns what has to be moved aside; raises BackupError where that is not allowed."""
     present = [path for path in data.iterdir() if path.name not in _NO_CONTENT] if data.is_dir() else []
-    if present and not force:
+    if present and not force and not (data / RESTORING_FILE).exists():
         raise BackupError(f"{data} is not empty: name another folder, or move its content aside with --force.")
     return present
 

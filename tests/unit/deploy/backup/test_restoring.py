@@ -223,6 +223,47 @@ def test_no_service_starts_on_half_a_restore_and_another_restore_completes_it(ba
     assert stored(target) == CONTENT
 
 
+@pytest.mark.parametrize("renamed", range(2))
+def test_a_restore_killed_while_it_puts_files_in_place_is_completed_by_another(
+    renamed: int, backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "restored"
+    with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+        killed.setattr(Path, "rename", ended_after(renamed))
+        restored(backup, target)
+    assert (target / RESTORING_FILE).exists()
+    restored(backup, target)
+    assert not (target / RESTORING_FILE).exists()
+    assert stored(target) == CONTENT
+
+
+@pytest.mark.parametrize("renamed", range(4))
+def test_a_forced_restore_killed_while_it_renames_loses_nothing_of_the_former_content(
+    renamed: int, backup: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    former = list(files_below(data))
+    with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+        killed.setattr(Path, "rename", ended_after(renamed))
+        restored(backup, data, force=True)
+    restored(backup, data)
+    assert stored(data) == CONTENT
+    kept = [name for name in files_below(data) if name.startswith("before-restore-")]
+    assert all(any(path.endswith(f"/{name}") for path in kept) for name in former if "lock" not in name)
+
+
+def ended_after(renamed: int) -> Callable[[Path, Path], Path]:
+    """Returns `Path.rename` of a process that is killed after so many calls of it."""
+    rename, left = Path.rename, [None] * renamed
+
+    def limited(path: Path, target: Path) -> Path:
+        if not left:
+            raise KeyboardInterrupt
+        left.pop()
+        return rename(path, target)
+
+    return limited
+
+
 def test_a_full_disk_leaves_nothing(backup: Path, tmp_path: Path) -> None:
     disk = SmallDisk(tmp_path / "disk", 1)
     try:
