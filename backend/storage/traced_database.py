@@ -72,9 +72,7 @@ class TracedDatabase:
         span = self.begun()
         if span is not None:
             work = _collecting(work, statements)
-        return self._ending(
-            span, statements, lambda: self._database.write_soon(work, lock_key=lock_key, claim=claim)
-        )
+        return self._ending(span, statements, lambda: self._database.write_soon(work, lock_key=lock_key, claim=claim))
 
     def write_grouped(
         self, work: GroupWork[Item, T], item: Item, *, lock_key: str | None = None, claim: str | None = None
