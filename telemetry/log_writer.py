@@ -33,7 +33,7 @@ _POLL_SECONDS: Final = 0.005
 class LogWriter:
     """Writes whole lines to a file descriptor. Thread-safe, without a lock that one who logs could wait for.
 
-    `on_dropped(count)` returns the line that tells of lines dropped since the last one, which is written as soon as
+    `on_dropped(count)` returns the line that reports the lines dropped since the last one, which is written as soon as
     there is room again.
     """
 
@@ -86,10 +86,10 @@ class LogWriter:
             lines = [self._lines.popleft() for _ in range(len(self._lines))]
             for batch in _batches(lines, self._write_bytes):
                 self._write_all(batch)
-            self._tell_dropped()
+            self._report_dropped()
             self._writing = False
 
-    def _tell_dropped(self) -> None:
+    def _report_dropped(self) -> None:
         dropped, self._dropped = self._dropped, 0
         if dropped:
             self._write_all(self._on_dropped(dropped))
