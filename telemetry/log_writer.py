@@ -46,9 +46,11 @@ class LogWriter:
         self._dropped = 0
         self._awake = False
         self._writing = False
+        self._closed = False
         self._filled = threading.Event()
         self._urgent = threading.Event()
-        threading.Thread(target=self._run, name="log-writer", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
+        self._thread.start()
 
     def write(self, line: bytes) -> None:
         """Queues one line, which ends in a line feed, and has it written at once."""
@@ -74,8 +76,15 @@ class LogWriter:
             self._urgent.set()
             time.sleep(_POLL_SECONDS)
 
+    def close(self) -> None:
+        """Ends the thread once it has written what is queued; nothing may be queued from then on."""
+        self._closed = True
+        self._urgent.set()
+        self._filled.set()
+        self._thread.join()
+
     def _run(self) -> None:
-        while True:
+        while self._lines or not self._closed:
             self._filled.wait()
             self._urgent.wait(_GATHER_SECONDS)
             self._writing = True
