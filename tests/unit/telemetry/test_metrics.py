@@ -6,7 +6,7 @@ import pytest
 
 from deploy.serve.prometheus import exposition
 from telemetry import Counter, Gauge, Histogram, MetricsRegistry, NamedCounter, NamedGauge, TimedCounter, UpDownCounter
-from telemetry.metrics import MOST_NAMED_SERIES
+from telemetry.metrics import MOST_NAMED_SERIES, Labels
 
 
 def lines(*families: object) -> list[str]:
@@ -117,7 +117,7 @@ def test_a_family_of_several_sources_is_one_family_with_the_samples_of_all() -> 
 
 def test_a_gauge_of_names_adds_up_the_smallest_values_beyond_its_most_series() -> None:
     gauge = NamedGauge("runs_of_keys", "Runs.", ("key_id",))
-    values = {(f"key_{number}",): float(number) for number in range(MOST_NAMED_SERIES + 3)}
+    values: dict[Labels, float] = {(f"key_{number}",): float(number) for number in range(MOST_NAMED_SERIES + 3)}
     samples = {sample.labels["key_id"]: sample.value for sample in gauge.with_values(values).samples}
     assert len(samples) == MOST_NAMED_SERIES + 1
     assert samples["other"] == 0 + 1 + 2
