@@ -97,6 +97,6 @@ def _start(out: LogOutput, kind: _Kind) -> str:
     method, route, status, reason = kind
     said = f'"reason":"{reason}",' if reason else ""
     return (
-        f'{out.head("info", REQUEST.logger, REQUEST.event)}{request_message(*kind)}","method":"{method}","route":"{route}",'
-        f'"status":{status},{said}"request_id":"'
+        f'{out.head("info", REQUEST.logger, REQUEST.event)}{request_message(*kind)}","method":"{method}",'
+        f'"route":"{route}","status":{status},{said}"request_id":"'
     )
