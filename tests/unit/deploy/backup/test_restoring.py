@@ -228,9 +228,10 @@ def test_a_restore_killed_while_it_puts_files_in_place_is_completed_by_another(
     renamed: int, backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "restored"
-    with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as killed:
         killed.setattr(Path, "rename", ended_after(renamed))
-        restored(backup, target)
+        with pytest.raises(KeyboardInterrupt):
+            restored(backup, target)
     assert (target / RESTORING_FILE).exists()
     restored(backup, target)
     assert not (target / RESTORING_FILE).exists()
@@ -242,9 +243,10 @@ def test_a_forced_restore_killed_while_it_renames_loses_nothing_of_the_former_co
     renamed: int, backup: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     former = list(files_below(data))
-    with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as killed:
         killed.setattr(Path, "rename", ended_after(renamed))
-        restored(backup, data, force=True)
+        with pytest.raises(KeyboardInterrupt):
+            restored(backup, data, force=True)
     restored(backup, data)
     assert stored(data) == CONTENT
     kept = [name for name in files_below(data) if name.startswith("before-restore-")]
