@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from telemetry import Family, Gauge, NamedCounter
+from telemetry import Family, NamedCounter, NamedGauge
 
 if TYPE_CHECKING:
     from backend.storage.tables.runs import RunRow
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 _RUN: Final = ("workflow_id", "workflow", "key_id")
 _STEP: Final = ("workflow_id", "step")
 
-RUNS: Final = Gauge("workflow_runs", "Runs in flight.", (*_RUN, "status"))
+RUNS: Final = NamedGauge("workflow_runs", "Runs in flight.", (*_RUN, "status"))
 
 _STARTED: Final = NamedCounter("workflow_runs_started_total", "Runs recorded.", _RUN)
 _ENDED: Final = NamedCounter("workflow_runs_ended_total", "Runs closed.", (*_RUN, "status", "reason"))

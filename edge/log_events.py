@@ -19,6 +19,11 @@ ABORTED: Final = "aborted"
 """Reason of a request whose answer was cut off: by a failure behind it, a bound on callers, or the process's end."""
 
 
+def request_message(method: str, route: str, status: int, reason: str) -> str:
+    """Returns the message of the line of a request."""
+    return f"{method} {route} {status}{f' {reason}' if reason else ''}"
+
+
 class CheckSampler:
     """Decides which health checks are logged: the first, each hundredth, and one with another status than before."""
 

@@ -148,7 +148,7 @@ class Edge:
         except PreflightAnswer as preflight:
             answer = preflight.answer
         except Exception:  # noqa: BLE001 - the caller learns nothing of a defect
-            _LOG.exception("Request %s failed", request.request_id)
+            _LOG.exception("A request failed", extra={"request_id": request.request_id})
             reason = "internal"
             answer = refused(Refusal(reason), request)
         key_id = call.key_id

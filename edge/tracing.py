@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 from edge.admission.call import Call
 from edge.http.request import HttpRequest
 from edge.http.response import Answer
-from edge.metrics import OTHER, method_of
+from edge.metrics import method_of
+from edge.request_spans import add_answer, span_name
 from edge.routes import BASE, HEALTH
 from telemetry.trace_context import TRACEPARENT, TRACESTATE
 
@@ -34,9 +35,7 @@ class RequestTracing:
             if not path.startswith(_UNDER_BASE) or path == HEALTH:
                 tracing.stay_within(None)
                 return await handler(request)
-            method = method_of(request.method)
-            name = method if method != OTHER else "HTTP"
-            attributes = {"http.request.method": method}
+            name, attributes = span_name(request.method), {"http.request.method": method_of(request.method)}
             span = tracing.begun_call(name, carrier_of(request), attributes, continues=continues)
             # Until the next request of the connection: what is logged of this one is logged after its answer.
             tracing.stay_within(span)
@@ -53,20 +52,13 @@ class RequestTracing:
         if not span.is_recording():
             return
         request, route = call.request, call.template
-        attributes: dict[str, str | int] = {
-            "http.response.status_code": status,
-            "workflow_api.request_id": request.request_id,
-        }
+        span.set_attribute("workflow_api.request_id", request.request_id)
         if route:
-            attributes["http.route"] = route
-            span.update_name(f"{method_of(request.method)} {route}")
+            span.set_attribute("http.route", route)
+            span.update_name(span_name(request.method, route))
         if call.key_id:
-            attributes["workflow_api.key_id"] = call.key_id
-        if reason:
-            attributes["workflow_api.error_code"] = reason
-        span.set_attributes(attributes)
-        if status >= 500:
-            self._tracing.fail(span, reason or str(status))
+            span.set_attribute("workflow_api.key_id", call.key_id)
+        add_answer(self._tracing, span, status, reason)
 
 
 def carrier_of(request: HttpRequest) -> dict[str, str]:

@@ -12,7 +12,7 @@ from contract.metadata import ACTOR
 from edge import key_metrics, metrics
 from edge.channel import Channel
 from edge.errors import Refusal
-from edge.outages import RepeatedWork
+from edge.outages import RepeatedCall
 from edge.settings import EdgeSettings
 from telemetry import Family
 from workflow_api.v1.edge_pb2 import RecordUsageRequest
@@ -94,7 +94,7 @@ class UsageRecorder:
 
     async def _run(self) -> None:
         said = 0
-        sending = RepeatedWork(_LOG, "Usage records could not be sent and are kept", "Usage records are sent again")
+        sending = RepeatedCall(_LOG, "Usage records could not be sent and are kept", "Usage records are sent again")
         while True:
             await asyncio.sleep(self._settings.usage_flush_seconds)
             try:

@@ -21,6 +21,9 @@ COMMON_FIELDS: Final = (
 MESSAGE: Final = "message"
 """The event of all lines that are not of a kind of their own."""
 
+MESSAGE_FIELDS: Final = ("request_id",)
+"""What these may have besides, given to `logging` as `extra`."""
+
 
 class EventLog:
     """Lines of one kind of event, below a logger's name; `fields` are those that they may have.

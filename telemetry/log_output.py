@@ -65,6 +65,7 @@ class LogOutput:
         trace_id = self.trace_id() if self.trace_id is not None else ""
         if trace_id:
             shown["trace_id"] = trace_id
+        exception = shortened(exception)
         if not self.as_json:
             return text_line(timestamp, level, logger, message, shown, exception, colour=self._colour)
         line: dict[str, object] = {
@@ -78,7 +79,7 @@ class LogOutput:
         }
         line |= shown
         if exception:
-            line["exception"] = shortened(exception)
+            line["exception"] = exception
         return json_line(line)
 
     def write(self, line: bytes) -> None:

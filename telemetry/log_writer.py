@@ -33,7 +33,7 @@ _POLL_SECONDS: Final = 0.005
 class LogWriter:
     """Writes whole lines to a file descriptor. Thread-safe, without a lock that one who logs could wait for.
 
-    `on_dropped(count)` returns the line that tells of lines dropped since the last one, which is written as soon as
+    `on_dropped(count)` returns the line that reports the lines dropped since the last one, which is written as soon as
     there is room again.
     """
 
@@ -46,9 +46,11 @@ class LogWriter:
         self._dropped = 0
         self._awake = False
         self._writing = False
+        self._closed = False
         self._filled = threading.Event()
         self._urgent = threading.Event()
-        threading.Thread(target=self._run, name="log-writer", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
+        self._thread.start()
 
     def write(self, line: bytes) -> None:
         """Queues one line, which ends in a line feed, and has it written at once."""
@@ -74,8 +76,15 @@ class LogWriter:
             self._urgent.set()
             time.sleep(_POLL_SECONDS)
 
+    def close(self) -> None:
+        """Ends the thread once it has written what is queued; nothing may be queued from then on."""
+        self._closed = True
+        self._urgent.set()
+        self._filled.set()
+        self._thread.join()
+
     def _run(self) -> None:
-        while True:
+        while self._lines or not self._closed:
             self._filled.wait()
             self._urgent.wait(_GATHER_SECONDS)
             self._writing = True
@@ -86,10 +95,10 @@ class LogWriter:
             lines = [self._lines.popleft() for _ in range(len(self._lines))]
             for batch in _batches(lines, self._write_bytes):
                 self._write_all(batch)
-            self._tell_dropped()
+            self._report_dropped()
             self._writing = False
 
-    def _tell_dropped(self) -> None:
+    def _report_dropped(self) -> None:
         dropped, self._dropped = self._dropped, 0
         if dropped:
             self._write_all(self._on_dropped(dropped))

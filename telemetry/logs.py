@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Iterator
 from typing import Any, Final
 
-from telemetry.log_events import MESSAGE
+from telemetry.log_events import MESSAGE, MESSAGE_FIELDS
 from telemetry.log_levels import OWN_PACKAGES, LevelSetter, LogLevels
 from telemetry.log_output import LogOutput, open_output
 
@@ -79,7 +79,8 @@ def line_of(record: logging.LogRecord, output: LogOutput) -> bytes:
     message = _message(record) if _is_own(record.name) else f"logged at {record.pathname}:{record.lineno}"
     error = record.exc_info[1] if record.exc_info else None
     exception = "" if error is None else "\n".join(exception_lines(error))
-    return output.line(record.levelname.lower(), record.name, MESSAGE, message, {}, exception, record.created)
+    fields = {name: record.__dict__.get(name) for name in MESSAGE_FIELDS if _is_own(record.name)}
+    return output.line(record.levelname.lower(), record.name, MESSAGE, message, fields, exception, record.created)
 
 
 def exception_lines(error: BaseException) -> Iterator[str]:

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 Value = float
@@ -73,6 +74,21 @@ class Gauge(Metric):
     """A number that goes up and down, read from its owner when metrics are collected."""
 
     kind = "gauge"
+
+
+class NamedGauge(Gauge):
+    """A gauge whose labels are names from the deployment, such as ids of keys.
+
+    Beyond `MOST_NAMED_SERIES` combinations the smallest values are added up, with `OTHER` as each label.
+    """
+
+    def with_values(self, values: Mapping[Labels, Value]) -> Family:
+        """Returns the family of values that are kept elsewhere, by their labels."""
+        if len(values) > MOST_NAMED_SERIES:
+            largest_first = sorted(values.items(), key=itemgetter(1), reverse=True)
+            rest = sum(value for _, value in largest_first[MOST_NAMED_SERIES:])
+            values = {**dict(largest_first[:MOST_NAMED_SERIES]), (OTHER,) * len(self.labels): rest}
+        return super().with_values(values)
 
 
 class Counter(Metric):

@@ -1,8 +1,10 @@
 """Records spans with OpenTelemetry's SDK and exports them by OTLP over HTTP; imported only where traces are on."""
 
+import asyncio
 import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent import futures
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from time import time_ns
 from typing import Final
@@ -27,6 +29,7 @@ DEFAULT_QUEUE_SIZE: Final = 2_048
 
 _SERVICE: Final = "workflow-api"
 _TRACESTATE_CHARACTERS: Final = 512
+_CANCELLATIONS: Final = (asyncio.CancelledError, futures.CancelledError)
 _NO_CONTEXT: Final = Context()
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
 
@@ -39,6 +42,8 @@ class Tracing:
     A span is made below the present one, or for a call or a segment, which name what they are part of; what this
     process does for itself has none. Texts of exceptions are in no span: they may quote anything.
     """
+
+    CLIENT: Final = SpanKind.CLIENT
 
     def __init__(
         self, part: str, version: str, endpoint: str | None = None, queue_size: int = DEFAULT_QUEUE_SIZE
@@ -57,10 +62,6 @@ class Tracing:
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(_BoundedProcessor(_Export(OTLPSpanExporter(endpoint=url)), queue_size))
         self._tracer = self._provider.get_tracer(_SERVICE, version)
-
-    CLIENT: Final = SpanKind.CLIENT
-    INTERNAL: Final = SpanKind.INTERNAL
-    PRODUCER: Final = SpanKind.PRODUCER
 
     def trace_id(self) -> str:
         """Returns the id of the present trace; empty without one."""
@@ -141,9 +142,17 @@ class Tracing:
 
     @staticmethod
     def fail(span: Span, kind: str) -> None:
-        """Marks a span as failed by a kind of error from a short fixed list."""
+        """Marks a span as failed; the kind is a code of an error, a status, or the name of an exception's class."""
         span.set_attribute("error.type", kind)
         span.set_status(Status(StatusCode.ERROR))
+
+    @staticmethod
+    def end_by(span: Span, error: BaseException) -> None:
+        """Marks a span that an exception ends: as failed, or as cancelled, which is no failure."""
+        if isinstance(error, _CANCELLATIONS):
+            span.set_attribute("workflow_api.cancelled", True)
+        else:
+            Tracing.fail(span, type(error).__qualname__)
 
     def close(self, seconds: float) -> None:
         """Exports what waits, for so long at most."""
@@ -158,7 +167,7 @@ class Tracing:
             with trace.use_span(span, record_exception=False, set_status_on_exception=False):
                 yield span
         except BaseException as error:
-            Tracing.fail(span, type(error).__qualname__)
+            Tracing.end_by(span, error)
             raise
         finally:
             span.end()

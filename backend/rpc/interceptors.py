@@ -249,8 +249,7 @@ def _method_label(full_name: str) -> str:
 def _refuse(context: grpc.ServicerContext, error: Exception, name: str) -> tuple[str, str]:
     """Answers with the error and returns the name of its code, and its reason as the API names it."""
     if not isinstance(error, ApiError):
-        request_id = caller_of(context).request_id
-        _LOG.error("%s failed%s", name, f", request {request_id}" if request_id else "", exc_info=error)
+        _LOG.error("%s failed", name, exc_info=error, extra={"request_id": caller_of(context).request_id})
         error = ApiError(
             errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE
             if isinstance(error, (DatabaseUnavailableError, ObjectStoreError, JudgeUnavailableError))

@@ -6,7 +6,7 @@ neither a statement's text nor a parameter. Only what belongs to a span that is 
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
@@ -72,7 +72,7 @@ class TracedDatabase:
         span = self.begun()
         if span is not None:
             work = _collecting(work, statements)
-        return self._ending(span, statements, self._database.write_soon(work, lock_key=lock_key, claim=claim))
+        return self._ending(span, statements, lambda: self._database.write_soon(work, lock_key=lock_key, claim=claim))
 
     def write_grouped(
         self, work: GroupWork[Item, T], item: Item, *, lock_key: str | None = None, claim: str | None = None
@@ -80,8 +80,12 @@ class TracedDatabase:
         """Queues changes that are made together with others; see `Database.write_grouped`."""
         statements: list[str] = []
         span = self.begun()
-        change = self._database.write_grouped(_GroupWork(work), (item, statements), lock_key=lock_key, claim=claim)
-        return self._ending(span, statements, change)
+        grouped = _GroupWork(work)
+        return self._ending(
+            span,
+            statements,
+            lambda: self._database.write_grouped(grouped, (item, statements), lock_key=lock_key, claim=claim),
+        )
 
     def begun(self) -> "Span | None":
         """Begins a span of the database below the present one; None where that is not recorded."""
@@ -115,13 +119,24 @@ class TracedDatabase:
                 }
             )
         if error is not None:
-            self._tracing.fail(span, type(error).__qualname__)
+            self._tracing.end_by(span, error)
         span.end()
 
-    def _ending(self, span: "Span | None", statements: list[str], change: Future[T]) -> Future[T]:
+    def _ending(self, span: "Span | None", statements: list[str], queue: Callable[[], Future[T]]) -> Future[T]:
+        """Queues changes, and ends the span with them, or where they cannot be queued."""
+        try:
+            change = queue()
+        except BaseException as error:
+            self.end(span, statements, error)
+            raise
         if span is not None:
-            change.add_done_callback(lambda done: self.end(span, statements, done.exception()))
+            change.add_done_callback(lambda done: self.end(span, statements, _failure(done)))
         return change
+
+
+def _failure(change: Future[T]) -> BaseException | None:
+    """Returns what changes failed by, or that they were cancelled."""
+    return CancelledError() if change.cancelled() else change.exception()
 
 
 class _TracedRoundTrip:

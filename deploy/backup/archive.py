@@ -53,6 +53,7 @@ class ArchiveWriter:
 
         Raises:
             EOFError: there are fewer; the archive cannot be continued.
+            OSError: they cannot be read, with `name` as its file, or the archive cannot be written.
         """
         member = tarfile.TarInfo(name)
         member.size, member.mode, member.mtime = size, 0o600, self._now
@@ -98,6 +99,16 @@ def parts(content: BinaryIO) -> Iterator[bytes]:
             yield part
 
 
+def beginning(content: BinaryIO, most: int) -> bytes:
+    """Returns at most so many bytes of an open file.
+
+    Raises:
+        BackupError: the archive ends within them.
+    """
+    with _read_failures():
+        return content.read(most)
+
+
 @contextmanager
 def _read_failures() -> Iterator[None]:
     try:
@@ -115,7 +126,10 @@ class _Digesting:
         self._digest = hashlib.sha256()
 
     def read(self, size: int) -> bytes:
-        data = self._file.read(size)
+        try:
+            data = self._file.read(size)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self._name) from error
         if len(data) < size:
             raise EOFError(self._name)
         self._digest.update(data)

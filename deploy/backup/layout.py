@@ -55,7 +55,7 @@ def read_manifest(content: bytes) -> Manifest:
     """Reads a manifest.
 
     Raises:
-        BackupError: it is none, or one of a later release's form.
+        BackupError: the content is no manifest, or one in the format of a later release.
     """
     try:
         given: Any = orjson.loads(content)
@@ -80,7 +80,7 @@ def read_digest_line(line: bytes) -> tuple[str, str]:
     """Returns digest and name of a line.
 
     Raises:
-        BackupError: it is none.
+        BackupError: the line has another form.
     """
     found = _DIGEST_LINE.fullmatch(line.decode("ascii", "replace").removesuffix("\n"))
     if found is None:

@@ -24,13 +24,9 @@ class ObjectLists:
     """Lists of objects in a temporary database, for there may be millions; use as a context manager."""
 
     def __init__(self) -> None:
-        # An empty name is a file without a name, which is gone with the connection.
-        self._lists = sqlite3.connect("", isolation_level=None)
-        self._lists.executescript(
+        self._lists = temporary_database(
             "CREATE TABLE named (key TEXT PRIMARY KEY, size INTEGER, sha256 TEXT) WITHOUT ROWID;"
             "CREATE TABLE copied (key TEXT PRIMARY KEY, size INTEGER, sha256 TEXT) WITHOUT ROWID;"
-            # Nothing is ever committed, which would take longer than all else.
-            "PRAGMA journal_mode = OFF; BEGIN;"
         )
 
     def __enter__(self) -> Self:
@@ -68,20 +64,13 @@ class ObjectLists:
             for row in cursor.execute("SELECT copied.* FROM copied JOIN named USING (key) ORDER BY copied.key"):
                 yield Named._make(row)
 
-    def copied_as(self, key: str) -> str | None:
-        """Returns the digest of what was copied, or None."""
-        found = self._lists.execute("SELECT sha256 FROM copied WHERE key = ?", (key,)).fetchone()
-        return None if found is None else str(found[0])
 
-    def confirm(self, key: str) -> None:
-        """Records that what was copied is wanted."""
-        self._lists.execute("INSERT OR REPLACE INTO named (key) VALUES (?)", (key,))
-
-    def unconfirmed(self) -> list[str]:
-        """Returns what was copied and is not wanted."""
-        return [
-            key for (key,) in self._lists.execute("SELECT key FROM copied WHERE key NOT IN (SELECT key FROM named)")
-        ]
+def temporary_database(tables: str) -> sqlite3.Connection:
+    """Opens a database with these tables in a file without a name, which is gone with the connection."""
+    database = sqlite3.connect("", isolation_level=None)
+    # Nothing is ever committed, which would take longer than all else.
+    database.executescript(f"{tables} PRAGMA journal_mode = OFF; BEGIN;")
+    return database
 
 
 def named_objects(database: sqlite3.Connection) -> Iterator[Named]:

@@ -1,8 +1,8 @@
 """Restores a backup into a data folder that no service uses.
 
 Everything is unpacked below the folder and checked, before anything of it is put in place. A file there says from the
-beginning to the end that a restore is under way; a service refuses a folder with this file, and another restore removes
-what an interrupted one has left.
+beginning to the end that a restore is under way; a service refuses a folder with this file. Another restore removes
+what an interrupted one has unpacked, and moves aside what it has put in place or not moved aside itself.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from typing import BinaryIO, Final
 from backend.clock import system_clock
 from backend.storage.durable import sync_folder
 from backend.storage.factory import DATABASE_FILE, LOCK_FILE, RESTORING_FILE, DataFolder, DataFolderError
-from deploy.backup.archive import members, parts
+from deploy.backup.archive import beginning, members, parts
 from deploy.backup.layout import (
     DATABASE,
     DIGESTS,
@@ -32,8 +32,8 @@ from deploy.backup.layout import (
     read_digest_line,
     read_manifest,
 )
-from deploy.backup.object_lists import ObjectLists
 from deploy.backup.snapshot import require_known, require_sound, schema_of
+from deploy.backup.unpacked_files import UnpackedFiles
 
 _UNPACKED: Final = ".workflow-api-restore"
 _NO_CONTENT: Final = frozenset({LOCK_FILE, RESTORING_FILE, _UNPACKED, "lost+found"})
@@ -58,6 +58,8 @@ class Restored:
 
 def restore_backup(source: BinaryIO, data: Path, *, force: bool) -> Restored:
     """Restores a backup into an empty folder; with `force` what is in the folder is moved into one below it.
+
+    So is what an interrupted restore has left, with or without `force`.
 
     Raises:
         BackupError: the backup is damaged or of a later release, or the folder is in use or not empty.
@@ -90,7 +92,7 @@ def restore_backup(source: BinaryIO, data: Path, *, force: bool) -> Restored:
 def _content(data: Path, *, force: bool) -> list[Path]:
     """Returns what has to be moved aside; raises BackupError where that is not allowed."""
     present = [path for path in data.iterdir() if path.name not in _NO_CONTENT] if data.is_dir() else []
-    if present and not force:
+    if present and not force and not (data / RESTORING_FILE).exists():
         raise BackupError(f"{data} is not empty: name another folder, or move its content aside with --force.")
     return present
 
@@ -138,7 +140,7 @@ def _end(data: Path, *, keep_marker: bool) -> None:
 def _unpack(source: BinaryIO, unpacked: Path) -> Manifest:
     """Unpacks the files that the backup consists of, and returns its manifest once all of them have their digests."""
     found: dict[str, bytes] = {}
-    with ObjectLists() as lists:
+    with closing(UnpackedFiles()) as files:
         for name, content in members(source):
             if name in {DIGESTS, MANIFEST, DATABASE}:
                 if name in found:
@@ -147,50 +149,49 @@ def _unpack(source: BinaryIO, unpacked: Path) -> Manifest:
             elif not is_object(name) or found:
                 raise BackupError(f"The archive holds {name[:200]!r}, which no backup has at this place.")
             if name == MANIFEST:
-                found[name] = content.read(_MOST_MANIFEST_BYTES)
+                found[name] = beginning(content, _MOST_MANIFEST_BYTES)
             else:
-                lists.add_copied(name, *_unpacked_file(content, unpacked / name))
+                files.add(name, _unpacked_file(content, unpacked / name))
         if found.keys() != {DIGESTS, MANIFEST, DATABASE}:
             raise BackupError("The backup is not whole: its end is missing.")
         manifest = read_manifest(found[MANIFEST])
-        _check_files(lists, unpacked, manifest)
+        _check_files(files, unpacked, manifest)
     return manifest
 
 
-def _unpacked_file(content: BinaryIO, path: Path) -> tuple[int, str]:
+def _unpacked_file(content: BinaryIO, path: Path) -> str:
+    """Writes a file, and returns its SHA-256 in hexadecimal."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     digest = hashlib.sha256()
-    size = 0
     # Of an object that is in the archive twice the later one counts.
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(handle, "wb") as file:
         for part in parts(content):
             digest.update(part)
-            size += len(part)
             file.write(part)
-    return size, digest.hexdigest()
+    return digest.hexdigest()
 
 
-def _check_files(lists: ObjectLists, unpacked: Path, manifest: Manifest) -> None:
+def _check_files(files: UnpackedFiles, unpacked: Path, manifest: Manifest) -> None:
     """Holds the files against the list of digests, and removes objects that are not listed.
 
     Raises:
         BackupError: a listed one is missing or another, or the list is not that of the manifest.
     """
     listed = unpacked / DIGESTS
-    if lists.copied_as(DIGESTS) != manifest.digests_sha256:
+    if files.digest(DIGESTS) != manifest.digests_sha256:
         raise BackupError("The list of digests in the backup is damaged.")
     with listed.open("rb") as lines:
         for line in lines:
             sha256, name = read_digest_line(line)
-            copied = lists.copied_as(name)
-            if copied != sha256:
-                what = "is missing" if copied is None else "has another digest than when the backup was made"
+            found = files.digest(name)
+            if found != sha256:
+                what = "is missing" if found is None else "has another digest than when the backup was made"
                 raise BackupError(f"The backup is damaged: {name} {what}.")
-            lists.confirm(name)
+            files.mark_listed(name)
     listed.unlink()
-    lists.confirm(DIGESTS)
-    for name in lists.unconfirmed():
+    files.mark_listed(DIGESTS)
+    for name in files.unlisted():
         if not is_object(name):
             raise BackupError(f"The backup is damaged: {name} is not listed.")
         # It was removed from the deployment while the backup was made.

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Final
-from urllib.parse import quote
 
+from backend.storage.dialects.sqlite.examination import damage, open_to_read, schema_revision
 from backend.storage.file_locks import lock_named
 from backend.storage.migrate import known_revisions, newest_revision
 from deploy.backup.layout import DATABASE, BackupError
 
 _SCRATCH: Final = ".workflow-api-backup-"
+_LOCK_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +40,8 @@ def reading(database: Path) -> Iterator[sqlite3.Connection]:
     """
     if not database.is_file():
         raise BackupError(f"{database.parent} has no database: it is no data folder, or no service has used it yet.")
-    address = f"file:{quote(str(database.absolute()))}?mode=ro"
     try:
-        with closing(sqlite3.connect(address, uri=True, isolation_level=None, timeout=30)) as connection:
+        with closing(open_to_read(database, seconds=_LOCK_SECONDS)) as connection:
             require_known(schema_of(connection))
             yield connection
     except sqlite3.Error as error:
@@ -50,10 +50,10 @@ def reading(database: Path) -> Iterator[sqlite3.Connection]:
 
 def schema_of(connection: sqlite3.Connection) -> str:
     """Returns the revision of a database's schema; raises sqlite3.Error where it has none."""
-    found = connection.execute("SELECT version_num FROM alembic_version").fetchall()
-    if len(found) != 1:
+    schema = schema_revision(connection)
+    if schema is None:
         raise sqlite3.DatabaseError("it has no schema")
-    return str(found[0][0])
+    return schema
 
 
 def require_known(schema: str) -> None:
@@ -103,7 +103,7 @@ def take_snapshot(
         with closing(sqlite3.connect(path, isolation_level=None)) as copy:
             # It is gone with the process: waiting for the disk, several times, would be for nothing.
             copy.execute("PRAGMA synchronous = OFF")
-            # What a call has changed before this, and was told of, is in the copy.
+            # What a call has changed before this, and was acknowledged, is in the copy.
             taken_at = datetime.now(UTC)
             live.backup(copy)
             # One file, without a log beside it.
@@ -124,9 +124,9 @@ def take_snapshot(
 
 def require_sound(connection: sqlite3.Connection) -> None:
     """Raises BackupError where the pages of a database do not fit together."""
-    found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-    if found != "ok":
-        raise BackupError(f"The database is damaged: {' '.join(str(found).split())[:200]}.")
+    found = damage(connection)
+    if found is not None:
+        raise BackupError(f"The database is damaged: {found}.")
 
 
 @contextmanager

@@ -34,6 +34,7 @@ def command(
     """Back up the embedded database with its objects, whether or not the service runs."""
     settings = read_settings(os.environ, config=config, given={"data": data and str(data)})
     source = source_of(settings)
+    target = "standard output"
     with ended_by_signals():
         try:
             if out == _STANDARD_OUTPUT:
@@ -47,11 +48,12 @@ def command(
                     if Path(out).is_dir()
                     else Path(out)
                 )
+                target = str(path)
                 with new_file(path) as file:
                     backup = write_backup(source, file, path.absolute().parent)
-                announce(backup, str(path), as_json=as_json)
+                announce(backup, target, as_json=as_json)
         except OSError as error:
-            raise BackupError(f"The backup could not be written: {error.strerror or error}.") from error
+            raise BackupError(f"{error.filename or target}: {error.strerror or error}.") from error
         except EOFError as error:
             raise BackupError(f"{error} became shorter while it was copied.") from None
     if backup.absent:

@@ -14,6 +14,18 @@ _OF_NOTIFICATIONS: Final = 2
 """Connections beside `backend.database_connections`, by which processes tell each other of changes."""
 _OF_QUEUE: Final = 20
 """Connections of a worker for the queue that it takes runs from."""
+_RESERVED: Final = """
+SELECT current_setting('superuser_reserved_connections')::int
+    + coalesce(current_setting('reserved_connections', true)::int, 0)"""
+"""Connections that the service's role cannot have; PostgreSQL 16 has the second setting."""
+_CLIENTS: Final = """
+SELECT count(*), count(*) FILTER (WHERE (each.usesysid, each.datid) = (ours.usesysid, ours.datid)
+    AND each.client_addr IS NOT DISTINCT FROM ours.client_addr)
+FROM pg_stat_activity AS each, (SELECT * FROM pg_stat_activity WHERE pid = pg_backend_pid()) AS ours
+WHERE each.pid <> ours.pid
+    AND coalesce(each.backend_type = 'client backend', each.usesysid IS NOT NULL AND each.datid IS NOT NULL)"""
+"""Connections of clients, and those among them from this machine as the service. The kind of other roles' connections
+is hidden from a role without rights on statistics."""
 
 
 def check_postgresql(examined: Examined) -> Iterator[Check]:
@@ -57,16 +69,16 @@ def _findings(connection: "psycopg.Connection[tuple[object, ...]]", examined: Ex
         yield schema_check(value("SELECT version_num FROM alembic_version"))
     else:
         yield not_applicable("schema", "The database is empty; the first start of a backend makes its tables.")
-    most, used = int(value("SHOW max_connections")), int(value("SELECT count(*) FROM pg_stat_activity"))
+    available = int(value("SHOW max_connections")) - int(value(_RESERVED))
+    used, ours = (int(str(number)) for number in connection.execute(_CLIENTS).fetchone() or (0, 0))
     needed = _connections(examined)
-    if most - used < needed:
-        yield warning(
-            "connections",
-            f"{used} of {most} connections are used, and this part takes up to {needed}.",
-            "Raise max_connections, or lower backend.database_connections.",
-        )
+    # The part may be running already.
+    by_others = used - min(ours, needed)
+    said = f"{by_others} of {available} connections are used by others, and this part takes up to {needed}."
+    if available - by_others < needed:
+        yield warning("connections", said, "Raise max_connections, or lower backend.database_connections.")
     else:
-        yield ok("connections", f"{used} of {most} connections are used, and this part takes up to {needed}.")
+        yield ok("connections", said)
     if value("SHOW synchronous_commit") == "off":
         yield warning(
             "durability",

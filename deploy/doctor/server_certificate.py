@@ -33,7 +33,7 @@ def check_server_certificate(url: str) -> Iterator[Check]:
         if not host or host.startswith(("/", "@")):
             continue
         port = ports[number if len(ports) > 1 else 0]
-        # Whether it can be reached at all is told by the check of the database.
+        # Whether it can be reached at all is reported by the check of the database.
         with suppress(OSError, ValueError):
             certificate = _presented(host, int(port or _PORT))
             if certificate is not None:

@@ -6,16 +6,17 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
 from backend.optional_parts import LLM, PII_MODEL
 from backend.storage.dialects.sqlite import space
+from backend.storage.dialects.sqlite.examination import damage, open_to_read, schema_revision
 from backend.storage.factory import DATABASE_FILE
 from deploy.doctor.check import FAR_SECONDS, Check, Examined, Outcome, failed, not_applicable, ok, warning
 from deploy.doctor.schema import schema_check
 from deploy.doctor.software import optional_part
 
 _CHECK_SECONDS: Final = 60.0
+_LOCK_SECONDS: Final = 10.0
 _LARGE_LOG_BYTES: Final = 256 * 1024 * 1024
 _STEPS_BETWEEN_LOOKS: Final = 100_000
 _RESTORE: Final = "Restore a backup: `workflow-api restore FILE --data DIR --force`."
@@ -39,9 +40,7 @@ def check_sqlite(examined: Examined) -> Iterator[Check]:
 
 def _opened(file: Path) -> sqlite3.Connection:
     # A file without a log has no user; then not even the log's index is made beside it.
-    alone = "" if file.with_name(f"{file.name}-wal").exists() else "&immutable=1"
-    address = f"file:{quote(str(file.absolute()))}?mode=ro{alone}"
-    return sqlite3.connect(address, uri=True, isolation_level=None, timeout=10)
+    return open_to_read(file, seconds=_LOCK_SECONDS, immutable=not file.with_name(f"{file.name}-wal").exists())
 
 
 def _findings(connection: sqlite3.Connection, file: Path) -> Iterator[Check]:
@@ -49,7 +48,7 @@ def _findings(connection: sqlite3.Connection, file: Path) -> Iterator[Check]:
     yield pages
     if pages.outcome is Outcome.FAILED:
         return
-    schema = _schema(connection)
+    schema = schema_revision(connection)
     if schema is None:
         yield failed("schema", f"{file} is no database of this service: it has no schema.", _RESTORE)
         return
@@ -74,19 +73,12 @@ def _findings(connection: sqlite3.Connection, file: Path) -> Iterator[Check]:
     yield from _clock(connection)
 
 
-def _schema(connection: sqlite3.Connection) -> str | None:
-    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone():
-        return None
-    row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-    return None if row is None else str(row[0])
-
-
 def _pages(connection: sqlite3.Connection, file: Path) -> Check:
     ends = time.monotonic() + _CHECK_SECONDS
     connection.set_progress_handler(lambda: time.monotonic() > ends, _STEPS_BETWEEN_LOOKS)
     size = f"{file.stat().st_size / 1e6:,.1f} MB"
     try:
-        found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+        found = damage(connection)
     except sqlite3.OperationalError as error:
         if str(error) != "interrupted":
             raise
@@ -97,8 +89,8 @@ def _pages(connection: sqlite3.Connection, file: Path) -> Check:
         )
     finally:
         connection.set_progress_handler(None, 0)
-    if found != "ok":
-        return failed("database", f"{file} is damaged: {' '.join(found.split())[:200]}.", _RESTORE)
+    if found is not None:
+        return failed("database", f"{file} is damaged: {found}.", _RESTORE)
     return ok("database", f"{file} ({size}) can be read, and its pages fit together.")
 
 

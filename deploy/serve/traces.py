@@ -47,7 +47,10 @@ def recording_traces(settings: Settings, part: str, metrics: MetricsRegistry) ->
 
 
 def _new_tracing(settings: Settings, part: str, environment: Mapping[str, str]) -> "Tracing | None":
-    """Returns what records; None where nothing asks for it, or variables alone do and it cannot be, which is logged."""
+    """Returns what records traces; None if neither the settings nor the environment ask for traces.
+
+    It is also None if the environment asks and traces cannot be recorded, which is logged.
+    """
     endpoint = settings.traces.endpoint
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None

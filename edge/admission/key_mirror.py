@@ -15,7 +15,7 @@ from contract.metadata import ACTOR
 from contract.versions import RELEASE
 from edge.admission.keyring import Keyring
 from edge.channel import Channel
-from edge.outages import RepeatedWork
+from edge.outages import RepeatedCall
 from edge.settings import EdgeSettings
 from workflow_api.v1.edge_pb2 import EdgeProcess, GetKeyMirrorRequest, KeyMirror, WatchKeyMirrorRequest
 
@@ -35,7 +35,7 @@ class KeyMirrorFollower:
         self._keyring = keyring
         self._settings = settings
         self._first = asyncio.Event()
-        self._following = RepeatedWork(_LOG, "The keys cannot be followed", "The keys are followed again")
+        self._following = RepeatedCall(_LOG, "The keys cannot be followed", "The keys are followed again")
         self._tasks: list[asyncio.Task[None]] = []
         self._process = EdgeProcess(
             process_id=f"edge_{uuid4().hex}", host=socket.gethostname(), pid=os.getpid(), release=RELEASE

@@ -273,7 +273,7 @@ class Console:
         except ConnectionError:
             raise
         except Exception:  # noqa: BLE001 - no error is shown to a browser
-            _LOG.exception("Request %s failed", state.request_id)
+            _LOG.exception("A request failed", extra={"request_id": state.request_id})
             state.reason = "internal"
             return self._responses.failure(request, state.visitor, web.HTTPInternalServerError(), state.request_id)
 

@@ -6,7 +6,7 @@ from aiohttp import web
 
 from contract.addresses import plain_address
 from edge.console.metrics import route_of
-from edge.log_events import CONSOLE_REQUEST, CheckSampler
+from edge.log_events import CONSOLE_REQUEST, CheckSampler, request_message
 from edge.metrics import method_of
 from telemetry.log_events import DEBUG
 
@@ -41,7 +41,7 @@ class ConsoleRequestLog:
             "checks": checks,
             "address": plain_address(request.remote or "") if CONSOLE_REQUEST.enabled(DEBUG) else "",
         }
-        CONSOLE_REQUEST.write(f"{method} {route} {status}{f' {reason}' if reason else ''}", fields)
+        CONSOLE_REQUEST.write(request_message(method, route, status, reason), fields)
 
 
 def _length(response: web.StreamResponse | None) -> int:

@@ -6,6 +6,7 @@ from aiohttp import web
 
 from edge.console.metrics import route_of
 from edge.metrics import OTHER, method_of
+from edge.request_spans import add_answer, span_name
 
 if TYPE_CHECKING:
     from telemetry.otel import Tracing
@@ -17,13 +18,11 @@ class PageSpan:
     def __init__(self, tracing: "Tracing", request: web.Request, request_id: str) -> None:
         self._tracing = tracing
         self._ended = False
-        method, route = method_of(request.method), route_of(request)
-        name = method if method != OTHER else "HTTP"
-        attributes = {"http.request.method": method, "workflow_api.request_id": request_id}
-        if route != OTHER:
-            name = f"{name} {route}"
+        route = "" if (found := route_of(request)) == OTHER else found
+        attributes = {"http.request.method": method_of(request.method), "workflow_api.request_id": request_id}
+        if route:
             attributes["http.route"] = route
-        self._span = tracing.begun_call(name, {}, attributes)
+        self._span = tracing.begun_call(span_name(request.method, route), {}, attributes)
         tracing.stay_within(self._span)
 
     def end(self, status: int | None, reason: str) -> None:
@@ -31,11 +30,6 @@ class PageSpan:
         if self._ended:
             return
         self._ended = True
-        if status is not None:
-            self._span.set_attribute("http.response.status_code", status)
-            if reason:
-                self._span.set_attribute("workflow_api.error_code", reason)
-        if status is None or status >= 500:
-            self._tracing.fail(self._span, reason or str(status))
+        add_answer(self._tracing, self._span, status, reason)
         self._span.end()
         self._tracing.stay_within(None)

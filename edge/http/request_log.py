@@ -5,7 +5,7 @@ from typing import Final
 
 from contract.addresses import plain_address
 from edge.http.request import HttpRequest, Outcome
-from edge.log_events import REQUEST, CheckSampler
+from edge.log_events import REQUEST, CheckSampler, request_message
 from edge.metrics import OTHER, method_of
 from edge.routes import HEALTH
 from telemetry.log_events import DEBUG
@@ -89,7 +89,7 @@ class RequestLog:
             "checks": checks,
             "address": plain_address(address) if REQUEST.enabled(DEBUG) else "",
         }
-        out.write_soon(out.line("info", REQUEST.logger, REQUEST.event, _message(kind), fields))
+        out.write_soon(out.line("info", REQUEST.logger, REQUEST.event, request_message(*kind), fields))
 
 
 def _start(out: LogOutput, kind: _Kind) -> str:
@@ -97,11 +97,6 @@ def _start(out: LogOutput, kind: _Kind) -> str:
     method, route, status, reason = kind
     said = f'"reason":"{reason}",' if reason else ""
     return (
-        f'{out.head("info", REQUEST.logger, REQUEST.event)}{_message(kind)}","method":"{method}","route":"{route}",'
-        f'"status":{status},{said}"request_id":"'
+        f'{out.head("info", REQUEST.logger, REQUEST.event)}{request_message(*kind)}","method":"{method}",'
+        f'"route":"{route}","status":{status},{said}"request_id":"'
     )
-
-
-def _message(kind: _Kind) -> str:
-    method, route, status, reason = kind
-    return f"{method} {route} {status}{f' {reason}' if reason else ''}"

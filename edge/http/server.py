@@ -62,7 +62,7 @@ class HttpServer:
         try:
             return await self._handler(request)
         except Exception:  # noqa: BLE001 - the caller learns nothing of a defect
-            _LOG.exception("Request %s failed", request.request_id)
+            _LOG.exception("A request failed", extra={"request_id": request.request_id})
             return refused(Refusal("internal"), request)
 
     def measured(self) -> list[Family]:

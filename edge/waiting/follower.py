@@ -11,7 +11,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from contract.metadata import ACTOR
 from edge.channel import Channel
-from edge.outages import RepeatedWork
+from edge.outages import RepeatedCall
 from edge.settings import EdgeSettings
 from edge.waiting.holds import Holds
 from edge.waiting.latest_runs import LatestRuns
@@ -46,7 +46,7 @@ class RunChangesFollower:
         self._settings = settings
         self._wanted = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._stream = RepeatedWork(
+        self._stream = RepeatedCall(
             _LOG, "Changed runs cannot be followed", "Changed runs are followed again", logging.INFO
         )
 

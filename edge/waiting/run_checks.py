@@ -9,7 +9,7 @@ from typing import Final, cast
 
 from contract.metadata import ACTOR
 from edge.channel import Channel
-from edge.outages import RepeatedWork
+from edge.outages import RepeatedCall
 from edge.waiting.holds import Holds
 from edge.waiting.latest_runs import LatestRuns, Reading
 from workflow_api.v1.runs_pb2 import FindChangedRunsRequest, FindChangedRunsResponse, ReadRun
@@ -28,7 +28,7 @@ _LOG = logging.getLogger(__name__)
 async def keep_current(channel: Channel, runs: LatestRuns, holds: Holds, current: Callable[[], bool]) -> None:
     """Goes on forever; compares only while `current` says that changes are followed."""
     not_before = 0.0
-    comparing = RepeatedWork(_LOG, "Runs were not compared", "Runs are compared again", logging.INFO)
+    comparing = RepeatedCall(_LOG, "Runs were not compared", "Runs are compared again", logging.INFO)
     while True:
         await asyncio.sleep(_PAUSE_SECONDS)
         due = runs.due(holds.any_of)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -48,6 +49,21 @@ result: {step: after}
 """
 
 
+DOCUMENTED = set(
+    re.findall(
+        r"`([a-z_]+(?:\.[a-z_]+)+)`", Path("docs/traces.md").read_text().split("## Spans")[1].split("## Cost")[0]
+    )
+)
+
+
+@contextmanager
+def documented_spans() -> Iterator[Collector]:
+    """A collector; every attribute of the spans that it received is in docs/traces.md."""
+    with collecting() as collector:
+        yield collector
+        assert {name for span in collector.spans for name in span.attributes} - DOCUMENTED == set()
+
+
 @dataclass
 class TracedService:
     service: Service
@@ -58,7 +74,7 @@ class TracedService:
 
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TracedService]:
-    with collecting() as collector:
+    with documented_spans() as collector:
         variables = LISTEN | {
             "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
             "OTEL_SERVICE_NAME": "runs-of-finance",
@@ -218,7 +234,7 @@ def test_a_trace_that_is_malformed_or_not_sampled_is_not_continued(traced: Trace
 
 
 def test_a_collector_that_fails_costs_the_service_nothing_but_spans(tmp_path: Path) -> None:
-    with collecting() as collector:
+    with documented_spans() as collector:
         collector.status = 400
         variables = LISTEN | {
             "WORKFLOW_API_TRACES_ENDPOINT": collector.url,
@@ -249,7 +265,7 @@ def reads_at_backend(collector: Collector, trace_id: str) -> list[ReceivedSpan]:
 def test_a_trace_goes_through_edge_backend_and_worker(
     tmp_path: Path, postgresql_server: Postgresql, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with collecting() as collector, postgresql_server.database() as database:
+    with documented_spans() as collector, postgresql_server.database() as database:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
         monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
         deployment = Deployment(tmp_path, database)
@@ -289,7 +305,7 @@ def test_a_trace_goes_through_edge_backend_and_worker(
 
 
 def test_edges_of_one_machine_record_their_own_spans(tmp_path: Path) -> None:
-    with collecting() as collector:
+    with documented_spans() as collector:
         variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_BSP_SCHEDULE_DELAY": "100"}
         service = Service(tmp_path, "--edges", "2", variables=variables)
         service.start()

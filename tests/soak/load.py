@@ -30,7 +30,6 @@ _KEYS: Final = 4
 _TEXT: Final = "Ms Jane Doe writes from jane.doe@example.org about order {number}."
 _WAIT_SECONDS: Final = 5
 
-# Of 520 operations 20 start a run: a day's 20,000 runs and 500,000 reads and changes.
 _WORKFLOWS: Final[Mapping[str, int]] = {"Quick": 50, "Files": 20, "Asked": 12, "Failing": 8, "Redacted": 6, "Slow": 4}
 _PAGES: Final = ("/", "/runs", "/keys", "/approvals", "/workflows", "/audit", "/deployment/health")
 
@@ -90,6 +89,7 @@ class Load:
             request = webhooks_pb2.CreateWebhookRequest(key_id=caller.key_id, url=hook)
             stage.admin.webhooks.CreateWebhook(request, timeout=_CALL_SECONDS)
         self._browser = self._signed_in(stage.console)
+        # 20 of 502 start a run: a day has 20,000 of them and 482,000 reads and changes.
         self._operations: dict[Callable[[random.Random], None], int] = {
             self._start: 20,
             self._start_again: 4,

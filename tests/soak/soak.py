@@ -4,7 +4,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -186,8 +186,7 @@ def _watched(stage: Stage, load: Load, seconds: float) -> tuple[list[float], lis
 
 
 def _left(stage: Stage, before: Sample) -> dict[str, int]:
-    """Counts what should be gone once nothing is under way, as soon as it is gone."""
-    end = time.monotonic() + _REST_SECONDS
+    """Counts what should be gone once nothing is under way, as soon as it is gone or at the end of the time for it."""
 
     def now() -> dict[str, int]:
         counted = {what: int(stage.database.rows(query)[0][0]) for what, query in _AT_REST.items()}
@@ -195,10 +194,8 @@ def _left(stage: Stage, before: Sample) -> dict[str, int]:
         temporary = "temporary folder: files"
         return counted | {temporary: int(max(0, stage.sample()[temporary] - before[temporary]))}
 
-    def rested() -> bool:
-        return not any(now().values()) or time.monotonic() > end
-
-    until(rested, "rest", seconds=_REST_SECONDS + 60, every=1.0)
+    with suppress(AssertionError):
+        until(lambda: not any(now().values()), "rest", seconds=_REST_SECONDS, every=1.0)
     return now()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from backend.log_events import CALL, RUN, STEP
 from edge.log_events import CONSOLE_REQUEST, REQUEST
 from telemetry import log_output
-from telemetry.log_events import COMMON_FIELDS, LINES_DROPPED, MESSAGE, EventLog
+from telemetry.log_events import COMMON_FIELDS, LINES_DROPPED, MESSAGE, MESSAGE_FIELDS, EventLog
 from telemetry.log_output import LogOutput
 
 EVENTS = {each.event: each for each in (REQUEST, CONSOLE_REQUEST, CALL, RUN, STEP, LINES_DROPPED)}
@@ -22,7 +22,7 @@ def lines_of(text: str) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in text.splitlines()]
     for line in lines:
         event = line["event"]
-        own = () if event == MESSAGE else EVENTS[event].fields
+        own = MESSAGE_FIELDS if event == MESSAGE else EVENTS[event].fields
         assert set(line) <= {*COMMON_FIELDS, *own}, line
         assert set(COMMON_FIELDS[:7]) <= set(line), line
     return lines

@@ -11,6 +11,7 @@ from backend.runtime.scheduling.backlog_sql import BacklogRow, RunsInFlightRow, 
 from backend.services import Services
 from backend.storage.database import Tx
 from telemetry import Family
+from telemetry.outages import RepeatedWork
 
 _SECONDS: Final = 2.0
 
@@ -27,16 +28,18 @@ class Backlog:
         # One thread for all queries, as a database may keep a connection for each thread.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="backlog")
         self._lock = threading.Lock()
+        self._reads = RepeatedWork(_LOG, "The backlog cannot be read", "The backlog is read again")
         self._query: Future[tuple[BacklogRow, list[RunsInFlightRow], int]] | None = None
 
     def measured(self) -> list[Family]:
         """Returns the counts, or only that the database does not answer."""
         try:
             row, runs, now = self._running_query().result(_SECONDS)
-        except Exception:  # noqa: BLE001 - other metrics are served all the same
-            _LOG.info("The backlog could not be read", exc_info=True)
+        except Exception as error:  # noqa: BLE001 - other metrics are served all the same
+            self._reads.failed(error)
             found = [metrics.DATABASE_UP.with_value(0), *_families(None, 0)]
         else:
+            self._reads.succeeded()
             found = [metrics.DATABASE_UP.with_value(1), *_families(row, now)]
             if self._by_workflow:
                 found.append(workflow_metrics.RUNS.with_values({run[:-1]: run.number for run in runs}))

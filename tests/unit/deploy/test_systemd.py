@@ -71,6 +71,14 @@ def test_the_backup_uses_existing_options_and_the_folder_of_the_service() -> Non
     assert TIMERS.keys() == {"workflow-api-backup.timer"}
 
 
+def test_old_backups_are_deleted_only_after_one_that_succeeded() -> None:
+    commands = service(UNITS["workflow-api-backup.service"])
+    (deletion,) = commands["ExecStartPost"]
+    assert deletion.startswith("/usr/bin/find ")
+    assert deletion.endswith("-mtime +14 -delete")
+    assert "ExecStartPre" not in commands
+
+
 @pytest.mark.parametrize("unit", PARTS.values(), ids=PARTS)
 def test_a_unit_uses_existing_commands_and_settings(unit: Path) -> None:
     values = service(unit)

@@ -5,13 +5,13 @@ import logging
 import pytest
 
 from edge.errors import NoAnswer, Refusal
-from edge.outages import RepeatedWork
+from edge.outages import RepeatedCall
 
 LOG = logging.getLogger("edge.repeated")
 
 
 def test_a_failure_and_its_end_are_logged_once_each(caplog: pytest.LogCaptureFixture) -> None:
-    work = RepeatedWork(LOG, "It fails", "It goes on")
+    work = RepeatedCall(LOG, "It fails", "It goes on")
     work.succeeded()
     for error in (*[Refusal("internal")] * 3, *[ValueError("one")] * 2):
         work.failed(error)
@@ -22,7 +22,7 @@ def test_a_failure_and_its_end_are_logged_once_each(caplog: pytest.LogCaptureFix
 
 
 def test_nothing_is_said_of_a_backend_that_does_not_answer(caplog: pytest.LogCaptureFixture) -> None:
-    work = RepeatedWork(LOG, "It fails", "It goes on")
+    work = RepeatedCall(LOG, "It fails", "It goes on")
     work.failed(NoAnswer())
     work.succeeded()
     assert caplog.messages == []

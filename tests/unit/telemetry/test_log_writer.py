@@ -5,10 +5,53 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import pairwise
 
-from telemetry.log_writer import LogWriter
+import pytest
+
+from telemetry.log_writer import DROPPED, MOST_LINES, LogWriter
 from tests.support.poll import until
+
+
+class Pipe:
+    """A pipe, and the writers to it; both ends are open until they are closed."""
+
+    def __init__(self) -> None:
+        self.reading, self.writing = os.pipe()
+        self._open = {self.reading, self.writing}
+        self._writers: list[LogWriter] = []
+
+    def writer(self, on_dropped: Callable[[int], bytes], most_lines: int = MOST_LINES) -> LogWriter:
+        self._writers.append(LogWriter(self.writing, on_dropped, most_lines))
+        return self._writers[-1]
+
+    def close_reading(self) -> None:
+        self._close(self.reading)
+
+    def close_writing(self) -> None:
+        self._close(self.writing)
+
+    def close(self) -> None:
+        # A thread that still writes fails then, and so ends what it waits for.
+        self.close_reading()
+        for writer in self._writers:
+            writer.flush(10)
+            writer.close()
+        self.close_writing()
+
+    def _close(self, descriptor: int) -> None:
+        if descriptor in self._open:
+            self._open.remove(descriptor)
+            os.close(descriptor)
+
+
+@pytest.fixture
+def pipe() -> Iterator[Pipe]:
+    with closing(Pipe()) as pipe:
+        yield pipe
+
 
 SEVERAL_LINES = """
 import sys
@@ -21,10 +64,9 @@ writer.flush(60)
 """
 
 
-def test_who_logs_never_waits_for_a_pipe_that_nobody_reads() -> None:
-    reading, writing = os.pipe()
-    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
-    writer = LogWriter(writing, lambda count: b"dropped %d\n" % count, most_lines=100)
+def test_who_logs_never_waits_for_a_pipe_that_nobody_reads(pipe: Pipe) -> None:
+    fcntl.fcntl(pipe.writing, fcntl.F_SETPIPE_SZ, 4096)
+    writer = pipe.writer(lambda count: b"dropped %d\n" % count, most_lines=100)
     lines = [b"%04d %s\n" % (number, b"x" * 994) for number in range(1000)]
     for line in lines:
         writer.write(line)
@@ -32,7 +74,7 @@ def test_who_logs_never_waits_for_a_pipe_that_nobody_reads() -> None:
     read = bytearray()
 
     def all_read() -> bool:
-        read.extend(os.read(reading, 65_536))
+        read.extend(os.read(pipe.reading, 65_536))
         return read.endswith(b"\n") and len(written_lines(read)) + dropped_lines(read) == len(lines)
 
     until(all_read, "every line, or the count of those that were dropped")
@@ -50,24 +92,22 @@ def dropped_lines(read: bytearray) -> int:
     return sum(int(line.split()[1]) for line in bytes(read).splitlines() if line.startswith(b"dropped "))
 
 
-def test_lines_of_several_processes_on_one_pipe_stay_whole() -> None:
-    reading, writing = os.pipe()
+def test_lines_of_several_processes_on_one_pipe_stay_whole(pipe: Pipe) -> None:
     processes = [
-        subprocess.Popen([sys.executable, "-c", SEVERAL_LINES, str(number)], stderr=writing) for number in range(3)
+        subprocess.Popen([sys.executable, "-c", SEVERAL_LINES, str(number)], stderr=pipe.writing) for number in range(3)
     ]
-    os.close(writing)
-    with os.fdopen(reading) as pipe:
-        lines = [json.loads(line) for line in pipe]
+    pipe.close_writing()
+    with os.fdopen(pipe.reading, closefd=False) as reader:
+        lines = [json.loads(line) for line in reader]
     assert [process.wait(60) for process in processes] == [0, 0, 0]
     for number in range(3):
         assert [line["number"] for line in lines if line["process"] == number] == list(range(3000))
 
 
-def test_a_reader_that_has_gone_hurts_nobody() -> None:
-    reading, writing = os.pipe()
-    os.close(reading)
-    writer = LogWriter(writing, lambda _: b"dropped\n")
-    writer.write(b"one\n")
-    writer.flush(5)
-    writer.write(b"another\n")
-    writer.flush(5)
+def test_lines_for_a_reader_that_has_gone_are_counted_as_dropped(pipe: Pipe) -> None:
+    pipe.close_reading()
+    writer = pipe.writer(lambda _: b"dropped\n")
+    before = DROPPED.collect().samples[0].value
+    for line in (b"one\n", b"another\n"):
+        writer.write(line)
+    until(lambda: DROPPED.collect().samples[0].value >= before + 2, "both lines to be counted")

@@ -118,6 +118,13 @@ def test_a_message_quotes_own_exceptions_only() -> None:
     assert record("they wait: %s, %d", ValueError("planted"), 5)["message"] == "they wait: ValueError, 5"
 
 
+@pytest.mark.parametrize(("logger", "shown"), [("edge.server", "req_1"), ("botocore.endpoint", None)])
+def test_the_id_of_a_request_is_a_field_of_own_messages(logger: str, shown: str | None) -> None:
+    made = logging.LogRecord(logger, logging.ERROR, "/x.py", 7, "A request failed", (), None)
+    made.request_id = "req_1"
+    assert json.loads(line_of(made, LogOutput(2, "edge"))).get("request_id") == shown
+
+
 def test_an_exception_is_logged_with_its_causes() -> None:
     error = OSError(errno.ENOSPC, "planted", "planted")
     error.__cause__ = KeyError("planted")

@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from deploy.serve.prometheus import exposition
-from telemetry import Counter, Gauge, Histogram, MetricsRegistry, NamedCounter, TimedCounter, UpDownCounter
-from telemetry.metrics import MOST_NAMED_SERIES
+from telemetry import Counter, Gauge, Histogram, MetricsRegistry, NamedCounter, NamedGauge, TimedCounter, UpDownCounter
+from telemetry.metrics import MOST_NAMED_SERIES, Labels
 
 
 def lines(*families: object) -> list[str]:
@@ -113,3 +113,12 @@ def test_a_family_of_several_sources_is_one_family_with_the_samples_of_all() -> 
     ):
         (family,) = registry.collect()
     assert [(sample.labels, sample.value) for sample in family.samples] == [({"place": "a"}, 1), ({"place": "b"}, 2)]
+
+
+def test_a_gauge_of_names_adds_up_the_smallest_values_beyond_its_most_series() -> None:
+    gauge = NamedGauge("runs_of_keys", "Runs.", ("key_id",))
+    values: dict[Labels, float] = {(f"key_{number}",): float(number) for number in range(MOST_NAMED_SERIES + 3)}
+    samples = {sample.labels["key_id"]: sample.value for sample in gauge.with_values(values).samples}
+    assert len(samples) == MOST_NAMED_SERIES + 1
+    assert samples["other"] == 0 + 1 + 2
+    assert sum(samples.values()) == sum(values.values())

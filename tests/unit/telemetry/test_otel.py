@@ -1,7 +1,9 @@
 """Spans of one process, and a collector that fails."""
 
+import asyncio
 import socket
 from collections.abc import Iterator
+from concurrent import futures
 
 import pytest
 
@@ -97,6 +99,22 @@ def test_an_exception_is_named_and_its_text_left_out(collector: Collector) -> No
     recording.close(10)
     assert [span.attributes["error.type"] for span in collector.spans] == ["ValueError", "ValueError"]
     assert "planted" not in collector.texts()
+
+
+@pytest.mark.parametrize(
+    "cancellation", [asyncio.CancelledError, futures.CancelledError], ids=["of a task", "of a future"]
+)
+def test_what_is_cancelled_has_not_failed(collector: Collector, cancellation: type[BaseException]) -> None:
+    recording = Tracing("worker", "1", collector.url)
+    with (
+        pytest.raises(cancellation),
+        recording.executed("segment", {TRACEPARENT: PARENT}, {}),
+        recording.child("step"),
+    ):
+        raise cancellation
+    recording.close(10)
+    assert [span.attributes for span in collector.spans] == [{"workflow_api.cancelled": True}] * 2
+    assert {span.span.status.code for span in collector.spans} == {0}
 
 
 def test_a_full_queue_drops_spans_and_counts_them() -> None:

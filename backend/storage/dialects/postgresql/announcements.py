@@ -13,6 +13,7 @@ from typing import Final
 from backend.storage.announcements import Listeners
 from backend.storage.dialects.postgresql.connection import Connection
 from backend.storage.dialects.postgresql.deadlines import break_connection
+from telemetry.outages import RepeatedWork
 
 _CHANNEL: Final = "workflow_api_changes"
 # PostgreSQL takes payloads of less than 8,000 bytes.
@@ -41,6 +42,14 @@ class Announcements:
         self._listening: Connection | None = None
         self._sending_thread: threading.Thread | None = None
         self._listening_thread: threading.Thread | None = None
+        self._sends = RepeatedWork(
+            _LOG, "Changes cannot be announced to other processes now", "Changes are announced to other processes again"
+        )
+        self._receives = RepeatedWork(
+            _LOG,
+            "Announcements of other processes are not received now",
+            "Announcements of other processes are received again",
+        )
 
     def listen(self, listener: Callable[[Collection[str] | None], None]) -> None:
         """Calls the listener from now on; with None after each time that the connection was lost."""
@@ -85,13 +94,14 @@ class Announcements:
                     while names:
                         for payload in _payloads(self._sender, names):
                             connection.execute("SELECT pg_notify($1, $2)", (_CHANNEL, payload))
+                        self._sends.succeeded()
                         names = self._next_names()
-            except Exception:  # noqa: BLE001 - whatever fails, other processes get later changes
+            except Exception as error:  # noqa: BLE001 - whatever fails, other processes get later changes
                 if self._ended.is_set():
                     return
                 with self._wanted:
                     self._names |= names
-                _LOG.info("Changes cannot be announced to other processes now", exc_info=True)
+                self._sends.failed(error)
                 self._ended.wait(_RETRY_SECONDS)
 
     def _next_names(self) -> set[str]:
@@ -106,13 +116,14 @@ class Announcements:
             try:
                 with self._connect() as connection:
                     connection.execute(f"LISTEN {_CHANNEL}")
+                    self._receives.succeeded()
                     self._listening = connection
                     # What was announced before this connection was there.
                     self._listeners.notify(None)
                     self._receive(connection)
-            except Exception:  # noqa: BLE001 - whatever fails, later changes are received
+            except Exception as error:  # noqa: BLE001 - whatever fails, later changes are received
                 if not self._ended.is_set():
-                    _LOG.info("Announcements of other processes are not received now", exc_info=True)
+                    self._receives.failed(error)
             self._listening = None
             self._ended.wait(_RETRY_SECONDS)
 

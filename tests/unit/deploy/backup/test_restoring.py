@@ -111,6 +111,14 @@ def test_a_part_of_a_backup_is_refused(part: float, backup: Path, tmp_path: Path
     refused(whole[: int(len(whole) * part)], tmp_path / "restored", "not whole")
 
 
+@pytest.mark.parametrize("after", ["the header of the manifest", "half of the manifest"])
+def test_a_backup_cut_within_its_manifest_is_refused(after: str, backup: Path, tmp_path: Path) -> None:
+    with tarfile.open(backup) as archive:
+        manifest = archive.getmember(MANIFEST)
+    kept = manifest.offset_data + (manifest.size // 2 if after == "half of the manifest" else 0)
+    refused(backup.read_bytes()[:kept], tmp_path / "restored", "not whole")
+
+
 def test_the_backup_of_a_later_release_is_refused(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(connect(data)) as database:
         database.execute("UPDATE alembic_version SET version_num = '9999'")
@@ -213,6 +221,49 @@ def test_no_service_starts_on_half_a_restore_and_another_restore_completes_it(ba
     restored(backup, target)
     assert not (target / RESTORING_FILE).exists()
     assert stored(target) == CONTENT
+
+
+@pytest.mark.parametrize("renamed", range(2))
+def test_a_restore_killed_while_it_puts_files_in_place_is_completed_by_another(
+    renamed: int, backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "restored"
+    with monkeypatch.context() as killed:
+        killed.setattr(Path, "rename", ended_after(renamed))
+        with pytest.raises(KeyboardInterrupt):
+            restored(backup, target)
+    assert (target / RESTORING_FILE).exists()
+    restored(backup, target)
+    assert not (target / RESTORING_FILE).exists()
+    assert stored(target) == CONTENT
+
+
+@pytest.mark.parametrize("renamed", range(4))
+def test_a_forced_restore_killed_while_it_renames_loses_nothing_of_the_former_content(
+    renamed: int, backup: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    former = list(files_below(data))
+    with monkeypatch.context() as killed:
+        killed.setattr(Path, "rename", ended_after(renamed))
+        with pytest.raises(KeyboardInterrupt):
+            restored(backup, data, force=True)
+    restored(backup, data)
+    assert stored(data) == CONTENT
+    kept = [name for name in files_below(data) if name.startswith("before-restore-")]
+    assert all(any(path.endswith(f"/{name}") for path in kept) for name in former if "lock" not in name)
+
+
+def ended_after(renamed: int) -> Callable[[Path, Path], Path]:
+    """Returns `Path.rename` of a process that is killed after so many calls of it."""
+    rename, left = Path.rename, [None] * renamed
+
+    def limited(path: Path, target: Path) -> Path:
+        if not left:
+            raise KeyboardInterrupt
+        left.pop()
+        return rename(path, target)
+
+    return limited
 
 
 def test_a_full_disk_leaves_nothing(backup: Path, tmp_path: Path) -> None:

@@ -140,7 +140,18 @@ def test_an_object_that_became_shorter_ends_the_backup(tmp_path: Path) -> None:
         archive.add("objects/runs/a/b", io.BytesIO(b"short"), 6)
 
 
-def test_an_error_of_the_sink_is_told_as_it_is(tmp_path: Path) -> None:
+def test_an_object_whose_content_cannot_be_read_is_named() -> None:
+    # Its first page is mapped in no process.
+    with (
+        ArchiveWriter(io.BytesIO()) as archive,
+        Path("/proc/self/mem").open("rb") as file,
+        pytest.raises(OSError, match="Input/output error") as failure,
+    ):
+        archive.add("objects/runs/a/b", file, 6)
+    assert failure.value.filename == "objects/runs/a/b"
+
+
+def test_an_error_of_the_sink_is_raised_unchanged(tmp_path: Path) -> None:
     class Failing(io.BytesIO):
         def write(self, data: object) -> int:
             raise OSError("unexpected end of data")

@@ -6,10 +6,11 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from backend.optional_parts import OptionalPart
@@ -336,6 +337,25 @@ def test_postgresql_is_examined_and_its_password_never_shown(postgresql_server: 
     checks = found(Part.WORKER, settings, tmp_path, environment={"WORKFLOWS": away})
     assert problems(checks, "database")
     assert "sesame-sesame" not in repr(checks)
+
+
+def test_connections_that_the_part_has_already_are_not_counted_again(
+    postgresql_server: Postgresql, tmp_path: Path
+) -> None:
+    with postgresql_server.database() as url, ExitStack() as opened:
+        connections = [opened.enter_context(psycopg.connect(url, autocommit=True)) for _ in range(20)]
+        row = connections[0].execute("SHOW max_connections").fetchone()
+        assert row is not None
+        most = int(row[0])
+
+        def outcome(needed: int) -> Outcome:
+            backend = replace(SETTINGS.backend, database="env:WORKFLOWS", database_connections=needed - 2)
+            examined = Examined(Part.BACKEND, replace(SETTINGS, backend=backend), tmp_path, {"WORKFLOWS": url})
+            return next(check.outcome for check in check_postgresql(examined) if check.name == "connections")
+
+        # Three are kept for superusers.
+        assert outcome(most - 3 - 10) is Outcome.OK
+        assert outcome(most - 2) is Outcome.WARNING
 
 
 def test_a_bucket_is_examined_and_left_as_it_is(s3_server: S3Server, tmp_path: Path) -> None:

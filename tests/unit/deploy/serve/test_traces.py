@@ -52,7 +52,7 @@ def test_nothing_of_opentelemetry_is_imported_where_traces_are_off() -> None:
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
 
 
-def test_an_endpoint_of_the_settings_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endpoint_of_the_settings_needs_the_optional_part(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(traces=Traces(endpoint=ENDPOINT))
     assert records(settings)
     monkeypatch.setitem(sys.modules, "telemetry.otel", None)

@@ -9,7 +9,8 @@ import pytest
 
 from backend.storage.announcements import Listener
 from backend.storage.database import OutcomeUnknownError, Tx
-from backend.storage.dialects.postgresql.announcements import _PAYLOAD_BYTES, _payloads
+from backend.storage.dialects.postgresql.announcements import _PAYLOAD_BYTES, Announcements, _payloads
+from backend.storage.dialects.postgresql.connection import Connection
 from backend.storage.dialects.postgresql.database import PostgresqlDatabase
 from tests.support.poll import until
 from tests.unit.backend.storage.dialects.postgresql.notes import ADD, ending_sessions_in_their_commit
@@ -123,3 +124,28 @@ def test_no_payload_exceeds_what_the_server_takes() -> None:
     payloads = list(_payloads("sender", names))
     assert max(map(len, payloads)) <= _PAYLOAD_BYTES
     assert [name for payload in payloads for name in payload.split(" ")[1:]] == names
+
+
+def test_a_server_that_is_away_and_answers_again_is_logged_once_each(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    failures = {"announcements-in": 4, "announcements-out": 4}
+
+    def connect() -> Connection:
+        thread = threading.current_thread().name
+        if failures[thread]:
+            failures[thread] -= 1
+            raise psycopg.OperationalError("the server is away")
+        return psycopg.connect(url, autocommit=True, cursor_factory=psycopg.RawCursor)
+
+    announcements = Announcements(connect)
+    announcements.listen(Heard())
+    announcements.send({"run_1"})
+    until(lambda: len(caplog.messages) == 4, "both connections", seconds=60)
+    announcements.close()
+    assert sorted(caplog.messages) == [
+        "Announcements of other processes are not received now: the server is away",
+        "Announcements of other processes are received again",
+        "Changes are announced to other processes again",
+        "Changes cannot be announced to other processes now: the server is away",
+    ]
