@@ -189,8 +189,8 @@ class _SegmentRun:
             step = self._tasks.pop(task)
             at = self._context.clock()
             match task.result():
-                case StepCompletion(value, outputs, redacted, warnings):
-                    self._step_states.complete(step, value, outputs, at, warnings)
+                case StepCompletion(value, outputs, redacted, warnings, swept):
+                    self._step_states.complete(step, value, outputs, at, warnings, swept)
                     self._step_states.changes.redacted += redacted
                 case StepFailure() as failed:
                     self._step_states.changes.redacted += failed.redacted

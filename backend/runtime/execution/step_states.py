@@ -8,10 +8,12 @@ from backend.approval_state import ApprovalState
 from backend.clock import to_text
 from backend.ids import new_id
 from backend.outputs.sql import NewOutput
+from backend.redaction.counts import Counts
 from backend.runs.lifecycle import decision_event, decision_value
 from backend.runs.new_events import NewEvent
 from backend.runtime.execution import dag
 from backend.runtime.execution.unit_of_work import Row, UnitOfWork
+from backend.runtime.redaction.stages import STEPS
 from backend.step_status import StepStatus
 from backend.storage.tables.segments import ApprovalRow, StepRow
 from backend.workflows.terms import StepTerms
@@ -89,12 +91,23 @@ class StepStates:
         self._changes.event("step.started", step, attempt=row["attempt"])
 
     def complete(
-        self, step: str, value: str, outputs: Sequence[NewOutput], at: int, warnings: Sequence[str] = ()
+        self,
+        step: str,
+        value: str,
+        outputs: Sequence[NewOutput],
+        at: int,
+        warnings: Sequence[str] = (),
+        swept: Counts | None = None,
     ) -> None:
-        """Completes a step with a value, as JSON text, outputs whose objects are stored, and warnings for the run."""
+        """Completes a step with a value, as JSON text, outputs whose objects are stored, and warnings for the run.
+
+        `swept` are the counts of the sweep of what it hands on, where there was one.
+        """
         self._move(step, StepStatus.COMPLETED, finished_at=at, value=value)
         self._changes.outputs += outputs
         self._changes.counts["steps_completed"] += 1
+        if swept is not None:
+            self._changes.event("redaction.completed", step, stage=STEPS, files=swept.files, values=swept.values)
         self._changes.event("step.completed", step, outputs=len(outputs))
         for message in warnings:
             self._changes.event("warning", step, message=message)

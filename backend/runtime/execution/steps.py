@@ -14,6 +14,7 @@ from backend import json_text, metrics, workflow_metrics
 from backend.environments.lock import PackagesError
 from backend.json_text import JsonText
 from backend.outputs.sql import NewOutput
+from backend.redaction.counts import Counts
 from backend.redaction.process.redactor import RedactionError
 from backend.runs.lifecycle import SegmentEndedError, append_event
 from backend.runtime.agents import AgentDeps, StepFailed, StepRequest, run_step
@@ -41,12 +42,16 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StepCompletion:
-    """The return value as JSON text, outputs whose objects are stored, counts of sweeps by stage, and warnings."""
+    """The return value as JSON text, outputs whose objects are stored, counts of sweeps by stage, and warnings.
+
+    `swept` are the counts of the sweep of the value and the files, where the policy sweeps what steps hand on.
+    """
 
     value: str
     outputs: list[NewOutput]
     redacted: list[StageCounts]
     warnings: list[str] = field(default_factory=list)
+    swept: Counts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +166,9 @@ class StepWork:
         if self.redaction is not None:
             # A sweep may take long, and steps of other runs must not wait for its slot.
             self.on_executed()
+        sweeps = self.redaction is not None and self.redaction.covers(STEPS)
+        if sweeps:
+            await self._append("redaction.started", self.context.clock(), {"stage": STEPS}, [])
         asked = await log.finish(result.log)
         value, redacted = await self._sweep(STEPS, result.value)
         redacted += asked
@@ -169,7 +177,11 @@ class StepWork:
             outputs, kept = await self._store_and_keep(folder)
             redacted += kept
         warnings = [skipped_warning(self.step.step, result.skipped, limits.outputs)] if result.skipped else []
-        return StepCompletion(json_text.text_of(value), outputs, redacted, warnings)
+        swept = Counts() if sweeps else None
+        if swept is not None:
+            for one in redacted:
+                swept.add(one.counts)
+        return StepCompletion(json_text.text_of(value), outputs, redacted, warnings, swept)
 
     async def _source(self, agent: Mapping[str, Any]) -> Mapping[str, bytes] | None:
         """Returns the files of an agent whose code is a folder."""

@@ -82,9 +82,13 @@ def _promoted(step: str, data: _Data) -> str:
     return f"{data['path']} became an output, {formatting.size(data['size_bytes'])}."
 
 
-def _swept(_: str, data: _Data) -> str:
+def _swept(step: str, data: _Data) -> str:
     found, files = _many(data["values"], "value"), _many(data["files"], "file")
-    return f"The sweep of the {data['stage']} for personal data found {found}, in {files} and the values beside them."
+    return f"The sweep of {_what(step, data)} for personal data found {found}, in {files} and the values beside them."
+
+
+def _what(step: str, data: _Data) -> str:
+    return f"what {step} handed on" if data["stage"] == "steps" else f"the {data['stage']}"
 
 
 def _published(_: str, data: _Data) -> str:
@@ -109,7 +113,7 @@ _SENTENCES: Final[Mapping[str, Callable[[str, _Data], str]]] = {
     "approval.requested": lambda step, data: f"{step} waits for a person: {data['title']}",
     "approval.decided": _decided,
     "output.promoted": _promoted,
-    "redaction.started": lambda _, data: f"The sweep of the {data['stage']} for personal data began.",
+    "redaction.started": lambda step, data: f"The sweep of {_what(step, data)} for personal data began.",
     "redaction.completed": _swept,
     "publish.started": lambda _, data: f"Publishing in {data['knowledge_graph']} began.",
     "publish.completed": _published,

@@ -361,12 +361,20 @@ class _Broken(Redactor):
         return super().values(*args, **options)
 
 
-def test_only_the_sweep_of_the_inputs_has_events(world: RuntimeWorld) -> None:
+def test_the_sweeps_of_inputs_and_of_each_step_have_events_and_the_final_sweep_has_none(world: RuntimeWorld) -> None:
     run_id = world.run("Silent", [agent_step("main", "teller")], workflow=REDACT, input_text=f"from {MAIL}")
     until_opened(world, run_id)
     stages = {stage["stage"]: stage["status"] for stage in manifest(world, run_id)["stages"]}
     assert stages["outputs"] == "completed"
     [events] = world.all_events(run_id)
-    swept = [json.loads(event.data)["stage"] for event in events if event.type == "redaction.completed"]
-    assert swept == ["inputs"]
+    sweeps = [(event.type, event.step, json.loads(event.data)) for event in events if "redaction." in event.type]
+    assert [(kind, step, data["stage"]) for kind, step, data in sweeps] == [
+        ("redaction.started", "", "inputs"),
+        ("redaction.completed", "", "inputs"),
+        ("redaction.started", "main", "steps"),
+        ("redaction.completed", "main", "steps"),
+    ]
+    # The stage counts what the step reported, too.
+    counted = {stage["stage"]: stage["values"] for stage in manifest(world, run_id)["stages"]}
+    assert 0 < sweeps[-1][2]["values"] < counted["steps"]
     assert events[-1].type == "segment.ended"

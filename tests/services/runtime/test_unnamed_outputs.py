@@ -256,7 +256,10 @@ def test_what_a_step_stores_after_the_sweep_goes_as_well(
         return world.row(run_id).redaction_state == "done" and world.count("pending_deletions") == 0
 
     objects.may_store = swept
-    world.until_event(run_id, "step.progress")
+    until(
+        lambda: any(event.type == "redaction.started" and event.step for event in world.events(run_id).events),
+        "the sweep of what the step hands on",
+    )
     # As another process does that takes this one for dead, while its step goes on.
     world.services.database.write(lambda tx: ORPHANED.close(tx, run_id, world.clock()))
     until(lambda: objects.refused, "the step's own try to remove it")
