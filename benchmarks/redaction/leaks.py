@@ -21,6 +21,7 @@ from backend.redaction.process.local_recognizer import LocalRecognizer
 from backend.workflows import pii_policy
 from backend.workflows.entity_types import ENTITY_TYPES
 from benchmarks.redaction.documents import NEUTRAL, Document, documents, sentences
+from benchmarks.redaction.handwritten import handwritten
 
 CONFIDENCES: Final = (0.5, 0.8, 0.9)
 _PLACEHOLDER: Final = re.compile(rf"\[({'|'.join(sorted(ENTITY_TYPES))})\]")
@@ -128,7 +129,7 @@ def report(copies: int, model: str | None = None) -> None:
         sets["sentences"] = list(sentences(12, max(copies // 4, 1)))
     except FileNotFoundError as error:
         print(f"Without Presidio's sentences: {error}")
-    for name, given in sets.items():
+    for name, given in {**sets, **handwritten()}.items():
         by = {confidence: measured(given, confidence, model) for confidence in CONFIDENCES}
         print(f"\n{name}: {len(given):,} with {sum(by[0.8]['all'].values.values()):,} values\n")
         print("| part | " + " | ".join(f"leak {one} | hidden {one}" for one in CONFIDENCES) + " |")
