@@ -26,11 +26,11 @@ from benchmarks.redaction.handwritten import handwritten
 CONFIDENCES: Final = (0.5, 0.8, 0.9)
 _PLACEHOLDER: Final = re.compile(rf"\[({'|'.join(sorted(ENTITY_TYPES))})\]")
 _WORD: Final = re.compile(r"\w+")
-# Types of identifiers that one country issues, and of secrets, are one label of the documents.
+# Types of identifiers that one country issues are one label of the documents.
 _EVERYWHERE: Final = frozenset(
     (
         *("CREDIT_CARD", "CRYPTO", "DATE_TIME", "EMAIL_ADDRESS", "IBAN_CODE", "IP_ADDRESS", "LOCATION"),
-        *("MAC_ADDRESS", "NRP", "ORGANIZATION", "PERSON", "PHONE_NUMBER", "URL"),
+        *("MAC_ADDRESS", "NRP", "ORGANIZATION", "PERSON", "PHONE_NUMBER", "SECRET", "URL"),
     )
 )
 
