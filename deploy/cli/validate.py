@@ -6,7 +6,7 @@ import typer
 
 from deploy.cli.options import Json
 from deploy.cli.output.printing import print_json, print_line
-from deploy.client.manifests import read_readable
+from deploy.client.manifests import read_texts
 from deploy.client.validation import check_texts, refused
 
 
@@ -23,12 +23,7 @@ def command(
     Every agent, environment, connector and knowledge graph that a workflow names must be in one of the files, and every
     step must have an agent or be an approval.
     """
-    texts, unreadable = read_readable(files)
-    if unreadable:
-        # What the other files lack may be in one that cannot be read.
-        found = check_texts(texts, complete=False).problems if texts else ()
-        raise refused([*unreadable, *found])
-    loaded = check_texts(texts, complete=not allow_missing)
+    loaded = check_texts(read_texts(files), complete=not allow_missing)
     if loaded.problems:
         raise refused(loaded.problems)
     if as_json:
