@@ -37,12 +37,12 @@ def workflow_problems(definition: dict[str, Any], node: Node) -> list[Problem]:
 def workflow_gaps(definition: dict[str, Any], node: Node) -> Iterator[Problem]:
     """Yields what a workflow may lack when it is applied, but needs to be ready (contract 24.10)."""
     if definition.get("steps") == []:
-        yield Problem(node.line_of("steps"), "steps", "must have at least one step")
+        yield Problem(node.line_of("steps"), "steps", "has none, and needs at least one to run")
     for index, _ in _members(definition, "steps"):
         entry = node.value["steps"].value[index]
         if not any((one := entry.value.get(name)) is not None and one.value is not None for name in _DOERS):
             path = ("steps", index, "agent")
-            yield Problem(node.line_of(*path), field_of(*path), "must name an agent, unless the step is an approval")
+            yield Problem(node.line_of(*path), field_of(*path), "is missing, and the step needs one to run")
 
 
 def _members(definition: dict[str, Any], name: str) -> list[tuple[int, dict[str, Any]]]:
