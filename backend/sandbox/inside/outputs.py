@@ -54,8 +54,12 @@ def send_outputs(channel: Channel, root: str, limits: dict[str, int]) -> None:
 def _entries(root: str, limits: dict[str, int]) -> Iterator[tuple[str, str | None]]:
     """Yields every entry below `root` that is no folder: its path from there, and the kind by which it is left out.
 
-    A folder that is too deep to be listed is yielded itself.
+    A folder that is too deep to be listed is yielded itself. The root is one link if it, or what it is in, was replaced
+    by one.
     """
+    if os.path.realpath(root) != root:
+        yield "", SYMLINK
+        return
     directories = 0
     folders = [("", 0)]
     while folders:

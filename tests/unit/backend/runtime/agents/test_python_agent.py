@@ -252,6 +252,38 @@ def test_directories_without_files_count_towards_their_limit(steps: Steps) -> No
     assert steps.skipped == {"over_directories": 2}
 
 
+@pytest.mark.parametrize(
+    "replacement",
+    [
+        "os.symlink(context.parameters['elsewhere'], context.outputs)",
+        "os.symlink(context.workspace, context.outputs)",
+        "os.symlink('nowhere', context.outputs)",
+    ],
+)
+def test_outputs_replaced_by_a_link_count_as_one_and_are_not_followed(
+    steps: Steps, tmp_path: Path, replacement: str
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "secret").write_text("secret")
+    replaced = steps.run(
+        f"""
+        import os
+        def run(context):
+            (context.workspace / "own").touch()
+            try:
+                os.rmdir(context.outputs)
+            except PermissionError:
+                return False
+            {replacement}
+            return True
+        """,
+        parameters={"elsewhere": str(tmp_path / "elsewhere")},
+    )
+    assert steps.files() == {}
+    # Some layers let nobody replace the folder.
+    assert steps.skipped == ({"symlink": 1} if replaced else {})
+
+
 def test_a_large_output_takes_constant_memory(steps: Steps) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     steps.run(
