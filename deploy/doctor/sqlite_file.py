@@ -31,13 +31,14 @@ def check_sqlite(examined: Examined) -> Iterator[Check]:
         yield not_applicable("database", f"{file} is empty; the first start makes its tables.")
         return
     try:
-        with closing(_opened(file)) as connection:
+        with closing(open_beside_user(file)) as connection:
             yield from _findings(connection, file)
     except sqlite3.Error as error:
         yield failed("database", f"{file} cannot be read: {error}.", _RESTORE)
 
 
-def _opened(file: Path) -> sqlite3.Connection:
+def open_beside_user(file: Path) -> sqlite3.Connection:
+    """Opens the database for reading alone, whether or not a service uses it."""
     # A file without a log has no user; then not even the log's index is made beside it.
     return open_to_read(file, seconds=_LOCK_SECONDS, immutable=not file.with_name(f"{file.name}-wal").exists())
 
