@@ -33,7 +33,7 @@ from backend.redaction.rules.name_words import (
     THANKS,
     TITLES,
 )
-from backend.redaction.rules.rule import Rule
+from backend.redaction.rules.rule import AFTER_SIGN, BEFORE_SIGN, Rule
 
 _MARGIN: Final = '(?m:^)[ \t>"]{0,4}'
 # Atomic: nothing that follows can begin with these characters, so backtracking is useless.
@@ -43,8 +43,8 @@ _LINE_END: Final = '[ \t]{0,2}"?\r?(?m:$)'
 _ROLE: Final = f"(?: [-/|(]|[,|]|{_LINE_END})"
 _SIGNER: Final = rf"(?:[A-Z]\.[ -]?){{0,3}}{PARTICLES}{NAME}{NEXT}{{0,4}}"
 _FULL_SIGNER: Final = rf"(?:{NAME}{NEXT}{{1,5}}|(?:[A-Z]\.[ -]?){{1,3}}{PARTICLES}{NAME}{NEXT}{{0,4}})"
-_IS: Final = "[\"']?[ ]?[:=][ ]?[\"']?"
-_COLON: Final = "[\"']?[ ]?:[ ]?[\"']?"
+_IS: Final = f"[\"']?{BEFORE_SIGN}[:=]{AFTER_SIGN}[\"']?"
+_COLON: Final = f"[\"']?{BEFORE_SIGN}:{AFTER_SIGN}[\"']?"
 _CLOCK: Final = r"[0-2]?[0-9][:.][0-5][0-9](?:[:.][0-5][0-9])?(?: ?[AaPp][Mm])?"
 # Names before an address in angle brackets, read backwards.
 _WORD_BACKWARDS: Final = f"(?:[a-z{LOWER}A-Z{UPPER}'-]{{0,40}}[A-Z{UPPER}\u00ff]|\\.[A-Z])"
@@ -161,7 +161,7 @@ RULES: Final = (
     # The second to fourth of several names after a field.
     *(
         _after(
-            f"(?i:{PARTICIPANTS}){_IS}(?:[^\n,;]{{1,36}}[,;] ){{{names}}}(?:(?:and|und|et|y|e|en|i) )?", FULL_NAMES, 0.8
+            f"(?i:{PARTICIPANTS})[ ]?[:=]{AFTER_SIGN}(?:[^\n,;]{{1,36}}[,;] ){{{names}}}(?:(?:and|und|et|y|e|en|i) )?", FULL_NAMES, 0.8
         )
         for names in (1, 2, 3)
     ),

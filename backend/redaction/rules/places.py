@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from backend.redaction.rules.rule import Rule
+from backend.redaction.rules.rule import AFTER_SIGN, BEFORE_SIGN, Rule
 
 _UPPER: Final = "\u00c0-\u00de"
 _LOWER: Final = "\u00df-\u00ff"
@@ -63,6 +63,7 @@ _PART: Final = (
 )
 _VALUE: Final = f"{_PART}(?:,? ?(?:{_OF} )?(?: ?{_PART}|(?:{_FRENCH}|nº|bis|ter|piso|apt\\.?) ?)){{0,9}}"
 
+_IS: Final = f"[\"']?{BEFORE_SIGN}[:=]{AFTER_SIGN}[\"']?"
 _COUNTED: Final = (
     "(?:Euros?|EUR|USD|Items?|Rows?|Lines?|Users?|Files?|Bytes?|Requests?|Records?|Stück|Einwohner|Mitglieder|Personen|People|"
     "Points?|Tests?|Years?|Days?|Hours?|Units?|Steps?|Events?|Zeilen|Dateien|Kunden|Customers?)(?![a-z])"
@@ -137,10 +138,10 @@ RULES: Final = (
     ),
     Rule(
         "LOCATION",
-        f"(?i:{_FIELDS})[\"']?[ ]?[:=][ ]?[\"']?({_VALUE})",
+        f"(?i:{_FIELDS}){_IS}({_VALUE})",
         0.8,
         longest=700,
-        opening=f"(?i:{_FIELDS})[\"']?[ ]?[:=][ ]?[\"']?[0-9A-Z{_UPPER}\u00ff]",
+        opening=f"(?i:{_FIELDS}){_IS}[0-9A-Z{_UPPER}\u00ff]",
         numeric=False,
     ),
     # A street of whatever name, with its number, before a postal code; and the place between them in Britain.

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from backend.redaction.rules.rule import Rule
+from backend.redaction.rules.rule import AFTER_SIGN, BEFORE_SIGN, Rule
 
 # Prefixes that services give to their keys and tokens, with what follows.
 _KEYS: Final = (
@@ -24,7 +24,7 @@ _NAMES: Final = (
     "encryption[ _-]?key|azure[ _-]?key|session[ _-]?(?:id|key)|signing[ _-]?key|kennwort|passwort|mot de "
     "passe|parola d'ordine|palavra-passe|contraseña|clave|senha|wachtwoord|has\u00ffo"
 )
-_BETWEEN: Final = "[\"']?[ ]?(?::|=|:=|=>| is| lautet| est| es)[ ]?[\"']?"
+_BETWEEN: Final = f"[\"']?{BEFORE_SIGN}(?::|=|:=|=>| is| lautet| est| es){AFTER_SIGN}[\"']?"
 _CHARACTER: Final = "[^\\x00-\\x20\"'<>;,|`]"
 # A sentence goes on after a secret.
 _LAST: Final = "[^\\x00-\\x20\"'<>;,|`.:)\\]}]"
@@ -67,7 +67,7 @@ RULES: Final = (
         f"(?i:{_NAMES}){_BETWEEN}({_CHARACTER}{{5,199}}{_LAST})",
         0.85,
         check=_may_be_secret,
-        longest=260,
+        longest=300,
         opening=f"(?i:{_NAMES}){_BETWEEN}{_CHARACTER}{{6}}",
         numeric=False,
         before="0-9A-Za-z",
@@ -75,11 +75,11 @@ RULES: Final = (
     ),
     Rule(
         "SECRET",
-        "(?i:authorization|proxy-authorization)[\"']?[ ]?[:=][ ]?[\"']?(?i:bearer|basic|token|digest) "
+        f"(?i:authorization|proxy-authorization)[\"']?{BEFORE_SIGN}[:=]{AFTER_SIGN}[\"']?(?i:bearer|basic|token|digest) "
         "([0-9A-Za-z._~+/=-]{8,800})",
         0.95,
         longest=900,
-        opening="(?i:authorization|proxy-authorization)[\"']?[ ]?[:=]",
+        opening=f"(?i:authorization|proxy-authorization)[\"']?{BEFORE_SIGN}[:=]",
         numeric=False,
         after="",
     ),

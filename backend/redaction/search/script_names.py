@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from backend.redaction.rules.rule import Value
+from backend.redaction.rules.rule import AFTER_SIGN, BEFORE_SIGN, Value
 
 _FIELD_SCORE: Final = 0.8
 _TITLE_SCORE: Final = 0.85
@@ -49,7 +49,7 @@ _KOREAN_SURNAMES: Final = (
 )
 _LETTER: Final = r"(?<![^\W_])"
 _PATTERNS: Final = (
-    (re.compile(rf"{_LETTER}(?:{_FIELDS})[\"']? ?[:=\uff1a] ?[\"']?({_ANY_NAMES})"), _FIELD_SCORE),
+    (re.compile(rf"{_LETTER}(?:{_FIELDS})[\"']?{BEFORE_SIGN}[:=\uff1a]{AFTER_SIGN}[\"']?({_ANY_NAMES})"), _FIELD_SCORE),
     (re.compile(rf"{_LETTER}(?:{_TITLES})\.? ({_CASED_NAMES})"), _TITLE_SCORE),
     (re.compile(rf"{_LETTER}(?:{_ARABIC_TITLES})[ /]{{1,2}}({_ARABIC}(?: {_ARABIC})?)"), _TITLE_SCORE),
     # A Chinese name before its title.

@@ -55,6 +55,27 @@ def test_what_a_reader_does_not_see_hides_nothing(finder: Finder, text: str, val
     assert [text[match.start : match.end] for match in finder.find(text)] == [value]
 
 
+@pytest.mark.parametrize("sign", [":", ": ", ":        ", ":\t", ":\t\t", "   : ", "\t:\t", " = "])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("Name", "Jane Doe"),
+        ("Kunde", "Wiebke Harmsen"),
+        ("Ort", "Emden"),
+        ("Address", "12 High Street"),
+        ("password", "s3cr3tPa55"),
+        ("姓名", "王小明"),
+    ],
+)
+def test_a_field_of_an_aligned_form_is_found(finder: Finder, field: str, sign: str, value: str) -> None:
+    text = f"{field}{sign}{value}\n"
+    assert [text[match.start : match.end] for match in finder.find(text)] == [value]
+
+
+def test_a_field_with_nothing_behind_it_names_nothing_on_the_next_line(finder: Finder) -> None:
+    assert finder.find("City:    \nSome Heading Here\n") == []
+
+
 def test_a_value_of_a_rule_that_reads_numbers_has_a_digit() -> None:
     without = re.sub("[0-9]", "x", "\n".join(value for values in SAMPLES.values() for value in values))
     assert not [rule.pattern for rule in RULES if rule.numeric and find_by_rule(rule, without, 0.5)]
