@@ -161,7 +161,9 @@ RULES: Final = (
     # The second to fourth of several names after a field.
     *(
         _after(
-            f"(?i:{PARTICIPANTS})[ ]?[:=]{AFTER_SIGN}(?:[^\n,;]{{1,36}}[,;] ){{{names}}}(?:(?:and|und|et|y|e|en|i) )?", FULL_NAMES, 0.8
+            f"(?i:{PARTICIPANTS})[ ]?[:=]{AFTER_SIGN}(?:[^\n,;]{{1,36}}[,;] ){{{names}}}(?:(?:and|und|et|y|e|en|i) )?",
+            FULL_NAMES,
+            0.8,
         )
         for names in (1, 2, 3)
     ),

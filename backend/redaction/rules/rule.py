@@ -62,6 +62,8 @@ class Rule:
     longest_tail: int = 0
     # Upper bound of the characters that the pattern reads.
     longest: int = 100
+    # Returns whether what stands before a place shows that a value which begins there is something else.
+    refuted: Callable[[str, int], bool] | None = None
     # Returns where the value begins whose match begins at a place; the place itself if it is no value.
     widen: Callable[[str, int], int] | None = None
     opening: str = ""

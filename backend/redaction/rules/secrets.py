@@ -75,8 +75,8 @@ RULES: Final = (
     ),
     Rule(
         "SECRET",
-        f"(?i:authorization|proxy-authorization)[\"']?{BEFORE_SIGN}[:=]{AFTER_SIGN}[\"']?(?i:bearer|basic|token|digest) "
-        "([0-9A-Za-z._~+/=-]{8,800})",
+        f"(?i:authorization|proxy-authorization)[\"']?{BEFORE_SIGN}[:=]{AFTER_SIGN}[\"']?"
+        "(?i:bearer|basic|token|digest) ([0-9A-Za-z._~+/=-]{8,800})",
         0.95,
         longest=900,
         opening=f"(?i:authorization|proxy-authorization)[\"']?{BEFORE_SIGN}[:=]",

@@ -6,6 +6,7 @@ from typing import Final
 
 from backend.redaction.rules.labels import NAMED_SCORE, has_name_form, label_entities, may_name, plain_label
 from backend.redaction.rules.name_forms import may_be_person
+from backend.redaction.rules.versions import names_version
 from backend.redaction.search.whole_cells import Found
 from backend.workflows.entity_types import ENTITY_TYPES
 
@@ -27,6 +28,8 @@ _MAILED: Final = re.compile(
 _MACHINE_TIMES: Final = dict.fromkeys(
     ("ts", "time", "timestamp", "log time", "logged at", "event time", "generated", "generated at"), _LOGGED
 ) | {"date": _MAILED}
+# Four numbers of a version look like an address.
+_VERSION: Final = re.compile(r"[vV]?[0-9]{1,5}(?:\.[0-9]{1,6}){1,4}")
 
 
 class CellLabel:
@@ -34,8 +37,8 @@ class CellLabel:
 
     def __init__(self, label: str, categories: frozenset[str], floor: float) -> None:
         self.plain = plain_label(label)
-        # What a machine wrote beside the message that it recorded is no value.
-        self.times = _MACHINE_TIMES.get(self.plain)
+        # What a machine wrote beside the message that it recorded is no value, nor is a version.
+        self.technical = _MACHINE_TIMES.get(self.plain) or (_VERSION if names_version(self.plain) else None)
         entities = [
             (score, entity) for entity, score in label_entities(self.plain) if entity in categories and score >= floor
         ]

@@ -109,10 +109,10 @@ def find_in_cells(
 
 
 def _worth_reading(label: CellLabel, words: frozenset[str], cells: Sequence[str], indices: Sequence[int]) -> _Column:
-    """Returns the cells of a label but for the times of records, and for short numbers unless the label says more."""
+    """Returns the cells of a label but for times of records, versions, and short numbers unless the label says more."""
     column = _Column(indices, cells, [cell.strip(_AROUND) for cell in cells])
-    if (times := label.times) is not None:
-        column = column.only([times.fullmatch(inner) is None for inner in column.inner])
+    if (technical := label.technical) is not None:
+        column = column.only([technical.fullmatch(inner) is None for inner in column.inner])
     if not words and not label.names_values:
         column = column.only([len(inner) > LONGEST_QUIET or is_quiet(inner) is None for inner in column.inner])
     return column

@@ -76,6 +76,48 @@ def test_a_field_with_nothing_behind_it_names_nothing_on_the_next_line(finder: F
     assert finder.find("City:    \nSome Heading Here\n") == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'VERSION = "2.11.0.4"',
+        "APP_VERSION=2.11.0.4",
+        'appVersion: "2.11.0.4"',
+        '{"version":"2.11.0.4","kernel":"5.15.0.91"}',
+        "Version:      2.11.0.4",
+        "upgraded from 2.10.3.1 to 2.11.0.4",
+        "aktualisiert Werk von 2.10.3.1 auf 2.11.0.4",
+        "from version 2.10.3.1 to 2.11.0.4",
+        "section 3.2.1.14 and Kapitel 3.2.1.14",
+        "\xa7 3.2.1.14",
+        "Chrome/125.0.0.0 Safari/537.36.10.1",
+        "curl/7.81.0.1",
+        "build-2.11.0.14",
+    ],
+)
+def test_a_version_or_section_is_no_address(finder: Finder, text: str) -> None:
+    assert finder.find(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ip=93.184.216.34",
+        "host: 93.184.216.34",
+        "from 192.168.10.4 to 192.168.10.5",
+        "server 10.20.30.40 version 2.3.4.15",
+        "record updated from 192.168.10.4 to 192.168.10.5",
+        "upgraded host from 93.184.216.34 to 93.184.216.35",
+        "broker/10.20.30.40",
+        "version 2.11.0.4 on 10.20.30.40",
+        "release 10.20.30.40:8080",
+        "nginx/1.25.3.12 93.184.216.34",
+    ],
+)
+def test_an_address_beside_a_version_is_found(finder: Finder, text: str) -> None:
+    found = [match.entity for match in finder.find(text)]
+    assert found == ["IP_ADDRESS"] * (2 if " to " in text else 1)
+
+
 def test_a_value_of_a_rule_that_reads_numbers_has_a_digit() -> None:
     without = re.sub("[0-9]", "x", "\n".join(value for values in SAMPLES.values() for value in values))
     assert not [rule.pattern for rule in RULES if rule.numeric and find_by_rule(rule, without, 0.5)]

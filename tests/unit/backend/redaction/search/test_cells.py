@@ -52,6 +52,15 @@ def test_a_label_tells_of_a_cell_that_no_rule_finds(monkeypatch: pytest.MonkeyPa
     assert sorted(found) == [0, 1, 2]
 
 
+@pytest.mark.parametrize("label", ["version", "APP_VERSION", "osVersion", "kernel", "firmware", "Release"])
+def test_a_version_under_its_label_is_no_address(label: str) -> None:
+    assert _found(_FINDERS[0.8], 0.8, ["2.11.0.14", "v5.15.0.91"], [label] * 2) == {}
+
+
+def test_an_address_under_another_label_is_found() -> None:
+    assert sorted(_found(_FINDERS[0.8], 0.8, ["93.184.216.34", "2.11.0.14"], ["server", "diversion ip"])) == [0, 1]
+
+
 def _searched(finder: Finder, text: str, label: str) -> list[Value]:
     return finder.find_values(text, PieceLabels([0, len(text) + 1], [plain_label(label)]))
 
