@@ -7,7 +7,8 @@ from backend.redaction.rules.rule import AFTER_SIGN, BEFORE_SIGN, Rule
 _UPPER: Final = "\u00c0-\u00de"
 _LOWER: Final = "\u00df-\u00ff"
 _BEGIN: Final = f"[A-Z{_UPPER}\u00ff]"
-_WORD: Final = f"{_BEGIN}[A-Za-z{_UPPER}{_LOWER}'.-]{{1,30}}"
+# A quote at its end closes what stands around it.
+_WORD: Final = f"{_BEGIN}[A-Za-z{_UPPER}{_LOWER}'.-]{{0,29}}[A-Za-z{_UPPER}{_LOWER}.-]"
 _STREET: Final = (
     "Street|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|Drive|Dr|Court|Ct|Way|Square|Sq|Place|Pl|Terrace|Close|"
     "Crescent|Parkway|Pkwy|Highway|Hwy|Mews|Grove|Gardens"

@@ -118,6 +118,19 @@ def test_an_address_beside_a_version_is_found(finder: Finder, text: str) -> None
     assert found == ["IP_ADDRESS"] * (2 if " to " in text else 1)
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("city='Ilkley'", "Ilkley"),
+        ("User(city='Ilkley', age=3)", "Ilkley"),
+        ("city='L'Aquila'", "L'Aquila"),
+        ("address='12 High Street'; x='1'", "12 High Street"),
+    ],
+)
+def test_a_quote_that_closes_a_value_stays(finder: Finder, text: str, value: str) -> None:
+    assert [text[match.start : match.end] for match in finder.find(text)] == [value]
+
+
 def test_a_value_of_a_rule_that_reads_numbers_has_a_digit() -> None:
     without = re.sub("[0-9]", "x", "\n".join(value for values in SAMPLES.values() for value in values))
     assert not [rule.pattern for rule in RULES if rule.numeric and find_by_rule(rule, without, 0.5)]
