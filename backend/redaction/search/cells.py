@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from backend.redaction.rules.labels import other_parts
 from backend.redaction.rules.rule import Value
 from backend.redaction.search.asked_cells import asked_values
 from backend.redaction.search.cell_labels import CellLabel
@@ -80,7 +81,8 @@ def find_in_cells(
     columns: dict[str, list[int]] = defaultdict(list)
     for index, name in enumerate(labels):
         columns[name].append(index)
-    by_label = {name: CellLabel(name, categories, floor) for name in columns}
+    parts = other_parts({name: len(indices) for name, indices in columns.items()})
+    by_label = {name: CellLabel(name, categories, floor, is_part=name in parts) for name in columns}
     words = finder.whole_cells.words_in({label.plain for label in by_label.values()})
     found = CellValues({}, {}, [])
     named: dict[int, list[Value]] = {}
