@@ -131,6 +131,48 @@ def test_a_quote_that_closes_a_value_stays(finder: Finder, text: str, value: str
     assert [text[match.start : match.end] for match in finder.find(text)] == [value]
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("DB_PASS=s3cr3tPa55", "s3cr3tPa55"),
+        ("PASS='s3cr3tPa55'", "s3cr3tPa55"),
+        ("USER_PW=abcD1234!", "abcD1234!"),
+        ("REDIS_AUTH=abc9De8f7", "abc9De8f7"),
+        ("PGPASSWORD=s3cr3tPa55", "s3cr3tPa55"),
+        ('set PASSWORD "abc D3f!"', "abc D3f!"),
+        ('password = "abc D3f!"', "abc D3f!"),
+        ("curl -s -u admin:Sup3rS3cret x", "Sup3rS3cret"),
+        ("mysql -u root -pS3cretPw1 db", "S3cretPw1"),
+        ("run --password s3cr3tPa55", "s3cr3tPa55"),
+    ],
+)
+def test_a_secret_that_is_assigned_is_found(finder: Finder, text: str, value: str) -> None:
+    assert [(text[match.start : match.end], match.entity) for match in finder.find(text)] == [(value, "SECRET")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PASS=true",
+        "auth=none",
+        "auth: oauth2-proxy",
+        "AUTH=SHA-256",
+        "pass: 12 of 14",
+        "pass=12of14",
+        "bypass=s3cr3tPa55",
+        "pass_rate=0.93412",
+        "auth=$TOKEN12abC",
+        'enter the password "of the account" here',
+        "docker run -p8080:80",
+        "sort -u file:Name1",
+        "curl -u admin x",
+        "mysql -u root -p db",
+    ],
+)
+def test_what_is_assigned_and_no_secret_is_let_through(finder: Finder, text: str) -> None:
+    assert finder.find(text) == []
+
+
 def test_a_value_of_a_rule_that_reads_numbers_has_a_digit() -> None:
     without = re.sub("[0-9]", "x", "\n".join(value for values in SAMPLES.values() for value in values))
     assert not [rule.pattern for rule in RULES if rule.numeric and find_by_rule(rule, without, 0.5)]
