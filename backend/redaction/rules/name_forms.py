@@ -22,7 +22,7 @@ FAMILY_FIRST: Final = (
     f"(?:{_CAPITAL_NAMES}|{PARTICLES}{NAME}(?:[ -]{NAME}){{0,2}}), ?(?:{NAME}(?:[ -]{NAME}){{0,2}}|{_CAPITALS})"
     "(?: [A-Z]\\.)?"
 )
-CAPITAL_FIRST: Final = f"{_CAPITALS}(?:[ -]{_CAPITALS}){{0,2}},? {NAME}(?:[ -]{NAME}){{0,2}}"
+CAPITAL_FIRST: Final = f"{_CAPITALS}(?:[ -]{_CAPITALS}){{0,2}},? {NAME}(?:[ -]{NAME}){{0,2}}(?: [A-Z]\\.)?"
 FAMILY_LAST: Final = f"{NAME}(?:[ -]{NAME}){{0,2}} {_CAPITALS}(?:[ -]{_CAPITALS}){{0,2}}"
 FULL_CAPITALS: Final = f"{_CAPITALS}(?:[ -]{_CAPITALS}){{1,3}}"
 CAPITAL_NAMES: Final = _CAPITAL_NAMES

@@ -64,6 +64,11 @@ _PART: Final = (
 )
 _VALUE: Final = f"{_PART}(?:,? ?(?:{_OF} )?(?: ?{_PART}|(?:{_FRENCH}|nº|bis|ter|piso|apt\\.?) ?)){{0,9}}"
 
+# The value of a field may begin with the kind of a street in small letters.
+_LOWER_WAYS: Final = (
+    f"(?:{_FRENCH}|via|viale|piazza|corso|largo|calle|avenida|plaza|paseo|rua|travessa|praça|ul\\.|ulica|os\\.) "
+    f"(?:{_OF} )?"
+)
 _IS: Final = f"[\"']?{BEFORE_SIGN}[:=]{AFTER_SIGN}[\"']?"
 _COUNTED: Final = (
     "(?:Euros?|EUR|USD|Items?|Rows?|Lines?|Users?|Files?|Bytes?|Requests?|Records?|Stück|Einwohner|Mitglieder|Personen|People|"
@@ -139,11 +144,21 @@ RULES: Final = (
     ),
     Rule(
         "LOCATION",
-        f"(?i:{_FIELDS}){_IS}({_VALUE})",
+        f"(?i:{_FIELDS}){_IS}((?:{_LOWER_WAYS})?{_VALUE})",
         0.8,
         longest=700,
-        opening=f"(?i:{_FIELDS}){_IS}[0-9A-Z{_UPPER}\u00ff]",
+        opening=f"(?i:{_FIELDS}){_IS}(?:{_LOWER_WAYS})?[0-9A-Z{_UPPER}\u00ff]",
         numeric=False,
+    ),
+    # In bold letters of Markdown, with a colon or without.
+    Rule(
+        "LOCATION",
+        rf"(?m:^)[ \t>]{{0,4}}(?:[-*+] )?\*\*(?i:{_FIELDS})(?::\*\*|\*\*:?){AFTER_SIGN}({_VALUE})",
+        0.8,
+        longest=700,
+        opening=rf"(?m:^)[ \t>]{{0,4}}(?:[-*+] )?\*\*(?i:{_FIELDS})(?::\*\*|\*\*:?){AFTER_SIGN}(?:[0-9]|{_BEGIN})",
+        numeric=False,
+        before="",
     ),
     # A street of whatever name, with its number, before a postal code; and the place between them in Britain.
     Rule(

@@ -173,6 +173,54 @@ def test_what_is_assigned_and_no_secret_is_let_through(finder: Finder, text: str
     assert finder.find(text) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("il sig. Fumagalli arriva", "Fumagalli"),
+        ("la dott.ssa Neri", "Neri"),
+        ("con don Eusebio Carmona", "Eusebio Carmona"),
+        ("para doña Ana Belén", "Ana Belén"),
+        ("dla p. Zofia Urban", "Zofia Urban"),
+        ("pani Anna Nowak", "Anna Nowak"),
+        ("pan Jan Kowalski", "Jan Kowalski"),
+        ("Mr D. Olusanya came", "D. Olusanya"),
+        ("D. Eusebio Carmona", "Eusebio Carmona"),
+        ("O'CONNOR, Sinéad", "O'CONNOR, Sinéad"),
+        ("MCDONALD, Ewan J.", "MCDONALD, Ewan J."),
+        ("for MR JANE DOE", "JANE DOE"),
+        ("for MRS DOE", "DOE"),
+        ("Indirizzo: via Roma 1", "via Roma 1"),
+        ("Adresse: rue de la Paix 12", "rue de la Paix 12"),
+        ("김철수 씨가", "김철수"),
+        ("**City:** Ilkley", "Ilkley"),
+        ("- **Surname** Achterberg", "Achterberg"),
+        ("**Name**: Jane Doe", "Jane Doe"),
+        ("first_name: Rosalind", "Rosalind"),
+        ("'first_name': 'Rosalind'", "Rosalind"),
+        ('{first_name: "Rosalind"}', "Rosalind"),
+        ('x body={"lastName": "Achterberg", "age": 3}', "Achterberg"),
+    ],
+)
+def test_what_names_a_person_or_place_in_other_forms_is_found(finder: Finder, text: str, value: str) -> None:
+    assert [text[match.start : match.end] for match in finder.find(text)] == [value]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "p. 12 and p. Summary",
+        "a pan Asian Kitchen, a pan European Network",
+        "MS WORD and MS SQL SERVER",
+        "the MR IMAGING UNIT",
+        "he will don Armour",
+        "hostname: Alpha, file_name: Report, username: Admin",
+        "**Note** Please read **Item:** Chair",
+    ],
+)
+def test_what_looks_like_a_title_or_field_is_let_through(finder: Finder, text: str) -> None:
+    assert finder.find(text) == []
+
+
 def test_a_value_of_a_rule_that_reads_numbers_has_a_digit() -> None:
     without = re.sub("[0-9]", "x", "\n".join(value for values in SAMPLES.values() for value in values))
     assert not [rule.pattern for rule in RULES if rule.numeric and find_by_rule(rule, without, 0.5)]
