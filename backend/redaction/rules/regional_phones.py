@@ -18,6 +18,8 @@ _GROUPS: Final = {
     10: ((3, 3, 4), (2, 4, 4), (3, 4, 3), (5, 5), (3, 3, 2, 2), (4, 3, 3), (2, 2, 2, 2, 2), (4, 6), (3, 7)),
     11: ((2, 5, 4), (3, 4, 4), (5, 6), (4, 7)),
 }
+# Behind the prefix.
+_BEHIND_PREFIX: Final = ((1, 8),)
 _YEARS: Final = re.compile("(?:19|20)[0-9]{2}[ -](?:19|20)[0-9]{2}")
 _BETWEEN: Final = re.compile("[^0-9]+")
 # A currency sign beyond Latin-1 is read as \u00ff, and so is any letter there.
@@ -122,7 +124,14 @@ def _fits(written: str, region: str) -> bool:
         if leading.match(national) is not None and (found := pattern.fullmatch(national)) is not None:
             groups = tuple(map(len, found.groups()))
             known |= {groups, (groups[0], sum(groups[1:]))}
-    return lengths in known or (
-        bool(prefix)
-        and any(lengths in {(len(prefix) + groups[0], *groups[1:]), (len(prefix), *groups)} for groups in known)
+    return (
+        lengths in known
+        or (
+            bool(prefix)
+            # As Dutch mobile numbers are written: 06 12345678.
+            and any(
+                lengths in {(len(prefix) + groups[0], *groups[1:]), (len(prefix), *groups)}
+                for groups in (*known, *_BEHIND_PREFIX)
+            )
+        )
     )

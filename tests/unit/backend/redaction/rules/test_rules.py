@@ -221,6 +221,28 @@ def test_what_looks_like_a_title_or_field_is_let_through(finder: Finder, text: s
     assert finder.find(text) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "value", "entity"),
+    [
+        ("born on the third of April 1971.", "third of April 1971", "DATE_TIME"),
+        ("the Twelfth of June, nineteen fifty-eight", "Twelfth of June, nineteen fifty-eight", "DATE_TIME"),
+        ("on the twenty-first of May two thousand and four", "twenty-first of May two thousand and four", "DATE_TIME"),
+        ("am einundzwanzigsten April 1971", "einundzwanzigsten April 1971", "DATE_TIME"),
+        ("so 00 44 7700 900461", "00 44 7700 900461", "PHONE_NUMBER"),
+        ("so 00 33 6 12 34 56 78", "00 33 6 12 34 56 78", "PHONE_NUMBER"),
+        ("Personalausweis L01X00T47", "L01X00T47", "US_PASSPORT"),
+        ("Reisepass-Nr. C01X00T478", "C01X00T478", "US_PASSPORT"),
+    ],
+)
+def test_a_date_or_number_in_other_forms_is_found(finder: Finder, text: str, value: str, entity: str) -> None:
+    assert [(text[match.start : match.end], match.entity) for match in finder.find(text)] == [(value, entity)]
+
+
+@pytest.mark.parametrize("text", ["the third of May", "00 10 20 30 40 50 60 70", "00 12 34 56 78 90 12 34"])
+def test_what_is_no_whole_date_or_number_is_let_through(finder: Finder, text: str) -> None:
+    assert finder.find(text) == []
+
+
 def test_a_value_of_a_rule_that_reads_numbers_has_a_digit() -> None:
     without = re.sub("[0-9]", "x", "\n".join(value for values in SAMPLES.values() for value in values))
     assert not [rule.pattern for rule in RULES if rule.numeric and find_by_rule(rule, without, 0.5)]
