@@ -69,6 +69,7 @@ _NO_NAMES: Final = frozenset(
         *("annual", "report", "summary", "design", "data", "web", "cloud", "digital", "global", "central", "general"),
         *("public", "private", "security", "quality", "account", "payment", "delivery", "shipping"),
         *("groet", "groeten", "vriendelijke", "saludos", "grüße"),
+        *("release", "candidate", "edition", "table", "chair", "plus", "premium", "plan", "bundle", "snapshot"),
         *("names", "street", "road", "server", "service's", "centre", "center", "shop", "store", "news", "online"),
     )
 )

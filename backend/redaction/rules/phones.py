@@ -6,7 +6,7 @@ from typing import Final
 import phonenumbers
 
 from backend.redaction.rules import checksums
-from backend.redaction.rules.regional_phones import in_regions
+from backend.redaction.rules.regional_phones import in_regions, is_other_number
 from backend.redaction.rules.rule import Rule
 
 _PHONE: Final = (
@@ -100,6 +100,7 @@ RULES: Final = (
         0.9,
         _PHONE,
         trim=_Digits(7, 15).length,
+        refuted=is_other_number,
     ),
     Rule("PHONE_NUMBER", "0[1-9](?:[ .][0-9]{2}){4}", 0.85, 0.9, _PHONE, check=_is_national, before="0-9A-Za-z.,"),
     Rule(
@@ -137,5 +138,5 @@ RULES: Final = (
     Rule("PHONE_NUMBER", "[0-9]{8,12}", 0.6, regional=in_regions),
     Rule("PHONE_NUMBER", "00[1-9][0-9]{7,13}", 0.5, 0.9, _PHONE),
     Rule("PHONE_NUMBER", "[2-9][0-9]{2}[2-9][0-9]{6}", 0.5, 0.9, _PHONE),
-    Rule("PHONE_NUMBER", f"[0-9]{{7,15}}{_UNIT}", 0.0, 0.85, _PHONE, opening="[0-9]{7,15}"),
+    Rule("PHONE_NUMBER", f"[0-9]{{7,15}}{_UNIT}", 0.0, 0.85, _PHONE, opening="[0-9]{7,15}", refuted=is_other_number),
 )

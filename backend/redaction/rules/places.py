@@ -82,11 +82,13 @@ _CODE: Final = (
 )
 
 RULES: Final = (
+    # One Way of doing things is none.
     Rule(
         "LOCATION",
-        rf"[0-9]{{1,5}}[A-Za-z]? (?:[A-Z][0-9A-Za-z'.-]{{0,20}} ){{1,3}}(?:{_STREET}){_UNIT}",
+        rf"[0-9]{{1,5}}[A-Za-z]? (?:[A-Z][0-9A-Za-z'.-]{{0,20}} ){{1,3}}(?:{_STREET})(?! of ){_UNIT}",
         0.8,
         longest=160,
+        opening=rf"[0-9]{{1,5}}[A-Za-z]? (?:[A-Z][0-9A-Za-z'.-]{{0,20}} ){{1,3}}(?:{_STREET})",
     ),
     Rule(
         "LOCATION",

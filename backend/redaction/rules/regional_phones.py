@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import phonenumbers
 
 from backend.redaction.rules import checksums
-from backend.redaction.rules.number_words import FILLERS, OTHER_NUMBERS
+from backend.redaction.rules.number_words import FILLERS, ORDER_NUMBERS, OTHER_NUMBERS
 
 # How numbers of so many digits are grouped, in addition to how the number plan of a region groups them.
 _GROUPS: Final = {
@@ -37,17 +37,23 @@ _UNIT_AFTER: Final = re.compile(
 )
 # Ends of compound words of that kind.
 _COMPOUND: Final = ("nummer", "nr", "numer", "betrag", "preis", "konto")
+_STATUS: Final = re.compile('" [1-5][0-9]{2} [0-9]')
 _WORDS_BEFORE: Final = re.compile(r"[A-Za-z\u00c0-\u00ff]+")
 
 
-def _beside_other(text: str, start: int) -> bool:
+def is_other_number(text: str, start: int) -> bool:
+    """Returns whether a number is that of an order, or a status and size in a log, though a phone stands before."""
+    return _STATUS.match(text, start - 2) is not None or _beside_other(text, start, ORDER_NUMBERS)
+
+
+def _beside_other(text: str, start: int, names: Collection[str] = OTHER_NUMBERS) -> bool:
     """Returns whether the word before a place names another number than that of a phone."""
     before = text[max(start - 40, 0) : start].rpartition("\n")[2]
     digit = re.search("[0-9][^0-9]*\\Z", before)
     words = _WORDS_BEFORE.findall(before[digit.start() :] if digit is not None else before)
     for word in reversed(words):
         if (lower := word.lower()) not in FILLERS:
-            return lower in OTHER_NUMBERS or lower.endswith(_COMPOUND)
+            return lower in names or lower.endswith(_COMPOUND)
     return False
 
 

@@ -243,6 +243,27 @@ def test_what_is_no_whole_date_or_number_is_let_through(finder: Finder, text: st
     assert finder.find(text) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('tel=+447700900118 HTTP/1.1" 200 2326', "+447700900118"),
+        ("mobile 07700 900118, order 4500 12345", "07700 900118"),
+        ("phone 07700 900118 of invoice no. 45001234", "07700 900118"),
+        ("phone of the customer: 07700 900118", "07700 900118"),
+    ],
+)
+def test_a_number_of_an_order_or_a_log_beside_a_phone_stays(finder: Finder, text: str, value: str) -> None:
+    assert [text[match.start : match.end] for match in finder.find(text)] == [value]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1 Apple Way of doing things", "Name: Release Candidate", '"name": "Oak Table"', '"name": "Gold Plus"'],
+)
+def test_the_name_of_a_thing_is_let_through(finder: Finder, text: str) -> None:
+    assert finder.find(text) == []
+
+
 def test_a_value_of_a_rule_that_reads_numbers_has_a_digit() -> None:
     without = re.sub("[0-9]", "x", "\n".join(value for values in SAMPLES.values() for value in values))
     assert not [rule.pattern for rule in RULES if rule.numeric and find_by_rule(rule, without, 0.5)]
