@@ -37,10 +37,12 @@ _NO_SECRET: Final = re.compile(
 _NAMES_A_SECRET: Final = re.compile("[A-Za-z]+(?:[-_./:][A-Za-z]+)*[.!?:]?")
 
 
-# What short names are set to beside passwords: names of ways, counts and sizes.
+# What short names are set to beside passwords: names of ways, counts and sizes, fields of objects.
 _NO_SHORT_SECRET: Final = re.compile(
-    "[a-z]+[0-9]?(?:[-_./:][a-z0-9]+)*|[0-9]+(?:[.,/:-][0-9]+)*(?:[a-zA-Z%]{1,4}|(?:of|/|x)[0-9]+)?|[A-Z]+[-_]?[0-9]+"
+    "[a-z]+[0-9]?(?:[-_./:][a-z0-9]+)*|[0-9]+(?:[.,/:-][0-9]+)*(?:[a-zA-Z%]{1,4}|(?:of|/|x)[0-9]+)?|[A-Z]+[-_]?[0-9]+|"
+    "[a-z][A-Za-z0-9]*(?:\\.[a-z_][A-Za-z0-9_]*)+"
 )
+_MIXED: Final = re.compile("(?=[^0-9]*[0-9])[^A-Za-z]*[A-Za-z]")
 _MIXED_WORD: Final = re.compile("(?<![^ ])(?=[^ ]{0,40}[0-9])(?=[^ ]{0,40}[A-Za-z])[^ ]{4,}(?![^ ])")
 
 
@@ -61,12 +63,12 @@ def _may_be_secret(text: str) -> bool:
 
 def _is_short_named(text: str) -> bool:
     """Returns whether a text is a secret under names as short as `pass`, which are those of other things too."""
-    return _may_be_secret(text) and _NO_SHORT_SECRET.fullmatch(text) is None and not text.isalpha()
+    return _may_be_secret(text) and _NO_SHORT_SECRET.fullmatch(text) is None and _MIXED.match(text) is not None
 
 
 def _is_key(text: str) -> bool:
     """Returns whether a text has letters of either case and a digit."""
-    return _is_short_named(text) and text.lower() != text != text.upper() and any(map(str.isdigit, text))
+    return _is_short_named(text) and text.lower() != text != text.upper()
 
 
 def _is_quoted_secret(text: str) -> bool:

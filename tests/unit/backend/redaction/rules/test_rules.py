@@ -162,6 +162,8 @@ def test_a_secret_that_is_assigned_is_found(finder: Finder, text: str, value: st
         "bypass=s3cr3tPa55",
         "pass_rate=0.93412",
         "auth=$TOKEN12abC",
+        "$pass = !$passed",
+        "auth: config.authV2Token",
         'enter the password "of the account" here',
         "docker run -p8080:80",
         "sort -u file:Name1",
