@@ -71,6 +71,8 @@ _BORN: Final = (
     "nascita|geboortedatum|data de nascimento|nascimento|data urodzenia"
 )
 _SECRETS: Final = (
+    "(?:db|database|user|admin|root|smtp|imap|mail|ftp|sftp|ssh|ldap|mysql|postgres|postgresql|pg|redis|mongo|"
+    "rabbitmq|app|service|master|proxy|login|keystore|truststore) ?(?:pass|pw|pwd|passwor[dt]|passwd)|pwd|redis auth|"
     "passwor[dt]|passwd|passphrase|passcode|kennwort|mot de passe|contraseña|senha|wachtwoord|hasło|"
     "api ?key|secret|secret ?key|client ?secret|(?:access|auth|refresh|bearer) ?token|private ?key"
 )

@@ -90,6 +90,11 @@ def test_a_label_alone_tells_of_a_word(label: str) -> None:
     assert sorted(_found(_FINDERS[0.8], 0.8, ["Ilkley"], [label])) == [0]
 
 
+@pytest.mark.parametrize("label", ["DB_PASS", "userPw", "smtp.password", "REDIS_AUTH"])
+def test_a_label_of_a_password_in_short_tells_of_a_secret(label: str) -> None:
+    assert _found(_FINDERS[0.8], 0.8, ["s3cr3tPa55"], [label])[0][0][2] == "SECRET"
+
+
 @pytest.mark.parametrize("label", ["Volunteer", "Socio"])
 def test_a_label_that_may_name_persons_tells_of_a_name_of_two_words(label: str) -> None:
     assert sorted(_found(_FINDERS[0.8], 0.8, ["Jane Doe", "yes"], [label] * 2)) == [0]
