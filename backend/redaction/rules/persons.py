@@ -39,7 +39,7 @@ from backend.redaction.rules.name_words import (
     THANKS,
     TITLES,
 )
-from backend.redaction.rules.rule import AFTER_SIGN, BEFORE_SIGN, Rule
+from backend.redaction.rules.rule import AFTER_SIGN, BEFORE_SIGN, Rule, for_opening
 
 _MARGIN: Final = '(?m:^)[ \t>"]{0,4}'
 # Atomic: nothing that follows can begin with these characters, so backtracking is useless.
@@ -101,15 +101,15 @@ def _after(
         score,
         check=may_be_person,
         longest=LONGEST,
-        opening=f"{words}{begin}",
+        opening=for_opening(f"{words}{begin}"),
         numeric=False,
         before=before,
         after="" if end else "0-9A-Za-z",
     )
 
 
-# Words before "name" with which it is that of a thing.
-_THING: Final = "".join(
+# Words before "name" with which it is that of a thing; looked for only where a field may begin.
+_THING: Final = f"(?=[A-Za-z{UPPER}{LOWER}])" + "".join(
     f"(?<![{word[0].upper()}{word[0]}]{word[1:]}{between})"
     for word in (
         *(

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from backend.redaction.rules.rule import AFTER_SIGN, BEFORE_SIGN, Rule
+from backend.redaction.rules.rule import AFTER_SIGN, BEFORE_SIGN, Rule, for_opening
 
 _UPPER: Final = "\u00c0-\u00de"
 _LOWER: Final = "\u00df-\u00ff"
@@ -149,7 +149,7 @@ RULES: Final = (
         f"(?i:{_FIELDS}){_IS}((?:{_LOWER_WAYS})?{_VALUE})",
         0.8,
         longest=700,
-        opening=f"(?i:{_FIELDS}){_IS}(?:{_LOWER_WAYS})?[0-9A-Z{_UPPER}\u00ff]",
+        opening=for_opening(f"(?i:{_FIELDS}){_IS}(?:{_LOWER_WAYS})?[0-9A-Z{_UPPER}\u00ff]"),
         numeric=False,
     ),
     # In bold letters of Markdown, with a colon or without.
@@ -158,7 +158,9 @@ RULES: Final = (
         rf"(?m:^)[ \t>]{{0,4}}(?:[-*+] )?\*\*(?i:{_FIELDS})(?::\*\*|\*\*:?){AFTER_SIGN}({_VALUE})",
         0.8,
         longest=700,
-        opening=rf"(?m:^)[ \t>]{{0,4}}(?:[-*+] )?\*\*(?i:{_FIELDS})(?::\*\*|\*\*:?){AFTER_SIGN}(?:[0-9]|{_BEGIN})",
+        opening=for_opening(
+            rf"(?m:^)[ \t>]{{0,4}}(?:[-*+] )?\*\*(?i:{_FIELDS})(?::\*\*|\*\*:?){AFTER_SIGN}(?:[0-9]|{_BEGIN})"
+        ),
         numeric=False,
         before="",
     ),

@@ -18,10 +18,17 @@ ABOVE_REACH: Final = 160
 """Characters of the lines above that the pattern of a value may read."""
 Zone = tuple[int, int]
 """A range of places, the second excluded."""
-BEFORE_SIGN: Final = "[ \t]{0,12}"
+BEFORE_SIGN: Final = "(?>[ \t]{0,12})"
 """Blanks between the name of a field and its colon or equals sign, in the pattern of a rule."""
-AFTER_SIGN: Final = "[ \t]{0,24}"
+AFTER_SIGN: Final = "(?>[ \t]{0,24})"
 """Blanks between that sign and the value: forms are often aligned."""
+
+
+def for_opening(pattern: str) -> str:
+    """Returns a pattern that finds the same without atomic groups, which RE2 lacks; backtracking is useless in them."""
+    return pattern.replace("(?>", "(?:")
+
+
 _WORDS: Final = "0-9A-Za-z"
 
 

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from backend.redaction.rules.rule import AFTER_SIGN, BEFORE_SIGN, Rule
+from backend.redaction.rules.rule import AFTER_SIGN, BEFORE_SIGN, Rule, for_opening
 
 # Prefixes that services give to their keys and tokens, with what follows.
 _KEYS: Final = (
@@ -24,7 +24,7 @@ _NAMES: Final = (
     "encryption[ _-]?key|azure[ _-]?key|session[ _-]?(?:id|key)|signing[ _-]?key|kennwort|passwort|mot de "
     "passe|parola d'ordine|palavra-passe|contraseña|clave|senha|wachtwoord|has\u00ffo"
 )
-_BETWEEN: Final = f"[\"']?{BEFORE_SIGN}(?::|=|:=|=>| is| lautet| est| es){AFTER_SIGN}[\"']?"
+_BETWEEN: Final = f"[\"']?(?:{BEFORE_SIGN}(?::|=|:=|=>)| is| lautet| est| es){AFTER_SIGN}[\"']?"
 _BETWEEN_QUOTED: Final = f"[\"']?{BEFORE_SIGN}(?::|=|:=|=>){AFTER_SIGN}"
 _CHARACTER: Final = "[^\\x00-\\x20\"'<>;,|`]"
 # A sentence goes on after a secret.
@@ -93,7 +93,7 @@ RULES: Final = (
         0.85,
         check=_may_be_secret,
         longest=300,
-        opening=f"(?i:{_NAMES}){_BETWEEN}{_CHARACTER}{{6}}",
+        opening=for_opening(f"(?i:{_NAMES}){_BETWEEN}{_CHARACTER}{{6}}"),
         numeric=False,
         before="0-9A-Za-z",
         after="",
@@ -105,7 +105,7 @@ RULES: Final = (
             0.85,
             check=check,
             longest=200,
-            opening=f"(?i:{names})[\"']?{BEFORE_SIGN}[:=]{AFTER_SIGN}[\"']?{_CHARACTER}{{6}}",
+            opening=for_opening(f"(?i:{names})[\"']?{BEFORE_SIGN}[:=]{AFTER_SIGN}[\"']?{_CHARACTER}{{6}}"),
             numeric=False,
             after="",
         )
@@ -118,7 +118,7 @@ RULES: Final = (
         0.85,
         check=_is_quoted_secret,
         longest=200,
-        opening=f'(?i:{_NAMES})(?:{_BETWEEN_QUOTED}|[ ])"',
+        opening=for_opening(f'(?i:{_NAMES})(?:{_BETWEEN_QUOTED}|[ ])"'),
         numeric=False,
         after="",
     ),
@@ -146,7 +146,7 @@ RULES: Final = (
         "(?i:bearer|basic|token|digest) ([0-9A-Za-z._~+/=-]{8,800})",
         0.95,
         longest=900,
-        opening=f"(?i:authorization|proxy-authorization)[\"']?{BEFORE_SIGN}[:=]",
+        opening=for_opening(f"(?i:authorization|proxy-authorization)[\"']?{BEFORE_SIGN}[:=]"),
         numeric=False,
         after="",
     ),
