@@ -19,10 +19,14 @@ _MOST_TITLES: Final = 10
 
 
 class CsvLayout(NamedTuple):
-    """The separator of a table, and how many rows with text stand before the one that names the columns."""
+    """The separator of a table, and how many rows with text stand before the one that names the columns.
+
+    `columns` is how many most rows have, 0 where that is not known or cells are in quotes throughout.
+    """
 
     separator: str
     titles: int = 0
+    columns: int = 0
 
 
 def csv_layout(text: str, separator: str | None = None) -> CsvLayout:
@@ -39,7 +43,7 @@ def csv_layout(text: str, separator: str | None = None) -> CsvLayout:
     _, layout = max(found, key=lambda one: one[0])
     if not any(agreeing for (agreeing, _), _ in found):
         layout = CsvLayout(separator or separator_of(head))
-    return layout if stated is None else CsvLayout(layout.separator, layout.titles + 1)
+    return layout if stated is None else layout._replace(titles=layout.titles + 1)
 
 
 def separator_of(text: str) -> str:
@@ -59,7 +63,8 @@ def _with_columns(head: str, separator: str) -> tuple[tuple[int, int], CsvLayout
     if not wide:
         return (0, 0), CsvLayout(separator)
     columns, agreeing = max(wide.items(), key=lambda item: (item[1], item[0]))
-    return (agreeing, columns), CsvLayout(separator, _titles(rows, columns))
+    quoted = head.lstrip("\r\n\ufeff").startswith('"')
+    return (agreeing, columns), CsvLayout(separator, _titles(rows, columns), 0 if quoted else columns)
 
 
 def header_row(rows: list[list[str]]) -> int:

@@ -23,6 +23,10 @@ _MAX_EMPTY: Final = 1_024
 
 _QUOTED: Final = r'[^"]*+(?:""[^"]*+)*+'
 _INSIDE: Final = re.compile(_QUOTED)
+_LINE: Final = r'[^"\r\n]*+(?:""[^"\r\n]*+)*+'
+_LINE_END: Final = r"(?:\r\n|\r|\n)"
+# Lines like rows behind a quote that show that nobody meant to close it.
+_ROWS_IN_QUOTES: Final = 8
 
 
 class CellTooLongError(ValueError):
@@ -56,7 +60,12 @@ class _Table:
 
     def __init__(self, layout: CsvLayout, sweep: SweepCells) -> None:
         one = re.escape(layout.separator)
-        self._cell = re.compile(rf'("{_QUOTED}"[^{one}\r\n]*|[^{one}\r\n]*)({one}{{1,{_MAX_EMPTY}}}+|\r\n|\r|\n|\Z)')
+        self._stray = _stray_quote(one, layout.columns)
+        self._cell = re.compile(
+            rf'("{_LINE}(?<!{one})"[^{one}\r\n]*|(?!{self._stray.pattern})"{_QUOTED}"[ ]*+(?=[{one}\r\n]|\Z)'
+            rf"|[^{one}\r\n]*)"
+            rf"({one}{{1,{_MAX_EMPTY}}}+|\r\n|\r|\n|\Z)"
+        )
         self._separator = layout.separator
         # Rows with text that are still to come before the one that names the columns.
         self._titles = layout.titles
@@ -74,7 +83,7 @@ class _Table:
         exponents, holds_json = has_exponents(text), '{""' in text
         done: list[str] = []
         for found, end in self._found(text):
-            whole = len(found) if final else self._complete(found, last=end == len(text))
+            whole = len(found) if final else self._complete(found, text, end)
             done += [
                 self._replaced(found[low : min(low + _MAX_CELLS, whole)], exponents, holds_json)
                 for low in range(0, whole, _MAX_CELLS)
@@ -97,15 +106,20 @@ class _Table:
             end += sum(map(len, itertools.chain.from_iterable(found)))
             yield found[:-1] if found[-1] == ("", "") else found, end
 
-    def _complete(self, found: list[tuple[str, str]], *, last: bool) -> int:
-        """Returns how many of some cells are complete: not the `last` of the text, nor what an open quote begins."""
-        complete = len(found) - last
-        for index, (cell, _) in enumerate(found):
-            # It may be the beginning of a quoted cell over many lines.
+    def _complete(self, found: list[tuple[str, str]], text: str, end: int) -> int:
+        """Returns how many of some cells of a text up to `end` are complete: not its last, nor what a quote opens."""
+        complete = len(found) - (end == len(text))
+        for index in range(len(found) - 1, -1, -1):
+            cell = found[index][0]
             if cell and cell[0] == '"' and cell.count('"') % 2 == 1:
-                self._inside = 1
-                return min(index, complete)
-        if last and found:
+                # It may be the beginning of a quoted cell over many lines; one before it was closed at the latest here.
+                start = end - sum(map(len, itertools.chain.from_iterable(found[index:])))
+                inside = _INSIDE.match(text, start + 1)
+                if inside is not None and inside.end() >= len(text) - 1 and not self._stray.match(text, start):
+                    self._inside = 1
+                    return min(index, complete)
+                break
+        if end == len(text) and found:
             self._inside = int(found[-1][0].startswith('"'))
         return max(complete, 0)
 
@@ -187,3 +201,21 @@ class _Table:
             names.clear()
         self._column = 0
         return label
+
+
+def _stray_quote(separator: str, columns: int) -> re.Pattern[str]:
+    """Returns what finds a quote at the beginning of a cell that is a character of it, by the rows behind it.
+
+    `columns` is how many columns a table has that does not quote its first cell; a row has no blanks behind separators.
+    """
+    if columns < 2:
+        return re.compile(r"(?!)")
+    row = rf"[^{separator}\r\n]*+(?:{separator}(?![ ])[^{separator}\r\n]*+){{{columns - 1}}}(?=[\r\n]|\Z)"
+    next_row = rf"{_LINE_END}(?={row})"
+    return re.compile(
+        # In a first cell its own line must be a row too.
+        rf'(?:(?<![\r\n])|(?={row}))"{_LINE}{next_row}'
+        rf"(?:{_LINE}(?:{next_row}{_LINE}){{{_ROWS_IN_QUOTES - 1}}}{_LINE_END}"
+        # What is read up to the closing quote, and with what is behind it, is a row.
+        rf"|(?:{_LINE}{_LINE_END})*+(?={row}){_LINE}\")"
+    )
