@@ -1,6 +1,6 @@
 """Sweeps the values of a stream of JSON text, and of JSON in its strings: layout and numbers stay as written.
 
-Keys stay too, unless they are values of a type with a form of its own, such as addresses of mail (`json_keys`).
+Keys stay too, unless they hold values of a type with a form of its own, such as addresses of mail (`json_keys`).
 """
 
 import json
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from backend.redaction.formats.bounds import BATCH, LONGEST_VALUE
-from backend.redaction.formats.json_keys import ReplacedKeys, is_replacement, may_be_exact_value
+from backend.redaction.formats.json_keys import ReplacedKeys, exact_parts, holds_replacement, is_replaced
 from backend.redaction.formats.nested_labels import nested_label
 from backend.redaction.formats.outcome import SweepCells
 from backend.redaction.search.numbers import plain_number
@@ -176,8 +176,8 @@ class Values:
 
     def __init__(self, replaced_keys: ReplacedKeys | None = None) -> None:
         self._replaced_keys = replaced_keys or ReplacedKeys()
-        # The keys that may be replaced: where they stand, themselves, and the index of their cell, if they have one.
-        self._keys: list[tuple[list[str], int, str, int | None]] = []
+        # Keys that may change: where they stand, themselves, where their parts are, and the index of the first cell.
+        self._keys: list[tuple[list[str], int, str, tuple[tuple[int, int], ...], int]] = []
         self.cells: list[str] = []
         self.labels: list[str] = []
         self._places: list[tuple[list[str], int]] = []
@@ -206,12 +206,11 @@ class Values:
             self.value(tokens, place, text, keys.label)
 
     def _key(self, tokens: list[str], place: int, key: str) -> None:
-        """Adds a key that may be a value, or that is what stands for one already."""
-        if may_be_exact_value(key):
-            self._keys.append((tokens, place, key, len(self.cells)))
-            self.value(tokens, place, key, "")
-        elif is_replacement(key):
-            self._keys.append((tokens, place, key, None))
+        """Adds a key that may hold values, or that holds what stands for one already."""
+        if (parts := exact_parts(key)) or holds_replacement(key):
+            self._keys.append((tokens, place, key, parts, len(self.cells)))
+            for low, high in parts:
+                self.value(tokens, place, key[low:high], "")
 
     def string(self, tokens: list[str], place: int, text: str, label: str, depth: int = 0) -> None:
         """Adds a string, or the values in it if it holds JSON; `tokens` has it at `place`."""
@@ -231,11 +230,10 @@ class Values:
         """Puts new texts into the tokens."""
         touched = set()
         of_keys = set()
-        for tokens, place, key, cell in self._keys:
-            new = key if cell is None else changed.get(cell, "")
-            of_keys.add(cell)
-            # A key of which a part is no value stays, as all keys that are no values do.
-            if is_replacement(new) and (unique := self._replaced_keys.replaced(key, new)) != key:
+        for tokens, place, key, parts, first in self._keys:
+            of_keys.update(range(first, first + len(parts)))
+            new = _with_parts(key, parts, [changed.get(first + index, "") for index in range(len(parts))])
+            if holds_replacement(new) and (unique := self._replaced_keys.replaced(key, new)) != key:
                 tokens[place] = _encoded(unique, tokens[place])
                 touched.add(id(tokens))
         for index, new in changed.items():
@@ -249,6 +247,15 @@ class Values:
             if id(inner) in touched:
                 tokens[place] = _encoded("".join(inner), tokens[place])
                 touched.add(id(tokens))
+
+
+def _with_parts(key: str, parts: tuple[tuple[int, int], ...], swept: list[str]) -> str:
+    """Returns a key with those of its parts replaced that are values."""
+    new = key
+    for (low, high), part in reversed(list(zip(parts, swept, strict=True))):
+        if is_replaced(part):
+            new = new[:low] + part + new[high:]
+    return new
 
 
 def _encoded(text: str, token: str) -> str:

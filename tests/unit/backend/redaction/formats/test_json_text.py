@@ -41,6 +41,27 @@ def test_keys_that_are_values_of_exact_types_are_replaced_and_stay_unique(engine
     }
 
 
+@pytest.mark.parametrize(
+    ("key", "swept"),
+    [
+        ("Contact bob@example.org", "Contact [EMAIL_ADDRESS]"),
+        ("a@example.org, b@example.org", "[EMAIL_ADDRESS], [EMAIL_ADDRESS]"),
+        ("a@example.org,b@example.org", "[EMAIL_ADDRESS],[EMAIL_ADDRESS]"),
+        ("call +44 20 7946 0321 (home)", "call [PHONE_NUMBER] (home)"),
+        ("card_4111111111111111", "card_[CREDIT_CARD]"),
+        ("SSN 078-05-1120, closed", "SSN [US_SSN], closed"),
+        ("GB82 WEST 1234 5698 7654 32 of us", "[IBAN_CODE] of us"),
+        ("Mrs Jane Doe of 2024-03-01", "Mrs Jane Doe of 2024-03-01"),
+    ],
+)
+def test_values_of_exact_types_among_other_words_of_a_key_are_replaced(
+    engine: RedactionEngine, key: str, swept: str
+) -> None:
+    again = {key: 1, swept: 2, f"{key} ": 3}
+    different = {swept: 1, f"{swept}-2": 2, f"{swept} ": 3}
+    assert engine.sweep_value(again) == (different if key != swept else again)
+
+
 @pytest.mark.parametrize("key", ["ts", "time", "@timestamp", "logged_at"])
 def test_the_time_of_a_line_of_a_log_stays(engine: RedactionEngine, key: str) -> None:
     assert engine.sweep_value({key: "2025-04-02T10:11:12.5Z"}) == {key: "2025-04-02T10:11:12.5Z"}
