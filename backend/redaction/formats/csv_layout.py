@@ -7,6 +7,7 @@ from collections import Counter
 from itertools import islice
 from typing import Final, NamedTuple
 
+from backend.redaction.formats.nested_labels import is_stated, states
 from backend.redaction.rules.labels import label_entities, plain_label
 
 _SEPARATORS: Final = (",", ";", "\t", "|")
@@ -86,4 +87,6 @@ def _titles(rows: list[list[str]], columns: int) -> int:
 
 def _names(row: list[str]) -> float:
     """Returns how well a row names columns, as far as its words are known."""
-    return sum(max((score for _, score in label_entities(plain_label(cell))), default=0.0) for cell in row)
+    # A table of fields has names of values in its cells.
+    fields = 2.0 * (any(map(states, row)) and any(map(is_stated, row)))
+    return fields + sum(max((score for _, score in label_entities(plain_label(cell))), default=0.0) for cell in row)

@@ -10,6 +10,7 @@ from typing import Final
 from backend.redaction.formats.bounds import BATCH, LONGEST_VALUE
 from backend.redaction.formats.csv_layout import CsvLayout, csv_layout
 from backend.redaction.formats.json_text import Values
+from backend.redaction.formats.nested_labels import is_known_label, is_stated, stated_label, states
 from backend.redaction.formats.outcome import SweepCells
 from backend.redaction.search.numbers import has_exponents, plain_number
 
@@ -75,6 +76,9 @@ class _Table:
         self._names: list[str] = []
         self._named = False
         self._column = 0
+        # In a table of fields the columns of their names and values, and the name in the open row.
+        self._stating = self._stated = -1
+        self._field = ""
 
     def swept(self, text: str, *, final: bool) -> tuple[str, str]:
         """Returns the swept cells, and the rest of the text if its last cell may be incomplete."""
@@ -171,7 +175,7 @@ class _Table:
         for high in [index for index, end in enumerate(ends, 1) if end[:1] != separator]:
             width = high - low
             row_ends = ends[low : high - 1]
-            if not self._named or self._column or len("".join(row_ends)) >= width:
+            if not self._named or self._column or self._stating >= 0 or len("".join(row_ends)) >= width:
                 labels += map(self._label, cells[low:high], ends[low:high])
             else:
                 if width not in of_width:
@@ -189,6 +193,10 @@ class _Table:
             names.append(cell.strip('" \ufeff'))
         elif column < len(names):
             label = names[column]
+            if column == self._stating:
+                self._field = cell.strip('" ')
+            elif column == self._stated and is_known_label(self._field):
+                label = stated_label("", self._field, label)
         if end[:1] == self._separator:
             self._column = column + len(end)
             if not self._named and len(end) > 1:
@@ -197,10 +205,19 @@ class _Table:
         if not self._named and any(names):
             self._named = self._titles == 0
             self._titles -= 1
+            if self._named:
+                self._find_fields()
         if not self._named:
             names.clear()
         self._column = 0
         return label
+
+    def _find_fields(self) -> None:
+        """Notes the columns of a table of which each row has the name of a field and its value."""
+        stating = next((index for index, name in enumerate(self._names) if states(name)), -1)
+        stated = next((index for index, name in enumerate(self._names) if is_stated(name)), -1)
+        if 0 <= stating < stated:
+            self._stating, self._stated = stating, stated
 
 
 def _stray_quote(separator: str, columns: int) -> re.Pattern[str]:

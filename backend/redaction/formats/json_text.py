@@ -10,13 +10,12 @@ from typing import Final
 
 from backend.redaction.formats.bounds import BATCH, LONGEST_VALUE
 from backend.redaction.formats.json_keys import ReplacedKeys, exact_parts, holds_replacement, is_replaced
-from backend.redaction.formats.nested_labels import nested_label
+from backend.redaction.formats.json_labels import Keys
 from backend.redaction.formats.outcome import SweepCells
 from backend.redaction.search.numbers import plain_number
 
 # JSON in strings of JSON, one inside the other.
 _DEEPEST_JSON: Final = 4
-_DEEPEST_LABEL: Final = 1_000
 # The last characters of a string that may hold JSON.
 _ENDS: Final = frozenset("}] \t\r\n")
 _INSIDE: Final = r'[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+'
@@ -146,31 +145,6 @@ def _undecided(tokens: list[str]) -> str:
     return ""
 
 
-class Keys:
-    """Keys that are open at a place of JSON text, and the label that they give to the values there."""
-
-    def __init__(self, label: str = "") -> None:
-        # For each open object, the parent and the label around it.
-        self._above: list[tuple[str, str]] = []
-        self._parent = label
-        self.label = label
-        self.replaced = ReplacedKeys()
-
-    def key(self, name: str) -> None:
-        """Notes a key, whose value follows."""
-        self.label = nested_label(self._parent, name)
-
-    def punctuation(self, token: str) -> None:
-        """Follows the braces of a token into objects and out of them."""
-        for character in token:
-            if character == "{":
-                if len(self._above) < _DEEPEST_LABEL:
-                    self._above.append((self._parent, self.label))
-                self._parent = self.label
-            elif character == "}":
-                self._parent, self.label = self._above.pop() if self._above else ("", "")
-
-
 class Values:
     """The values of some tokens, also those of JSON inside strings, which are swept together."""
 
@@ -191,10 +165,13 @@ class Values:
                     self._key(tokens, place, key := _text(token))
                     keys.key(key)
                     continue
-                self.string(tokens, place, _text(token), keys.label, depth)
+                text = _text(token)
+                if keys.notes:
+                    keys.note(text)
+                self.string(tokens, place, text, keys.label, depth)
                 continue
             if token[0] in " \t\r\n{}[],:":
-                if "}" in token or "{" in token:
+                if keys.follows_rows or token.strip(" \t\r\n,:"):
                     keys.punctuation(token)
                 continue
             if _LITERAL.fullmatch(token):
@@ -229,7 +206,7 @@ class Values:
     def replace(self, changed: Mapping[int, str]) -> None:
         """Puts new texts into the tokens."""
         touched = set()
-        of_keys = set()
+        of_keys: set[int] = set()
         for tokens, place, key, parts, first in self._keys:
             of_keys.update(range(first, first + len(parts)))
             new = _with_parts(key, parts, [changed.get(first + index, "") for index in range(len(parts))])

@@ -142,3 +142,9 @@ def test_a_cell_of_several_lines_is_one_value(cell: str) -> None:
     text = f"id,note,surname\n1,{cell},Roe\n2,x,Doe\n"
     assert "".join(sweep_csv([text], collecting(seen), ",")) == text
     assert seen == ["id", "note", "surname", "1", cell, "Roe", "2", "x", "Doe"]
+
+
+def test_in_a_table_of_fields_each_row_names_its_value(engine: RedactionEngine, sweep_file: SweepFile) -> None:
+    table = b"id,field,value\n1,surname,Roe\n2,phone,02079460321\n3,,x\n4,colour,Green\n"
+    swept = b"id,field,value\n1,surname,[PERSON]\n2,phone,[PHONE_NUMBER]\n3,,x\n4,colour,Green\n"
+    assert sweep_file(engine, "a.csv", table)[1] == swept

@@ -141,3 +141,32 @@ def test_a_json_value_too_long_to_hold_is_withheld(
 def test_malformed_json_is_refused() -> None:
     with pytest.raises(NotJsonError):
         "".join(sweep_json(["{'a': 1}"], lambda *_: {}))
+
+
+@pytest.mark.parametrize(
+    ("text", "swept"),
+    [
+        ('{"key": "first_name", "value": "Rosalind"}', '{"key": "first_name", "value": "[PERSON]"}'),
+        ('{"name": "Colour", "value": "Green"}', '{"name": "Colour", "value": "Green"}'),
+        (
+            '{"telecom": [{"system": "phone", "use": 1, "value": "02079460321"}], "name": {"text": "Jane Doe"}}',
+            '{"telecom": [{"system": "phone", "use": 1, "value": "[PHONE_NUMBER]"}], "name": {"text": "[PERSON]"}}',
+        ),
+        (
+            '{"columns": ["id", "surname"], "rows": [[1, "Roe"], [2, "Brand"]], "note": ["a", "Green"]}',
+            '{"columns": ["id", "surname"], "rows": [[1, "[PERSON]"], [2, "[PERSON]"]], "note": ["a", "Green"]}',
+        ),
+        (
+            '{"fields": [{"name": "surname", "type": "text"}, {"name": "city"}], "data": [["Roe", "Ulm"]]}',
+            '{"fields": [{"name": "surname", "type": "text"}, {"name": "city"}], "data": [["[PERSON]", "[LOCATION]"]]}',
+        ),
+        (
+            '[[1, "Vorname", "Ort"], [2, "Ottilie", "Ulm"], ["x", "Ann"], [[4], {"a": "Green"}]]',
+            '[[1, "Vorname", "Ort"], [2, "[PERSON]", "[LOCATION]"], ["x", "[PERSON]"], [[4], {"a": "Green"}]]',
+        ),
+    ],
+)
+def test_a_label_that_stands_as_a_value_names_the_values_beside_or_below_it(
+    engine: RedactionEngine, sweep_file: SweepFile, text: str, swept: str
+) -> None:
+    assert sweep_file(engine, "a.json", text.encode())[1] == swept.encode()
