@@ -34,10 +34,13 @@ class CellTooLongError(ValueError):
     """A cell is longer than LONGEST_VALUE."""
 
 
-def sweep_csv(blocks: Iterable[str], sweep: SweepCells, separator: str | None = None) -> Iterator[str]:
+def sweep_csv(
+    blocks: Iterable[str], sweep: SweepCells, separator: str | None = None, *, among_text: bool = False
+) -> Iterator[str]:
     """Yields the swept text block by block; the row that names the columns is swept like any other.
 
     That is the first row, or the first behind titles; the default `separator` is found in the text (`csv_layout`).
+    Rows `among_text` are those with as many cells as most rows have; what others hold has no labels.
 
     Raises:
         CellTooLongError: before a longer cell would be held in memory.
@@ -48,20 +51,20 @@ def sweep_csv(blocks: Iterable[str], sweep: SweepCells, separator: str | None = 
         rest += block
         if len(rest) < BATCH:
             continue
-        table = table or _Table(csv_layout(rest, separator), sweep)
+        table = table or _Table(csv_layout(rest, separator), sweep, among_text=among_text)
         swept, rest = table.swept(rest, final=False)
         if len(rest) > LONGEST_VALUE:
             raise CellTooLongError
         yield swept
-    yield (table or _Table(csv_layout(rest, separator), sweep)).swept(rest, final=True)[0]
+    yield (table or _Table(csv_layout(rest, separator), sweep, among_text=among_text)).swept(rest, final=True)[0]
 
 
 class _Table:
     """State of a reader of cells: the names of the columns and the next column."""
 
-    def __init__(self, layout: CsvLayout, sweep: SweepCells) -> None:
+    def __init__(self, layout: CsvLayout, sweep: SweepCells, *, among_text: bool) -> None:
         one = re.escape(layout.separator)
-        self._stray = _stray_quote(one, layout.columns)
+        self._stray = _stray_quote(one, 0 if layout.quoted else layout.columns)
         self._cell = re.compile(
             rf'("{_LINE}(?<!{one})"[^{one}\r\n]*|(?!{self._stray.pattern})"{_QUOTED}"[ ]*+(?=[{one}\r\n]|\Z)'
             rf"|[^{one}\r\n]*)"
@@ -71,6 +74,8 @@ class _Table:
         # Rows with text that are still to come before the one that names the columns.
         self._titles = layout.titles
         self._sweep = sweep
+        # How many cells a row has, 0 where that is not asked.
+        self._width = layout.columns if among_text else 0
         # How much of the text that was left is known to be inside one quoted cell.
         self._inside = 0
         self._names: list[str] = []
@@ -175,7 +180,9 @@ class _Table:
         for high in [index for index, end in enumerate(ends, 1) if end[:1] != separator]:
             width = high - low
             row_ends = ends[low : high - 1]
-            if not self._named or self._column or self._stating >= 0 or len("".join(row_ends)) >= width:
+            if self._named and self._width and not self._column and len("".join(row_ends)) != self._width - 1:
+                labels += [""] * width
+            elif not self._named or self._column or self._stating >= 0 or len("".join(row_ends)) >= width:
                 labels += map(self._label, cells[low:high], ends[low:high])
             else:
                 if width not in of_width:
