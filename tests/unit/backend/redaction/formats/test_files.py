@@ -135,3 +135,18 @@ def test_a_table_is_known_by_its_rows_whatever_its_extension(
     outcome, copy = sweep_file(engine, name, text.encode())
     assert (outcome.kind, copy) == (kind, swept.encode())
     assert outcome.values == swept.count("[")
+
+
+@pytest.mark.parametrize(
+    ("content", "swept"),
+    [
+        (b"Vorname;Nachname\r\nOttilie;Brandst\xfctter\r\n", b"Vorname;Nachname\r\n[PERSON];[PERSON]\r\n"),
+        (b"Vorname;Farbe\nOttilie;gr\xfcn\n", b"Vorname;Farbe\n[PERSON];gr\xfcn\n"),
+        (b"Vorname;Farbe\nOttilie;\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac\xfc\n", None),
+    ],
+)
+def test_a_mark_of_utf_8_does_not_hide_that_a_byte_is_in_another_encoding(
+    engine: RedactionEngine, sweep_file: SweepFile, content: bytes, swept: bytes | None
+) -> None:
+    marked = sweep_file(engine, "a.csv", b"\xef\xbb\xbf" + content)[1]
+    assert marked == b"\xef\xbb\xbf" + (swept or content.replace(b"Ottilie", b"[PERSON]"))
