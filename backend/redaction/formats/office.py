@@ -42,6 +42,10 @@ _ENCODED_LINE_BREAK: Final = re.compile(r"_x000([aAdD])_")
 _NO_TARGET: Final = "about:blank"
 _THUMBNAIL: Final = re.compile(r"docProps/thumbnail\.[a-z]+")
 _TO_THUMBNAIL: Final = re.compile(r"<Relationship\b[^>]*/thumbnail\"[^>]*/>")
+_CALCULATION: Final = "xl/calcChain.xml"
+_TO_CALCULATION: Final = re.compile(
+    r"<(?:Override\b[^<>]*\sPartName=\"/xl/calcChain\.xml\"|Relationship\b[^<>]*/calcChain\")[^<>]*/>"
+)
 _SHEET_NAME: Final = re.compile(r"<sheet\b[^<>]*?\sname=\"([^\"]*)\"")
 _TIMES: Final = re.compile(r"(<dcterms:(?:created|modified)\b[^>]*>)[^<]*")
 _NO_TIME: Final = "1970-01-01T00:00:00Z"
@@ -68,6 +72,10 @@ def sweep_office(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds
             raise WithheldError("office", "embedded")
         if any(_SHEETS.fullmatch(name) for name in parts):
             parts |= sweep_workbook(sweep, {name: text for name, text in parts.items() if _SHEETS.fullmatch(name)})
+        if parts.pop(_CALCULATION, None) is not None:
+            # It names cells whose formulas may be left out, and is made again without being missed.
+            for name in ("[Content_Types].xml", "xl/_rels/workbook.xml.rels"):
+                parts[name] = _TO_CALCULATION.sub("", parts.get(name, ""))
         _sweep_links(sweep, parts)
         for name, text in parts.items():
             if _TEXTS.fullmatch(name):

@@ -219,3 +219,28 @@ def test_a_tab_divides_a_field_from_its_value_and_a_link_of_a_document_loses_its
     copy = docx.Document(io.BytesIO((tmp_path / "swept").read_bytes()))
     assert [paragraph.text for paragraph in copy.paragraphs] == ["Name:\t\t[PERSON]"]
     assert "about:blank" in {relation.target_ref for relation in copy.part.rels.values()}
+
+
+def test_the_order_of_calculation_is_left_out_with_what_refers_to_it(tmp_path: Path) -> None:
+    workbook().save(tmp_path / "a.xlsx")
+    with zipfile.ZipFile(tmp_path / "a.xlsx") as archive:
+        types = archive.read("[Content_Types].xml").decode()
+        relations = archive.read("xl/_rels/workbook.xml.rels").decode()
+    space = "http://schemas.openxmlformats.org"
+    kind = f"{space}/officeDocument/2006/relationships/calcChain"
+    override = '<Override PartName="/xl/calcChain.xml" ContentType="application/xml"/>'
+    relation = f'<Relationship Id="rId99" Type="{kind}" Target="calcChain.xml"/>'
+    with_part(tmp_path, "a.xlsx", "xl/calcChain.xml", '<calcChain><c r="D3" i="1"/></calcChain>')
+    with_part(tmp_path, "a.xlsx", "[Content_Types].xml", types.replace("</Types>", f"{override}</Types>"))
+    with_part(
+        tmp_path,
+        "a.xlsx",
+        "xl/_rels/workbook.xml.rels",
+        relations.replace("</Relationships>", f"{relation}</Relationships>"),
+    )
+    engine = RedactionEngine(normalise({"mode": "redact"}))
+    assert not engine.sweep_file(tmp_path / "a.xlsx", tmp_path / "swept", "a.xlsx").withheld
+    with zipfile.ZipFile(tmp_path / "swept") as archive:
+        assert "xl/calcChain.xml" not in archive.namelist()
+        assert all(b"calcChain" not in archive.read(name) for name in archive.namelist())
+    assert openpyxl.load_workbook(io.BytesIO((tmp_path / "swept").read_bytes())).active is not None
