@@ -26,6 +26,7 @@ _QUOTED: Final = r'[^"]*+(?:""[^"]*+)*+'
 _INSIDE: Final = re.compile(_QUOTED)
 _LINE: Final = r'[^"\r\n]*+(?:""[^"\r\n]*+)*+'
 _LINE_END: Final = r"(?:\r\n|\r|\n)"
+_LONGEST_ON_ONE_LINE: Final = 60
 # Lines like rows behind a quote that show that nobody meant to close it.
 _ROWS_IN_QUOTES: Final = 8
 
@@ -89,12 +90,12 @@ class _Table:
         """Returns the swept cells, and the rest of the text if its last cell may be incomplete."""
         if self._still_in_quotes(text) and not final:
             return "", text
-        exponents, holds_json = has_exponents(text), '{""' in text
+        exponents, holds_json, quotes = has_exponents(text), '{""' in text, '"' in text
         done: list[str] = []
         for found, end in self._found(text):
             whole = len(found) if final else self._complete(found, text, end)
             done += [
-                self._replaced(found[low : min(low + _MAX_CELLS, whole)], exponents, holds_json)
+                self._replaced(found[low : min(low + _MAX_CELLS, whole)], exponents, holds_json, quotes)
                 for low in range(0, whole, _MAX_CELLS)
             ]
             if whole < len(found):
@@ -132,12 +133,17 @@ class _Table:
             self._inside = int(found[-1][0].startswith('"'))
         return max(complete, 0)
 
-    def _replaced(self, found: list[tuple[str, str]], exponents: bool, holds_json: bool) -> str:
-        """Joins cells and what ends them, with the cells swept; some may be numbers with `exponents` or hold JSON."""
+    def _replaced(self, found: list[tuple[str, str]], exponents: bool, holds_json: bool, quotes: bool) -> str:
+        """Joins cells and what ends them, with the cells swept.
+
+        Some may be numbers with `exponents`, hold JSON, or be in quotes.
+        """
         written = [cell for cell, _ in found]
         ends = [end for _, end in found]
         labels = self._labels(written, ends)
         cells = [plain_number(cell) for cell in written] if exponents else written
+        if quotes:
+            cells = [_on_one_line(cell, label) for cell, label in zip(cells, labels, strict=True)]
         changed = self._swept_with_json(cells, labels) if holds_json else self._sweep(cells, labels)
         for index, new in changed.items():
             written[index] = new
@@ -225,6 +231,13 @@ class _Table:
         stated = next((index for index, name in enumerate(self._names) if is_stated(name)), -1)
         if 0 <= stating < stated:
             self._stating, self._stated = stating, stated
+
+
+def _on_one_line(cell: str, label: str) -> str:
+    """Returns a short cell of a known label as rules read it: a name or number that a line break divides is one."""
+    if len(cell) > _LONGEST_ON_ONE_LINE or ("\n" not in cell and "\r" not in cell) or not is_known_label(label):
+        return cell
+    return " ".join(cell.split())
 
 
 def _stray_quote(separator: str, columns: int) -> re.Pattern[str]:

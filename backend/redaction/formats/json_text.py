@@ -18,7 +18,8 @@ from backend.redaction.search.numbers import plain_number
 _DEEPEST_JSON: Final = 4
 # The last characters of a string that may hold JSON.
 _ENDS: Final = frozenset("}] \t\r\n")
-_INSIDE: Final = r'[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+'
+# Some programs leave tabs as they are.
+_INSIDE: Final = r'[^"\\\x00-\x08\x0a-\x1f]*+(?:\\.[^"\\\x00-\x08\x0a-\x1f]*+)*+'
 _TOKEN: Final = re.compile(rf"""[ \t\r\n{{}}\[\],:]++|"{_INSIDE}"|[-+.0-9A-Za-z]++""", re.ASCII)
 # Continuations of a text that ends inside a string, in a literal, or in the blanks after a value.
 _IN_STRING: Final = re.compile(_INSIDE, re.ASCII)
@@ -271,6 +272,6 @@ def _text(token: str) -> str:
     if "\\" not in token:
         return token[1:-1]
     try:
-        return str(json.loads(token))
+        return str(json.loads(token, strict=False))
     except ValueError as error:
         raise NotJsonError from error

@@ -33,6 +33,8 @@ from backend.redaction.formats.yaml_text import sweep_yaml
 if TYPE_CHECKING:
     from backend.redaction.sweep import Sweep
 
+_XML_BEGINNINGS: Final = ("<?xml", "<!doctype ", "<html", "<plist")
+_LONGEST_XML: Final = max(map(len, _XML_BEGINNINGS))
 _LINES: Final = ("\n",)
 # A line that divides the head of a table in Markdown from its rows.
 _MARKDOWN_TABLE: Final = re.compile(r"^[ \t]*+\|?[ \t]*+:?-{2,}+:?[ \t]*+\|[-:| \t]*+\r?$", re.MULTILINE)
@@ -117,7 +119,7 @@ def _starts_as_json(source: Path, encoding: Encoding) -> bool:
 
 
 def _starts_as_xml(source: Path, encoding: Encoding) -> bool:
-    return next(encoding.read(source)).lstrip()[:5].lower() == "<?xml"
+    return next(encoding.read(source)).lstrip()[:_LONGEST_XML].lower().startswith(_XML_BEGINNINGS)
 
 
 def _write(sweep: "Sweep", target: Path, encoding: Encoding, blocks: Iterable[str], errors: str = "strict") -> None:

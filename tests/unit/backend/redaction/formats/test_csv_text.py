@@ -148,3 +148,10 @@ def test_in_a_table_of_fields_each_row_names_its_value(engine: RedactionEngine, 
     table = b"id,field,value\n1,surname,Roe\n2,phone,02079460321\n3,,x\n4,colour,Green\n"
     swept = b"id,field,value\n1,surname,[PERSON]\n2,phone,[PHONE_NUMBER]\n3,,x\n4,colour,Green\n"
     assert sweep_file(engine, "a.csv", table)[1] == swept
+
+
+def test_a_value_that_a_line_break_divides_is_known_by_its_column(
+    engine: RedactionEngine, sweep_file: SweepFile
+) -> None:
+    table = b'name,phone,note\n"Jane\nDoe","020 7946\r\n0321","one\ntwo"\n'
+    assert sweep_file(engine, "a.csv", table)[1] == b'name,phone,note\n"[PERSON]","[PHONE_NUMBER]","one\ntwo"\n'

@@ -170,3 +170,9 @@ def test_a_label_that_stands_as_a_value_names_the_values_beside_or_below_it(
     engine: RedactionEngine, sweep_file: SweepFile, text: str, swept: str
 ) -> None:
     assert sweep_file(engine, "a.json", text.encode())[1] == swept.encode()
+
+
+def test_a_tab_in_a_string_is_read_as_one(engine: RedactionEngine, sweep_file: SweepFile) -> None:
+    text = b'{"surname": "Roe\tBrand", "note": "a\tb\\n"}'
+    outcome, swept = sweep_file(engine, "a.json", text)
+    assert (outcome.kind, swept) == ("json", b'{"surname": "[PERSON]", "note": "a\tb\\n"}')

@@ -100,3 +100,11 @@ def test_a_label_that_stands_as_a_value_names_the_value_beside_it(
     engine: RedactionEngine, sweep_file: SweepFile, text: str, swept: str
 ) -> None:
     assert sweep_file(engine, "a.xml", text.encode())[1] == swept.encode()
+
+
+@pytest.mark.parametrize("beginning", ["", "<!DOCTYPE plist>\n", "<?xml version='1.0'?>"])
+def test_a_property_list_is_known_by_its_beginning(
+    engine: RedactionEngine, sweep_file: SweepFile, beginning: str
+) -> None:
+    text = f"{beginning}<plist><dict><key>city</key><string>Ulm</string></dict></plist>"
+    assert sweep_file(engine, "a.plist", text.encode())[1] == text.replace("Ulm", "[LOCATION]").encode()
