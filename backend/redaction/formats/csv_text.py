@@ -67,7 +67,7 @@ class _Table:
         one = re.escape(layout.separator)
         self._stray = _stray_quote(one, 0 if layout.quoted else layout.columns)
         self._cell = re.compile(
-            rf'("{_LINE}(?<!{one})"[^{one}\r\n]*|(?!{self._stray.pattern})"{_QUOTED}"[ ]*+(?=[{one}\r\n]|\Z)'
+            rf'("{_LINE}(?<!{one})"[^{one}\r\n]*|(?=")(?!{self._stray.pattern})"{_QUOTED}"[ ]*+(?=[{one}\r\n]|\Z)'
             rf"|[^{one}\r\n]*)"
             rf"({one}{{1,{_MAX_EMPTY}}}+|\r\n|\r|\n|\Z)"
         )
