@@ -10,7 +10,13 @@ from typing import Final
 from backend.redaction.formats.bounds import BATCH, LONGEST_VALUE
 from backend.redaction.formats.csv_layout import CsvLayout, csv_layout
 from backend.redaction.formats.json_text import Values
-from backend.redaction.formats.nested_labels import is_known_label, is_stated, stated_label, states
+from backend.redaction.formats.nested_labels import (
+    is_known_label,
+    is_stated,
+    stated_label,
+    states,
+    states_label,
+)
 from backend.redaction.formats.outcome import SweepCells
 from backend.redaction.search.numbers import has_exponents, plain_number
 
@@ -208,7 +214,7 @@ class _Table:
             label = names[column]
             if column == self._stating:
                 self._field = cell.strip('" ')
-            elif column == self._stated and is_known_label(self._field):
+            elif column == self._stated and states_label(names[self._stating], self._field):
                 label = stated_label("", self._field, label)
         if end[:1] == self._separator:
             self._column = column + len(end)

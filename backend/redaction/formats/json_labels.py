@@ -12,6 +12,7 @@ from backend.redaction.formats.nested_labels import (
     nested_label,
     stated_label,
     states,
+    states_label,
 )
 from backend.redaction.rules.labels import plain_label
 
@@ -72,7 +73,7 @@ class Keys:
             _add_column(level, text if may_label(text) else "")
             return
         self.notes = False
-        if is_known_label(text) and not label_score(level.stated):
+        if states_label(level.key, text) and not label_score(level.stated):
             level.stated = text
             if self._above and self._above[-1].is_head:
                 # An array of objects that describe columns.

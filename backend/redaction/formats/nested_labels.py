@@ -26,6 +26,7 @@ _STATED: Final = frozenset({"value", "values", "text", "content", "val", "answer
 # What may be a name of values, and is not a value itself.
 _WORDS: Final = re.compile(r"[^\W\d_][^\W\d]*(?:[ .:/-][^\W\d]+){0,4}")
 _LONGEST_STATED: Final = 60
+_SURE: Final = 0.8
 
 
 @functools.lru_cache(maxsize=4096)
@@ -67,6 +68,14 @@ def is_known_label(text: str) -> bool:
     if not may_label(text):
         return False
     return label_score(text) > 0 or _context_words()(f" {plain_label(text)} ".encode(), 0) >= 0
+
+
+def states_label(key: str, text: str) -> bool:
+    """Returns whether a value says what the value beside it is: a known label under a key of labels.
+
+    A type such as user or person says of whom a text is, not that it is a name.
+    """
+    return states(key) and is_known_label(text) and (plain_label(key) != "type" or not 0 < label_score(text) < _SURE)
 
 
 @functools.cache

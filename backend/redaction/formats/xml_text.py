@@ -16,7 +16,7 @@ from backend.redaction.formats.nested_labels import (
     label_score,
     nested_label,
     stated_label,
-    states,
+    states_label,
 )
 from backend.redaction.formats.open_elements import OpenElements
 from backend.redaction.formats.outcome import SweepCells
@@ -141,12 +141,11 @@ class _Parts:
 
 def _stated(attributes: list[re.Match[str]]) -> str:
     """Returns what the attributes of an element say that its value is, known words before others."""
-    found = [
-        text
-        for attribute in attributes
-        if (states(name := _local(attribute[1])) or name in _STATING)
-        and is_known_label(text := attribute[attribute.lastindex or 0])
-    ]
+    found = []
+    for attribute in attributes:
+        name, text = _local(attribute[1]), attribute[attribute.lastindex or 0]
+        if states_label(name, text) or (name in _STATING and is_known_label(text)):
+            found.append(text)
     return max(found, key=label_score, default="")
 
 
