@@ -78,9 +78,15 @@ def line_of(record: logging.LogRecord, output: LogOutput) -> bytes:
     """Returns the line of a record, with its line end."""
     message = _message(record) if _is_own(record.name) else f"logged at {record.pathname}:{record.lineno}"
     error = record.exc_info[1] if record.exc_info else None
-    exception = "" if error is None else "\n".join(exception_lines(error))
+    exception = "" if error is None else "\n".join(_shown_lines(error))
     fields = {name: record.__dict__.get(name) for name in MESSAGE_FIELDS if _is_own(record.name)}
     return output.line(record.levelname.lower(), record.name, MESSAGE, message, fields, exception, record.created)
+
+
+def _shown_lines(error: BaseException) -> Iterator[str]:
+    """Yields lines of an exception: without tracebacks where it is marked as of an outage that the log has."""
+    lines = exception_lines(error)
+    return (line for line in lines if line[:1] != " ") if getattr(error, "logged", False) else lines
 
 
 def exception_lines(error: BaseException) -> Iterator[str]:

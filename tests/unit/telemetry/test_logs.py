@@ -132,6 +132,16 @@ def test_an_exception_is_logged_with_its_causes() -> None:
     assert exception == ["builtins.OSError ENOSPC", "from builtins.KeyError"]
 
 
+def test_an_exception_of_an_outage_that_the_log_has_is_logged_without_its_places() -> None:
+    class AwayError(Exception):
+        logged = True
+
+    with pytest.raises(AwayError) as caught:
+        raise AwayError from OSError(errno.ECONNREFUSED, "away")
+    exception = record("a line", error=caught.value)["exception"].splitlines()
+    assert [line.rpartition(".")[2] for line in exception] == ["AwayError", "ConnectionRefusedError ECONNREFUSED"]
+
+
 def test_every_exception_of_a_group_is_logged() -> None:
     group = ExceptionGroup("planted", [ValueError("planted"), ExceptionGroup("planted", [KeyError("planted")])])
     assert list(exception_lines(group)) == [

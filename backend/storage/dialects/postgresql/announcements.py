@@ -10,9 +10,13 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
+import psycopg
+
 from backend.storage.announcements import Listeners
 from backend.storage.dialects.postgresql.connection import Connection
 from backend.storage.dialects.postgresql.deadlines import break_connection
+from backend.storage.dialects.postgresql.words import words_of
+from backend.storage.outage import OUTAGE
 from telemetry.outages import RepeatedWork
 
 _CHANNEL: Final = "workflow_api_changes"
@@ -101,7 +105,7 @@ class Announcements:
                     return
                 with self._wanted:
                     self._names |= names
-                self._sends.failed(error)
+                _log_failure(self._sends, error)
                 self._ended.wait(_RETRY_SECONDS)
 
     def _next_names(self) -> set[str]:
@@ -123,7 +127,7 @@ class Announcements:
                     self._receive(connection)
             except Exception as error:  # noqa: BLE001 - whatever fails, later changes are received
                 if not self._ended.is_set():
-                    self._receives.failed(error)
+                    _log_failure(self._receives, error)
             self._listening = None
             self._ended.wait(_RETRY_SECONDS)
 
@@ -133,6 +137,13 @@ class Announcements:
                 sender, _, names = notify.payload.partition(" ")
                 if sender != self._sender:
                     self._listeners.notify(names.split(" "))
+
+
+def _log_failure(work: RepeatedWork, error: Exception) -> None:
+    if isinstance(error, psycopg.OperationalError):
+        OUTAGE.failed(words_of(error))
+    else:
+        work.failed(error)
 
 
 def _payloads(sender: str, names: Collection[str]) -> Iterator[str]:
