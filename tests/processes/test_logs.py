@@ -73,6 +73,35 @@ def test_edge_backend_and_worker_are_joined_by_request_and_run(deployment: Deplo
     assert not lines(backend, "call", rpc="RunsService/GetRun")
 
 
+def test_an_outage_of_the_database_and_its_end_have_a_line_each_in_every_process(
+    deployment: Deployment, postgresql_server: Postgresql
+) -> None:
+    backend, worker = deployment.backend(), deployment.worker()
+    edge, admin = deployment.edge(backend), deployment.admin(backend)
+    caller = deployment.caller(edge, admin)
+
+    def warnings(part: Part) -> list[str]:
+        return [line["message"] for line in lines(part, "message") if line["level"] in {"warning", "error"}]
+
+    with postgresql_server.away(deployment.database):
+        for part in (backend, worker):
+            until(lambda part=part: warnings(part), "the outage")  # type: ignore[misc]  # of this round
+        assert caller.get("/workflows", headers={"X-Request-Id": "away-1"}).status == 502
+        (refused,) = until(lambda: lines(backend, "message", request_id="away-1"), "the reason of the refusal")
+    for part in (backend, worker):
+        until(lambda part=part: "The database answers again" in warnings(part), "its end")  # type: ignore[misc]
+
+    away = "is not currently accepting connections"
+    assert refused["message"].startswith("workflow_api.v1.WorkflowsService.ListWorkflows failed: The database cannot ")
+    assert refused["message"].endswith(f"{away}.")
+    for part in (backend, worker):
+        outage, *_, end = (said for said in warnings(part) if said != refused["message"])
+        assert outage.startswith("The database is unavailable: ")
+        assert away in outage or "terminating connection" in outage
+        assert end == "The database answers again"
+        assert not [line for line in lines(part, "message") if "exception" in line or line["logger"] == "dbos"]
+
+
 def test_every_refusal_and_every_caller_that_leaves_has_a_line(service: Service) -> None:
     caller = service.new_caller()
     flows = service.admin.apply_test_workflows()

@@ -76,7 +76,7 @@ class DbosWorker:
 
     def __init__(self, url: str, owner: str, engine: LocalEngine, most: int, healthy: Callable[[], bool]) -> None:
         self._engine = engine
-        self._log_filter = OutageFilter(healthy, _QUEUE_THREAD)
+        self._log_filter = OutageFilter(healthy)
         self._most = most
         self._waking: QueueWaking | None = None
         self._config: dict[str, Any] = {

@@ -9,17 +9,15 @@ from backend.storage.outage import OUTAGE
 class OutageFilter(logging.Filter):
     """Drops records while the database is away: DBOS polls ten times a second, and logs each time that it failed.
 
-    The poller may fail before anything of ours: `healthy` asks the database, which makes the outage known.
+    It may fail before anything of ours: `healthy` asks the database, which makes the outage known.
     """
 
-    def __init__(self, healthy: Callable[[], bool], poller: str) -> None:
-        """`poller` is the name of the thread that polls."""
+    def __init__(self, healthy: Callable[[], bool]) -> None:
         super().__init__()
         self._healthy = healthy
-        self._poller = poller
 
-    def filter(self, record: logging.LogRecord) -> bool:
+    def filter(self, record: logging.LogRecord) -> bool:  # noqa: ARG002 - any that DBOS logs
         """Returns whether the record is logged."""
-        if not OUTAGE.lasts and record.threadName == self._poller:
+        if not OUTAGE.lasts:
             self._healthy()
         return not OUTAGE.lasts

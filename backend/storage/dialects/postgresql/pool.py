@@ -1,5 +1,6 @@
 """A pool of connections that replaces lost ones, and repeats work that a lost connection or a deadlock undid."""
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,6 +35,8 @@ class ConnectionPool:
     """Up to so many connections to one server; used from any thread."""
 
     def __init__(self, url: str, connections: int, timeouts: Timeouts) -> None:
+        # It warns of lost connections, of which the outage says more.
+        logging.getLogger("psycopg").setLevel(logging.ERROR)
         self._timeouts = timeouts
         self._closed = False
         self.deadlines = deadlines = Deadlines()

@@ -1,7 +1,6 @@
 """What of DBOS's log is left out."""
 
 import logging
-import threading
 
 import pytest
 
@@ -21,21 +20,12 @@ def record() -> logging.LogRecord:
     return logging.LogRecord("dbos", logging.WARNING, "_queue.py", 848, "no connection", (), None)
 
 
-def test_a_failed_poll_is_logged_only_where_the_database_answers(outage: Outage) -> None:
-    poller = threading.current_thread().name
-    assert OutageFilter(lambda: True, poller).filter(record())
+def test_what_dbos_logs_is_logged_only_where_the_database_answers(outage: Outage) -> None:
+    assert OutageFilter(lambda: True).filter(record())
 
     def unhealthy() -> bool:
         outage.failed("it is full")
         return False
 
-    assert not OutageFilter(unhealthy, poller).filter(record())
-    assert not OutageFilter(lambda: True, "another").filter(record())
-
-
-@pytest.mark.usefixtures("outage")
-def test_what_other_threads_of_dbos_log_does_not_wait_for_the_database() -> None:
-    def healthy() -> bool:
-        raise AssertionError("the database was asked")
-
-    assert OutageFilter(healthy, "the poller").filter(record())
+    assert not OutageFilter(unhealthy).filter(record())
+    assert not OutageFilter(lambda: True).filter(record())
