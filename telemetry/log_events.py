@@ -51,3 +51,6 @@ class EventLog:
 
 LINES_DROPPED: Final = EventLog(DROPPED, LOGGER, ("count",))
 """The line that says how many lines were dropped; the output itself writes it."""
+
+PROCESS: Final = EventLog("process", "deploy.process", ("to", "release", "base_address", "console", "grpc", "metrics"))
+"""The line that a process serves, and where, or that it begins to stop."""

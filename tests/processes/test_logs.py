@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from contract.versions import RELEASE
 from tests.support.client import Caller
 from tests.support.deployment import Deployment
 from tests.support.log_lines import lines_of
@@ -71,6 +72,38 @@ def test_edge_backend_and_worker_are_joined_by_request_and_run(deployment: Deplo
     # Reads leave a line at the edge alone.
     assert lines(edge, "request", route=f"{BASE}/runs/{{run_id}}", run_id=run_id)
     assert not lines(backend, "call", rpc="RunsService/GetRun")
+
+
+def test_each_process_says_where_it_serves_and_that_it_stops(deployment: Deployment) -> None:
+    backend, worker = deployment.backend(), deployment.worker()
+    edge, console = deployment.edge(backend), deployment.console(backend)
+    own = {
+        backend: {"part": "backend", "grpc": backend.ready["grpc"]},
+        worker: {"part": "worker"},
+        edge: {"part": "edge", "base_address": edge.ready["base_address"]},
+        console: {"part": "console", "console": console.ready["console"]},
+    }
+    for part, fields in own.items():
+        (serving,) = until(lambda part=part: lines(part, "process"), "the line that it serves")  # type: ignore[misc]
+        assert fields.items() <= serving.items()
+        assert (serving["to"], serving["release"], serving["pid"]) == ("serving", RELEASE, part.pid)
+        addresses = {"base_address", "console", "grpc"} & set(serving)
+        assert addresses == set(fields) - {"part"}
+        part.stop()
+        assert [line["to"] for line in lines(part, "process")] == ["serving", "stopping"]
+
+
+def test_one_command_has_a_line_of_each_of_its_processes(service: Service) -> None:
+    def serving() -> list[dict[str, Any]]:
+        found = lines(service, "process", to="serving")
+        return found if len(found) == 1 + EDGES else []
+
+    found = until(serving, "the lines of all processes")
+    assert sorted(line["part"] for line in found) == ["edge"] * EDGES + ["serve"]
+    assert len({line["pid"] for line in found}) == 1 + EDGES
+    assert len({line["base_address"] for line in found}) == 1
+    service.stop()
+    assert len(lines(service, "process", to="stopping")) == 1 + EDGES
 
 
 def test_an_outage_of_the_database_and_its_end_have_a_line_each_in_every_process(
