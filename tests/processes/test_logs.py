@@ -16,6 +16,7 @@ from tests.support.poll import until
 from tests.support.postgresql import Postgresql
 from tests.support.service import Service
 from tests.support.wire import BASE, exchange, request
+from workflow_api.v1.keys_pb2 import RevokeKeyRequest
 
 EDGES = 2
 
@@ -168,6 +169,22 @@ def test_every_refusal_and_every_caller_that_leaves_has_a_line(service: Service)
     assert (line("gone-1")["status"], line("gone-1")["reason"]) == (0, "client_gone")
     assert "secret-path" not in service.log()
     assert len({each["pid"] for each in lines(service, "request")} | {service.pid}) >= 2
+
+
+def test_a_call_with_a_revoked_key_is_attributed_in_the_log_alone(deployment: Deployment) -> None:
+    backend = deployment.backend()
+    edge, admin = deployment.edge(backend), deployment.admin(backend)
+    caller = deployment.caller(edge, admin)
+    admin.keys.RevokeKey(RevokeKeyRequest(key_id=caller.key_id))
+    until(lambda: caller.get("/me").status == 401, "the edge to know of it")
+
+    refused = caller.get("/me", headers={"X-Request-Id": "revoked-1"})
+    (line,) = until(lambda: lines(edge, "request", request_id="revoked-1"), "the line of the request")
+    assert (line["status"], line["reason"]) == (401, "unauthorized")
+    assert (line["key_id"], line["cause"]) == (caller.key_id, "revoked")
+    assert "revoked" not in refused.body.decode().replace("revoked-1", "")
+    (call,) = until(lambda: lines(backend, "call", rpc="KeysService/RevokeKey"), "the line of the call")
+    assert call["subject_key_id"] == caller.key_id
 
 
 def test_all_processes_follow_the_settings_file_without_a_restart(service: Service, tmp_path: Path) -> None:
