@@ -56,12 +56,17 @@ OUTAGE: Final = Outage()
 """That of the one database of this process."""
 
 
+def is_logged(error: BaseException) -> bool:
+    """Returns whether an error is of an outage of the database, which the log has already."""
+    return isinstance(error, DatabaseUnavailableError) and error.logged
+
+
 class RepeatedRounds(RepeatedWork):
     """As other repeated work, but nothing of an outage of the database, which the log has already."""
 
     def failed(self, error: Exception, *, traceback: bool = True) -> None:
         """Takes a failure."""
-        if isinstance(error, DatabaseUnavailableError) and error.logged:
+        if is_logged(error):
             self._log.debug("%s: %s", self._failure, error)
         else:
             super().failed(error, traceback=traceback)
