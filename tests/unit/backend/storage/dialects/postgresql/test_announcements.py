@@ -144,4 +144,6 @@ def test_a_server_that_is_away_is_logged_once_for_all_connections(url: str, capl
     announcements.send({"run_1"})
     until(lambda: len(connected) == 2, "both connections", seconds=60)
     announcements.close()
-    assert caplog.messages == ["The database is unavailable: the server is away"]
+    # Another test's database may end the outage, or be away itself.
+    said = [message for message in caplog.messages if "the server is away" in message]
+    assert said == ["The database is unavailable: the server is away"]
