@@ -4,7 +4,9 @@ from typing import Final
 
 from telemetry.log_events import EventLog
 
-CALL: Final = EventLog("call", "backend.calls", ("request_id", "key_id", "rpc", "code", "reason", "ms", "run_id"))
+CALL: Final = EventLog(
+    "call", "backend.calls", ("request_id", "key_id", "rpc", "code", "reason", "ms", "run_id", "subject_key_id")
+)
 RUN: Final = EventLog(
     "run",
     "backend.runs.changes",

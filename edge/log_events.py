@@ -9,7 +9,7 @@ _ANSWERED: Final = (
     *("checks", "address"),
 )
 
-REQUEST: Final = EventLog("request", "edge.requests", (*_ANSWERED, "key_id", "run_id", "waited_ms"))
+REQUEST: Final = EventLog("request", "edge.requests", (*_ANSWERED, "key_id", "run_id", "waited_ms", "cause"))
 CONSOLE_REQUEST: Final = EventLog("console_request", "edge.console.requests", _ANSWERED)
 
 CLIENT_GONE: Final = "client_gone"

@@ -97,6 +97,7 @@ class Edge:
                 buffer_bytes=settings.buffer_mb * 1_000_000,
                 timeouts=Timeouts(settings.idle_seconds, settings.head_seconds, settings.stall_seconds),
             ),
+            self._refused_key,
         )
         share = self._share
         if share is None:
@@ -162,6 +163,9 @@ class Edge:
         if self._tracing is not None:
             self._tracing.answered(call, answer.status, reason)
         return answer
+
+    def _refused_key(self, request: HttpRequest) -> tuple[str, str]:
+        return self._deps.keyring.refused(request.header_values("Authorization"), self._clock())
 
     def _window_of(self, call: Call) -> Window:
         """Returns the usage of the calling key; a call that was refused before it counted changes nothing of it."""

@@ -21,8 +21,8 @@ COMMON_FIELDS: Final = (
 MESSAGE: Final = "message"
 """The event of all lines that are not of a kind of their own."""
 
-MESSAGE_FIELDS: Final = ("request_id",)
-"""What these may have besides, given to `logging` as `extra`."""
+MESSAGE_FIELDS: Final = ("request_id", "run_id")
+"""What these may have besides, given to `logging` as `extra`; the id of a run is that in the message, if none is."""
 
 
 class EventLog:
@@ -51,3 +51,6 @@ class EventLog:
 
 LINES_DROPPED: Final = EventLog(DROPPED, LOGGER, ("count",))
 """The line that says how many lines were dropped; the output itself writes it."""
+
+PROCESS: Final = EventLog("process", "deploy.process", ("to", "release", "base_address", "console", "grpc", "metrics"))
+"""The line that a process serves, and where, or that it begins to stop."""

@@ -21,6 +21,7 @@ from telemetry.log_output import LogOutput, open_output
 _LOG = logging.getLogger(__name__)
 _MOST_FRAMES: Final = 30
 """Frames at each end of a traceback; an endless recursion has a thousand."""
+_RUN_ID: Final = re.compile(r"\brun_[0-9a-z]{26}\b")
 _CODE: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -76,11 +77,23 @@ class _Handler(logging.Handler):
 
 def line_of(record: logging.LogRecord, output: LogOutput) -> bytes:
     """Returns the line of a record, with its line end."""
-    message = _message(record) if _is_own(record.name) else f"logged at {record.pathname}:{record.lineno}"
+    fields: dict[str, object] = {}
+    if _is_own(record.name):
+        message = _message(record)
+        fields = {name: record.__dict__.get(name) for name in MESSAGE_FIELDS}
+        if fields["run_id"] is None and (named := _RUN_ID.search(message)):
+            fields["run_id"] = named[0]
+    else:
+        message = f"logged at {record.pathname}:{record.lineno}"
     error = record.exc_info[1] if record.exc_info else None
-    exception = "" if error is None else "\n".join(exception_lines(error))
-    fields = {name: record.__dict__.get(name) for name in MESSAGE_FIELDS if _is_own(record.name)}
+    exception = "" if error is None else "\n".join(_shown_lines(error))
     return output.line(record.levelname.lower(), record.name, MESSAGE, message, fields, exception, record.created)
+
+
+def _shown_lines(error: BaseException) -> Iterator[str]:
+    """Yields lines of an exception: without tracebacks where it is marked as of an outage that the log has."""
+    lines = exception_lines(error)
+    return (line for line in lines if line[:1] != " ") if getattr(error, "logged", False) else lines
 
 
 def exception_lines(error: BaseException) -> Iterator[str]:

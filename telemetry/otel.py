@@ -14,10 +14,11 @@ from opentelemetry.context import Context, attach, detach
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from telemetry.otel_export import Export
 from telemetry.trace_context import SPANS, TRACEPARENT, TRACESTATE
 
 Attributes = Mapping[str, str | int | bool | Sequence[str]]
@@ -32,8 +33,6 @@ _TRACESTATE_CHARACTERS: Final = 512
 _CANCELLATIONS: Final = (asyncio.CancelledError, futures.CancelledError)
 _NO_CONTEXT: Final = Context()
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
-
-_LOG = logging.getLogger(__name__)
 
 
 class Tracing:
@@ -53,14 +52,14 @@ class Tracing:
         At most `queue_size` spans wait to be exported.
         """
         url = None if endpoint is None else f"{endpoint.rstrip('/')}/v1/traces"
-        # What it says of failed attempts, `_Export` says once.
+        # What it says of failed attempts, the export says once.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
         resource = Resource({SERVICE_VERSION: version, "workflow_api.part": part}).merge(Resource.create())
         # The SDK's own name for what the variables give none.
         if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):
             resource = resource.merge(Resource({SERVICE_NAME: _SERVICE}))
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-        self._provider.add_span_processor(_BoundedProcessor(_Export(OTLPSpanExporter(endpoint=url)), queue_size))
+        self._provider.add_span_processor(_BoundedProcessor(Export(OTLPSpanExporter(endpoint=url)), queue_size))
         self._tracer = self._provider.get_tracer(_SERVICE, version)
 
     def trace_id(self) -> str:
@@ -190,41 +189,10 @@ def _detached() -> Iterator[Span]:
         detach(token)
 
 
-class _Export(SpanExporter):
-    """Counts what is exported and lost, and logs once that the collector fails, and once that it answers again."""
-
-    def __init__(self, exporter: SpanExporter) -> None:
-        self._exporter = exporter
-        self._fails = False
-        self.taken = 0
-
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        self.taken += len(spans)
-        try:
-            result = self._exporter.export(spans)
-        except Exception:  # noqa: BLE001 - whatever it is, the spans are lost
-            result = SpanExportResult.FAILURE
-        failed = result is not SpanExportResult.SUCCESS
-        SPANS.add_many(len(spans), "failed" if failed else "exported")
-        if failed != self._fails:
-            self._fails = failed
-            if failed:
-                _LOG.warning("Traces cannot be exported and are lost")
-            else:
-                _LOG.warning("Traces are exported again")
-        return result
-
-    def shutdown(self) -> None:
-        self._exporter.shutdown()
-
-    def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        return self._exporter.force_flush(timeout_millis)
-
-
 class _BoundedProcessor(BatchSpanProcessor):
     """A queue that drops and counts the newest spans where it is full; the SDK's own replaces the oldest uncounted."""
 
-    def __init__(self, exporter: _Export, queue_size: int) -> None:
+    def __init__(self, exporter: Export, queue_size: int) -> None:
         self._most = queue_size
         super().__init__(exporter, max_queue_size=self._most)
         self._export = exporter

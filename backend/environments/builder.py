@@ -14,6 +14,7 @@ from backend.environments.build import BuiltPackages
 from backend.environments.lock import Lock, PackagesError
 from backend.environments.store import PackageStore
 from backend.storage.database import Database, Tx
+from backend.storage.outage import RepeatedRounds
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -43,6 +44,9 @@ class PackageBuilder:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._next_upkeep = 0
+        self._rounds = RepeatedRounds(
+            _LOG, "Packages of environments cannot be kept", "Packages of environments are kept again", logging.ERROR
+        )
         self._beginning = threading.Lock()
         self._begun: dict[str, Future[BuiltPackages]] = {}
         # What uv said in the last build of each lock, until that is recorded.
@@ -102,10 +106,12 @@ class PackageBuilder:
         while not self._stopping.is_set():
             try:
                 self.round()
-            except Exception:  # noqa: BLE001 - the thread must not end
+            except Exception as error:  # noqa: BLE001 - the thread must not end
                 if not self._stopping.is_set():
                     metrics.BACKGROUND_FAILURES.add("package-builder")
-                    _LOG.exception("Packages of environments could not be looked after; next try in a moment")
+                    self._rounds.failed(error)
+            else:
+                self._rounds.succeeded()
             self._store.wait(ROUND_SECONDS)
 
     def _finish(self, digest: str, begun: "Future[BuiltPackages]") -> None:

@@ -40,6 +40,7 @@ def call_log(method: MethodDescriptor, label: str) -> CallLog:
         request_id = metadata.get(REQUEST_ID, "")
         key_id = metadata.get(KEY_ID, "")
         run_id = getattr(request, "run_id", "")
+        subject = getattr(request, "key_id", "")
         fields = {
             "rpc": label,
             "code": code,
@@ -48,6 +49,7 @@ def call_log(method: MethodDescriptor, label: str) -> CallLog:
             "request_id": request_id if ids.ANY_ID.fullmatch(request_id) else "",
             "key_id": key_id if ids.ANY_ID.fullmatch(key_id) else "",
             "run_id": run_id if run_id and ids.RUN_ID.fullmatch(run_id) else "",
+            "subject_key_id": subject if isinstance(subject, str) and ids.KEY_ID.fullmatch(subject) else "",
             "ms": round((perf_counter() - began) * 1000, 3),
         }
         CALL.write(f"{label} {code}", fields, shown)

@@ -249,17 +249,25 @@ def _method_label(full_name: str) -> str:
 def _refuse(context: grpc.ServicerContext, error: Exception, name: str) -> tuple[str, str]:
     """Answers with the error and returns the name of its code, and its reason as the API names it."""
     if not isinstance(error, ApiError):
-        _LOG.error("%s failed", name, exc_info=error, extra={"request_id": caller_of(context).request_id})
-        error = ApiError(
-            errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE
-            if isinstance(error, (DatabaseUnavailableError, ObjectStoreError, JudgeUnavailableError))
-            else errors_pb2.ERROR_REASON_INTERNAL
-        )
+        error = _logged(error, name, caller_of(context).request_id)
     status = error.to_status()
     context.set_trailing_metadata(((STATUS_TRAILER, status.SerializeToString(deterministic=True)),))
     context.set_code(error.grpc_code)
     context.set_details(error.message)
     return error.grpc_code.name, code_of(error.reason)
+
+
+def _logged(error: Exception, name: str, request_id: str) -> ApiError:
+    """Logs a failure that the caller learns nothing of; returns what it is answered with."""
+    extra = {"request_id": request_id}
+    if isinstance(error, DatabaseUnavailableError):
+        # Edges repeat calls of their own, without an id, for as long as an outage lasts.
+        level = logging.WARNING if request_id or not error.logged else logging.DEBUG
+        _LOG.log(level, "%s failed: %s", name, error, extra=extra)
+    else:
+        _LOG.error("%s failed", name, exc_info=error, extra=extra)
+    away = isinstance(error, (DatabaseUnavailableError, ObjectStoreError, JudgeUnavailableError))
+    return ApiError(errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE if away else errors_pb2.ERROR_REASON_INTERNAL)
 
 
 def generic_handler(

@@ -193,7 +193,7 @@ def _session(settings: BackendSettings, context: SegmentContext, on_free: Callab
     from backend.runtime.engines.dbos import DbosWorker
 
     # No more than it has slots for: what waits, waits where another worker may take it.
-    queue = DbosWorker(settings.database, owner, engine, settings.step_slots)
+    queue = DbosWorker(settings.database, owner, engine, settings.step_slots, database.healthy)
     return WorkerSession(engine, context.slots, sweeper, lease, queue)
 
 

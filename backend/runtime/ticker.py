@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from backend import metrics
+from backend.storage.outage import RepeatedRounds
 
 _LOG = logging.getLogger(__name__)
 
@@ -18,7 +19,7 @@ class Ticker:
 
     The first call is at once, or `first_seconds` after the start.
 
-    An exception from `work` is logged, and the thread goes on.
+    An exception from `work` is logged once an outage, and the thread goes on.
     """
 
     def __init__(self, name: str, work: Callable[[], object], seconds: float, first_seconds: float = 0.0) -> None:
@@ -27,6 +28,7 @@ class Ticker:
         self._first_seconds = first_seconds
         self._woken = threading.Event()
         self._ended = False
+        self._rounds = RepeatedRounds(_LOG, f"Rounds of {name} fail", f"Rounds of {name} succeed again", logging.ERROR)
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -51,9 +53,11 @@ class Ticker:
             self._woken.clear()
             try:
                 self._work()
-            except Exception:  # noqa: BLE001 - the thread must not end
+            except Exception as error:  # noqa: BLE001 - the thread must not end
                 metrics.BACKGROUND_FAILURES.add(self._thread.name)
-                _LOG.exception("A round of %s failed; the next one follows", self._thread.name)
+                self._rounds.failed(error)
+            else:
+                self._rounds.succeeded()
             # Checked again because a stop may have come before the clearing.
             if not self._ended:
                 self._woken.wait(self._seconds)

@@ -21,7 +21,10 @@ _ROWS_AT_ONCE: Final = (64, 16, 4)
 
 
 class DatabaseUnavailableError(Exception):
-    """The database cannot be reached now."""
+    """The database cannot be reached now, or cannot do this now."""
+
+    logged = False
+    """Whether the log has the reason already, as that of an outage: lines about it have no traceback."""
 
 
 class OutcomeUnknownError(DatabaseUnavailableError):

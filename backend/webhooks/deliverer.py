@@ -17,6 +17,7 @@ from backend.ids import new_id
 from backend.run_traces import carrier_of_run
 from backend.settings import WebhookSettings
 from backend.storage.database import Database, run_of
+from backend.storage.outage import RepeatedRounds
 from backend.webhooks import attempts, delivery_sql, wait_bounds_sql
 from backend.webhooks.delivery_sql import ClaimedRow, DueWebhookRow
 from backend.webhooks.destinations import networks
@@ -79,6 +80,9 @@ class Deliverer:
         self._sender: Sender | None = None
         self._under_way: dict[asyncio.Task[None], tuple[ClaimedRow, str]] = {}
         self._round_at = 0
+        self._rounds = RepeatedRounds(
+            _LOG, "Rounds of webhooks fail", "Rounds of webhooks succeed again", logging.ERROR
+        )
         self._bound_waits_at = 0.0
 
     def start(self) -> None:
@@ -125,10 +129,12 @@ class Deliverer:
             self._woken.clear()
             try:
                 seconds = await self._claim_due()
-            except Exception:  # noqa: BLE001 - the thread must not end
+            except Exception as error:  # noqa: BLE001 - the thread must not end
                 metrics.BACKGROUND_FAILURES.add(self._thread.name)
-                _LOG.exception("A round of webhooks failed; the next one follows")
+                self._rounds.failed(error)
                 seconds = _AGAIN_SECONDS
+            else:
+                self._rounds.succeeded()
             if not self._ended:
                 await self._wait(seconds)
         await self._end_attempts()

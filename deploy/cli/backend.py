@@ -8,6 +8,7 @@ from deploy.cli.output.printing import print_ready
 from deploy.config.source import read_settings
 from deploy.serve.lifecycle import default_data, prepare_process, run_until_stopped
 from deploy.serve.metrics import serving_metrics
+from deploy.serve.process_log import log_serving
 from deploy.serve.traces import recording_traces
 
 
@@ -31,6 +32,7 @@ def command(
         async with running_backend(settings, folder, metrics) as (_, address):
             record = {"grpc": str(address), "data": str(folder)}
             print_ready(str(address), f"Data: {folder}", record=record, metrics=metrics.url, as_json=as_json)
+            log_serving(grpc=str(address), metrics=metrics.url)
             await stop.wait()
 
     with serving_metrics(settings, "backend") as metrics, recording_traces(settings, "backend", metrics):

@@ -10,6 +10,7 @@ from deploy.cli.output.printing import print_ready
 from deploy.config.source import read_settings
 from deploy.serve.lifecycle import prepare_process
 from deploy.serve.metrics import serving_metrics
+from deploy.serve.process_log import log_serving
 from deploy.serve.traces import recording_traces
 
 
@@ -43,6 +44,7 @@ def command(
     def announce(address: str) -> None:
         record = {"console": address, "grpc": str(settings.console.backend)}
         print_ready(address, record=record, metrics=metrics.url, as_json=as_json)
+        log_serving(console=address, metrics=metrics.url)
 
     with serving_metrics(settings, "console") as metrics, recording_traces(settings, "console", metrics):
         serve_console(settings, announce, metrics)

@@ -10,6 +10,7 @@ from deploy.cli.output.printing import print_ready
 from deploy.config.source import read_settings
 from deploy.serve.lifecycle import prepare_process
 from deploy.serve.metrics import serving_metrics
+from deploy.serve.process_log import log_serving
 from deploy.serve.traces import recording_traces
 
 
@@ -38,6 +39,7 @@ def command(
     def announce(base_address: str) -> None:
         record = {"base_address": base_address, "grpc": str(settings.edge.backend)}
         print_ready(base_address, record=record, metrics=metrics.url, as_json=as_json)
+        log_serving(base_address=base_address, metrics=metrics.url)
 
     if settings.edge.processes > 1:
         from deploy.serve.edge_processes import serve_processes

@@ -15,6 +15,7 @@ from deploy.config.source import read_settings
 from deploy.failures import CommandError
 from deploy.garbage import collection_paused
 from deploy.serve.lifecycle import default_data, prepare_process
+from deploy.serve.process_log import log_serving
 from edge.console.settings import ConsoleSettings
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def command(
 
     def on_ready(ready: "Ready") -> None:
         announce(ready, settings.admin.backend_tls if demo else None, as_json=as_json)
+        log_serving(base_address=ready.base_address, console=ready.console, grpc=str(ready.grpc), metrics=ready.metrics)
 
     with ExitStack() as stack:
         with collection_paused():

@@ -9,6 +9,7 @@ from deploy.config.source import read_settings
 from deploy.failures import CommandError
 from deploy.serve.lifecycle import default_data, prepare_process, run_until_stopped
 from deploy.serve.metrics import serving_metrics
+from deploy.serve.process_log import log_serving
 from deploy.serve.traces import recording_traces
 
 
@@ -34,6 +35,7 @@ def command(
     async def work(stop: asyncio.Event) -> None:
         async with running_worker(settings, folder, metrics):
             print_ready(f"Ready. Data: {folder}", record={"data": str(folder)}, metrics=metrics.url, as_json=as_json)
+            log_serving(metrics=metrics.url)
             await stop.wait()
 
     with serving_metrics(settings, "worker") as metrics, recording_traces(settings, "worker", metrics):

@@ -13,9 +13,10 @@ from backend.secrets import NAME as SECRET_NAME
 from backend.settings import ModelProvider
 from edge.log_events import CONSOLE_REQUEST, REQUEST
 from edge.settings import viewer_header
+from telemetry.log_events import PROCESS
 from telemetry.log_levels import LogLevels, parse_levels
 
-_LOGGERS: Final = [each.logger for each in (REQUEST, CONSOLE_REQUEST, CALL, RUN, STEP)]
+_LOGGERS: Final = [each.logger for each in (REQUEST, CONSOLE_REQUEST, CALL, RUN, STEP, PROCESS)]
 
 
 def client_address(value: str) -> str:

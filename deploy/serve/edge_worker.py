@@ -15,6 +15,7 @@ from functools import partial
 from deploy.config.settings import Settings
 from deploy.failures import CommandError
 from deploy.serve.lifecycle import prepare_process
+from deploy.serve.process_log import log_serving
 from deploy.serve.prometheus import process_metrics
 from deploy.serve.traces import recording_traces
 from edge.shared_memory.share import ShareFiles
@@ -34,10 +35,15 @@ def main() -> None:
 
     try:
         with metrics.registered(partial(process_metrics, "edge")), recording_traces(settings, "edge", metrics):
-            serve_edge(settings, lambda base_address: _send(base_address=base_address), metrics, files, *to_backend)
+            serve_edge(settings, _on_ready, metrics, files, *to_backend)
     except CommandError as failed:
         _send(code=failed.code, message=failed.message)
         sys.exit(1)
+
+
+def _on_ready(base_address: str) -> None:
+    _send(base_address=base_address)
+    log_serving(base_address=base_address)
 
 
 def _send(**record: object) -> None:

@@ -59,6 +59,8 @@ def run_until_stopped(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None
     """Runs `serve(stop)` on a new event loop; SIGTERM or SIGINT sets `stop`, and a second signal ends the process."""
     import uvloop
 
+    from deploy.serve.process_log import log_stopping
+
     async def main() -> None:
         loop = asyncio.get_running_loop()
         stop = asyncio.Event()
@@ -66,6 +68,7 @@ def run_until_stopped(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None
         def on_signal() -> None:
             for number in STOP_SIGNALS:
                 loop.remove_signal_handler(number)
+            log_stopping()
             stop.set()
 
         for number in STOP_SIGNALS:

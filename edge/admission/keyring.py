@@ -29,6 +29,7 @@ class Key:
         "previous",
         "previous_until_ms",
         "rate_limit",
+        "revoked",
         "scopes",
         "secret",
         "usable",
@@ -42,6 +43,7 @@ class Key:
         self.previous_until_ms = milliseconds_of(mirrored.previous_secret_expires_at)
         self.external = mirrored.external_id_sha256
         self.expires_ms = milliseconds_of(mirrored.expires_at)
+        self.revoked = mirrored.revoked
         self.usable = not mirrored.revoked and mirrored.deployment_id == deployment_id
         self.scopes = frozenset(mirrored.scopes)
         self.rate_limit = mirrored.rate_limit_rpm
@@ -130,6 +132,19 @@ class Keyring:
     def has(self, key: Key) -> bool:
         """Returns whether the copy still has this key, with nothing of it changed."""
         return self._keys.get(key.key_id) is key
+
+    def refused(self, authorization: Sequence[str], now_ms: int) -> tuple[str, str]:
+        """Returns the id of the key that refused credentials name, and why they were refused; empty for an unknown key.
+
+        For the log alone, once the answer is sent: nothing of it may show in an answer, or in how long that takes.
+        """
+        bearer = _BEARER.fullmatch(authorization[0]) if len(authorization) == 1 else None
+        key = None if bearer is None else self._keys.get(bearer[1])
+        if key is None:
+            return "", ""
+        if key.revoked:
+            return key.key_id, "revoked"
+        return key.key_id, "expired" if now_ms >= key.expires_ms else "wrong_credentials"
 
     def identify(self, authorization: Sequence[str], external_id: Sequence[str], now_ms: int) -> Key | None:
         """Returns the key that both credentials belong to; None for anything else, in the same time."""

@@ -234,7 +234,8 @@ class Connection(BoundedConnection, asyncio.Protocol):
     def _malformed(self, request: HttpRequest, reason: str) -> Answer:
         metrics.MALFORMED.add()
         # The reason quotes nothing of the request: a credential may be among its headers.
-        _LOG.info("Malformed request from %s, request %s: %s", self.peername, request.request_id, reason)
+        extra = {"request_id": request.request_id}
+        _LOG.info("Malformed request from %s: %s", self.peername, reason, extra=extra)
         try:
             request.check_length()
             problem = {"name": "request", "reason": "is not well-formed HTTP"}

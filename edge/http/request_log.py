@@ -1,5 +1,8 @@
 """The log line of each request that was answered, or that its caller gave up."""
 
+import asyncio
+from collections.abc import Callable
+from functools import partial
 from time import perf_counter, time
 from typing import Final
 
@@ -14,6 +17,10 @@ from telemetry.log_output import LogOutput, output
 _Kind = tuple[str, str, int, str]
 
 
+RefusedKey = Callable[[HttpRequest], tuple[str, str]]
+"""Returns the id of the key that refused credentials name, and why they were refused; empty where there is none."""
+
+_UNAUTHORIZED: Final = 401
 _UNKNOWN: Final[Outcome] = ("", "", "", "", 0.0, "")
 
 
@@ -24,7 +31,8 @@ class RequestLog:
     each method, route, status and reason, which are few.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, refused_key: RefusedKey | None = None) -> None:
+        self._refused_key = refused_key
         self._starts: dict[_Kind, str] = {}
         self._checks = CheckSampler()
         self._version = -1
@@ -43,6 +51,11 @@ class RequestLog:
         route, key_id, reason, run_id, waited, _ = outcome
         kind = (request.method, route, status, cut or reason)
         milliseconds = (perf_counter() - request.began) * 1000
+        if status == _UNAUTHORIZED and self._refused_key is not None:
+            # Once the answer is handed to the network, which must take as long for any credentials.
+            write = partial(self._write_refused, self._refused_key, out, request, outcome, kind, (milliseconds, sent))
+            asyncio.get_running_loop().call_soon(write)
+            return
         start = self._starts.get(kind)
         if start is None or waited:
             self._write_any(out, request, outcome, kind, (milliseconds, sent))
@@ -61,8 +74,26 @@ class RequestLog:
         self._plain = out.as_json and out.trace_id is None and not REQUEST.enabled(DEBUG)
         self._starts = {}
 
+    def _write_refused(
+        self,
+        refused_key: RefusedKey,
+        out: LogOutput,
+        request: HttpRequest,
+        outcome: Outcome,
+        kind: _Kind,
+        sizes: tuple[float, int],
+    ) -> None:
+        key_id, cause = refused_key(request)
+        self._write_any(out, request, (outcome[0], key_id, *outcome[2:]), kind, sizes, cause)
+
     def _write_any(
-        self, out: LogOutput, request: HttpRequest, outcome: Outcome, kind: _Kind, sizes: tuple[float, int]
+        self,
+        out: LogOutput,
+        request: HttpRequest,
+        outcome: Outcome,
+        kind: _Kind,
+        sizes: tuple[float, int],
+        cause: str = "",
     ) -> None:
         """Writes a line of any kind, and keeps what the next ones of its kind begin with if that is always the same."""
         method, route, status, reason = kind = (method_of(kind[0]), kind[1] or OTHER, *kind[2:])
@@ -81,6 +112,7 @@ class RequestLog:
             "reason": reason,
             "request_id": request.request_id,
             "key_id": key_id,
+            "cause": cause,
             "run_id": run_id,
             "ms": round(milliseconds, 3),
             "waited_ms": round(waited * 1000, 3) or None,

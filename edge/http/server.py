@@ -16,7 +16,7 @@ from edge.http.connection_limiter import ConnectionLimiter
 from edge.http.connection_watch import watch_connections
 from edge.http.listener import Listener
 from edge.http.request import HttpRequest
-from edge.http.request_log import RequestLog
+from edge.http.request_log import RefusedKey, RequestLog
 from edge.http.response import Answer, refused
 from edge.http.write_batches import WriteBatches
 from telemetry import Family
@@ -40,14 +40,20 @@ class HttpLimits:
 class HttpServer:
     """Serves HTTP/1.1 from the moment it is made, in the running loop."""
 
-    def __init__(self, handler: Callable[[HttpRequest], Awaitable[Answer]], limits: HttpLimits) -> None:
+    def __init__(
+        self,
+        handler: Callable[[HttpRequest], Awaitable[Answer]],
+        limits: HttpLimits,
+        refused_key: RefusedKey | None = None,
+    ) -> None:
+        """`refused_key` names, for the log, the key of a request that was answered 401."""
         self.connections: set[Connection] = set()
         """All that are open, or whose request is still being served."""
         self.limiter = ConnectionLimiter[Connection](limits.connections)
         loop = asyncio.get_running_loop()
         self.buffers = BufferLimiter(limits.buffer_bytes, self.limiter.connections, monotonic)
         self.write_batches = WriteBatches()
-        self.request_log = RequestLog()
+        self.request_log = RequestLog(refused_key)
         self.stopping = False
         """Whether each connection ends with the answer under way."""
         self._handler = handler

@@ -15,6 +15,15 @@ from tests.support.page import blocks_of
 from tests.support.poll import until
 
 [SHOWN, COMMANDS] = [block.body for block in blocks_of(DOCS / "logs.md")]
+PLAIN = [
+    "Started workflow-api.service - Programmatic Workflow API.",
+    "http://127.0.0.1:8080/api/v1",
+    "Data: /var/lib/workflow-api",
+    "Ready. Data: /var/lib/workflow-api/worker-1",
+    "0",
+    "",
+]
+"""What the journal has besides."""
 REQUEST_ID, RUN_ID = "8f1c…0012", "run_01m8…3hdt"
 
 
@@ -49,10 +58,13 @@ def test_a_line_has_the_fields_of_the_example(lines: list[dict[str, Any]]) -> No
         assert example["message"].replace("started, queued", "started, running") == line["message"]
 
 
-def test_the_commands_find_a_request_and_a_run(reader: Reader, lines: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_the_commands_find_a_request_and_a_run_between_lines_that_are_not_json(
+    reader: Reader, lines: list[dict[str, Any]], tmp_path: Path
+) -> None:
     if shutil.which("jq") is None:
         pytest.skip("needs jq")
-    (tmp_path / "journal").write_text(reader.log().rpartition("\n")[0] + "\n", encoding="utf-8")
+    log = reader.log().rpartition("\n")[0]
+    (tmp_path / "journal").write_text("\n".join([*PLAIN, log, *PLAIN, ""]), encoding="utf-8")
     said = []
     for command in COMMANDS.splitlines():
         asked = command.replace(REQUEST_ID, lines[0]["request_id"]).replace(RUN_ID, reader.run_id)

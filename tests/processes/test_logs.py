@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from contract.versions import RELEASE
 from tests.support.client import Caller
 from tests.support.deployment import Deployment
 from tests.support.log_lines import lines_of
@@ -15,6 +16,7 @@ from tests.support.poll import until
 from tests.support.postgresql import Postgresql
 from tests.support.service import Service
 from tests.support.wire import BASE, exchange, request
+from workflow_api.v1.keys_pb2 import RevokeKeyRequest
 
 EDGES = 2
 
@@ -73,6 +75,67 @@ def test_edge_backend_and_worker_are_joined_by_request_and_run(deployment: Deplo
     assert not lines(backend, "call", rpc="RunsService/GetRun")
 
 
+def test_each_process_says_where_it_serves_and_that_it_stops(deployment: Deployment) -> None:
+    backend, worker = deployment.backend(), deployment.worker()
+    edge, console = deployment.edge(backend), deployment.console(backend)
+    own = {
+        backend: {"part": "backend", "grpc": backend.ready["grpc"]},
+        worker: {"part": "worker"},
+        edge: {"part": "edge", "base_address": edge.ready["base_address"]},
+        console: {"part": "console", "console": console.ready["console"]},
+    }
+    for part, fields in own.items():
+        (serving,) = until(lambda part=part: lines(part, "process"), "the line that it serves")  # type: ignore[misc]
+        assert fields.items() <= serving.items()
+        assert (serving["to"], serving["release"], serving["pid"]) == ("serving", RELEASE, part.pid)
+        addresses = {"base_address", "console", "grpc"} & set(serving)
+        assert addresses == set(fields) - {"part"}
+        part.stop()
+        assert [line["to"] for line in lines(part, "process")] == ["serving", "stopping"]
+
+
+def test_one_command_has_a_line_of_each_of_its_processes(service: Service) -> None:
+    def serving() -> list[dict[str, Any]]:
+        found = lines(service, "process", to="serving")
+        return found if len(found) == 1 + EDGES else []
+
+    found = until(serving, "the lines of all processes")
+    assert sorted(line["part"] for line in found) == ["edge"] * EDGES + ["serve"]
+    assert len({line["pid"] for line in found}) == 1 + EDGES
+    assert len({line["base_address"] for line in found}) == 1
+    service.stop()
+    assert len(lines(service, "process", to="stopping")) == 1 + EDGES
+
+
+def test_an_outage_of_the_database_and_its_end_have_a_line_each_in_every_process(
+    deployment: Deployment, postgresql_server: Postgresql
+) -> None:
+    backend, worker = deployment.backend(), deployment.worker()
+    edge, admin = deployment.edge(backend), deployment.admin(backend)
+    caller = deployment.caller(edge, admin)
+
+    def warnings(part: Part) -> list[str]:
+        return [line["message"] for line in lines(part, "message") if line["level"] in {"warning", "error"}]
+
+    with postgresql_server.away(deployment.database):
+        for part in (backend, worker):
+            until(lambda part=part: warnings(part), "the outage")  # type: ignore[misc]  # of this round
+        assert caller.get("/workflows", headers={"X-Request-Id": "away-1"}).status == 502
+        (refused,) = until(lambda: lines(backend, "message", request_id="away-1"), "the reason of the refusal")
+    for part in (backend, worker):
+        until(lambda part=part: "The database answers again" in warnings(part), "its end")  # type: ignore[misc]
+
+    away = "is not currently accepting connections"
+    assert refused["message"].startswith("workflow_api.v1.WorkflowsService.ListWorkflows failed: The database cannot ")
+    assert refused["message"].endswith(f"{away}.")
+    for part in (backend, worker):
+        outage, *_, end = (said for said in warnings(part) if said != refused["message"])
+        assert outage.startswith("The database is unavailable: ")
+        assert away in outage or "terminating connection" in outage
+        assert end == "The database answers again"
+        assert not [line for line in lines(part, "message") if "exception" in line or line["logger"] == "dbos"]
+
+
 def test_every_refusal_and_every_caller_that_leaves_has_a_line(service: Service) -> None:
     caller = service.new_caller()
     flows = service.admin.apply_test_workflows()
@@ -106,6 +169,22 @@ def test_every_refusal_and_every_caller_that_leaves_has_a_line(service: Service)
     assert (line("gone-1")["status"], line("gone-1")["reason"]) == (0, "client_gone")
     assert "secret-path" not in service.log()
     assert len({each["pid"] for each in lines(service, "request")} | {service.pid}) >= 2
+
+
+def test_a_call_with_a_revoked_key_is_attributed_in_the_log_alone(deployment: Deployment) -> None:
+    backend = deployment.backend()
+    edge, admin = deployment.edge(backend), deployment.admin(backend)
+    caller = deployment.caller(edge, admin)
+    admin.keys.RevokeKey(RevokeKeyRequest(key_id=caller.key_id))
+    until(lambda: caller.get("/me").status == 401, "the edge to know of it")
+
+    refused = caller.get("/me", headers={"X-Request-Id": "revoked-1"})
+    (line,) = until(lambda: lines(edge, "request", request_id="revoked-1"), "the line of the request")
+    assert (line["status"], line["reason"]) == (401, "unauthorized")
+    assert (line["key_id"], line["cause"]) == (caller.key_id, "revoked")
+    assert "revoked" not in refused.body.decode().replace("revoked-1", "")
+    (call,) = until(lambda: lines(backend, "call", rpc="KeysService/RevokeKey"), "the line of the call")
+    assert call["subject_key_id"] == caller.key_id
 
 
 def test_all_processes_follow_the_settings_file_without_a_restart(service: Service, tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 from backend.log_events import CALL, RUN, STEP
 from edge.log_events import CONSOLE_REQUEST, REQUEST
 from telemetry import log_output
-from telemetry.log_events import COMMON_FIELDS, LINES_DROPPED, MESSAGE, MESSAGE_FIELDS, EventLog
+from telemetry.log_events import COMMON_FIELDS, LINES_DROPPED, MESSAGE, MESSAGE_FIELDS, PROCESS, EventLog
 from telemetry.log_output import LogOutput
 
-EVENTS = {each.event: each for each in (REQUEST, CONSOLE_REQUEST, CALL, RUN, STEP, LINES_DROPPED)}
+EVENTS = {each.event: each for each in (REQUEST, CONSOLE_REQUEST, CALL, RUN, STEP, PROCESS, LINES_DROPPED)}
 
 
 def lines_of(text: str) -> list[dict[str, Any]]:

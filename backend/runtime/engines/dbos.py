@@ -5,16 +5,17 @@ keeps does not count: the tables say what runs, and an interrupted segment is ne
 """
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from dbos import DBOS, DBOSClient, WorkflowSerializationFormat
 
+from backend.runtime.engines.dbos_log import OutageFilter
 from backend.runtime.engines.dbos_waking import QueueWaking
 from backend.runtime.engines.local import LocalEngine
 from backend.segment_state import HANDED_OVER
 
-_LOG = logging.getLogger(__name__)
+_DBOS_LOG: Final = logging.getLogger("dbos")
 
 _NAME: Final = "workflow-api"
 _QUEUE: Final = "segments"
@@ -68,10 +69,14 @@ class DbosQueue:
 
 
 class DbosWorker:
-    """Takes segments from the queue for the local engine, up to `most` at once."""
+    """Takes segments from the queue for the local engine, up to `most` at once.
 
-    def __init__(self, url: str, owner: str, engine: LocalEngine, most: int) -> None:
+    `healthy` says whether the database answers.
+    """
+
+    def __init__(self, url: str, owner: str, engine: LocalEngine, most: int, healthy: Callable[[], bool]) -> None:
         self._engine = engine
+        self._log_filter = OutageFilter(healthy)
         self._most = most
         self._waking: QueueWaking | None = None
         self._config: dict[str, Any] = {
@@ -87,6 +92,7 @@ class DbosWorker:
 
     def start(self) -> None:
         """Starts to take segments. Not to be called in a thread with an event loop, which DBOS would use."""
+        _DBOS_LOG.addFilter(self._log_filter)
         dbos = DBOS(config=self._config)  # type: ignore[arg-type]  # the keys are those of its typed dictionary
 
         @DBOS.workflow(name=_WORKFLOW, max_recovery_attempts=0, serialization_type=WorkflowSerializationFormat.PORTABLE)
@@ -106,3 +112,4 @@ class DbosWorker:
     def stop(self, grace_seconds: float) -> None:
         """Takes no more segments, and gives those that run so long to end by themselves."""
         DBOS.destroy(destroy_registry=True, workflow_completion_timeout_sec=round(grace_seconds))
+        _DBOS_LOG.removeFilter(self._log_filter)

@@ -14,6 +14,7 @@ from backend import metrics
 from backend.clock import DAY_MS, Clock
 from backend.runtime.scheduling import workers_sql
 from backend.storage.database import Database, Tx
+from backend.storage.outage import RepeatedRounds, is_logged
 
 _LOG = logging.getLogger(__name__)
 
@@ -35,6 +36,9 @@ class Lease:
         self._on_lost: Callable[[], None] = lambda: None
         self._draining = False
         self._gone = False
+        self._renewals = RepeatedRounds(
+            _LOG, f"The lease of {owner} could not be renewed", f"The lease of {owner} is renewed again"
+        )
         self._ended = threading.Event()
         self._renewing = threading.Lock()
         self._threads = [
@@ -99,8 +103,9 @@ class Lease:
                 thread.join()
         try:
             self._database.write(lambda tx: workers_sql.remove(tx, self._owner), lock_key=f"worker {self._owner}")
-        except Exception:  # noqa: BLE001 - unrenewed, the lease ends by itself
-            _LOG.warning("The lease of %s could not be given back", self._owner, exc_info=True)
+        except Exception as error:  # noqa: BLE001 - unrenewed, the lease ends by itself
+            level = logging.DEBUG if is_logged(error) else logging.WARNING
+            _LOG.log(level, "The lease of %s could not be given back", self._owner, exc_info=error)
 
     def _renew_forever(self) -> None:
         while not self._ended.wait(_RENEWED_EVERY_SECONDS):
@@ -125,10 +130,11 @@ class Lease:
                     lambda tx: workers_sql.renew(tx, self._owner, until, draining=self._draining),
                     lock_key=f"worker {self._owner}",
                 )
-            except Exception:  # noqa: BLE001 - the cause may pass before the lease ends
+            except Exception as error:  # noqa: BLE001 - the cause may pass before the lease ends
                 metrics.LEASE_RENEWALS.add("failed")
-                _LOG.warning("The lease of %s could not be renewed", self._owner, exc_info=True)
+                self._renewals.failed(error)
                 return
+            self._renewals.succeeded()
             metrics.LEASE_RENEWALS.add("renewed" if stands else "failed")
             if stands:
                 self._renewed = began

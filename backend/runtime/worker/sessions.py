@@ -8,6 +8,7 @@ from backend.runtime.ticker import TICK_SECONDS, Ticker
 from backend.runtime.worker.session import WorkerSession
 from backend.sandbox import Sandbox
 from backend.storage.database import DatabaseUnavailableError
+from backend.storage.outage import is_logged
 from telemetry import Family
 
 _LOG = logging.getLogger(__name__)
@@ -131,8 +132,9 @@ class WorkerSessions:
                 self._generation += 1
         try:
             self._begin(make())
-        except DatabaseUnavailableError:
-            _LOG.info("No lease can be taken while the database is unavailable")
+        except DatabaseUnavailableError as error:
+            level = logging.DEBUG if is_logged(error) else logging.INFO
+            _LOG.log(level, "No lease can be taken while the database is unavailable: %s", error)
 
     def _sweep(self) -> None:
         session = self._session

@@ -125,11 +125,28 @@ def test_the_id_of_a_request_is_a_field_of_own_messages(logger: str, shown: str 
     assert json.loads(line_of(made, LogOutput(2, "edge"))).get("request_id") == shown
 
 
+def test_the_run_that_an_own_message_names_is_a_field() -> None:
+    run_id = f"run_{'0' * 26}"
+    assert record("Run %s was closed as %s", run_id, "orphaned")["run_id"] == run_id
+    assert "run_id" not in record("Run %s", "run_1")
+    assert "run_id" not in record("Run %s", run_id, logger="botocore.endpoint")
+
+
 def test_an_exception_is_logged_with_its_causes() -> None:
     error = OSError(errno.ENOSPC, "planted", "planted")
     error.__cause__ = KeyError("planted")
     exception = record("a line", error=error)["exception"].splitlines()
     assert exception == ["builtins.OSError ENOSPC", "from builtins.KeyError"]
+
+
+def test_an_exception_of_an_outage_that_the_log_has_is_logged_without_its_places() -> None:
+    class AwayError(Exception):
+        logged = True
+
+    with pytest.raises(AwayError) as caught:
+        raise AwayError from OSError(errno.ECONNREFUSED, "away")
+    exception = record("a line", error=caught.value)["exception"].splitlines()
+    assert [line.rpartition(".")[2] for line in exception] == ["AwayError", "ConnectionRefusedError ECONNREFUSED"]
 
 
 def test_every_exception_of_a_group_is_logged() -> None:

@@ -131,6 +131,34 @@ def test_a_full_queue_drops_spans_and_counts_them() -> None:
         recording.close(0)
 
 
+def export_to(address: str) -> None:
+    recording = Tracing("edge", "1", address)
+    recording.begun_call("call", {}, {}).end()
+    recording.close(60)
+
+
+def test_traces_that_cannot_be_exported_name_the_collector_and_the_reason(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # One attempt alone.
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+        export_to(f"http://name:geheim@127.0.0.1:{port}")
+    to = f"http://127.0.0.1:{port}/v1/traces"
+    assert caplog.messages == [f"Traces cannot be exported to {to} and are lost: ConnectionError (Connection refused)"]
+
+
+def test_a_collector_that_refuses_traces_is_named_with_its_answer(
+    caplog: pytest.LogCaptureFixture, collector: Collector
+) -> None:
+    collector.status = 403
+    export_to(collector.url)
+    to = f"{collector.url}/v1/traces"
+    assert caplog.messages == [f"Traces cannot be exported to {to} and are lost: it answered 403"]
+
+
 def test_without_anything_that_records_there_is_no_trace() -> None:
     assert tracing.active() is None
     assert (tracing.trace_id(), tracing.carrier(), tracing.recorded()) == ("", {}, None)

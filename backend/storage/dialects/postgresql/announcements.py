@@ -10,10 +10,13 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
+import psycopg
+
 from backend.storage.announcements import Listeners
 from backend.storage.dialects.postgresql.connection import Connection
 from backend.storage.dialects.postgresql.deadlines import break_connection
-from telemetry.outages import RepeatedWork
+from backend.storage.dialects.postgresql.words import words_of
+from backend.storage.outage import OUTAGE, RepeatedRounds
 
 _CHANNEL: Final = "workflow_api_changes"
 # PostgreSQL takes payloads of less than 8,000 bytes.
@@ -42,10 +45,10 @@ class Announcements:
         self._listening: Connection | None = None
         self._sending_thread: threading.Thread | None = None
         self._listening_thread: threading.Thread | None = None
-        self._sends = RepeatedWork(
+        self._sends = _Repeated(
             _LOG, "Changes cannot be announced to other processes now", "Changes are announced to other processes again"
         )
-        self._receives = RepeatedWork(
+        self._receives = _Repeated(
             _LOG,
             "Announcements of other processes are not received now",
             "Announcements of other processes are received again",
@@ -88,7 +91,7 @@ class Announcements:
     def _send(self) -> None:
         while names := self._next_names():
             try:
-                with self._connect() as connection:
+                with self._connected() as connection:
                     # An announcement that a crash of the server loses is none of a change that is lost.
                     connection.execute("SET synchronous_commit = off")
                     while names:
@@ -104,6 +107,12 @@ class Announcements:
                 self._sends.failed(error)
                 self._ended.wait(_RETRY_SECONDS)
 
+    def _connected(self) -> Connection:
+        try:
+            return self._connect()
+        except psycopg.OperationalError as error:
+            raise OUTAGE.error("The database cannot be reached", words_of(error)) from error
+
     def _next_names(self) -> set[str]:
         """Waits for names; returns none of them once all were sent and no more will come."""
         with self._wanted:
@@ -114,7 +123,7 @@ class Announcements:
     def _listen(self) -> None:
         while not self._ended.is_set():
             try:
-                with self._connect() as connection:
+                with self._connected() as connection:
                     connection.execute(f"LISTEN {_CHANNEL}")
                     self._receives.succeeded()
                     self._listening = connection
@@ -133,6 +142,16 @@ class Announcements:
                 sender, _, names = notify.payload.partition(" ")
                 if sender != self._sender:
                     self._listeners.notify(names.split(" "))
+
+
+class _Repeated(RepeatedRounds):
+    """As other rounds, but of a connection that is lost only at `debug`: whether there is another one tells more."""
+
+    def failed(self, error: Exception, *, traceback: bool = True) -> None:
+        if isinstance(error, psycopg.OperationalError):
+            _LOG.debug("A connection for announcements was lost: %s", words_of(error))
+        else:
+            super().failed(error, traceback=traceback)
 
 
 def _payloads(sender: str, names: Collection[str]) -> Iterator[str]:

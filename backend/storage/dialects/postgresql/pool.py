@@ -1,5 +1,6 @@
 """A pool of connections that replaces lost ones, and repeats work that a lost connection or a deadlock undid."""
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ from backend import metrics
 from backend.storage.database import DatabaseUnavailableError
 from backend.storage.dialects.postgresql.connection import Connection, Timeouts, connect
 from backend.storage.dialects.postgresql.deadlines import Deadlines
+from backend.storage.dialects.postgresql.words import words_of
+from backend.storage.outage import OUTAGE
 
 T = TypeVar("T")
 
@@ -24,12 +27,16 @@ _UNDONE: Final = (errors.DeadlockDetected, errors.SerializationFailure)
 # Nothing of it holds either, and another attempt would end no better: the server is too slow, full, or no longer the
 # one that takes changes.
 _UNABLE: Final = (psycopg.OperationalError, errors.ReadOnlySqlTransaction)
+# Says nothing of other statements.
+_OF_ONE_STATEMENT: Final = (errors.QueryCanceled, errors.LockNotAvailable)
 
 
 class ConnectionPool:
     """Up to so many connections to one server; used from any thread."""
 
     def __init__(self, url: str, connections: int, timeouts: Timeouts) -> None:
+        # It warns of lost connections, of which the outage says more.
+        logging.getLogger("psycopg").setLevel(logging.ERROR)
         self._timeouts = timeouts
         self._closed = False
         self.deadlines = deadlines = Deadlines()
@@ -63,7 +70,7 @@ class ConnectionPool:
             with self._connection() as connection:
                 try:
                     with self.deadlines.watched(connection, until):
-                        return work(connection)
+                        result = work(connection)
                 except psycopg.Error as error:
                     lost = connection.closed
                     if left and time.monotonic() < until and (lost or isinstance(error, _UNDONE)):
@@ -74,10 +81,11 @@ class ConnectionPool:
                         # Another server takes the changes now.
                         connection.close()
                     if connection.closed or isinstance(error, _UNABLE):
-                        raise DatabaseUnavailableError(
-                            "The connection to the database was lost, or it cannot do this now."
-                        ) from error
+                        raise _unavailable(error, lost=connection.closed) from error
                     raise
+                if OUTAGE.lasts:
+                    OUTAGE.answered()
+                return result
         raise AssertionError("the last attempt has returned or raised")
 
     @contextmanager
@@ -98,7 +106,7 @@ class ConnectionPool:
                     if left:
                         continue
                     metrics.DATABASE_ERRORS.add("lost")
-                    raise DatabaseUnavailableError("The connection to the database was lost.") from error
+                    raise _unavailable(error, lost=True) from error
                 try:
                     yield begun
                 finally:
@@ -124,7 +132,10 @@ class ConnectionPool:
             pooled = pool.connect()
         except (psycopg.Error, PoolTimeoutError) as error:
             metrics.DATABASE_ERRORS.add("unreachable")
-            raise DatabaseUnavailableError("The database cannot be reached.") from error
+            text, words = "The database cannot be reached", words_of(error)
+            if isinstance(error, PoolTimeoutError):
+                raise DatabaseUnavailableError(f"{text}: {words}.") from error
+            raise OUTAGE.error(text, words) from error
         finally:
             metrics.DATABASE_WAIT.observe(perf_counter() - began)
         connection = pooled.dbapi_connection
@@ -148,3 +159,13 @@ class ConnectionPool:
         if pool is self._pool:
             self._pool = pool.recreate()
             pool.dispose()
+
+
+def _unavailable(error: psycopg.Error, *, lost: bool) -> DatabaseUnavailableError:
+    words = words_of(error)
+    if lost:
+        return OUTAGE.error("The connection to the database was lost", words)
+    text = "The database cannot do this now"
+    if isinstance(error, _OF_ONE_STATEMENT):
+        return DatabaseUnavailableError(f"{text}: {words}.")
+    return OUTAGE.error(text, words)

@@ -10,6 +10,8 @@ from sqlalchemy import Dialect
 from backend import metrics
 from backend.storage.database import ClaimedError, OutcomeUnknownError, Tx
 from backend.storage.dialects.postgresql.connection import Connection, Cursor
+from backend.storage.dialects.postgresql.words import words_of
+from backend.storage.outage import OUTAGE
 from backend.storage.statements import Arguments, Command, Params, Query, RowT
 
 Bound = tuple[str, Sequence[object] | None]
@@ -64,9 +66,12 @@ class PipelinedTx(Tx):
             if not self._pipelined.closed:
                 raise
             metrics.DATABASE_ERRORS.add("outcome_unknown")
-            raise OutcomeUnknownError(
+            OUTAGE.failed(words_of(error))
+            unknown = OutcomeUnknownError(
                 "Whether the change holds is not known: the connection to the database was lost."
-            ) from error
+            )
+            unknown.logged = True
+            raise unknown from error
 
     def _execute(self, text: str, arguments: Sequence[object] | None = None) -> Cursor:
         connection = self._pipelined

@@ -14,8 +14,9 @@ from sqlalchemy import Dialect
 
 from backend import metrics
 from backend.storage.commit_future import CommitFuture
-from backend.storage.database import DatabaseUnavailableError, GroupWork, Tx
+from backend.storage.database import GroupWork, Tx
 from backend.storage.dialects.sqlite.connection import empty_log
+from backend.storage.outage import OUTAGE
 
 Item = TypeVar("Item")
 T = TypeVar("T")
@@ -141,12 +142,13 @@ class Writer:
         except Exception as error:  # noqa: BLE001 - every caller of the batch must get it
             self._count_commit()
             metrics.DATABASE_ERRORS.add("commit")
-            _LOG.exception("A group commit of %d changes failed", len(batch))
+            _log_failed_commit(error, len(batch))
             with contextlib.suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
             _fail(batch, error)
             return
         self._count_commit()
+        OUTAGE.answered()
         actions: list[Callable[[], None]] = []
         announced: set[str] = set()
         for outcome in outcomes:
@@ -240,9 +242,14 @@ def _by_work(batch: Sequence[_Job]) -> Iterable[list[_Job]]:
     return gathered.values()
 
 
+def _log_failed_commit(error: Exception, changes: int) -> None:
+    if not _unable(error):
+        _LOG.error("A group commit of %d changes failed", changes, exc_info=error)
+
+
 def _fail(batch: Sequence[_Job], error: Exception) -> None:
     if _unable(error):
-        unavailable = DatabaseUnavailableError("The database cannot be written.")
+        unavailable = OUTAGE.error("The database cannot be written", _words_of(error))
         unavailable.__cause__ = error
         error = unavailable
     for job in batch:
@@ -254,3 +261,10 @@ def _unable(error: Exception) -> bool:
     if isinstance(error, _TransactionLostError):
         return True
     return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & _PRIMARY_CODE in _UNABLE
+
+
+def _words_of(error: Exception) -> str:
+    """Returns what SQLite says of the file system, with the name of its code."""
+    cause = error.__cause__ if isinstance(error, _TransactionLostError) else error
+    name = getattr(cause, "sqlite_errorname", None)
+    return f"{cause} ({name})" if name else "it gave up a transaction"

@@ -1,10 +1,13 @@
 """What the wrapper of every method logs of a failure."""
 
+import logging
 from typing import Any
 
 import pytest
 
 from backend.rpc.interceptors import handlers_of
+from backend.storage.database import DatabaseUnavailableError
+from backend.storage.outage import Outage
 from contract.metadata import REQUEST_ID
 from edge.channel.context import InProcessContext
 from workflow_api.v1 import edge_pb2
@@ -13,11 +16,18 @@ SERVICE = edge_pb2.DESCRIPTOR.services_by_name["EdgeService"]
 RECORD_USAGE = "/workflow_api.v1.EdgeService/RecordUsage"
 
 
-def _fail(*_: Any) -> None:
-    raise OSError("the disk is full")
+def failing(error: Exception) -> object:
+    """A servicer whose methods raise."""
+
+    def fail(*_: Any) -> None:
+        raise error
+
+    return type("Failing", (), {method.name: fail for method in SERVICE.methods})()
 
 
-Failing = type("Failing", (), {method.name: _fail for method in SERVICE.methods})
+def call(error: Exception, *metadata: tuple[str, str]) -> None:
+    handlers = handlers_of(failing(error), SERVICE)
+    handlers[RECORD_USAGE].call(edge_pb2.RecordUsageRequest(), InProcessContext(metadata, 1.0))
 
 
 @pytest.mark.parametrize(
@@ -26,6 +36,21 @@ Failing = type("Failing", (), {method.name: _fail for method in SERVICE.methods}
 def test_a_failure_names_the_request_that_it_belongs_to_if_there_is_one(
     caplog: pytest.LogCaptureFixture, metadata: tuple[tuple[str, str], ...], request_id: str
 ) -> None:
-    handlers_of(Failing(), SERVICE)[RECORD_USAGE].call(edge_pb2.RecordUsageRequest(), InProcessContext(metadata, 1.0))
+    call(OSError("the disk is full"), *metadata)
     assert caplog.messages == ["workflow_api.v1.EdgeService.RecordUsage failed"]
     assert caplog.records[0].__dict__["request_id"] == request_id
+
+
+def test_a_database_that_is_away_is_the_reason_of_a_request_and_of_no_call_that_an_edge_repeats(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.INFO):
+        away = Outage().error("The database cannot be reached", "it is full")
+        caplog.clear()
+        call(away)
+        call(away, (REQUEST_ID, "req_1"))
+        call(DatabaseUnavailableError("It is slow."))
+    failed = "workflow_api.v1.EdgeService.RecordUsage failed"
+    assert caplog.messages == [f"{failed}: The database cannot be reached: it is full.", f"{failed}: It is slow."]
+    assert caplog.records[0].__dict__["request_id"] == "req_1"
+    assert not any(record.exc_info for record in caplog.records)

@@ -4,6 +4,7 @@ import threading
 import pytest
 
 from backend.runtime.ticker import Ticker
+from backend.storage.outage import Outage
 from tests.support.poll import until
 
 
@@ -35,18 +36,39 @@ def test_a_wake_during_the_work_is_not_lost() -> None:
     ticker.stop()
 
 
-def test_work_that_raises_is_done_again(caplog: pytest.LogCaptureFixture) -> None:
-    calls: list[int] = []
+def messages_of(outcomes: list[Exception | None], caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What is logged of rounds with these outcomes, and of one that succeeds after them."""
+    left = list(outcomes)
+    done = threading.Event()
 
     def work() -> None:
-        calls.append(1)
-        raise OSError("away")
+        if not left:
+            done.set()
+        elif error := left.pop(0):
+            raise error
 
-    with caplog.at_level(logging.CRITICAL):
-        ticker = Ticker("t", work, seconds=0.01)
-        ticker.start()
-        until(lambda: len(calls) >= 3, "further calls")
-        ticker.stop()
+    ticker = Ticker("t", work, seconds=0.001)
+    ticker.start()
+    assert done.wait(60)
+    ticker.stop()
+    return caplog.messages
+
+
+def test_work_that_raises_is_done_again_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    away = OSError("away")
+    assert messages_of([away, away, away], caplog) == ["Rounds of t fail: away", "Rounds of t succeed again"]
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
+    assert caplog.records[0].exc_info
+
+
+def test_an_outage_that_the_database_has_logged_is_not_logged_by_each_ticker(caplog: pytest.LogCaptureFixture) -> None:
+    outage = Outage()
+    errors = [outage.error("The database cannot be reached", reason) for reason in ("refused", "refused", "starting")]
+    caplog.set_level(logging.INFO)
+    assert messages_of([*errors], caplog) == [
+        "The database is unavailable: refused",
+        "The database is unavailable: starting",
+    ]
 
 
 def test_stopping_one_that_never_started_is_harmless() -> None:

@@ -239,3 +239,22 @@ def test_allowed_hours_begin_inclusive_end_exclusive_and_wrap(start: int, end: i
     for hour in range(24):
         for at in (midnight + hour * 3_600_000, midnight + hour * 3_600_000 + 3_599_999):
             assert key.outside_hours(at) == (None if hour in inside else (start, end))
+
+
+@pytest.mark.parametrize(
+    ("key", "authorization", "found"),
+    [
+        ({"revoked": True}, [BEARER], ("ak_abcdef", "revoked")),
+        ({"expires_at": stamp(NOW)}, [BEARER], ("ak_abcdef", "expired")),
+        ({}, [f"Bearer ak_abcdef.{OLD_SECRET}"], ("ak_abcdef", "wrong_credentials")),
+        ({}, [f"Bearer ak_unknown.{SECRET}"], ("", "")),
+        ({}, ["Bearer ak_abcdef"], ("", "")),
+        ({}, [BEARER, BEARER], ("", "")),
+        ({}, [], ("", "")),
+    ],
+    ids=["revoked", "expired", "another secret", "unknown", "malformed", "twice", "none"],
+)
+def test_refused_credentials_name_a_known_key_for_the_log(
+    key: dict[str, object], authorization: list[str], found: tuple[str, str]
+) -> None:
+    assert keyring(mirrored(**key)).refused(authorization, NOW) == found

@@ -192,6 +192,13 @@ def test_a_malformed_request_behind_a_good_one_spoils_only_itself(wire: Wire) ->
     assert wire.closed()
 
 
+def test_the_line_of_a_malformed_request_has_its_id(wire: Wire, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "edge.http.connection")
+    reply = wire.send("NONSENSE\r\n\r\n").read()
+    (record,) = (one for one in caplog.records if one.message.startswith("Malformed request from "))
+    assert record.__dict__["request_id"] == reply.json["error"]["request_id"]
+
+
 def test_endless_headers_are_cut_off(wire: Wire) -> None:
     wire.send(b"GET / HTTP/1.1\r\nHost: t\r\n")
     line = b"X-%d: " + b"a" * 4000 + b"\r\n"

@@ -126,26 +126,24 @@ def test_no_payload_exceeds_what_the_server_takes() -> None:
     assert [name for payload in payloads for name in payload.split(" ")[1:]] == names
 
 
-def test_a_server_that_is_away_and_answers_again_is_logged_once_each(
-    url: str, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.mark.usefixtures("outage")
+def test_a_server_that_is_away_is_logged_once_for_all_connections(url: str, caplog: pytest.LogCaptureFixture) -> None:
     failures = {"announcements-in": 4, "announcements-out": 4}
+    connected: set[str] = set()
 
     def connect() -> Connection:
         thread = threading.current_thread().name
         if failures[thread]:
             failures[thread] -= 1
-            raise psycopg.OperationalError("the server is away")
+            raise psycopg.OperationalError("the server is away\nfor reasons")
+        connected.add(thread)
         return psycopg.connect(url, autocommit=True, cursor_factory=psycopg.RawCursor)
 
     announcements = Announcements(connect)
     announcements.listen(Heard())
     announcements.send({"run_1"})
-    until(lambda: len(caplog.messages) == 4, "both connections", seconds=60)
+    until(lambda: len(connected) == 2, "both connections", seconds=60)
     announcements.close()
-    assert sorted(caplog.messages) == [
-        "Announcements of other processes are not received now: the server is away",
-        "Announcements of other processes are received again",
-        "Changes are announced to other processes again",
-        "Changes cannot be announced to other processes now: the server is away",
-    ]
+    # Another test's database may end the outage, or be away itself.
+    said = [message for message in caplog.messages if "the server is away" in message]
+    assert said == ["The database is unavailable: the server is away"]

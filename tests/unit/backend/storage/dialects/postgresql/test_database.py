@@ -4,6 +4,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import psycopg
 import pytest
@@ -13,6 +14,7 @@ from backend.storage.database import ClaimedError, DatabaseUnavailableError, Out
 from backend.storage.dialects.postgresql.connection import Timeouts
 from backend.storage.dialects.postgresql.database import PostgresqlDatabase
 from backend.storage.dialects.postgresql.shared_clock import SharedClock
+from backend.storage.outage import Outage
 from tests.support.poll import until
 from tests.support.postgresql import end_sessions
 from tests.unit.backend.storage.dialects.postgresql.notes import (
@@ -232,6 +234,58 @@ def test_an_unreachable_server_is_an_error(url: str) -> None:
             use(lambda tx: tx.all(ALL))
     assert not away.healthy()
     away.close()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"dbname": "missing"}, 'FATAL:  database "missing" does not exist'),
+        ({"user": "stranger"}, 'FATAL:  role "stranger" does not exist'),
+        ({"host": "127.0.0.1", "port": 1}, "Connection refused"),
+    ],
+    ids=["database", "role", "port"],
+)
+def test_an_outage_is_logged_once_in_the_words_of_the_server(
+    url: str, outage: Outage, caplog: pytest.LogCaptureFixture, changed: dict[str, Any], said: str
+) -> None:
+    away = PostgresqlDatabase(psycopg.conninfo.make_conninfo(url, password="geheim", **changed), 1)
+    for use in (away.read, away.snapshot, away.write):
+        with pytest.raises(DatabaseUnavailableError) as caught:
+            use(lambda tx: tx.all(ALL))
+        assert caught.value.logged
+    away.close()
+    (message,) = caplog.messages
+    assert message.startswith("The database is unavailable: connection failed: ")
+    assert message.endswith(f" failed: {said}")
+    assert outage.lasts
+    assert "geheim" not in caplog.text
+
+
+def test_a_lost_connection_has_its_code(
+    database: PostgresqlDatabase, outage: Outage, caplog: pytest.LogCaptureFixture
+) -> None:
+    def lose(tx: Tx) -> None:
+        tx.connection.execute("SELECT pg_terminate_backend(pg_backend_pid())", ())
+
+    with pytest.raises(DatabaseUnavailableError):
+        database.read(lose)
+    assert caplog.messages == [
+        "The database is unavailable: terminating connection due to administrator command (SQLSTATE 57P01)"
+    ]
+    assert outage.lasts
+
+
+def test_a_statement_that_takes_too_long_is_no_outage(
+    url: str, outage: Outage, caplog: pytest.LogCaptureFixture
+) -> None:
+    database = PostgresqlDatabase(url, 1, Timeouts(statement_ms=10))
+    words = r"canceling statement due to statement timeout \(SQLSTATE 57014\)"
+    with pytest.raises(DatabaseUnavailableError, match=words) as caught:
+        database.read(lambda tx: tx.connection.execute("SELECT pg_sleep(60)", ()))
+    database.close()
+    assert not caught.value.logged
+    assert not outage.lasts
+    assert caplog.messages == []
 
 
 def test_a_pool_without_a_free_connection_is_not_waited_for(url: str) -> None:

@@ -207,7 +207,7 @@ def test_no_change_succeeds_that_a_full_disk_kept_from_being_committed(database:
     add(database, 0)
     pages = sqlite3.connect(path).execute("PRAGMA page_count").fetchone()[0]
     database.write(lambda tx: tx._connection.execute(f"PRAGMA max_page_count = {pages + 8}", ()))
-    gate = threading.Event()
+    held, gate = hold_writer(database)
     told_ok: list[int] = []
     reasons: set[type[Exception]] = set()
 
@@ -218,14 +218,13 @@ def test_no_change_succeeds_that_a_full_disk_kept_from_being_committed(database:
         except Exception as error:  # noqa: BLE001 - which one is what is asked
             reasons.add(type(error))
 
-    holder = threading.Thread(target=lambda: database.write(lambda _tx: gate.wait(60)))
-    holder.start()
     workers = [threading.Thread(target=change, args=(number,)) for number in range(1, 41)]
     for worker in workers:
         worker.start()
     gate.set()
-    for worker in (holder, *workers):
+    for worker in workers:
         worker.join()
+    held.result()
     assert len(told_ok) < 40
     # Callers are told to come back, and runs try again.
     assert reasons == {DatabaseUnavailableError}
