@@ -74,7 +74,8 @@ class Keys:
             return
         self.notes = False
         if states_label(level.key, text) and not label_score(level.stated):
-            level.stated = text
+            # The name of values is none itself.
+            level.stated, self.label = text, ""
             if self._above and self._above[-1].is_head:
                 # An array of objects that describe columns.
                 _add_column(self._above[-1], text)

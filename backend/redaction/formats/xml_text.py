@@ -116,6 +116,9 @@ class _Parts:
             # A namespace is a name, and without it nothing else has its meaning.
             if _NAMESPACE.fullmatch(attribute[1]):
                 self.mark(attribute[group])
+            elif _states(attribute):
+                # The name of values is none itself.
+                self.value(attribute[group], "")
             else:
                 label = nested_label(local, name := _local(attribute[1]))
                 if stated and is_stated(name):
@@ -141,12 +144,14 @@ class _Parts:
 
 def _stated(attributes: list[re.Match[str]]) -> str:
     """Returns what the attributes of an element say that its value is, known words before others."""
-    found = []
-    for attribute in attributes:
-        name, text = _local(attribute[1]), attribute[attribute.lastindex or 0]
-        if states_label(name, text) or (name in _STATING and is_known_label(text)):
-            found.append(text)
+    found = [attribute[attribute.lastindex or 0] for attribute in attributes if _states(attribute)]
     return max(found, key=label_score, default="")
+
+
+def _states(attribute: re.Match[str]) -> bool:
+    """Returns whether an attribute says what the value of its element is."""
+    name, text = _local(attribute[1]), attribute[attribute.lastindex or 0]
+    return states_label(name, text) or (name in _STATING and is_known_label(text))
 
 
 def _local(name: str) -> str:

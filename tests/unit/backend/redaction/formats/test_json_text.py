@@ -149,6 +149,7 @@ def test_malformed_json_is_refused() -> None:
         ('{"key": "first_name", "value": "Rosalind"}', '{"key": "first_name", "value": "[PERSON]"}'),
         ('{"name": "Colour", "value": "Green"}', '{"name": "Colour", "value": "Green"}'),
         ('{"type": "user", "text": "Jane Doe"}', '{"type": "user", "text": "Jane Doe"}'),
+        ('[{"name": "surname", "value": "Roe"}]', '[{"name": "surname", "value": "[PERSON]"}]'),
         ('{"type": "surname", "text": "Doe"}', '{"type": "surname", "text": "[PERSON]"}'),
         (
             '{"telecom": [{"system": "phone", "use": 1, "value": "02079460321"}], "name": {"text": "Jane Doe"}}',
