@@ -96,7 +96,9 @@ def _named(model: str) -> str | None:
     return None if model == "none" else model
 
 
-def _items(files: list[Path], policy: dict[str, Any], scratch: Path, out: Path | None, *, compared: bool) -> list[dict[str, Any]]:
+def _items(
+    files: list[Path], policy: dict[str, Any], scratch: Path, out: Path | None, *, compared: bool
+) -> list[dict[str, Any]]:
     from backend.models.catalog import Models
     from backend.redaction.process.redactor import Redactor
     from backend.secrets import Secrets

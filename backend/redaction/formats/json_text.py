@@ -156,6 +156,11 @@ class Keys:
         self.label = label
         self.replaced = ReplacedKeys()
 
+    @property
+    def in_object(self) -> bool:
+        """Returns whether an object is open."""
+        return bool(self._above)
+
     def key(self, name: str) -> None:
         """Notes a key, whose value follows."""
         self.label = nested_label(self._parent, name)

@@ -1,6 +1,7 @@
 """Sweeps texts whose values have names: each value with its name as its label, and then all of it as plain text.
 
-So nothing is left out, whatever the text is, and a text that only looks like its format is swept like any other.
+So nothing is left out, whatever the text is, and a text that only looks like its format is swept like any other. A
+model reads the values alone, comments among them, so that it takes no name or mark for a value.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -43,7 +44,7 @@ def sweep_labelled(
     """
     # The values are replaced in every mode, so that none is counted again as text.
     values = sweep.part(redacts=True)
-    yield from sweep.stream(_with_values_swept(blocks, values, find, ends))
+    yield from sweep.stream(_with_values_swept(blocks, values, find, ends), by_rules_only=True)
     add_counts(sweep, values)
 
 

@@ -57,3 +57,15 @@ def test_a_value_of_a_rule_keeps_its_type_whatever_a_model_says() -> None:
     text = "CPF 390.533.447-05 Roe"
     assert [match.entity for match in engine.find(text)] == ["BR_CPF"]
     assert [value[2] for value in find_in_cells(engine, categories, 0.8, [text], [""]).parts[0]] == ["BR_CPF"]
+
+
+def test_names_of_columns_and_keys_are_not_asked_about() -> None:
+    ask = Asked("Doe")
+    cells = ["Stage", "Ort", "Jane Doe", "Stage"]
+    assert values(ask, cells, ["", "", "Stage", "note"]) == {2: [(5, 8, "PERSON", 0.9)]}
+    assert ask.texts == ["Stage: Jane Doe\nnote: Stage\n"]
+
+
+def test_a_first_row_of_data_is_asked_about() -> None:
+    cells = ["Jane Doe", "jane@roe.co", "Ann Lee", "ann@roe.co"]
+    assert 0 in values(Asked("Doe"), cells, ["", "", "Jane Doe", "jane@roe.co"])
