@@ -30,6 +30,13 @@ _LEAST_DIGITS: Final = 7
 _AROUND: Final = ' \t\r\n"\ufeff'
 # Labels of the cells that name others.
 _OF_NAMES: Final = frozenset({"", "th", "td", "tr", "table"})
+# What is under these is of no person, though it may look like a name.
+_NOT_OF_PERSONS: Final = frozenset(
+    (  # noqa: SIM905 - a table is read more easily as words
+        "status statut estado stato currency unit sku version colour color size product products produkt produit "
+        "producto produto prodotto produkty checksum hash digest commit uuid build"
+    ).split()
+)
 # No name of a column has an address of mail or a long number in it.
 _DATA: Final = re.compile(r"@|[0-9]{4}")
 
@@ -62,7 +69,7 @@ def asked_values(
         [
             index
             for index in chosen
-            if _may_hold_value(cells[index]) and not _is_name(cells[index], labels[index], names)
+            if _may_hold_value(cells[index]) and not _is_of_no_person(cells[index], labels[index], names)
         ],
     )
     text = "".join(lines.parts)
@@ -118,9 +125,16 @@ def _names(labels: Sequence[str]) -> frozenset[str]:
     return frozenset(names)
 
 
-def _is_name(cell: str, label: str, names: frozenset[str]) -> bool:
-    """Returns whether a cell names others: it has no label but that of such cells, and is one or known as one."""
-    if label.lower() not in _OF_NAMES or len(cell) > _LONGEST_CELL:
+def _is_of_no_person(cell: str, label: str, names: frozenset[str]) -> bool:
+    """Returns whether a cell is none of a person by its label, or names others.
+
+    Such a cell has no label but that of the heads of a table, and is one itself or known as one.
+    """
+    if len(cell) > _LONGEST_CELL:
+        return False
+    if label.lower() in _NOT_OF_PERSONS:
+        return True
+    if label.lower() not in _OF_NAMES:
         return False
     inner = cell.strip(_AROUND)
     return inner in names or is_known_label(inner)

@@ -69,3 +69,9 @@ def test_names_of_columns_and_keys_are_not_asked_about() -> None:
 def test_a_first_row_of_data_is_asked_about() -> None:
     cells = ["Jane Doe", "jane@roe.co", "Ann Lee", "ann@roe.co"]
     assert 0 in values(Asked("Doe"), cells, ["", "", "Jane Doe", "jane@roe.co"])
+
+
+def test_what_is_of_no_person_by_its_label_is_not_asked_about() -> None:
+    ask = Asked("Oak")
+    assert not values(ask, ["Oak Table", "On Hold"], ["product", "Status"])
+    assert ask.texts == []
