@@ -23,7 +23,7 @@ _INNER: Final = re.compile(
     rf"""(?:({_STRING}|(?<![\w.-])[0-9]{{5,}}+(?![\w.-]))|"[^\r\n]*+)"""
 )
 # A line but for the blanks around it and the mark of a comment.
-_WRITTEN: Final = re.compile(r"[^\W\d_][^\r\n]*(?<![ \t])")
+_WRITTEN: Final = re.compile(r"[^\W_][^\r\n]*(?<![ \t])")
 _ESCAPED: Final = re.compile(r"\\u([0-9A-Fa-f]{4})")
 
 

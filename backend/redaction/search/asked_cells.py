@@ -37,8 +37,9 @@ _NOT_OF_PERSONS: Final = frozenset(
         "producto produto prodotto produkty checksum hash digest commit uuid build"
     ).split()
 )
-# No name of a column has an address of mail or a long number in it.
+# Few names of columns have an address of mail or a long number in them.
 _DATA: Final = re.compile(r"@|[0-9]{4}")
+_DATA_SHARE: Final = 5
 
 
 class _Lines:
@@ -114,8 +115,8 @@ def _lines(cells: Sequence[str], labels: Sequence[str], chosen: Sequence[int]) -
 
 def _names(labels: Sequence[str]) -> frozenset[str]:
     """Returns what names columns or keys: labels, and those of keys in keys without one of these."""
-    distinct = set(labels)
-    if any(map(_DATA.search, distinct)):
+    distinct = set(labels) - {""}
+    if _DATA_SHARE * sum(_DATA.search(label) is not None for label in distinct) >= len(distinct):
         # The first row of a table without names is data.
         return frozenset()
     names: set[str] = set()

@@ -153,6 +153,11 @@ def test_detect_says_that_bytes_were_not_searched(sweep_file: SweepFile) -> None
         ("a.toml", 'n = 300000\nx = "Ann" # Bob\ny = """\nAnn\n"""\n', 'n = 300000\nx = "P" # P\ny = """\nP\n"""\n'),
         ("a.yaml", "# Ann\nstage: {who: Ann Roe}\n", '# P\nstage: {who: "P P"}\n'),
         (
+            "a.yaml",
+            "in 2024: x\nstage: y\nwho: z\nwhen: z\nwhere: z\nnote: Ann Roe\n",
+            'in 2024: x\nstage: y\nwho: z\nwhen: z\nwhere: z\nnote: "P P"\n',
+        ),
+        (
             "a.sql",
             "-- Ann\nINSERT INTO t (a, b) VALUES ('Ann', 320); /* Ann */\nUPDATE t SET a = 'Ann';\n",
             "-- P\nINSERT INTO t (a, b) VALUES ('P', 320); /* P */\nUPDATE t SET a = 'P';\n",
