@@ -34,6 +34,7 @@ _POSSESSIVE: Final = re.compile("['\u2019]s\\Z")
 _FOUND_AGAIN: Final = 4
 _LONG_NUMBER: Final = 7
 _NAMES_AND_PLACES: Final = frozenset({"PERSON", "LOCATION"})
+_BESIDE_PLACE: Final = 3
 _AROUND: Final = " \t\r\"'"
 _PLACEHOLDER: Final = re.compile(rf"\[(?:{'|'.join(sorted(ENTITY_TYPES))})\]")
 
@@ -68,7 +69,8 @@ class LocalRecognizer:
 def _mentions(text: str, words: Iterable[Word], categories: Collection[str]) -> Iterator[Mention]:
     swept = [found.span() for found in _PLACEHOLDER.finditer(text)]
     names: dict[str, float] = {}
-    for span in _joined(text, words):
+    spans = list(_joined(text, words))
+    for index, span in enumerate(spans):
         if (
             span.likelihood < _ALONE
             or span.entity not in categories
@@ -81,7 +83,7 @@ def _mentions(text: str, words: Iterable[Word], categories: Collection[str]) -> 
         if sum(map(str.isdigit, quote)) < _LONG_NUMBER and not any(map(str.isalpha, quote)) and _is_line(text, span):
             # Cells of a table are lines too, and what a short number is can only be said by the name of its column.
             continue
-        if not _is_of_person(text, span):
+        if not _is_of_person(text, span, spans[max(index - 1, 0) : index + 2]):
             continue
         yield Mention(span.entity, quote, score, span.start)
         if span.entity == "PERSON" and len(quote) >= _FOUND_AGAIN:
@@ -90,14 +92,26 @@ def _mentions(text: str, words: Iterable[Word], categories: Collection[str]) -> 
         yield Mention("PERSON", name, score)
 
 
-def _is_of_person(text: str, span: Word) -> bool:
+def _is_of_person(text: str, span: Word, around: Sequence[Word]) -> bool:
     quote = text[span.start : span.end]
     has_digits, has_letters = any(map(str.isdigit, quote)), any(map(str.isalpha, quote))
     if span.entity in _NAMES_AND_PLACES:
         if has_letters:
             return has_digits or not names_numbers(text, span)
-        return span.entity != "LOCATION" or is_supported(text, span)
+        return span.entity != "LOCATION" or _is_beside_place(text, span, around) or is_supported(text, span)
     return has_digits and is_supported(text, span)
+
+
+def _is_beside_place(text: str, span: Word, around: Iterable[Word]) -> bool:
+    """Returns whether a number stands beside the name of a place: a separator of cells or so apart."""
+    return any(
+        other.entity == "LOCATION"
+        and any(map(str.isalpha, text[other.start : other.end]))
+        and "\n" not in (gap := text[min(other.end, span.end) : max(other.start, span.start)])
+        and len(gap) <= _BESIDE_PLACE
+        for other in around
+        if other is not span
+    )
 
 
 def _is_line(text: str, span: Word) -> bool:

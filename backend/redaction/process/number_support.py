@@ -30,10 +30,12 @@ _BANK: Final = (
 )
 _PHONE: Final = (
     r"(?:\w+)?(?:phone|telefon|téléphone|telefoon)\w*|tel|tél|telef\w*|teléfono|handy\w*|mobil\w*|m[oó]vil|mobiel\w*|"
-    r"cell\w*|celular|cel|portable|gsm|fax\w*|call\w*|ring|dial\w*|whatsapp|ruf\w*|anruf\w*|erreich\w+|appel\w*|"
-    r"joindre|joignable|llam\w+|chiam\w+|bel|bellen|belt|bereik\w+|lig[aou]\w*|zadzwo\w*|dzwo\w*|kom|komórk\w*|"
-    r"durchwahl|vorwahl|recapito|sms|signal|telegram|contact|reach\w*|pager|direct|line|ext"
+    r"cell\w*|celular|cel|portable|gsm|fax\w*|call|calls|calling|dial\w*|whatsapp|ruf\w*|anruf\w*|erreich\w+|appel\w*|"
+    r"joindre|joignable|llam\w+|chiam\w+|bel|bellen|belt|bereik\w+|lig[aou]\w*|zadzwo\w*|dzwo\w*|komórk\w*|"
+    r"durchwahl|vorwahl|recapito|sms|telegram|pager"
 )
+# Words that support a telephone number alone.
+_CONTACT: Final = r"kom|ring|signal|contact|reach\w*|direct|ext"
 _PLACE: Final = (
     r"zip|postcode|postal\w*|plz|cap|cp|cep|kod|code|address|adres\w*|anschrift|dirección|indirizzo|endereço|"
     r"morada|street|str|stra(?:ss|ß)e|rue|calle|via|rua|ulica|ul|house|haus\w*|flat|apt|apartment|unit|suite|room|floor|"
@@ -50,7 +52,7 @@ _OTHER: Final = (
 )
 _PERSONAL: Final = re.compile(rf"{_IDENTITY}|{_BANK}|{_PHONE}")
 _SUPPORT: Final = {
-    "PHONE_NUMBER": re.compile(_PHONE),
+    "PHONE_NUMBER": re.compile(f"{_PHONE}|{_CONTACT}"),
     "LOCATION": re.compile(rf"{_PLACE}|{_PERSONAL.pattern}"),
     "": _PERSONAL,
 }
@@ -82,6 +84,10 @@ _NO_TELEPHONE: Final = re.compile(
 _LEAST_DIGITS: Final = 7
 _LEAST_DIGITS_IN_GROUPS: Final = 8
 _MOST_DIGITS: Final = 15
+_NATIONAL_TELEPHONE: Final = re.compile(r"0[1-9][0-9]{7,10}|\+[1-9][0-9]{8,14}")
+_EXTENSION: Final = re.compile(r" ?(?:x|ext\.?) ?[0-9]{1,6}\Z")
+_IN_TELEPHONE: Final = frozenset("0123456789 ()./+-")
+_LONGEST_TELEPHONE: Final = 20
 
 
 def is_supported(text: str, span: Word) -> bool:
@@ -97,9 +103,11 @@ def is_supported(text: str, span: Word) -> bool:
         return not vetoes or supports[-1] > vetoes[-1]
     if (behind := _BEHIND.match(text, span.end)) is not None and support.fullmatch(behind[1].lower()):
         return True
-    if span.entity == "PHONE_NUMBER":
-        return _has_form_of_telephone(written, text[max(span.start - 2, 0) : span.start]) and not _is_named(words)
-    return span.entity != "LOCATION" and not vetoes and _ID in words
+    if span.entity != "LOCATION" and not vetoes and _ID in words:
+        return True
+    # To the model a telephone number may be that of a document.
+    form = _has_form_of_telephone if span.entity == "PHONE_NUMBER" else _NATIONAL_TELEPHONE.fullmatch
+    return not _is_named(words) and any(map(form, {written, _run_around(text, span)}))
 
 
 def names_numbers(text: str, span: Word) -> bool:
@@ -131,11 +139,20 @@ def _is_named(words: list[str]) -> bool:
     return False
 
 
-def _has_form_of_telephone(written: str, before: str) -> bool:
+def _run_around(text: str, span: Word) -> str:
+    """Returns the digits, blanks and marks of telephone numbers that a span is part of."""
+    low, high = span.start, span.end
+    while low > 0 and span.start - low < _LONGEST_TELEPHONE and text[low - 1] in _IN_TELEPHONE:
+        low -= 1
+    while high < len(text) and high - span.end < _LONGEST_TELEPHONE and text[high] in _IN_TELEPHONE:
+        high += 1
+    return text[low:high].strip(" ./-")
+
+
+def _has_form_of_telephone(written: str) -> bool:
+    written = _EXTENSION.sub("", written)
     digits = sum(map(str.isdigit, written))
     if not _LEAST_DIGITS <= digits <= _MOST_DIGITS or _NO_TELEPHONE.fullmatch(written) is not None:
         return False
-    if before[-1:] in {"+", "("}:
-        return True
     found = _TELEPHONE.fullmatch(written)
     return found is not None and (written[0] in "+(0" or digits >= _LEAST_DIGITS_IN_GROUPS)

@@ -135,3 +135,8 @@ def test_numbers_of_people_are_hidden_by_the_type_that_a_rule_knows(redactor: Re
     text = "Codice fiscale RCCMNL83S18D969H, CPF 390.533.447-05, her driving licence D1234567."
     values, _ = redactor.values(POLICY, [text], owner="key")
     assert values == ["Codice fiscale [IT_FISCAL_CODE], CPF [BR_CPF], her driving licence [US_DRIVER_LICENSE]."]
+
+
+def test_a_number_beside_the_name_of_a_place_is_part_of_its_address(redactor: Redactor) -> None:
+    values, _ = redactor.values(POLICY, ["Sie wohnt in Eleni-Ruppert-Platz 8;14100;L\u00fcbz seit Mai."], owner="key")
+    assert "14100" not in values[0]

@@ -54,6 +54,10 @@ def test_other_numbers_are_not_supported(text: str, number: str, entity: str) ->
         ("it is 555 019 2288", "555 019 2288", "PHONE_NUMBER"),
         ("it is 0612345678", "0612345678", "PHONE_NUMBER"),
         ("it is +44 1632 960001", "+44 1632 960001", "PHONE_NUMBER"),
+        ("it is 420.878.8953x19175", "420.878.8953x19175", "PHONE_NUMBER"),
+        ("it is (02764) 82078", "82078", "PHONE_NUMBER"),
+        ("it is +33 (0)3 88 08 42 30", "3 88 08 42 30", "PHONE_NUMBER"),
+        ("it is 0400968664", "0400968664", "US_DRIVER_LICENSE"),
         ("postcode 37073", "37073", "LOCATION"),
     ],
 )
