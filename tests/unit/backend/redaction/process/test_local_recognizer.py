@@ -140,3 +140,8 @@ def test_numbers_of_people_are_hidden_by_the_type_that_a_rule_knows(redactor: Re
 def test_a_number_beside_the_name_of_a_place_is_part_of_its_address(redactor: Redactor) -> None:
     values, _ = redactor.values(POLICY, ["Sie wohnt in Eleni-Ruppert-Platz 8;14100;L\u00fcbz seit Mai."], owner="key")
     assert "14100" not in values[0]
+
+
+def test_parts_of_institutions_stay(redactor: Redactor) -> None:
+    text = "El Ministerio de Hacienda publica cada a\u00f1o el bolet\u00edn. Z powa\u017caniem, Biuro Obs\u0142ugi"
+    assert redactor.values(POLICY, [text], owner="key")[0] == [text]
