@@ -60,6 +60,7 @@ def add_counts(sweep: "Sweep", values: "Sweep") -> None:
 def _with_values_swept(
     blocks: Iterable[str], values: "Sweep", find: FindLabelled, ends: Sequence[str]
 ) -> Iterator[str]:
+    find = _without_plain(find) if values.by_rules_only else find
     held: list[str] = []
     size = 0
     for block in blocks:
@@ -75,6 +76,11 @@ def _with_values_swept(
         held = [text[end:]]
         size = len(held[0])
     yield swept_values("".join(held), values, find)
+
+
+def _without_plain(find: FindLabelled) -> FindLabelled:
+    """Returns a finder without the texts that rules find as much in when they are swept with all others."""
+    return lambda text: (one for one in find(text) if one.label or one.text != text[one.start : one.end])
 
 
 def swept_values(text: str, values: "Sweep", find: FindLabelled) -> str:
