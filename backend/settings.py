@@ -48,7 +48,7 @@ class OutputLimits:
 
     Attributes:
         files: The most files that become outputs.
-        directories: The most directories that they may lie in.
+        directories: The most directories that a step may leave, with files or without.
         levels: The most directories above a file.
         entry_bytes: What each of those files and directories counts against the workspace beside its bytes.
     """

@@ -5,16 +5,20 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final
 
-_WITH_PORT: Final = re.compile(r"\[([^][]*)\](?::[0-9]{1,5})?|([^][]*):[0-9]{1,5}")
+_WITH_PORT: Final = re.compile(r"\[([^][]*)\](?::([0-9]{1,5}))?|([^][]*):([0-9]{1,5})")
+_LARGEST_PORT: Final = 65_535
 
 
 @lru_cache(maxsize=4096)
 def parse_address(text: str) -> IPv4Address | IPv6Address | None:
-    """Returns the address in `ip` or `ip:port`, IPv4-mapped IPv6 as IPv4; None when it is not an address."""
+    """Returns the address in `ip` or `ip:port`, IPv4-mapped IPv6 as IPv4; None when it is not an address.
+
+    A port is 0 to 65535.
+    """
     address = _parse(text)
-    if address is None:
-        with_port = _WITH_PORT.fullmatch(text)
-        address = _parse(with_port[with_port.lastindex or 0]) if with_port else None
+    if address is None and (with_port := _WITH_PORT.fullmatch(text)):
+        bracketed, its_port, bare, bare_port = with_port.groups(default="")
+        address = _parse(bracketed or bare) if int(its_port or bare_port or 0) <= _LARGEST_PORT else None
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
 

@@ -94,6 +94,6 @@ class Dispatcher:
         accepts = self._keyring.governed and self._keyring.enabled
         return Health(
             status=Health.STATUS_OK if accepts else Health.STATUS_DISABLED,
-            deployment_id=self._keyring.deployment_id,
+            deployment_id=self._keyring.deployment_id or self._settings.deployment_id,
             api_version=API_VERSION,
         )

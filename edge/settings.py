@@ -19,6 +19,7 @@ class EdgeSettings:
         port: Port to listen on; 0 takes a free one, which `Edge.port` names.
         app_domain: The deployment's domain, for the machine-readable description; `NO_DOMAIN` where it has none.
         client_address: Where the source address comes from: `peer`, `load_balancer` or `header:<Name>`.
+        deployment_id: The deployment's id that health has until the first copy of the keys; empty where none is known.
         traceparent: Whether the trace that a caller names goes on here: `continue`, or `link` for one of its own.
         connections: Most callers at once; beyond it those that have kept the edge waiting longest are evicted.
         buffer_mb: Most memory in megabytes for requests and answers that are under way; beyond it the same.
@@ -46,6 +47,7 @@ class EdgeSettings:
     port: int = 8080
     app_domain: str = NO_DOMAIN
     client_address: str = "peer"
+    deployment_id: str = ""
     traceparent: str = "continue"
     connections: int = 4_000
     buffer_mb: int = 128

@@ -4,8 +4,8 @@
     python examples/call.py approval RUN_ID
     python examples/call.py fetch RUN_ID FOLDER
 
-BASE, KEY and EXTERNAL_ID are read from the environment. `start` prints the id of the run, `approval` that of the
-approval which the run waits for, once it does.
+WORKFLOW_API_URL, WORKFLOW_API_KEY and WORKFLOW_API_EXTERNAL_ID are read from the environment. `start` prints the id of
+the run, `approval` that of the approval which the run waits for, once it does.
 """
 
 import argparse
@@ -29,14 +29,14 @@ POLL_SECONDS = 0.5
 def call(path: str, body: object = None) -> bytes:
     """The bytes of an answer; a refusal ends the program with its text, one for now is waited out."""
     headers = {
-        "Authorization": f"Bearer {os.environ['KEY']}",
-        "X-Service-Key-External-Id": os.environ["EXTERNAL_ID"],
+        "Authorization": f"Bearer {os.environ['WORKFLOW_API_KEY']}",
+        "X-Service-Key-External-Id": os.environ["WORKFLOW_API_EXTERNAL_ID"],
     }
     data = None
     if body is not None:
         headers |= {"Content-Type": "application/json", "Idempotency-Key": uuid.uuid4().hex}
         data = json.dumps(body).encode()
-    request = urllib.request.Request(os.environ["BASE"] + path, data, headers)
+    request = urllib.request.Request(os.environ["WORKFLOW_API_URL"] + "/api/v1" + path, data, headers)
     while True:
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:
@@ -87,7 +87,7 @@ def fetch(run_id: str, folder: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Calls the API with BASE, KEY and EXTERNAL_ID of the environment.")
+    parser = argparse.ArgumentParser(description="Calls the API at WORKFLOW_API_URL with the key of the environment.")
     commands = parser.add_subparsers(dest="command", required=True)
     starting = commands.add_parser("start")
     starting.add_argument("workflow")

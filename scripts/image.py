@@ -37,7 +37,9 @@ class Images:
         named = re.search(r"^FROM (\S+:\S+-slim-(\w+)) AS", DOCKERFILE.read_text(), re.MULTILINE)
         assert named is not None, "the Dockerfile begins with a slim image of Python"
         root = self._folder / "base"
-        _run("debootstrap", "--variant=minbase", f"--include={','.join(_PACKAGES)}", named[2], root)
+        _say(f"Make the base by debootstrap: Debian {named[2]}")
+        _show("debootstrap", "--variant=minbase", f"--include={','.join(_PACKAGES)}", named[2], root)
+        _say("Store the base")
         container = self.buildah("from", "scratch")
         self.buildah("add", container, root, "/")
         self.buildah("commit", "--rm", container, f"docker.io/library/{named[1]}")
@@ -49,12 +51,21 @@ class Images:
         settings.write_text(_pip_configuration())
         # Mounted for the build alone: neither is in the image.
         mounted = [f"{settings}:/etc/pip.conf:ro", f"{_CERTIFICATES}:{_CERTIFICATES}:ro"]
-        return self.buildah(
-            *("build", "--quiet", "--pull-never", "--isolation", "chroot", "--network", "host", "--format", "docker"),
+        made = self._folder / "image"
+        _say(f"Build the image by the steps of {DOCKERFILE.relative_to(ROOT)}")
+        _show(
+            *self.command("build", "--iidfile", made, "--pull-never", "--isolation", "chroot", "--network", "host"),
+            *("--format", "docker"),
             *(option for volume in mounted for option in ("--volume", volume)),
             *(option for argument in arguments for option in ("--build-arg", argument)),
             *("--file", DOCKERFILE, "--tag", NAME, ROOT),
         )
+        return made.read_text(encoding="utf-8").removeprefix("sha256:").strip()
+
+    def write(self, image: str, archive: Path) -> None:
+        """Writes an image as an archive that `docker load` and `podman load` read."""
+        _say(f"Write {archive}")
+        _show(*self.command("push", image, f"docker-archive:{archive.resolve()}:{NAME}"))
 
     def buildah(self, command: str, *arguments: str | Path) -> str:
         """Runs a command of buildah in this store, and returns what it prints."""
@@ -82,8 +93,19 @@ def _run(*command: str | Path) -> str:
     return done.stdout.strip()
 
 
+def _say(step: str) -> None:
+    print(f"--- {step}", flush=True)
+
+
+def _show(*command: str | Path) -> None:
+    """Runs a command that takes minutes, and leaves what it prints to the terminal."""
+    code = subprocess.run(command, check=False).returncode
+    if code != 0:
+        sys.exit(f"{command[0]} failed with exit code {code}.")
+
+
 def main() -> None:
-    """Builds the image, and writes it as an archive that `docker load` and `podman load` read."""
+    """Builds the image, and writes it as an archive."""
     parser = argparse.ArgumentParser(description="Builds the container image on a base made by debootstrap.")
     parser.add_argument("archive", type=Path, metavar="ARCHIVE", help="file to write, ending with .tar")
     parser.add_argument("--build-arg", action="append", default=[], metavar="NAME=VALUE", help="as REQUIREMENTS=slim")
@@ -95,7 +117,7 @@ def main() -> None:
         images = Images(Path(name))
         images.make_base()
         image = images.build(*arguments.build_arg)
-        images.buildah("push", image, f"docker-archive:{arguments.archive.resolve()}:{NAME}")
+        images.write(image, arguments.archive)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def _queue(figures: Figures) -> Iterator[Finding]:
         )
     ended = [worker for worker in figures.workers if worker.lease_until <= figures.now]
     if ended:
-        hosts = _named(worker.host for worker in ended)
+        hosts = _named(f"{worker.host} ({worker.owner})" for worker in ended)
         remedy = "Its runs end as orphaned by themselves; look at its log for why it ended."
         yield Finding(pb.HEALTH_TOPIC_QUEUE, False, f"The lease of a process on {hosts} has run out.", remedy)
 
@@ -73,7 +73,7 @@ def _queue(figures: Figures) -> Iterator[Finding]:
 def _processes(figures: Figures) -> Iterator[Finding]:
     gone = [process for process in figures.processes if not alive(process, figures.now)]
     if gone:
-        named = _named(f"{process.part} on {process.host}" for process in gone)
+        named = _named(f"{process.part} on {process.host} (process {process.pid})" for process in gone)
         have = "has" if len(gone) == 1 else "have"
         message = f"{named[:1].upper()}{named[1:]} {have} not reported for a minute."
         remedy = (

@@ -227,7 +227,9 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         try:
             graph = self._graphs.get(row.resource_id, row.version, json.loads(row.definition))
         except GraphRefusedError as error:
-            raise invalid("name", str(error)) from error
+            # Nothing is wrong with a field of the request.
+            message = f"The knowledge graph cannot be queried: {error}."
+            raise ApiError(errors_pb2.ERROR_REASON_RUNTIME_ERROR, message) from error
         yield from answer(graph, request)
 
     def _read(self, workflow_id: str, key_id: str | None) -> tuple[WorkflowRow, WorkflowTerms]:

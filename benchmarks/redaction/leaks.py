@@ -21,15 +21,16 @@ from backend.redaction.process.local_recognizer import LocalRecognizer
 from backend.workflows import pii_policy
 from backend.workflows.entity_types import ENTITY_TYPES
 from benchmarks.redaction.documents import NEUTRAL, Document, documents, sentences
+from benchmarks.redaction.handwritten import handwritten
 
 CONFIDENCES: Final = (0.5, 0.8, 0.9)
 _PLACEHOLDER: Final = re.compile(rf"\[({'|'.join(sorted(ENTITY_TYPES))})\]")
 _WORD: Final = re.compile(r"\w+")
-# Types of identifiers that one country issues, and of secrets, are one label of the documents.
+# Types of identifiers that one country issues are one label of the documents.
 _EVERYWHERE: Final = frozenset(
     (
         *("CREDIT_CARD", "CRYPTO", "DATE_TIME", "EMAIL_ADDRESS", "IBAN_CODE", "IP_ADDRESS", "LOCATION"),
-        *("MAC_ADDRESS", "NRP", "ORGANIZATION", "PERSON", "PHONE_NUMBER", "URL"),
+        *("MAC_ADDRESS", "NRP", "ORGANIZATION", "PERSON", "PHONE_NUMBER", "SECRET", "URL"),
     )
 )
 
@@ -128,7 +129,7 @@ def report(copies: int, model: str | None = None) -> None:
         sets["sentences"] = list(sentences(12, max(copies // 4, 1)))
     except FileNotFoundError as error:
         print(f"Without Presidio's sentences: {error}")
-    for name, given in sets.items():
+    for name, given in {**sets, **handwritten()}.items():
         by = {confidence: measured(given, confidence, model) for confidence in CONFIDENCES}
         print(f"\n{name}: {len(given):,} with {sum(by[0.8]['all'].values.values()):,} values\n")
         print("| part | " + " | ".join(f"leak {one} | hidden {one}" for one in CONFIDENCES) + " |")

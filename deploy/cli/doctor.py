@@ -8,8 +8,10 @@ from typing import Annotated, Final
 
 import typer
 
-from deploy.cli.options import Config, Data, Json
+from deploy.cli.options import GRPC_VARIABLE, Config, Data, HttpListen, Json, backend_address, listening_address
 from deploy.cli.output.printing import print_json, print_line
+from deploy.config.addresses import BackendAddress
+from deploy.config.addresses import backend_address as as_backend_address
 from deploy.config.source import read_settings
 from deploy.doctor.check import Check, Examined, Outcome, Part, failed, ok
 from deploy.doctor.examination import examine
@@ -18,6 +20,14 @@ from deploy.serve.lifecycle import default_data
 
 _PARTS: Final = "|".join(Part)
 _WIDTH: Final = max(map(len, Outcome))
+_ADDRESSES: Final[Mapping[Part, Mapping[str, str]]] = {
+    Part.SERVE: {"--data": "data", "--http": "edge.http", "--grpc": "backend.grpc", "--console": "console.listen"},
+    Part.BACKEND: {"--data": "data", "--grpc": "backend.grpc"},
+    Part.WORKER: {"--data": "data"},
+    Part.EDGE: {"--http": "edge.http", "--grpc": "edge.backend"},
+    Part.CONSOLE: {"--http": "console.listen", "--grpc": "console.backend"},
+}
+"""The settings that the options of each part give."""
 
 
 def command(
@@ -25,6 +35,20 @@ def command(
         str, typer.Argument(metavar=_PARTS, help="What is started, or shall be, on this machine.")
     ] = Part.SERVE,
     data: Data = None,
+    http: HttpListen = None,
+    grpc: Annotated[
+        str | None,
+        typer.Option(
+            "--grpc",
+            metavar="HOST:PORT|unix:/PATH",
+            callback=backend_address,
+            help="Where gRPC listens, or where an edge or a console finds it.",
+        ),
+    ] = None,
+    console: Annotated[
+        str | None,
+        typer.Option("--console", metavar="HOST:PORT", callback=listening_address, help="Where the console listens."),
+    ] = None,
     config: Config = None,
     write_probe: Annotated[
         bool, typer.Option("--write-probe", help="Also write to data folder and objects, and remove it again.")
@@ -34,9 +58,16 @@ def command(
     """Check settings and what a part needs, and say what to do; changes nothing. Exits with 1 if a check fails."""
     if part not in set(Part):
         raise typer.BadParameter(f"{part!r} is no part; allowed are {', '.join(Part)}", param_hint="PART")
+    options: dict[str, str | None] = {
+        "--data": None if data is None else str(data),
+        "--http": http,
+        "--grpc": grpc,
+        "--console": console,
+    }
+    given = dict(_given(Part(part), options))
     os.environ["GRPC_VERBOSITY"] = "NONE"
     found: list[Check] = []
-    for check in _checks(Part(part), data, config, write_probe=write_probe):
+    for check in _checks(Part(part), given, config, write_probe=write_probe):
         found.append(check)
         if not as_json:
             remedy = f" {check.remedy}" if check.remedy else ""
@@ -51,9 +82,35 @@ def command(
         raise typer.Exit(1)
 
 
-def _checks(part: Part, data: Path | None, config: Path | None, *, write_probe: bool) -> Iterator[Check]:
+def _given(part: Part, options: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
+    """Yields the settings that options give; one that the part itself lacks is refused."""
+    taken = _ADDRESSES[part]
+    for option, value in options.items():
+        if value is not None and option not in taken:
+            raise typer.BadParameter(f"`{part}` has no such option; it has {', '.join(taken)}", param_hint=option)
+        if value is not None:
+            yield taken[option], value
+
+
+def _named_backend() -> BackendAddress | None:
+    """Returns the address of the backend that the variable of administrators' commands names."""
+    value = os.environ.get(GRPC_VARIABLE)
     try:
-        settings = read_settings(os.environ, config=config, given={"data": data and str(data)})
+        return as_backend_address(value) if value else None
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=GRPC_VARIABLE) from None
+
+
+def _checks(part: Part, given: Mapping[str, str], config: Path | None, *, write_probe: bool) -> Iterator[Check]:
+    named = _named_backend()
+    setting = _ADDRESSES[part].get("--grpc", "")
+    if setting in given:
+        named = None
+    elif named is not None and not part.has_data:
+        # Edges and consoles find their backend by the variable too.
+        given = {**given, setting: str(named)}
+    try:
+        settings = read_settings(os.environ, config=config, given=given)
     except CommandError as error:
         problems = error.details if isinstance(error.details, list) else []
         for problem in problems:
@@ -63,7 +120,7 @@ def _checks(part: Part, data: Path | None, config: Path | None, *, write_probe: 
         return
     yield ok("settings", f"{config or 'The environment'} holds settings that can be used.")
     folder = settings.data or default_data(os.environ, demo=False)
-    yield from examine(Examined(part, settings, folder, os.environ, write_probe))
+    yield from examine(Examined(part, settings, folder, os.environ, write_probe, named))
 
 
 def _sentence(problem: Mapping[str, str]) -> str:

@@ -129,12 +129,17 @@ def _item(
     if out is not None and copy.exists():
         out.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(copy, out / file.name)
+    counts = chosen.counts
+    withholds = policy["mode"] == "redact"
+    if not withholds:
+        # What cannot be searched is released.
+        counts = {**counts, "withheld_files": 0, "unsearched_files": counts["withheld_files"]}
     return {
         "file": str(file),
         "kind": chosen.kind,
-        "withheld": chosen.withheld,
+        "withheld": chosen.withheld and withholds,
         "reason": chosen.reason,
-        "counts": chosen.counts,
+        "counts": counts,
         "by_rules": rules.counts["categories"],
         "with_local_model": None if with_model is None else with_model.counts["categories"],
         "text": chosen.text,
@@ -162,11 +167,17 @@ def _text(path: Path) -> str | None:
 
 def _print(item: dict[str, Any], policy: dict[str, Any], *, show_all: bool) -> None:
     counts = item["counts"]
-    if item["withheld"]:
+    if item["reason"]:
         became = "cannot be searched, and would be withheld" if policy["mode"] == "redact" else "cannot be searched"
         print_line(f"{item['file']}: {became} ({item['reason']}).")
         return
     print_line(f"{item['file']}: {counts['values']:,} values found, read as {item['kind']}{_mode(policy)}.")
+    for count, became in (
+        ("withheld_files", "would be withheld"),
+        ("unsearched_files", "would be released unsearched"),
+    ):
+        if counts[count]:
+            print_line(f"Files inside that cannot be searched, and {became}: {counts[count]:,}.")
     if counts["model_skipped"]:
         print_line(f"The model did not read {counts['model_skipped']:,} pieces: max_model_calls is used up.")
     models = item["with_local_model"] or {}

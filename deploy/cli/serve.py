@@ -112,13 +112,14 @@ def demonstrate(ready: "Ready", tls: ClientTls) -> tuple[dict[str, str], list[st
     Returns what this start created, for the record, and a block for a person: a line to paste, the console, the file.
     """
     from deploy.demo.examples import examples_folder
-    from deploy.demo.paste import Script
+    from deploy.demo.paste import Script, kept_credentials
     from deploy.demo.setup import ADMINISTRATOR, prepare_demonstration
 
     examples, grpc = examples_folder(), str(ready.grpc)
     demonstration = prepare_demonstration(grpc, examples, tls)
-    script = Script(ready.base_address, grpc, examples, demonstration)
     calls = ready.data.absolute() / CALLS
+    credentials = demonstration.credentials or kept_credentials(calls, demonstration.key_ids)
+    script = Script(ready.base_address, grpc, examples, demonstration.workflows, credentials)
     # It may hold a key; the process's umask keeps it from other users.
     calls.write_text("\n".join([*script.lines(), ""]), encoding="utf-8")
     fields = {"calls": str(calls)}
@@ -129,7 +130,8 @@ def demonstrate(ready: "Ready", tls: ClientTls) -> tuple[dict[str, str], list[st
         fields |= {"user": ADMINISTRATOR, "password": demonstration.password}
         sign_in = f"sign in as {ADMINISTRATOR} with the password {demonstration.password}, which is shown only now"
     else:
-        sign_in = f"sign in as {ADMINISTRATOR}; `workflow-api users reset-password {ADMINISTRATOR}` makes a password"
+        reset = script.command(f"users reset-password {ADMINISTRATOR}")
+        sign_in = f"sign in as {ADMINISTRATOR}; `{reset}` makes a password"
     block = [
         "Start a run from another shell:",
         f"  {script.first_line()}",

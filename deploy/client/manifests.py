@@ -14,6 +14,7 @@ from deploy.failures import CommandError
 from workflow_api.v1 import workflows_pb2
 
 STANDARD_INPUT: Final = "-"
+_STANDARD_INPUT_SHOWN: Final = "standard input"
 _BOUNDS: Final = SizeBounds(rules_of(workflows_pb2.ApplyManifestsRequest.DESCRIPTOR.fields_by_name["files"]))
 
 
@@ -21,7 +22,7 @@ def read_manifests(names: list[str]) -> list[workflows_pb2.ManifestFile]:
     """Reads manifest files, and packs the files that their documents name.
 
     Raises:
-        CommandError: a file cannot be read, or such a file cannot be packed; the details name every problem.
+        CommandError: a file cannot be read, or such a file cannot be packed; the details name every problem of all.
     """
     return manifest_messages(read_texts(names))
 
@@ -53,42 +54,41 @@ def read_texts(names: list[str]) -> list[ManifestText]:
     """Reads manifest files, and packs what can be read.
 
     Raises:
-        CommandError: a manifest file cannot be read; the details name every one.
+        CommandError: a manifest file cannot be read; the details name every one, and every problem of the others.
     """
-    texts, problems = read_readable(names)
-    if problems:
-        details = [{"name": name, "reason": reason} for name, reason in problems]
-        raise CommandError("A file cannot be read.", code="invalid_request", details=details)
-    return texts
-
-
-def read_readable(names: list[str]) -> tuple[list[ManifestText], list[tuple[str, str]]]:
-    """Reads the manifest files that can be read; returns them, and of each other one its name and the reason."""
     texts = []
     problems = []
     for name in names:
+        shown = _STANDARD_INPUT_SHOWN if name == STANDARD_INPUT else name
         try:
-            texts.append(_read_text(name))
+            texts.append(_read_text(name, shown))
         except OSError as error:
-            problems.append((name, f"cannot be read: {error.strerror}"))
+            problems.append((shown, f"cannot be read: {error.strerror}"))
         except UnicodeDecodeError as error:
-            problems.append((name, f"is not UTF-8 at byte {error.start}"))
+            line = error.object.count(b"\n", 0, error.start) + 1
+            problems.append((f"{shown}:{line}: document", f"must be UTF-8; the byte at offset {error.start} is not"))
         except _TooLargeError:
-            problems.append((name, f"must have at most {_BOUNDS.most:,} bytes, with the files that it names"))
-    return texts, problems
+            problems.append((shown, f"must have at most {_BOUNDS.most:,} bytes, with the files that it names"))
+    if problems:
+        from deploy.client.validation import check_texts, refused
+
+        # What the other files lack may be in one that cannot be read.
+        found = check_texts(texts, complete=False).problems if texts else ()
+        raise refused([*problems, *found])
+    return texts
 
 
 class _TooLargeError(Exception):
     """A manifest file is larger than one call may be."""
 
 
-def _read_text(name: str) -> ManifestText:
+def _read_text(name: str, shown: str) -> ManifestText:
     if name == STANDARD_INPUT:
         text = _bounded(sys.stdin.buffer)
-        return ManifestText("standard input", text, pack(Path(), text))
+        return ManifestText(shown, text, pack(Path(), text))
     with Path(name).open("rb") as file:
         text = _bounded(file)
-    return ManifestText(name, text, pack(Path(name).parent, text))
+    return ManifestText(shown, text, pack(Path(name).parent, text))
 
 
 def _bounded(file: BinaryIO) -> str:

@@ -328,7 +328,12 @@ def edge_settings(settings: Settings) -> EdgeSettings:
     edge = settings.edge
     same = {name: getattr(edge, name) for name in Edge.__slots__ if name in EdgeSettings.__slots__}
     return EdgeSettings(
-        host=edge.http.host, port=edge.http.port, key_metrics=settings.metrics.keys_and_workflows, **same
+        host=edge.http.host,
+        port=edge.http.port,
+        # The settings of an edge alone may name none, and the default may not be the backend's.
+        deployment_id="" if settings.deployment_id == _BACKEND.deployment_id else settings.deployment_id,
+        key_metrics=settings.metrics.keys_and_workflows,
+        **same,
     )
 
 

@@ -7,20 +7,30 @@ whole by `bash -e`, the script ends with code 0.
 """
 
 import json
+import re
 import shlex
 import shutil
 import sys
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from contract.spellings import SCOPES
 from deploy.config import addresses
-from deploy.demo.setup import KEY_NAME, Demonstration
+from deploy.demo.setup import KEY_NAME
+from edge.routes import BASE
+from workflow_api.v1 import keys_pb2
 
 DEFAULT_GRPC: Final = str(addresses.DEFAULT_GRPC)
 
-_CREDENTIALS: Final = '-H "Authorization: Bearer $KEY" -H "X-Service-Key-External-Id: $EXTERNAL_ID"'
+# Those that clients read, and the pages of docs/how-to use.
+_URL: Final = "WORKFLOW_API_URL"
+_KEY: Final = "WORKFLOW_API_KEY"
+_EXTERNAL_ID: Final = "WORKFLOW_API_EXTERNAL_ID"
+_CREDENTIALS: Final = f'-H "Authorization: Bearer ${_KEY}" -H "X-Service-Key-External-Id: ${_EXTERNAL_ID}"'
+_KEPT: Final = re.compile(rf"^export {_KEY}=((ak_\w+)\.\S+)\nexport {_EXTERNAL_ID}=(\S+)$", re.MULTILINE)
 _CURL: Final = "curl -sS --fail-with-body"
 # Each answer is held until something changes; the pause is for a key that may hold no more of them.
 _HELD_SECONDS: Final = 30
@@ -29,14 +39,26 @@ _MOST_POLLS: Final = 60
 _TERMINAL: Final = "completed|failed|cancelled"
 
 
+def kept_credentials(script: Path, key_ids: AbstractSet[str]) -> keys_pb2.KeyCredentials | None:
+    """Returns the credentials that an earlier start wrote into its script, if their key is one of these; else None."""
+    try:
+        found = _KEPT.search(script.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return None
+    if found is None or found[2] not in key_ids:
+        return None
+    return keys_pb2.KeyCredentials(key_value=found[1], external_id=found[3])
+
+
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Script for one running demonstration."""
+    """Script for one running demonstration: its workflow ids by name, and the credentials of a key where it has one."""
 
     base: str
     grpc: str
     examples: Path
-    demonstration: Demonstration
+    workflows: Mapping[str, str]
+    credentials: keys_pb2.KeyCredentials | None
 
     def lines(self) -> list[str]:
         """Returns the whole script."""
@@ -44,7 +66,7 @@ class Script:
             "# Calls of the demonstration: paste any of this into a shell, from the top.",
             *self._variables(),
             "# The service, the calling key, and what it may run.",
-            f"""{_CURL} -w '\\n' "$BASE/health\"""",
+            f"""{_CURL} -w '\\n' "${_URL}{BASE}/health\"""",
             _get("/me"),
             _get("/workflows"),
             *self._text_digest(),
@@ -55,23 +77,26 @@ class Script:
     def first_line(self) -> str:
         """Returns a line that starts a run by the command and waits for it, without a key."""
         text = shlex.quote(f"@{self.examples / 'files' / 'gettysburg-address.txt'}")
-        arguments = f"--param top=5 --input-text {text} --wait"
+        return self.command(f"runs start 'Text digest' --param top=5 --input-text {text} --wait")
+
+    def command(self, arguments: str) -> str:
+        """Returns a line that runs an administrator's command on this demonstration, whatever the shell's folder."""
         address = "" if self.grpc == DEFAULT_GRPC else f" --grpc {self.grpc}"
-        return f"{_command()} runs start 'Text digest' {arguments}{address}"
+        return f"{_command()} {arguments}{address}"
 
     def _variables(self) -> list[str]:
-        lines = [f"export BASE={self.base}"]
-        credentials = self.demonstration.credentials
-        if credentials is not None:
-            lines += [f"export KEY={credentials.key_value}", f"export EXTERNAL_ID={credentials.external_id}"]
-            return lines
+        lines = [f"export {_URL}={self.base.removesuffix(BASE)}"]
+        given = self.credentials
+        if given is not None:
+            return [*lines, f"export {_KEY}={given.key_value}", f"export {_EXTERNAL_ID}={given.external_id}"]
         scopes = ",".join(SCOPES)
         read = _python(
-            'import json, sys; k = json.load(sys.stdin); print("KEY=" + k["key"], "EXTERNAL_ID=" + k["external_id"])'
+            "import json, sys; k = json.load(sys.stdin); "
+            f'print("{_KEY}=" + k["key"], "{_EXTERNAL_ID}=" + k["external_id"])'
         )
         make = f"{_command()} keys create --name Another --scopes {scopes} --grpc {self.grpc} --json"
         lines += [
-            f"# The key named {KEY_NAME} was given out by the first start alone. This makes another.",
+            f"# The key named {KEY_NAME} was given out by the first start alone, and is not known. This makes another.",
             f"export $({make} | {read})",
         ]
         return lines
@@ -88,7 +113,7 @@ class Script:
             _get("/runs/$RUN/outputs"),
             f"OUTPUT=$({_get('/runs/$RUN/outputs', end='')} | {_pick('items', 0, 'output_id')})",
             _get("/runs/$RUN/outputs/$OUTPUT/content"),
-            f'{_CURL} -o text-digest.zip "$BASE/runs/$RUN/outputs.zip" {_CREDENTIALS}',
+            f'{_CURL} -o text-digest.zip "${_URL}{BASE}/runs/$RUN/outputs.zip" {_CREDENTIALS}',
         ]
 
     def _invoice_totals(self) -> list[str]:
@@ -122,16 +147,16 @@ class Script:
         return f'open({json.dumps(str(self.examples / "files" / name))}, encoding="utf-8").read()'
 
     def _start(self, workflow: str, body: str) -> str:
-        workflow_id = self.demonstration.workflows[workflow]
+        workflow_id = self.workflows[workflow]
         data = _python(f"import json; print(json.dumps({body}))")
         name = workflow.casefold().replace(" ", "-")
         key = f'-H "Idempotency-Key: {name}-$(date +%s)"'
-        url = f'"$BASE/workflows/{workflow_id}/runs"'
+        url = f'"${_URL}{BASE}/workflows/{workflow_id}/runs"'
         return f'RUN=$({_CURL} -X POST {url} {_CREDENTIALS} {key} --data "$({data})" | {_pick("run_id")})'
 
 
 def _get(path: str, end: str = " -w '\\n'") -> str:
-    return f'{_CURL}{end} "$BASE{path}" {_CREDENTIALS}'
+    return f'{_CURL}{end} "${_URL}{BASE}{path}" {_CREDENTIALS}'
 
 
 def _wait_for(statuses: str, *, held_seconds: int = _HELD_SECONDS) -> str:

@@ -20,11 +20,15 @@ REQUESTS_A_MINUTE: Final = 600
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """Workflow ids by name, and what this start created: the credentials of the key, the administrator's password."""
+    """Workflow ids by name, and what this start created: the credentials of the key, the administrator's password.
+
+    `key_ids` are keys of the demonstration that earlier starts created and that are in use.
+    """
 
     workflows: Mapping[str, str]
     credentials: keys_pb2.KeyCredentials | None
     password: str | None = None
+    key_ids: frozenset[str] = frozenset()
 
 
 def prepare_demonstration(address: str, examples: Path, tls: ClientTls) -> Demonstration:
@@ -36,16 +40,18 @@ def prepare_demonstration(address: str, examples: Path, tls: ClientTls) -> Demon
         files = read_manifests([str(examples / name) for name in MANIFESTS])
         applied = backend.call(backend.workflows.ApplyManifests, workflows_pb2.ApplyManifestsRequest(files=files))
         workflows = {resource.name: resource.id for resource in applied.items if resource.kind == "Workflow"}
+        keys = _keys(backend)
         return Demonstration(
             workflows,
-            None if _has_key(backend) else _create_key(backend),
+            None if keys else _create_key(backend),
             None if _has_users(backend) else _create_administrator(backend),
+            frozenset(record.key.key_id for record in keys if record.state == "active"),
         )
 
 
-def _has_key(backend: Backend) -> bool:
+def _keys(backend: Backend) -> list[keys_pb2.KeyRecord]:
     pages = backend.pages(backend.keys.ListKeys, keys_pb2.ListKeysRequest())
-    return any(record.key.name == KEY_NAME for page in pages for record in page.items)
+    return [record for page in pages for record in page.items if record.key.name == KEY_NAME]
 
 
 def _has_users(backend: Backend) -> bool:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from deploy.config.addresses import BackendAddress
 from deploy.config.settings import Settings
 
 FAR_SECONDS: Final = 3.0
@@ -56,7 +57,8 @@ class Check:
 class Examined:
     """What is examined: a part with its settings, data folder and variables.
 
-    `write_probe` allows to write what is removed again.
+    `write_probe` allows to write what is removed again; `named_backend` is where administrators reach the backend, if
+    that is said apart from the settings.
     """
 
     part: Part
@@ -64,6 +66,7 @@ class Examined:
     data: Path
     environment: Mapping[str, str]
     write_probe: bool = False
+    named_backend: BackendAddress | None = None
 
 
 def ok(name: str, message: str) -> Check:

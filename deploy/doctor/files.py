@@ -14,6 +14,7 @@ from backend.storage.factory import LOCK_FILE, RESTORING_FILE
 from backend.storage.private_folder import user_name
 from deploy.config.redis_address import secret_name
 from deploy.doctor.check import Check, Examined, Part, failed, not_applicable, ok, warning
+from deploy.doctor.mounts import read_only, to_make
 from deploy.serve.lifecycle import OTHER_FILES
 
 _OTHERS: Final = 0o077
@@ -26,7 +27,7 @@ def check_data_folder(examined: Examined) -> Iterator[Check]:
     """Checks owner and mode of the data folder, and whether a service uses it."""
     data, name = examined.data, "data folder"
     if not data.exists():
-        yield _to_make(name, data)
+        yield to_make(name, data, "--data")
         return
     if not data.is_dir():
         yield failed(name, f"{data} is no folder.", "Name another one as data of the settings, or by --data.")
@@ -36,6 +37,9 @@ def check_data_folder(examined: Examined) -> Iterator[Check]:
     if about.st_uid != os.geteuid() and os.geteuid() != 0:
         remedy = "Run this as the service's own user, or give the folder to that."
         yield failed(name, f"{data} belongs to {owner}, and this runs as {user_name(os.geteuid())}.", remedy)
+        return
+    if (found := read_only(name, data)) is not None:
+        yield found
         return
     foreign = [path.name for path in data.iterdir() if _owner(path) not in {about.st_uid, None}]
     if (data / RESTORING_FILE).exists():
@@ -89,17 +93,6 @@ def check_open_files(examined: Examined) -> Iterator[Check]:
         )
     else:
         yield ok("open files", f"The limit is {shown}, and the part needs {needed:,}.")
-
-
-def _to_make(name: str, data: Path) -> Check:
-    """Judges whether the first start can make the folder."""
-    present = next(path for path in data.absolute().parents if path.exists())
-    if not present.is_dir():
-        return failed(name, f"{data} cannot be made: {present} is no folder.", "Name another one by --data.")
-    if not os.access(present, os.W_OK | os.X_OK):
-        remedy = "Make it and give it to the service's user, or run this as that user."
-        return failed(name, f"{data} is not there, and {user_name(os.geteuid())} may not make it in {present}.", remedy)
-    return not_applicable(name, f"{data} is not there yet; the first start makes it.")
 
 
 def _owner(path: Path) -> int | None:

@@ -1,13 +1,12 @@
 """The object store: whether it can be used, and whether its own rules fit to those of the service."""
 
-import os
 from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from deploy.config.settings import Objects
-from deploy.doctor.check import Check, Examined, clock, failed, not_applicable, ok, warning
+from deploy.doctor.check import Check, Examined, clock, failed, ok, warning
+from deploy.doctor.objects_folder import check_folder
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -32,7 +31,7 @@ def check_objects(examined: Examined) -> Iterator[Check]:
     """Checks the store that the settings name."""
     settings = examined.settings.objects
     if settings.store == "folder":
-        yield from _folder(settings.folder or examined.data / "objects", required=settings.folder is not None)
+        yield from check_folder(examined)
         return
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -44,18 +43,6 @@ def check_objects(examined: Examined) -> Iterator[Check]:
         return
     if examined.write_probe:
         yield _probe(examined)
-
-
-def _folder(folder: Path, *, required: bool) -> Iterator[Check]:
-    if not folder.exists():
-        if required:
-            yield failed(_NAME, f"{folder}, which objects.folder names, is not there.", "Mount or make it.")
-        else:
-            yield not_applicable(_NAME, f"{folder} is not there yet; the first start makes it.")
-    elif not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        yield failed(_NAME, f"{folder} cannot be read and written.", "Give it to the user of the service.")
-    else:
-        yield ok(_NAME, f"{folder} can be read and written.")
 
 
 def _bucket(settings: Objects) -> Iterator[Check]:

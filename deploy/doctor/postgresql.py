@@ -1,11 +1,13 @@
 """PostgreSQL: whether it can be reached and takes the connections of this part."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from backend.secrets import SecretError
 from deploy.config.secret_references import resolve_database_url
-from deploy.doctor.check import Check, Examined, Part, clock, failed, not_applicable, ok, warning
+from deploy.doctor.check import Check, Examined, Outcome, Part, clock, failed, not_applicable, ok, warning
+from deploy.doctor.needed_parts import needed_parts
 from deploy.doctor.schema import schema_check
 from deploy.doctor.server_certificate import check_server_certificate
 
@@ -66,7 +68,10 @@ def _findings(connection: "psycopg.Connection[tuple[object, ...]]", examined: Ex
         return
     yield ok("database", f"PostgreSQL {version} answers.")
     if value("SELECT to_regclass('alembic_version')"):
-        yield schema_check(value("SELECT version_num FROM alembic_version"))
+        schema = schema_check(value("SELECT version_num FROM alembic_version"))
+        yield schema
+        if schema.outcome is Outcome.OK:
+            yield from needed_parts(partial(_rows, connection))
     else:
         yield not_applicable("schema", "The database is empty; the first start of a backend makes its tables.")
     available = int(value("SHOW max_connections")) - int(value(_RESERVED))
@@ -86,6 +91,12 @@ def _findings(connection: "psycopg.Connection[tuple[object, ...]]", examined: Ex
             "Set synchronous_commit = on.",
         )
     yield clock("PostgreSQL", float(value("SELECT extract(epoch FROM clock_timestamp())")))
+
+
+def _rows(connection: "psycopg.Connection[tuple[object, ...]]", query: str) -> Iterator[tuple[object, ...]]:  # type: ignore[name-defined]  # noqa: F821 - as above
+    """Yields the rows of a query as they come: there may be many, each of them long."""
+    with connection.transaction(), connection.cursor("doctor") as cursor:
+        yield from cursor.execute(query)
 
 
 def _connections(examined: Examined) -> int:

@@ -52,7 +52,9 @@ def check_service(examined: Examined) -> Iterator[Check]:
     settings = examined.settings
     address = _administered(examined)
     if address is None:
-        yield not_applicable("service", "Its findings are those of a backend: run this there.")
+        yield not_applicable(
+            "service", "Its findings are those of a backend: run this there, or name one by WORKFLOW_API_GRPC."
+        )
         return
     try:
         with calling_channel(address, settings.admin.backend_tls, _OPTIONS) as channel:
@@ -70,7 +72,8 @@ def check_service(examined: Examined) -> Iterator[Check]:
             )
             return
         why = "does not answer" if error.code() in _UNREACHED else f"answers {error.code().name} to an administrator"
-        yield not_applicable("service", f"The backend at {address} {why}: its own findings are left out.")
+        other = " Name another address by --grpc or WORKFLOW_API_GRPC." if error.code() in _UNREACHED else ""
+        yield not_applicable("service", f"The backend at {address} {why}: its own findings are left out.{other}")
         return
     yield from _found(health)
 
@@ -87,7 +90,7 @@ def check_edge(examined: Examined) -> Iterator[Check]:
         answer = connection.getresponse()
         status = json.load(answer)["status"]
     except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
-        yield not_applicable("edge", f"No edge answers at {where}.")
+        yield not_applicable("edge", f"No edge answers at {where}; --http names another address.")
         return
     finally:
         connection.close()
@@ -101,7 +104,9 @@ def _found(health: pb.DeploymentHealth) -> Iterator[Check]:
     yield clock("the backend", health.checked_at.seconds + health.checked_at.nanos / 1e9)
     ours = metadata.version("workflow-api")
     alive = [process for process in health.processes if process.alive]
-    other = sorted({f"{process.part} on {process.host}" for process in alive if process.release != ours})
+    other = sorted(
+        f"{process.part} on {process.host} (process {process.pid})" for process in alive if process.release != ours
+    )
     parts = sorted({f"{process.part} {process.release}" for process in alive})
     if other:
         yield warning(
@@ -135,6 +140,8 @@ def _each(address: BackendAddress) -> tuple[GrpcAddress, ...]:
 def _administered(examined: Examined) -> GrpcAddress | None:
     """Returns the address of the backend that is asked for its findings; None where that is another machine's."""
     settings = examined.settings
+    if examined.named_backend is not None:
+        return _each(examined.named_backend)[0]
     if examined.part in {Part.SERVE, Part.BACKEND}:
         address = settings.backend.grpc
         if isinstance(address, Address):

@@ -3,7 +3,7 @@
 import importlib.util
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Final
@@ -12,6 +12,9 @@ from packaging.requirements import Requirement
 
 from backend.optional_parts import CLUSTER, LLM, OTEL, OptionalPart
 from deploy.doctor.check import Check, Examined, Part, failed, ok
+
+Judge = Callable[[str, str, str], Check]
+"""Makes the finding about something that is missing, of its name, message and remedy."""
 
 _PACKAGE: Final = "workflow-api"
 _PINS: Final = Path(__file__).parents[2] / "requirements" / "image.txt"
@@ -38,10 +41,10 @@ def check_software(examined: Examined) -> Iterator[Check]:
         yield optional_part(OTEL, "spans that go to traces.endpoint")
 
 
-def optional_part(part: OptionalPart, what: str) -> Check:
+def optional_part(part: OptionalPart, what: str, judge: Judge = failed) -> Check:
     """Checks an optional part that something needs."""
     if not part.installed:
-        return failed(
+        return judge(
             "optional parts",
             f"The optional part `{part.name}` is not installed, which {what} need.",
             _installs(part),

@@ -7,13 +7,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from backend.optional_parts import LLM, PII_MODEL
 from backend.storage.dialects.sqlite import space
 from backend.storage.dialects.sqlite.examination import damage, open_to_read, schema_revision
 from backend.storage.factory import DATABASE_FILE
 from deploy.doctor.check import FAR_SECONDS, Check, Examined, Outcome, failed, not_applicable, ok, warning
+from deploy.doctor.needed_parts import needed_parts
 from deploy.doctor.schema import schema_check
-from deploy.doctor.software import optional_part
 
 _CHECK_SECONDS: Final = 60.0
 _LOCK_SECONDS: Final = 10.0
@@ -32,13 +31,14 @@ def check_sqlite(examined: Examined) -> Iterator[Check]:
         yield not_applicable("database", f"{file} is empty; the first start makes its tables.")
         return
     try:
-        with closing(_opened(file)) as connection:
+        with closing(open_beside_user(file)) as connection:
             yield from _findings(connection, file)
     except sqlite3.Error as error:
         yield failed("database", f"{file} cannot be read: {error}.", _RESTORE)
 
 
-def _opened(file: Path) -> sqlite3.Connection:
+def open_beside_user(file: Path) -> sqlite3.Connection:
+    """Opens the database for reading alone, whether or not a service uses it."""
     # A file without a log has no user; then not even the log's index is made beside it.
     return open_to_read(file, seconds=_LOCK_SECONDS, immutable=not file.with_name(f"{file.name}-wal").exists())
 
@@ -52,7 +52,8 @@ def _findings(connection: sqlite3.Connection, file: Path) -> Iterator[Check]:
     if schema is None:
         yield failed("schema", f"{file} is no database of this service: it has no schema.", _RESTORE)
         return
-    yield schema_check(schema)
+    held = schema_check(schema)
+    yield held
     mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
     log = file.with_name(f"{file.name}-wal")
     if log.exists() and log.stat().st_size > _LARGE_LOG_BYTES:
@@ -69,7 +70,8 @@ def _findings(connection: sqlite3.Connection, file: Path) -> Iterator[Check]:
             "The file does not shrink, for an earlier release has made it.",
             "Convert it as docs/operators-guide.md says under 'Disk space of the embedded database'.",
         )
-    yield from _wanted_parts(connection)
+    if held.outcome is Outcome.OK:
+        yield from needed_parts(connection.execute)
     yield from _clock(connection)
 
 
@@ -92,23 +94,6 @@ def _pages(connection: sqlite3.Connection, file: Path) -> Check:
     if found is not None:
         return failed("database", f"{file} is damaged: {found}.", _RESTORE)
     return ok("database", f"{file} ({size}) can be read, and its pages fit together.")
-
-
-def _wanted_parts(connection: sqlite3.Connection) -> Iterator[Check]:
-    """Checks the optional parts that active workflows and agents need."""
-    agents = (
-        "SELECT 1 FROM resources WHERE kind = 'agent' AND json_valid(definition)"
-        " AND json_extract(definition, '$.type') = 'llm' LIMIT 1"
-    )
-    if connection.execute(agents).fetchone():
-        yield optional_part(LLM, "agents of type llm")
-    policies = (
-        "SELECT 1 FROM workflows JOIN workflow_versions AS version"
-        " ON version.workflow_id = workflows.workflow_id AND version.version = workflows.active_version"
-        " WHERE json_valid(definition) AND json_extract(definition, '$.pii_policy.model') = 'local' LIMIT 1"
-    )
-    if connection.execute(policies).fetchone():
-        yield optional_part(PII_MODEL, "PII policies with `model: local`")
 
 
 def _clock(connection: sqlite3.Connection) -> Iterator[Check]:

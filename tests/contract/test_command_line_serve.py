@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -204,12 +205,12 @@ def record_of_a_start(data: Path) -> dict[str, Any]:
 def test_a_demonstration_gives_its_key_and_its_password_out_at_the_first_start_only(tmp_path: Path) -> None:
     first = record_of_a_start(tmp_path / "data")
     calls = Path(first["calls"])
-    assert f"export KEY={first['key']}" in calls.read_text().splitlines()
+    assert f"export WORKFLOW_API_KEY={first['key']}" in calls.read_text().splitlines()
     assert stat.S_IMODE(calls.stat().st_mode) == 0o600
     assert (first["user"], len(first["password"]) > 10) == ("admin", True)
     later = record_of_a_start(tmp_path / "data")
     assert not {"key", "external_id", "user", "password"} & later.keys()
-    assert "export KEY=" not in calls.read_text()
+    assert f"export WORKFLOW_API_KEY={first['key']}" in calls.read_text().splitlines()
 
 
 def block(process: subprocess.Popen[str]) -> list[str]:
@@ -231,6 +232,16 @@ def pasted(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
         timeout=120,
         check=False,
     )
+
+
+def test_a_later_start_says_the_whole_command_that_resets_the_password(tmp_path: Path) -> None:
+    record_of_a_start(tmp_path / "data")
+    with served("serve", "--demo", "--data", str(tmp_path / "data"), *FREE) as (process, _):
+        _, line, console, _ = block(process)
+        (reset,) = re.findall(r"`(.+)`", console)
+        changed = pasted(reset, tmp_path)
+    assert reset.split()[0] == line.split()[0]
+    assert (changed.returncode, "password" in changed.stdout.casefold()) == (0, True), changed
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")

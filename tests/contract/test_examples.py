@@ -22,7 +22,6 @@ from tests.support.poll import until
 from tests.support.ports import answers, reserved_port
 from tests.support.s3_server import S3Server
 from tests.support.service import Service
-from tests.support.wire import BASE
 from workflow_api.v1 import workflows_pb2
 
 pytestmark = pytest.mark.long
@@ -126,9 +125,9 @@ def reader(served: Service, s3_server: S3Server, tmp_path: Path) -> Reader:
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "WORKFLOW_API_GRPC": served.ready["grpc"],
-        "BASE": "http://{}:{}".format(*served.address) + BASE,
-        "KEY": caller.key,
-        "EXTERNAL_ID": caller.external_id,
+        "WORKFLOW_API_URL": "http://{}:{}".format(*served.address),
+        "WORKFLOW_API_KEY": caller.key,
+        "WORKFLOW_API_EXTERNAL_ID": caller.external_id,
         "S3": s3_server.url,
         "FOLDER": str(folder),
     }
@@ -161,7 +160,8 @@ def test_the_commands_before_the_first_example_start_a_store_and_a_service(tmp_p
         serving = started(serve)
         try:
             until(lambda: answers(store) and answers(grpc) and answers(http), "the store and the service")
-            ended = started(f"{prepare}\n{apply}\ncurl -sS --fail $BASE/health\ncurl -sS --fail $S3 -o /dev/null\n")
+            asked = "curl -sS --fail $WORKFLOW_API_URL/api/v1/health\ncurl -sS --fail $S3 -o /dev/null\n"
+            ended = started(f"{prepare}\n{apply}\n{asked}")
             assert ended.wait(timeout=120) == 0
             assert serving.poll() is None
         finally:

@@ -78,7 +78,8 @@ def expected_address(text: str) -> _Address | None:
 
 
 def _is_port(text: str) -> bool:
-    return text[:1] == ":" and 1 <= len(text) - 1 <= 5 and all(digit in "0123456789" for digit in text[1:])
+    digits = text[1:]
+    return text[:1] == ":" and len(digits) <= 5 and digits.isascii() and digits.isdecimal() and int(digits) <= 65_535
 
 
 def _is_range(cidr: str) -> bool:
@@ -108,6 +109,7 @@ def seeds() -> Iterator[bytes]:
         *(b"203.0.113.9", b"203.0.113.9:46532", b"2001:DB8::1", b"[2001:db8::1]:443", b"[2001:db8::1]", b"unknown"),
         *(b"::ffff:203.0.113.9", b"fe80::1%eth0", b"203.0.113.010", b"2001:db8:0:0:0:0:0:1:46532", b"", b"1.2.3.4%x"),
         *("203.0.113.\u0669".encode(), b"\xff", b"[::ffff:203.0.113.9]:80", b"::203.0.113.1", b"[fe80::1%a]:1"),
+        *(b"203.0.113.9:65535", b"203.0.113.9:65536", b"[2001:db8::1]:65536", b"2001:db8:0:0:0:0:0:1:99999"),
     )
     lists = (b"c203.0.113.0/30\nc2001:db8::/127", b"c::ffff:10.0.0.0/104", b"c::/0", b"c0.0.0.0/0", b"c10.0.0.1/8")
     for address in addresses:

@@ -33,6 +33,9 @@ class SmallDisk:
                 if error.errno != errno.ENOSPC:
                     raise
 
+    def set_read_only(self) -> None:
+        subprocess.run(["mount", "-o", "remount,ro", self.folder], check=True, timeout=60)
+
     def relieve(self) -> None:
         self._filler.unlink(missing_ok=True)
 

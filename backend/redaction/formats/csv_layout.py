@@ -7,7 +7,7 @@ from collections import Counter
 from itertools import islice
 from typing import Final, NamedTuple
 
-from backend.redaction.rules.labels import label_entities, plain_label
+from backend.redaction.formats.nested_labels import is_stated, label_score, states
 
 _SEPARATORS: Final = (",", ";", "\t", "|")
 # What spreadsheets write into a first line of its own.
@@ -16,13 +16,20 @@ _STATED: Final = re.compile(r"""[\r\n]*\ufeff?"?sep=([^\r\n"])"?[ \t]*(?=[\r\n]|
 _HEAD: Final = 65_536
 _ROWS: Final = 24
 _MOST_TITLES: Final = 10
+# Known names that a row must have to be read as the head of a table in a file of another extension.
+_FEWEST_KNOWN: Final = 2
 
 
 class CsvLayout(NamedTuple):
-    """The separator of a table, and how many rows with text stand before the one that names the columns."""
+    """The separator of a table, and how many rows with text stand before the one that names the columns.
+
+    `columns` is how many most rows have, 0 where that is not known; `quoted` tells that the first cell is in quotes.
+    """
 
     separator: str
     titles: int = 0
+    columns: int = 0
+    quoted: bool = False
 
 
 def csv_layout(text: str, separator: str | None = None) -> CsvLayout:
@@ -39,7 +46,22 @@ def csv_layout(text: str, separator: str | None = None) -> CsvLayout:
     _, layout = max(found, key=lambda one: one[0])
     if not any(agreeing for (agreeing, _), _ in found):
         layout = CsvLayout(separator or separator_of(head))
-    return layout if stated is None else CsvLayout(layout.separator, layout.titles + 1)
+    return layout if stated is None else layout._replace(titles=layout.titles + 1)
+
+
+def table_layout(text: str) -> CsvLayout | None:
+    """Returns the layout of a text that begins with a table, None for another: most of its rows are of one length.
+
+    The first row of the table, or another near the top, has at least two known names of columns.
+    """
+    layout = csv_layout(text)
+    if layout.columns < _FEWEST_KNOWN:
+        return None
+    reader = csv.reader(io.StringIO(text[:_HEAD], newline=""), delimiter=layout.separator)
+    rows = [row for row in islice(reader, _ROWS) if any(map(str.strip, row))]
+    known = sum(label_score(cell) > 0 for cell in rows[layout.titles]) if layout.titles < len(rows) else 0
+    alike = sum(len(row) == layout.columns for row in rows)
+    return layout if known >= _FEWEST_KNOWN and 2 <= alike > len(rows) // 2 else None
 
 
 def separator_of(text: str) -> str:
@@ -59,7 +81,8 @@ def _with_columns(head: str, separator: str) -> tuple[tuple[int, int], CsvLayout
     if not wide:
         return (0, 0), CsvLayout(separator)
     columns, agreeing = max(wide.items(), key=lambda item: (item[1], item[0]))
-    return (agreeing, columns), CsvLayout(separator, _titles(rows, columns))
+    quoted = head.lstrip("\r\n\ufeff").startswith('"')
+    return (agreeing, columns), CsvLayout(separator, _titles(rows, columns), columns, quoted)
 
 
 def header_row(rows: list[list[str]]) -> int:
@@ -81,4 +104,6 @@ def _titles(rows: list[list[str]], columns: int) -> int:
 
 def _names(row: list[str]) -> float:
     """Returns how well a row names columns, as far as its words are known."""
-    return sum(max((score for _, score in label_entities(plain_label(cell))), default=0.0) for cell in row)
+    # A table of fields has names of values in its cells.
+    fields = 2.0 * (any(map(states, row)) and any(map(is_stated, row)))
+    return fields + sum(map(label_score, row))

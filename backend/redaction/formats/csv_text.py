@@ -10,6 +10,13 @@ from typing import Final
 from backend.redaction.formats.bounds import BATCH, LONGEST_VALUE
 from backend.redaction.formats.csv_layout import CsvLayout, csv_layout
 from backend.redaction.formats.json_text import Values
+from backend.redaction.formats.nested_labels import (
+    is_known_label,
+    is_stated,
+    stated_label,
+    states,
+    states_label,
+)
 from backend.redaction.formats.outcome import SweepCells
 from backend.redaction.search.numbers import has_exponents, plain_number
 
@@ -23,16 +30,24 @@ _MAX_EMPTY: Final = 1_024
 
 _QUOTED: Final = r'[^"]*+(?:""[^"]*+)*+'
 _INSIDE: Final = re.compile(_QUOTED)
+_LINE: Final = r'[^"\r\n]*+(?:""[^"\r\n]*+)*+'
+_LINE_END: Final = r"(?:\r\n|\r|\n)"
+_LONGEST_ON_ONE_LINE: Final = 60
+# Lines like rows behind a quote that show that nobody meant to close it.
+_ROWS_IN_QUOTES: Final = 8
 
 
 class CellTooLongError(ValueError):
     """A cell is longer than LONGEST_VALUE."""
 
 
-def sweep_csv(blocks: Iterable[str], sweep: SweepCells, separator: str | None = None) -> Iterator[str]:
+def sweep_csv(
+    blocks: Iterable[str], sweep: SweepCells, separator: str | None = None, *, among_text: bool = False
+) -> Iterator[str]:
     """Yields the swept text block by block; the row that names the columns is swept like any other.
 
     That is the first row, or the first behind titles; the default `separator` is found in the text (`csv_layout`).
+    Rows `among_text` are those with as many cells as most rows have; what others hold has no labels.
 
     Raises:
         CellTooLongError: before a longer cell would be held in memory.
@@ -43,40 +58,50 @@ def sweep_csv(blocks: Iterable[str], sweep: SweepCells, separator: str | None = 
         rest += block
         if len(rest) < BATCH:
             continue
-        table = table or _Table(csv_layout(rest, separator), sweep)
+        table = table or _Table(csv_layout(rest, separator), sweep, among_text=among_text)
         swept, rest = table.swept(rest, final=False)
         if len(rest) > LONGEST_VALUE:
             raise CellTooLongError
         yield swept
-    yield (table or _Table(csv_layout(rest, separator), sweep)).swept(rest, final=True)[0]
+    yield (table or _Table(csv_layout(rest, separator), sweep, among_text=among_text)).swept(rest, final=True)[0]
 
 
 class _Table:
     """State of a reader of cells: the names of the columns and the next column."""
 
-    def __init__(self, layout: CsvLayout, sweep: SweepCells) -> None:
+    def __init__(self, layout: CsvLayout, sweep: SweepCells, *, among_text: bool) -> None:
         one = re.escape(layout.separator)
-        self._cell = re.compile(rf'("{_QUOTED}"[^{one}\r\n]*|[^{one}\r\n]*)({one}{{1,{_MAX_EMPTY}}}+|\r\n|\r|\n|\Z)')
+        self._stray = _stray_quote(one, 0 if layout.quoted else layout.columns)
+        self._cell = re.compile(
+            rf'("{_LINE}(?<!{one})"[^{one}\r\n]*|(?=")(?!{self._stray.pattern})"{_QUOTED}"[ ]*+(?=[{one}\r\n]|\Z)'
+            rf"|[^{one}\r\n]*)"
+            rf"({one}{{1,{_MAX_EMPTY}}}+|\r\n|\r|\n|\Z)"
+        )
         self._separator = layout.separator
         # Rows with text that are still to come before the one that names the columns.
         self._titles = layout.titles
         self._sweep = sweep
+        # How many cells a row has, 0 where that is not asked.
+        self._width = layout.columns if among_text else 0
         # How much of the text that was left is known to be inside one quoted cell.
         self._inside = 0
         self._names: list[str] = []
         self._named = False
         self._column = 0
+        # In a table of fields the columns of their names and values, and the name in the open row.
+        self._stating = self._stated = -1
+        self._field = ""
 
     def swept(self, text: str, *, final: bool) -> tuple[str, str]:
         """Returns the swept cells, and the rest of the text if its last cell may be incomplete."""
         if self._still_in_quotes(text) and not final:
             return "", text
-        exponents, holds_json = has_exponents(text), '{""' in text
+        exponents, holds_json, quotes = has_exponents(text), '{""' in text, '"' in text
         done: list[str] = []
         for found, end in self._found(text):
-            whole = len(found) if final else self._complete(found, last=end == len(text))
+            whole = len(found) if final else self._complete(found, text, end)
             done += [
-                self._replaced(found[low : min(low + _MAX_CELLS, whole)], exponents, holds_json)
+                self._replaced(found[low : min(low + _MAX_CELLS, whole)], exponents, holds_json, quotes)
                 for low in range(0, whole, _MAX_CELLS)
             ]
             if whole < len(found):
@@ -97,24 +122,34 @@ class _Table:
             end += sum(map(len, itertools.chain.from_iterable(found)))
             yield found[:-1] if found[-1] == ("", "") else found, end
 
-    def _complete(self, found: list[tuple[str, str]], *, last: bool) -> int:
-        """Returns how many of some cells are complete: not the `last` of the text, nor what an open quote begins."""
-        complete = len(found) - last
-        for index, (cell, _) in enumerate(found):
-            # It may be the beginning of a quoted cell over many lines.
+    def _complete(self, found: list[tuple[str, str]], text: str, end: int) -> int:
+        """Returns how many of some cells of a text up to `end` are complete: not its last, nor what a quote opens."""
+        complete = len(found) - (end == len(text))
+        for index in range(len(found) - 1, -1, -1):
+            cell = found[index][0]
             if cell and cell[0] == '"' and cell.count('"') % 2 == 1:
-                self._inside = 1
-                return min(index, complete)
-        if last and found:
+                # It may be the beginning of a quoted cell over many lines; one before it was closed at the latest here.
+                start = end - sum(map(len, itertools.chain.from_iterable(found[index:])))
+                inside = _INSIDE.match(text, start + 1)
+                if inside is not None and inside.end() >= len(text) - 1 and not self._stray.match(text, start):
+                    self._inside = 1
+                    return min(index, complete)
+                break
+        if end == len(text) and found:
             self._inside = int(found[-1][0].startswith('"'))
         return max(complete, 0)
 
-    def _replaced(self, found: list[tuple[str, str]], exponents: bool, holds_json: bool) -> str:
-        """Joins cells and what ends them, with the cells swept; some may be numbers with `exponents` or hold JSON."""
+    def _replaced(self, found: list[tuple[str, str]], exponents: bool, holds_json: bool, quotes: bool) -> str:
+        """Joins cells and what ends them, with the cells swept.
+
+        Some may be numbers with `exponents`, hold JSON, or be in quotes.
+        """
         written = [cell for cell, _ in found]
         ends = [end for _, end in found]
         labels = self._labels(written, ends)
         cells = [plain_number(cell) for cell in written] if exponents else written
+        if quotes:
+            cells = [_on_one_line(cell, label) for cell, label in zip(cells, labels, strict=True)]
         changed = self._swept_with_json(cells, labels) if holds_json else self._sweep(cells, labels)
         for index, new in changed.items():
             written[index] = new
@@ -157,7 +192,9 @@ class _Table:
         for high in [index for index, end in enumerate(ends, 1) if end[:1] != separator]:
             width = high - low
             row_ends = ends[low : high - 1]
-            if not self._named or self._column or len("".join(row_ends)) >= width:
+            if self._named and self._width and not self._column and len("".join(row_ends)) != self._width - 1:
+                labels += [""] * width
+            elif not self._named or self._column or self._stating >= 0 or len("".join(row_ends)) >= width:
                 labels += map(self._label, cells[low:high], ends[low:high])
             else:
                 if width not in of_width:
@@ -175,6 +212,10 @@ class _Table:
             names.append(cell.strip('" \ufeff'))
         elif column < len(names):
             label = names[column]
+            if column == self._stating:
+                self._field = cell.strip('" ')
+            elif column == self._stated and states_label(names[self._stating], self._field):
+                label = stated_label("", self._field, label)
         if end[:1] == self._separator:
             self._column = column + len(end)
             if not self._named and len(end) > 1:
@@ -183,7 +224,41 @@ class _Table:
         if not self._named and any(names):
             self._named = self._titles == 0
             self._titles -= 1
+            if self._named:
+                self._find_fields()
         if not self._named:
             names.clear()
         self._column = 0
         return label
+
+    def _find_fields(self) -> None:
+        """Notes the columns of a table of which each row has the name of a field and its value."""
+        stating = next((index for index, name in enumerate(self._names) if states(name)), -1)
+        stated = next((index for index, name in enumerate(self._names) if is_stated(name)), -1)
+        if 0 <= stating < stated:
+            self._stating, self._stated = stating, stated
+
+
+def _on_one_line(cell: str, label: str) -> str:
+    """Returns a short cell of a known label as rules read it: a name or number that a line break divides is one."""
+    if len(cell) > _LONGEST_ON_ONE_LINE or ("\n" not in cell and "\r" not in cell) or not is_known_label(label):
+        return cell
+    return " ".join(cell.split())
+
+
+def _stray_quote(separator: str, columns: int) -> re.Pattern[str]:
+    """Returns what finds a quote at the beginning of a cell that is a character of it, by the rows behind it.
+
+    `columns` is how many columns a table has that does not quote its first cell; a row has no blanks behind separators.
+    """
+    if columns < 2:
+        return re.compile(r"(?!)")
+    row = rf"[^{separator}\r\n]*+(?:{separator}(?![ ])[^{separator}\r\n]*+){{{columns - 1}}}(?=[\r\n]|\Z)"
+    next_row = rf"{_LINE_END}(?={row})"
+    return re.compile(
+        # In a first cell its own line must be a row too.
+        rf'(?:(?<![\r\n])|(?={row}))"{_LINE}{next_row}'
+        rf"(?:{_LINE}(?:{next_row}{_LINE}){{{_ROWS_IN_QUOTES - 1}}}{_LINE_END}"
+        # What is read up to the closing quote, and with what is behind it, is a row.
+        rf"|(?:{_LINE}{_LINE_END})*+(?={row}){_LINE}\")"
+    )

@@ -76,11 +76,7 @@ def _find_mixed(name: str) -> codecs.CodecInfo | None:
 
 
 codecs.register(_find_mixed)
-_MARKED: Final = (
-    Encoding("utf-8", codecs.BOM_UTF8),
-    Encoding("utf-16-le", codecs.BOM_UTF16_LE),
-    Encoding("utf-16-be", codecs.BOM_UTF16_BE),
-)
+_UTF_16: Final = (Encoding("utf-16-le", codecs.BOM_UTF16_LE), Encoding("utf-16-be", codecs.BOM_UTF16_BE))
 
 
 def legible(text: str) -> str:
@@ -99,16 +95,18 @@ def text_encoding(source: Path, *, head: bool = False) -> Encoding | None:
         first = file.read(_HEAD)
     if first.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)) or _UNREADABLE.match(first) or _PDF.search(first):
         return None
-    for encoding in _MARKED:
+    for encoding in _UTF_16:
         if first.startswith(encoding.mark):
             return encoding if _decodes(encoding, source, head) else None
-    utf8 = Encoding("utf-8")
+    # A program may have written the mark before a text in another encoding.
+    mark = codecs.BOM_UTF8 if first.startswith(codecs.BOM_UTF8) else b""
+    utf8 = Encoding("utf-8", mark)
     if _decodes(utf8, source, head):
         return utf8
-    mixed = Encoding(_MIXED)
+    mixed = Encoding(_MIXED, mark)
     if _is_mostly_utf8(mixed, source, head):
         return mixed
-    return Encoding("cp1252") if _is_latin(source) else None
+    return Encoding("cp1252", mark) if _is_latin(source) else None
 
 
 def _decodes(encoding: Encoding, source: Path, head: bool) -> bool:

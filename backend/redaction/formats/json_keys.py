@@ -1,4 +1,4 @@
-"""Keys of JSON that are values themselves, such as addresses of mail: replaced, and numbered so that they differ."""
+"""Keys of JSON that are or hold values, such as addresses of mail: replaced, and numbered so that they differ."""
 
 import functools
 import re
@@ -6,23 +6,30 @@ from typing import Final
 
 from backend.redaction.formats.file_names import UniqueNames
 
-# An address of mail, a number of a card, account or telephone, a social security number.
+# A word with an address of mail, a number of a card, account or telephone, a social security number.
 _EXACT: Final = re.compile(
-    r"[^@\s]{1,64}@[^@\s]{1,190}\.[^@\s.]{2,30}|[0-9](?:[ -]?[0-9]){11,18}|[A-Z]{2}[0-9]{2}[0-9A-Z ]{11,40}|"
-    r"[0-9]{3}-[0-9]{2}-[0-9]{4}|\+[0-9][0-9 ()./-]{6,20}"
+    r"[^@\s]{1,64}@\S{1,190}\.[^@\s.]{2,30}|(?<![0-9A-Za-z])(?:[0-9](?:[ -]?[0-9]){11,18}(?![\w-])|"
+    r"[A-Z]{2}[0-9]{2}[0-9A-Z ]{11,40}|[0-9]{3}-[0-9]{2}-[0-9]{4}(?![\w-])|\+[0-9][0-9 ()./-]{6,20})"
 )
 _REPLACEMENT: Final = re.compile(r"\[[A-Z_]+\](?:-[0-9]+)?")
+# Types of which other words may stand around a value in a part that `_EXACT` finds.
+_AMONG_WORDS: Final = ("[EMAIL_ADDRESS]", "[IBAN_CODE]", "[PHONE_NUMBER]")
 
 
 @functools.lru_cache(maxsize=4096)
-def may_be_exact_value(key: str) -> bool:
-    """Returns whether a key has the form of a value that has a form of its own."""
-    return _EXACT.fullmatch(key) is not None
+def exact_parts(key: str) -> tuple[tuple[int, int], ...]:
+    """Returns where the parts of a key begin and end that have the form of a value with a form of its own."""
+    return tuple(found.span() for found in _EXACT.finditer(key))
 
 
-def is_replacement(key: str) -> bool:
-    """Returns whether a key is written as the replacement of a value."""
-    return key[:1] == "[" and _REPLACEMENT.fullmatch(key) is not None
+def holds_replacement(key: str) -> bool:
+    """Returns whether a key holds what is written as the replacement of a value."""
+    return "[" in key and _REPLACEMENT.search(key) is not None
+
+
+def is_replaced(part: str) -> bool:
+    """Returns whether a part of a key, as it was swept, was a value; no other parts of keys are replaced."""
+    return _REPLACEMENT.fullmatch(part) is not None or any(map(part.__contains__, _AMONG_WORDS))
 
 
 class ReplacedKeys:
@@ -33,7 +40,7 @@ class ReplacedKeys:
         self._unique = UniqueNames()
 
     def replaced(self, key: str, new: str) -> str:
-        """Returns what stands for a key; `new` is the replacement of its value, or the key if it is one."""
+        """Returns what stands for a key; `new` has its values replaced, or is the key if that was done before."""
         if key not in self._names:
             self._names[key] = self._unique.claim(new)
         return self._names[key]

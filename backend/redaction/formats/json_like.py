@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from backend.redaction.formats.bounds import BATCH, LONGEST_VALUE
-from backend.redaction.formats.json_text import Keys, Values
+from backend.redaction.formats.json_labels import Keys
+from backend.redaction.formats.json_text import Values
 from backend.redaction.search.numbers import plain_number
 
 if TYPE_CHECKING:

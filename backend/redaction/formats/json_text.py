@@ -1,6 +1,6 @@
 """Sweeps the values of a stream of JSON text, and of JSON in its strings: layout and numbers stay as written.
 
-Keys stay too, unless they are values of a type with a form of its own, such as addresses of mail (`json_keys`).
+Keys stay too, unless they hold values of a type with a form of its own, such as addresses of mail (`json_keys`).
 """
 
 import json
@@ -9,17 +9,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from backend.redaction.formats.bounds import BATCH, LONGEST_VALUE
-from backend.redaction.formats.json_keys import ReplacedKeys, is_replacement, may_be_exact_value
-from backend.redaction.formats.nested_labels import nested_label
+from backend.redaction.formats.json_keys import ReplacedKeys, exact_parts, holds_replacement, is_replaced
+from backend.redaction.formats.json_labels import Keys
 from backend.redaction.formats.outcome import SweepCells
 from backend.redaction.search.numbers import plain_number
 
 # JSON in strings of JSON, one inside the other.
 _DEEPEST_JSON: Final = 4
-_DEEPEST_LABEL: Final = 1_000
 # The last characters of a string that may hold JSON.
 _ENDS: Final = frozenset("}] \t\r\n")
-_INSIDE: Final = r'[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+'
+# Some programs leave tabs as they are.
+_INSIDE: Final = r'[^"\\\x00-\x08\x0a-\x1f]*+(?:\\.[^"\\\x00-\x08\x0a-\x1f]*+)*+'
 _TOKEN: Final = re.compile(rf"""[ \t\r\n{{}}\[\],:]++|"{_INSIDE}"|[-+.0-9A-Za-z]++""", re.ASCII)
 # Continuations of a text that ends inside a string, in a literal, or in the blanks after a value.
 _IN_STRING: Final = re.compile(_INSIDE, re.ASCII)
@@ -146,43 +146,13 @@ def _undecided(tokens: list[str]) -> str:
     return ""
 
 
-class Keys:
-    """Keys that are open at a place of JSON text, and the label that they give to the values there."""
-
-    def __init__(self, label: str = "") -> None:
-        # For each open object, the parent and the label around it.
-        self._above: list[tuple[str, str]] = []
-        self._parent = label
-        self.label = label
-        self.replaced = ReplacedKeys()
-
-    @property
-    def in_object(self) -> bool:
-        """Returns whether an object is open."""
-        return bool(self._above)
-
-    def key(self, name: str) -> None:
-        """Notes a key, whose value follows."""
-        self.label = nested_label(self._parent, name)
-
-    def punctuation(self, token: str) -> None:
-        """Follows the braces of a token into objects and out of them."""
-        for character in token:
-            if character == "{":
-                if len(self._above) < _DEEPEST_LABEL:
-                    self._above.append((self._parent, self.label))
-                self._parent = self.label
-            elif character == "}":
-                self._parent, self.label = self._above.pop() if self._above else ("", "")
-
-
 class Values:
     """The values of some tokens, also those of JSON inside strings, which are swept together."""
 
     def __init__(self, replaced_keys: ReplacedKeys | None = None) -> None:
         self._replaced_keys = replaced_keys or ReplacedKeys()
-        # The keys that may be replaced: where they stand, themselves, and the index of their cell, if they have one.
-        self._keys: list[tuple[list[str], int, str, int | None]] = []
+        # Keys that may change: where they stand, themselves, where their parts are, and the index of the first cell.
+        self._keys: list[tuple[list[str], int, str, tuple[tuple[int, int], ...], int]] = []
         self.cells: list[str] = []
         self.labels: list[str] = []
         self._places: list[tuple[list[str], int]] = []
@@ -196,10 +166,13 @@ class Values:
                     self._key(tokens, place, key := _text(token))
                     keys.key(key)
                     continue
-                self.string(tokens, place, _text(token), keys.label, depth)
+                text = _text(token)
+                if keys.notes:
+                    keys.note(text)
+                self.string(tokens, place, text, keys.label, depth)
                 continue
             if token[0] in " \t\r\n{}[],:":
-                if "}" in token or "{" in token:
+                if keys.follows_rows or token.strip(" \t\r\n,:"):
                     keys.punctuation(token)
                 continue
             if _LITERAL.fullmatch(token):
@@ -211,12 +184,11 @@ class Values:
             self.value(tokens, place, text, keys.label)
 
     def _key(self, tokens: list[str], place: int, key: str) -> None:
-        """Adds a key that may be a value, or that is what stands for one already."""
-        if may_be_exact_value(key):
-            self._keys.append((tokens, place, key, len(self.cells)))
-            self.value(tokens, place, key, "")
-        elif is_replacement(key):
-            self._keys.append((tokens, place, key, None))
+        """Adds a key that may hold values, or that holds what stands for one already."""
+        if (parts := exact_parts(key)) or holds_replacement(key):
+            self._keys.append((tokens, place, key, parts, len(self.cells)))
+            for low, high in parts:
+                self.value(tokens, place, key[low:high], "")
 
     def string(self, tokens: list[str], place: int, text: str, label: str, depth: int = 0) -> None:
         """Adds a string, or the values in it if it holds JSON; `tokens` has it at `place`."""
@@ -235,12 +207,11 @@ class Values:
     def replace(self, changed: Mapping[int, str]) -> None:
         """Puts new texts into the tokens."""
         touched = set()
-        of_keys = set()
-        for tokens, place, key, cell in self._keys:
-            new = key if cell is None else changed.get(cell, "")
-            of_keys.add(cell)
-            # A key of which a part is no value stays, as all keys that are no values do.
-            if is_replacement(new) and (unique := self._replaced_keys.replaced(key, new)) != key:
+        of_keys: set[int] = set()
+        for tokens, place, key, parts, first in self._keys:
+            of_keys.update(range(first, first + len(parts)))
+            new = _with_parts(key, parts, [changed.get(first + index, "") for index in range(len(parts))])
+            if holds_replacement(new) and (unique := self._replaced_keys.replaced(key, new)) != key:
                 tokens[place] = _encoded(unique, tokens[place])
                 touched.add(id(tokens))
         for index, new in changed.items():
@@ -254,6 +225,15 @@ class Values:
             if id(inner) in touched:
                 tokens[place] = _encoded("".join(inner), tokens[place])
                 touched.add(id(tokens))
+
+
+def _with_parts(key: str, parts: tuple[tuple[int, int], ...], swept: list[str]) -> str:
+    """Returns a key with those of its parts replaced that are values."""
+    new = key
+    for (low, high), part in reversed(list(zip(parts, swept, strict=True))):
+        if is_replaced(part):
+            new = new[:low] + part + new[high:]
+    return new
 
 
 def _encoded(text: str, token: str) -> str:
@@ -292,6 +272,6 @@ def _text(token: str) -> str:
     if "\\" not in token:
         return token[1:-1]
     try:
-        return str(json.loads(token))
+        return str(json.loads(token, strict=False))
     except ValueError as error:
         raise NotJsonError from error

@@ -22,6 +22,9 @@ from typing import BinaryIO, Final
 from backend.redaction.formats.bounds import ArchiveBounds
 from backend.redaction.formats.file_names import swept_name
 from backend.redaction.formats.outcome import SweepMember, WithheldError, parser_failures_withheld
+from backend.redaction.rules.rule import Match
+from backend.redaction.search.known_names import KnownNames
+from backend.redaction.search.spans import resolved
 from backend.redaction.sweep import Sweep
 
 WITHHELD: Final = "[This attachment could not be searched for personal data, and was withheld.]\n"
@@ -44,6 +47,8 @@ _ADDRESSES: Final = frozenset({"from", "to", "cc", "bcc", "sender", "reply-to", 
 _STRUCTURE: Final = frozenset({"content-type", "content-disposition", "content-transfer-encoding"})
 # The label of the names beside addresses.
 _NAME_LABEL: Final = "full name"
+_NAME: Final = "[PERSON]"
+_NAME_SCORE: Final = 0.85
 _FOLD: Final = re.compile(r"\r?\n[ \t]*")
 _LINE_BREAK: Final = re.compile(r"\r\n|\r|\n")
 # Characters of an encoded word.
@@ -145,15 +150,17 @@ class _MailCopy:
         self._folder = folder
         self._bounds = bounds
         self._sweep_member = sweep_member
+        # The names beside addresses: the names of files are searched by rules alone, which know no names.
+        self._names = KnownNames()
 
     def sweep(self, part: "Message[str, str]") -> None:
         """Sweeps a message, or a part of one with all that is inside."""
         self._bounds.members -= 1
         if self._bounds.members < 0:
             raise WithheldError("mail", "too_many_members")
+        self._headers(part)
         name = self._structure(part)
         _encode_plainly(part)
-        self._headers(part)
         if part.is_multipart():
             with self._bounds.deeper("mail"):
                 for inner in part.get_payload():
@@ -188,6 +195,8 @@ class _MailCopy:
         sweep = self._sweep.part(redacts=True)
         changed = sweep.cells(texts, labels)
         self._sweep.counts.add(sweep.counts)
+        named = [index for index, new in changed.items() if labels[index] == _NAME_LABEL and new == _NAME]
+        self._names.learn((texts[index], _NAME_SCORE) for index in named)
         touched = {owners[index] for index in changed}
         rest = {
             index: self._rest(name, str(value)) for index, (name, value) in enumerate(headers) if index not in touched
@@ -225,7 +234,7 @@ class _MailCopy:
             for key, value in parameters:
                 text = _decoded(collapse_rfc2231_value(value))
                 if key in {"name", "filename"}:
-                    new, entities = swept_name(text, self._sweep.matches)
+                    new, entities = swept_name(text, self._in_name)
                 else:
                     found = self._sweep.matches(text)
                     new, entities = ("withheld" if found else text), [match.entity for match in found]
@@ -233,6 +242,9 @@ class _MailCopy:
                 if self._sweep.redacts and entities:
                     part.set_param(key, new, header=header, charset=None if new.isascii() else "utf-8")
         return original
+
+    def _in_name(self, name: str) -> list[Match]:
+        return resolved([*self._sweep.matches(name), *self._names.find(name)])
 
     def _content(self, part: "Message[str, str]", name: str) -> None:
         if part.get_content_maintype() == "multipart" or _encoding(part) not in _KNOWN_ENCODINGS:

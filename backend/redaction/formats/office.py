@@ -12,7 +12,7 @@ from typing import Final
 
 from backend.redaction.formats.archives import check_directory
 from backend.redaction.formats.bounds import ArchiveBounds
-from backend.redaction.formats.office_sheets import sweep_workbook
+from backend.redaction.formats.office_sheets import cell_texts, sweep_workbook
 from backend.redaction.formats.office_texts import sweep_word_part
 from backend.redaction.formats.outcome import WithheldError, parser_failures_withheld
 from backend.redaction.formats.xml_text import sweep_xml
@@ -26,10 +26,26 @@ _SHEETS: Final = re.compile(r"xl/(?:sharedStrings|worksheets/sheet[0-9]+)\.xml")
 _MARKS: Final = re.compile(
     r"\[Content_Types\]\.xml|(?:.*/)?_rels/[^/]*\.rels|customXml/[^/]*\.xml"
     r"|word/(?:styles|stylesWithEffects|settings|webSettings|fontTable|numbering)\.xml"
-    r"|xl/(?:workbook|styles|calcChain|metadata)\.xml|(?:word|xl)/theme/theme[0-9]*\.xml"
+    r"|xl/(?:workbook|styles|calcChain|metadata|tables/table[0-9]+)\.xml|(?:word|xl)/theme/theme[0-9]*\.xml"
 )
+_RELATIONS: Final = re.compile(r"(?:.*/)?_rels/[^/]*\.rels")
+_EXTERNAL: Final = re.compile(r"<Relationship\b(?=[^<>]*\sTargetMode=\"External\")[^<>]*?\sTarget=\"([^\"]*)\"[^<>]*>")
+# What a reader shows beside a link.
+_LINK: Final = re.compile(r"<(?:w:)?hyperlink\b[^<>]*>")
+_SHOWN: Final = re.compile(r" (?:display|tooltip|w:tooltip)=\"([^\"]*)\"")
+_ANY_TARGET: Final = re.compile(r"<Relationship\b(?=[^<>]*\sTargetMode=)[^<>]*?\sTarget=[\"']([^\"']*)")
+# Marks that say nothing of each other.
+_BETWEEN: Final = "\n.\n"
+_TABLE: Final = re.compile(r"xl/tables/table[0-9]+\.xml")
+_TABLE_COLUMN: Final = re.compile(r"<tableColumn\b[^<>]*?\sname=\"([^\"]*)\"")
+_ENCODED_LINE_BREAK: Final = re.compile(r"_x000([aAdD])_")
+_NO_TARGET: Final = "about:blank"
 _THUMBNAIL: Final = re.compile(r"docProps/thumbnail\.[a-z]+")
 _TO_THUMBNAIL: Final = re.compile(r"<Relationship\b[^>]*/thumbnail\"[^>]*/>")
+_CALCULATION: Final = "xl/calcChain.xml"
+_TO_CALCULATION: Final = re.compile(
+    r"<(?:Override\b[^<>]*\sPartName=\"/xl/calcChain\.xml\"|Relationship\b[^<>]*/calcChain\")[^<>]*/>"
+)
 _SHEET_NAME: Final = re.compile(r"<sheet\b[^<>]*?\sname=\"([^\"]*)\"")
 _TIMES: Final = re.compile(r"(<dcterms:(?:created|modified)\b[^>]*>)[^<]*")
 _NO_TIME: Final = "1970-01-01T00:00:00Z"
@@ -56,6 +72,11 @@ def sweep_office(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds
             raise WithheldError("office", "embedded")
         if any(_SHEETS.fullmatch(name) for name in parts):
             parts |= sweep_workbook(sweep, {name: text for name, text in parts.items() if _SHEETS.fullmatch(name)})
+        if parts.pop(_CALCULATION, None) is not None:
+            # It names cells whose formulas may be left out, and is made again without being missed.
+            for name in ("[Content_Types].xml", "xl/_rels/workbook.xml.rels"):
+                parts[name] = _TO_CALCULATION.sub("", parts.get(name, ""))
+        _sweep_links(sweep, parts)
         for name, text in parts.items():
             if _TEXTS.fullmatch(name):
                 parts[name] = sweep_word_part(sweep, text)
@@ -66,6 +87,7 @@ def sweep_office(sweep: Sweep, source: Path, target: Path, bounds: ArchiveBounds
         if sweep.redacts:
             for name, text in parts.items():
                 _check_marks(sweep, name, text)
+            _check_tables(parts)
             with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as copy:
                 for name, text in parts.items():
                     copy.writestr(name, text.encode())
@@ -98,6 +120,32 @@ def _parts(archive: zipfile.ZipFile, bounds: ArchiveBounds) -> dict[str, str]:
     return parts
 
 
+def _sweep_links(sweep: Sweep, parts: dict[str, str]) -> None:
+    """Empties the targets outside of the file that hold a value, and takes out what is shown beside links with one."""
+
+    def emptied(found: re.Match[str]) -> str:
+        if not _counted(sweep, found[1]):
+            return found[0]
+        low, high = (place - found.start() for place in found.span(1))
+        return found[0][:low] + _NO_TARGET + found[0][high:]
+
+    def shown(found: re.Match[str]) -> str:
+        return _SHOWN.sub(lambda text: "" if _counted(sweep, text[1]) else text[0], found[0])
+
+    for name, text in parts.items():
+        if _RELATIONS.fullmatch(name):
+            parts[name] = _EXTERNAL.sub(emptied, text)
+        elif _TEXTS.fullmatch(name) or _SHEETS.fullmatch(name):
+            parts[name] = _LINK.sub(shown, text)
+
+
+def _counted(sweep: Sweep, raw: str) -> bool:
+    """Returns whether an attribute holds a value, and counts what it holds."""
+    found = sweep.matches(html.unescape(raw))
+    sweep.counts.categories.update([match.entity for match in found])
+    return bool(found)
+
+
 def _properties(sweep: Sweep, text: str) -> str:
     def cells(texts: list[str], labels: list[str]) -> dict[int, str]:
         # The first word is the element, the second what is around it.
@@ -117,7 +165,19 @@ def _check_marks(sweep: Sweep, name: str, text: str) -> None:
 
     for _ in sweep_xml([text], note):
         pass
-    if any(match.entity not in _OF_MARKS for match in sweep.matches("\n".join(found))):
+    if any(match.entity not in _OF_MARKS for match in sweep.matches(_BETWEEN.join(found))):
         raise WithheldError("office", "embedded")
-    if "TargetMode=" in text and sweep.matches(" ".join(re.findall(r'Target="([^"]*)"[^>]*TargetMode', text))):
+    if _RELATIONS.fullmatch(name) and sweep.matches(" ".join(_ANY_TARGET.findall(text))):
+        raise WithheldError("office", "embedded")
+
+
+def _check_tables(parts: dict[str, str]) -> None:
+    """Checks that the cells that name the columns of tables are unchanged: else the file would be no valid one."""
+    names = {
+        _ENCODED_LINE_BREAK.sub(lambda found: chr(int(found[1], 16)), html.unescape(name))
+        for part, text in parts.items()
+        if _TABLE.fullmatch(part) and 'headerRowCount="0"' not in text
+        for name in _TABLE_COLUMN.findall(text)
+    }
+    if names and not names <= cell_texts({name: text for name, text in parts.items() if _SHEETS.fullmatch(name)}):
         raise WithheldError("office", "embedded")

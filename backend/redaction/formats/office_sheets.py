@@ -17,6 +17,8 @@ _ROW: Final = re.compile(r"<row\b[^<>]*?(?:/>|>(.*?)</row>)", re.DOTALL)
 _CELL: Final = re.compile(r"<c\b([^<>]*?)(?:/>|>(.*?)</c>)", re.DOTALL)
 _TEXT: Final = re.compile(r"<t\b[^<>]*?(?:/>|>([^<]*)</t>)")
 _VALUE: Final = re.compile(r"<v\b[^<>]*>([^<]*)</v>")
+_FORMULA: Final = re.compile(r"<f\b[^<>]*>([^<]+)</f>")
+_MAY_HOLD_VALUES: Final = re.compile(r'"|[0-9]{6}')
 _HEADER: Final = re.compile(r"<((?:odd|even|first)(?:Header|Footer))>([^<]+)</\1>")
 # Codes in a header: its part, the font, a size, a colour, a page number.
 _CODE: Final = re.compile(r'(&(?:"[^"]*"|K[0-9A-Fa-f]{6}|[0-9]+|.))', re.DOTALL)
@@ -28,7 +30,7 @@ _PREFIXED: Final = re.compile(r"<\w+:(?:worksheet|sst)\b")
 
 
 class _Cell(NamedTuple):
-    """A cell of a sheet: where it stands in the part, its column, its type, its text, and which shared string it is."""
+    """A cell of a sheet: its place in the part, column, type, text and formula, and which shared string it is."""
 
     start: int
     end: int
@@ -36,6 +38,7 @@ class _Cell(NamedTuple):
     column: str
     kind: str
     text: str
+    formula: str
     item: int | None
 
 
@@ -61,6 +64,9 @@ def sweep_workbook(sweep: Sweep, parts: Mapping[str, str]) -> dict[str, str]:
                 for index, cell in enumerate(cells)
                 if index in changed and cell.item is not None
             }
+            for index in _with_values(sweep, cells):
+                # What the formula made stays, without it.
+                changed.setdefault(index, cells[index].text)
             swept[name] = _with_headers(sweep, _with_cells(text, cells, changed))
     rest = [index for index in range(len(items)) if index not in used]
     for place, new in sweep.cells([items[index] for index in rest], [""] * len(rest)).items():
@@ -68,6 +74,12 @@ def sweep_workbook(sweep: Sweep, parts: Mapping[str, str]) -> dict[str, str]:
     if _STRINGS in parts:
         swept[_STRINGS] = _with_items(parts[_STRINGS], changed_items)
     return swept
+
+
+def cell_texts(parts: Mapping[str, str]) -> set[str]:
+    """Returns the texts of all cells of the sheets of a workbook, of which the parts hold its shared strings too."""
+    items = [_joined(found[1] or "") for found in _ITEM.finditer(parts.get(_STRINGS, ""))]
+    return {cell.text for name, text in parts.items() if name != _STRINGS for cell in _cells(text, items)}
 
 
 def _swept_cells(sweep: Sweep, cells: list[_Cell]) -> dict[int, str]:
@@ -90,6 +102,19 @@ def _swept_cells(sweep: Sweep, cells: list[_Cell]) -> dict[int, str]:
     return sweep.cells([cell.text for cell in cells], labels)
 
 
+def _with_values(sweep: Sweep, cells: list[_Cell]) -> Iterator[int]:
+    """Yields the indices of the cells whose formulas hold values, and counts these."""
+    found: dict[str, list[str]] = {}
+    for index, cell in enumerate(cells):
+        # A value is a text in it, or a long number.
+        if _MAY_HOLD_VALUES.search(cell.formula):
+            if cell.formula not in found:
+                found[cell.formula] = [match.entity for match in sweep.matches(cell.formula)]
+            if entities := found[cell.formula]:
+                sweep.counts.categories.update(entities)
+                yield index
+
+
 def _cells(sheet: str, items: list[str]) -> Iterator[_Cell]:
     for row in _ROW.finditer(sheet):
         if row[1] is None:
@@ -107,8 +132,9 @@ def _cells(sheet: str, items: list[str]) -> Iterator[_Cell]:
                 text = _joined(inside)
             elif kind == "n":
                 text = plain_number(text)
-            if text and kind not in {"b", "e"}:
-                yield _Cell(found.start(), found.end(), attributes, column, kind, text, item)
+            formula = html.unescape(made[1]) if (made := _FORMULA.search(inside)) else ""
+            if (text or formula) and kind not in {"b", "e"}:
+                yield _Cell(found.start(), found.end(), attributes, column, kind, text, formula, item)
 
 
 def _joined(inside: str) -> str:

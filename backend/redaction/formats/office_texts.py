@@ -10,7 +10,7 @@ from backend.redaction.sweep import Sweep
 
 _PIECE: Final = re.compile(
     r"(?P<start><(?P<name>(?:\w+:)?(?:t|delText|instrText))(?:\s[^<>]*)?(?<!/)>)(?P<text>[^<]*)(?P<end></(?P=name)>)"
-    r"|(?P<line></w:p>|<w:(?:br|cr)\b[^<>]*/>)|(?P<gap><w:tab/>|</w:tc>)"
+    r"|(?P<line></w:p>|<w:(?:br|cr)\b[^<>]*/>)|(?P<tab><w:tab/>)|(?P<gap></w:tc>)"
     r"|(?P<table></?w:tbl>|</?w:tr\b[^<>]*>|<w:tc>)"
 )
 _PERSON: Final = re.compile(r'( w:(?:author|initials)=")([^"]*)(")')
@@ -37,6 +37,9 @@ def sweep_word_part(sweep: Sweep, part: str) -> str:
         raise WithheldError("office", "embedded")
     pieces = list(_PIECE.finditer(part))
     texts = [_text(piece) for piece in pieces]
+    for index in range(1, len(texts)):
+        if pieces[index]["tab"] is not None and pieces[index - 1]["tab"] is not None:
+            texts[index] = ""
     values = sweep.values("".join(texts), _labelled_cells(pieces, texts))
     done: list[str] = []
     place = at = index = 0
@@ -63,6 +66,9 @@ def sweep_word_part(sweep: Sweep, part: str) -> str:
 def _text(piece: re.Match[str]) -> str:
     if piece["start"] is not None:
         return html.unescape(piece["text"])
+    if piece["tab"] is not None:
+        # What it divides is read as one line: "Name:", and the name.
+        return " "
     return "\n" if piece["line"] is not None else "\t" if piece["gap"] is not None else ""
 
 

@@ -2,13 +2,15 @@
 
 from typing import Final
 
-from backend.redaction.formats.nested_labels import label_score, nested_label
+from backend.redaction.formats.nested_labels import is_known_label, is_stated, label_score, nested_label, stated_label
 
 # Elements below are not followed.
 _DEEPEST: Final = 1_000
 # Longer texts are no names of columns.
 _LONGEST: Final = 100
 _MOST_COLUMNS: Final = 1_000
+# Elements of property lists that hold the value of the key before them.
+_OF_KEYS: Final = frozenset({"string", "integer", "real", "date"})
 
 
 class OpenElements:
@@ -16,15 +18,21 @@ class OpenElements:
 
     def __init__(self) -> None:
         self._names: list[str] = []
+        # What the attributes of each say that its value is.
+        self._stated: list[str] = []
+        # The last key of a property list, and how many elements are open around it.
+        self._key = ""
+        self._key_depth = 0
         self._tables: list[TableLabels] = []
         # The last term of a list of descriptions.
         self._term = ""
 
-    def open(self, name: str) -> None:
-        """Notes the beginning of an element."""
+    def open(self, name: str, stated: str = "") -> None:
+        """Notes the beginning of an element, of which attributes may have `stated` what its value is."""
         if len(self._names) >= _DEEPEST:
             return
         self._names.append(name)
+        self._stated.append(stated)
         lower = name.lower()
         if lower in {"dl", "dt"}:
             self._term = ""
@@ -40,6 +48,9 @@ class OpenElements:
         place = len(self._names) - 1 - self._names[::-1].index(name)
         tables = sum(one.lower() == "table" for one in self._names[place:])
         del self._names[place:]
+        del self._stated[place:]
+        if place < self._key_depth:
+            self._key = ""
         del self._tables[len(self._tables) - tables :]
         if self._tables:
             self._tables[-1].close(name.lower())
@@ -56,7 +67,16 @@ class OpenElements:
             self._term = " ".join(text.split())
         elif inside == "dd" and self._term:
             return self._term
-        return nested_label(names[-2] if len(names) > 1 else "", names[-1])
+        elif inside == "key" and not text.isspace():
+            self._key, self._key_depth = text.strip() if is_known_label(text.strip()) else "", len(names) - 1
+        parent = names[-2] if len(names) > 1 else ""
+        if parent and label_score(self._stated[-2]):
+            parent = self._stated[-2]
+        label = nested_label(parent, names[-1])
+        stated = self._stated[-1]
+        if self._key and (inside in _OF_KEYS or is_stated(names[-1])):
+            stated = stated or self._key
+        return stated_label(parent, stated, label) if stated else label
 
 
 class TableLabels:

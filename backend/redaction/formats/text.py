@@ -1,11 +1,13 @@
 """Sweeps files of text: tables, XML, JSON and plain text, in the file's own encoding."""
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from backend.redaction.formats.assignments import Assignments
 from backend.redaction.formats.content_lines import find_content_lines
+from backend.redaction.formats.csv_layout import table_layout
 from backend.redaction.formats.csv_text import CellTooLongError, sweep_csv
 from backend.redaction.formats.encodings import Encoding
 from backend.redaction.formats.file_extensions import (
@@ -20,7 +22,7 @@ from backend.redaction.formats.file_extensions import (
 )
 from backend.redaction.formats.json_like import sweep_json_like
 from backend.redaction.formats.json_text import NotJsonError, ValueTooLongError, sweep_json
-from backend.redaction.formats.labelled_text import FindLabelled, sweep_labelled
+from backend.redaction.formats.labelled_text import FindLabelled, add_counts, sweep_labelled
 from backend.redaction.formats.markdown_tables import MarkdownTables
 from backend.redaction.formats.outcome import SweptFile, WithheldError
 from backend.redaction.formats.sql_text import ENDS as SQL_ENDS
@@ -31,7 +33,11 @@ from backend.redaction.formats.yaml_text import sweep_yaml
 if TYPE_CHECKING:
     from backend.redaction.sweep import Sweep
 
+_XML_BEGINNINGS: Final = ("<?xml", "<!doctype ", "<html", "<plist")
+_LONGEST_XML: Final = max(map(len, _XML_BEGINNINGS))
 _LINES: Final = ("\n",)
+# A line that divides the head of a table in Markdown from its rows.
+_MARKDOWN_TABLE: Final = re.compile(r"^[ \t]*+\|?[ \t]*+:?-{2,}+:?[ \t]*+\|[-:| \t]*+\r?$", re.MULTILINE)
 
 
 def _finder(extension: str) -> tuple[FindLabelled, Sequence[str]] | None:
@@ -83,7 +89,28 @@ def sweep_text_file(sweep: "Sweep", source: Path, target: Path, extension: str, 
         else:
             return "json", sweep
     else:
-        _write(sweep, target, encoding, sweep.stream(encoding.read(source)))
+        return _sweep_plain(sweep, source, target, encoding)
+    return "text", sweep
+
+
+def _sweep_plain(sweep: "Sweep", source: Path, target: Path, encoding: Encoding) -> SweptFile:
+    """Sweeps a file of text of no known format; the cells of a table that it begins with by their columns as well."""
+    head = next(encoding.read(source))
+    if _MARKDOWN_TABLE.search(head) is not None:
+        _write(sweep, target, encoding, sweep_labelled(encoding.read(source), sweep, MarkdownTables()))
+        return "text", sweep
+    if (layout := table_layout(head)) is not None:
+        # The cells are replaced in every mode, so that none is counted again as text.
+        cells = sweep.part(redacts=True)
+        try:
+            swept = sweep.stream(sweep_csv(encoding.read(source), cells.cells, layout.separator, among_text=True))
+            _write(sweep, target, encoding, swept)
+        except CellTooLongError:
+            sweep = sweep.again()
+        else:
+            add_counts(sweep, cells)
+            return "csv", sweep
+    _write(sweep, target, encoding, sweep.stream(encoding.read(source)))
     return "text", sweep
 
 
@@ -92,7 +119,7 @@ def _starts_as_json(source: Path, encoding: Encoding) -> bool:
 
 
 def _starts_as_xml(source: Path, encoding: Encoding) -> bool:
-    return next(encoding.read(source)).lstrip()[:5].lower() == "<?xml"
+    return next(encoding.read(source)).lstrip()[:_LONGEST_XML].lower().startswith(_XML_BEGINNINGS)
 
 
 def _write(sweep: "Sweep", target: Path, encoding: Encoding, blocks: Iterable[str], errors: str = "strict") -> None:

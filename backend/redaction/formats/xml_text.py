@@ -10,7 +10,14 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from backend.redaction.formats.bounds import BATCH, LONGEST_VALUE
-from backend.redaction.formats.nested_labels import nested_label
+from backend.redaction.formats.nested_labels import (
+    is_known_label,
+    is_stated,
+    label_score,
+    nested_label,
+    stated_label,
+    states_label,
+)
 from backend.redaction.formats.open_elements import OpenElements
 from backend.redaction.formats.outcome import SweepCells
 
@@ -28,6 +35,8 @@ _ORDINARY: Final = re.compile(rf"""["']?[ \t\r\n]*+(?:{_NAME}[ \t\r\n]*+=[ \t\r\
 _NAMESPACE: Final = re.compile(r"xmlns(?::.*)?|xsi:(?:noNamespaceS|s)chemaLocation")
 # Elements of HTML without an end.
 _VOID: Final = frozenset("area base br col embed hr img input link meta param source track wbr".split())  # noqa: SIM905
+# Attributes of HTML that say what a value is, besides those of other formats.
+_STATING: Final = frozenset({"id", "itemprop"})
 _ENTITY: Final = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{0,31});")
 
 
@@ -69,9 +78,9 @@ def _swept(text: str, open_elements: OpenElements, sweep: SweepCells) -> str:
             open_elements.close(local)
             parts.mark(found.group())
             continue
-        parts.tag(text, found, local)
+        stated = parts.tag(text, found, local)
         if not found["inside"].endswith("/") and local.lower() not in _VOID:
-            open_elements.open(local)
+            open_elements.open(local, stated)
     parts.value(raw := text[place:], open_elements.label(raw))
     return parts.swept(sweep)
 
@@ -95,21 +104,26 @@ class _Parts:
     def mark(self, raw: str) -> None:
         self._pieces.append(raw)
 
-    def tag(self, text: str, found: re.Match[str], local: str) -> None:
-        """Adds a tag with its attributes."""
+    def tag(self, text: str, found: re.Match[str], local: str) -> str:
+        """Adds a tag with its attributes, and returns what they say that its value is: `name="surname"`."""
         at = found.end("name")
         self.mark(text[found.start() : at])
-        for attribute in _ATTRIBUTE.finditer(text, found.start("inside"), found.end("inside")):
+        attributes = list(_ATTRIBUTE.finditer(text, found.start("inside"), found.end("inside")))
+        stated = _stated(attributes)
+        for attribute in attributes:
             group = attribute.lastindex or 0
             self._between(text[at : attribute.start(group)])
             # A namespace is a name, and without it nothing else has its meaning.
-            label = None if _NAMESPACE.fullmatch(attribute[1]) else nested_label(local, _local(attribute[1]))
-            if label is None:
+            if _NAMESPACE.fullmatch(attribute[1]):
                 self.mark(attribute[group])
             else:
+                label = nested_label(local, name := _local(attribute[1]))
+                if stated and is_stated(name):
+                    label = stated_label(local, stated, label)
                 self.value(attribute[group], label)
             at = attribute.end(group)
         self._between(text[at : found.end()])
+        return stated
 
     def swept(self, sweep: SweepCells) -> str:
         """Returns the text with its values swept."""
@@ -123,6 +137,16 @@ class _Parts:
             self.mark(raw)
         else:
             self.value(raw, "")
+
+
+def _stated(attributes: list[re.Match[str]]) -> str:
+    """Returns what the attributes of an element say that its value is, known words before others."""
+    found = []
+    for attribute in attributes:
+        name, text = _local(attribute[1]), attribute[attribute.lastindex or 0]
+        if states_label(name, text) or (name in _STATING and is_known_label(text)):
+            found.append(text)
+    return max(found, key=label_score, default="")
 
 
 def _local(name: str) -> str:

@@ -57,6 +57,23 @@ _IN_HEADER: Final = (
 )
 _NOT_LOGGED: Final = f"(?!{_LOGGED})"
 
+_ORDINAL_WORDS: Final = (
+    "(?i:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|thirteenth|fourteenth|"
+    "fifteenth|sixteenth|seventeenth|eighteenth|nineteenth|twentieth|thirtieth|"
+    "twenty[ -](?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth)|thirty[ -]first)"
+)
+_UNITS: Final = "one|two|three|four|five|six|seven|eight|nine"
+_TENS: Final = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
+_TEENS: Final = "ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen"
+_YEAR_WORDS: Final = (
+    f"(?i:(?:nineteen|twenty)[ -](?:hundred|oh[ -](?:{_UNITS})|(?:{_TENS})(?:[ -](?:{_UNITS}))?|{_TEENS})|"
+    f"two thousand(?: and)?(?: (?:(?:{_TENS})(?:[ -](?:{_UNITS}))?|{_TEENS}|{_UNITS}))?)"
+)
+_GERMAN_ORDINALS: Final = (
+    "(?i:erste|zweite|dritte|vierte|fünfte|sechste|siebte|siebente|achte|neunte|zehnte|elfte|zwölfte|"
+    "(?:drei|vier|fünf|sech|sieb|acht|neun)zehnte|zwanzigste|drei(?:ß|ss)igste|"
+    "(?:ein|zwei|drei|vier|fünf|sechs|sieben|acht|neun)undzwanzigste|einunddrei(?:ß|ss)igste)[rn]?"
+)
 RULES: Final = (
     Rule(
         "DATE_TIME",
@@ -101,6 +118,20 @@ RULES: Final = (
         f"{_ANY_MONTH_NAME} (?:the )?{_LOOSE_DAY}(?:st|nd|rd|th)?,? {_YEAR}(?:,? {_CLOCK})?",
         0.9,
         opening=f"{_ANY_MONTH_NAME} (?:the )?{_LOOSE_DAY}(?:st|nd|rd|th)?,? {_YEAR}",
+    ),
+    # With the day, or the day and the year, in words.
+    Rule(
+        "DATE_TIME",
+        f"{_ORDINAL_WORDS} (?:day )?(?:of )?{_MONTH_NAME},? (?:in )?(?:{_YEAR}|{_YEAR_WORDS})",
+        0.9,
+        opening=f"{_ORDINAL_WORDS} (?:day )?(?:of )?{_MONTH_NAME}",
+        numeric=False,
+    ),
+    Rule(
+        "DATE_TIME",
+        f"{_GERMAN_ORDINALS} {_ANY_MONTH_NAME} {_YEAR}",
+        0.9,
+        opening=f"{_GERMAN_ORDINALS} {_ANY_MONTH_NAME}",
     ),
     Rule("DATE_TIME", f"{_MONTH_NAME},? {_YEAR}", 0.6),
     Rule("DATE_TIME", f"{_LOOSE_DAY}{_ORDINAL} {_OF}{_ANY_MONTH_NAME}", 0.55, 0.85, _BORN),

@@ -5,6 +5,7 @@ from typing import Final
 
 from backend.redaction.rules import checksums
 from backend.redaction.rules.rule import Rule
+from backend.redaction.rules.versions import is_version
 
 _LOCAL: Final = re.compile(r"[0-9A-Za-z_.%+'&~\x80-\xff-]*+")
 _NOT_FIRST: Final = ".%+'&~-"
@@ -45,11 +46,6 @@ _BRACKETS: Final = {")": "(", "]": "["}
 _TOP_LEVEL: Final = (
     "com|org|net|edu|gov|mil|int|info|biz|io|dev|app|ai|co|me|eu|us|uk|de|fr|it|es|nl|be|ch|at|se|no|fi|dk|pl|cz|pt|ie|"
     "ca|au|nz|jp|cn|kr|in|br|ru|sg|th|hk|tw|mx|za|tv|cloud|online|site|shop|xyz"
-)
-_NO_VERSION: Final = "".join(
-    f"(?<![{word[0].upper()}{word[0]}]{word[1:]}{between})"
-    for word in ("version", "versión", "versione", "versie", "release", "ver", "ver.", "firmware", "build")
-    for between in (" ", ": ", "=", "/")
 )
 _COMPANY: Final = r"Inc|LLC|Ltd|Limited|GmbH|AG|PLC|plc|Corp|Corporation|S\.p\.A|S\.A|SARL|BV|Oy|AB"
 
@@ -126,10 +122,10 @@ RULES: Final = (
     ),
     Rule(
         "IP_ADDRESS",
-        _NO_VERSION + r"(?:[0-9]{1,3}\.){3}[0-9]{1,3}",
+        r"(?:[0-9]{1,3}\.){3}[0-9]{1,3}",
         0.9,
         check=_strong_ipv4,
-        opening=r"(?:[0-9]{1,3}\.){3}[0-9]{1,3}",
+        refuted=is_version,
         before="0-9A-Za-z.",
         after="0-9A-Za-z",
     ),
@@ -139,6 +135,7 @@ RULES: Final = (
         0.6,
         0.9,
         "ip|host|server|address|addr",
+        refuted=is_version,
         before="0-9A-Za-z.",
     ),
     Rule(

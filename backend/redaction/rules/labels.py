@@ -2,10 +2,13 @@
 
 import functools
 import re
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from backend.redaction.rules.name_forms import CAPITAL_FIRST, FAMILY_FIRST, FULL_CAPITALS, FULL_NAMES
 
+PART_SCORE: Final = 0.85
+"""Score of a cell under the label of names that stands beside one of family names or of given names."""
 NAMED_SCORE: Final = 0.8
 """Score of a cell in the form of a name under a label that may name persons."""
 _FULL_NAME: Final = re.compile(f"(?:{FULL_NAMES}|{FAMILY_FIRST}|{CAPITAL_FIRST}|{FULL_CAPITALS})", re.ASCII)
@@ -14,13 +17,14 @@ _BETWEEN: Final = re.compile(r"[^0-9A-Za-z\u0080-\U0010ffff]+")
 _PERSONS: Final = (
     "customer|client|patient|employee|user|contact|account ?holder|card ?holder|holder|author|owner|manager|doctor|"
     "physician|student|teacher|applicant|beneficiary|guest|passenger|driver|tenant|signatory|spouse|parent|guardian|"
-    "mother|father|emergency contact|person|member|recipient|sender|buyer|seller|billing|shipping|legal"
+    "mother|father|emergency contact|person|volunteer|member|recipient|sender|buyer|seller|billing|shipping|legal"
 )
 _NAMES: Final = (
     f"(?:first|last|middle|full|given|family|maiden|birth|sur|fore|(?:{_PERSONS})s?(?: full| first| last)?) ?names?|"
     "surname|forename|nachname|vorname|familienname|geburtsname|zuname|vollständiger name|name vorname|"
     "nom|prénom|prenom|nom de famille|nom complet|nom du client|nom et prénom|nombre completo|nombre y apellidos|"
     "(?:primer |segundo )?apellidos?|cognome|nome completo|sobrenome|apelido|achternaam|voornaam|familienaam|"
+    "contact ?person|ansprechperson(?:en)?|persona de contacto|personne à contacter|"
     "imię|imie|nazwisko|imię i nazwisko|kund(?:e|in)|kundenname|ansprechpartner(?:in)?|kontoinhaber(?:in)?|titulaire|"
     "titular|intestatario|rekeninghouder|policy ?holder|insured(?: name)?|kunde name|name (?:des )?kunden?|"
     "patientenname|klant ?naam|naam klant|volledige naam|nominativo|nome cliente|nombre cliente|nombre del cliente|"
@@ -41,7 +45,7 @@ _PERSONS_ABROAD: Final = (
     "cliente?|destinataire|expéditeur|salarié|employé|locataire|bénéficiaire|interlocuteur|paciente|contacto|"
     "destinatario|remitente|empleado|beneficiario|paziente|contatto|mittente|dipendente|referente|klant|"
     "contactpersoon|afzender|ontvanger|werknemer|contato|remetente|destinatário|funcionário|klient(?:ka)?|"
-    "pacjent(?:ka)?|nadawca|odbiorca|pracownik"
+    "pacjent(?:ka)?|nadawca|odbiorca|pracownik|soci[oa]|voluntari[oa]|freiwilliger?|bénévole|vrijwilliger"
 )
 _PLACES: Final = (
     "(?:(?:home|work|street|postal|mailing|billing|shipping|delivery|residential)? ?address(?: ?line)?(?: ?[0-9])?)|"
@@ -50,7 +54,9 @@ _PLACES: Final = (
     "anschrift|adresse|wohnort|ort|stadt|straße|strasse|hausnummer|postleitzahl|geburtsort|lieferadresse|"
     "rechnungsadresse|adresse(?: postale| de livraison| de facturation| ?[0-9])|rue|ville|commune|code postal|"
     "lieu de naissance|dirección|direccion|domicilio|calle|ciudad|localidad|municipio|código postal|codigo postal|cp|"
-    "lugar de nacimiento|indirizzo|residenza|via|città|citta|comune|cap|luogo di nascita|adres|straat|straatnaam|"
+    "lugar de nacimiento|indirizzo|residenza|"
+    "residence|residencia|residência|résidence|población|poblacion|via|"
+    "città|citta|comune|cap|luogo di nascita|adres|straat|straatnaam|"
     "huisnummer|woonplaats|plaats|postcode|geboorteplaats|endereço|endereco|morada|rua|cidade|localidade|cep|"
     "ulica|miasto|miejscowość|kod pocztowy|miejsce urodzenia|adres zamieszkania"
 )
@@ -65,9 +71,20 @@ _BORN: Final = (
     "nascita|geboortedatum|data de nascimento|nascimento|data urodzenia"
 )
 _SECRETS: Final = (
+    "(?:db|database|user|admin|root|smtp|imap|mail|ftp|sftp|ssh|ldap|mysql|postgres|postgresql|pg|redis|mongo|"
+    "rabbitmq|app|service|master|proxy|login|keystore|truststore) ?(?:pass|pw|pwd|passwor[dt]|passwd)|pwd|redis auth|"
     "passwor[dt]|passwd|passphrase|passcode|kennwort|mot de passe|contraseña|senha|wachtwoord|hasło|"
     "api ?key|secret|secret ?key|client ?secret|(?:access|auth|refresh|bearer) ?token|private ?key"
 )
+# Labels of a part of a name that is the other part where only one of both has a label of its own: Apellidos and Nombre.
+_OTHER_PART: Final = re.compile("names?|nombres?|nomi|nomes?|naam")
+_FAMILY: Final = re.compile(
+    "(?:sur|last ?|family ?)names?|nachname|familienname|zuname|nom de famille|(?:primer |segundo )?apellidos?|cognome|"
+    "sobrenome|apelido|achternaam|familienaam|nazwisko"
+)
+_GIVEN: Final = re.compile("(?:first|given|fore) ?names?|vornamen?|prénoms?|prenoms?|voornaam|voornamen|imię|imie")
+_NAME_WORD: Final = re.compile("name|nom|naam")
+_SURE: Final = 0.85
 LABEL_RULES: Final = (
     ("PERSON", _NAMES, 0.85),
     ("PERSON", f"names?|nombre|nome|naam|(?:{_PERSONS})s?|{_PERSONS_ABROAD}", 0.6),
@@ -97,6 +114,27 @@ def label_entities(label: str) -> tuple[tuple[str, float], ...]:
     if _ANY.fullmatch(label) is None:
         return ()
     return tuple((entity, score) for entity, pattern, score in _PATTERNS if pattern.fullmatch(label))
+
+
+def other_parts(counts: Mapping[str, int]) -> Collection[str]:
+    """Returns the labels that are of the other part of a name beside a label of one part, as Nombre beside Apellidos.
+
+    `counts` are of the cells by their labels. Things may be called so too: each such cell has one of the part beside
+    it, and most of these have such a cell; and no other label tells whose name it is.
+    """
+    plain = {label: plain_label(label) for label in counts}
+    named = {label for label in counts if ("PERSON", _SURE) in label_entities(plain[label])}
+    family = {label for label in named if _FAMILY.fullmatch(plain[label]) is not None}
+    given = {label for label in named if _GIVEN.fullmatch(plain[label]) is not None}
+    others = [label for label in named - family - given if _NAME_WORD.search(plain[label]) is not None]
+    if bool(family) == bool(given) or others:
+        return ()
+    most = max(counts[label] for label in family | given)
+    return [
+        label
+        for label, words in plain.items()
+        if most <= 2 * counts[label] <= 2 * most and _OTHER_PART.fullmatch(words) is not None
+    ]
 
 
 def may_name(label: str) -> bool:

@@ -22,7 +22,7 @@ FAMILY_FIRST: Final = (
     f"(?:{_CAPITAL_NAMES}|{PARTICLES}{NAME}(?:[ -]{NAME}){{0,2}}), ?(?:{NAME}(?:[ -]{NAME}){{0,2}}|{_CAPITALS})"
     "(?: [A-Z]\\.)?"
 )
-CAPITAL_FIRST: Final = f"{_CAPITALS}(?:[ -]{_CAPITALS}){{0,2}},? {NAME}(?:[ -]{NAME}){{0,2}}"
+CAPITAL_FIRST: Final = f"{_CAPITALS}(?:[ -]{_CAPITALS}){{0,2}},? {NAME}(?:[ -]{NAME}){{0,2}}(?: [A-Z]\\.)?"
 FAMILY_LAST: Final = f"{NAME}(?:[ -]{NAME}){{0,2}} {_CAPITALS}(?:[ -]{_CAPITALS}){{0,2}}"
 FULL_CAPITALS: Final = f"{_CAPITALS}(?:[ -]{_CAPITALS}){{1,3}}"
 CAPITAL_NAMES: Final = _CAPITAL_NAMES
@@ -69,6 +69,7 @@ _NO_NAMES: Final = frozenset(
         *("annual", "report", "summary", "design", "data", "web", "cloud", "digital", "global", "central", "general"),
         *("public", "private", "security", "quality", "account", "payment", "delivery", "shipping"),
         *("groet", "groeten", "vriendelijke", "saludos", "grüße"),
+        *("release", "candidate", "edition", "table", "chair", "plus", "premium", "plan", "bundle", "snapshot"),
         *("names", "street", "road", "server", "service's", "centre", "center", "shop", "store", "news", "online"),
     )
 )

@@ -4,16 +4,25 @@ from typing import Final
 
 # A dot that a title must have is written; any may have one. \u00ff is a letter beyond Latin-1.
 TITLES: Final = (
-    "Mr|Mrs|Ms|Miss|Dra|D\\.|Exm[oa]\\. Sr\\.ª?|Sz\\. ?P\\.|(?:[Dd]e |Geachte )[Hh]eer|Herr Kollege|Frau "
+    "Mr|Mrs|Ms|Miss|Dra|Exm[oa]\\. Sr\\.ª?|Sz\\. ?P\\.|(?:[Dd]e |Geachte )[Hh]eer|Herr Kollege|Frau "
     "Kollegin|Panie|Pani\u00ff|dr|prof|Spett\\.le|Mx|Dr|Prof|Professor|Sir|Dame|Rev|Herr|Herrn|Frau|Hr|Fr\\.|"
     "Dipl\\.-Ing|Madame|Mme|Mlle|Mademoiselle|"
-    "Monsieur|M\\.|Me\\.|Maître|[Dd]octeure?|[Ss]eñor(?:a|ita)?|Sr\\.|Sra|Srta|Doña|D\\.ª|Dña|Don|[Dd]octora?|"
-    "[Ss]ignora?|[Ss]ignorina|[Ss]ignore|Sig\\.|Sig\\.ra|Dott|Dott\\.ssa|[Dd]ottor(?:e|essa)?|Avv|[Ss]enhora?|Dona|"
+    "Monsieur|Me\\.|Maître|[Dd]octeure?|[Ss]eñor(?:a|ita)?|Sr\\.|Sra|Srta|Doña|D\\.ª|Dña|Don|[Dd]octora?|"
+    "[Ss]ignora?|[Ss]ignorina|[Ss]ignore|[Ss]ig\\.(?:ra|na)?|[Ss]igg\\.|Dott|[Dd]ott\\.(?:ssa)?|[Aa]vv\\.|[Dd]ottor(?:e|essa)?|Avv|[Ss]enhora?|Dona|"
     "Sr\\.ª|Eng\\.|Ing\\.|[Dd]hr|[Mm]evr|[Mm]evrouw|[Mm]eneer|[Mm]w\\.|Pani?|Pan\u00ff|Pana|Panem|Panu|[Dd]oktor|prof\\.|dr\\."
 )
+# Initials are written so as well, but before other titles.
+INITIAL_TITLES: Final = "D\\.|M\\."
+# Before two words or more of a name; one of them alone may be something else.
+FULL_TITLES: Final = "don|doña|dona|p\\.|[Pp]ani|[Pp]ana|[Pp]anu|[Pp]anem|pani\u00ff|pan\u00ff|pan"
+NO_FULL_NAME: Final = "(?!Asian|European|African|American|Arab|Pacific)"
+CAPITAL_TITLES: Final = "MRS|MISS|HERRN?|FRAU|MME|MLLE|SIGNORA?|SEÑORA?"
+FULL_CAPITAL_TITLES: Final = "MR|MS|DR\\."
+# What MR and MS also stand before.
+NO_CAPITAL_NAME: Final = "(?!IMAG|SCAN|ANGIO|WORD|OFFICE|SQL|EXCEL|TEAMS|WINDOWS|ACCESS|OUTLOOK|PROJECT|DOS)"
 # Fields whose value is a name.
 NAME_FIELDS: Final = (
-    "(?:full |first |last |given |family |middle |maiden |birth |customer |client |contact |employee |patient |user |"
+    "(?:(?:full|first|last|given|family|middle|maiden|birth)[ _-]?|customer |client |contact |employee |patient |user |"
     "sur|fore|cardholder |account holder )?names?|surname|forename|attn|signed by|"
     "nachname|vorname|familienname|geburtsname|zuname|name und vorname|vor- und nachname|z\\. ?hd\\.?|"
     "nom|prénom|nom et prénom|nom de famille|nom complet|"

@@ -75,6 +75,15 @@ RULES: Final = (
     Rule("US_ITIN", "9[0-9]{2}-(?:[5-8][0-9]|9[0-24-9])-[0-9]{4}", 0.8, 0.95, "itin|tax ?id|tin|taxpayer"),
     Rule("US_ITIN", "9[0-9]{2} ?(?:[5-8][0-9]|9[0-24-9]) ?[0-9]{4}", 0.0, 0.9, "itin|tax ?id|tin|taxpayer"),
     Rule("US_PASSPORT", "[A-Z]?[0-9]{8,9}", 0.0, 0.85, _PASSPORT),
+    # Of Germany, without the letters that look like a digit or make words; with its check digit or without.
+    Rule(
+        "US_PASSPORT",
+        "[CFGHJKLMNPRTVWXYZ][0-9CFGHJKLMNPRTVWXYZ]{8}[0-9]?",
+        0.0,
+        0.85,
+        f"{_PASSPORT}|personalausweis|personalausweis-?(?:nr|nummer)|ausweis-?(?:nr|nummer)|ausweis",
+        check=_mixed,
+    ),
     Rule("US_DRIVER_LICENSE", "[A-Z0-9]{5,18}", 0.0, 0.8, _LICENCE, check=_mixed),
     Rule("US_DRIVER_LICENSE", "[A-Z][0-9]{3}(?:-[0-9]{3,4}){2,4}", 0.0, 0.85, _LICENCE),
     Rule("US_BANK_NUMBER", "[0-9]{8,17}|[0-9]{2}-[0-9]{2}-[0-9]{2}", 0.0, 0.8, f"{_BANK}|sort ?code"),

@@ -21,6 +21,16 @@ _OTHERS: Final = (
 )
 OTHER_NUMBERS: Final = frozenset(_OTHERS.split())
 """Words that name another number than that of a phone."""
+# Without those that may stand between the name of a phone and its number, as in "phone of the customer".
+ORDER_NUMBERS: Final = frozenset(
+    (  # noqa: SIM905 - a table is read more easily as words
+        "order orders invoice ref reference ticket tracking parcel sku ean isbn version build total amount price "
+        "bestellung rechnung auftrag vorgang betrag preis commande facture référence montant prix pedido factura "
+        "referencia importe precio ordine fattura riferimento importo prezzo bestelling factuur referentie bedrag "
+        "prijs encomenda fatura referência valor preço zamówienie zamówienia faktura faktury kwota"
+    ).split()
+)
+"""Words that do so although the name of a phone stands before them."""
 _FILLERS: Final = (
     "number no nr num nummer numer número numéro numero n id ids code is ist est es é è to er lautet de del von "
     "di da of der the el la le die das"

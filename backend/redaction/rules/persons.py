@@ -22,9 +22,15 @@ from backend.redaction.rules.name_forms import (
 )
 from backend.redaction.rules.name_words import (
     BELOW_FIELDS,
+    CAPITAL_TITLES,
     CLOSINGS,
+    FULL_CAPITAL_TITLES,
+    FULL_TITLES,
+    INITIAL_TITLES,
     INTRODUCTIONS,
     NAME_FIELDS,
+    NO_CAPITAL_NAME,
+    NO_FULL_NAME,
     PARTICIPANTS,
     PHRASES,
     RELATIONS,
@@ -33,7 +39,7 @@ from backend.redaction.rules.name_words import (
     THANKS,
     TITLES,
 )
-from backend.redaction.rules.rule import Rule
+from backend.redaction.rules.rule import AFTER_SIGN, BEFORE_SIGN, Rule, for_opening
 
 _MARGIN: Final = '(?m:^)[ \t>"]{0,4}'
 # Atomic: nothing that follows can begin with these characters, so backtracking is useless.
@@ -43,8 +49,9 @@ _LINE_END: Final = '[ \t]{0,2}"?\r?(?m:$)'
 _ROLE: Final = f"(?: [-/|(]|[,|]|{_LINE_END})"
 _SIGNER: Final = rf"(?:[A-Z]\.[ -]?){{0,3}}{PARTICLES}{NAME}{NEXT}{{0,4}}"
 _FULL_SIGNER: Final = rf"(?:{NAME}{NEXT}{{1,5}}|(?:[A-Z]\.[ -]?){{1,3}}{PARTICLES}{NAME}{NEXT}{{0,4}})"
-_IS: Final = "[\"']?[ ]?[:=][ ]?[\"']?"
-_COLON: Final = "[\"']?[ ]?:[ ]?[\"']?"
+_OPENS: Final = "(?:[\"']|\\*\\*)?"
+_IS: Final = f"[\"']?{BEFORE_SIGN}[:=]{AFTER_SIGN}{_OPENS}"
+_COLON: Final = f"[\"']?{BEFORE_SIGN}:{AFTER_SIGN}{_OPENS}"
 _CLOCK: Final = r"[0-2]?[0-9][:.][0-5][0-9](?:[:.][0-5][0-9])?(?: ?[AaPp][Mm])?"
 # Names before an address in angle brackets, read backwards.
 _WORD_BACKWARDS: Final = f"(?:[a-z{LOWER}A-Z{UPPER}'-]{{0,40}}[A-Z{UPPER}\u00ff]|\\.[A-Z])"
@@ -94,15 +101,15 @@ def _after(
         score,
         check=may_be_person,
         longest=LONGEST,
-        opening=f"{words}{begin}",
+        opening=for_opening(f"{words}{begin}"),
         numeric=False,
         before=before,
         after="" if end else "0-9A-Za-z",
     )
 
 
-# Words before "name" with which it is that of a thing.
-_THING: Final = "".join(
+# Words before "name" with which it is that of a thing; looked for only where a field may begin.
+_THING: Final = f"(?=[A-Za-z{UPPER}{LOWER}])" + "".join(
     f"(?<![{word[0].upper()}{word[0]}]{word[1:]}{between})"
     for word in (
         *(
@@ -154,14 +161,23 @@ _ANY_FORM: Final = f"(?:{FAMILY_FIRST}|{CAPITAL_FIRST}|{FAMILY_LAST}|{NAMES}|{CA
 _FULL_FORM: Final = f"(?:{FAMILY_FIRST}|{CAPITAL_FIRST}|{FAMILY_LAST}|{FULL_NAMES}|{FULL_CAPITALS})"
 
 RULES: Final = (
-    _after(rf"(?:(?:{TITLES})\.? ){{1,3}}", f"(?:{FAMILY_LAST}|{NAMES}|{CAPITAL_NAMES})", 0.85),
+    _after(
+        rf"(?:{INITIAL_TITLES}|(?:{TITLES})\.?) (?:(?:{TITLES})\.? ){{0,2}}",
+        f"(?:{FAMILY_LAST}|{NAMES}|{CAPITAL_NAMES})",
+        0.85,
+    ),
+    _after(f"(?:{FULL_TITLES}) ", f"{NO_FULL_NAME}{FULL_NAMES}", 0.85),
+    _after(rf"(?:{CAPITAL_TITLES})\.? ", CAPITAL_NAMES, 0.85),
+    _after(rf"(?:{FULL_CAPITAL_TITLES})\.? ", f"{NO_CAPITAL_NAME}{FULL_CAPITALS}", 0.85),
     _after(f"(?:{PHRASES}) ", NAMES, 0.85),
     _after(f"(?:{RELATIONS}),? ", NAMES, 0.85),
     _after(f"(?:{INTRODUCTIONS}) [\"'(\u00ab]?", f"(?:{FULL_NAMES}|{FAMILY_LAST})", 0.8),
     # The second to fourth of several names after a field.
     *(
         _after(
-            f"(?i:{PARTICIPANTS}){_IS}(?:[^\n,;]{{1,36}}[,;] ){{{names}}}(?:(?:and|und|et|y|e|en|i) )?", FULL_NAMES, 0.8
+            f"(?i:{PARTICIPANTS})[ ]?[:=]{AFTER_SIGN}(?:[^\n,;]{{1,36}}[,;] ){{{names}}}(?:(?:and|und|et|y|e|en|i) )?",
+            FULL_NAMES,
+            0.8,
         )
         for names in (1, 2, 3)
     ),
@@ -190,6 +206,13 @@ RULES: Final = (
     # A name on the line below a field.
     _after(f"{_MARGIN}(?i:{BELOW_FIELDS}):?[ \t]{{0,2}}\r?\n[ \t>]{{0,4}}", _FULL_FORM, 0.8, end=_LINE_END, before=""),
     _after(f"(?i:{NAME_FIELDS}){_COLON}", _ANY_FORM, 0.8, before="0-9A-Za-z$_", unless=_THING),
+    # In bold letters of Markdown, with a colon or without.
+    _after(
+        rf"{_MARGIN}(?:[-*+] )?\*\*(?i:{NAME_FIELDS})(?::\*\*|\*\*:?){AFTER_SIGN}",
+        _ANY_FORM,
+        0.8,
+        before="",
+    ),
     _after(f"(?i:{NAME_FIELDS}|{ROLE_FIELDS}){_IS}", _FULL_FORM, 0.8, unless=_THING),
     _after(f"(?i:{ROLE_FIELDS}){_COLON}", NAMES, 0.6),
     _after(f"{_MARGIN}(?:{SALUTATIONS}) ", NAMES, 0.8, end="[ ]?[,:!\r\n]", before=""),
@@ -202,7 +225,7 @@ RULES: Final = (
         CAPITAL_FIRST,
         0.8,
         end=f"(?:[ ]?[;\t|(<]|{_LINE_END})",
-        begin=f"[A-Z{UPPER}]{{3}}[A-Z{UPPER}' -]{{0,60}}, ?[A-Z{UPPER}][a-z]",
+        begin=f"[A-Z{UPPER}]'?[A-Z{UPPER}]{{2}}[A-Z{UPPER}' -]{{0,60}}, ?[A-Z{UPPER}][a-z]",
         before="",
     ),
     Rule(

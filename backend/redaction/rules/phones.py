@@ -6,7 +6,7 @@ from typing import Final
 import phonenumbers
 
 from backend.redaction.rules import checksums
-from backend.redaction.rules.regional_phones import in_regions
+from backend.redaction.rules.regional_phones import in_regions, is_other_number
 from backend.redaction.rules.rule import Rule
 
 _PHONE: Final = (
@@ -23,6 +23,9 @@ _UNIT: Final = (
 )
 # Regions in whose national numbers a zero comes first.
 _REGIONS: Final = ("DE", "FR", "GB", "IT", "NL", "AT", "CH", "BE", "SE", "IE", "AU")
+
+
+_CODES: Final = "|".join(str(code) for code in sorted(phonenumbers.COUNTRY_CODE_TO_REGION_CODE, reverse=True))
 
 
 class _Digits:
@@ -78,6 +81,16 @@ RULES: Final = (
         0.9,
         _PHONE,
     ),
+    # With a blank behind 00; a row of pairs may be anything but in France.
+    Rule(
+        "PHONE_NUMBER",
+        rf"00 (?:(?:{_CODES})(?= [0-9 -]{{0,12}}[0-9]{{3}})(?:[ -][0-9]{{2,8}}){{2,4}}|"
+        r"33 [1-9](?: [0-9]{2}){4})(?! ?[0-9])",
+        0.9,
+        check=_Digits(10, 17),
+        opening="00 [1-9]",
+        before="0-9A-Za-z.,:/-",
+    ),
     # Three groups separated by spaces are often something else.
     Rule("PHONE_NUMBER", "(?:1 )?[0-9]{3} [0-9]{3}[ -][0-9]{4}", 0.6, 0.9, _PHONE),
     Rule(
@@ -87,6 +100,7 @@ RULES: Final = (
         0.9,
         _PHONE,
         trim=_Digits(7, 15).length,
+        refuted=is_other_number,
     ),
     Rule("PHONE_NUMBER", "0[1-9](?:[ .][0-9]{2}){4}", 0.85, 0.9, _PHONE, check=_is_national, before="0-9A-Za-z.,"),
     Rule(
@@ -111,18 +125,18 @@ RULES: Final = (
     # As they are written in the countries of the policy and those inferred from the document.
     Rule(
         "PHONE_NUMBER",
-        r"(?:\(?[0-9]{1,5}\)?(?:(?: |-|/| - | / )[0-9]{2,7}){1,5}|[0-9]{2}(?:\.[0-9]{2}){3,4})(?![0-9])",
+        r"(?:\(?[0-9]{1,5}\)?(?:(?: |-|/| - | / )[0-9]{2,8}){1,5}|[0-9]{2}(?:\.[0-9]{2}){3,4})(?![0-9])",
         0.8,
         check=_Digits(7, 12),
         regional=in_regions,
         before="0-9A-Za-z+.,:/-",
         # Dates begin with a year and a dash.
         opening=r"\(?(?:[0-9]{1,3}|[03-9][0-9]{3}|1[0-8][0-9]{2}|2[1-9][0-9]{2}|[0-9]{5})\)?(?: |-|/| - | / "
-        r")[0-9]{2,7}|"
-        r"20[0-9]{2} [0-9]{2,7}|[0-9]{2}\.[0-9]{2}\.[0-9]{2}\.",
+        r")[0-9]{2,8}|"
+        r"20[0-9]{2} [0-9]{2,8}|[0-9]{2}\.[0-9]{2}\.[0-9]{2}\.",
     ),
     Rule("PHONE_NUMBER", "[0-9]{8,12}", 0.6, regional=in_regions),
     Rule("PHONE_NUMBER", "00[1-9][0-9]{7,13}", 0.5, 0.9, _PHONE),
     Rule("PHONE_NUMBER", "[2-9][0-9]{2}[2-9][0-9]{6}", 0.5, 0.9, _PHONE),
-    Rule("PHONE_NUMBER", f"[0-9]{{7,15}}{_UNIT}", 0.0, 0.85, _PHONE, opening="[0-9]{7,15}"),
+    Rule("PHONE_NUMBER", f"[0-9]{{7,15}}{_UNIT}", 0.0, 0.85, _PHONE, opening="[0-9]{7,15}", refuted=is_other_number),
 )

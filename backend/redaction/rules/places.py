@@ -2,12 +2,13 @@
 
 from typing import Final
 
-from backend.redaction.rules.rule import Rule
+from backend.redaction.rules.rule import AFTER_SIGN, BEFORE_SIGN, Rule, for_opening
 
 _UPPER: Final = "\u00c0-\u00de"
 _LOWER: Final = "\u00df-\u00ff"
 _BEGIN: Final = f"[A-Z{_UPPER}\u00ff]"
-_WORD: Final = f"{_BEGIN}[A-Za-z{_UPPER}{_LOWER}'.-]{{1,30}}"
+# A quote at its end closes what stands around it.
+_WORD: Final = f"{_BEGIN}[A-Za-z{_UPPER}{_LOWER}'.-]{{0,29}}[A-Za-z{_UPPER}{_LOWER}.-]"
 _STREET: Final = (
     "Street|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|Drive|Dr|Court|Ct|Way|Square|Sq|Place|Pl|Terrace|Close|"
     "Crescent|Parkway|Pkwy|Highway|Hwy|Mews|Grove|Gardens"
@@ -63,6 +64,12 @@ _PART: Final = (
 )
 _VALUE: Final = f"{_PART}(?:,? ?(?:{_OF} )?(?: ?{_PART}|(?:{_FRENCH}|nº|bis|ter|piso|apt\\.?) ?)){{0,9}}"
 
+# The value of a field may begin with the kind of a street in small letters.
+_LOWER_WAYS: Final = (
+    f"(?:{_FRENCH}|via|viale|piazza|corso|largo|calle|avenida|plaza|paseo|rua|travessa|praça|ul\\.|ulica|os\\.) "
+    f"(?:{_OF} )?"
+)
+_IS: Final = f"[\"']?{BEFORE_SIGN}[:=]{AFTER_SIGN}[\"']?"
 _COUNTED: Final = (
     "(?:Euros?|EUR|USD|Items?|Rows?|Lines?|Users?|Files?|Bytes?|Requests?|Records?|Stück|Einwohner|Mitglieder|Personen|People|"
     "Points?|Tests?|Years?|Days?|Hours?|Units?|Steps?|Events?|Zeilen|Dateien|Kunden|Customers?)(?![a-z])"
@@ -75,11 +82,13 @@ _CODE: Final = (
 )
 
 RULES: Final = (
+    # One Way of doing things is none.
     Rule(
         "LOCATION",
-        rf"[0-9]{{1,5}}[A-Za-z]? (?:[A-Z][0-9A-Za-z'.-]{{0,20}} ){{1,3}}(?:{_STREET}){_UNIT}",
+        rf"[0-9]{{1,5}}[A-Za-z]? (?:[A-Z][0-9A-Za-z'.-]{{0,20}} ){{1,3}}(?:{_STREET})(?! of ){_UNIT}",
         0.8,
         longest=160,
+        opening=rf"[0-9]{{1,5}}[A-Za-z]? (?:[A-Z][0-9A-Za-z'.-]{{0,20}} ){{1,3}}(?:{_STREET})",
     ),
     Rule(
         "LOCATION",
@@ -137,11 +146,23 @@ RULES: Final = (
     ),
     Rule(
         "LOCATION",
-        f"(?i:{_FIELDS})[\"']?[ ]?[:=][ ]?[\"']?({_VALUE})",
+        f"(?i:{_FIELDS}){_IS}((?:{_LOWER_WAYS})?{_VALUE})",
         0.8,
         longest=700,
-        opening=f"(?i:{_FIELDS})[\"']?[ ]?[:=][ ]?[\"']?[0-9A-Z{_UPPER}\u00ff]",
+        opening=for_opening(f"(?i:{_FIELDS}){_IS}(?:{_LOWER_WAYS})?[0-9A-Z{_UPPER}\u00ff]"),
         numeric=False,
+    ),
+    # In bold letters of Markdown, with a colon or without.
+    Rule(
+        "LOCATION",
+        rf"(?m:^)[ \t>]{{0,4}}(?:[-*+] )?\*\*(?i:{_FIELDS})(?::\*\*|\*\*:?){AFTER_SIGN}({_VALUE})",
+        0.8,
+        longest=700,
+        opening=for_opening(
+            rf"(?m:^)[ \t>]{{0,4}}(?:[-*+] )?\*\*(?i:{_FIELDS})(?::\*\*|\*\*:?){AFTER_SIGN}(?:[0-9]|{_BEGIN})"
+        ),
+        numeric=False,
+        before="",
     ),
     # A street of whatever name, with its number, before a postal code; and the place between them in Britain.
     Rule(

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import phonenumbers
 
 from backend.redaction.rules import checksums
-from backend.redaction.rules.number_words import FILLERS, OTHER_NUMBERS
+from backend.redaction.rules.number_words import FILLERS, ORDER_NUMBERS, OTHER_NUMBERS
 
 # How numbers of so many digits are grouped, in addition to how the number plan of a region groups them.
 _GROUPS: Final = {
@@ -18,6 +18,8 @@ _GROUPS: Final = {
     10: ((3, 3, 4), (2, 4, 4), (3, 4, 3), (5, 5), (3, 3, 2, 2), (4, 3, 3), (2, 2, 2, 2, 2), (4, 6), (3, 7)),
     11: ((2, 5, 4), (3, 4, 4), (5, 6), (4, 7)),
 }
+# Behind the prefix.
+_BEHIND_PREFIX: Final = ((1, 8),)
 _YEARS: Final = re.compile("(?:19|20)[0-9]{2}[ -](?:19|20)[0-9]{2}")
 _BETWEEN: Final = re.compile("[^0-9]+")
 # A currency sign beyond Latin-1 is read as \u00ff, and so is any letter there.
@@ -35,17 +37,23 @@ _UNIT_AFTER: Final = re.compile(
 )
 # Ends of compound words of that kind.
 _COMPOUND: Final = ("nummer", "nr", "numer", "betrag", "preis", "konto")
+_STATUS: Final = re.compile('" [1-5][0-9]{2} [0-9]')
 _WORDS_BEFORE: Final = re.compile(r"[A-Za-z\u00c0-\u00ff]+")
 
 
-def _beside_other(text: str, start: int) -> bool:
+def is_other_number(text: str, start: int) -> bool:
+    """Returns whether a number is that of an order, or a status and size in a log, though a phone stands before."""
+    return _STATUS.match(text, start - 2) is not None or _beside_other(text, start, ORDER_NUMBERS)
+
+
+def _beside_other(text: str, start: int, names: Collection[str] = OTHER_NUMBERS) -> bool:
     """Returns whether the word before a place names another number than that of a phone."""
     before = text[max(start - 40, 0) : start].rpartition("\n")[2]
     digit = re.search("[0-9][^0-9]*\\Z", before)
     words = _WORDS_BEFORE.findall(before[digit.start() :] if digit is not None else before)
     for word in reversed(words):
         if (lower := word.lower()) not in FILLERS:
-            return lower in OTHER_NUMBERS or lower.endswith(_COMPOUND)
+            return lower in names or lower.endswith(_COMPOUND)
     return False
 
 
@@ -122,7 +130,14 @@ def _fits(written: str, region: str) -> bool:
         if leading.match(national) is not None and (found := pattern.fullmatch(national)) is not None:
             groups = tuple(map(len, found.groups()))
             known |= {groups, (groups[0], sum(groups[1:]))}
-    return lengths in known or (
-        bool(prefix)
-        and any(lengths in {(len(prefix) + groups[0], *groups[1:]), (len(prefix), *groups)} for groups in known)
+    return (
+        lengths in known
+        or (
+            bool(prefix)
+            # As Dutch mobile numbers are written: 06 12345678.
+            and any(
+                lengths in {(len(prefix) + groups[0], *groups[1:]), (len(prefix), *groups)}
+                for groups in (*known, *_BEHIND_PREFIX)
+            )
+        )
     )

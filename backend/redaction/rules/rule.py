@@ -18,6 +18,17 @@ ABOVE_REACH: Final = 160
 """Characters of the lines above that the pattern of a value may read."""
 Zone = tuple[int, int]
 """A range of places, the second excluded."""
+BEFORE_SIGN: Final = "(?>[ \t]{0,12})"
+"""Blanks between the name of a field and its colon or equals sign, in the pattern of a rule."""
+AFTER_SIGN: Final = "(?>[ \t]{0,24})"
+"""Blanks between that sign and the value: forms are often aligned."""
+
+
+def for_opening(pattern: str) -> str:
+    """Returns a pattern that finds the same without atomic groups, which RE2 lacks; backtracking is useless in them."""
+    return pattern.replace("(?>", "(?:")
+
+
 _WORDS: Final = "0-9A-Za-z"
 
 
@@ -58,6 +69,8 @@ class Rule:
     longest_tail: int = 0
     # Upper bound of the characters that the pattern reads.
     longest: int = 100
+    # Returns whether what stands before a place shows that a value which begins there is something else.
+    refuted: Callable[[str, int], bool] | None = None
     # Returns where the value begins whose match begins at a place; the place itself if it is no value.
     widen: Callable[[str, int], int] | None = None
     opening: str = ""

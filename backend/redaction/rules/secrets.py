@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from backend.redaction.rules.rule import Rule
+from backend.redaction.rules.rule import AFTER_SIGN, BEFORE_SIGN, Rule, for_opening
 
 # Prefixes that services give to their keys and tokens, with what follows.
 _KEYS: Final = (
@@ -18,13 +18,14 @@ _KEYS: Final = (
     "eyJ[0-9A-Za-z_-]{8,500}\\.eyJ[0-9A-Za-z_-]{8,800}\\.[0-9A-Za-z_-]{10,500}"
 )
 _NAMES: Final = (
-    "pass(?:word|wd|phrase|code|wort)|pwd|secret|api[ _-]?key|apikey|"
+    "(?:pg)?pass(?:word|wd|phrase|code|wort)|pwd|secret|api[ _-]?key|apikey|"
     "(?:access|auth|refresh|bearer|api|session|bot|id)[ _-]?token|"
     "token|secret[ _-]?(?:access[ _-]?)?key|client[ _-]?secret|private[ _-]?key|access[ _-]?key|account[ _-]?key|"
     "encryption[ _-]?key|azure[ _-]?key|session[ _-]?(?:id|key)|signing[ _-]?key|kennwort|passwort|mot de "
     "passe|parola d'ordine|palavra-passe|contraseña|clave|senha|wachtwoord|has\u00ffo"
 )
-_BETWEEN: Final = "[\"']?[ ]?(?::|=|:=|=>| is| lautet| est| es)[ ]?[\"']?"
+_BETWEEN: Final = f"[\"']?(?:{BEFORE_SIGN}(?::|=|:=|=>)| is| lautet| est| es){AFTER_SIGN}[\"']?"
+_BETWEEN_QUOTED: Final = f"[\"']?{BEFORE_SIGN}(?::|=|:=|=>){AFTER_SIGN}"
 _CHARACTER: Final = "[^\\x00-\\x20\"'<>;,|`]"
 # A sentence goes on after a secret.
 _LAST: Final = "[^\\x00-\\x20\"'<>;,|`.:)\\]}]"
@@ -34,6 +35,15 @@ _NO_SECRET: Final = re.compile(
     r"passwd|secret|token|user|xxx+|\*+|\.+|redacted)(?![0-9A-Za-z])"
 )
 _NAMES_A_SECRET: Final = re.compile("[A-Za-z]+(?:[-_./:][A-Za-z]+)*[.!?:]?")
+
+
+# What short names are set to beside passwords: names of ways, counts and sizes, fields of objects.
+_NO_SHORT_SECRET: Final = re.compile(
+    "[a-z]+[0-9]?(?:[-_./:][a-z0-9]+)*|[0-9]+(?:[.,/:-][0-9]+)*(?:[a-zA-Z%]{1,4}|(?:of|/|x)[0-9]+)?|[A-Z]+[-_]?[0-9]+|"
+    "[a-z][A-Za-z0-9]*(?:\\.[a-z_][A-Za-z0-9_]*)+"
+)
+_MIXED: Final = re.compile("(?=[^0-9]*[0-9])[^A-Za-z]*[A-Za-z]")
+_MIXED_WORD: Final = re.compile("(?<![^ ])(?=[^ ]{0,40}[0-9])(?=[^ ]{0,40}[A-Za-z])[^ ]{4,}(?![^ ])")
 
 
 def _is_password(text: str) -> bool:
@@ -49,6 +59,21 @@ def _is_base64(text: str) -> bool:
 def _may_be_secret(text: str) -> bool:
     """Returns whether a text is no placeholder, and has more than words in it."""
     return _is_password(text) and _NAMES_A_SECRET.fullmatch(text) is None and len(set(text)) > 3
+
+
+def _is_short_named(text: str) -> bool:
+    """Returns whether a text is a secret under names as short as `pass`, which are those of other things too."""
+    return _may_be_secret(text) and _NO_SHORT_SECRET.fullmatch(text) is None and _MIXED.match(text) is not None
+
+
+def _is_key(text: str) -> bool:
+    """Returns whether a text has letters of either case and a digit."""
+    return _is_short_named(text) and text.lower() != text != text.upper()
+
+
+def _is_quoted_secret(text: str) -> bool:
+    """Returns whether a text of several words is a secret: one of few words has digits among its letters."""
+    return _may_be_secret(text) and text.count(" ") < 5 and _MIXED_WORD.search(text) is not None
 
 
 RULES: Final = (
@@ -67,19 +92,61 @@ RULES: Final = (
         f"(?i:{_NAMES}){_BETWEEN}({_CHARACTER}{{5,199}}{_LAST})",
         0.85,
         check=_may_be_secret,
-        longest=260,
-        opening=f"(?i:{_NAMES}){_BETWEEN}{_CHARACTER}{{6}}",
+        longest=300,
+        opening=for_opening(f"(?i:{_NAMES}){_BETWEEN}{_CHARACTER}{{6}}"),
         numeric=False,
         before="0-9A-Za-z",
         after="",
     ),
+    *(
+        Rule(
+            "SECRET",
+            f"(?i:{names})[\"']?{BEFORE_SIGN}[:=]{AFTER_SIGN}[\"']?({_CHARACTER}{{5,127}}{_LAST})",
+            0.85,
+            check=check,
+            longest=200,
+            opening=for_opening(f"(?i:{names})[\"']?{BEFORE_SIGN}[:=]{AFTER_SIGN}[\"']?{_CHARACTER}{{6}}"),
+            numeric=False,
+            after="",
+        )
+        for names, check in (("pass|pw", _is_short_named), ("auth", _is_key))
+    ),
+    # In quotes, where it may hold blanks and follow its name with no sign between.
     Rule(
         "SECRET",
-        "(?i:authorization|proxy-authorization)[\"']?[ ]?[:=][ ]?[\"']?(?i:bearer|basic|token|digest) "
-        "([0-9A-Za-z._~+/=-]{8,800})",
+        f'(?i:{_NAMES})(?:{_BETWEEN_QUOTED}|[ ])"([^"\\x00-\\x1f]{{6,100}})(?=")',
+        0.85,
+        check=_is_quoted_secret,
+        longest=200,
+        opening=for_opening(f'(?i:{_NAMES})(?:{_BETWEEN_QUOTED}|[ ])"'),
+        numeric=False,
+        after="",
+    ),
+    # In arguments of commands.
+    *(
+        Rule(
+            "SECRET",
+            f"{command}[\"']?({_CHARACTER}{{3,127}}{_LAST})",
+            0.85,
+            check=check,
+            longest=300,
+            opening=opening,
+            numeric=False,
+            after="",
+        )
+        for command, opening, check in (
+            ("curl [^\n|;]{0,60}?(?:-u|--user)[ =]?[\"']?[^\\x00-\\x20:\"'/]{1,64}:", "curl ", _is_password),
+            ("mysql[a-z]{0,8} [^\n|;]{0,60}?(?<= )-p", "mysql[a-z]{0,8} ", _is_password),
+            (f"--(?i:{_NAMES})[ ]", f"--(?i:{_NAMES})[ ]", _may_be_secret),
+        )
+    ),
+    Rule(
+        "SECRET",
+        f"(?i:authorization|proxy-authorization)[\"']?{BEFORE_SIGN}[:=]{AFTER_SIGN}[\"']?"
+        "(?i:bearer|basic|token|digest) ([0-9A-Za-z._~+/=-]{8,800})",
         0.95,
         longest=900,
-        opening="(?i:authorization|proxy-authorization)[\"']?[ ]?[:=]",
+        opening=for_opening(f"(?i:authorization|proxy-authorization)[\"']?{BEFORE_SIGN}[:=]"),
         numeric=False,
         after="",
     ),

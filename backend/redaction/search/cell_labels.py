@@ -4,8 +4,16 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from backend.redaction.rules.labels import NAMED_SCORE, has_name_form, label_entities, may_name, plain_label
+from backend.redaction.rules.labels import (
+    NAMED_SCORE,
+    PART_SCORE,
+    has_name_form,
+    label_entities,
+    may_name,
+    plain_label,
+)
 from backend.redaction.rules.name_forms import may_be_person
+from backend.redaction.rules.versions import names_version
 from backend.redaction.search.whole_cells import Found
 from backend.workflows.entity_types import ENTITY_TYPES
 
@@ -27,18 +35,22 @@ _MAILED: Final = re.compile(
 _MACHINE_TIMES: Final = dict.fromkeys(
     ("ts", "time", "timestamp", "log time", "logged at", "event time", "generated", "generated at"), _LOGGED
 ) | {"date": _MAILED}
+# Four numbers of a version look like an address.
+_VERSION: Final = re.compile(r"[vV]?[0-9]{1,5}(?:\.[0-9]{1,6}){1,4}")
 
 
 class CellLabel:
-    """What the name of a column or key says of the values under it."""
+    """What the name of a column or key says of the values under it.
 
-    def __init__(self, label: str, categories: frozenset[str], floor: float) -> None:
+    `is_part` says whether labels beside it show that it is one of a part of a name.
+    """
+
+    def __init__(self, label: str, categories: frozenset[str], floor: float, *, is_part: bool = False) -> None:
         self.plain = plain_label(label)
-        # What a machine wrote beside the message that it recorded is no value.
-        self.times = _MACHINE_TIMES.get(self.plain)
-        entities = [
-            (score, entity) for entity, score in label_entities(self.plain) if entity in categories and score >= floor
-        ]
+        # What a machine wrote beside the message that it recorded is no value, nor is a version.
+        self.technical = _MACHINE_TIMES.get(self.plain) or (_VERSION if names_version(self.plain) else None)
+        named = (*label_entities(self.plain), *((("PERSON", PART_SCORE),) if is_part else ()))
+        entities = [(score, entity) for entity, score in named if entity in categories and score >= floor]
         self._value: Found | None = max(entities, default=None)
         # What a cell in the form of a name is under a label that may also name something else.
         self._name: Found | None = None

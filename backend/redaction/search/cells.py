@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from backend.redaction.rules.labels import other_parts
 from backend.redaction.rules.rule import Value
 from backend.redaction.search.asked_cells import asked_values
 from backend.redaction.search.cell_labels import CellLabel
@@ -80,7 +81,8 @@ def find_in_cells(
     columns: dict[str, list[int]] = defaultdict(list)
     for index, name in enumerate(labels):
         columns[name].append(index)
-    by_label = {name: CellLabel(name, categories, floor) for name in columns}
+    parts = other_parts({name: len(indices) for name, indices in columns.items()})
+    by_label = {name: CellLabel(name, categories, floor, is_part=name in parts) for name in columns}
     words = finder.whole_cells.words_in({label.plain for label in by_label.values()})
     found = CellValues({}, {}, [])
     named: dict[int, list[Value]] = {}
@@ -110,10 +112,10 @@ def find_in_cells(
 
 
 def _worth_reading(label: CellLabel, words: frozenset[str], cells: Sequence[str], indices: Sequence[int]) -> _Column:
-    """Returns the cells of a label but for the times of records, and for short numbers unless the label says more."""
+    """Returns the cells of a label but for times of records, versions, and short numbers unless the label says more."""
     column = _Column(indices, cells, [cell.strip(_AROUND) for cell in cells])
-    if (times := label.times) is not None:
-        column = column.only([times.fullmatch(inner) is None for inner in column.inner])
+    if (technical := label.technical) is not None:
+        column = column.only([technical.fullmatch(inner) is None for inner in column.inner])
     if not words and not label.names_values:
         column = column.only([len(inner) > LONGEST_QUIET or is_quiet(inner) is None for inner in column.inner])
     return column

@@ -30,6 +30,8 @@ def scored_values(
     if labels is not None and rule.has_group:
         candidates = [found for found in candidates if not labels.in_different_pieces(found.start(), found.start(1))]
     values = _values(rule, text, [found.span(1) for found in candidates])
+    if (refuted := rule.refuted) is not None:
+        values = [span for span in values if not refuted(text, span[0])]
     entity, score = rule.entity, rule.score
     if score < floor:
         score = rule.context_score

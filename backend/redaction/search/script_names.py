@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from backend.redaction.rules.rule import Value
+from backend.redaction.rules.rule import AFTER_SIGN, BEFORE_SIGN, Value
 
 _FIELD_SCORE: Final = 0.8
 _TITLE_SCORE: Final = 0.85
@@ -47,9 +47,10 @@ _SURNAMES: Final = (
 _KOREAN_SURNAMES: Final = (
     "김이박최정강조윤장임한오서신권황안송류전홍고문양손배백허유남심노하곽성차주우구민진나엄채원천방"
 )
+_KOREAN_PARTICLES: Final = "가|는|를|의|에게|에게서|께서|와|도|로부터|입니다|이고|라고"
 _LETTER: Final = r"(?<![^\W_])"
 _PATTERNS: Final = (
-    (re.compile(rf"{_LETTER}(?:{_FIELDS})[\"']? ?[:=\uff1a] ?[\"']?({_ANY_NAMES})"), _FIELD_SCORE),
+    (re.compile(rf"{_LETTER}(?:{_FIELDS})[\"']?{BEFORE_SIGN}[:=\uff1a]{AFTER_SIGN}[\"']?({_ANY_NAMES})"), _FIELD_SCORE),
     (re.compile(rf"{_LETTER}(?:{_TITLES})\.? ({_CASED_NAMES})"), _TITLE_SCORE),
     (re.compile(rf"{_LETTER}(?:{_ARABIC_TITLES})[ /]{{1,2}}({_ARABIC}(?: {_ARABIC})?)"), _TITLE_SCORE),
     # A Chinese name before its title.
@@ -64,8 +65,8 @@ _PATTERNS: Final = (
     ), _TITLE_SCORE),
     # A Korean one.
     (re.compile(
-        rf"(?<![\uac00-\ud7a3])([{_KOREAN_SURNAMES}][\uac00-\ud7a3]{{2}})(?= ?씨(?![\uac00-\ud7a3])| ?님|"
-        rf"께)"
+        rf"(?<![\uac00-\ud7a3])([{_KOREAN_SURNAMES}][\uac00-\ud7a3]{{2}})(?= ?씨(?:{_KOREAN_PARTICLES})?"
+        rf"(?![\uac00-\ud7a3])| ?님|께)"
     ), _TITLE_SCORE),
 )  # fmt: skip
 _NO_NAMES: Final = frozenset(

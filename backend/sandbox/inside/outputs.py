@@ -33,72 +33,60 @@ class OutputsError(Exception):
 def send_outputs(channel: Channel, root: str, limits: dict[str, int]) -> None:
     """Sends every regular file below `root` within the limits, then the number of skipped entries by kind.
 
+    Files beyond the number of directories are those of the directories that come last by name, each before its own.
+
     Raises:
         OutputsError: a name is not UTF-8 or too long.
     """
-    outputs = _Outputs(channel, limits)
-    for folder, level, entry in _entries(root, limits["levels"]):
-        outputs.take(folder, level, entry)
-    if outputs.skipped:
-        channel.send(SKIPPED, encode(outputs.skipped))
-
-
-class _Outputs:
-    def __init__(self, channel: Channel, limits: dict[str, int]) -> None:
-        self._channel = channel
-        self._limits = limits
-        self._files = 0
-        self._directories: set[str] = set()
-        self.skipped: dict[str, int] = {}
-
-    def take(self, folder: str, level: int, entry: os.DirEntry[str] | None) -> None:
-        """Sends an entry of a folder, or counts it as skipped; None stands for a folder too deep to be listed."""
-        kind = None if entry is None else _kind(entry)
-        if level > self._limits["levels"]:
-            kind = OVER_LEVELS
-        if entry is None or kind is not None:
-            self._skip(kind or OVER_LEVELS)
-            return
-        if self._files == self._limits["files"]:
-            self._skip(OVER_FILES)
-        elif not self._has_room_for(folder):
-            self._skip(OVER_DIRECTORIES)
+    files = 0
+    skipped: dict[str, int] = {}
+    for path, unfit in _entries(root, limits):
+        kind = OVER_FILES if unfit is None and files == limits["files"] else unfit
+        if kind is None:
+            files += 1
+            _send(channel, os.path.join(root, path), path)  # noqa: PTH118 - names may not be UTF-8
         else:
-            self._files += 1
-            _send(self._channel, entry.path, f"{folder}/{entry.name}" if folder else entry.name)
-
-    def _has_room_for(self, folder: str) -> bool:
-        new = set()
-        while folder and folder not in self._directories:
-            new.add(folder)
-            folder = folder.rpartition("/")[0]
-        if len(self._directories) + len(new) > self._limits["directories"]:
-            return False
-        self._directories |= new
-        return True
-
-    def _skip(self, kind: str) -> None:
-        self.skipped[kind] = self.skipped.get(kind, 0) + 1
+            skipped[kind] = skipped.get(kind, 0) + 1
+    if skipped:
+        channel.send(SKIPPED, encode(skipped))
 
 
-def _entries(root: str, levels: int) -> Iterator[tuple[str, int, os.DirEntry[str] | None]]:
-    """Yields every entry below `root` that is no folder, as (folder relative to `root`, its level, entry)."""
+def _entries(root: str, limits: dict[str, int]) -> Iterator[tuple[str, str | None]]:
+    """Yields every entry below `root` that is no folder: its path from there, and the kind by which it is left out.
+
+    A folder that is too deep to be listed is yielded itself. The root is one link if it, or what it is in, was replaced
+    by one.
+    """
+    if os.path.realpath(root) != root:
+        yield "", SYMLINK
+        return
+    directories = 0
     folders = [("", 0)]
     while folders:
         folder, level = folders.pop()
+        beyond = None
+        if level > limits["levels"]:
+            beyond = OVER_LEVELS
+        elif folder:
+            directories += 1
+            if directories > limits["directories"]:
+                beyond = OVER_DIRECTORIES
         try:
             entries = sorted(os.scandir(os.path.join(root, folder)), key=lambda entry: entry.name)  # noqa: PTH118 - names may not be UTF-8
         except OSError:
             # Its path may exceed the limit of the kernel.
-            if level <= levels:
+            if beyond != OVER_LEVELS:
                 raise
-            yield folder, level, None
+            yield folder, beyond
             continue
+        inner = []
         for entry in entries:
+            path = f"{folder}/{entry.name}" if folder else entry.name
             if entry.is_dir(follow_symlinks=False):
-                folders.append((f"{folder}/{entry.name}" if folder else entry.name, level + 1))
+                inner.append((path, level + 1))
             else:
-                yield folder, level, entry
+                yield path, beyond or _kind(entry)
+        folders += reversed(inner)
 
 
 def _kind(entry: os.DirEntry[str]) -> str | None:

@@ -55,13 +55,14 @@ ManifestTexts = Iterable[ManifestText | tuple[str, str]]
 class LoadedManifests(NamedTuple):
     """What files hold: the valid documents, and the problems of all, each as `file:line: field` and reason.
 
-    `missing` are the references to what no document of the files bears, which may exist in a deployment, and steps that
-    nobody does yet.
+    `missing` are the references to what no document of the files bears, which may exist in a deployment. `not_ready` is
+    what workflows lack that may be applied without it, but not run.
     """
 
     manifests: list[Manifest]
     problems: list[tuple[str, str]]
     missing: list[tuple[str, str]]
+    not_ready: list[tuple[str, str]]
 
 
 def load_manifests(files: ManifestTexts, checks: ContentChecks) -> list[Manifest]:
@@ -79,8 +80,7 @@ def load_manifests(files: ManifestTexts, checks: ContentChecks) -> list[Manifest
 def check_manifests(files: ManifestTexts, checks: ContentChecks, *, complete: bool = False) -> LoadedManifests:
     """Loads files as `load_manifests`, and returns all problems instead of raising.
 
-    `complete` says that the files must hold whatever they name, and workflows all that they need to be ready: what is
-    missing then is a problem too.
+    `complete` says that the files must hold whatever they name: what is missing then is a problem too.
     """
     read: list[tuple[str, int, list[Problem], list[_Document]]] = []
     for file in files:
@@ -94,6 +94,7 @@ def check_manifests(files: ManifestTexts, checks: ContentChecks, *, complete: bo
     present = {document.key for document in every}
     problems: list[tuple[str, str]] = []
     missing: list[tuple[str, str]] = []
+    not_ready: list[tuple[str, str]] = []
     for name, last, found, documents in read:
         absent = [
             Problem(each.line, each.field, f"must name a document of kind {each.kind}; no file has {each.name!r}")
@@ -101,15 +102,14 @@ def check_manifests(files: ManifestTexts, checks: ContentChecks, *, complete: bo
             for each in document.references
             if (each.kind, each.name) not in present
         ]
-        absent += (gap for document in documents for gap in document.gaps)
         problems += _placed(name, last, [*found, *absent] if complete else found)
         missing += _placed(name, last, absent)
+        not_ready += _placed(name, last, [gap for document in documents for gap in document.gaps])
     problems += _repeated(every)
     if not every and not problems:
         problems.append(("files", "must hold at least one document"))
-    return LoadedManifests(
-        [document.manifest for document in every if document.manifest is not None], problems, missing
-    )
+    manifests = [document.manifest for document in every if document.manifest is not None]
+    return LoadedManifests(manifests, problems, missing, not_ready)
 
 
 def _placed(file: str, last: int, problems: list[Problem]) -> Iterator[tuple[str, str]]:

@@ -3,8 +3,8 @@
 Every rule gets the definition as far as it could be read: a field that is not valid is missing or None.
 """
 
-from collections.abc import Iterator
-from graphlib import CycleError, TopologicalSorter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, pairwise
 from typing import Any, Final, NamedTuple
 
 from backend.workflows.manifests.nodes import Node, Problem
@@ -14,6 +14,10 @@ from backend.workflows.parameters import value_problems
 
 _DOERS: Final = ("agent", "approval")
 _UNIQUE: Final = (("steps", "step"), ("parameters", "name"), ("publish", "knowledge_graph"))
+
+_MOST_CIRCLES: Final = 20
+_MOST_IN_CIRCLES: Final = 50
+"""Steps among which circles are searched: more than a workflow may have, and few enough for a hostile manifest."""
 
 
 class Violation(NamedTuple):
@@ -33,12 +37,12 @@ def workflow_problems(definition: dict[str, Any], node: Node) -> list[Problem]:
 def workflow_gaps(definition: dict[str, Any], node: Node) -> Iterator[Problem]:
     """Yields what a workflow may lack when it is applied, but needs to be ready (contract 24.10)."""
     if definition.get("steps") == []:
-        yield Problem(node.line_of("steps"), "steps", "must have at least one step")
+        yield Problem(node.line_of("steps"), "steps", "has none, and needs at least one to run")
     for index, _ in _members(definition, "steps"):
         entry = node.value["steps"].value[index]
         if not any((one := entry.value.get(name)) is not None and one.value is not None for name in _DOERS):
             path = ("steps", index, "agent")
-            yield Problem(node.line_of(*path), field_of(*path), "must name an agent, unless the step is an approval")
+            yield Problem(node.line_of(*path), field_of(*path), "is missing, and the step needs one to run")
 
 
 def _members(definition: dict[str, Any], name: str) -> list[tuple[int, dict[str, Any]]]:
@@ -79,12 +83,41 @@ def _graph(definition: dict[str, Any]) -> Iterator[Violation]:
         for position, need in enumerate(step.get("needs") or ()):
             if need and need not in needs:
                 yield Violation(("steps", index, "needs", position), f"must name a step; there is no step {need}")
-    try:
-        TopologicalSorter(needs).prepare()
-    except CycleError as error:
-        cycle = error.args[1][::-1]
-        index = next(index for index, step in _members(definition, "steps") if step.get("step") in cycle)
-        yield Violation(("steps", index, "needs"), f"must not form a circle: {' needs '.join(cycle)}")
+    places = {step["step"]: index for index, step in reversed(_members(definition, "steps")) if step.get("step")}
+    for circle in islice(_circles(dict(islice(needs.items(), _MOST_IN_CIRCLES))), _MOST_CIRCLES):
+        first = min(range(len(circle)), key=lambda position: places[circle[position]])
+        shown = " needs ".join([*circle[first:], *circle[: first + 1]])
+        yield Violation(("steps", places[circle[first]], "needs"), f"must not form a circle: {shown}")
+
+
+def _circles(needs: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
+    """Yields circles of steps, each of which needs the next and the last the first, until every need is in one.
+
+    Needs that are part of no circle are left out.
+    """
+    told: set[tuple[str, str]] = set()
+    for step, needed in needs.items():
+        for need in needed:
+            if (step, need) not in told and (way := _way(needs, need, step)) is not None:
+                told.update(pairwise([step, *way]))
+                yield way
+
+
+def _way(needs: Mapping[str, Sequence[str]], start: str, end: str) -> list[str] | None:
+    """Returns the shortest way from a step to another by what each needs, with both ends; None if there is none."""
+    dependents: dict[str, str | None] = {start: None}
+    queue = [start]
+    for step in queue:
+        if step == end:
+            way = [end]
+            while (before := dependents[way[-1]]) is not None:
+                way.append(before)
+            return way[::-1]
+        for need in needs.get(step, ()):
+            if need not in dependents:
+                dependents[need] = step
+                queue.append(need)
+    return None
 
 
 def _result(definition: dict[str, Any]) -> Iterator[Violation]:
@@ -119,19 +152,20 @@ def _parameters(definition: dict[str, Any]) -> Iterator[Violation]:
 
 def _declaration(parameter: dict[str, Any]) -> Iterator[Violation]:
     bare = {"type": parameter["type"]}
-    sound = True
+    sound = dict(parameter)
     for bound in ("minimum", "maximum"):
         if parameter.get(bound) is not None:
             reasons = value_problems(bare, parameter[bound])
-            sound = sound and not reasons
+            if reasons:
+                del sound[bound]
             yield from (Violation((bound,), reason) for reason in reasons)
     for position, allowed in enumerate(parameter.get("enum") or ()):
         reasons = value_problems(bare, allowed)
         yield from (Violation(("enum", position), reason) for reason in reasons)
     for low, high in (("minimum", "maximum"), ("min_length", "max_length")):
-        least, most = parameter.get(low), parameter.get(high)
-        if sound and least is not None and most is not None and least > most:
+        least, most = sound.get(low), sound.get(high)
+        if least is not None and most is not None and least > most:
             yield Violation((high,), f"must not be less than {low}")
     default = parameter.get("default")
-    if default is not None and sound:
-        yield from (Violation(("default",), reason) for reason in value_problems(parameter, default))
+    if default is not None:
+        yield from (Violation(("default",), reason) for reason in value_problems(sound, default))

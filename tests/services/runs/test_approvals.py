@@ -83,6 +83,16 @@ def test_an_approval_completes_its_step_and_queues_a_new_segment(world: World) -
     assert json.loads(decided.data) == {"approval_id": ids[0], "decision": "approved", "comment": "fine"}
 
 
+def test_a_decided_run_waits_until_its_next_segment_begins(world: World) -> None:
+    run_id, ids = parked(world, "review")
+    world.decide(ids[0], approve=True)
+    summary = world.get(run_id).summary
+    assert (summary.status, summary.counts.approvals_pending) == (runs_pb2.RUN_STATUS_WAITING_FOR_APPROVAL, 0)
+    world.begin(run_id)
+    summary = world.get(run_id).summary
+    assert (summary.status, summary.counts.approvals_pending) == (runs_pb2.RUN_STATUS_RUNNING, 0)
+
+
 def test_a_rejection_blocks_its_step_and_queues_the_segment_that_fails_the_run(world: World) -> None:
     run_id, ids = parked(world, "review")
     world.decide(ids[0], approve=False)

@@ -70,6 +70,17 @@ def test_a_sparql_store_is_queried_like_a_folder(workflows: Workflows, server: S
     assert refused.value.message == "The knowledge graph does not answer: the endpoint answered 503: out of order."
 
 
+def test_without_the_optional_part_the_refusal_says_so_and_blames_no_field(
+    workflows: Workflows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workflows.apply(RESOURCES)
+    monkeypatch.setattr("backend.optional_parts._exists", lambda module: module != "pyoxigraph")
+    with pytest.raises(RefusedError) as refused:
+        ask(workflows, "contracts", EVERY)
+    assert (refused.value.reason, refused.value.problems) == ("runtime_error", {})
+    assert refused.value.message.startswith("The knowledge graph cannot be queried: the optional part 'graphs'")
+
+
 @pytest.mark.parametrize(
     ("query", "fields", "problem"),
     [

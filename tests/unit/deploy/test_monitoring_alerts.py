@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,31 @@ MINUTES = 90
 
 P = "workflow_api_"
 SEVERAL = {f"{P}workers_step_slots": "8", f"{P}segments_queued": "0", f"{P}build_info{{part='edge'}}": "1"}
+# Another deployment beside it in the same Prometheus, busy and in order.
+HEALTHY = {
+    "up": "1",
+    f"{P}build_info{{part='edge'}}": "1",
+    f"{P}database_up": "1",
+    f"{P}database_errors_total{{kind='commit'}}": "0",
+    f"{P}keys_age_seconds": "1",
+    f"{P}http_requests_total{{status='200'}}": "0+100000x100",
+    f"{P}http_refusals_total{{code='internal'}}": "0",
+    f"{P}runs_ended_total{{status='failed', reason='orphaned'}}": "0",
+    f"{P}oldest_queued_segment_seconds": "1",
+    f"{P}segments_queued": "1",
+    f"{P}workers_step_slots": "8",
+    f"{P}step_slots": "8",
+    f"{P}final_sweep_failures_total": "0",
+    f"{P}removals_pending{{kind='run'}}": "0",
+    f"{P}object_store_errors_total": "0",
+    f"{P}rate_limit_shared": "1",
+    f"{P}usage_records_lost_total": "0",
+    f"{P}http_connections": "1",
+    f"{P}http_connections_limit": "1000",
+    f"{P}webhook_attempts_total{{outcome='delivered'}}": "0+1000x100",
+    f"{P}webhooks_paused_total{{reason='gone'}}": "0",
+    f"{P}leases_lost_total": "0",
+}
 FAULTS: dict[str, tuple[str | None, dict[str, str]]] = {
     "several machines that work": (None, SEVERAL),
     "one process with all slots in use": (
@@ -24,9 +50,20 @@ FAULTS: dict[str, tuple[str | None, dict[str, str]]] = {
         None,
         {f"{P}webhook_attempts_total{{outcome='{outcome}'}}": "0+1x100" for outcome in ("name", "delivered")},
     ),
+    "several edges that start": (
+        None,
+        {
+            **{f"{P}build_info{{part='edge', pod='{pod}'}}": "1" for pod in ("one", "two")},
+            f"{P}rate_limit_shared": "_ _ 1x100",
+        },
+    ),
     "no process is scraped": ("NoMetrics", {f"{P}build_info": "1 1 stale"}),
     "a process has ended": ("ProcessDown", {"up": "1 1 0x100", f"{P}build_info": "1 1 stale"}),
     "the database is away": ("DatabaseAway", {f"{P}database_up": "0"}),
+    "the database does not answer one backend of two": (
+        "DatabaseAway",
+        {f"{P}database_up{{pod='one'}}": "1", f"{P}database_up{{pod='two'}}": "0"},
+    ),
     "the disk of the embedded database is full": (
         "CommitsFail",
         {f"{P}database_errors_total{{kind='commit'}}": "0+1x100"},
@@ -87,10 +124,20 @@ def test_every_alert_has_a_fault_that_it_fires_for() -> None:
 
 @pytest.mark.parametrize(("alert", "series"), FAULTS.values(), ids=FAULTS)
 def test_an_alert_fires_for_its_fault_alone(alert: str | None, series: dict[str, str], tmp_path: Path) -> None:
+    given = {f"{P}build_info": "1", **series}
+    labelled = {_labelled(name, "workflow-api"): value for name, value in given.items()}
+    labelled |= {_labelled(name, "other"): value for name, value in HEALTHY.items()}
+    expect_firing({alert, *COMPANIONS.get(alert or "", ())} - {None}, labelled, tmp_path)
+
+
+def test_a_prometheus_that_has_scraped_no_deployment_at_all_is_an_alert(tmp_path: Path) -> None:
+    expect_firing({"NoMetrics"}, {"up{job='workflow-api', instance='a'}": "0"}, tmp_path)
+
+
+def expect_firing(firing: AbstractSet[str | None], series: dict[str, str], folder: Path) -> None:
+    """Runs the rules over these series; exactly these alerts fire at the end, and the others never did."""
     if shutil.which("promtool") is None:
         pytest.skip("promtool is not installed (Debian: apt-get install prometheus)")
-    given = {f"{P}build_info": "1", **series}
-    firing = {alert, *COMPANIONS.get(alert or "", ())}
     text = {
         "rule_files": [str(ALERTS)],
         "evaluation_interval": "1m",
@@ -98,12 +145,12 @@ def test_an_alert_fires_for_its_fault_alone(alert: str | None, series: dict[str,
             {
                 "interval": "1m",
                 "input_series": [
-                    {"series": _labelled(name), "values": value if " " in value or "x" in value else f"{value}x100"}
-                    for name, value in given.items()
+                    {"series": name, "values": value if " " in value or "x" in value else f"{value}x100"}
+                    for name, value in series.items()
                 ],
                 "promql_expr_test": [
                     {
-                        "expr": f"count by (alertname) (ALERTS{{alertname=\"{name}\", alertstate='firing'}})",
+                        "expr": f"count by (alertname) ({_alerts(name, ever=name not in firing)})",
                         "eval_time": f"{MINUTES}m",
                         "exp_samples": [{"labels": f'{{alertname="{name}"}}', "value": 1}] if name in firing else [],
                     }
@@ -112,15 +159,20 @@ def test_an_alert_fires_for_its_fault_alone(alert: str | None, series: dict[str,
             }
         ],
     }
-    (tmp_path / "test.json").write_text(json.dumps(text))
+    (folder / "test.json").write_text(json.dumps(text))
     ended = subprocess.run(
-        ["promtool", "test", "rules", tmp_path / "test.json"], capture_output=True, text=True, timeout=60, check=False
+        ["promtool", "test", "rules", folder / "test.json"], capture_output=True, text=True, timeout=60, check=False
     )
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
-def _labelled(name: str) -> str:
+def _alerts(name: str, *, ever: bool) -> str:
+    fired = f"ALERTS{{alertname=\"{name}\", alertstate='firing'}}"
+    return f"max_over_time({fired}[{MINUTES}m])" if ever else fired
+
+
+def _labelled(name: str, job: str) -> str:
     """Returns a series as Prometheus has it of one target."""
     metric, _, labels = name.partition("{")
-    of_target = "job='workflow-api', instance='a'"
+    of_target = f"job='{job}', instance='a'"
     return f"{metric}{{{of_target}, {labels}" if labels else f"{metric}{{{of_target}}}"

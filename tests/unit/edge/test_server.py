@@ -195,6 +195,20 @@ def test_health_is_disabled_where_the_flags_say_so_and_never_5xx(start: Start) -
     }
 
 
+def test_health_names_the_deployment_of_the_settings_until_the_backend_is_reached(start: Start) -> None:
+    channel = MemoryChannel()
+    channel.reachable = False
+    service = start(channel, deployment_id="plant-7", mirror_first_seconds=0.0, mirror_retry_seconds=0.05)
+    service.channel.answers[DEPLOYMENT + "GetHealth"] = refusing("internal")
+
+    def deployment() -> str:
+        return str(service.call("GET", "/api/v1/health").json["deployment_id"])
+
+    assert deployment() == "plant-7"
+    channel.reachable = True
+    wait_until(lambda: deployment() == "dep_1")
+
+
 def test_health_falls_back_to_what_the_mirror_last_said(start: Start) -> None:
     service = start()
     service.channel.answers[DEPLOYMENT + "GetHealth"] = refusing("internal")

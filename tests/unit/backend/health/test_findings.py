@@ -55,7 +55,7 @@ def test_a_lease_that_has_run_out_and_a_redaction_backlog_are_told() -> None:
     lease = WorkerRow("own_1", "host-b", 8, NOW, NOW - 1, 0)
     found = told(workers=[lease], backlog=QUIET._replace(sweeps=10_000))
     assert [message for _, message in found] == [
-        "The lease of a process on host-b has run out.",
+        "The lease of a process on host-b (own_1) has run out.",
         "Outputs of 10,000 or more finished runs are still to be swept for personal data.",
     ]
 
@@ -64,4 +64,13 @@ def test_a_clock_that_is_off_is_a_finding_while_its_process_reports() -> None:
     off = process(host="host-b", clock_ahead=-3_000)
     assert told(processes=[off]) == [(False, "The clock of host-b is 3.0 seconds behind.")]
     gone = off._replace(seen_at=NOW - 61_000)
-    assert [message for _, message in told(processes=[gone])] == ["Backend on host-b has not reported for a minute."]
+    assert [message for _, message in told(processes=[gone])] == [
+        "Backend on host-b (process 1) has not reported for a minute."
+    ]
+
+
+def test_two_processes_of_a_host_that_are_gone_are_told_apart() -> None:
+    gone = [process(part="worker", pid=pid, seen_at=NOW - 61_000) for pid in (7, 8)]
+    assert [message for _, message in told(processes=gone)] == [
+        "Worker on host-a (process 7), worker on host-a (process 8) have not reported for a minute."
+    ]

@@ -376,17 +376,20 @@ def test_apply_prints_every_problem_of_a_manifest(backend: FakeBackend, tmp_path
     assert refused.err.splitlines() == ["flow.yaml:1: name: must be given", "flow.yaml:1: code: must be given"]
 
 
-def test_apply_names_every_file_it_cannot_read(tmp_path: Path) -> None:
-    latin = tmp_path / "latin.yaml"
-    latin.write_bytes(b"name: Z\xe4hler\n")
+def test_apply_names_every_file_it_cannot_read_beside_the_problems_of_the_others(tmp_path: Path) -> None:
+    latin, agent = tmp_path / "latin.yaml", tmp_path / "agent.yaml"
+    latin.write_bytes(b"kind: Agent\nname: Z\xe4hler\n")
+    agent.write_text("kind: Agent\ntype: python\ncode: run = 1\nfoo: 1\n")
 
-    refused = command("apply", str(tmp_path / "missing.yaml"), str(latin), "--json")
+    refused = command("apply", str(tmp_path / "missing.yaml"), str(agent), str(latin), "--json")
 
     assert refused.code == 1
-    assert [problem["reason"] for problem in refused.error["details"]] == [
-        "cannot be read: No such file or directory",
-        "is not UTF-8 at byte 7",
+    assert [(problem["name"], problem["reason"]) for problem in refused.error["details"]][:3] == [
+        (f"{tmp_path}/missing.yaml", "cannot be read: No such file or directory"),
+        (f"{latin}:2: document", "must be UTF-8; the byte at offset 19 is not"),
+        (f"{agent}:1: name", "is required"),
     ]
+    assert [problem["name"] for problem in refused.error["details"]][3:] == [f"{agent}:4: foo"]
 
 
 def test_approvals_are_listed_with_their_run(backend: FakeBackend) -> None:

@@ -1,5 +1,6 @@
 """`workflow-api redact` shows what a policy finds, by the rules alone and with the local model."""
 
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,24 @@ def test_a_file_that_would_be_withheld_is_said_to_be(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(b"%PDF-1.4")
     shown = command("redact", f"{tmp_path}/a.pdf", "--policy", policy(tmp_path, "mode: redact"))
     assert shown.out == f"{tmp_path}/a.pdf: cannot be searched, and would be withheld (binary).\n"
+
+
+def test_parts_that_cannot_be_searched_are_said_to_be_withheld_or_released(tmp_path: Path) -> None:
+    file = tmp_path / "a.zip"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("a.pdf", b"%PDF-1.4")
+        archive.writestr("a.txt", MAIL)
+    shown = command("redact", str(file), "--policy", policy(tmp_path, "mode: redact"))
+    assert shown.out.splitlines()[1] == "Files inside that cannot be searched, and would be withheld: 1."
+    detects = policy(tmp_path, "mode: detect")
+    shown = command("redact", str(file), "--policy", detects)
+    assert shown.out.splitlines()[1] == "Files inside that cannot be searched, and would be released unsearched: 1."
+    (tmp_path / "a.pdf").write_bytes(b"%PDF-1.4")
+    shown = command("redact", f"{tmp_path}/a.pdf", "--policy", detects)
+    assert shown.out == f"{tmp_path}/a.pdf: cannot be searched (binary).\n"
+    (item,) = command("redact", f"{tmp_path}/a.pdf", "--policy", detects, "--json").json["items"]
+    assert (item["withheld"], item["reason"]) == (False, "binary")
+    assert (item["counts"]["withheld_files"], item["counts"]["unsearched_files"]) == (0, 1)
 
 
 @pytest.mark.parametrize(

@@ -53,16 +53,26 @@ def test_names_that_no_file_has_may_be_allowed(tmp_path: Path) -> None:
     assert [each["name"] for each in listed["missing"]] == [f"{flow}:3: steps[0].environment"]
 
 
-def test_a_step_that_nobody_does_is_told_unless_it_may_come_later(tmp_path: Path) -> None:
-    flow = write(
-        tmp_path, "flow.yaml", "kind: Workflow\nname: w\nsteps:\n- {step: a}\n- {step: b, approval: {title: t}}\n"
-    )
-    assert command("validate", flow).err == (
-        f"{flow}:4: steps[0].agent: must name an agent, unless the step is an approval\n"
-    )
-    assert command("validate", flow, "--allow-missing").code == 0
-    empty = write(tmp_path, "empty.yaml", "kind: Workflow\nname: w\n")
-    assert command("validate", empty).err == f"{empty}:1: steps: must have at least one step\n"
+def test_what_keeps_a_workflow_from_being_ready_is_accepted_as_by_apply_and_told(tmp_path: Path) -> None:
+    steps = "steps:\n- {step: a}\n- {step: b, approval: {title: t}}\n"
+    flow = write(tmp_path, "flow.yaml", "kind: Workflow\nname: w\n" + steps)
+    empty = write(tmp_path, "empty.yaml", "kind: Workflow\nname: e\n")
+    lacking = [
+        (f"{flow}:4: steps[0].agent", "is missing, and the step needs one to run"),
+        (f"{empty}:1: steps", "has none, and needs at least one to run"),
+    ]
+
+    accepted = command("validate", flow, empty)
+
+    assert accepted.code == 0
+    assert accepted.out.splitlines() == [
+        "Not ready:",
+        *(f"  {place}: {reason}" for place, reason in lacking),
+        "2 documents checked: no problem found.",
+    ]
+    listed = command("validate", flow, empty, "--json").json
+    assert listed["not_ready"] == [{"name": place, "reason": reason} for place, reason in lacking]
+    assert listed["missing"] == []
 
 
 def test_the_examples_are_valid() -> None:

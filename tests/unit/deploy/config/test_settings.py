@@ -329,6 +329,7 @@ def test_every_part_gets_its_settings(tmp_path: Path) -> None:
             "WORKFLOW_API_EDGE_HTTP": "[::1]:8081",
             "WORKFLOW_API_EDGE_CLIENT_ADDRESS": "load_balancer",
             "WORKFLOW_API_EDGE_DRAIN_SECONDS": "3",
+            "WORKFLOW_API_DEPLOYMENT_ID": "plant-7",
             "WORKFLOW_API_RUNTIME_SANDBOX": "none",
             "WORKFLOW_API_OBJECTS_STORE": "s3",
             "WORKFLOW_API_OBJECTS_BUCKET": "kept",
@@ -339,7 +340,8 @@ def test_every_part_gets_its_settings(tmp_path: Path) -> None:
     edge, backend = edge_settings(settings), backend_settings(settings, tmp_path)
 
     assert (edge.host, edge.port, edge.client_address, edge.drain_seconds) == ("::1", 8081, "load_balancer", 3.0)
-    assert (backend.data, backend.sandbox, backend.deployment_id) == (tmp_path, "none", "local")
+    assert edge.deployment_id == "plant-7"
+    assert (backend.data, backend.sandbox, backend.deployment_id) == (tmp_path, "none", "plant-7")
     assert (backend.objects.store, backend.objects.bucket, backend.objects.prefix) == ("s3", "kept", "plant-7/")
 
 

@@ -6,8 +6,7 @@ import pytest
 import yaml
 
 from deploy.demo.examples import MANIFESTS, examples_folder
-from deploy.demo.paste import Script
-from deploy.demo.setup import Demonstration
+from deploy.demo.paste import Script, kept_credentials
 from workflow_api.v1 import keys_pb2
 
 WORKFLOWS = {"Text digest": "wf_1", "Invoice totals": "wf_2", "Reviewed report": "wf_3"}
@@ -15,8 +14,7 @@ CREDENTIALS = keys_pb2.KeyCredentials(key_value="ak_1.secret", external_id="ake_
 
 
 def script(credentials: keys_pb2.KeyCredentials | None) -> list[str]:
-    demonstration = Demonstration(WORKFLOWS, credentials)
-    return Script("http://127.0.0.1:1/api/v1", "127.0.0.1:2", examples_folder(), demonstration).lines()
+    return Script("http://127.0.0.1:1/api/v1", "127.0.0.1:2", examples_folder(), WORKFLOWS, credentials).lines()
 
 
 def test_every_manifest_is_applied() -> None:
@@ -68,10 +66,36 @@ def test_a_wait_for_a_run_ends_and_fails() -> None:
     assert (tried.returncode, tried.stdout, tried.stderr) == (1, "", "run_1 takes too long\n")
 
 
-def test_a_later_start_prints_the_creation_of_another_key() -> None:
+def test_its_variables_are_those_that_clients_and_pages_read() -> None:
+    exports = [line for line in script(CREDENTIALS) if line.startswith("export ")]
+    assert exports == [
+        "export WORKFLOW_API_URL=http://127.0.0.1:1",
+        "export WORKFLOW_API_KEY=ak_1.secret",
+        "export WORKFLOW_API_EXTERNAL_ID=ake_1",
+    ]
+    assert '"$WORKFLOW_API_URL/api/v1/me"' in "\n".join(script(CREDENTIALS))
+
+
+@pytest.mark.parametrize(("key_ids", "kept"), [({"ak_1"}, CREDENTIALS), ({"ak_2"}, None)], ids=["in use", "revoked"])
+def test_a_later_start_keeps_the_key_of_the_file_while_it_can_be_used(
+    key_ids: set[str], kept: keys_pb2.KeyCredentials | None, tmp_path: Path
+) -> None:
+    file = tmp_path / "calls.sh"
+    assert kept_credentials(file, key_ids) is None
+    file.write_text("\n".join(script(CREDENTIALS)))
+    assert kept_credentials(file, key_ids) == kept
+
+
+def test_without_a_key_that_is_known_the_script_makes_another() -> None:
     lines = script(None)
-    assert not any(line.startswith("export KEY=") for line in lines)
+    assert not any(line.startswith("export WORKFLOW_API_KEY=") for line in lines)
     assert any(line.startswith("export $(") and " keys create " in line for line in lines)
+
+
+def test_a_command_is_found_from_any_shell_and_reaches_this_demonstration() -> None:
+    made = Script("http://127.0.0.1:1/api/v1", "127.0.0.1:2", examples_folder(), WORKFLOWS, None)
+    program, _, rest = made.command("users list").partition(" ")
+    assert (program, rest) == (made.first_line().split()[0], "users list --grpc 127.0.0.1:2")
 
 
 def test_the_files_it_reads_exist() -> None:

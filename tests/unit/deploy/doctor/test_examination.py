@@ -148,7 +148,7 @@ def test_a_file_in_the_place_of_the_data_folder_is_found(place: str, tmp_path: P
 
 
 def test_a_folder_that_the_first_start_cannot_make_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deploy.doctor.files.os.access", lambda path, _: path != tmp_path)
+    monkeypatch.setattr("deploy.doctor.mounts.os.access", lambda path, _: path != tmp_path)
     (problem,) = problems(list(check_data_folder(Examined(Part.SERVE, SETTINGS, tmp_path / "none", {}))))
     assert "may not make it" in problem.message
 

@@ -96,3 +96,62 @@ def test_columns_are_known_by_their_names_below_titles(
 @pytest.mark.parametrize("table", ["surname\nRoe\nRoe\n", "surname,a\nRoe,1", "surname,a,b,c\nRoe,1\nRoe,1\n"])
 def test_a_first_row_that_names_columns_is_no_title(engine: RedactionEngine, sweep_file: SweepFile, table: str) -> None:
     assert sweep_file(engine, "a.csv", table.encode())[1] == table.replace("Roe", "[PERSON]").encode()
+
+
+_STRAY = "first_name\tsurname\tnote\n"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        'Rosalind\tAchterberg\t"Big Bertha\nDetlef\tKummerow\tok\nOttilie\tBrand\t"x',
+        'Rosalind\tAchterberg\t"Big Bertha\nDetlef\tKummerow\t5"\nOttilie\tBrand\tx',
+        '"Rosalind\tAchterberg\tBig Bertha\nDetlef\tKummerow"\tok\nOttilie\tBrand\tx',
+        'Rosalind\tAchterberg\t"Big Bertha\n' + "Detlef\tKummerow\tok\n" * 20,
+    ],
+)
+@pytest.mark.parametrize("size", [7, 1_000])
+def test_a_quote_that_only_begins_a_cell_takes_no_rows_into_it(
+    rows: str, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(csv_text, "BATCH", 110)
+    names: list[tuple[str, str]] = []
+
+    def note(cells: list[str], labels: list[str]) -> dict[int, str]:
+        names.extend(pair for pair in zip(cells, labels, strict=True) if pair[1] in {"first_name", "surname"})
+        return {}
+
+    text = _STRAY + rows
+    assert "".join(sweep_csv(pieces_of(text, size), note, "\t")) == text
+    split = [row.split("\t") for row in rows.splitlines()]
+    assert names == [pair for first, last, _ in split for pair in ((first, "first_name"), (last, "surname"))]
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        '"one\ntwo"',
+        '"one\na,b,c\ntwo"',
+        '"dear Ann, Bo, Cy\none, two, three"',
+        '"a ""b""\n, c"',
+        '"Roe, Jane" <j@x.org>',
+    ],
+)
+def test_a_cell_of_several_lines_is_one_value(cell: str) -> None:
+    seen: list[str] = []
+    text = f"id,note,surname\n1,{cell},Roe\n2,x,Doe\n"
+    assert "".join(sweep_csv([text], collecting(seen), ",")) == text
+    assert seen == ["id", "note", "surname", "1", cell, "Roe", "2", "x", "Doe"]
+
+
+def test_in_a_table_of_fields_each_row_names_its_value(engine: RedactionEngine, sweep_file: SweepFile) -> None:
+    table = b"id,field,value\n1,surname,Roe\n2,phone,02079460321\n3,,x\n4,colour,Green\n"
+    swept = b"id,field,value\n1,surname,[PERSON]\n2,phone,[PHONE_NUMBER]\n3,,x\n4,colour,Green\n"
+    assert sweep_file(engine, "a.csv", table)[1] == swept
+
+
+def test_a_value_that_a_line_break_divides_is_known_by_its_column(
+    engine: RedactionEngine, sweep_file: SweepFile
+) -> None:
+    table = b'name,phone,note\n"Jane\nDoe","020 7946\r\n0321","one\ntwo"\n'
+    assert sweep_file(engine, "a.csv", table)[1] == b'name,phone,note\n"[PERSON]","[PHONE_NUMBER]","one\ntwo"\n'

@@ -104,3 +104,49 @@ def test_text_in_an_encoding_of_its_own_is_withheld(
 ) -> None:
     outcome, copy = sweep_file(engine, "a.txt", content)
     assert (outcome.reason, copy) == ("binary", None)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.dat", "a"])
+@pytest.mark.parametrize(
+    ("text", "swept", "kind"),
+    [
+        (
+            "Vorname;Nachname;Ort\nOttilie;Brand;Ulm\nAnn;Beer;Bonn\n",
+            "Vorname;Nachname;Ort\n[PERSON];[PERSON];[LOCATION]\n[PERSON];[PERSON];[LOCATION]\n",
+            "csv",
+        ),
+        (
+            "first_name,note,city\nRosalind,call 4111 1111 1111 1111,Ilkley\n\nMy name is Jane Doe, and I live here.\n",
+            "first_name,note,city\n[PERSON],call [CREDIT_CARD],[LOCATION]\n\nMy name is [PERSON], and I live here.\n",
+            "csv",
+        ),
+        (
+            "Staff\n\n| First name | Colour |\n|---|---|\n| Ottilie | Green |\n",
+            "Staff\n\n| First name | Colour |\n|---|---|\n| [PERSON] | Green |\n",
+            "text",
+        ),
+        ("name, city\nwas all we saw\nof it\n", "name, city\nwas all we saw\nof it\n", "text"),
+        ("colour;size;city\nred;big;Ulm\n", "colour;size;city\nred;big;Ulm\n", "text"),
+    ],
+)
+def test_a_table_is_known_by_its_rows_whatever_its_extension(
+    engine: RedactionEngine, sweep_file: SweepFile, name: str, text: str, swept: str, kind: str
+) -> None:
+    outcome, copy = sweep_file(engine, name, text.encode())
+    assert (outcome.kind, copy) == (kind, swept.encode())
+    assert outcome.values == swept.count("[")
+
+
+@pytest.mark.parametrize(
+    ("content", "swept"),
+    [
+        (b"Vorname;Nachname\r\nOttilie;Brandst\xfctter\r\n", b"Vorname;Nachname\r\n[PERSON];[PERSON]\r\n"),
+        (b"Vorname;Farbe\nOttilie;gr\xfcn\n", b"Vorname;Farbe\n[PERSON];gr\xfcn\n"),
+        (b"Vorname;Farbe\nOttilie;\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac\xfc\n", None),
+    ],
+)
+def test_a_mark_of_utf_8_does_not_hide_that_a_byte_is_in_another_encoding(
+    engine: RedactionEngine, sweep_file: SweepFile, content: bytes, swept: bytes | None
+) -> None:
+    marked = sweep_file(engine, "a.csv", b"\xef\xbb\xbf" + content)[1]
+    assert marked == b"\xef\xbb\xbf" + (swept or content.replace(b"Ottilie", b"[PERSON]"))

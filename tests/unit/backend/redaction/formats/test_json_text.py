@@ -41,6 +41,27 @@ def test_keys_that_are_values_of_exact_types_are_replaced_and_stay_unique(engine
     }
 
 
+@pytest.mark.parametrize(
+    ("key", "swept"),
+    [
+        ("Contact bob@example.org", "Contact [EMAIL_ADDRESS]"),
+        ("a@example.org, b@example.org", "[EMAIL_ADDRESS], [EMAIL_ADDRESS]"),
+        ("a@example.org,b@example.org", "[EMAIL_ADDRESS],[EMAIL_ADDRESS]"),
+        ("call +44 20 7946 0321 (home)", "call [PHONE_NUMBER] (home)"),
+        ("card_4111111111111111", "card_[CREDIT_CARD]"),
+        ("SSN 078-05-1120, closed", "SSN [US_SSN], closed"),
+        ("GB82 WEST 1234 5698 7654 32 of us", "[IBAN_CODE] of us"),
+        ("Mrs Jane Doe of 2024-03-01", "Mrs Jane Doe of 2024-03-01"),
+    ],
+)
+def test_values_of_exact_types_among_other_words_of_a_key_are_replaced(
+    engine: RedactionEngine, key: str, swept: str
+) -> None:
+    again = {key: 1, swept: 2, f"{key} ": 3}
+    different = {swept: 1, f"{swept}-2": 2, f"{swept} ": 3}
+    assert engine.sweep_value(again) == (different if key != swept else again)
+
+
 @pytest.mark.parametrize("key", ["ts", "time", "@timestamp", "logged_at"])
 def test_the_time_of_a_line_of_a_log_stays(engine: RedactionEngine, key: str) -> None:
     assert engine.sweep_value({key: "2025-04-02T10:11:12.5Z"}) == {key: "2025-04-02T10:11:12.5Z"}
@@ -120,3 +141,40 @@ def test_a_json_value_too_long_to_hold_is_withheld(
 def test_malformed_json_is_refused() -> None:
     with pytest.raises(NotJsonError):
         "".join(sweep_json(["{'a': 1}"], lambda *_: {}))
+
+
+@pytest.mark.parametrize(
+    ("text", "swept"),
+    [
+        ('{"key": "first_name", "value": "Rosalind"}', '{"key": "first_name", "value": "[PERSON]"}'),
+        ('{"name": "Colour", "value": "Green"}', '{"name": "Colour", "value": "Green"}'),
+        ('{"type": "user", "text": "Jane Doe"}', '{"type": "user", "text": "Jane Doe"}'),
+        ('{"type": "surname", "text": "Doe"}', '{"type": "surname", "text": "[PERSON]"}'),
+        (
+            '{"telecom": [{"system": "phone", "use": 1, "value": "02079460321"}], "name": {"text": "Jane Doe"}}',
+            '{"telecom": [{"system": "phone", "use": 1, "value": "[PHONE_NUMBER]"}], "name": {"text": "[PERSON]"}}',
+        ),
+        (
+            '{"columns": ["id", "surname"], "rows": [[1, "Roe"], [2, "Brand"]], "note": ["a", "Green"]}',
+            '{"columns": ["id", "surname"], "rows": [[1, "[PERSON]"], [2, "[PERSON]"]], "note": ["a", "Green"]}',
+        ),
+        (
+            '{"fields": [{"name": "surname", "type": "text"}, {"name": "city"}], "data": [["Roe", "Ulm"]]}',
+            '{"fields": [{"name": "surname", "type": "text"}, {"name": "city"}], "data": [["[PERSON]", "[LOCATION]"]]}',
+        ),
+        (
+            '[[1, "Vorname", "Ort"], [2, "Ottilie", "Ulm"], ["x", "Ann"], [[4], {"a": "Green"}]]',
+            '[[1, "Vorname", "Ort"], [2, "[PERSON]", "[LOCATION]"], ["x", "[PERSON]"], [[4], {"a": "Green"}]]',
+        ),
+    ],
+)
+def test_a_label_that_stands_as_a_value_names_the_values_beside_or_below_it(
+    engine: RedactionEngine, sweep_file: SweepFile, text: str, swept: str
+) -> None:
+    assert sweep_file(engine, "a.json", text.encode())[1] == swept.encode()
+
+
+def test_a_tab_in_a_string_is_read_as_one(engine: RedactionEngine, sweep_file: SweepFile) -> None:
+    text = b'{"surname": "Roe\tBrand", "note": "a\tb\\n"}'
+    outcome, swept = sweep_file(engine, "a.json", text)
+    assert (outcome.kind, swept) == ("json", b'{"surname": "[PERSON]", "note": "a\tb\\n"}')

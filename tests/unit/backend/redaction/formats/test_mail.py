@@ -199,3 +199,13 @@ def test_broken_attached_messages_are_withheld_and_the_one_behind_them_is_swept(
     *_, last = texts(found)
     assert counts["withheld_files"] == 5
     assert "[EMAIL_ADDRESS]" in last
+
+
+def test_names_of_files_hold_no_name_that_stands_beside_an_address(tmp_path: Path) -> None:
+    made = EmailMessage()
+    made["From"] = f"Jane Penhaligon <{MAIL}>"
+    made.set_content("Hello")
+    for name in ("rota_Penhaligon.txt", "Jane Penhaligon.txt", "rota.txt"):
+        made.add_attachment("a", filename=name)
+    found, _ = swept(made, tmp_path)
+    assert [part.get_filename() for part in found.walk()][2:] == ["rota_[PERSON].txt", "[PERSON].txt", "rota.txt"]

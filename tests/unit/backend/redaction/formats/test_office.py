@@ -8,8 +8,10 @@ from typing import Any
 import docx
 import openpyxl
 import pytest
+from docx.opc.constants import RELATIONSHIP_TYPE
 from openpyxl.comments import Comment
 from openpyxl.styles import Font
+from openpyxl.worksheet.table import Table
 
 from backend.redaction.engine import RedactionEngine
 from backend.redaction.formats.outcome import FileOutcome
@@ -169,3 +171,76 @@ def test_cells_of_a_table_in_a_document_are_swept_by_the_names_of_their_columns(
         ["Surname", "City"],
         ["[PERSON]", "[LOCATION]"],
     ]
+
+
+def test_links_and_formulas_with_a_value_lose_it_and_the_workbook_stays(tmp_path: Path) -> None:
+    made = workbook()
+    sheet = made.active
+    assert sheet is not None
+    sheet["B4"].hyperlink = f"mailto:{MAIL}"
+    sheet["B4"].hyperlink.tooltip = MAIL
+    sheet["A3"].hyperlink = "rows.csv"
+    sheet["E3"] = f'=HYPERLINK("mailto:{MAIL}","write")'
+    outcome, counts = swept(made, tmp_path, "a.xlsx")
+    assert not outcome.withheld
+    assert counts["EMAIL_ADDRESS"] == 4
+    with zipfile.ZipFile(tmp_path / "swept") as archive:
+        assert all(b"jane" not in archive.read(name) for name in archive.namelist())
+    copy = openpyxl.load_workbook(io.BytesIO((tmp_path / "swept").read_bytes()))
+    cells = copy.active
+    assert cells is not None
+    assert [cells[place].hyperlink.target for place in ("B4", "A3")] == ["about:blank", "rows.csv"]
+    assert (cells["D3"].value, cells["E3"].value or None) == ("=C3+1", None)
+
+
+@pytest.mark.parametrize(("head", "withheld"), [("surname", False), (MAIL, True)])
+def test_a_table_stays_if_the_names_of_its_columns_do(tmp_path: Path, head: str, withheld: bool) -> None:
+    made = openpyxl.Workbook()
+    sheet = made.active
+    assert sheet is not None
+    for row in ([head, "colour"], ["Roe", "Green"], ["Brand", "Red"]):
+        sheet.append(row)
+    sheet.add_table(Table(displayName="People", ref="A1:B3"))
+    outcome, _ = swept(made, tmp_path, "a.xlsx")
+    assert outcome.withheld is withheld
+    if not withheld:
+        copy = openpyxl.load_workbook(io.BytesIO((tmp_path / "swept").read_bytes())).active
+        assert copy is not None
+        assert [[cell.value for cell in row] for row in copy.rows][1:] == [["[PERSON]", "Green"], ["[PERSON]", "Red"]]
+        assert copy.tables["People"].column_names == ["surname", "colour"]
+
+
+def test_a_tab_divides_a_field_from_its_value_and_a_link_of_a_document_loses_its_target(tmp_path: Path) -> None:
+    made = docx.Document()
+    made.add_paragraph("Name:\t\tJane Roe")
+    made.part.relate_to(f"mailto:{MAIL}", RELATIONSHIP_TYPE.HYPERLINK, is_external=True)
+    outcome, _ = swept(made, tmp_path, "a.docx")
+    assert not outcome.withheld
+    copy = docx.Document(io.BytesIO((tmp_path / "swept").read_bytes()))
+    assert [paragraph.text for paragraph in copy.paragraphs] == ["Name:\t\t[PERSON]"]
+    assert "about:blank" in {relation.target_ref for relation in copy.part.rels.values()}
+
+
+def test_the_order_of_calculation_is_left_out_with_what_refers_to_it(tmp_path: Path) -> None:
+    workbook().save(tmp_path / "a.xlsx")
+    with zipfile.ZipFile(tmp_path / "a.xlsx") as archive:
+        types = archive.read("[Content_Types].xml").decode()
+        relations = archive.read("xl/_rels/workbook.xml.rels").decode()
+    space = "http://schemas.openxmlformats.org"
+    kind = f"{space}/officeDocument/2006/relationships/calcChain"
+    override = '<Override PartName="/xl/calcChain.xml" ContentType="application/xml"/>'
+    relation = f'<Relationship Id="rId99" Type="{kind}" Target="calcChain.xml"/>'
+    with_part(tmp_path, "a.xlsx", "xl/calcChain.xml", '<calcChain><c r="D3" i="1"/></calcChain>')
+    with_part(tmp_path, "a.xlsx", "[Content_Types].xml", types.replace("</Types>", f"{override}</Types>"))
+    with_part(
+        tmp_path,
+        "a.xlsx",
+        "xl/_rels/workbook.xml.rels",
+        relations.replace("</Relationships>", f"{relation}</Relationships>"),
+    )
+    engine = RedactionEngine(normalise({"mode": "redact"}))
+    assert not engine.sweep_file(tmp_path / "a.xlsx", tmp_path / "swept", "a.xlsx").withheld
+    with zipfile.ZipFile(tmp_path / "swept") as archive:
+        assert "xl/calcChain.xml" not in archive.namelist()
+        assert all(b"calcChain" not in archive.read(name) for name in archive.namelist())
+    assert openpyxl.load_workbook(io.BytesIO((tmp_path / "swept").read_bytes())).active is not None

@@ -80,3 +80,31 @@ def test_xml_without_values_stays_as_it_is(pieces: list[str], size: int) -> None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(xml_text, "BATCH", 1)
         assert "".join(sweep_xml(pieces_of(text, size), collecting([]))) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "swept"),
+    [
+        ('<field name="surname">Achterberg</field>', '<field name="surname">[PERSON]</field>'),
+        ('<f name="surname"><value>Achterberg</value></f>', '<f name="surname"><value>[PERSON]</value></f>'),
+        ('<property key="city" value="Ilkley"/>', '<property key="city" value="[LOCATION]"/>'),
+        ('<input type="text" name="surname" value="Brand">', '<input type="text" name="surname" value="[PERSON]">'),
+        ('<f name="colour">Green</f>', '<f name="colour">Green</f>'),
+        (
+            "<dict><key>surname</key><string>Brand</string><key>colour</key><string>Green</string></dict>",
+            "<dict><key>surname</key><string>[PERSON]</string><key>colour</key><string>Green</string></dict>",
+        ),
+    ],
+)
+def test_a_label_that_stands_as_a_value_names_the_value_beside_it(
+    engine: RedactionEngine, sweep_file: SweepFile, text: str, swept: str
+) -> None:
+    assert sweep_file(engine, "a.xml", text.encode())[1] == swept.encode()
+
+
+@pytest.mark.parametrize("beginning", ["", "<!DOCTYPE plist>\n", "<?xml version='1.0'?>"])
+def test_a_property_list_is_known_by_its_beginning(
+    engine: RedactionEngine, sweep_file: SweepFile, beginning: str
+) -> None:
+    text = f"{beginning}<plist><dict><key>city</key><string>Ulm</string></dict></plist>"
+    assert sweep_file(engine, "a.plist", text.encode())[1] == text.replace("Ulm", "[LOCATION]").encode()

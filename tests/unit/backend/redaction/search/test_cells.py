@@ -52,6 +52,54 @@ def test_a_label_tells_of_a_cell_that_no_rule_finds(monkeypatch: pytest.MonkeyPa
     assert sorted(found) == [0, 1, 2]
 
 
+@pytest.mark.parametrize("label", ["version", "APP_VERSION", "osVersion", "kernel", "firmware", "Release"])
+def test_a_version_under_its_label_is_no_address(label: str) -> None:
+    assert _found(_FINDERS[0.8], 0.8, ["2.11.0.14", "v5.15.0.91"], [label] * 2) == {}
+
+
+def test_an_address_under_another_label_is_found() -> None:
+    assert sorted(_found(_FINDERS[0.8], 0.8, ["93.184.216.34", "2.11.0.14"], ["server", "diversion ip"])) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("family", "given"),
+    [("Apellidos", "Nombre"), ("Cognome", "Nome"), ("Apelido", "Nome"), ("Achternaam", "Naam"), ("Name", "Vorname")],
+)
+def test_a_name_beside_a_part_of_names_is_the_other_part(family: str, given: str) -> None:
+    cells, labels = ["Carmona", "Lucía", "Neri", "Ana", "Soto", ""], [family, given] * 3
+    assert sorted(_found(_FINDERS[0.8], 0.8, cells, labels)) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["nombre", "precio"],
+        ["nombre cliente", "apellidos", "nombre"],
+        ["apellidos", "nombre", "nombre"],
+        ["first name", "last name", "name"],
+        ["nombre", "ciudad"],
+    ],
+)
+def test_a_name_that_is_no_part_of_one_may_be_that_of_a_thing(labels: list[str]) -> None:
+    found = _found(_FINDERS[0.8], 0.8, ["Mesa"] * len(labels), labels)
+    assert labels.index("nombre" if "nombre" in labels else "name") not in found
+
+
+@pytest.mark.parametrize("label", ["Población", "Residence", "Contact person", "Residencia", "Ansprechperson"])
+def test_a_label_alone_tells_of_a_word(label: str) -> None:
+    assert sorted(_found(_FINDERS[0.8], 0.8, ["Ilkley"], [label])) == [0]
+
+
+@pytest.mark.parametrize("label", ["DB_PASS", "userPw", "smtp.password", "REDIS_AUTH"])
+def test_a_label_of_a_password_in_short_tells_of_a_secret(label: str) -> None:
+    assert _found(_FINDERS[0.8], 0.8, ["s3cr3tPa55"], [label])[0][0][2] == "SECRET"
+
+
+@pytest.mark.parametrize("label", ["Volunteer", "Socio"])
+def test_a_label_that_may_name_persons_tells_of_a_name_of_two_words(label: str) -> None:
+    assert sorted(_found(_FINDERS[0.8], 0.8, ["Jane Doe", "yes"], [label] * 2)) == [0]
+
+
 def _searched(finder: Finder, text: str, label: str) -> list[Value]:
     return finder.find_values(text, PieceLabels([0, len(text) + 1], [plain_label(label)]))
 

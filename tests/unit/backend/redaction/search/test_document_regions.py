@@ -25,6 +25,7 @@ def swept(text: str, **policy: Any) -> str:
         ("+48 22 123 45 67 or 601 234 567", "601 234 567"),
         ("ES9121000418450200051332, 612 345 678", "612 345 678"),
         ("From Spain: 612 345 678", "612 345 678"),
+        ("Ik ben er morgen niet, bel mij op 06 12345678", "06 12345678"),
     ],
 )
 def test_a_document_tells_of_the_country_of_its_numbers(text: str, number: str) -> None:

@@ -214,7 +214,7 @@ def test_links_and_pipes_in_outputs_are_left_out(steps: Steps, tmp_path: Path) -
     [
         pytest.param(OutputLimits(files=2), ["a", "b"], {"over_files": 3, "over_levels": 1}, id="files"),
         pytest.param(
-            OutputLimits(directories=1), ["2/f", "a", "b"], {"over_directories": 2, "over_levels": 1}, id="directories"
+            OutputLimits(directories=1), ["1/c", "a", "b"], {"over_directories": 2, "over_levels": 1}, id="directories"
         ),
         pytest.param(OutputLimits(levels=1), ["1/c", "2/f", "a", "b"], {"over_levels": 2}, id="levels"),
     ],
@@ -235,6 +235,53 @@ def test_files_past_a_limit_are_left_out_and_counted(
     assert value == "done"
     assert sorted(steps.files()) == kept
     assert steps.skipped == skipped
+
+
+def test_directories_without_files_count_towards_their_limit(steps: Steps) -> None:
+    steps.run(
+        """
+        def run(context):
+            for number in range(5):
+                (context.outputs / str(number)).mkdir()
+            for number in (1, 3, 4):
+                (context.outputs / str(number) / "f").touch()
+        """,
+        limits=replace(LIMITS, outputs=OutputLimits(directories=3)),
+    )
+    assert sorted(steps.files()) == ["1/f"]
+    assert steps.skipped == {"over_directories": 2}
+
+
+@pytest.mark.parametrize(
+    "replacement",
+    [
+        "os.symlink(context.parameters['elsewhere'], context.outputs)",
+        "os.symlink(context.workspace, context.outputs)",
+        "os.symlink('nowhere', context.outputs)",
+    ],
+)
+def test_outputs_replaced_by_a_link_count_as_one_and_are_not_followed(
+    steps: Steps, tmp_path: Path, replacement: str
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "secret").write_text("secret")
+    replaced = steps.run(
+        f"""
+        import os
+        def run(context):
+            (context.workspace / "own").touch()
+            try:
+                os.rmdir(context.outputs)
+            except PermissionError:
+                return False
+            {replacement}
+            return True
+        """,
+        parameters={"elsewhere": str(tmp_path / "elsewhere")},
+    )
+    assert steps.files() == {}
+    # Some layers let nobody replace the folder.
+    assert steps.skipped == ({"symlink": 1} if replaced else {})
 
 
 def test_a_large_output_takes_constant_memory(steps: Steps) -> None:

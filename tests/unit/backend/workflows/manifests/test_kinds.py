@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from backend.errors import ApiError
-from backend.workflows.manifests.loader import load_manifests
+from backend.workflows.manifests.loader import check_manifests, load_manifests
 from tests.support.content_checks import UNBOUNDED
 
 GIB = 2**30
@@ -52,6 +52,13 @@ def agent(**fields: Any) -> dict[str, Any]:
 
 def llm(**fields: Any) -> dict[str, Any]:
     return {"kind": "Agent", "name": "a", "type": "llm", "model": "openai:gpt-5", "instructions": "Write."} | fields
+
+
+def circles(**needs: str) -> list[str]:
+    """Returns the problems of a workflow whose steps need these, each a letter."""
+    steps = [{"step": step, "needs": list(needed)} for step, needed in needs.items()]
+    found = check_manifests([("m.yaml", json.dumps(workflow(steps=steps)))], UNBOUNDED)
+    return [f"{place.rpartition(' ')[2]}: {reason}" for place, reason in found.problems]
 
 
 def s3(**fields: Any) -> dict[str, Any]:
@@ -252,6 +259,40 @@ def test_what_is_within_the_limits_is_accepted(document: dict[str, Any]) -> None
 @pytest.mark.parametrize(("document", "field"), REFUSED)
 def test_what_is_beyond_a_limit_is_refused_by_its_field(document: dict[str, Any], field: str) -> None:
     assert problem_fields(document) == [field]
+
+
+def test_every_circle_of_needs_is_told_with_its_first_step() -> None:
+    assert circles(a="b", b="a", c="d", d="c", e="e") == [
+        "steps[0].needs: must not form a circle: a needs b needs a",
+        "steps[2].needs: must not form a circle: c needs d needs c",
+        "steps[4].needs: must not form a circle: e needs e",
+    ]
+    assert circles(a="", b="ad", c="b", d="c") == ["steps[1].needs: must not form a circle: b needs d needs c needs b"]
+
+
+def test_circles_that_share_a_need_are_told_apart() -> None:
+    assert circles(a="b", b="ac", c="a") == [
+        "steps[0].needs: must not form a circle: a needs b needs a",
+        "steps[0].needs: must not form a circle: a needs b needs c needs a",
+    ]
+
+
+def test_circles_beyond_twenty_are_not_told() -> None:
+    every = "abcdefghij"
+    assert len(circles(**dict.fromkeys(every, every))) == 20
+
+
+@pytest.mark.parametrize(
+    ("declared", "fields"),
+    [
+        ({"type": "date", "default": "2026-99-99", "minimum": "x"}, ["default", "minimum"]),
+        ({"type": "integer", "default": "zz", "minimum": "x"}, ["default", "minimum"]),
+        ({"type": "integer", "default": 9, "minimum": "x", "maximum": 8}, ["default", "minimum"]),
+        ({"type": "integer", "default": 9, "minimum": "x", "maximum": "y"}, ["maximum", "minimum"]),
+    ],
+)
+def test_a_default_is_judged_by_the_bounds_that_can_be_read(declared: dict[str, Any], fields: list[str]) -> None:
+    assert sorted(problem_fields(parameter(**declared))) == [f"parameters[0].{field}" for field in fields]
 
 
 def test_a_repeated_name_is_found_beside_other_mistakes_of_its_bearer() -> None:

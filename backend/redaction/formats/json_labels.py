@@ -1,0 +1,151 @@
+"""Labels of the values of JSON: keys, what stands beside a value and says what it is, and heads of tables in arrays."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from backend.redaction.formats.json_keys import ReplacedKeys
+from backend.redaction.formats.nested_labels import (
+    is_known_label,
+    is_stated,
+    label_score,
+    may_label,
+    nested_label,
+    stated_label,
+    states,
+    states_label,
+)
+from backend.redaction.rules.labels import plain_label
+
+_DEEPEST_LABEL: Final = 1_000
+_MOST_COLUMNS: Final = 1_000
+_HEADS: Final = frozenset({"columns", "fields", "header", "headers", "column names", "cols", "keys"})
+_ROWS: Final = frozenset({"rows", "data", "values", "records", "data array"})
+
+
+@dataclass(slots=True)
+class _Level:
+    """An object or array that is open, the label around it, and that of the next value in it."""
+
+    parent: str = ""
+    label: str = ""
+    is_array: bool = False
+    # The last key of an object, what states the label of its values, and the names of the columns of rows in it.
+    key: str = ""
+    stated: str = ""
+    columns: list[str] | None = None
+    # The names of the columns of the rows of an array, None where its first row may have them.
+    names: list[str] | None = None
+    # In a row: the column, and whether it may be the head itself.
+    column: int = -1
+    is_head: bool = False
+
+
+class Keys:
+    """Keys that are open at a place of JSON text, and the label that they give to the values there.
+
+    `notes` says whether the next string is to be given to `note`, and `follows_rows` whether commas count.
+    """
+
+    def __init__(self, label: str = "") -> None:
+        self._above: list[_Level] = []
+        self._level = _Level(label, label)
+        # Levels beyond those that are followed.
+        self._deeper = 0
+        self.label = label
+        self.notes = False
+        self.follows_rows = False
+        self.replaced = ReplacedKeys()
+
+    @property
+    def in_object(self) -> bool:
+        """Returns whether an object or array is open."""
+        return bool(self._above)
+
+    def key(self, name: str) -> None:
+        """Notes a key, whose value follows."""
+        level = self._level
+        level.key = name
+        label = nested_label(level.parent, name)
+        if level.stated and is_stated(name):
+            label = stated_label(level.parent, level.stated, label)
+        self.label = level.label = label
+        self.notes = states(name)
+
+    def note(self, text: str) -> None:
+        """Notes a string that may be the label of other values."""
+        level = self._level
+        if level.is_head:
+            _add_column(level, text if may_label(text) else "")
+            return
+        self.notes = False
+        if states_label(level.key, text) and not label_score(level.stated):
+            level.stated = text
+            if self._above and self._above[-1].is_head:
+                # An array of objects that describe columns.
+                _add_column(self._above[-1], text)
+
+    def punctuation(self, token: str) -> None:
+        """Follows the braces and brackets of a token into objects and arrays and out of them, and commas in rows."""
+        for character in token:
+            if character == "," and self.follows_rows:
+                self._next_column()
+            elif character in "{[":
+                if len(self._above) < _DEEPEST_LABEL:
+                    self._open(is_array=character == "[")
+                else:
+                    self._deeper += 1
+            elif character in "}]":
+                if self._deeper:
+                    self._deeper -= 1
+                else:
+                    self._close()
+
+    def _open(self, *, is_array: bool) -> None:
+        above = self._level
+        level = _Level(self.label, self.label, is_array)
+        if is_array and above.is_array:
+            level.names, level.column, level.is_head = above.names or [], 0, above.names is None
+        elif is_array and (key := plain_label(above.key)) in _ROWS and above.columns:
+            level.names = above.columns
+        elif is_array:
+            level.is_head = key in _HEADS
+        self._above.append(above)
+        self._enter(level)
+        if level.names and level.column == 0:
+            self._label_column()
+
+    def _close(self) -> None:
+        if not self._above:
+            self._enter(_Level())
+            return
+        closed, level = self._level, self._above.pop()
+        if closed.is_head:
+            names = closed.columns if any(map(is_known_label, closed.columns or ())) else None
+            if level.is_array:
+                level.names = names or []
+            else:
+                level.columns = names
+        self._enter(level)
+
+    def _enter(self, level: _Level) -> None:
+        self._level = level
+        self.label = level.label
+        self.notes = level.is_head
+        self.follows_rows = level.column >= 0
+
+    def _next_column(self) -> None:
+        self._level.column += 1
+        self._label_column()
+
+    def _label_column(self) -> None:
+        level = self._level
+        name = level.names[level.column] if level.names and level.column < len(level.names) else ""
+        self.label = level.label = nested_label(level.parent, name) if name else level.parent
+
+
+def _add_column(head: _Level, name: str) -> None:
+    if head.columns is None:
+        head.columns = []
+    if len(head.columns) < _MOST_COLUMNS:
+        # Cells that are no strings name no column.
+        head.columns += [*[""] * (min(head.column, _MOST_COLUMNS) - len(head.columns)), name]
