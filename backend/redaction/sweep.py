@@ -43,6 +43,11 @@ class Sweep:
         self._floor = floor
         self._names = names or (KnownNames() if "PERSON" in categories else None)
 
+    @property
+    def by_rules_only(self) -> bool:
+        """Returns whether no model is asked."""
+        return self._finder.by_rules_only
+
     def again(self) -> "Sweep":
         """Returns a new sweep by the same policy, with nothing counted."""
         return Sweep(
@@ -74,14 +79,21 @@ class Sweep:
         whole = above + text
         return swept_part(whole, len(above), len(whole), self._finder.find_all(whole), self._replaced)
 
-    def stream(self, blocks: Iterable[str]) -> Iterator[str]:
-        """Yields the swept text block by block."""
-        return sweep_stream(blocks, self._find_all, self._replaced)
+    def stream(self, blocks: Iterable[str], *, by_rules_only: bool = False) -> Iterator[str]:
+        """Yields the swept text block by block.
 
-    def _find_all(self, text: str) -> list[Value]:
+        A text whose values are swept already is given `by_rules_only`: what a model found beside them is no value, but
+        a key or a mark.
+        """
+        return sweep_stream(blocks, self._find_by_rules if by_rules_only else self._find_all, self._replaced)
+
+    def _find_by_rules(self, text: str) -> list[Value]:
+        return self._find_all(text, by_rules_only=True)
+
+    def _find_all(self, text: str, *, by_rules_only: bool = False) -> list[Value]:
         """Returns the matches in a part of a document, and the names in it that it held already."""
         self._regions.read(text)
-        values = self._finder.find_all(text)
+        values = self._finder.find_all(text, by_rules_only=by_rules_only)
         again = self._names.repeated(text, values) if self._names is not None else []
         return sorted(values + again) if again else values
 

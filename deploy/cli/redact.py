@@ -55,7 +55,7 @@ def command(
     if missing:
         raise CommandError(f"There is no file {missing[0]}.", code="invalid_request")
     with tempfile.TemporaryDirectory() as scratch:
-        items = _items(files, given, Path(scratch), out)
+        items = _items(files, given, Path(scratch), out, compared=model != "none")
     if as_json:
         print_json({"policy": given, "items": items})
         return
@@ -96,7 +96,9 @@ def _named(model: str) -> str | None:
     return None if model == "none" else model
 
 
-def _items(files: list[Path], policy: dict[str, Any], scratch: Path, out: Path | None) -> list[dict[str, Any]]:
+def _items(
+    files: list[Path], policy: dict[str, Any], scratch: Path, out: Path | None, *, compared: bool
+) -> list[dict[str, Any]]:
     from backend.models.catalog import Models
     from backend.redaction.process.redactor import Redactor
     from backend.secrets import Secrets
@@ -106,12 +108,14 @@ def _items(files: list[Path], policy: dict[str, Any], scratch: Path, out: Path |
     limits = RedactionLimits(processes=1)
     redactor = Redactor(Models(Secrets(), {}), scratch=scratch / "redaction", limits=limits)
     try:
-        return [_item(redactor, file, policy, scratch, out) for file in files]
+        return [_item(redactor, file, policy, scratch, out, compared=compared) for file in files]
     finally:
         redactor.close()
 
 
-def _item(redactor: "Redactor", file: Path, policy: dict[str, Any], scratch: Path, out: Path | None) -> dict[str, Any]:
+def _item(
+    redactor: "Redactor", file: Path, policy: dict[str, Any], scratch: Path, out: Path | None, *, compared: bool
+) -> dict[str, Any]:
     from backend.local_model import LOCAL
     from backend.optional_parts import PII_MODEL
 
@@ -119,7 +123,7 @@ def _item(redactor: "Redactor", file: Path, policy: dict[str, Any], scratch: Pat
     rules = _swept(redactor, {**replacing, "model": None}, file, scratch / "by-rules")
     asked = policy["model"] == LOCAL
     with_model = None
-    if asked or PII_MODEL.installed:
+    if asked or (compared and PII_MODEL.installed):
         with_model = _swept(redactor, {**replacing, "model": LOCAL}, file, scratch / "with-model")
     chosen, copy = (with_model, scratch / "with-model") if asked and with_model else (rules, scratch / "by-rules")
     if out is not None and copy.exists():

@@ -22,6 +22,8 @@ _INNER: Final = re.compile(
     rf"""(?:((?<![\w-])[\w-]++|{_STRING})[ \t]*+=[ \t]*+)?"""
     rf"""(?:({_STRING}|(?<![\w.-])[0-9]{{5,}}+(?![\w.-]))|"[^\r\n]*+)"""
 )
+# A line but for the blanks around it and the mark of a comment.
+_WRITTEN: Final = re.compile(r"[^\W_][^\r\n]*(?<![ \t])")
 _ESCAPED: Final = re.compile(r"\\u([0-9A-Fa-f]{4})")
 
 
@@ -34,30 +36,39 @@ class Assignments:
         self._section = ""
 
     def __call__(self, text: str) -> Iterator[Labelled]:
-        """Yields the values in some lines."""
+        """Yields the values in some lines, and what is none of them, such as comments, without a label."""
+        place = 0
         for line in _LINE.finditer(text):
+            yield from _lines(text, place, line.start())
+            place = line.end()
             if (section := line["section"]) is not None:
                 self._section = _last(section)
                 continue
             label = nested_label(_last(_parent(line["key"])) or self._section, _last(line["key"]))
             yield from self._values(line["value"], line.start("value"), label)
+        yield from _lines(text, place, len(text))
 
     def _values(self, value: str, start: int, label: str) -> Iterator[Labelled]:
         if (string := _WHOLE.fullmatch(value)) is not None:
             yield self._string(string[1], start, label)
+            yield from _lines(value, string.end(1), len(value), start)
         elif value[0] in "{[" and (self._quotes or '"' in value):
             for inner in _INNER.finditer(value):
                 if inner[2] is None:
                     continue
                 own = nested_label(label, _last(inner[1])) if inner[1] else label
                 yield self._string(inner[2], start + inner.start(2), own)
-        elif value[:3] not in {'"""', "'''"}:
+        elif value[:3] in {'"""', "'''"}:
+            begun = value[3:].partition(value[:3])[0]
+            yield from _lines(begun, 0, len(begun), start + 3)
+        else:
             plain = _PLAIN.match(value)
             assert plain is not None, "it matches nothing too"
             bare = plain[0].rstrip()
             if bare:
                 written = _quoted if self._quotes else _writer(bare)
                 yield Labelled(start, start + len(bare), _unescaped(bare), label, written)
+            yield from _lines(value, len(bare), len(value), start)
 
     def _string(self, raw: str, start: int, label: str) -> Labelled:
         if raw[0] not in "\"'":
@@ -69,6 +80,12 @@ class Assignments:
                 pass
         inner = raw[1:-1]
         return Labelled(start + 1, start + len(raw) - 1, _unescaped(inner), label, _writer(inner))
+
+
+def _lines(text: str, low: int, high: int, start: int = 0) -> Iterator[Labelled]:
+    """Yields the lines from one place of a text to another that have letters in them; the text stands at `start`."""
+    for found in _WRITTEN.finditer(text, low, high):
+        yield Labelled(start + found.start(), start + found.end(), found[0])
 
 
 def _quoted(new: str) -> str:

@@ -32,6 +32,12 @@ _LABELS: Final = {
 }  # fmt: skip
 # Several values in one line; others may hold their separators as text.
 _STRUCTURED: Final = frozenset({"N", "ADR", "ORG", "NICKNAME", "GEO"})
+# Lines whose values are words of the format.
+_OF_THE_FORMAT: Final = frozenset(
+    (  # noqa: SIM905 - a table is read more easily as words
+        "BEGIN END VERSION PRODID CALSCALE METHOD CLASS TRANSP STATUS ACTION KIND OBJECTCLASS CHANGETYPE"
+    ).split()
+)
 _LEGAL_IN_TEXT: Final = re.compile(r"[^\x00-\x08\x0b\x0c\x0e-\x1f]*")
 
 
@@ -62,6 +68,8 @@ def _common_name(line: re.Match[str]) -> Iterator[Labelled]:
 
 
 def _values(name: str, parameters: str, colon: str, value: str, start: int) -> Iterator[Labelled]:
+    if name in _OF_THE_FORMAT:
+        return
     label = _LABELS.get(name, name.removeprefix("X-"))
     end = start + len(value)
     plain = _FOLD.sub("", value)

@@ -56,6 +56,11 @@ class Keys:
         self.follows_rows = False
         self.replaced = ReplacedKeys()
 
+    @property
+    def in_object(self) -> bool:
+        """Returns whether an object or array is open."""
+        return bool(self._above)
+
     def key(self, name: str) -> None:
         """Notes a key, whose value follows."""
         level = self._level

@@ -1,6 +1,7 @@
 """Sweeps texts whose values have names: each value with its name as its label, and then all of it as plain text.
 
-So nothing is left out, whatever the text is, and a text that only looks like its format is swept like any other.
+So nothing is left out, whatever the text is, and a text that only looks like its format is swept like any other. A
+model reads the values alone, comments among them, so that it takes no name or mark for a value.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -43,7 +44,7 @@ def sweep_labelled(
     """
     # The values are replaced in every mode, so that none is counted again as text.
     values = sweep.part(redacts=True)
-    yield from sweep.stream(_with_values_swept(blocks, values, find, ends))
+    yield from sweep.stream(_with_values_swept(blocks, values, find, ends), by_rules_only=True)
     add_counts(sweep, values)
 
 
@@ -59,6 +60,7 @@ def add_counts(sweep: "Sweep", values: "Sweep") -> None:
 def _with_values_swept(
     blocks: Iterable[str], values: "Sweep", find: FindLabelled, ends: Sequence[str]
 ) -> Iterator[str]:
+    find = _without_plain(find) if values.by_rules_only else find
     held: list[str] = []
     size = 0
     for block in blocks:
@@ -74,6 +76,11 @@ def _with_values_swept(
         held = [text[end:]]
         size = len(held[0])
     yield swept_values("".join(held), values, find)
+
+
+def _without_plain(find: FindLabelled) -> FindLabelled:
+    """Returns a finder without the texts that rules find as much in when they are swept with all others."""
+    return lambda text: (one for one in find(text) if one.label or one.text != text[one.start : one.end])
 
 
 def swept_values(text: str, values: "Sweep", find: FindLabelled) -> str:

@@ -1,4 +1,4 @@
-"""Finds the cells of tables in Markdown: the row above a line of dashes names the columns."""
+"""Finds the cells of tables in Markdown, where the row above a line of dashes names the columns, and other text."""
 
 import re
 from collections.abc import Iterator
@@ -19,20 +19,30 @@ class MarkdownTables:
         self._names: list[str] = []
 
     def __call__(self, text: str) -> Iterator[Labelled]:
-        """Yields the cells in some lines."""
-        start = 0
+        """Yields the cells in some lines, and without a label the text between tables."""
+        start = below = 0
         lines = text.split("\n")
         for line, following in pairwise([*lines, ""]):
             bare = line.rstrip("\r")
             if "|" not in bare:
                 self._names = []
             elif "|" in following and _RULE.fullmatch(following.rstrip("\r")):
+                yield from _between(text, below, start)
                 self._names = [name for _, _, name in _cells(bare)]
+                below = start + len(line) + 1
             elif self._names:
+                yield from _between(text, below, start)
+                below = start + len(line) + 1
                 for (low, high, cell), name in zip(_cells(bare), self._names, strict=False):
                     if cell:
                         yield Labelled(start + low, start + high, cell, name)
             start += len(line) + 1
+        yield from _between(text, below, len(text))
+
+
+def _between(text: str, low: int, high: int) -> Iterator[Labelled]:
+    if any(map(str.isalnum, written := text[low:high])):
+        yield Labelled(low, high, written)
 
 
 def _cells(line: str) -> Iterator[tuple[int, int, str]]:

@@ -17,7 +17,9 @@ _STATEMENT: Final = re.compile(
     rf"|\bCREATE\s++TABLE\s++(?:IF\s++NOT\s++EXISTS\s++)?{_TABLE.replace('table', 'created')}\s*+\(",
     re.IGNORECASE,
 )
-_TOKEN: Final = re.compile(rf"({_STRING})|(-?[0-9][0-9.eE+-]*)|([(),;])|[\w$]+|\s+|.", re.DOTALL)
+_COMMENT: Final = r"--[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?"
+_BESIDE: Final = re.compile(rf"({_STRING})|{_COMMENT}")
+_TOKEN: Final = re.compile(rf"({_STRING})|(-?[0-9][0-9.eE+-]*)|([(),;])|({_COMMENT})|[\w$]+|\s+|.", re.DOTALL)
 _DECLARED: Final = re.compile(rf"(?:^|,|\()[ \t]*+({_QUOTED}|[A-Za-z_][\w$]*+)\s++[A-Za-z]", re.MULTILINE)
 _LONGEST_DECLARATION: Final = 50_000
 _IN_VALUES: Final = "values"
@@ -39,7 +41,7 @@ class SqlValues:
         self._tables: dict[str, list[str]] = {}
 
     def __call__(self, text: str) -> Iterator[Labelled]:
-        """Yields the values in some lines."""
+        """Yields the values in some lines, and without a label the comments and the strings of other statements."""
         place = 0
         while place < len(text):
             if self._state == _IN_VALUES:
@@ -47,8 +49,10 @@ class SqlValues:
             elif self._state == _IN_COPY:
                 place = yield from self._rows(text, place)
             elif (found := _STATEMENT.search(text, place)) is not None:
+                yield from _beside(text, place, found.start())
                 place = self._begin(text, found)
             else:
+                yield from _beside(text, place, len(text))
                 return
 
     def _begin(self, text: str, found: re.Match[str]) -> int:
@@ -73,11 +77,13 @@ class SqlValues:
 
     def _tuples(self, text: str, place: int) -> Generator[Labelled, None, int]:
         for found in _TOKEN.finditer(text, place):
-            string, number, mark = found.groups()
+            string, number, mark, comment = found.groups()
             if string is not None:
                 yield Labelled(found.start() + 1, found.end() - 1, _unescaped(string[1:-1]), self._label(), _escaped)
             elif number is not None and len(number) > 4:
                 yield Labelled(found.start(), found.end(), number, self._label(), _as_string)
+            elif comment is not None:
+                yield Labelled(found.start(), found.end(), comment)
             elif mark == "(":
                 self._depth += 1
                 if self._depth == 1:
@@ -104,6 +110,15 @@ class SqlValues:
                 place += len(cell) + 1
             place = end + 1
         return place
+
+
+def _beside(text: str, low: int, high: int) -> Iterator[Labelled]:
+    """Yields the strings and comments from one place of a text to another."""
+    for found in _BESIDE.finditer(text, low, high):
+        if (string := found[1]) is None:
+            yield Labelled(found.start(), found.end(), found[0])
+        else:
+            yield Labelled(found.start() + 1, found.end() - 1, _unescaped(string[1:-1]), "", _escaped)
 
 
 def _unescaped(text: str) -> str:

@@ -9,6 +9,7 @@ from backend.models.catalog import NOT_CONFIGURED, ModelUnusableError
 from backend.optional_parts import PII_MODEL
 from backend.redaction.model import Column, Mention, ModelExhaustedError
 from backend.redaction.process.column_words import weighed
+from backend.redaction.process.number_support import is_supported, names_numbers
 from backend.redaction.process.word import Word, line_around
 from backend.redaction.process.word_shapes import PARTICLES, shaped
 from backend.workflows.entity_types import ENTITY_TYPES
@@ -32,6 +33,8 @@ _POSSESSIVE: Final = re.compile("['\u2019]s\\Z")
 # A name so long is looked for everywhere in the text.
 _FOUND_AGAIN: Final = 4
 _LONG_NUMBER: Final = 7
+_NAMES_AND_PLACES: Final = frozenset({"PERSON", "LOCATION"})
+_BESIDE_PLACE: Final = 3
 _AROUND: Final = " \t\r\"'"
 _PLACEHOLDER: Final = re.compile(rf"\[(?:{'|'.join(sorted(ENTITY_TYPES))})\]")
 
@@ -66,7 +69,8 @@ class LocalRecognizer:
 def _mentions(text: str, words: Iterable[Word], categories: Collection[str]) -> Iterator[Mention]:
     swept = [found.span() for found in _PLACEHOLDER.finditer(text)]
     names: dict[str, float] = {}
-    for span in _joined(text, words):
+    spans = list(_joined(text, words))
+    for index, span in enumerate(spans):
         if (
             span.likelihood < _ALONE
             or span.entity not in categories
@@ -79,11 +83,35 @@ def _mentions(text: str, words: Iterable[Word], categories: Collection[str]) -> 
         if sum(map(str.isdigit, quote)) < _LONG_NUMBER and not any(map(str.isalpha, quote)) and _is_line(text, span):
             # Cells of a table are lines too, and what a short number is can only be said by the name of its column.
             continue
+        if not _is_of_person(text, span, spans[max(index - 1, 0) : index + 2]):
+            continue
         yield Mention(span.entity, quote, score, span.start)
         if span.entity == "PERSON" and len(quote) >= _FOUND_AGAIN:
             names[quote] = max(score, names.get(quote, 0.0))
     for name, score in names.items():
         yield Mention("PERSON", name, score)
+
+
+def _is_of_person(text: str, span: Word, around: Sequence[Word]) -> bool:
+    quote = text[span.start : span.end]
+    has_digits, has_letters = any(map(str.isdigit, quote)), any(map(str.isalpha, quote))
+    if span.entity in _NAMES_AND_PLACES:
+        if has_letters:
+            return has_digits or not names_numbers(text, span)
+        return span.entity != "LOCATION" or _is_beside_place(text, span, around) or is_supported(text, span)
+    return has_digits and is_supported(text, span)
+
+
+def _is_beside_place(text: str, span: Word, around: Iterable[Word]) -> bool:
+    """Returns whether a number stands beside the name of a place: a separator of cells or so apart."""
+    return any(
+        other.entity == "LOCATION"
+        and any(map(str.isalpha, text[other.start : other.end]))
+        and "\n" not in (gap := text[min(other.end, span.end) : max(other.start, span.start)])
+        and len(gap) <= _BESIDE_PLACE
+        for other in around
+        if other is not span
+    )
 
 
 def _is_line(text: str, span: Word) -> bool:

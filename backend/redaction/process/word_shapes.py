@@ -34,6 +34,14 @@ _LIKELY: Final = 0.5
 _NEAR: Final = 3
 # Greetings, titles, fields and roles, which stand beside names.
 _BESIDE_NAMES: Final = re.compile(rf"{SALUTATIONS}|(?i:{TITLES}|{NAME_FIELDS}|{ROLE_FIELDS})")
+# Parts of institutions that are written like names.
+_OF_INSTITUTIONS: Final = frozenset(
+    (  # noqa: SIM905 - a table is read more easily as words
+        "ministry ministerium ministère ministerio ministero ministerie ministério ministerstwo hacienda office büro "
+        "bureau oficina ufficio kantoor escritório biuro department abteilung service département departamento "
+        "dipartimento reparto afdeling dział obsługi kundendienst kundenservice klantenservice secretaría secrétariat"
+    ).split()
+)
 _HEXADECIMAL: Final = re.compile(r"0[xX][0-9a-fA-F]+")
 _BEFORE_SENTENCE: Final = '.!?:;>|*\u2022\u2013-"\u201c\u201e\u00ab\u00bf\u00a1('
 PARTICLES: Final = frozenset(
@@ -74,6 +82,8 @@ def _shift(text: str, word: Word, near: Sequence[Word]) -> float:
         if line == line.lower():
             return _SMALL_IN_SMALL_LINE[word.entity]
         return _SMALL[word.entity]
+    if written.lower() in _OF_INSTITUTIONS:
+        return _NO_NAME
     if word.entity == "PERSON" and (_BESIDE_NAMES.fullmatch(written) is not None or not may_be_person(written)):
         return _NO_NAME
     beside = _BESIDE_NAME * any(

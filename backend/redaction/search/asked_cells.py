@@ -1,7 +1,7 @@
 """Asks a model about the cells of a table or the values of JSON, with the names of their columns or keys.
 
 Cells of one column stand one below the other, each behind the name of the column: a model says best what a cell is
-where it sees others of the same kind.
+where it sees others of the same kind. Names of columns and keys are not asked about.
 """
 
 import bisect
@@ -14,18 +14,32 @@ from backend.redaction.model import Column
 from backend.redaction.rules.rule import Value
 from backend.redaction.search.finder import Finder
 from backend.redaction.search.folding import without_unseen
+from backend.redaction.search.mentions import is_known_label
 
 # Fewer cells with one label are asked about in their order, among those of other labels.
 _LEAST_CELLS: Final = 4
 # A longer cell, or one of several lines, is text of its own.
 _LONGEST_CELL: Final = 200
 _LONGEST_LABEL: Final = 40
-# A short code of capitals, one of capitals and digits, a time.
+# A short code of capitals, one of capitals and digits, a time, the declaration of an XML document.
 _NO_VALUE: Final = re.compile(
-    r"[A-Z]{1,3}|(?=[^0-9]*[0-9])[A-Z0-9_]+(?:[-_/.#][A-Z0-9]+)*|"
+    r"<![A-Z][^<>]*>|xml version=[^<>]*|[A-Z]{1,3}|(?=[^0-9]*[0-9])[A-Z0-9_]+(?:[-_/.#][A-Z0-9]+)*|"
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+(?:Z|[-+][0-9:]+)?"
 )
 _LEAST_DIGITS: Final = 7
+_AROUND: Final = ' \t\r\n"\ufeff'
+# Labels of the cells that name others.
+_OF_NAMES: Final = frozenset({"", "th", "td", "tr", "table"})
+# What is under these is of no person, though it may look like a name.
+_NOT_OF_PERSONS: Final = frozenset(
+    (  # noqa: SIM905 - a table is read more easily as words
+        "status statut estado stato currency unit sku version colour color size product products produkt produit "
+        "producto produto prodotto produkty checksum hash digest commit uuid build"
+    ).split()
+)
+# Few names of columns have an address of mail or a long number in them.
+_DATA: Final = re.compile(r"@|[0-9]{4}")
+_DATA_SHARE: Final = 5
 
 
 class _Lines:
@@ -49,7 +63,16 @@ def asked_values(
     finder: Finder, cells: Sequence[str], labels: Sequence[str], chosen: Sequence[int]
 ) -> dict[int, list[Value]]:
     """Returns what the model finds in the chosen cells, by their index; `labels` name columns or keys, "" for none."""
-    lines = _lines(cells, labels, [index for index in chosen if _may_hold_value(cells[index])])
+    names = _names(labels)
+    lines = _lines(
+        cells,
+        labels,
+        [
+            index
+            for index in chosen
+            if _may_hold_value(cells[index]) and not _is_of_no_person(cells[index], labels[index], names)
+        ],
+    )
     text = "".join(lines.parts)
     columns = lines.columns
     seen = without_unseen(text)
@@ -88,6 +111,34 @@ def _lines(cells: Sequence[str], labels: Sequence[str], chosen: Sequence[int]) -
         if index not in placed:
             lines.add(index, cells[index], _prefix(labels[index]) if _is_short(cells[index]) else "")
     return lines
+
+
+def _names(labels: Sequence[str]) -> frozenset[str]:
+    """Returns what names columns or keys: labels, and those of keys in keys without one of these."""
+    distinct = set(labels) - {""}
+    if _DATA_SHARE * sum(_DATA.search(label) is not None for label in distinct) >= len(distinct):
+        # The first row of a table without names is data.
+        return frozenset()
+    names: set[str] = set()
+    for label in distinct:
+        place = label.find(" ")
+        names |= {label, label[:place], label[place + 1 :], label.rpartition(" ")[0], label.rpartition(" ")[2]}
+    return frozenset(names)
+
+
+def _is_of_no_person(cell: str, label: str, names: frozenset[str]) -> bool:
+    """Returns whether a cell is none of a person by its label, or names others.
+
+    Such a cell has no label but that of the heads of a table, and is one itself or known as one.
+    """
+    if len(cell) > _LONGEST_CELL:
+        return False
+    if label.lower() in _NOT_OF_PERSONS:
+        return True
+    if label.lower() not in _OF_NAMES:
+        return False
+    inner = cell.strip(_AROUND)
+    return inner in names or is_known_label(inner)
 
 
 def _prefix(label: str) -> str:

@@ -13,7 +13,7 @@ from backend.redaction.search.cell_labels import CellLabel
 from backend.redaction.search.characters import normalised
 from backend.redaction.search.finder import Finder
 from backend.redaction.search.piece_labels import PieceLabels
-from backend.redaction.search.spans import joined
+from backend.redaction.search.spans import joined, typed_by_rules
 from backend.redaction.search.whole_cells import LONGEST as LONGEST_WHOLE
 from backend.redaction.search.whole_cells import LONGEST_QUIET, Found, WholeCells, is_quiet
 
@@ -106,7 +106,8 @@ def find_in_cells(
     for index, values in _searched(finder, cells, [by_label[labels[index]].plain for index in chosen], chosen, named):
         found.parts[index] = values
     for index, more in asked.items():
-        found.parts[index] = joined(sorted([*found.parts.get(index, ()), *more]))
+        known = found.parts.get(index, [])
+        found.parts[index] = joined(sorted([*known, *typed_by_rules(more, known)]))
     return found
 
 

@@ -23,7 +23,7 @@ from backend.redaction.search.mentions import Ask, find_mentions
 from backend.redaction.search.piece_labels import PartLabels, PieceLabels
 from backend.redaction.search.prefilter import Prefilter
 from backend.redaction.search.script_names import names_in_scripts
-from backend.redaction.search.spans import joined, windows
+from backend.redaction.search.spans import joined, typed_by_rules, windows
 from backend.redaction.search.whole_cells import WholeCells
 
 RULES: Final = (*EVERYWHERE, *DATES, *PHONES, *PLACES, *SECRETS, *NATIONAL, *PERSONS)
@@ -103,7 +103,9 @@ class Finder:
             if scripts:
                 found += [one for one in names_in_scripts(text[low:high], low) if one[3] >= self._floor]
             if ask is not None:
-                found += find_mentions(ask, text[low:high], self._categories, self._floor, low)
+                found.sort()
+                guesses = find_mentions(ask, text[low:high], self._categories, self._floor, low)
+                found += typed_by_rules(guesses, found)
             found.sort()
             yield from found[bisect.bisect_left(found, (start,)) : bisect.bisect_left(found, (end,))]
 

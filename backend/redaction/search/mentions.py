@@ -5,11 +5,17 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from backend.redaction.model import Column, Mention
+from backend.redaction.rules.labels import label_entities, plain_label
 from backend.redaction.rules.rule import Value
 
 _SHORTEST_QUOTE: Final = 2
 
 Ask = Callable[[str, Collection[str], Sequence[Column]], Sequence[Mention]]
+
+
+def is_known_label(text: str) -> bool:
+    """Returns whether a text is the name of a column or key that is known."""
+    return bool(label_entities(plain_label(text)))
 
 
 def find_mentions(
@@ -23,6 +29,9 @@ def find_mentions(
     for mention in ask(text, categories, columns):
         quote = mention.quote.strip()
         if mention.type not in categories or mention.score < floor or len(quote) < _SHORTEST_QUOTE:
+            continue
+        if is_known_label(quote):
+            # In a document it stands before values or above them.
             continue
         if mention.start is not None:
             end = mention.start + len(mention.quote)

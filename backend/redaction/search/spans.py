@@ -1,5 +1,6 @@
 """Cuts texts into windows, joins overlapping matches, and replaces values by `[TYPE]`."""
 
+import bisect
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -66,6 +67,25 @@ def joined(values: Iterable[Value]) -> list[Value]:
     if low >= 0:
         groups.append((low, high, best[2], best[3]))
     return groups
+
+
+def typed_by_rules(guesses: Iterable[Value], found: Sequence[Value]) -> list[Value]:
+    """Returns what a model found, each with the type of the longest of the values that it overlaps.
+
+    `found` are the values that rules found, in order: what has a form of its own is known better by that.
+    """
+    typed: list[Value] = []
+    longest = max((end - start for start, end, _, _ in found), default=0)
+    for guess in guesses:
+        start, end, _, _ = guess
+        low = bisect.bisect_left(found, (start - longest,))
+        high = bisect.bisect_left(found, (end,), low)
+        over = [value for value in found[low:high] if value[1] > start]
+        if over:
+            _, _, entity, score = max(over, key=lambda value: (value[1] - value[0], value[3], value[2]))
+            guess = (start, end, entity, score)  # noqa: PLW2901 - the same value with another type
+        typed.append(guess)
+    return typed
 
 
 def replaced(text: str, values: Sequence[Value]) -> str:

@@ -1,4 +1,5 @@
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -6,6 +7,7 @@ import pytest
 
 from backend.redaction.engine import RedactionEngine
 from backend.redaction.formats.outcome import FileOutcome
+from backend.redaction.model import Column, Mention
 from backend.workflows import pii_policy
 
 SweepFile = Callable[..., tuple[FileOutcome, bytes | None]]
@@ -13,6 +15,13 @@ SweepFile = Callable[..., tuple[FileOutcome, bytes | None]]
 
 def engine_of(**policy: Any) -> RedactionEngine:
     return RedactionEngine(pii_policy.normalise({"mode": "redact", **policy}))
+
+
+class EveryWord:
+    """Model that takes every word for a name."""
+
+    def find(self, text: str, _: Collection[str], __: Sequence[Column] = ()) -> Sequence[Mention]:
+        return [Mention("PERSON", word[0], 0.9, word.start()) for word in re.finditer(r"\w+", text)]
 
 
 @pytest.fixture

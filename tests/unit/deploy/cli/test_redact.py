@@ -43,8 +43,14 @@ def test_the_policy_of_a_workflow_is_taken_and_its_model_can_be_left_out(tmp_pat
     (item,) = found["items"]
     assert (found["policy"]["mode"], found["policy"]["model"]) == ("detect", None)
     assert (item["kind"], item["by_rules"]) == ("text", {"EMAIL_ADDRESS": 1})
-    assert item["with_local_model"] == {"EMAIL_ADDRESS": 1, "PERSON": 1}
+    assert item["with_local_model"] is None
     assert item["text"] == (tmp_path / "out" / "letter.txt").read_text() == LETTER.replace(MAIL, "[EMAIL_ADDRESS]")
+
+
+def test_a_policy_without_a_model_is_compared_with_the_local_one(tmp_path: Path, letter: str) -> None:
+    (item,) = command("redact", letter, "--policy", policy(tmp_path, "mode: redact"), "--json").json["items"]
+    assert item["with_local_model"] == {"EMAIL_ADDRESS": 1, "PERSON": 1}
+    assert "Maria Gonzalez" in item["text"]
 
 
 def test_a_file_that_would_be_withheld_is_said_to_be(tmp_path: Path) -> None:

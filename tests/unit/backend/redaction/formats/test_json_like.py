@@ -8,6 +8,7 @@ import pytest
 
 from backend.redaction.engine import RedactionEngine
 from backend.workflows.pii_policy import normalise
+from tests.unit.backend.redaction.conftest import EveryWord
 
 MAIL = "jane.roe@example.com"
 ESCAPED = MAIL.replace("@", "\\u0040")
@@ -40,6 +41,33 @@ def swept(text: str, folder: Path, mode: str = "redact") -> tuple[str, dict[str,
 )
 def test_values_are_swept_with_their_keys(tmp_path: Path, text: str, expected: str) -> None:
     assert swept(text, tmp_path)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            '{"order": {"id": 99120331}, "who": "Ann", "weight": NaN, "n": 30}',
+            '{"order": {"id": 99120331}, "who": "P", "weight": NaN, "n": 30}',
+        ),
+        (
+            "// by Ann\n{\"ms\": 30000, // for Ann\n note: 'Ann Lee',\n x: [NaN, 1]}",
+            "// P P\n{\"ms\": 30000, // P P\n note: 'P',\n x: [NaN, 1]}",
+        ),
+        ('{"a": "x, "path": "/1"}', '{"a": "x, "path": "/1"}'),
+        ("[10] Ann: it is\n[11] Bob: ok", "[P] P: P P\n[P] P: P"),
+    ],
+)
+def test_a_model_changes_no_keys_and_bare_words(tmp_path: Path, text: str, expected: str) -> None:
+    source, target = tmp_path / "a.json", tmp_path / "b.json"
+    source.write_text(text)
+    engine = RedactionEngine(normalise({"mode": "redact", "model": "local"}), EveryWord())
+    engine.sweep_file(source, target, "a.json")
+    assert target.read_text().replace("[PERSON]", "P") == expected
+
+
+def test_a_number_on_a_line_of_its_own_is_replaced_by_a_string(tmp_path: Path) -> None:
+    assert swept('{"x": NaN, "n": [\n  4111111111111111\n]}', tmp_path)[0] == '{"x": NaN, "n": [\n  "[CREDIT_CARD]"\n]}'
 
 
 def test_values_are_counted_once(tmp_path: Path) -> None:

@@ -6,7 +6,9 @@ import tomllib
 import pytest
 import yaml
 
-from tests.unit.backend.redaction.conftest import SweepFile, engine_of
+from backend.redaction.engine import RedactionEngine
+from backend.workflows.pii_policy import normalise
+from tests.unit.backend.redaction.conftest import EveryWord, SweepFile, engine_of
 
 MAIL = "jane.roe@example.com"
 IN_BASE64 = base64.b64encode(MAIL.encode()).decode()
@@ -138,3 +140,52 @@ def test_detect_says_that_bytes_were_not_searched(sweep_file: SweepFile) -> None
     engine = engine_of(mode="detect")
     sweep_file(engine, "a.vcf", b"PHOTO;ENCODING=b:AAECAwQ=\n")
     assert (engine.counts["unsearched_files"], engine.counts["emptied_values"]) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        (
+            "a.ini",
+            "# of Ann\n[client]\nstage = Ann ; of Bob\nthe rest\n",
+            "# P P\n[client]\nstage = P ; P P\nP P\n",
+        ),
+        ("a.toml", 'n = 300000\nx = "Ann" # Bob\ny = """\nAnn\n"""\n', 'n = 300000\nx = "P" # P\ny = """\nP\n"""\n'),
+        ("a.yaml", "# Ann\nstage: {who: Ann Roe}\n", '# P\nstage: {who: "P P"}\n'),
+        (
+            "a.yaml",
+            "in 2024: x\nstage: y\nwho: z\nwhen: z\nwhere: z\nnote: Ann Roe\n",
+            'in 2024: x\nstage: y\nwho: z\nwhen: z\nwhere: z\nnote: "P P"\n',
+        ),
+        (
+            "a.sql",
+            "-- Ann\nINSERT INTO t (a, b) VALUES ('Ann', 320); /* Ann */\nUPDATE t SET a = 'Ann';\n",
+            "-- P\nINSERT INTO t (a, b) VALUES ('P', 320); /* P */\nUPDATE t SET a = 'P';\n",
+        ),
+        ("a.vcf", "BEGIN:VCARD\nVERSION:3.0\nNOTE:Ann\nEND:VCARD\n", "BEGIN:VCARD\nVERSION:3.0\nNOTE:P\nEND:VCARD\n"),
+        (
+            "a.md",
+            "Ann\n\n| stage | id |\n|---|---|\n| Ann | 1 |\n\nAnn\n",
+            "P\n\n| stage | id |\n|---|---|\n| P | 1 |\n\nP\n",
+        ),
+        ("a.csv", "Miejscowo\u015b\u0107;Stage\nUlm;Ann Lee\n", "Miejscowo\u015b\u0107;Stage\n[LOCATION];P P\n"),
+        ("a.csv", "Ann Lee;a@b.de\nBob Lee;b@b.de\n", "P P;[EMAIL_ADDRESS]\nP P;[EMAIL_ADDRESS]\n"),
+        (
+            "a.xml",
+            '<?xml version="1.0" encoding="ISO-8859-1"?>\n<!DOCTYPE note>\n<note>Ann</note>',
+            '<?xml version="1.0" encoding="ISO-8859-1"?>\n<!DOCTYPE note>\n<note>P</note>',
+        ),
+        (
+            "a.html",
+            "<table><tr><th>Town<th>Stage</tr><tr><td>Ulm<td>Ann</table>",
+            "<table><tr><th>Town<th>Stage</tr><tr><td>[LOCATION]<td>P</table>",
+        ),
+    ],
+)
+def test_a_model_changes_no_names_marks_and_bare_numbers(
+    sweep_file: SweepFile, name: str, text: str, expected: str
+) -> None:
+    engine = RedactionEngine(normalise({"mode": "redact", "model": "local"}), EveryWord())
+    _, swept = sweep_file(engine, name, text.encode())
+    assert swept is not None
+    assert swept.decode().replace("[PERSON]", "P") == expected

@@ -166,7 +166,7 @@ def test_a_model_changes_no_transfer_encoding(tmp_path: Path) -> None:
     source.write_bytes(made.as_bytes())
     RedactionEngine(normalise({"mode": "redact", "model": "local"}), Everything()).sweep_file(source, target, "a.eml")
     found = message_from_bytes(target.read_bytes())
-    assert [text.rstrip() for text in texts(found)] == ["[PERSON]", WITHHELD.rstrip()]
+    assert [text.rstrip() for text in texts(found)] == ["[EMAIL_ADDRESS]", WITHHELD.rstrip()]
 
 
 @pytest.mark.parametrize("name", ["a.mbox", "mail.txt"])

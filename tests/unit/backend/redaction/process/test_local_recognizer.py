@@ -120,3 +120,28 @@ def test_a_text_with_a_broken_character_is_read(redactor: Redactor, tmp_path: Pa
     source.write_bytes("Größe \udce4: ".encode(errors="surrogateescape") + LETTER.encode())
     redactor.file(POLICY, source, target, "a.txt", owner="key")
     assert b"\xe4: Yesterday [PERSON] wrote from [LOCATION]" in target.read_bytes()
+
+
+def test_numbers_that_are_not_those_of_people_stay(redactor: Redactor) -> None:
+    text = (
+        "Order 4500012345 was shipped. The query took 4155550199 ns and read 2147483648 bytes. "
+        "Bestellnummer 9000123456, commit 9e107d9d372bb6826bd81d3542a419d6, "
+        "Numero di serie 4410020031, USt-IdNr. DE136695976, RE-10442."
+    )
+    assert redactor.values(POLICY, [text], owner="key")[0] == [text]
+
+
+def test_numbers_of_people_are_hidden_by_the_type_that_a_rule_knows(redactor: Redactor) -> None:
+    text = "Codice fiscale RCCMNL83S18D969H, CPF 390.533.447-05, her driving licence D1234567."
+    values, _ = redactor.values(POLICY, [text], owner="key")
+    assert values == ["Codice fiscale [IT_FISCAL_CODE], CPF [BR_CPF], her driving licence [US_DRIVER_LICENSE]."]
+
+
+def test_a_number_beside_the_name_of_a_place_is_part_of_its_address(redactor: Redactor) -> None:
+    values, _ = redactor.values(POLICY, ["Sie wohnt in Eleni-Ruppert-Platz 8;14100;L\u00fcbz seit Mai."], owner="key")
+    assert "14100" not in values[0]
+
+
+def test_parts_of_institutions_stay(redactor: Redactor) -> None:
+    text = "El Ministerio de Hacienda publica cada a\u00f1o el bolet\u00edn. Z powa\u017caniem, Biuro Obs\u0142ugi"
+    assert redactor.values(POLICY, [text], owner="key")[0] == [text]

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 
 from backend.redaction.model import Column, Mention
 from backend.redaction.search.asked_cells import asked_values
+from backend.redaction.search.cells import find_in_cells
 from backend.redaction.search.finder import Finder
 from backend.workflows.entity_types import ENTITY_TYPES
 
@@ -44,4 +45,33 @@ def test_what_is_found_in_a_label_is_no_value() -> None:
 def test_cells_that_hold_no_value_of_a_person_are_not_asked_about() -> None:
     ask = Asked("open")
     assert not values(ask, ["open", "SKU-88213", "2024-05-01", "4711", "USD", "12.50"], ["x"] * 6)
+    assert ask.texts == []
+
+
+def test_a_value_of_a_rule_keeps_its_type_whatever_a_model_says() -> None:
+    def ask(text: str, _: Collection[str], __: Sequence[Column]) -> list[Mention]:
+        return [Mention("US_SSN", "390.533.447-05 Roe", 0.95)] if "Roe" in text else []
+
+    engine = Finder(ENTITY_TYPES, 0.8, ask)
+    categories = frozenset(ENTITY_TYPES)
+    text = "CPF 390.533.447-05 Roe"
+    assert [match.entity for match in engine.find(text)] == ["BR_CPF"]
+    assert [value[2] for value in find_in_cells(engine, categories, 0.8, [text], [""]).parts[0]] == ["BR_CPF"]
+
+
+def test_names_of_columns_and_keys_are_not_asked_about() -> None:
+    ask = Asked("Doe")
+    cells = ["Stage", "Ort", "Jane Doe", "Stage"]
+    assert values(ask, cells, ["", "", "Stage", "note"]) == {2: [(5, 8, "PERSON", 0.9)]}
+    assert ask.texts == ["Stage: Jane Doe\nnote: Stage\n"]
+
+
+def test_a_first_row_of_data_is_asked_about() -> None:
+    cells = ["Jane Doe", "jane@roe.co", "Ann Lee", "ann@roe.co"]
+    assert 0 in values(Asked("Doe"), cells, ["", "", "Jane Doe", "jane@roe.co"])
+
+
+def test_what_is_of_no_person_by_its_label_is_not_asked_about() -> None:
+    ask = Asked("Oak")
+    assert not values(ask, ["Oak Table", "On Hold"], ["product", "Status"])
     assert ask.texts == []

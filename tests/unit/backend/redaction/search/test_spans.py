@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from backend.redaction.rules.rule import Match
 from backend.redaction.search import spans
-from backend.redaction.search.spans import resolved, windows
+from backend.redaction.search.spans import resolved, typed_by_rules, windows
 
 
 @given(text=st.text(alphabet="ab\n", max_size=300), window=st.integers(1, 40))
@@ -24,3 +24,13 @@ def test_overlapping_matches_become_the_longest() -> None:
         Match(9, 10, "NRP", 1),
     ]
     assert resolved(found) == [Match(0, 9, "URL", 0.9), Match(9, 10, "NRP", 1)]
+
+
+def test_what_a_model_found_takes_the_type_of_the_value_of_a_rule_that_it_overlaps() -> None:
+    found = [(0, 9, "IP_ADDRESS", 0.85), (12, 20, "IBAN_CODE", 1.0), (14, 17, "UK_NHS", 0.9)]
+    guesses = [(5, 30, "US_BANK_NUMBER", 0.95), (10, 12, "PERSON", 0.8), (16, 40, "LOCATION", 0.9)]
+    assert typed_by_rules(guesses, found) == [
+        (5, 30, "IP_ADDRESS", 0.85),
+        (10, 12, "PERSON", 0.8),
+        (16, 40, "IBAN_CODE", 1.0),
+    ]
