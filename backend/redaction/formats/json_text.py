@@ -21,15 +21,17 @@ _ENDS: Final = frozenset("}] \t\r\n")
 # Some programs leave tabs as they are.
 _INSIDE: Final = r'[^"\\\x00-\x08\x0a-\x1f]*+(?:\\.[^"\\\x00-\x08\x0a-\x1f]*+)*+'
 _TOKEN: Final = re.compile(rf"""[ \t\r\n{{}}\[\],:]++|"{_INSIDE}"|[-+.0-9A-Za-z]++""", re.ASCII)
+_TOKENS: Final = re.compile(rf"{_TOKEN.pattern}|[\s\S]++", re.ASCII)
 # Continuations of a text that ends inside a string, in a literal, or in the blanks after a value.
 _IN_STRING: Final = re.compile(_INSIDE, re.ASCII)
 _IN_LITERAL: Final = re.compile(r"[-+.0-9A-Za-z]*+", re.ASCII)
 _IN_BLANKS: Final = re.compile(r"[ \t\r\n]*+", re.ASCII)
 _LITERAL: Final = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 
-# `json.dumps` would create an encoder at each call.
+# `json.dumps` would create an encoder at each call, and so would `json.loads` a decoder.
 _JSON: Final = json.JSONEncoder(ensure_ascii=False).encode
 _ASCII_JSON: Final = json.JSONEncoder().encode
+_TEXT: Final = json.JSONDecoder(strict=False).decode
 
 
 class NotJsonError(ValueError):
@@ -128,12 +130,10 @@ class _Reader:
 
 def _tokens(text: str) -> tuple[list[str], str]:
     """Returns the tokens of a text, and the rest in which none can be read."""
-    tokens = []
-    place = 0
-    while (found := _TOKEN.match(text, place)) is not None:
-        tokens.append(found.group())
-        place = found.end()
-    return tokens, text[place:]
+    # One call for all takes half of the time of one for each.
+    tokens = _TOKENS.findall(text)
+    rest = tokens.pop() if tokens and _TOKEN.fullmatch(tokens[-1]) is None else ""
+    return tokens, rest
 
 
 def _undecided(tokens: list[str]) -> str:
@@ -272,6 +272,6 @@ def _text(token: str) -> str:
     if "\\" not in token:
         return token[1:-1]
     try:
-        return str(json.loads(token, strict=False))
+        return str(_TEXT(token))
     except ValueError as error:
         raise NotJsonError from error

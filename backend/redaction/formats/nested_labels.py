@@ -97,6 +97,7 @@ def stated_label(parent: str, stated: str, label: str) -> str:
     return label if label_score(label) else f"{stated} {label}"
 
 
+@functools.lru_cache(maxsize=4096)
 def label_score(label: str) -> float:
     """Returns the highest score that a label gives to the values under it; 0 for none."""
     return max((score for _, score in label_entities(plain_label(label))), default=0.0)
