@@ -8,30 +8,10 @@ import pytest
 from backend.errors import ApiError
 from backend.workflows.manifests.loader import check_manifests, load_manifests
 from tests.support.content_checks import UNBOUNDED
+from tests.unit.backend.workflows.manifests.documents import environment, problem_fields, problems, workflow
 
 GIB = 2**30
 RUN = "def run(context):\n    return 1\n"
-
-
-def problems(document: dict[str, Any]) -> dict[str, str]:
-    """Returns the problem of each field; JSON is YAML."""
-    try:
-        load_manifests([("f", json.dumps(document))], UNBOUNDED)
-    except ApiError as error:
-        return {name.removeprefix("f:1: "): reason for name, reason in error.problems}
-    return {}
-
-
-def problem_fields(document: dict[str, Any]) -> list[str]:
-    return list(problems(document))
-
-
-def environment(**fields: Any) -> dict[str, Any]:
-    return {"kind": "Environment", "name": "e"} | fields
-
-
-def workflow(**fields: Any) -> dict[str, Any]:
-    return {"kind": "Workflow", "name": "w"} | fields
 
 
 def parameter(**fields: Any) -> dict[str, Any]:
@@ -461,74 +441,3 @@ def test_a_syntax_error_of_an_agent_is_told_with_its_line_in_the_file() -> None:
 
 def test_the_code_of_an_agent_is_not_run_when_it_is_applied() -> None:
     assert problem_fields(agent(code="raise SystemExit\ndef run(context): ...")) == []
-
-
-def graph(**fields: Any) -> dict[str, Any]:
-    return {"kind": "KnowledgeGraph", "name": "g"} | fields
-
-
-def publish(**fields: Any) -> dict[str, Any]:
-    steps = [{"step": "a", "agent": "x"}, {"step": "b", "approval": {"title": "Well?"}}]
-    return workflow(steps=steps, publish=[{"knowledge_graph": "g"} | fields])
-
-
-REMOTE = {"store": "sparql", "endpoint_url": "http://127.0.0.1/query", "update_url": "https://e.org:8443/update?a=b"}
-IRI = "https://e.org/p"
-MAPPED = {"subject": "https://e.org/{id}", "type": IRI}
-
-
-@pytest.mark.parametrize(
-    ("fields", "wrong"),
-    [
-        ({}, {}),
-        ({"store": "folder", "base_iri": "urn:acme:"}, {}),
-        (REMOTE | {"secret": "graph-token", "auth": "basic"}, {}),
-        ({"store": "sparql"}, {"endpoint_url": "is required", "update_url": "is required"}),
-        ({"base_iri": "https://e.org"}, {"base_iri": "must be an absolute IRI that ends with /, # or :"}),
-        (REMOTE | {"update_url": "ftp://e.org"}, {"update_url": "must be an http or https address"}),
-        ({"store": "disk"}, {"store": "must be one of: folder, sparql"}),
-    ],
-)
-def test_a_knowledge_graph_says_where_it_is(fields: dict[str, Any], wrong: dict[str, str]) -> None:
-    assert problems(graph(**fields)) == wrong
-
-
-@pytest.mark.parametrize(
-    ("fields", "wrong"),
-    [
-        ({"wait_seconds": 0, "steps": ["a"], "files": "deep/*.ttl"}, {}),
-        ({"mapping": MAPPED | {"columns": {"a b": IRI, "c": {"predicate": IRI, "iri": "{c}"}}}, "files": "*.csv"}, {}),
-        ({"steps": []}, {"steps": "must have 1 to 20 entries"}),
-        (
-            {"steps": ["b", "c"]},
-            {
-                "steps[0]": "must name a step that an agent runs",
-                "steps[1]": "must name a step; there is no step c",
-            },
-        ),
-        ({"files": "*.jsonl"}, {"files": "must not name rows without a mapping that makes triples of them"}),
-        ({"files": "*.nt", "mapping": MAPPED}, {"mapping": "must not be there when files names no rows"}),
-        ({"mapping": {"subject": "{id}"}}, {"mapping": "must have a type or columns: it makes no triple"}),
-        (
-            {"mapping": MAPPED | {"subject": "https://e.org/row"}},
-            {"mapping.subject": "must be an absolute IRI with columns in braces, as https://example.org/invoice/{id}"},
-        ),
-        ({"mapping": MAPPED | {"columns": {"a": "no iri"}}}, {"mapping.columns.a": "must be an absolute IRI"}),
-        (
-            {"mapping": MAPPED | {"columns": {"a": {"predicate": IRI, "datatype": IRI, "iri": "{a}"}}}},
-            {"mapping.columns.a.iri": "must not be there beside datatype: a value is the one or the other"},
-        ),
-        (
-            {"mapping": MAPPED | {"columns": {f"c{n}": IRI for n in range(257)}}},
-            {"mapping.columns": "must be an object of at most 256 members"},
-        ),
-    ],
-)
-def test_what_is_published_is_chosen_and_mapped(fields: dict[str, Any], wrong: dict[str, str]) -> None:
-    assert problems(publish(**fields)) == {f"publish[0].{field}": reason for field, reason in wrong.items()}
-
-
-def test_a_column_in_short_is_its_predicate() -> None:
-    [manifest] = load_manifests([("f", json.dumps(publish(mapping=MAPPED | {"columns": {"a": IRI}})))], UNBOUNDED)
-    [entry] = json.loads(manifest.definition)["publish"]
-    assert entry["mapping"]["columns"] == {"a": {"predicate": IRI, "datatype": None, "iri": None}}
