@@ -188,7 +188,8 @@ def test_the_files_of_the_units_are_installed(tmp_path: Path) -> None:
     folder = at_the_top(tmp_path)
     for name in ("etc/systemd/system", "usr/lib/sysusers.d"):
         (folder / "root" / name).mkdir(parents=True)
-    (folder / "workflow_api-1.0-py3-none-any.whl").touch()
+    (folder / "dist").mkdir()
+    (folder / "dist" / "workflow_api-1.0-py3-none-any.whl").touch()
     # Installing is what tests of the distributions do; here all that it is given exists.
     install = 'for given in "${@:2}"; do [[ $given == -* || -e $given ]]; done'
     functions = (
