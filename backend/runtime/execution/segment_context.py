@@ -34,6 +34,7 @@ class SegmentContext:
 
     Attributes:
         owner: The id of the session, never used again.
+        leased: Whether the session has a lease, since other processes share the database.
         work: The folder of what running steps need on disk, one folder a run.
         network: The most that an environment may allow its steps.
         output_limits: How many files a step may leave, and how deep.
@@ -47,6 +48,7 @@ class SegmentContext:
     objects: ObjectStore
     cache: RevisionedCache
     owner: str
+    leased: bool
     work: Path
     sandbox: Sandbox
     network: Network
