@@ -10,7 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 from sqlalchemy import bindparam, select, text
 
 from backend.audit import retention as audit_retention
-from backend.clock import DAY_MS
+from backend.clock import DAY_MS, HOUR_MS
 from backend.keys import retention as keys_retention
 from backend.keys import usage_sql
 from backend.runs import retention as runs_retention
@@ -285,6 +285,7 @@ def test_records_are_deleted_after_their_time(world: World, rounds: Rounds) -> N
     assert world.count("audit_records") == 0
 
 
+EXPIRE_RECORDS = Command(text("UPDATE idempotency_records SET first_used_at = 0"))
 ADD_USAGE = Command(
     text(
         "INSERT INTO usage_records (batch_id, position, at, key_id, method, route, status, address, reason,"
@@ -459,3 +460,17 @@ def test_the_database_file_shrinks_after_the_erasure_of_a_run_with_many_events(
 
 def size_of_database(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.glob("workflow-api.sqlite3*"))
+
+
+@pytest.mark.parametrize("ahead_hours", [1 / 6, 2])
+def test_after_a_clock_that_was_ahead_the_hourly_upkeep_runs_within_the_hour(
+    world: World, rounds: Rounds, ahead_hours: float
+) -> None:
+    world.clock.advance(hours=ahead_hours)
+    rounds.upkeep.round()
+    world.clock.advance(hours=-ahead_hours)
+    world.started()
+    world.services.database.write(lambda tx: tx.enqueue(EXPIRE_RECORDS))
+    rounds.upkeep.round()
+    assert world.count("idempotency_records") == 0
+    assert rounds.upkeep.next_round_at == world.clock() + HOUR_MS

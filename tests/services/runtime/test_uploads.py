@@ -170,6 +170,17 @@ def test_an_upload_that_nobody_uses_is_gone_after_an_hour(ana: Person) -> None:
     assert ana.world.count("uploads", "1 = 1") == ana.world.count("upload_files", "1 = 1") == 0
 
 
+def test_an_upload_outlasts_a_step_of_the_clock_back_but_none_of_days(ana: Person) -> None:
+    upload_id = ana.begin()
+    ana.send(upload_id, 1, "a.txt", b"A")
+    ana.world.clock.advance(hours=-2)
+    ana.world.removals.round()
+    assert ana.stored(upload_id)
+    ana.world.clock.advance(days=-30)
+    ana.world.removals.round()
+    assert not ana.stored(upload_id)
+
+
 def test_erasing_a_run_removes_its_uploaded_files(ana: Person) -> None:
     upload_id = ana.begin()
     ana.send(upload_id, 1, "a.txt", b"A")
