@@ -9,9 +9,9 @@ from math import inf
 from typing import Final
 
 from backend.runtime.scheduling.sql import QueuedSegmentRow
-from backend.runtime.scheduling.workers_sql import LEASE_SECONDS, LeaseRow
+from backend.runtime.scheduling.workers_sql import LEASE_MS, LeaseRow
 
-_LONGEST_PROVEN_SECONDS: Final = LEASE_SECONDS / 2
+_LONGEST_PROVEN_SECONDS: Final = LEASE_MS / 2000
 
 
 @dataclass(slots=True)

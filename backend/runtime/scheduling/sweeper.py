@@ -127,15 +127,15 @@ class Sweeper:
         if self._owner is None:
             return None
         leases = self._database.read(workers_sql.leases)
-        if reading.since_step < workers_sql.LEASE_SECONDS * 1000:
+        if reading.since_step < workers_sql.LEASE_MS:
             return leases
-        lapsed = [lease for lease in leases if lease.lease_until <= reading.now and lease.owner != self._owner]
-        removed = {lease.owner for lease in lapsed if self._remove(lease, reading.now)}
+        lapsed = [lease for lease in leases if lease.lapsed(reading.now) and lease.owner != self._owner]
+        removed = {lease.owner for lease in lapsed if self._remove(lease)}
         return [lease for lease in leases if lease.owner not in removed]
 
-    def _remove(self, lease: LeaseRow, now: int) -> bool:
+    def _remove(self, lease: LeaseRow) -> bool:
         lock_key = workers_sql.lock_key(lease.owner)
-        removed = self._database.write(lambda tx: workers_sql.remove_lapsed(tx, lease.owner, now), lock_key=lock_key)
+        removed = self._database.write(lambda tx: workers_sql.remove_lapsed(tx, lease), lock_key=lock_key)
         if removed:
             _LOG.warning("The lease of %s on %s ended without being renewed", lease.owner, lease.host)
         return removed

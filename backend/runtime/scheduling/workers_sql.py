@@ -8,7 +8,7 @@ from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.workers import workers
 
-LEASE_SECONDS: Final = 20.0
+LEASE_MS: Final = 20_000
 
 
 class LeaseRow(NamedTuple):
@@ -20,6 +20,10 @@ class LeaseRow(NamedTuple):
     draining: int
     room: int
 
+    def lapsed(self, now: int) -> bool:
+        """Returns whether it was not renewed in time, or ends later than any does, by a clock that was ahead."""
+        return not now < self.lease_until <= now + LEASE_MS
+
 
 _OWNER: Final = workers.c.owner == bindparam("of_owner")
 _ADD = Command(insert(workers), [column.name for column in workers.columns])
@@ -29,7 +33,7 @@ _RENEW = Command(
     .values(lease_until=bindparam("until"), draining=bindparam("new_draining"), room=bindparam("new_room"))
 )
 _REMOVE = Command(delete(workers).where(_OWNER))
-_REMOVE_LAPSED = Command(delete(workers).where(_OWNER, workers.c.lease_until <= bindparam("now")))
+_REMOVE_LAPSED = Command(delete(workers).where(_OWNER, workers.c.lease_until == bindparam("not_renewed")))
 _SLOTS = ScalarQuery[int](
     select(func.coalesce(func.sum(workers.c.step_slots), literal_column("0"))).where(
         workers.c.lease_until > bindparam("now"), workers.c.draining == literal_column("0")
@@ -59,9 +63,9 @@ def remove(tx: Tx, owner: str) -> None:
     tx.enqueue(_REMOVE, of_owner=owner)
 
 
-def remove_lapsed(tx: Tx, owner: str, now: int) -> bool:
-    """Removes a lease that was not renewed in time; False, with nothing changed, if it was."""
-    return tx.run(_REMOVE_LAPSED, of_owner=owner, now=now) == 1
+def remove_lapsed(tx: Tx, lease: LeaseRow) -> bool:
+    """Removes a lease that was not renewed in time; False, with nothing changed, if it was renewed meanwhile."""
+    return tx.run(_REMOVE_LAPSED, of_owner=lease.owner, not_renewed=lease.lease_until) == 1
 
 
 def leases(tx: Tx) -> list[LeaseRow]:

@@ -23,7 +23,6 @@ _RENEWED_EVERY_SECONDS: Final = 5.0
 _RETRIED_AFTER_SECONDS: Final = 0.2
 _WATCHED_EVERY_SECONDS: Final = 0.5
 _GIVEN_UP_AFTER_SECONDS: Final = 15.0
-_LEASE_MS: Final = round(workers_sql.LEASE_SECONDS * 1000)
 
 
 def seconds_since_boot() -> float:
@@ -89,7 +88,7 @@ class Lease:
         lease = {"owner": self._owner, "host": self._host}
 
         def work(tx: Tx) -> None:
-            workers_sql.add(tx, **lease, step_slots=self._step_slots, now=now, until=now + _LEASE_MS)
+            workers_sql.add(tx, **lease, step_slots=self._step_slots, now=now, until=now + workers_sql.LEASE_MS)
 
         self._database.write(work, lock_key=workers_sql.lock_key(self._owner))
         for thread in self._threads:
@@ -158,7 +157,7 @@ class Lease:
                 self._gone = True
                 return False
             try:
-                until = self._clock() + _LEASE_MS
+                until = self._clock() + workers_sql.LEASE_MS
                 stands = self._database.write(
                     lambda tx: workers_sql.renew(
                         tx, self._owner, until, draining=self._draining, room=max(0, self._room())

@@ -33,7 +33,7 @@ class Elsewhere(RecordingEngine):
 class Swept:
     """A sweeper of a process that executes nothing, and a launcher that hands over what workers have room for."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, launch_timeout_ms: int = 300_000) -> None:
         self.world = world
         self.steady = 0.0
         services = world.services
@@ -42,7 +42,7 @@ class Swept:
             services.database,
             services.clock,
             self.engine,
-            launch_timeout_ms=300_000,
+            launch_timeout_ms=launch_timeout_ms,
             owner="",
             steady=lambda: self.steady,
         )
@@ -101,9 +101,9 @@ def claimed(world: World, owner: str) -> str:
 
 def test_a_run_whose_owner_holds_no_lease_any_more_is_orphaned(world: World, swept: Swept) -> None:
     lease(world, "one", 20)
-    lease(world, "two", 60)
+    lease(world, "two", 20)
     dead, alive = claimed(world, "one"), claimed(world, "two")
-    swept.after(21)
+    swept.after(21, "two")
     assert (world.row(dead).status, world.row(dead).error_code) == ("failed", "orphaned")
     assert world.row(alive).status == "running"
 
@@ -120,9 +120,10 @@ def test_a_lease_that_is_renewed_before_others_remove_it_stands(world: World, sw
     lease(world, "one", 20)
     run_id = claimed(world, "one")
     world.clock.advance(seconds=21)
-    now = world.clock()
+    (lapsed,) = world.services.database.read(workers_sql.leases)
+    assert lapsed.lapsed(world.clock())
     assert renew(world, "one")
-    assert not world.services.database.write(lambda tx: workers_sql.remove_lapsed(tx, "one", now))
+    assert not world.services.database.write(lambda tx: workers_sql.remove_lapsed(tx, lapsed))
     swept.after(0)
     assert world.row(run_id).status == "running"
 
@@ -149,8 +150,8 @@ def test_a_cancel_that_was_answered_holds_though_the_owner_died(world: World, sw
 
 
 def test_no_more_is_handed_over_than_live_workers_have_room_for(world: World, swept: Swept) -> None:
-    lease(world, "one", 60, slots=1)
-    lease(world, "two", 60, slots=2)
+    lease(world, "one", slots=1)
+    lease(world, "two", slots=2)
     runs = [world.started() for _ in range(5)]
     swept.after(0)
     assert len(swept.engine.submitted) == 3
@@ -181,12 +182,20 @@ def test_a_run_that_a_live_worker_with_room_does_not_begin_fails_at_the_launch_t
     assert (world.row(run_id).status, world.row(run_id).error_code) == ("failed", "launch_failed")
 
 
-def test_the_launch_time_out_does_not_count_while_the_worker_is_frozen(world: World, swept: Swept) -> None:
-    lease(world, "one", 600)
+def test_the_launch_time_out_does_not_count_while_the_worker_is_frozen(world: World) -> None:
+    swept = Swept(world, launch_timeout_ms=5_000)
+    lease(world, "one")
     run_id = world.started()
-    swept.after(500)
+    swept.after(19)
     assert swept.engine.submitted
     assert world.row(run_id).status == "queued", "no renewal proves that the worker could have begun it"
+
+
+def test_a_lease_of_a_clock_that_was_ahead_does_not_outlive_its_process(world: World, swept: Swept) -> None:
+    lease(world, "one", 3600)
+    run_id = claimed(world, "one")
+    swept.after(0)
+    assert world.row(run_id).error_code == "orphaned"
 
 
 def test_a_restart_of_the_only_worker_fails_nothing_of_a_backlog_older_than_the_time_out(
