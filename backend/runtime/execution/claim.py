@@ -143,8 +143,15 @@ class _Claim:
 
     def _log_taken(self, tx: Tx, after: RunStatus) -> None:
         run, before = self._run, RunStatus.QUEUED if self._first else RunStatus.WAITING
-        ids = {"key_id": run.key_id, "workflow_id": run.workflow_id, "segment_id": self._segment_id}
-        log_change(tx, run.run_id, before, after, **ids)
+        log_change(
+            tx,
+            run.run_id,
+            before,
+            after,
+            key_id=run.key_id,
+            workflow_id=run.workflow_id,
+            segment_id=self._segment_id,
+        )
 
     def _claimed(self, tx: Tx) -> ClaimedSegment:
         run, terms, segment_id = self._run, self._found.terms, self._segment_id
