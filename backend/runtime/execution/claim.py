@@ -32,7 +32,7 @@ class ClaimedSegment:
 
     `redaction` is None where the run's PII policy is off. `decisions` are the decided approvals that it continues from
     and that no event records yet. `begun` are steps that began with the claim, and hold their slots. `upload_id` names
-    the files that a person uploaded for the run.
+    the files that a person uploaded for the run. `inputs_manifest` is JSON, of the first segment that copied inputs.
     """
 
     run_id: str
@@ -47,6 +47,7 @@ class ClaimedSegment:
     decisions: list[ApprovalRow]
     begun: Sequence[str] = ()
     upload_id: str | None = None
+    inputs_manifest: str | None = None
 
 
 class _QueuedSegment(NamedTuple):
@@ -114,6 +115,7 @@ async def claim_segment(context: SegmentContext, segment_id: str) -> ClaimedSegm
             decisions=[] if first else lifecycle_sql.unrecorded_decisions(tx, run_id, segment_id),
             begun=() if begun is None else begun.names,
             upload_id=upload_id,
+            inputs_manifest=run.inputs_manifest,
         )
 
     claimed = None
