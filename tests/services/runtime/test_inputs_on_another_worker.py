@@ -11,6 +11,7 @@ import pytest
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate, manifest
 from tests.services.runtime.test_inputs import PARAMETERS, READER
 from tests.unit.backend.runtime.bucket import Bucket, serve_bucket
+from workflow_api.v1 import workflows_pb2
 
 __all__ = ["serve_bucket"]
 
@@ -68,6 +69,7 @@ def machines(idle_world: RuntimeWorld, bucket: Bucket, tmp_path: Path) -> Machin
         {"kind": "Agent", "name": "held-up", "type": "python", "code": HELD_UP},
     ]
     world.apply("\n---\n".join(map(json.dumps, documents)))
+    assert world._workflows("TestConnector", workflows_pb2.TestConnectorRequest(name="inbox")).passed
     steps = [agent_step("read", "reader"), gate("look", "read"), agent_step("again", "reader", "look")]
     fields: dict[str, Any] = {"parameters": PARAMETERS, "result": {"step": "again"}}
     world.workflows |= world.apply(manifest("Reads", steps, **fields))
@@ -162,4 +164,4 @@ def test_a_step_does_not_begin_without_the_inputs_of_its_run(machines: Machines,
     go.touch()
     row = world.until_ended(run_id)
     assert (row.status, row.error_code) == ("failed", "node_failed")
-    assert "InputsNotFound: the run's inputs are no longer on the worker's disk" in row.error_message
+    assert row.error_message == "Step 'read' failed: the run's inputs are no longer on the worker's disk"
