@@ -47,7 +47,9 @@ def files_of(
     missing = [step for step, folder in kept.items() if not folder.exists()]
     if missing:
         outputs = retries.DATABASE.run_blocking(
-            lambda: context.database.read(lambda tx: outputs_of(tx, run_id)), f"Reading the outputs of run {run_id}", halt
+            lambda: context.database.read(lambda tx: outputs_of(tx, run_id)),
+            f"Reading the outputs of run {run_id}",
+            halt,
         )
         for step in missing:
             of_step = [(output.path, output.object_key, output.size_bytes) for output in outputs if output.step == step]

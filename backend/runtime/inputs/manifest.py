@@ -14,7 +14,7 @@ def item_of(key: str, size: int, etag: str) -> Item:
     return {"key": key, "size_bytes": size, "etag": etag}
 
 
-def manifest_entry(parameter: str, connector_id: str, uri: str, items: Sequence[Item]) -> Entry:
+def manifest_entry(parameter: str, connector_id: str | None, uri: str, items: Sequence[Item]) -> Entry:
     """Returns the entry of one input, which counts all objects and lists the first 1,000."""
     return {
         "parameter": parameter,

@@ -81,9 +81,7 @@ def materialise_all(
     """
     folder.mkdir(parents=True, exist_ok=True)
     return [
-        materialise(
-            one, parameters[one.parameter], folder / one.parameter, stop, secrets, recorded.get(one.parameter)
-        )
+        materialise(one, parameters[one.parameter], folder / one.parameter, stop, secrets, recorded.get(one.parameter))
         for one in declared
         if one.parameter in parameters and not is_uploaded(parameters[one.parameter])
     ]

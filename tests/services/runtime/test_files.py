@@ -5,6 +5,10 @@ from backend.outputs.sql import outputs_of
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate
 
 FILES = {"write/notes/a.txt": "one two", "write/table.csv": "a,b"}
+NOTES = """
+def run(context):
+    return (context.files / "write" / "notes" / "a.txt").read_text()
+"""
 
 
 def test_a_step_finds_the_files_of_the_steps_that_it_needs(world: RuntimeWorld) -> None:
@@ -62,7 +66,7 @@ def test_a_step_on_another_worker_finds_the_files_of_the_steps_that_it_needs(
     run_id = _parked(world)
     _move(world, tmp_path / "another")
     world.decide(world.approvals(run_id)["review"], True)
-    assert json.loads(world.until_ended(run_id).result)["files"] == FILES
+    assert json.loads(world.until_ended(run_id).result) == "one two"
 
 
 def test_a_step_whose_files_are_no_longer_stored_fails_and_says_so(world: RuntimeWorld, tmp_path: Path) -> None:
@@ -79,9 +83,10 @@ def test_a_step_whose_files_are_no_longer_stored_fails_and_says_so(world: Runtim
 
 def _parked(world: RuntimeWorld) -> str:
     """A run that waits between a step with files and one that reads them."""
+    world.apply(json.dumps({"kind": "Agent", "name": "notes", "type": "python", "code": NOTES}))
     run_id = world.run(
         "Reviewed",
-        [agent_step("write", "writer"), gate("review", "write"), agent_step("read", "reader", "write", "review")],
+        [agent_step("write", "writer"), gate("review", "write"), agent_step("read", "notes", "write", "review")],
         workflow={"result": {"step": "read"}},
         input_text="one two",
     )

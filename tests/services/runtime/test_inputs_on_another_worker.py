@@ -146,6 +146,7 @@ def test_another_worker_sweeps_the_inputs_and_counts_nothing_twice(machines: Mac
     bucket.objects = {"in/people.txt": b"Ask ann@example.com."}
     run_id = machines.parked("Swept")
     counted = machines.world.row(run_id).pii_redaction
+    assert counted is not None
     assert '"EMAIL_ADDRESS":1' in counted.replace(" ", "")
     machines.move()
     row = machines.finished(run_id)

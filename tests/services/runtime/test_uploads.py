@@ -151,7 +151,8 @@ def test_uploaded_files_are_kept_for_a_run_that_goes_on_with_another_worker(ana:
     ana.world.removals.round()
     ana.world.local_runtime = ana.world.new_runtime(tmp_path / "another", sandbox="none")
     ana.world.local_runtime.start()
-    ana.world.decide(ana.world.approvals(run_id)["look"], True)
+    waiting = ana.world.runs("ListRunApprovals", runs_pb2.ListRunApprovalsRequest(run_id=run_id), actor=ANA)
+    ana.world.decide(waiting.items[0].approval_id, True)
     result = json.loads(ana.world.until_ended(run_id).result)
     assert result == {"uploads/a.txt": 1, "uploads/deep/b.txt": 2, "uploads/table.csv": 3}
 
