@@ -4,7 +4,6 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 
 from backend.outputs.sql import outputs_of
@@ -59,16 +58,8 @@ def files_of(
 
 
 def drop_files(context: SegmentContext, run_id: str) -> None:
-    """Removes a run's files from this disk while it waits; the objects stay.
-
-    Those that cannot be removed are no longer found as files of steps, or all of them are.
-    """
-    folder = context.files_of_run(run_id)
-    if folder.exists():
-        with suppress(OSError):
-            dropped = tempfile.mkdtemp(prefix=".", dir=folder.parent)
-            folder.rename(Path(dropped) / folder.name)
-            shutil.rmtree(dropped, ignore_errors=True)
+    """Removes a run's files from this disk while it waits; the objects stay."""
+    shutil.rmtree(context.files_of_run(run_id), ignore_errors=True)
 
 
 def _sweep(folder: Path, redaction: RunRedaction | None, halt: threading.Event) -> Counts | None:
