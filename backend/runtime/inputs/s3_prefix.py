@@ -33,7 +33,7 @@ def materialise(
     """Copies every object below the prefix into `folder` and returns the manifest's entry.
 
     Files are named after the keys below the prefix. Nothing is copied where the listing is empty, beyond its limits or
-    not that of the entry `recorded` by the run's first segment. Ends soon after `stop` is set.
+    differs from the entry `recorded` by the run's first segment. Ends soon after `stop` is set.
 
     Raises:
         InputError: the objects cannot be listed or copied, are none, too many or too large, or have changed.
