@@ -32,7 +32,7 @@ class ClaimedSegment:
 
     `redaction` is None where the run's PII policy is off. `decisions` are the decided approvals that it continues from
     and that no event records yet. `begun` are steps that began with the claim, and hold their slots. `upload_id` names
-    the files that a person uploaded for the run.
+    the files that a person uploaded for the run. `inputs_manifest` is JSON, of the first segment that copied inputs.
     """
 
     run_id: str
@@ -47,6 +47,7 @@ class ClaimedSegment:
     decisions: list[ApprovalRow]
     begun: Sequence[str] = ()
     upload_id: str | None = None
+    inputs_manifest: str | None = None
 
 
 class _QueuedSegment(NamedTuple):
@@ -168,6 +169,7 @@ class _Claim:
             decisions=[] if self._first else lifecycle_sql.unrecorded_decisions(tx, run.run_id, segment_id),
             begun=() if self._begun is None else self._begun.names,
             upload_id=self._found.upload_id,
+            inputs_manifest=run.inputs_manifest,
         )
 
 

@@ -128,5 +128,5 @@ class SegmentContext:
         return self.folder_of_run(run_id) / "files"
 
     def inputs_of_run(self, run_id: str) -> Path:
-        """Returns the folder of a run's `s3_prefix` inputs, one folder a parameter."""
+        """Returns the folder of a run's inputs, one folder a parameter; it exists once all are copied in and swept."""
         return self.folder_of_run(run_id) / "inputs"

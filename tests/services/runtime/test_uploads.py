@@ -24,7 +24,7 @@ from backend.uploads.servicer import UploadsServicer
 from contract.metadata import ACTOR
 from edge.channel.context import InProcessContext
 from tests.services.calls import Caller, RefusedError
-from tests.services.runtime.conftest import RuntimeWorld, agent_step, manifest
+from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate, manifest
 from tests.support.poll import until
 from tests.support.small_disk import SmallDisk
 from tests.unit.backend.runtime.bucket import Bucket, serve_bucket
@@ -136,6 +136,25 @@ def test_a_run_gets_uploaded_files_and_the_members_of_a_zip(ana: Person) -> None
     (entry,) = json.loads(row.inputs_manifest)
     assert (entry["parameter"], entry["objects"], entry["bytes"]) == ("uploads", 3, len(long) + 3)
     assert {item["key"] for item in entry["items"]} == {"table.csv", "a.txt", "deep/b.txt"}
+
+
+def test_uploaded_files_are_kept_for_a_run_that_goes_on_with_another_worker(ana: Person, tmp_path: Path) -> None:
+    steps = [gate("look"), agent_step("read", "sizes", "look")]
+    ana.world.workflows |= ana.world.apply(manifest("Reads later", steps, result={"step": "read"}))
+    upload_id = ana.begin()
+    ana.send(upload_id, 1, "table.csv", b"a,b")
+    ana.send(upload_id, 2, "more.zip", zipped({"a.txt": b"A", "deep/b.txt": b"BB"}))
+    run_id = ana.start("Reads later", upload_id).run.summary.run_id
+    ana.world.until_status(run_id, "waiting_for_approval")
+    ana.world.local_runtime.stop()
+    ana.world.clock.advance(hours=2)
+    ana.world.removals.round()
+    ana.world.local_runtime = ana.world.new_runtime(tmp_path / "another", sandbox="none")
+    ana.world.local_runtime.start()
+    waiting = ana.world.runs("ListRunApprovals", runs_pb2.ListRunApprovalsRequest(run_id=run_id), actor=ANA)
+    ana.world.decide(waiting.items[0].approval_id, True)
+    result = json.loads(ana.world.until_ended(run_id).result)
+    assert result == {"uploads/a.txt": 1, "uploads/deep/b.txt": 2, "uploads/table.csv": 3}
 
 
 def test_a_start_that_is_sent_again_answers_its_run_and_another_one_cannot_have_the_files(ana: Person) -> None:
