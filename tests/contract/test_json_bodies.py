@@ -2,6 +2,7 @@
 
 import gzip
 import re
+from typing import Any
 
 import pytest
 
@@ -126,6 +127,26 @@ def test_the_identity_encoding_is_none(resident: Caller) -> None:
 def test_an_unknown_body_field_is_refused_by_name(resident: Caller, method: str, path: str) -> None:
     answer = resident.call(method, path, headers={"Idempotency-Key": "k"}, body=b'{"colour": 1, "size": null}')
     invalid(answer, "colour", "size")
+
+
+@pytest.mark.parametrize(
+    ("body", "name", "reason"),
+    [
+        ({"parameters": dict.fromkeys(map(str, range(1_001)), 0)}, "parameters", "must have at most 1,000 members, not 1,001"),
+        ({"labels": dict.fromkeys(map(str, range(5_000)), 0)}, "labels", "must have at most 10 members, not 5,000"),
+        (dict.fromkeys(map(str, range(5_000)), 0), "body", "has 5,000 fields that are not fields of this request"),
+    ],
+    ids=["parameters", "labels", "unknown fields"],
+)
+def test_an_object_with_far_too_many_members_is_one_problem_with_its_count(
+    resident: Caller, flows: dict[str, str], body: dict[str, Any], name: str, reason: str
+) -> None:
+    assert invalid(resident.start(flows["Typed"], **body), name) == [reason]
+
+
+def test_a_hundred_unknown_fields_are_a_hundred_problems(resident: Caller, flows: dict[str, str]) -> None:
+    names = [f"field {number}" for number in range(100)]
+    invalid(resident.start(flows["Typed"], **dict.fromkeys(names, 0)), *names)
 
 
 @pytest.mark.parametrize(("method", "path"), BODY_ROUTES)
