@@ -50,7 +50,9 @@ class Dispatcher:
         message = route.request_codec.decode(path_params, request.query, request.header_values, call.body)
         # A parsed body may be thirty times as large as the bytes sent: free it before the call.
         call.body = None
-        metadata = ((metadata_names.KEY_ID, call.key_id), (metadata_names.REQUEST_ID, request.request_id))
+        metadata: Metadata = ((metadata_names.REQUEST_ID, request.request_id),)
+        if call.key_id:
+            metadata = ((metadata_names.KEY_ID, call.key_id), *metadata)
         seconds = self._settings.backend_seconds
         if isinstance(message, GetOutputContentRequest | GetOutputsZipRequest):
             take_conditions(request, message)
