@@ -24,7 +24,8 @@ parameters are ignored, and a field given as null counts as absent.
 with milliseconds and an offset.
 - Every refusal has the same envelope, `{"error": {"code", "message", "request_id", "details"?}}`. A path that does \
 not exist answers 404 `not_found`, a wrong method 405 `method_not_allowed` with `Allow`.
-- The answer to a call with an `Origin` carries `Vary` and the `Access-Control-` headers of CORS as well; beside those, and those of HTTP itself, each answer lists its headers.
+- Each answer lists its headers. Beside those of HTTP itself, the answer to a call with an `Origin` has `Vary` and the \
+`Access-Control-` headers of CORS as well.
 - On 429 and 503 wait `Retry-After` seconds and send the same request again; a start of a run with the same \
 `Idempotency-Key`.
 - Bounds of what a step returns, writes and leaves are the defaults; a deployment may set others.

@@ -159,11 +159,12 @@ def test_headers_with_bytes_beyond_ascii_are_handled(resident: Caller) -> None:
         assert exchange(resident.address, data).status == 200
 
 
+BEGIN = b"GET / HTTP/1.1\r\nHost: t\r\n"
 HEADS = {
     "target": (b"GET /" + b"a" * 32_768 + b" HTTP/1.1\r\nHost: t\r\n\r\n", "a target of at most 32,768 bytes"),
-    "header": (b"GET / HTTP/1.1\r\nHost: t\r\nX: " + b"a" * 32_768 + b"\r\n\r\n", "headers of at most 32,768 bytes each"),
-    "headers": (b"GET / HTTP/1.1\r\nHost: t\r\n" + b"X: y\r\n" * 9_000 + b"\r\n", "at most 8,192 headers"),
-    "head": (b"GET / HTTP/1.1\r\nHost: t\r\n" + b"X: yyyyyyyyyyyyyyyy\r\n" * 4_000 + b"\r\n", "at most 65,536 bytes together"),
+    "header": (BEGIN + b"X: " + b"a" * 32_768 + b"\r\n\r\n", "headers of at most 32,768 bytes each"),
+    "headers": (BEGIN + b"X: y\r\n" * 9_000 + b"\r\n", "at most 8,192 headers"),
+    "head": (BEGIN + b"X: yyyyyyyyyyyyyyyy\r\n" * 4_000 + b"\r\n", "at most 65,536 bytes together"),
 }
 
 

@@ -158,7 +158,7 @@ def test_every_success_of_every_route_is_as_described(
 TRANSPORT = {"date", "content-type", "content-length", "transfer-encoding", "connection"}
 
 
-def test_every_header_of_every_answer_is_described(
+def test_every_header_of_every_answer_is_described(  # noqa: C901, PLR0915 - one run serves all statuses
     description: Any, caller: Caller, new_caller: NewCaller, service: Service, flows: dict[str, str]
 ) -> None:
     run = caller.finished(flows["Echo"], input_text="x")

@@ -18,7 +18,7 @@ from workflow_api.v1.runs_pb2_grpc import RunsServiceStub
 from workflow_api_testing import TestBackend
 from workflow_api_testing.descriptors import services
 
-RPCS = {method.full_name.removeprefix("workflow_api.v1."): method for service in services() for method in service.methods}
+RPCS = {f"{service.name}.{method.name}": method for service in services() for method in service.methods}
 REFUSED: dict[str, tuple[tuple[tuple[str, str], ...], grpc.StatusCode]] = {
     "an empty key id": (((KEY_ID, ""),), grpc.StatusCode.INVALID_ARGUMENT),
     "a blank key id": (((KEY_ID, " "),), grpc.StatusCode.INVALID_ARGUMENT),
@@ -38,10 +38,9 @@ def called(channel: grpc.Channel, method: MethodDescriptor, metadata: Any) -> gr
     request, answer = GetMessageClass(method.input_type)(), GetMessageClass(method.output_type)
     connect = channel.unary_stream if method.server_streaming else channel.unary_unary
     call = connect(path, request.__class__.SerializeToString, answer.FromString)
+    answer_of = next if method.server_streaming else (lambda answered: answered)
     with pytest.raises(grpc.RpcError) as refused:
-        answered = call(request, metadata=metadata, timeout=60)
-        if method.server_streaming:
-            next(answered)
+        answer_of(call(request, metadata=metadata, timeout=60))
     code: grpc.StatusCode = refused.value.code()
     return code
 

@@ -40,7 +40,7 @@ def _refuse_equal_keys_of(mapping: dict[Any, Any]) -> None:
 
     members = json.loads(json.dumps(dict.fromkeys(mapping)), object_pairs_hook=list)
     written: dict[str, Any] = {}
-    for key, (name, _) in zip(mapping, members):
+    for key, (name, _) in zip(mapping, members, strict=True):
         if name in written:
             raise ValueError(f"the keys {written[name]!r} and {key!r} of a mapping are both written as {name!r}")
         written[name] = key

@@ -1,7 +1,7 @@
 """Characters that nobody sees, or that turn the order of others around: pages show where they are.
 
-Every text that a template shows has marks in their place, by the `finalize` of the environment. Fields of forms have the
-text itself, so that what is sent back is unchanged.
+Every text that a template shows has marks in their place, by the `finalize` of the environment. Fields of forms have
+the text itself, so that what is sent back is unchanged.
 """
 
 import json

@@ -97,5 +97,5 @@ def test_the_ends_of_time_do_not_overflow(text: str, seconds: int) -> None:
     ],
 )
 def test_what_is_no_iso_date_time_is_refused_with_the_forms_that_are_accepted(text: str) -> None:
-    with pytest.raises(ValueError, match=r"^an ISO 8601 date-time as 2026-09-24T10:15:30\.123\+02:00 or 20260924T101530Z"):
+    with pytest.raises(ValueError, match=r"^an ISO 8601 date-time as 2026-09-24T10:15:30\.123\+02:00 or "):
         parse_date_time(text)
