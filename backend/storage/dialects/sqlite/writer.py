@@ -15,7 +15,7 @@ from sqlalchemy import Dialect
 from backend import metrics
 from backend.storage.commit_future import CommitFuture
 from backend.storage.database import GroupWork, Tx
-from backend.storage.dialects.sqlite.connection import LogEmptying
+from backend.storage.dialects.sqlite.log_emptying import LogEmptying
 from backend.storage.outage import OUTAGE
 
 Item = TypeVar("Item")

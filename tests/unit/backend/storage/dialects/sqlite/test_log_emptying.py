@@ -15,7 +15,7 @@ from backend.storage.dialects.sqlite.database import SqliteDatabase
 from backend.storage.statements import Command, ScalarQuery
 from tests.support.poll import until
 
-CONNECTION = "backend.storage.dialects.sqlite.connection"
+MODULE = "backend.storage.dialects.sqlite.log_emptying"
 SECRET = "a very private sentence"
 NOTES = Table("notes", MetaData(), Column("number", Integer, primary_key=True), Column("text", Text, nullable=False))
 ADD = Command(insert(NOTES), ["number", "text"])
@@ -66,8 +66,8 @@ def database(path: Path, attempts: list[str]) -> Iterator[SqliteDatabase]:
 @pytest.fixture
 def pause(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Sets the pause between attempts."""
-    monkeypatch.setattr(f"{CONNECTION}._LOG_BUSY_MS", 10)
-    return lambda seconds: monkeypatch.setattr(f"{CONNECTION}._PAUSE_SECONDS", seconds)
+    monkeypatch.setattr(f"{MODULE}._LOG_BUSY_MS", 10)
+    return lambda seconds: monkeypatch.setattr(f"{MODULE}._PAUSE_SECONDS", seconds)
 
 
 def add(database: SqliteDatabase, number: int) -> None:
@@ -177,7 +177,7 @@ def test_a_log_that_cannot_be_emptied_does_not_stop_the_writer(
     database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with monkeypatch.context() as fault, caplog.at_level(logging.CRITICAL):
-        fault.setattr(f"{CONNECTION}._LOG_BUSY_MS", "no number, so the pragma is no SQL ;;")
+        fault.setattr(f"{MODULE}._LOG_BUSY_MS", "no number, so the pragma is no SQL ;;")
         erase(database)
     add(database, 100)
     assert len(database.read(lambda tx: tx.scalars(NUMBERS))) == 11

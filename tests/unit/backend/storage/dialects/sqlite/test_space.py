@@ -112,7 +112,7 @@ def test_shrinking_stops_on_request_and_continues_later(database: SqliteDatabase
 def test_an_open_reader_keeps_no_change_waiting_and_the_file_shrinks_after_it(
     database: SqliteDatabase, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("backend.storage.dialects.sqlite.connection._PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr("backend.storage.dialects.sqlite.log_emptying._PAUSE_SECONDS", 0.05)
     fill(database, 4)
     reader = sqlite3.connect(path)
     reader.execute("BEGIN")
