@@ -85,11 +85,16 @@ def test_a_range_that_does_not_fit_names_the_size(world: World, asked: dict[str,
     assert (refused.reason, refused.metadata) == ("range_not_satisfiable", {"size": "100"})
 
 
-@pytest.mark.parametrize("asked", [{"first": 0}, {"suffix_length": 5}])
+@pytest.mark.parametrize("asked", [{"first": 0}, {"suffix_length": 0}])
 def test_no_range_fits_an_empty_output(world: World, asked: dict[str, int]) -> None:
     run_id, output_id = made(world, b"")
     assert refusal(world, run_id, output_id, range=asked).metadata == {"size": "0"}
     assert content(world, run_id, output_id)[1] == b""
+
+
+def test_the_last_bytes_of_an_empty_output_are_all_of_it(world: World) -> None:
+    header, data = content(world, *made(world, b""), range={"suffix_length": 5})
+    assert (header.partial, header.length, data) == (False, 0, b"")
 
 
 def test_a_range_that_ends_before_it_begins_is_ignored(world: World) -> None:
