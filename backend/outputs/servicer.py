@@ -9,7 +9,6 @@ import orjson
 from backend.errors import ApiError
 from backend.outputs import sql
 from backend.outputs.bundle import Bundle
-from backend.outputs.checksums import Checksums
 from backend.outputs.ranges import Selection, select_bytes
 from backend.outputs.rules import require_bundle, require_content, require_open
 from backend.paging import Paging
@@ -30,7 +29,6 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
         self._database = services.database
         self._cursors = services.cursors
         self._objects = objects
-        self._checksums = Checksums()
 
     def ListOutputs(
         self, request: outputs_pb2.ListOutputsRequest, context: grpc.ServicerContext
@@ -93,7 +91,7 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
             return sql.outputs_of(tx, request.run_id)
 
         rows = self._database.snapshot(work)
-        bundle = Bundle(rows, self._objects, self._checksums)
+        bundle = Bundle(rows, self._objects)
         selection = select_bytes(request, bundle.size, bundle.etag)
         header = _header(selection, "application/zip", f"{request.run_id}.zip", bundle.size, bundle.etag)
         yield outputs_pb2.GetOutputsZipResponse(header=header)
@@ -103,6 +101,9 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
         except KeyError:
             # An erasure. The header is out, so it can only break the zip off; the next call gets an empty one.
             raise ApiError(errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE) from None
+        finally:
+            if bundle.computed:
+                self._database.write(lambda tx: sql.set_checksums(tx, bundle.computed, rows))
 
     def GetPiiRedaction(
         self, request: outputs_pb2.GetPiiRedactionRequest, context: grpc.ServicerContext

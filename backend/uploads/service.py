@@ -223,7 +223,7 @@ class Uploads:
                 raise invalid(_FILE, f"{rules.shown(file.name)} {error}") from None
             except KeyError:
                 raise invalid(_FILE, f"{rules.shown(file.name)} was removed meanwhile") from None
-            size, _ = self._objects.put_file(upload_members_key(file.upload_id, file.number), made.content)
+            size = self._objects.put_file(upload_members_key(file.upload_id, file.number), made.content).size_bytes
         return file._replace(stored_bytes=size, members=orjson.dumps(made.members).decode())
 
     def _end(self, tx: Tx, file: UploadFileRow, owner: str) -> None:

@@ -132,7 +132,16 @@ def seeds() -> Iterator[bytes]:
     """One of each form, for an empty file, a small one and one beyond what a caller may name."""
     lines = (
         *(b"rbytes=0-0", b"rbytes=5-", b"rbytes=-5", b"rbytes=-0", b"rBytes= 1-2 ", b"rbytes=007-0010", b"rbytes=9-1"),
-        *(b"rbytes=0-1,3-4", b"rbytes=, 0-1 ,", b"rbytes=-1", b"rbytes=-", b"rlines=1-2", b"rbytes=0-" + b"9" * 30, b"rbytes=" + b"9" * 5_000 + b"-"),
+        *(
+            b"rbytes=0-1,3-4",
+            b"rbytes=, 0-1 ,",
+            b"rbytes=-1",
+            b"rbytes=-",
+            b"rlines=1-2",
+            b"rbytes=0-" + b"9" * 30,
+            b"rbytes=" + b"9" * 5_000 + b"-",
+        ),
+        *(b"rbytes=, 0-1 ,", b"rbytes=-1", b"rbytes=,"),
         *(b'rbytes=0-1\ni"abc"', b'rbytes=0-1\niW/"abc"', b"rbytes=0-1\niWed, 21 Oct 2015 07:28:00 GMT"),
         *(b'n"abc"', b'n W/"x" , ,"abc"', b"n*", b'n"x"\nn"abc"', b'n"abc', b"rbytes=0-1\nrbytes=0-1", b""),
     )

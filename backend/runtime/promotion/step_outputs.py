@@ -9,7 +9,7 @@ from backend.ids import new_id
 from backend.outputs.sql import NewOutput
 from backend.runtime.promotion.media_types import media_type
 from backend.storage.object_keys import object_key
-from backend.storage.objects import ObjectStore
+from backend.storage.objects import ObjectStore, StoredObject
 
 _LOG = logging.getLogger(__name__)
 
@@ -49,13 +49,15 @@ def discard(objects: ObjectStore, outputs: Iterable[NewOutput]) -> None:
 
 def _store(objects: ObjectStore, run_id: str, step: str, file: Path, relative: str) -> NewOutput:
     output_id = new_id("out")
-    size, sha256 = objects.put_file(object_key(run_id, output_id), file)
-    return new_output(run_id, output_id, f"{step}/{relative}", step, size, sha256)
+    stored = objects.put_file(object_key(run_id, output_id), file)
+    return new_output(run_id, output_id, f"{step}/{relative}", step, stored)
 
 
 def new_output(
-    run_id: str, output_id: str, path: str, step: str | None, size: int, sha256: str, key: str | None = None
+    run_id: str, output_id: str, path: str, step: str | None, stored: StoredObject, key: str | None = None
 ) -> NewOutput:
     """Returns an output whose object is stored under its id, unless another key is given."""
     key = key or object_key(run_id, output_id)
-    return NewOutput(output_id, run_id, path, step, media_type(path), size, sha256, key)
+    return NewOutput(
+        output_id, run_id, path, step, media_type(path), stored.size_bytes, stored.sha256, key, stored.crc32
+    )

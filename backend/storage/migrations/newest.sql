@@ -195,7 +195,7 @@ CREATE TABLE outputs (
 	size_bytes BIGINT NOT NULL, 
 	sha256 TEXT NOT NULL, 
 	created_at BIGINT NOT NULL, 
-	object_key TEXT NOT NULL, 
+	object_key TEXT NOT NULL, crc32 BIGINT, 
 	CONSTRAINT pk_outputs PRIMARY KEY (output_id), 
 	CONSTRAINT fk_outputs_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE, 
 	CONSTRAINT uq_outputs_run_id_path UNIQUE (run_id, path)
@@ -570,4 +570,4 @@ CREATE TABLE run_traces (
  WITHOUT ROWID
 
 ;
-INSERT INTO alembic_version (version_num) VALUES ('0022');
+INSERT INTO alembic_version (version_num) VALUES ('0024');

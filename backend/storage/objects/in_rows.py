@@ -15,7 +15,7 @@ from sqlalchemy import bindparam, select
 
 from backend.storage.database import Database
 from backend.storage.object_keys import result_row_key, run_of
-from backend.storage.objects.interface import PART_BYTES, ObjectReader, ObjectStore
+from backend.storage.objects.interface import PART_BYTES, ObjectReader, ObjectStore, StoredObject
 from backend.storage.statements import ScalarQuery
 from backend.storage.tables.runs import runs
 
@@ -31,11 +31,11 @@ class ObjectsWithRows:
         self._objects = objects
         self._database = database
 
-    def put_file(self, key: str, source: Path) -> tuple[int, str]:
+    def put_file(self, key: str, source: Path) -> StoredObject:
         """Stores a copy of a file."""
         return self._objects.put_file(key, source)
 
-    def put_bytes(self, key: str, data: bytes) -> tuple[int, str]:
+    def put_bytes(self, key: str, data: bytes) -> StoredObject:
         """Stores bytes."""
         return self._objects.put_bytes(key, data)
 

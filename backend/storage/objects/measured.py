@@ -6,7 +6,7 @@ from pathlib import Path
 from time import perf_counter
 
 from backend import metrics
-from backend.storage.objects.interface import ObjectReader, ObjectStore
+from backend.storage.objects.interface import ObjectReader, ObjectStore, StoredObject
 
 
 class MeasuredObjects:
@@ -15,12 +15,12 @@ class MeasuredObjects:
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
 
-    def put_file(self, key: str, source: Path) -> tuple[int, str]:
+    def put_file(self, key: str, source: Path) -> StoredObject:
         """Stores a copy of a file."""
         with _measured("put_file"):
             return self._objects.put_file(key, source)
 
-    def put_bytes(self, key: str, data: bytes) -> tuple[int, str]:
+    def put_bytes(self, key: str, data: bytes) -> StoredObject:
         """Stores bytes."""
         with _measured("put_bytes"):
             return self._objects.put_bytes(key, data)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from backend.errors import ApiError
-from backend.storage.objects.folder import FolderObjects
+from backend.storage.objects import FolderObjects, StoredObject
 from backend.uploads import sql
 from backend.uploads.content import contents
 from backend.uploads.expansion import ExpansionHaltedError
@@ -213,7 +213,7 @@ class Overtaken(FolderObjects):
 
     overtake: Callable[[], object] | None = None
 
-    def put_bytes(self, key: str, data: bytes) -> tuple[int, str]:
+    def put_bytes(self, key: str, data: bytes) -> StoredObject:
         overtake, self.overtake = self.overtake, None
         if overtake is not None:
             overtake()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from backend.runtime.promotion.step_outputs import store_outputs
-from backend.storage.objects import FolderObjects
+from backend.storage.objects import FolderObjects, StoredObject
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_every_file_is_an_output_by_path(tmp_path: Path, folder: Path) -> None:
 
 def test_a_fault_at_one_file_leaves_none_stored(tmp_path: Path, folder: Path) -> None:
     class Full(FolderObjects):
-        def put_file(self, key: str, source: Path) -> tuple[int, str]:
+        def put_file(self, key: str, source: Path) -> StoredObject:
             if source.name == "a.txt":
                 raise OSError("full")
             return super().put_file(key, source)
@@ -46,7 +46,7 @@ def test_a_store_that_keeps_what_is_discarded_is_asked_once_and_the_fault_is_tol
     asked: list[str] = []
 
     class Away(FolderObjects):
-        def put_file(self, key: str, source: Path) -> tuple[int, str]:
+        def put_file(self, key: str, source: Path) -> StoredObject:
             if source.name == "a.txt":
                 raise OSError("full")
             return super().put_file(key, source)
@@ -64,7 +64,7 @@ def test_no_file_is_begun_after_a_halt(tmp_path: Path, folder: Path) -> None:
     halt = threading.Event()
 
     class Halting(FolderObjects):
-        def put_file(self, key: str, source: Path) -> tuple[int, str]:
+        def put_file(self, key: str, source: Path) -> StoredObject:
             halt.set()
             return super().put_file(key, source)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
+from zlib import crc32
 
 import pytest
 
@@ -56,14 +57,14 @@ def test_a_file_is_stored_with_its_size_and_digest(objects: ObjectStore, tmp_pat
     source = tmp_path / "source"
     data = os.urandom(2 * PIECE_BYTES + PART_BYTES + 17)
     source.write_bytes(data)
-    assert objects.put_file("runs/run_1/out_1", source) == (len(data), hashlib.sha256(data).hexdigest())
+    assert objects.put_file("runs/run_1/out_1", source) == (len(data), hashlib.sha256(data).hexdigest(), crc32(data))
     assert source.read_bytes() == data
     assert read(objects, "runs/run_1/out_1", 0, len(data)) == data
 
 
 def test_bytes_are_stored_and_replaced(objects: ObjectStore) -> None:
     objects.put_bytes("runs/run_1/out_1", b"old")
-    assert objects.put_bytes("runs/run_1/out_1", b"new!") == (4, hashlib.sha256(b"new!").hexdigest())
+    assert objects.put_bytes("runs/run_1/out_1", b"new!") == (4, hashlib.sha256(b"new!").hexdigest(), crc32(b"new!"))
     assert read(objects, "runs/run_1/out_1", 0, 4) == b"new!"
 
 
@@ -79,8 +80,8 @@ def test_a_range_comes_in_parts_of_at_most_256_kib(objects: ObjectStore) -> None
 def test_a_file_of_any_size_comes_back_as_it_was(objects: ObjectStore, tmp_path: Path, size: int) -> None:
     source = tmp_path / "source"
     source.write_bytes(os.urandom(size))
-    stored, digest = objects.put_file("runs/run_1/out_1", source)
-    assert (stored, digest) == (size, hashlib.sha256(source.read_bytes()).hexdigest())
+    data = source.read_bytes()
+    assert objects.put_file("runs/run_1/out_1", source) == (size, hashlib.sha256(data).hexdigest(), crc32(data))
     assert read(objects, "runs/run_1/out_1", 0, size) == source.read_bytes()
 
 
