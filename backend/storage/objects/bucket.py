@@ -123,15 +123,32 @@ class BucketObjects:
                         self._client.head_object(Bucket=self._bucket, Key=name)
                         return io.BytesIO()
                     wanted = f"bytes={first}-{first + left - 1}"
-                    return self._client.get_object(Bucket=self._bucket, Key=name, Range=wanted)["Body"]
+                    answer = self._client.get_object(Bucket=self._bucket, Key=name, Range=wanted)
+                    if answer["ContentLength"] < left:
+                        answer["Body"].close()
+                        raise EOFError(f"the object {key} ends before byte {first + left}")
+                    return answer["Body"]
                 except ClientError as error:
                     if _code(error) in _ABSENT:
                         raise KeyError(key) from None
                     if _code(error) == "InvalidRange":
-                        return io.BytesIO()
+                        raise EOFError(f"the object {key} ends before byte {first + left}") from None
                     raise
 
         return BucketRange(open_at, offset, length)
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Returns the sizes of objects below a prefix; see `ObjectStore`."""
+        below = f"{self._prefix}{folder_key(prefix)}/"
+        with _as_store_errors(f"Listing {prefix} failed"):
+            pages = self._client.get_paginator("list_objects_v2").paginate(
+                Bucket=self._bucket, Prefix=below, Delimiter="/"
+            )
+            return {
+                found["Key"].removeprefix(self._prefix): found["Size"]
+                for page in pages
+                for found in page.get("Contents", ())
+            }
 
     def delete(self, key: str) -> None:
         """Removes an object with all its versions; see `ObjectStore`."""

@@ -52,7 +52,14 @@ class FolderObjects:
             file = self._path(key).open("rb")
         except FileNotFoundError:
             raise KeyError(key) from None
+        if os.fstat(file.fileno()).st_size < offset + length:
+            file.close()
+            raise EOFError(f"the object {key} ends before byte {offset + length}")
         return _Range(file, offset, length)
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Returns the sizes of objects below a prefix; see `ObjectStore`."""
+        return sizes_below(self._objects, prefix)
 
     def delete(self, key: str) -> None:
         """Removes an object; see `ObjectStore`."""
@@ -150,6 +157,18 @@ class _Range(Iterator[bytes]):
 
     def __del__(self) -> None:
         self._file.close()
+
+
+def sizes_below(root: Path, prefix: str) -> dict[str, int]:
+    """Returns the sizes of the objects directly below a prefix, by key."""
+    sizes: dict[str, int] = {}
+    with contextlib.suppress(FileNotFoundError), os.scandir(root / folder_key(prefix)) as found:
+        for entry in found:
+            # Another process may remove it meanwhile.
+            with contextlib.suppress(FileNotFoundError):
+                if entry.is_file():
+                    sizes[prefix + entry.name] = entry.stat().st_size
+    return sizes
 
 
 def _parts(file: BinaryIO) -> Iterator[bytes]:

@@ -76,7 +76,11 @@ class ObjectStore(Protocol):
 
         Raises:
             KeyError: there is no such object.
+            EOFError: it ends before the range does.
         """
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Returns the sizes in bytes of the objects below `prefix`, without those in its folders, by key."""
 
     def delete(self, key: str) -> None:
         """Removes an object, if it exists."""

@@ -30,6 +30,11 @@ class MeasuredObjects:
         with _measured("open_range"):
             return _Reader(self._objects.open_range(key, offset, length))
 
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Returns the sizes of objects below a prefix."""
+        with _measured("sizes"):
+            return self._objects.sizes(prefix)
+
     def delete(self, key: str) -> None:
         """Removes an object."""
         with _measured("delete"):
@@ -68,7 +73,7 @@ def _measured(operation: str) -> Iterator[None]:
     began = perf_counter()
     try:
         yield
-    except OSError:
+    except (OSError, EOFError):
         metrics.OBJECTS_ERRORS.add(operation)
         raise
     finally:

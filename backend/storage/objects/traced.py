@@ -34,6 +34,11 @@ class TracedObjects:
         with self._tracing.child("objects get", {"workflow_api.object.size": length}, kind=self._tracing.CLIENT):
             return self._objects.open_range(key, offset, length)
 
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Returns the sizes of objects below a prefix."""
+        with self._tracing.child("objects list", kind=self._tracing.CLIENT):
+            return self._objects.sizes(prefix)
+
     def delete(self, key: str) -> None:
         """Removes an object."""
         with self._tracing.child("objects delete", kind=self._tracing.CLIENT):

@@ -43,7 +43,9 @@ def claiming(world: World, sizes: list[int]) -> str:
     run_id = world.started()
     world.begin(run_id)
     new = [
-        NewOutput(new_id("out"), run_id, f"first/{n}", "first", "text/plain", size, "ab", object_key(run_id, "none"), 0)
+        NewOutput(
+            new_id("out"), run_id, f"first/{n}", "first", "text/plain", size, "ab", object_key(run_id, f"sparse-{n}"), 0
+        )
         for n, size in enumerate(sizes)
     ]
     world.services.database.write(lambda tx: add_outputs(tx, new, world.clock()))
@@ -187,6 +189,22 @@ def test_an_erasure_ends_the_download_of_a_zip(world: World) -> None:
     assert caught.value.reason == "runtime_unreachable"
 
 
+@pytest.mark.parametrize("damage", ["removed", "shortened", "lengthened"])
+def test_what_the_store_has_lost_is_found_before_the_first_byte_and_logged(
+    world: World, caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
+    run_id = filled(world, FILES)
+    key = rows_of(world, run_id)[1].object_key
+    if damage == "removed":
+        world.objects.delete(key)
+    else:
+        world.objects.put_bytes(
+            key, FILES["first/b.bin"][:-1] if damage == "shortened" else FILES["first/b.bin"] + b"x"
+        )
+    assert refusal(world, run_id) == "runtime_error"
+    assert key in caplog.text
+
+
 @pytest.mark.parametrize("erased", [False, True])
 def test_a_run_without_outputs_yields_an_empty_zip(world: World, erased: bool) -> None:
     run_id = filled(world, {"first/a.txt": b"x"} if erased else {})
@@ -208,6 +226,11 @@ def test_two_thousand_files_are_a_bundle_and_one_more_is_too_large(world: World)
 def test_500_million_bytes_of_content_are_the_most(world: World) -> None:
     assert refusal(world, claiming(world, [400_000_000, 100_000_001])) == "bundle_too_large"
     run_id = claiming(world, [400_000_000, 100_000_000])
+    for row in rows_of(world, run_id):
+        file = world.folder / "objects" / row.object_key
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("wb") as sparse:
+            sparse.truncate(row.size_bytes)
     request = outputs_pb2.GetOutputsZipRequest(run_id=run_id)
     stream = world.outputs.stream("GetOutputsZip", request, world.key)
     assert stream.take().header.length > 500_000_000

@@ -103,11 +103,19 @@ def test_a_missing_object_is_an_error_when_it_is_opened(objects: ObjectStore) ->
             objects.open_range("runs/run_1/out_1", 0, length)
 
 
-def test_an_object_that_is_too_short_is_an_error(objects: ObjectStore) -> None:
+def test_an_object_that_is_too_short_is_an_error_when_it_is_opened(objects: ObjectStore) -> None:
     objects.put_bytes("runs/run_1/out_1", b"abc")
     for offset, length in ((0, 4), (3, 1), (7, 2)):
         with pytest.raises(EOFError):
-            read(objects, "runs/run_1/out_1", offset, length)
+            objects.open_range("runs/run_1/out_1", offset, length)
+
+
+def test_sizes_are_those_of_the_objects_directly_below_a_prefix(objects: ObjectStore) -> None:
+    for name in ("out_1", "out_2", "logs/one-1"):
+        objects.put_bytes(f"runs/run_1/{name}", name.encode())
+    objects.put_bytes("runs/run_10/out_1", b"another run's")
+    assert objects.sizes("runs/run_1/") == {"runs/run_1/out_1": 5, "runs/run_1/out_2": 5}
+    assert objects.sizes("runs/run_none/") == {}
 
 
 def test_closing_a_read_closes_the_file(objects: ObjectStore) -> None:
