@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
+from backend.distinct_paths import distinct_paths
 from backend.ids import new_id
 from backend.outputs.sql import NewOutput
 from backend.runtime.promotion.media_types import media_type
@@ -17,17 +18,18 @@ _LOG = logging.getLogger(__name__)
 def store_outputs(objects: ObjectStore, run_id: str, step: str, folder: Path, halt: threading.Event) -> list[NewOutput]:
     """Stores every file below `folder`, durable on return; returns one output for each, by path.
 
-    Starts no file once `halt` is set.
+    Files whose paths differ by case or Unicode normalization alone are renamed first: `name~2.ext`. Starts no file once
+    `halt` is set.
 
     Raises:
         OSError: the store did not take a file; those before it are discarded.
     """
     stored: list[NewOutput] = []
     try:
-        for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+        for path in _named_apart(folder):
             if halt.is_set():
                 break
-            stored.append(_store(objects, run_id, step, file, file.relative_to(folder).as_posix()))
+            stored.append(_store(objects, run_id, step, folder / path, path))
     except BaseException:
         discard(objects, stored)
         raise
@@ -45,6 +47,16 @@ def discard(objects: ObjectStore, outputs: Iterable[NewOutput]) -> None:
                 "Object %s and those after it could not be removed, and nothing names them", output.object_key
             )
             return
+
+
+def _named_apart(folder: Path) -> list[str]:
+    """Renames files that would be one file on other systems; returns the relative paths of all."""
+    found = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    names = distinct_paths({path: path for path in found}, lambda _, attempt: str(attempt + 2))
+    for path, name in names.items():
+        if name != path:
+            (folder / path).rename(folder / name)
+    return sorted(names.values())
 
 
 def _store(objects: ObjectStore, run_id: str, step: str, file: Path, relative: str) -> NewOutput:
