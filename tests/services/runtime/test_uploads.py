@@ -1,5 +1,6 @@
 """Files that a person uploads, and runs that start with them."""
 
+import errno
 import io
 import json
 import shutil
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from backend.errors import ApiError
-from backend.storage.objects.folder import FolderObjects
+from backend.storage.objects import FolderObjects, ObjectReader, StoredObject
 from backend.uploads import sql
 from backend.uploads.content import contents
 from backend.uploads.expansion import ExpansionHaltedError
@@ -62,6 +63,9 @@ class Person:
     def send(self, upload_id: str, number: int, name: str, data: bytes, parameter: str = "uploads") -> Any:
         for offset in range(0, max(1, len(data)), PART_BYTES):
             self.append(upload_id, number, name, data[offset : offset + PART_BYTES], offset, parameter)
+        return self.finish(upload_id, number)
+
+    def finish(self, upload_id: str, number: int) -> Any:
         request = uploads_pb2.FinishUploadedFileRequest(upload_id=upload_id, number=number)
         return self.call("FinishUploadedFile", request, actor=self.name)
 
@@ -239,15 +243,27 @@ def test_parts_are_taken_in_order_and_once(ana: Person) -> None:
 
 
 class Overtaken(FolderObjects):
-    """A store in which one write is overtaken by other calls."""
+    """A store in which one operation is overtaken by other calls."""
 
     overtake: Callable[[], object] | None = None
+    at = "put_bytes"
 
-    def put_bytes(self, key: str, data: bytes) -> tuple[int, str]:
-        overtake, self.overtake = self.overtake, None
-        if overtake is not None:
-            overtake()
+    def put_bytes(self, key: str, data: bytes) -> StoredObject:
+        self._reached("put_bytes")
         return super().put_bytes(key, data)
+
+    def put_file(self, key: str, source: Path) -> StoredObject:
+        self._reached("put_file")
+        return super().put_file(key, source)
+
+    def open_range(self, key: str, offset: int, length: int) -> ObjectReader:
+        self._reached("open_range")
+        return super().open_range(key, offset, length)
+
+    def _reached(self, operation: str) -> None:
+        if operation == self.at and self.overtake is not None:
+            overtake, self.overtake = self.overtake, None
+            overtake()
 
 
 @pytest.mark.parametrize(("late", "whole"), [(b"short", b"the longer"), (b"the longer", b"short")])
@@ -262,6 +278,77 @@ def test_a_part_that_comes_late_with_another_length_leaves_a_finished_file_as_it
     (file,) = world.services.database.snapshot(lambda tx: sql.files(tx, upload_id))
     assert [(path, b"".join(parts)) for path, parts in contents(objects, file)] == [("a.txt", whole)]
     bob.service.close()
+
+
+@pytest.fixture
+def overtaken(world: RuntimeWorld, tmp_path: Path) -> Iterator[tuple[Person, Overtaken]]:
+    objects = Overtaken(tmp_path / "objects")
+    person = Person(world, tmp_path, objects=objects)
+    yield person, objects
+    person.service.close()
+
+
+@pytest.mark.parametrize("operation", ["open_range", "put_file"])
+def test_a_zip_that_two_calls_finish_at_a_time_is_there_for_both(
+    overtaken: tuple[Person, Overtaken], operation: str
+) -> None:
+    ana, objects = overtaken
+    upload_id = ana.begin()
+    ana.append(upload_id, 1, "a.zip", zipped({"a.txt": b"A", "b.txt": b"BB"}))
+    first: list[Any] = []
+    objects.at, objects.overtake = operation, lambda: first.append(ana.finish(upload_id, 1))
+    assert ana.finish(upload_id, 1) == first[0]
+    assert first[0].files == 2
+    (file,) = ana.world.services.database.snapshot(lambda tx: sql.files(tx, upload_id))
+    assert {path: b"".join(parts) for path, parts in contents(objects, file)} == {"a.txt": b"A", "b.txt": b"BB"}
+
+
+def test_a_zip_that_lacks_room_stays_where_another_call_has_finished_it(overtaken: tuple[Person, Overtaken]) -> None:
+    ana, objects = overtaken
+    upload_id = ana.begin()
+    ana.append(upload_id, 1, "a.zip", zipped({"a.txt": b"A"}))
+
+    def finish_then_fill() -> None:
+        ana.finish(upload_id, 1)
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    objects.at, objects.overtake = "put_file", finish_then_fill
+    assert ana.finish(upload_id, 1).files == 1
+    assert ana.files(upload_id) == ["a.zip"]
+
+
+def test_a_part_that_lacks_room_stays_where_another_call_has_stored_it(overtaken: tuple[Person, Overtaken]) -> None:
+    ana, objects = overtaken
+    upload_id = ana.begin()
+
+    def send_then_fill() -> None:
+        ana.send(upload_id, 1, "a.txt", b"whole")
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    objects.overtake = send_then_fill
+    assert ana.append(upload_id, 1, "a.txt", b"whole") == 5
+    assert ana.files(upload_id) == ["a.txt"]
+
+
+@pytest.mark.parametrize("operation", ["open_range", "put_file"])
+def test_a_file_that_is_removed_while_it_is_finished_leaves_the_next_of_its_number_alone(
+    overtaken: tuple[Person, Overtaken], operation: str
+) -> None:
+    ana, objects = overtaken
+    upload_id = ana.begin()
+    ana.append(upload_id, 1, "a.zip", zipped({"a.txt": b"A"}))
+
+    def replace() -> None:
+        request = uploads_pb2.RemoveUploadedFileRequest(upload_id=upload_id, number=1)
+        ana.call("RemoveUploadedFile", request, actor=ANA)
+        ana.send(upload_id, 1, "b.txt", b"B")
+
+    objects.at, objects.overtake = operation, replace
+    with pytest.raises(RefusedError):
+        ana.finish(upload_id, 1)
+    assert ana.files(upload_id) == ["b.txt"]
+    (file,) = ana.world.services.database.snapshot(lambda tx: sql.files(tx, upload_id))
+    assert [(path, b"".join(parts)) for path, parts in contents(objects, file)] == [("b.txt", b"B")]
 
 
 @pytest.mark.parametrize("name", ["../a", "a/b", "..", "a\x01b", "a\\b", "con\u202etxt"])
