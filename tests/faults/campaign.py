@@ -50,13 +50,14 @@ def run_campaign(folder: Path, seed: int, store: str, extent: plan.Extent) -> Ou
     """Runs it to its end; the journal stays in the folder."""
     began = time.monotonic()
     journal = Journal(folder / "journal.jsonl")
-    with Cluster(store) as cluster:
+    with Cluster(store, journal) as cluster:
         known = LoadRecord()
         calls = Calls(cluster, journal)
         people = People(cluster, journal, calls, known)
         packages = Packages(calls, cluster.wheels)
-        load = Load(calls, known, cluster.flows, cluster.hook, {**people.operations, **packages.operations})
-        injector = FaultInjector(cluster, journal, plan.faults(seed, store, extent))
+        there = {name: weight for name, weight in plan.workflows(store).items() if name in cluster.flows}
+        load = Load(calls, known, there, cluster.hook, {**people.operations, **packages.operations})
+        injector = FaultInjector(cluster, journal, load, plan.faults(seed, store, extent))
 
         def enough() -> bool:
             injector.look(load.answered)

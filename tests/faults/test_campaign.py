@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.campaign import run_campaign
-from tests.faults.plan import EMBEDDED, FOLDER, S3, Extent, kinds_of
+from tests.faults.plan import EMBEDDED, FOLDER, MACHINES, S3, Extent, kinds_of
 
 SEED = 7
 _PACE = 0.25
@@ -15,6 +15,7 @@ _PACE = 0.25
 @pytest.mark.parametrize(
     ("store", "operations"),
     [
+        (MACHINES, 1000),
         (S3, 320),
         (FOLDER, 100),
         # `make faults` adds a service with several edges, whose faults are each in one of these but that of an edge.
