@@ -17,6 +17,7 @@ from tests.support.faulty_proxy import FaultMode, FaultyProxy
 from tests.support.stepped_clock import SteppedClock
 
 _AT_ONCE: Final = 2
+_PAST_ITS_LEASE: Final = "past its lease"
 _PARTS: Final = frozenset({"edge", "backend", "worker", "console"})
 _THINGS: Final = _PARTS | {"service", "postgresql", "redis", "s3", "graph", "disk", "pool", "workers", "sqlite"}
 _S3: Final = {
@@ -79,8 +80,11 @@ class FaultInjector:
             names = [f"worker {number}" for number in range(WORKERS)]
         else:
             names = [f"{thing} {fault.target}" if thing in _PARTS else thing]
+        if _PAST_ITS_LEASE in fault.kind:
+            # The other worker goes on.
+            names.append(_PAST_ITS_LEASE)
         with ExitStack() as held:
-            for name in names:
+            for name in sorted(names):
                 held.enter_context(self._locks.setdefault(name, threading.Lock()))
             yield
 
