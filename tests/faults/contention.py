@@ -13,7 +13,7 @@ from psycopg import sql
 from tests.faults.databases import sqlite_path
 
 # The tables that calls, workers and sweeps change most.
-_TABLES: Final = (
+TABLES: Final = (
     "runs",
     "segments",
     "steps",
@@ -31,6 +31,8 @@ _LOCK_MODES: Final = ("SHARE ROW EXCLUSIVE", "ACCESS EXCLUSIVE")
 _ROWS: Final = 200
 _ADVISORY_KEYS: Final = 20
 _CANCEL_EVERY_SECONDS: Final = 0.01
+# A driver prepares a statement once it has run some times on a connection.
+_PREPARED_AFTER_SECONDS: Final = 1.5
 _LOOK_EVERY_SECONDS: Final = 0.01
 _READER: Final = """
 import sqlite3, sys, time
@@ -47,15 +49,17 @@ def hold(kind: str, address: str, seconds: float, chance: float) -> None:
 
 
 def _lock_table(url: str, seconds: float, chance: float) -> None:
-    table = _TABLES[int(chance * len(_TABLES))]
+    table = TABLES[int(chance * len(TABLES))]
     mode = _LOCK_MODES[int(chance * 97) % len(_LOCK_MODES)]
     lock = sql.SQL(f"LOCK TABLE {{}} IN {mode} MODE").format(sql.Identifier(table))
     with _session(url) as session:
+        _cut_connections(session)
+        time.sleep(_PREPARED_AFTER_SECONDS)
         _hold_once(session, lock, seconds)
 
 
 def _lock_rows(url: str, seconds: float, chance: float) -> None:
-    table = _TABLES[int(chance * len(_TABLES))]
+    table = TABLES[int(chance * len(TABLES))]
     newest = sql.SQL("SELECT 1 FROM {} ORDER BY ctid DESC LIMIT {} FOR UPDATE SKIP LOCKED")
     with _session(url) as session:
         _hold_once(session, newest.format(sql.Identifier(table), _ROWS), seconds)
@@ -87,6 +91,7 @@ def _lock_advisory_keys(url: str, seconds: float, _: float) -> None:
 def _cancel_statements(url: str, seconds: float, _: float) -> None:
     end = time.monotonic() + seconds
     with _session(url) as session:
+        _cut_connections(session)
         while time.monotonic() < end:
             session.execute(
                 "SELECT pg_cancel_backend(pid) FROM (SELECT pid FROM pg_stat_activity WHERE state = 'active'"
@@ -122,6 +127,14 @@ def _session(url: str) -> Iterator[psycopg.Connection[Any]]:
     with psycopg.connect(url, autocommit=True, application_name="contention") as session:
         session.execute("SET lock_timeout = '30s'")
         yield session
+
+
+def _cut_connections(session: psycopg.Connection[Any]) -> None:
+    """Cuts those of the deployment, so that its statements are prepared again: while others hold what they need."""
+    session.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+    )
 
 
 def _hold_once(session: psycopg.Connection[Any], lock: sql.Composed, seconds: float) -> None:

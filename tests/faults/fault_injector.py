@@ -17,6 +17,8 @@ from tests.support.faulty_proxy import FaultMode, FaultyProxy
 from tests.support.stepped_clock import SteppedClock
 
 _AT_ONCE: Final = 2
+# Answered between the end of a contention and the beginning of another fault.
+_QUIET_OPERATIONS: Final = 60
 _PAST_ITS_LEASE: Final = "past its lease"
 _PARTS: Final = frozenset({"edge", "backend", "worker", "console"})
 _THINGS: Final = _PARTS | {"service", "postgresql", "redis", "s3", "graph", "disk", "pool", "workers", "sqlite"}
@@ -40,6 +42,9 @@ class FaultInjector:
         self._locks: dict[str, threading.Lock] = {}
         self._threads: list[threading.Thread] = []
         self._failures: list[BaseException] = []
+        self._answered = 0
+        self._contending: set[int] = set()
+        self._quiet_until = 0
         self.done: dict[str, int] = {}
 
     def over(self) -> bool:
@@ -50,10 +55,18 @@ class FaultInjector:
 
     def look(self, answered: int) -> None:
         """Injects the faults that are due after so many answered operations, if a slot is free; does not wait."""
-        while self._left and self._left[0].after <= answered and self._free.acquire(blocking=False):
+        self._answered = answered
+        while self._left and self._due(self._left[0]) and self._free.acquire(blocking=False):
+            if self._left[0].kind in CONTENTIONS:
+                self._contending.add(self._left[0].number)
             thread = threading.Thread(target=self._carry_out, args=(self._left.pop(0),))
             self._threads.append(thread)
             thread.start()
+
+    def _due(self, fault: Fault) -> bool:
+        """Whether it is its turn: for a while after contentions nothing else excuses calls that fail."""
+        quiet = fault.kind in CONTENTIONS or (not self._contending and self._answered >= self._quiet_until)
+        return quiet and fault.after <= self._answered
 
     def end(self) -> None:
         """Waits until every injected fault is over."""
@@ -70,6 +83,9 @@ class FaultInjector:
         except BaseException as error:  # noqa: BLE001 - the campaign ends with it
             self._failures.append(error)
         finally:
+            if fault.kind in CONTENTIONS:
+                self._quiet_until = self._answered + _QUIET_OPERATIONS
+                self._contending.discard(fault.number)
             self._free.release()
 
     @contextmanager

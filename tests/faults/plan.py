@@ -63,7 +63,7 @@ EMBEDDED_EDGES: Final = "embedded-edges"
 MACHINES: Final = "machines"
 """As with S3, each part on a disk of its own, with few slots and a short time-out for launches."""
 
-LAUNCH_TIMEOUT_SECONDS: Final[Mapping[str, int]] = {MACHINES: 12}
+LAUNCH_TIMEOUT_SECONDS: Final[Mapping[str, int]] = {MACHINES: 15}
 """Where it is not a minute."""
 STEP_SLOTS: Final = 2
 """Of each worker of such machines."""
