@@ -66,26 +66,27 @@ def _lock_rows(url: str, seconds: float, chance: float) -> None:
 
 
 def _lock_advisory_keys(url: str, seconds: float, _: float) -> None:
-    """Takes the keys that sessions are seen to lock, one after another as they become free."""
+    """Takes the keys that sessions are seen to lock, each once it is free."""
     end = time.monotonic() + seconds
+    wanted: set[tuple[int, int, int]] = set()
     taken: set[tuple[int, int, int]] = set()
     with _session(url) as session:
         while time.monotonic() < end:
-            seen = session.execute(
+            locked = session.execute(
                 "SELECT classid::bigint, objid::bigint, objsubid FROM pg_locks"
                 " WHERE locktype = 'advisory' AND granted AND pid <> pg_backend_pid()"
-            ).fetchall()
-            for high, low, parts in seen:
-                if (high, low, parts) in taken or len(taken) >= _ADVISORY_KEYS:
-                    continue
-                taken.add((high, low, parts))
-                # One number of 64 bits, or two of 32, as PostgreSQL stores them.
-                if parts == 1:
-                    session.execute("SELECT pg_try_advisory_lock(%s::bigint)", [_signed(high << 32 | low, 64)])
-                else:
-                    pair = [_signed(high, 32), _signed(low, 32)]
-                    session.execute("SELECT pg_try_advisory_lock(%s::integer, %s::integer)", pair)
+            )
+            wanted.update(locked.fetchall()[: max(0, _ADVISORY_KEYS - len(wanted))])
+            taken.update(key for key in wanted - taken if _try_advisory_lock(session, *key))
             time.sleep(_LOOK_EVERY_SECONDS)
+
+
+def _try_advisory_lock(session: psycopg.Connection[Any], high: int, low: int, parts: int) -> bool:
+    """Takes a key as PostgreSQL lists it: one number of 64 bits, or two of 32."""
+    keys = [_signed(high << 32 | low, 64)] if parts == 1 else [_signed(high, 32), _signed(low, 32)]
+    given = sql.SQL(", ").join(map(sql.Literal, keys))
+    row = session.execute(sql.SQL("SELECT pg_try_advisory_lock({})").format(given)).fetchone()
+    return row is not None and bool(row[0])
 
 
 def _cancel_statements(url: str, seconds: float, _: float) -> None:

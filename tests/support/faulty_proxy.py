@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final, Self
 
 _CHUNK: Final = 1 << 16
-_LATEST_SECONDS: Final = 4.0
+LATEST_SECONDS = 4.0
 _ERROR: Final = '<?xml version="1.0" encoding="UTF-8"?><Error><Code>{code}</Code><Message>Planned.</Message></Error>'
 _NAMES: Final = {500: "InternalError", 503: "SlowDown"}
 
@@ -27,7 +27,7 @@ class FaultMode(StrEnum):
     ANSWERED_500 = "500"
     ANSWERED_503 = "503"
     LATE = "late"
-    """They are handed on, each answer after up to four seconds."""
+    """They are handed on, and each part of an answer up to `LATEST_SECONDS` later."""
     CUT = "cut"
     """They break off: before the request is handed on, before its answer comes back, or in the middle of that."""
 
@@ -97,7 +97,7 @@ class FaultyProxy:
                 case FaultMode.NOTHING:
                     self._hand_on(caller, None, passes)
                 case FaultMode.LATE:
-                    self._hand_on(caller, None, None, late=_LATEST_SECONDS * chance)
+                    self._hand_on(caller, None, None, late=LATEST_SECONDS * chance)
                 case FaultMode.CUT:
                     # How many bytes of the request and of its answer still pass.
                     self._hand_on(caller, *((0, None) if chance < 0.3 else (None, 0) if chance < 0.7 else (None, 150)))
