@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Final
+from typing import Any, Final
 
 from tests.faults.calls import Calls
 from tests.faults.load_record import Key, LoadRecord, Run, Start, choose
@@ -21,6 +21,8 @@ _FEWEST_KEYS: Final = 4
 # So few that a key's slots are full now and then.
 _SLOTS: Final = 30
 _SCOPES: Final = (1, 2, 3, 4, 5)
+ASKED_READS: Final = "AskedReads"
+"""The workflow that reads its inputs once more after an approval."""
 BUSY: Final = "Busy"
 """The workflow whose step takes `BUSY_SECONDS`."""
 BUSY_SECONDS: Final = 6
@@ -123,13 +125,17 @@ class Load:
         for start in self._known.take_open():
             self._until_answered(start, 0, tries=30)
 
-    def fill_pool(self, name: str, runs: int) -> None:
-        """Starts runs whose one step takes some seconds, of all keys in turn."""
+    def start_runs(self, workflow: str, name: str, runs: int) -> None:
+        """Starts so many runs of a workflow, of all keys in turn; `name` begins their idempotency keys."""
         keys = self._known.usable_keys()
         for number in range(runs):
-            key = f"{name}-{number}"
-            body = {"input_text": f"text of {key}", "client_reference": key}
-            self._until_answered(Start(keys[number % len(keys)], BUSY, key, body), number % 2)
+            start = _start_of(keys[number % len(keys)], workflow, f"{name}-{number}")
+            self._until_answered(start, number % 2)
+
+    def waiting(self) -> int:
+        """How many approvals wait for a decision."""
+        pending = self._calls.pending(0) or self._calls.pending(1)
+        return 0 if pending is None else len(pending.items)
 
     def approve_all(self) -> None:
         """Approves whatever waits for it."""
@@ -174,12 +180,10 @@ class Load:
         workflow = choose(weighted, operation.chances[1])
         assert workflow is not None
         idempotency_key = f"operation-{operation.number}"
-        body = {"input_text": f"text of {idempotency_key}", "client_reference": idempotency_key}
+        start = _start_of(key, workflow, idempotency_key)
         if workflow == "Redacts":
-            body["input_text"] = f"text of {planted_value(operation.number)}"
-        elif workflow in {"Reads", "AskedReads"}:
-            return Start(key, workflow, idempotency_key, body | {"parameters": {"documents": "s3://inbox/in/"}})
-        return Start(key, workflow, idempotency_key, body)
+            start.body["input_text"] = f"text of {planted_value(operation.number)}"
+        return start
 
     def _until_answered(self, start: Start, edge: int, tries: int = _TRIES) -> bool:
         """Repeats a start until it has a final answer, as callers should."""
@@ -389,6 +393,13 @@ class Load:
         return choose(
             self._known.runs(lambda run: meant(run) and not run.key.revoked), operation.chances[0], newest=_MEANT
         )
+
+
+def _start_of(key: Key, workflow: str, idempotency_key: str) -> Start:
+    body: dict[str, Any] = {"input_text": f"text of {idempotency_key}", "client_reference": idempotency_key}
+    if workflow in {"Reads", ASKED_READS}:
+        body["parameters"] = {"documents": "s3://inbox/in/"}
+    return Start(key, workflow, idempotency_key, body)
 
 
 def _edge(operation: Operation) -> int:

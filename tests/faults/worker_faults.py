@@ -10,13 +10,16 @@ from typing import Final
 
 from tests.faults.cluster import Cluster, SupervisedPart
 from tests.faults.journal import Journal
-from tests.faults.load import BUSY_SECONDS, Load
+from tests.faults.load import ASKED_READS, BUSY, BUSY_SECONDS, Load
 from tests.faults.plan import STEP_SLOTS, Fault, launch_timeout_seconds
 
 WORKERS: Final = 2
 _BACK_SECONDS: Final = 240
 # All slots are taken for as many times the length of a step.
 _WAVES: Final = 5
+# Runs that wait for an approval when a worker is killed, and how long they get to come so far.
+_ASKED: Final = 8
+_ASKED_SECONDS: Final = 20
 
 
 class WorkerFaults:
@@ -73,6 +76,10 @@ class WorkerFaults:
 
     def _kill_and_decide(self, fault: Fault) -> None:
         """Kills a worker, and approves what waits, which the other one may go on with before this one is back."""
+        self._load.start_runs(ASKED_READS, f"fault-{fault.number}", _ASKED)
+        end = time.monotonic() + _ASKED_SECONDS
+        while self._load.waiting() < _ASKED and time.monotonic() < end:
+            time.sleep(0.5)
         end_parts([self._of(fault)], signal.SIGKILL, meanwhile=self._load.approve_all)
 
     def _fill_pool(self, fault: Fault) -> None:
@@ -93,7 +100,7 @@ class WorkerFaults:
         end_parts([self._cluster.part("worker", number) for number in range(WORKERS)], how)
 
     def _begin_backlog(self, fault: Fault) -> None:
-        self._load.fill_pool(f"fault-{fault.number}", WORKERS * STEP_SLOTS * _WAVES)
+        self._load.start_runs(BUSY, f"fault-{fault.number}", WORKERS * STEP_SLOTS * _WAVES)
 
     def _of(self, fault: Fault) -> SupervisedPart:
         return self._cluster.part("worker", fault.target)
