@@ -10,7 +10,7 @@ from typing import Final
 from tests.faults.cluster import Cluster
 from tests.faults.contention import hold
 from tests.faults.journal import Journal
-from tests.faults.load import Load
+from tests.faults.load import PUBLISHES, Load
 from tests.faults.plan import CONTENTIONS, Fault
 from tests.faults.worker_faults import WORKERS, WorkerFaults, end_parts
 from tests.support.faulty_proxy import FaultMode, FaultyProxy
@@ -19,6 +19,8 @@ from tests.support.stepped_clock import SteppedClock
 _AT_ONCE: Final = 2
 # Answered between the end of a contention and the beginning of another fault.
 _QUIET_OPERATIONS: Final = 60
+# Runs whose publications meet a server that answers late.
+_PUBLISHING: Final = 8
 _PAST_ITS_LEASE: Final = "past its lease"
 _PARTS: Final = frozenset({"edge", "backend", "worker", "console"})
 _THINGS: Final = _PARTS | {"service", "postgresql", "redis", "s3", "graph", "disk", "pool", "workers", "sqlite"}
@@ -27,7 +29,6 @@ _S3: Final = {
     "s3 answers 503": FaultMode.ANSWERED_503,
     "s3 cuts connections": FaultMode.CUT,
 }
-_GRAPH: Final = {"cuts": FaultMode.CUT, "answers": FaultMode.LATE}
 
 
 class FaultInjector:
@@ -36,6 +37,7 @@ class FaultInjector:
     def __init__(self, cluster: Cluster, journal: Journal, load: Load, faults: list[Fault]) -> None:
         self._cluster = cluster
         self._journal = journal
+        self._load = load
         self._of_workers = WorkerFaults(cluster, journal, load)
         self._left = list(faults)
         self._free = threading.Semaphore(_AT_ONCE)
@@ -132,8 +134,10 @@ class FaultInjector:
                 self._spoil(self._cluster.links[fault.target], spoiled, fault.seconds)
             case ["s3", *_]:
                 self._spoil(self._cluster.s3, _S3[fault.kind], fault.seconds)
-            case ["graph", how, *_]:
-                self._spoil(self._cluster.graph_link, _GRAPH[how], fault.seconds)
+            case ["graph", "answers", "late"]:
+                self._publish_late(fault)
+            case ["graph", *_]:
+                self._spoil(self._cluster.graph_link, FaultMode.CUT, fault.seconds)
             case ["disk", "full"]:
                 self._fill_disk(fault)
             case _:
@@ -168,6 +172,13 @@ class FaultInjector:
         proxy.spoil(how)
         time.sleep(seconds)
         proxy.spoil(FaultMode.NOTHING)
+
+    def _publish_late(self, fault: Fault) -> None:
+        """Starts runs that publish, whose attempts then last long: those of several workers may meet."""
+        self._cluster.graph_link.spoil(FaultMode.LATE)
+        self._load.start_runs(PUBLISHES, f"fault-{fault.number}", _PUBLISHING)
+        time.sleep(fault.seconds)
+        self._cluster.graph_link.spoil(FaultMode.NOTHING)
 
     def _fill_disk(self, fault: Fault) -> None:
         disk = self._cluster.disk

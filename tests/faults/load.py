@@ -23,6 +23,8 @@ _SLOTS: Final = 30
 _SCOPES: Final = (1, 2, 3, 4, 5)
 ASKED_READS: Final = "AskedReads"
 """The workflow that reads its inputs once more after an approval."""
+PUBLISHES: Final = "Publishes"
+"""The workflow that publishes to a knowledge graph."""
 BUSY: Final = "Busy"
 """The workflow whose step takes `BUSY_SECONDS`."""
 BUSY_SECONDS: Final = 6
