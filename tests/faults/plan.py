@@ -245,6 +245,9 @@ def _seconds(kind: str, pace: float, chance: random.Random) -> float:
         case "postgresql table lock" | "postgresql row locks" | "postgresql advisory locks":
             # Half of them longer than a statement waits for a lock.
             return chance.choice((chance.uniform(0.5, 4), chance.uniform(8.2, 9)))
+        case "postgresql cancels statements":
+            # While connections open and prepare their statements, and after.
+            return chance.uniform(5, 10)
         case "graph answers late":
             # Several attempts of a publication.
             return chance.uniform(8, 12)
