@@ -5,7 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from tests.faults.journal import NO_ANSWER, Call, Record
+from tests.faults.journal import NO_ANSWER, Call, FaultWindow, Record
+from tests.faults.plan import CONTENTIONS
 from tests.faults.releases import ENVIRONMENT
 
 # What a fault may make of any call: no answer, or one that says that something behind the edge is away.
@@ -79,6 +80,12 @@ _OF_REVOKED: Final = frozenset({(401, "unauthorized"), (400, "invalid_request")}
 _PACKAGES: Final = re.compile(rf"Environment '{ENVIRONMENT}' (?:is being built\.|cannot be built: .+)", re.DOTALL)
 # A process comes back, and what it serves with it; a lease ends, a pool finds new connections.
 _GRACE_SECONDS: Final = 45.0
+# Statements that waited for the same lock go on one after another.
+_AFTER_CONTENTION_SECONDS: Final = 3.0
+# It waits for an edge to learn of a key, and may find one that has just begun.
+_BEGINNING: Final = "await_key"
+# Nothing that a call needs is away.
+_NO_EXCUSES: Final = ("step clock", "fill pool")
 
 
 def for_the_moment(call: Call) -> bool:
@@ -115,15 +122,38 @@ def _waits_for_packages(call: Call) -> bool:
 
 def unexplained(record: Record) -> Iterator[str]:
     """Calls without a proper answer though no fault was near; a stepped clock is no reason for one."""
-    fault_windows = [window for window in record.fault_windows if not window.kind.startswith("step clock")]
     for call in record.calls:
-        if call.kind == "await_key":
-            # It waits for an edge to learn of a key, and may find one that has just begun.
-            continue
-        if for_the_moment(call) and not any(
-            window.began <= call.answered and call.sent <= window.ended + _GRACE_SECONDS for window in fault_windows
-        ):
+        if for_the_moment(call) and call.kind != _BEGINNING and not _near(call, record.fault_windows, _GRACE_SECONDS):
             yield str(call)
+
+
+def after_contentions(record: Record) -> list[Call]:
+    """The calls that nothing but a contention that is over could excuse."""
+    contentions = [window for window in record.fault_windows if window.kind in CONTENTIONS]
+    others = [window for window in record.fault_windows if window.kind not in CONTENTIONS]
+    return [
+        call
+        for call in record.calls
+        if call.kind != _BEGINNING
+        and any(call.sent > window.ended for window in contentions)
+        and not _near(call, contentions, _AFTER_CONTENTION_SECONDS)
+        and not _near(call, others, _GRACE_SECONDS)
+    ]
+
+
+def failed_after_contentions(record: Record) -> Iterator[str]:
+    """Failures of calls after a contention, which must not outlast it."""
+    for call in after_contentions(record):
+        if for_the_moment(call) or call.status >= 500:
+            yield f"{call} {call.said}"
+
+
+def _near(call: Call, windows: list[FaultWindow], grace: float) -> bool:
+    return any(
+        window.began <= call.answered and call.sent <= window.ended + grace
+        for window in windows
+        if not window.kind.startswith(_NO_EXCUSES)
+    )
 
 
 def conflicts_without_reason(record: Record) -> Iterator[str]:

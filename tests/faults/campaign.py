@@ -27,6 +27,7 @@ _AUDIT_SECONDS: Final = 900
 class Outcome:
     """What was done, and what the auditor printed; its exit code is 0 where nothing was violated."""
 
+    seed: int
     operations: dict[str, int]
     faults: dict[str, int]
     audit: str
@@ -39,6 +40,7 @@ class Outcome:
 
     def __str__(self) -> str:
         done = [
+            f"seed {self.seed}",
             f"operations answered: {sum(self.operations.values())}  {_counts(self.operations)}",
             f"faults: {sum(self.faults.values())}  {_counts(self.faults)}",
             f"parts started again: {self.restarts}; {self.seconds:.0f} s, of them to settle {_seconds(self.settled)}",
@@ -50,13 +52,14 @@ def run_campaign(folder: Path, seed: int, store: str, extent: plan.Extent) -> Ou
     """Runs it to its end; the journal stays in the folder."""
     began = time.monotonic()
     journal = Journal(folder / "journal.jsonl")
-    with Cluster(store) as cluster:
+    with Cluster(store, journal) as cluster:
         known = LoadRecord()
         calls = Calls(cluster, journal)
         people = People(cluster, journal, calls, known)
         packages = Packages(calls, cluster.wheels)
-        load = Load(calls, known, cluster.flows, cluster.hook, {**people.operations, **packages.operations})
-        injector = FaultInjector(cluster, journal, plan.faults(seed, store, extent))
+        there = {name: weight for name, weight in plan.workflows(store).items() if name in cluster.flows}
+        load = Load(calls, known, there, cluster.hook, {**people.operations, **packages.operations})
+        injector = FaultInjector(cluster, journal, load, plan.faults(seed, store, extent))
 
         def enough() -> bool:
             injector.look(load.answered)
@@ -88,6 +91,7 @@ def run_campaign(folder: Path, seed: int, store: str, extent: plan.Extent) -> Ou
         )
         scene.unlink()
         return Outcome(
+            seed,
             load.by_kind,
             injector.done,
             audit.stdout,

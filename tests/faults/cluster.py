@@ -5,6 +5,7 @@ import os
 import signal
 import tempfile
 import threading
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 
 from tests.faults import plan
 from tests.faults.databases import sqlite_address
+from tests.faults.journal import Journal
 from tests.faults.releases import FIRST_RELEASE, make_release
 from tests.support.admin import Admin
 from tests.support.faulty_proxy import FaultyProxy
@@ -63,7 +65,8 @@ class Cluster:
     An embedded one is a single command, which stands for both edges and both backends.
     """
 
-    def __init__(self, store: str) -> None:
+    def __init__(self, store: str, journal: Journal) -> None:
+        self._journal = journal
         self._held = ExitStack()
         self._stopping = threading.Event()
         self.store = store
@@ -122,7 +125,7 @@ class Cluster:
         self.database = sqlite_address(folder / "workflow-api.sqlite3")
         listening = ("--http", "127.0.0.1:0", "--console", "127.0.0.1:0")
         service = self._keep("serve", 0, *listening, "--grpc", "127.0.0.1:0", *edges, data=folder)
-        self.packages = folder / "packages"
+        self.packages = [folder / "packages"]
         self.parts = {"service": [service]}
         proxy = self._proxy_of(service)
         for _ in range(2):
@@ -145,7 +148,7 @@ class Cluster:
             "LOG_LEVEL": "warning",
             # Callers wait less for an edge that hears nothing.
             "EDGE_BACKEND_SECONDS": "5",
-            "RUNTIME_LAUNCH_TIMEOUT_SECONDS": "60",
+            "RUNTIME_LAUNCH_TIMEOUT_SECONDS": str(plan.launch_timeout_seconds(self.store)),
             "WEBHOOKS_PRIVATE_NETWORKS": "127.0.0.0/8",
             "WEBHOOKS_TIMEOUT_SECONDS": "5",
             "PACKAGES_INDEX_URL": "none",
@@ -175,10 +178,13 @@ class Cluster:
             self._held.callback(self.disk.close)
             self.objects = {"folder": str(self.disk.folder / "objects")}
             settings |= {"OBJECTS_FOLDER": self.objects["folder"]}
-        if not plan.embedded(self.store):
+        if self.store == plan.MACHINES:
+            self.packages = [self._folder / f"worker-{number}" / "data" / "packages" for number in range(2)]
+            settings |= {"RUNTIME_STEP_SLOTS": str(plan.STEP_SLOTS)}
+        elif not plan.embedded(self.store):
             # Of both workers, as if they were on one machine; on the disk that fills, where there is one.
-            self.packages = (self._folder if plan.in_s3(self.store) else self.disk.folder) / "packages"
-            settings |= {"PACKAGES_FOLDER": str(self.packages)}
+            self.packages = [(self._folder if plan.in_s3(self.store) else self.disk.folder) / "packages"]
+            settings |= {"PACKAGES_FOLDER": str(self.packages[0])}
         return {f"WORKFLOW_API_{name}": value for name, value in settings.items()} | variables
 
     def _databases(self) -> dict[str, str]:
@@ -258,7 +264,9 @@ class Cluster:
             "graphs": self._graph.sizes(),
             "logs": self.logs(),
             "objects": self.objects,
-            "packages": str(self.packages),
+            "packages": [str(folder) for folder in self.packages],
+            "launch_timeout_seconds": plan.launch_timeout_seconds(self.store),
+            "wall_clock_ahead": time.time() - time.monotonic(),
             "console": self.console_address(),
             "edges": [self.edge_address(number) for number in range(2)],
             "hooked": self._hooked,
@@ -292,7 +300,10 @@ class Cluster:
             kept.part.ready = {}
             try:
                 kept.starts += 1
+                if kept.starts > 1:
+                    self._journal.part(kept.name, serves=False)
                 kept.part.start()
+                self._journal.part(kept.name, serves=True)
             except AssertionError:
                 # What it stands on is away too: a service manager tries again as well.
                 kept.part.kill()

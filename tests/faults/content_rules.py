@@ -1,11 +1,9 @@
-"""Rules of what runs read and leave: what a policy redacts, what is published, and inputs from S3."""
+"""Rules of what runs leave: what a policy redacts, and what is published."""
 
-import hashlib
 import re
 from collections.abc import Iterator
 from typing import Final
 
-from tests.faults.cluster import STORED_INPUTS
 from tests.faults.journal import Record
 from tests.faults.state import State
 
@@ -58,19 +56,6 @@ def wrong_publications(_: Record, state: State) -> Iterator[str]:
         done = shown.get("status") == "completed" and state.runs[run_id].purged_at is None
         if done and _workflow(state, run_id) == "Publishes" and not shown["warnings"] and run_id not in published:
             yield f"run {run_id} has no warning, and nothing is published: {shown}"
-
-
-def wrong_inputs(_: Record, state: State) -> Iterator[str]:
-    """A run that completed read every object as it is stored."""
-    right = [hashlib.sha256(data).hexdigest() for _, data in sorted(STORED_INPUTS.items())]
-    for run_id in runs_of(state, "Reads"):
-        shown = state.shown_runs[run_id]
-        if (
-            shown["status"] == "completed"
-            and state.runs[run_id].purged_at is None
-            and shown["result"]["digests"] != right
-        ):
-            yield f"run {run_id} read {shown['result']}"
 
 
 def runs_of(state: State, workflow: str) -> list[str]:

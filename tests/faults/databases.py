@@ -15,6 +15,10 @@ def sqlite_address(path: object) -> str:
     return f"{_SQLITE}{path}"
 
 
+def sqlite_path(address: str) -> str:
+    return address.removeprefix(_SQLITE)
+
+
 @contextmanager
 def reading(address: str) -> Iterator[Any]:
     """Yields a connection to the database at a URL, or at `sqlite:PATH`, with `execute`."""
@@ -22,6 +26,5 @@ def reading(address: str) -> Iterator[Any]:
         with psycopg.connect(address) as database:
             yield database
         return
-    path = address.removeprefix(_SQLITE)
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", timeout=_BUSY_SECONDS, uri=True)) as database:
+    with closing(sqlite3.connect(f"file:{sqlite_path(address)}?mode=ro", timeout=_BUSY_SECONDS, uri=True)) as database:
         yield database

@@ -45,10 +45,19 @@ class Journal:
         with self._lock:
             self._write({"fault": number, "kind": kind, "begins": begins, "about": about})
 
+    def part(self, name: str, *, serves: bool) -> None:
+        """Notes that a part serves from now on, or does not."""
+        with self._lock:
+            self._write({"part": name, "serves": serves})
+
     def close(self) -> None:
-        self._file.close()
+        with self._lock:
+            self._file.close()
 
     def _write(self, line: dict[str, Any]) -> None:
+        if self._file.closed:
+            # Parts end after a campaign.
+            return
         self._file.write(json.dumps({"at": round(time.monotonic(), 6), **line}) + "\n")
         self._file.flush()
 
@@ -90,6 +99,8 @@ class Record:
 
     calls: list[Call]
     fault_windows: list[FaultWindow]
+    serving: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    """From when to when each part served."""
 
     def of(self, *kinds: str) -> Iterator[Call]:
         """The calls of these kinds, in the order in which they were sent."""
@@ -103,6 +114,7 @@ def read(path: Path) -> Record:
     """Reads a journal; a last line that was cut off counts as not written."""
     calls: dict[int, Call] = {}
     fault_windows: dict[int, FaultWindow] = {}
+    serving: dict[str, list[tuple[float, float]]] = {}
     for text in path.read_text(encoding="utf-8").splitlines():
         try:
             line = json.loads(text)
@@ -118,4 +130,10 @@ def read(path: Path) -> Record:
                 fault_windows[number] = FaultWindow(number, kind, at)
             case {"fault": number, "at": at}:
                 fault_windows[number].ended = at
-    return Record(list(calls.values()), list(fault_windows.values()))
+            case {"part": name, "serves": serves, "at": at}:
+                spans = serving.setdefault(name, [])
+                if spans and spans[-1][1] == float("inf"):
+                    spans[-1] = spans[-1][0], at
+                if serves:
+                    spans.append((at, float("inf")))
+    return Record(list(calls.values()), list(fault_windows.values()), serving)

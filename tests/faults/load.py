@@ -2,13 +2,13 @@
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Final
+from typing import Any, Final
 
 from tests.faults.calls import Calls
 from tests.faults.load_record import Key, LoadRecord, Run, Start, choose
-from tests.faults.plan import WORKFLOWS, Operation
+from tests.faults.plan import Operation
 from tests.faults.planted import planted_value
 from tests.support.wire import Answer
 from workflow_api.v1 import keys_pb2
@@ -21,6 +21,13 @@ _FEWEST_KEYS: Final = 4
 # So few that a key's slots are full now and then.
 _SLOTS: Final = 30
 _SCOPES: Final = (1, 2, 3, 4, 5)
+ASKED_READS: Final = "AskedReads"
+"""The workflow that reads its inputs once more after an approval."""
+PUBLISHES: Final = "Publishes"
+"""The workflow that publishes to a knowledge graph."""
+BUSY: Final = "Busy"
+"""The workflow whose step takes `BUSY_SECONDS`."""
+BUSY_SECONDS: Final = 6
 _KEY_SECONDS: Final = 60
 _LOOKED_AT: Final = 5
 _LONGEST_CALL_SECONDS: Final = 40.0
@@ -45,15 +52,15 @@ def new_key(name: str) -> keys_pb2.CreateKeyRequest:
 class Load:
     """Carries out operations until it is stopped; `answered` counts those that were answered.
 
-    `workflows` are those that the deployment has; `hook` makes a webhook of a key; `others` are operations of other
-    kinds.
+    `workflows` are those to start, with how often each comes beside the others; `hook` makes a webhook of a key;
+    `others` are operations of other kinds.
     """
 
     def __init__(
         self,
         calls: Calls,
         known: LoadRecord,
-        workflows: Collection[str],
+        workflows: Mapping[str, int],
         hook: Callable[[str], None],
         others: Mapping[str, Callable[[Operation], bool]],
     ) -> None:
@@ -120,6 +127,24 @@ class Load:
         for start in self._known.take_open():
             self._until_answered(start, 0, tries=30)
 
+    def start_runs(self, workflow: str, name: str, runs: int) -> None:
+        """Starts so many runs of a workflow, of all keys in turn; `name` begins their idempotency keys."""
+        keys = self._known.usable_keys()
+        for number in range(runs):
+            start = _start_of(keys[number % len(keys)], workflow, f"{name}-{number}")
+            self._until_answered(start, number % 2)
+
+    def waiting(self) -> int:
+        """How many approvals wait for a decision."""
+        pending = self._calls.pending(0) or self._calls.pending(1)
+        return 0 if pending is None else len(pending.items)
+
+    def approve_all(self) -> None:
+        """Approves whatever waits for it."""
+        pending = self._calls.pending(0) or self._calls.pending(1)
+        for number, each in enumerate(() if pending is None else pending.items):
+            self._calls.decide(each.approval.approval_id, each.run_id, approve=True, backend=number % 2)
+
     def _carry_out(self, operation: Operation) -> None:
         if self._done[operation.kind](operation):
             with self._lock:
@@ -153,17 +178,14 @@ class Load:
         keys = self._known.usable_keys()
         key = choose(keys, operation.chances[0])
         assert key is not None
-        # So often as its weight says, of those that the deployment has.
-        there = [(name, weight) for name, weight in WORKFLOWS.items() if name in self._workflows]
-        workflow = choose([name for name, weight in there for _ in range(weight)], operation.chances[1])
+        weighted = [name for name, weight in self._workflows.items() for _ in range(weight)]
+        workflow = choose(weighted, operation.chances[1])
         assert workflow is not None
         idempotency_key = f"operation-{operation.number}"
-        body = {"input_text": f"text of {idempotency_key}", "client_reference": idempotency_key}
+        start = _start_of(key, workflow, idempotency_key)
         if workflow == "Redacts":
-            body["input_text"] = f"text of {planted_value(operation.number)}"
-        elif workflow == "Reads":
-            return Start(key, workflow, idempotency_key, body | {"parameters": {"documents": "s3://inbox/in/"}})
-        return Start(key, workflow, idempotency_key, body)
+            start.body["input_text"] = f"text of {planted_value(operation.number)}"
+        return start
 
     def _until_answered(self, start: Start, edge: int, tries: int = _TRIES) -> bool:
         """Repeats a start until it has a final answer, as callers should."""
@@ -373,6 +395,13 @@ class Load:
         return choose(
             self._known.runs(lambda run: meant(run) and not run.key.revoked), operation.chances[0], newest=_MEANT
         )
+
+
+def _start_of(key: Key, workflow: str, idempotency_key: str) -> Start:
+    body: dict[str, Any] = {"input_text": f"text of {idempotency_key}", "client_reference": idempotency_key}
+    if workflow in {"Reads", ASKED_READS}:
+        body["parameters"] = {"documents": "s3://inbox/in/"}
+    return Start(key, workflow, idempotency_key, body)
 
 
 def _edge(operation: Operation) -> int:

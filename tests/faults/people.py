@@ -126,7 +126,7 @@ class People:
         return False
 
     def _start(self, operation: Operation) -> bool:
-        workflow = self._cluster.flows["Attached"]
+        workflow = self._cluster.flows["Attached" if operation.chances[1] < 0.5 else "AskedAttached"]
         path = f"/workflows/{workflow}/start"
         page = self._seen("see_page", ADMINISTRATOR, path, {})
         if page is None or page.status != _OK:

@@ -49,6 +49,7 @@ WORKFLOWS: Final[Mapping[str, int]] = {
     "Redacts": 9,
     "Publishes": 7,
     "Reads": 5,
+    "AskedReads": 6,
     "Imports": 8,
     "Slow": 4,
 }
@@ -59,6 +60,23 @@ EMBEDDED: Final = "embedded"
 """One `serve`, its database and its objects on a small disk."""
 EMBEDDED_EDGES: Final = "embedded-edges"
 """One `serve` with edge processes and SQLite, its objects in S3."""
+MACHINES: Final = "machines"
+"""As with S3, each part on a disk of its own, with few slots and a short time-out for launches."""
+
+LAUNCH_TIMEOUT_SECONDS: Final[Mapping[str, int]] = {MACHINES: 15}
+"""Where it is not a minute."""
+STEP_SLOTS: Final = 2
+"""Of each worker of such machines."""
+
+_LOCKS: Final[Mapping[str, int]] = {
+    "postgresql table lock": 5,
+    "postgresql row locks": 5,
+    "postgresql advisory locks": 4,
+    "postgresql cancels statements": 5,
+    "postgresql long reader": 3,
+}
+CONTENTIONS: Final = frozenset({*_LOCKS, "sqlite long reader"})
+"""Faults after which no call fails: another session holds what statements need, or cancels them."""
 
 FAULTS: Final[Mapping[str, Mapping[str, int]]] = {
     S3: {
@@ -84,8 +102,9 @@ FAULTS: Final[Mapping[str, Mapping[str, int]]] = {
         "graph cuts connections": 4,
     },
     FOLDER: {"disk full": 12, "kill backend": 4, "kill worker": 4, "restart postgresql": 3},
-    EMBEDDED: {"kill service": 5, "disk full": 5, "step clock of service": 4},
+    EMBEDDED: {"kill service": 5, "disk full": 5, "step clock of service": 4, "sqlite long reader": 3},
     EMBEDDED_EDGES: {
+        "sqlite long reader": 3,
         "kill service": 5,
         "kill edge process": 4,
         "step clock of service": 3,
@@ -93,11 +112,26 @@ FAULTS: Final[Mapping[str, Mapping[str, int]]] = {
         "s3 answers 503": 2,
         "s3 cuts connections": 2,
     },
+    MACHINES: {
+        **_LOCKS,
+        "stop worker past its lease": 4,
+        "suspend worker past its lease": 4,
+        "kill worker, then decide": 5,
+        "fill pool": 4,
+        "restart workers behind a backlog": 3,
+        "kill workers behind a backlog": 3,
+        "kill backend": 3,
+        "restart postgresql": 2,
+        "graph cuts connections": 4,
+        "graph answers late": 4,
+    },
 }
 """Kinds of faults by the store of objects, with how often each comes beside the others."""
 
-# What takes long; of a worker that goes on after its lease there is a test by itself, too.
-_ONLY_AT_LENGTH: Final = frozenset({"edge cut off for minutes", "stop worker past its lease"})
+# What takes long, or is in another bounded form.
+_ONLY_AT_LENGTH: Final[Mapping[str, frozenset[str]]] = {
+    S3: frozenset({"edge cut off for minutes", "stop worker past its lease"})
+}
 
 # Not so far that a key expires, or the old secret of one that was rotated.
 _CLOCK_STEPS: Final = (-7200.0, -600.0, -45.0, -1.5, 1.5, 45.0, 600.0, 7200.0)
@@ -108,7 +142,7 @@ _SERVICE_STEPS: Final = (-600.0, -8.0, 8.0, 600.0)
 
 def kinds_of(store: str, pace: float) -> list[str]:
     """The kinds of faults of a campaign at a pace."""
-    return [kind for kind in FAULTS[store] if pace >= 1 or kind not in _ONLY_AT_LENGTH]
+    return [kind for kind in FAULTS[store] if pace >= 1 or kind not in _ONLY_AT_LENGTH.get(store, ())]
 
 
 def embedded(store: str) -> bool:
@@ -118,7 +152,17 @@ def embedded(store: str) -> bool:
 
 def in_s3(store: str) -> bool:
     """Whether objects are in S3, else in a folder."""
-    return store in {S3, EMBEDDED_EDGES}
+    return store in {S3, EMBEDDED_EDGES, MACHINES}
+
+
+def workflows(store: str) -> dict[str, int]:
+    """The workflows that the load starts, with how often each comes beside the others."""
+    # Where slots are few, long steps come with a fault.
+    return {name: weight for name, weight in WORKFLOWS.items() if name != "Slow" or store != MACHINES}
+
+
+def launch_timeout_seconds(store: str) -> int:
+    return LAUNCH_TIMEOUT_SECONDS.get(store, 60)
 
 
 @dataclass(frozen=True)
@@ -132,7 +176,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Fault:
-    """Begins when so many operations were answered; `target` chooses between two of a kind."""
+    """Begins when so many operations were answered; `target` chooses between two of a kind, `chance` in [0, 1) more."""
 
     number: int
     kind: str
@@ -140,6 +184,7 @@ class Fault:
     target: int
     seconds: float
     step: float = 0.0
+    chance: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -164,17 +209,29 @@ def operations(seed: int) -> Iterator[Operation]:
 
 
 def faults(seed: int, store: str, extent: Extent) -> list[Fault]:
-    """Faults in the order of their beginnings; each kind comes once before any comes again."""
+    """Faults in the order of their beginnings; each kind comes once before any comes again.
+
+    Contentions come once before the others, which excuse calls that fail long after them.
+    """
     chance = random.Random(f"faults {store} {seed}")
     weights = FAULTS[store]
     kinds = kinds_of(store, extent.pace)
     chance.shuffle(kinds)
     more = chance.choices(kinds, [weights[kind] for kind in kinds], k=extent.faults)
+    kinds.sort(key=lambda kind: kind not in CONTENTIONS)
     kinds = (kinds + more)[: extent.faults]
     first, last = round(0.04 * extent.operations), round(0.85 * extent.operations)
     moments = sorted(chance.randint(first, last) for _ in kinds)
     return [
-        Fault(number, kind, after, chance.randrange(2), _seconds(kind, extent.pace, chance), _step(kind, chance))
+        Fault(
+            number,
+            kind,
+            after,
+            chance.randrange(2),
+            _seconds(kind, extent.pace, chance),
+            _step(kind, chance),
+            chance.random(),
+        )
         for number, (kind, after) in enumerate(zip(kinds, moments, strict=True), 1)
     ]
 
@@ -182,9 +239,18 @@ def faults(seed: int, store: str, extent: Extent) -> list[Fault]:
 def _seconds(kind: str, pace: float, chance: random.Random) -> float:
     """How long it lasts."""
     match kind:
-        case _ if kind.startswith("stop worker past its lease"):
+        case _ if kind.startswith(("stop worker past its lease", "suspend worker past its lease")):
             # A lease lasts 20 s from when it was last renewed.
             return chance.uniform(21, 23) if pace < 1 else chance.uniform(22, 30)
+        case "postgresql table lock" | "postgresql row locks" | "postgresql advisory locks":
+            # Half of them longer than a statement waits for a lock.
+            return chance.choice((chance.uniform(0.5, 4), chance.uniform(8.2, 9)))
+        case "postgresql cancels statements":
+            # While connections open and prepare their statements, and after.
+            return chance.uniform(5, 10)
+        case "graph answers late":
+            # Several attempts of a publication.
+            return chance.uniform(8, 12)
         case "postgresql away":
             return 20 * pace
         case "edge cut off for minutes":

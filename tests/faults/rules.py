@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from tests.faults import answers, console_rules, content_rules, package_rules, waiting_rules
+from tests.faults import answers, console_rules, content_rules, machine_rules, package_rules, waiting_rules
 from tests.faults.journal import Call, Record
 from tests.faults.state import TERMINAL, RunRow, State
 
@@ -277,6 +277,11 @@ _EVERY_CALL: Final[Callable[[Record, State], int]] = lambda record, _: len(recor
 RULES: Final = (
     Rule("every answer is one that a caller may get", _EVERY_CALL, _judged(answers.not_allowed)),
     Rule("no answer fails without a fault", _EVERY_CALL, _judged(answers.unexplained)),
+    Rule(
+        "after a contention ends no call fails",
+        lambda record, _: len(answers.after_contentions(record)),
+        _judged(answers.failed_after_contentions),
+    ),
     Rule("no start conflicts with nothing", _calls("start"), _judged(answers.conflicts_without_reason)),
     Rule("every acknowledged start has its run", _calls("start"), lost_starts),
     Rule("no idempotency key has two runs", lambda _, state: len(state.records), doubled_starts),
@@ -320,9 +325,19 @@ RULES: Final = (
         content_rules.wrong_publications,
     ),
     Rule(
-        "every input from S3 is read whole",
-        lambda _, state: len(content_rules.runs_of(state, "Reads")),
-        content_rules.wrong_inputs,
+        "nothing that the table says is kept is absent from a graph",
+        lambda _, state: len(state.publications),
+        machine_rules.absent_publications,
+    ),
+    Rule(
+        "no run completes without its inputs",
+        lambda _, state: len(machine_rules.reading_runs(state)) + len(state.results_for_people),
+        machine_rules.missing_inputs,
+    ),
+    Rule(
+        "no run that was acknowledged ends `launch_failed` while a worker lives or comes back within the time-out",
+        _calls("start"),
+        machine_rules.failed_launches,
     ),
     Rule("every change was told to its webhook, in order", _changes_of_hooked_runs, untold),
 )

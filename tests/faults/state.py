@@ -38,6 +38,8 @@ class RunRow(NamedTuple):
     pending_approvals: int
     parked: int
     """How often it was left waiting for an approval."""
+    error_code: str | None = None
+    finished_at: int | None = None
 
 
 class OutputRow(NamedTuple):
@@ -123,6 +125,11 @@ class State:
     """State, message, locked packages and digest of the lock of the environment whose packages change."""
     builds: dict[str, BuildFolder] = field(default_factory=dict)
     """What machines have built, by the digest of the lock."""
+    publications: dict[tuple[str, str], str] = field(default_factory=dict)
+    """The states of publications by run and knowledge graph."""
+    launch_timeout_seconds: float = 60.0
+    wall_clock_ahead: float = 0.0
+    """Seconds from the journal's clock to the time of day."""
     statuses_of_erased: dict[str, list[int]] = field(default_factory=dict)
     """The statuses of events, steps and approvals of an erased run."""
 
@@ -141,7 +148,8 @@ SELECT r.run_id, r.key_id, r.client_reference, r.status, r.data_purged_at,
         + (SELECT count(*) FROM events e JOIN segments g USING (segment_id) WHERE g.run_id = r.run_id),
     (SELECT count(*) FROM segments g WHERE g.run_id = r.run_id AND g.state <> 'ended'),
     (SELECT count(*) FROM approvals a WHERE a.run_id = r.run_id AND a.state = 'pending'),
-    (SELECT count(*) FROM parks p WHERE p.run_id = r.run_id)
+    (SELECT count(*) FROM parks p WHERE p.run_id = r.run_id),
+    r.error_code, r.finished_at
 FROM runs r
 """
 _CONTENT: Final = (
@@ -174,7 +182,9 @@ def look(scene: Mapping[str, Any]) -> State:
         workflows={workflow_id: name for name, workflow_id in scene["flows"].items()},
         graphs=scene["graphs"],
         environment=scene["environment"],
-        builds=dict(_builds(Path(scene["packages"]))),
+        builds=_builds(scene["packages"]),
+        launch_timeout_seconds=scene["launch_timeout_seconds"],
+        wall_clock_ahead=scene["wall_clock_ahead"],
     )
     state.planted_in += [f"the log of {name}" for name, log in scene["logs"].items() if holds_planted(log.encode())]
     content = " + ".join(f"CASE WHEN r.{column} IS NULL THEN 0 ELSE 1 END" for column in _CONTENT)
@@ -192,6 +202,8 @@ def look(scene: Mapping[str, Any]) -> State:
         state.outputs = {row[0]: OutputRow(*row[1:]) for row in outputs}
         quota = database.execute("SELECT key_id, CAST(sum(runs_started) AS integer) FROM daily_usage GROUP BY key_id")
         state.quota = dict(quota.fetchall())
+        published = database.execute("SELECT run_id, graph_id, state FROM publications").fetchall()
+        state.publications = {(run_id, graph_id): kept for run_id, graph_id, kept in published}
         revoked = database.execute("SELECT key_id FROM api_keys WHERE revoked_at IS NOT NULL")
         state.revoked = {row[0] for row in revoked}
     state.objects = dict(_objects(scene["objects"]))
@@ -200,14 +212,21 @@ def look(scene: Mapping[str, Any]) -> State:
     return state
 
 
-def _builds(folder: Path) -> Iterator[tuple[str, BuildFolder]]:
-    """Everything that is built, or was to be."""
-    for place in folder.glob("*-*/*"):
+def _builds(folders: list[str]) -> dict[str, BuildFolder]:
+    """Everything that machines have built, or were to build: whole where one of them has it whole."""
+    builds: dict[str, BuildFolder] = {}
+    for place in (place for folder in folders for place in Path(folder).glob("*-*/*")):
         if not place.is_dir():
             continue
         built = find(place)
         own = set() if built is None else {built.folder.name, "built.json", "used"}
-        yield place.name, BuildFolder(built is not None, tuple(sorted({each.name for each in place.iterdir()} - own)))
+        beside = {each.name for each in place.iterdir()} - own
+        other = builds.get(place.name)
+        if other is None or (built is not None and not other.whole):
+            builds[place.name] = BuildFolder(built is not None, tuple(sorted(beside)))
+        elif built is not None:
+            builds[place.name] = BuildFolder(whole=True, beside=tuple(sorted({*other.beside, *beside})))
+    return builds
 
 
 def _showing_erased(scene: Mapping[str, Any], state: State) -> Iterator[str]:

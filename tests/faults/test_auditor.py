@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.faults import rules
+from tests.faults import answers, machine_rules, rules
 from tests.faults.auditor import report
 from tests.faults.cluster import STORED_INPUTS
 from tests.faults.console_rules import NO_KEY
-from tests.faults.journal import Journal, Record, read
+from tests.faults.journal import FaultWindow, Journal, Record, read
 from tests.faults.releases import ENVIRONMENT, PARTS
 from tests.faults.state import BuildFolder, Decision, OutputRow, RunRow, SegmentRow, State, StoredObject
 
@@ -22,17 +22,29 @@ PARKED_TOLD, END_TOLD = ("msg_1", RUN, "run.waiting_for_approval"), ("msg_2", RU
 ERASED_END_TOLD, ERASURE_TOLD = ("msg_3", ERASED, "run.ended"), ("msg_4", ERASED, "run.erased")
 EVENTS = [[1, "segment.started", "a"], [2, "run.started", "b"]]
 
-REDACTED, PUBLISHED, READ, IMPORTED, ATTACHED = "run_3", "run_4", "run_5", "run_6", "run_7"
-WORKFLOWS = {"wf_1": "Redacts", "wf_2": "Publishes", "wf_3": "Reads", "wf_4": "Imports"}
+REDACTED, PUBLISHED, READ, IMPORTED, ATTACHED, ASKED = "run_3", "run_4", "run_5", "run_6", "run_7", "run_8"
+WORKFLOWS = {"wf_1": "Redacts", "wf_2": "Publishes", "wf_3": "Reads", "wf_4": "Imports", "wf_5": "AskedReads"}
+CONTENT_RUNS = (REDACTED, PUBLISHED, READ, IMPORTED, ASKED)
 REVIEW, UPLOAD, LOCK = "apr_2", "upl_1", "5" * 64
 BUILT = {"state": "ENVIRONMENT_BUILD_STATE_BUILT", "message": "", "locked": ["alpha==1.7"], "digest": LOCK}
 IMPORTS = {"release": "1.7", "parts": ["1.7"] * PARTS}
+NO_FOLDER = {"code": "node_failed", "message": "Step 'read' failed: FileNotFoundError: documents."}
 UNAVAILABLE = {"code": "node_failed", "message": "Step 'import' failed: PackagesUnavailable: no wheel."}
 IN_CONSOLE = Decision("rejected", "user:bo", 1)
 MANIFEST = {"stages": [{"stage": "outputs", "status": "completed"}], "counts": {"values": 2}}
 PENDING = {**MANIFEST, "stages": [{"stage": "outputs", "status": "pending"}]}
 PLANTED = StoredObject(3, "abc", planted=True)
 DIGESTS = [hashlib.sha256(data).hexdigest() for _, data in sorted(STORED_INPUTS.items())]
+
+# Seconds of the journal's clock; the time-out for launches is 60 s.
+DIED, BACK = 1000.0, 1100.0
+CONTENTION_WAS = 100.0
+
+
+def at(seconds: float) -> int:
+    """A time of the database by the journal's clock, as the state has them."""
+    return round(seconds * 1000)
+
 
 Change = Callable[[dict[str, dict[str, Any]], State], None]
 
@@ -114,7 +126,7 @@ def right() -> tuple[dict[str, dict[str, Any]], State]:
         },
         "refused": {"kind": "read_key", "about": {"key": "ak_2"}, "status": 401, "code": "unauthorized"},
     }
-    for number, run_id in enumerate((REDACTED, PUBLISHED, READ, IMPORTED)):
+    for number, run_id in enumerate(CONTENT_RUNS):
         calls = {f"start {number}": start(f"content {number}", run_id), **calls}
         calls["list"]["said"]["runs"].append(run_id)
     calls["waited"]["about"] |= {"wait": 3}
@@ -148,10 +160,11 @@ def right() -> tuple[dict[str, dict[str, Any]], State]:
         workflows=WORKFLOWS,
         redactions={REDACTED: MANIFEST},
         graphs={f"urn:run/{PUBLISHED}": 3},
+        publications={(PUBLISHED, "kg_1"): "kept"},
         hooked={KEY},
         accepted=[PARKED_TOLD, END_TOLD, ERASED_END_TOLD, ERASURE_TOLD, END_TOLD],
     )
-    for number, (run_id, workflow_id) in enumerate(zip((REDACTED, PUBLISHED, READ, IMPORTED), WORKFLOWS, strict=True)):
+    for number, (run_id, workflow_id) in enumerate(zip(CONTENT_RUNS, WORKFLOWS, strict=True)):
         state.runs[run_id] = RunRow(KEY, f"content {number}", "completed", None, 3, 9, 0, 0, 0)
         state.records[KEY, f"content {number}"] = run_id
         state.quota[KEY] += 1
@@ -167,16 +180,23 @@ def right() -> tuple[dict[str, dict[str, Any]], State]:
 
 def journal_of(folder: Path, calls: dict[str, dict[str, Any]]) -> Record:
     journal = Journal(folder / "journal.jsonl")
+    # Long before the calls, as far as they could tell.
+    journal.fault(1, "postgresql table lock", begins=True)
+    journal.fault(1, "postgresql table lock", begins=False)
     noted(journal, calls)
     journal.close()
-    return read(journal.path)
+    record = read(journal.path)
+    record.fault_windows[0].began -= CONTENTION_WAS
+    record.fault_windows[0].ended -= CONTENTION_WAS
+    record.serving["worker 0"] = [(0.0, DIED), (BACK, float("inf"))]
+    return record
 
 
 def test_a_consistent_history_has_no_violation(tmp_path: Path) -> None:
     calls, state = right()
     text, violations = report(journal_of(tmp_path, calls), state)
     assert violations == 0, text
-    assert all(held for held, _ in rules.found(read(tmp_path / "journal.jsonl"), state).values()), text
+    assert all(held for held, _ in rules.found(journal_of(tmp_path, calls), state).values()), text
 
 
 def set_run(run_id: str = RUN, **changes: Any) -> Change:
@@ -197,6 +217,10 @@ def decide(approval_id: str, **changes: Any) -> Change:
 
 def set_environment(**changes: Any) -> Change:
     return lambda _, state: state.environment.update(changes)
+
+
+def launch_failed(seconds: float) -> Change:
+    return set_run(status="failed", error_code="launch_failed", finished_at=at(seconds))
 
 
 def import_as(**shown: Any) -> Change:
@@ -245,7 +269,7 @@ WRONG: list[tuple[str, Change]] = [
     ("every form", set_run(ATTACHED, client_reference="console-2")),
     ("every form", lambda _, state: state.runs.update({"run_9": state.runs[ATTACHED]})),
     ("every form", say("attached", run="run_9")),
-    ("every form", lambda _, state: state.results_for_people.update({ATTACHED: {"digests": []}})),
+    ("no run completes without", lambda _, state: state.results_for_people.update({ATTACHED: {"digests": []}})),
     ("no page shows", say("seen erased", shows=True)),
     ("no page shows", lambda _, state: state.showing_erased.append(ERASED)),
     ("every answer is one", set_call("seen", status=500, code="page")),
@@ -298,7 +322,17 @@ WRONG: list[tuple[str, Change]] = [
     ("every publication", lambda _, state: state.graphs.update({f"urn:run/{PUBLISHED}": 4})),
     ("every publication", lambda _, state: state.graphs.update({f"urn:run/{ERASED}": 3})),
     ("every publication", lambda _, state: state.graphs.clear()),
-    ("every input from S3", lambda _, state: state.shown_runs[READ]["result"].update(digests=DIGESTS[1:])),
+    ("no run completes without", lambda _, state: state.shown_runs[READ].update(result={"digests": DIGESTS[1:]})),
+    ("no run completes without", lambda _, state: state.shown_runs[ASKED].update(result={"digests": []})),
+    ("no run completes without", lambda _, state: state.shown_runs[ASKED].update(status="failed", error=NO_FOLDER)),
+    ("nothing that the table says", lambda _, state: state.graphs.clear()),
+    ("nothing that the table says", lambda _, state: state.publications.update({(RUN, "kg_1"): "landed"})),
+    ("no run that was acknowledged", launch_failed(DIED - 30)),
+    ("no run that was acknowledged", launch_failed(DIED + 30)),
+    ("no run that was acknowledged", launch_failed(BACK + 30)),
+    ("after a contention", set_call("read again", status=500, code="internal")),
+    ("after a contention", set_call("read again", status=502, code="runtime_unreachable")),
+    ("after a contention", set_call("read again", status=0, code="TimeoutError")),
     ("every change was told", lambda _, state: state.accepted.remove(PARKED_TOLD)),
     ("every change was told", lambda _, state: state.accepted.remove(ERASURE_TOLD)),
     ("every change was told", lambda _, state: state.accepted.remove(ERASED_END_TOLD)),
@@ -333,6 +367,47 @@ def test_a_run_that_says_that_its_packages_are_not_there_is_no_violation(tmp_pat
     state.runs[IMPORTED] = state.runs[IMPORTED]._replace(status="failed")
     state.shown_runs[IMPORTED] |= {"status": "failed", "error": UNAVAILABLE}
     assert report(journal_of(tmp_path, calls), state)[1] == 0
+
+
+def test_a_run_that_no_worker_could_begin_within_the_time_out_is_no_violation(tmp_path: Path) -> None:
+    calls, state = right()
+    launch_failed(DIED + 80)({}, state)
+    assert list(machine_rules.failed_launches(journal_of(tmp_path, calls), state)) == []
+
+
+def test_a_worker_without_its_database_excuses_a_failed_launch(tmp_path: Path) -> None:
+    calls, state = right()
+    launch_failed(DIED + 40)({}, state)
+    record = journal_of(tmp_path, calls)
+    record.fault_windows = [FaultWindow(2, "postgresql away", DIED - 30, DIED + 10)]
+    assert list(machine_rules.failed_launches(record, state)) == []
+    record.fault_windows = []
+    assert len(list(machine_rules.failed_launches(record, state))) == 1
+
+
+def test_a_part_serves_until_it_ends_or_stops(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    for serves in (False, True, False, False, True):
+        journal.part("worker 0", serves=serves)
+    journal.close()
+    (began, ended), (again, never) = read(journal.path).serving["worker 0"]
+    assert began <= ended <= again < never == float("inf")
+
+
+@pytest.mark.parametrize(("seconds_ago", "violations"), [(1.0, 0), (4.0, 1), (60.0, 1)])
+def test_a_failed_answer_is_excused_until_shortly_after_a_contention(
+    tmp_path: Path, seconds_ago: float, violations: int
+) -> None:
+    calls, _ = right()
+    calls["read again"] |= {"status": 502, "code": "runtime_unreachable"}
+    record = journal_of(tmp_path, calls)
+    (failed,) = (call for call in record.calls if call.status == 502)
+    record.fault_windows = [
+        FaultWindow(1, "postgresql table lock", failed.sent - 30, failed.sent - seconds_ago),
+        FaultWindow(2, "fill pool", failed.sent - 30, failed.sent + 30),
+    ]
+    assert len(list(answers.failed_after_contentions(record))) == violations
+    assert len(list(answers.unexplained(record))) == (seconds_ago > 45)
 
 
 def test_a_failed_answer_near_a_fault_is_no_violation(tmp_path: Path) -> None:

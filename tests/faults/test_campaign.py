@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.campaign import run_campaign
-from tests.faults.plan import EMBEDDED, FOLDER, S3, Extent, kinds_of
+from tests.faults.plan import EMBEDDED, FOLDER, MACHINES, S3, Extent, kinds_of
 
 SEED = 7
 _PACE = 0.25
@@ -13,17 +13,21 @@ _PACE = 0.25
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    ("store", "operations"),
+    ("store", "operations", "rate"),
     [
-        (S3, 320),
-        (FOLDER, 100),
+        # Slower: there are four step slots.
+        (MACHINES, 1000, 10.0),
+        (S3, 320, 15.0),
+        (FOLDER, 100, 15.0),
         # `make faults` adds a service with several edges, whose faults are each in one of these but that of an edge.
-        (EMBEDDED, 80),
+        (EMBEDDED, 80, 15.0),
     ],
 )
-def test_nothing_acknowledged_is_broken_whatever_fails(tmp_path: Path, store: str, operations: int) -> None:
+def test_nothing_acknowledged_is_broken_whatever_fails(
+    tmp_path: Path, store: str, operations: int, rate: float
+) -> None:
     kinds = kinds_of(store, _PACE)
-    extent = Extent(operations, faults=len(kinds), rate=15.0, pace=_PACE)
+    extent = Extent(operations, faults=len(kinds), rate=rate, pace=_PACE)
     outcome = run_campaign(tmp_path, SEED, store, extent)
     assert outcome.code == 0, str(outcome)
     assert outcome.faults.keys() == set(kinds)

@@ -3,7 +3,9 @@ from itertools import islice
 
 import pytest
 
+from backend.storage.tables.metadata import METADATA
 from tests.faults import plan
+from tests.faults.contention import TABLES
 
 EXTENT = plan.Extent(operations=10_000, faults=100, rate=12.0)
 
@@ -35,3 +37,18 @@ def test_a_database_is_away_for_twenty_seconds_and_a_worker_stops_past_its_lease
     faults = plan.faults(5, plan.S3, EXTENT)
     assert {fault.seconds for fault in faults if fault.kind == "postgresql away"} == {20.0}
     assert all(fault.seconds > 20 for fault in faults if fault.kind == "stop worker past its lease")
+
+
+def test_contentions_come_before_faults_that_excuse_calls_long_after_them() -> None:
+    kinds = [fault.kind for fault in plan.faults(3, plan.MACHINES, EXTENT)]
+    contentions = plan.CONTENTIONS & plan.FAULTS[plan.MACHINES].keys()
+    assert set(kinds[: len(contentions)]) == contentions
+
+
+def test_some_locks_are_held_for_longer_than_a_statement_waits_for_one() -> None:
+    seconds = [fault.seconds for fault in plan.faults(5, plan.MACHINES, EXTENT) if fault.kind.endswith("locks")]
+    assert 0.5 <= min(seconds) < 8 < max(seconds) <= 9
+
+
+def test_every_table_that_is_locked_is_there() -> None:
+    assert set(TABLES) <= METADATA.tables.keys()

@@ -3,12 +3,14 @@
 import random
 import socket
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
 from typing import Final, Self
 
 _CHUNK: Final = 1 << 16
+LATEST_SECONDS = 4.0
 _ERROR: Final = '<?xml version="1.0" encoding="UTF-8"?><Error><Code>{code}</Code><Message>Planned.</Message></Error>'
 _NAMES: Final = {500: "InternalError", 503: "SlowDown"}
 
@@ -24,6 +26,8 @@ class FaultMode(StrEnum):
     """They are accepted, and nothing is handed on."""
     ANSWERED_500 = "500"
     ANSWERED_503 = "503"
+    LATE = "late"
+    """They are handed on, and each part of an answer up to `LATEST_SECONDS` later."""
     CUT = "cut"
     """They break off: before the request is handed on, before its answer comes back, or in the middle of that."""
 
@@ -92,6 +96,8 @@ class FaultyProxy:
             match mode:
                 case FaultMode.NOTHING:
                     self._hand_on(caller, None, passes)
+                case FaultMode.LATE:
+                    self._hand_on(caller, None, None, late=LATEST_SECONDS * chance)
                 case FaultMode.CUT:
                     # How many bytes of the request and of its answer still pass.
                     self._hand_on(caller, *((0, None) if chance < 0.3 else (None, 0) if chance < 0.7 else (None, 150)))
@@ -106,7 +112,7 @@ class FaultyProxy:
         finally:
             self._forget(caller)
 
-    def _hand_on(self, caller: socket.socket, most_out: int | None, most_back: int | None) -> None:
+    def _hand_on(self, caller: socket.socket, most_out: int | None, most_back: int | None, late: float = 0.0) -> None:
         if most_out == 0:
             caller.recv(_CHUNK)
             return
@@ -117,7 +123,7 @@ class FaultyProxy:
             with self._lock:
                 self._open.add(behind)
             try:
-                back = threading.Thread(target=_copy, args=(behind, caller, most_back), daemon=True)
+                back = threading.Thread(target=_copy, args=(behind, caller, most_back, late), daemon=True)
                 back.start()
                 _copy(caller, behind, most_out)
                 back.join()
@@ -130,10 +136,11 @@ class FaultyProxy:
         connection.close()
 
 
-def _copy(source: socket.socket, target: socket.socket, most: int | None) -> None:
-    """Hands on what comes, and its end; once more than `most` bytes came, both ends break."""
+def _copy(source: socket.socket, target: socket.socket, most: int | None, late: float = 0.0) -> None:
+    """Hands on what comes, `late` seconds later, and its end; once more than `most` bytes came, both ends break."""
     try:
         while part := source.recv(_CHUNK):
+            time.sleep(late)
             if most is not None and len(part) > most:
                 target.sendall(part[:most])
                 _reset(source)

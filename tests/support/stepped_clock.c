@@ -1,6 +1,7 @@
-/* Preloaded into a process, sets its wall clock apart from the machine's: by the nanoseconds in the file that
-   STEPPED_CLOCK names, which may change meanwhile. The monotonic clock stays as it is, and the kernel, which knows
-   nothing of the step, is told the machine's time wherever it is asked to wait until a time of the wall clock. */
+/* Preloaded into a process, sets its clocks apart from the machine's, by two numbers of nanoseconds in the file that
+   STEPPED_CLOCK names, which may change meanwhile. The first steps the wall clock. The second is how long the machine
+   was suspended: CLOCK_MONOTONIC stood still for so long, while CLOCK_BOOTTIME went on. The kernel, which knows nothing
+   of either, gets the machine's time wherever it is asked to wait until a time of one of these clocks. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -19,10 +20,18 @@
 /* A time of the monotonic clock counts from the machine's start, and is never so late. */
 #define WALL_CLOCK_SECONDS 1000000000
 
-static const int64_t none = 0;
-static const volatile int64_t *step = &none;
+struct offsets {
+    int64_t step;
+    int64_t suspended;
+};
+
+static const struct offsets none = {0, 0};
+static const volatile struct offsets *offsets = &none;
 static int (*real_clock_gettime)(clockid_t, struct timespec *);
+static int (*real_clock_nanosleep)(clockid_t, int, const struct timespec *, struct timespec *);
 static int (*real_cond_timedwait)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
+static int (*real_cond_clockwait)(pthread_cond_t *, pthread_mutex_t *, clockid_t, const struct timespec *);
+static int (*real_sem_clockwait)(sem_t *, clockid_t, const struct timespec *);
 static int (*real_sem_timedwait)(sem_t *, const struct timespec *);
 static long (*real_syscall)(long, ...);
 
@@ -31,6 +40,12 @@ __attribute__((constructor)) static void prepare(void) {
         return;
     real_syscall = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
     real_sem_timedwait = (int (*)(sem_t *, const struct timespec *))dlsym(RTLD_NEXT, "sem_timedwait");
+    /* Since version 2.30 of the C library. */
+    real_sem_clockwait = (int (*)(sem_t *, clockid_t, const struct timespec *))dlsym(RTLD_NEXT, "sem_clockwait");
+    real_cond_clockwait = (int (*)(pthread_cond_t *, pthread_mutex_t *, clockid_t, const struct timespec *))dlsym(
+        RTLD_NEXT, "pthread_cond_clockwait");
+    real_clock_nanosleep =
+        (int (*)(clockid_t, int, const struct timespec *, struct timespec *))dlsym(RTLD_NEXT, "clock_nanosleep");
     /* The first of its versions has another kind of condition. */
     void *waits = dlvsym(RTLD_NEXT, "pthread_cond_timedwait", "GLIBC_2.3.2");
     real_cond_timedwait = (int (*)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *))(
@@ -43,7 +58,7 @@ __attribute__((constructor)) static void prepare(void) {
     void *mapped = mmap(NULL, sizeof none, PROT_READ, MAP_SHARED, file, 0);
     close(file);
     if (mapped != MAP_FAILED)
-        step = mapped;
+        offsets = mapped;
 }
 
 static struct timespec shifted(const struct timespec *at, int64_t by) {
@@ -52,15 +67,29 @@ static struct timespec shifted(const struct timespec *at, int64_t by) {
 }
 
 static struct timespec of_the_machine(const struct timespec *at) {
-    return at->tv_sec < WALL_CLOCK_SECONDS ? *at : shifted(at, -*step);
+    return shifted(at, at->tv_sec < WALL_CLOCK_SECONDS ? offsets->suspended : -offsets->step);
+}
+
+static int stands_still(clockid_t clock) {
+    return clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_COARSE || clock == CLOCK_MONOTONIC_RAW;
 }
 
 int clock_gettime(clockid_t clock, struct timespec *now) {
     prepare();
     int failed = real_clock_gettime(clock, now);
     if (!failed && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
-        *now = shifted(now, *step);
+        *now = shifted(now, offsets->step);
+    else if (!failed && stands_still(clock))
+        *now = shifted(now, -offsets->suspended);
     return failed;
+}
+
+int clock_nanosleep(clockid_t clock, int flags, const struct timespec *request, struct timespec *left) {
+    prepare();
+    if (!(flags & TIMER_ABSTIME) || (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC))
+        return real_clock_nanosleep(clock, flags, request, left);
+    struct timespec at = of_the_machine(request);
+    return real_clock_nanosleep(clock, flags, &at, left);
 }
 
 int gettimeofday(struct timeval *restrict now, void *restrict zone) {
@@ -86,6 +115,19 @@ int pthread_cond_timedwait(pthread_cond_t *restrict condition, pthread_mutex_t *
     return real_cond_timedwait(condition, mutex, &at);
 }
 
+int pthread_cond_clockwait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex, clockid_t clock,
+                           const struct timespec *restrict until) {
+    prepare();
+    struct timespec at = of_the_machine(until);
+    return real_cond_clockwait(condition, mutex, clock, &at);
+}
+
+int sem_clockwait(sem_t *restrict semaphore, clockid_t clock, const struct timespec *restrict until) {
+    prepare();
+    struct timespec at = of_the_machine(until);
+    return real_sem_clockwait(semaphore, clock, &at);
+}
+
 int sem_timedwait(sem_t *restrict semaphore, const struct timespec *restrict until) {
     prepare();
     struct timespec at = of_the_machine(until);
@@ -101,7 +143,9 @@ long syscall(long number, ...) {
     va_end(given);
     prepare();
     struct timespec at;
-    if (number == SYS_futex && (a[1] & FUTEX_CLOCK_REALTIME) && a[3]) {
+    /* FUTEX_WAIT_BITSET waits until a time: of the wall clock with that flag, else of the monotonic one. */
+    int command = (int)a[1] & FUTEX_CMD_MASK;
+    if (number == SYS_futex && a[3] && (command == FUTEX_WAIT_BITSET || a[1] & FUTEX_CLOCK_REALTIME)) {
         at = of_the_machine((const struct timespec *)a[3]);
         a[3] = (long)&at;
     }

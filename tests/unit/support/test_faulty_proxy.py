@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from tests.support import faulty_proxy
 from tests.support.faulty_proxy import FaultMode, FaultyProxy
 
 BODY = b"hello" * 100
@@ -47,6 +48,12 @@ def asked(proxy: FaultyProxy, seconds: float = 60) -> tuple[int, bytes]:
 
 
 def test_what_is_not_spoiled_passes_whole(proxy: FaultyProxy) -> None:
+    assert asked(proxy) == (200, BODY)
+
+
+def test_what_comes_late_comes_whole(proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(faulty_proxy, "LATEST_SECONDS", 0.1)
+    proxy.spoil(FaultMode.LATE)
     assert asked(proxy) == (200, BODY)
 
 

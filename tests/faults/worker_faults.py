@@ -1,0 +1,133 @@
+"""Faults of workers: killed, stopped, suspended with their machine, restarted behind a backlog, or all busy."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from tests.faults.cluster import Cluster, SupervisedPart
+from tests.faults.journal import Journal
+from tests.faults.load import ASKED_READS, BUSY, BUSY_SECONDS, Load
+from tests.faults.plan import STEP_SLOTS, Fault, launch_timeout_seconds
+
+WORKERS: Final = 2
+_BACK_SECONDS: Final = 240
+# All slots are taken for as many times the length of a step.
+_WAVES: Final = 5
+# Runs that wait for an approval when a worker is killed, and how long they get to come so far.
+_ASKED: Final = 8
+_ASKED_SECONDS: Final = 20
+
+
+class WorkerFaults:
+    """Carries out each of its `kinds` until it is over."""
+
+    def __init__(self, cluster: Cluster, journal: Journal, load: Load) -> None:
+        self._cluster = cluster
+        self._journal = journal
+        self._load = load
+        self.kinds: Mapping[str, Callable[[Fault], None]] = {
+            "stop worker past its lease": self._stop,
+            "stop worker past its lease, then kill it": self._stop_and_kill,
+            "suspend worker past its lease": self._suspend,
+            "kill worker, then decide": self._kill_and_decide,
+            "fill pool": self._fill_pool,
+            "restart workers behind a backlog": self._restart_all,
+            "kill workers behind a backlog": self._kill_all,
+        }
+
+    def _stop(self, fault: Fault) -> None:
+        kept = self._of(fault)
+        if self._freeze(kept, fault.seconds):
+            kept.part.signal(signal.SIGCONT)
+            self._journal.part(kept.name, serves=True)
+
+    def _stop_and_kill(self, fault: Fault) -> None:
+        """The worker never acts on what it missed."""
+        kept = self._of(fault)
+        if self._freeze(kept, fault.seconds):
+            end_parts([kept], signal.SIGKILL)
+
+    def _freeze(self, kept: SupervisedPart, seconds: float) -> bool:
+        if not kept.part.alive:
+            return False
+        self._journal.part(kept.name, serves=False)
+        kept.part.signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        return True
+
+    def _suspend(self, fault: Fault) -> None:
+        """Stops a worker with its steps, as a machine that is suspended, which only CLOCK_BOOTTIME shows later."""
+        kept = self._of(fault)
+        if not kept.part.alive:
+            return
+        self._journal.part(kept.name, serves=False)
+        began = time.monotonic()
+        stopped = list(_with_descendants(kept.part.pid, signal.SIGSTOP))
+        time.sleep(fault.seconds)
+        kept.clock.suspend(time.monotonic() - began)
+        for pid in reversed(stopped):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        self._journal.part(kept.name, serves=True)
+
+    def _kill_and_decide(self, fault: Fault) -> None:
+        """Kills a worker, and approves what waits, which the other one may go on with before this one is back."""
+        self._load.start_runs(ASKED_READS, f"fault-{fault.number}", _ASKED)
+        end = time.monotonic() + _ASKED_SECONDS
+        while self._load.waiting() < _ASKED and time.monotonic() < end:
+            time.sleep(0.5)
+        end_parts([self._of(fault)], signal.SIGKILL, meanwhile=self._load.approve_all)
+
+    def _fill_pool(self, fault: Fault) -> None:
+        """Takes every slot for longer than the time-out for launches."""
+        self._begin_backlog(fault)
+        time.sleep(BUSY_SECONDS * _WAVES)
+
+    def _restart_all(self, fault: Fault) -> None:
+        self._end_all(signal.SIGTERM, fault)
+
+    def _kill_all(self, fault: Fault) -> None:
+        self._end_all(signal.SIGKILL, fault)
+
+    def _end_all(self, how: signal.Signals, fault: Fault) -> None:
+        """Ends all workers once runs that wait for them are older than the time-out for launches."""
+        self._begin_backlog(fault)
+        time.sleep(launch_timeout_seconds(self._cluster.store))
+        end_parts([self._cluster.part("worker", number) for number in range(WORKERS)], how)
+
+    def _begin_backlog(self, fault: Fault) -> None:
+        self._load.start_runs(BUSY, f"fault-{fault.number}", WORKERS * STEP_SLOTS * _WAVES)
+
+    def _of(self, fault: Fault) -> SupervisedPart:
+        return self._cluster.part("worker", fault.target)
+
+
+def end_parts(kept: list[SupervisedPart], how: signal.Signals, meanwhile: Callable[[], None] = lambda: None) -> None:
+    """Ends parts and waits until they are started again, for a bounded time: what they need may be away as well."""
+    before = [each.starts for each in kept]
+    for each in kept:
+        if each.part.alive:
+            each.part.signal(how)
+    meanwhile()
+    end = time.monotonic() + _BACK_SECONDS
+    while time.monotonic() < end and not all(
+        each.starts > starts and each.part.alive and each.part.ready for each, starts in zip(kept, before, strict=True)
+    ):
+        time.sleep(0.1)
+
+
+def _with_descendants(pid: int, number: signal.Signals) -> Iterator[int]:
+    """Sends a signal to a process, then to those below it; yields the ones that were there."""
+    try:
+        os.kill(pid, number)
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+        yield pid
+        for task in tasks:
+            for child in (task / "children").read_text().split():
+                yield from _with_descendants(int(child), number)
+    except (ProcessLookupError, FileNotFoundError):
+        return
