@@ -96,16 +96,15 @@ def test_a_publication_that_landed_twice_stays_in_its_graph(
     idle_world: RuntimeWorld, server: SparqlServer, new_process: Callable[[], Publisher], late: str
 ) -> None:
     suspended, other = new_process(), new_process()
+    [row] = idle_world.dump("publications")
+    watches = [publisher.watch(late, row.graph_id) for publisher in (suspended, other)]
     begun(suspended, server)
-    idle_world.clock.advance(minutes=6)
+    idle_world.clock.advance(seconds=360)
     begun(other, server)
     server.open.set()
-    until(lambda: states(idle_world) == ["landed"], "the publication")
-    suspended.stop()
-    other.stop()
-    last = new_process()
-    last.round()
-    last.stop()
+    for watch in watches:
+        watch.outcome.result(60)
+    new_process().round()
     assert states(idle_world) == ["kept"]
     assert server.sizes() == {f"urn:workflow-api:run:{late}": 1}
 
@@ -130,7 +129,7 @@ def test_an_update_that_lands_after_the_removal_is_removed_again(
     suspended, other = new_process(), new_process()
     begun(suspended, server)
     erase(idle_world, late, other)
-    idle_world.clock.advance(minutes=6)
+    idle_world.clock.advance(seconds=360)
     until_removed(idle_world, other)
     server.open.set()
     until(lambda: states(idle_world) == ["removing"], "the order to remove it again")
@@ -149,8 +148,8 @@ def test_a_removal_waits_while_the_store_may_carry_out_an_update_of_a_process_th
     other.round()
     assert states(idle_world) == ["removing"]
     server.open.set()
-    until(lambda: server.sizes(), "the update")
-    idle_world.clock.advance(minutes=6)
+    until(server.sizes, "the update")
+    idle_world.clock.advance(seconds=360)
     until_removed(idle_world, other)
     assert server.sizes() == {}
 
@@ -162,7 +161,7 @@ def test_a_publication_whose_process_ended_in_an_update_is_carried_out_by_anothe
     begun(ended, server)
     ended.stop()
     server.open.set()
-    idle_world.clock.advance(minutes=6)
+    idle_world.clock.advance(seconds=360)
     other.round()
     until(lambda: states(idle_world) == ["landed"], "the publication")
     assert server.sizes() == {f"urn:workflow-api:run:{late}": 1}
