@@ -84,8 +84,7 @@ def test_a_publication_is_carried_out_by_one_process_at_a_time(
     first, second = new_process(), new_process()
     begun(first, server)
     second.round()
-    # A process waits for its threads when it ends.
-    second.stop()
+    assert not second._active
     server.open.set()
     until(lambda: states(idle_world) == ["landed"], "the publication")
     assert len(server.requests) == 1
