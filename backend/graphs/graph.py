@@ -22,6 +22,10 @@ class GraphUnavailableError(Exception):
     """The store is not available now; the message says why, for a person."""
 
 
+class GraphOutcomeUnknownError(GraphUnavailableError):
+    """The store did not say whether it carried out the update, and may still do so."""
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """Limits of a query: rows (or triples) and bytes of its answer, and seconds."""
@@ -68,6 +72,7 @@ class Graph(Protocol):
         """Replaces the content of the named graph in one transaction; returns the number of triples.
 
         Raises:
+            GraphOutcomeUnknownError: it may have changed, or change yet, for as long as an update may take.
             GraphRefusedError, GraphUnavailableError: nothing changed; errors of `triples` change nothing either.
         """
 

@@ -13,7 +13,14 @@ from tempfile import TemporaryFile
 from typing import IO, TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from backend.graphs.graph import Bounds, GraphRefusedError, GraphUnavailableError, Part, Statement
+from backend.graphs.graph import (
+    Bounds,
+    GraphOutcomeUnknownError,
+    GraphRefusedError,
+    GraphUnavailableError,
+    Part,
+    Statement,
+)
 from backend.secrets import SecretError, Secrets
 
 if TYPE_CHECKING:
@@ -22,6 +29,8 @@ if TYPE_CHECKING:
 _UPDATE_SECONDS: Final = 300.0
 _CONNECT_SECONDS: Final = 10.0
 _READ_BYTES: Final = 64 * 1024
+# Answers of a proxy, whose server may still be at work.
+_OF_PROXIES: Final = frozenset({502, 504})
 _LONGEST_REASON: Final = 300
 # Statuses that the operator of the endpoint can correct, so that the same request succeeds later.
 _MAY_PASS: Final = frozenset({401, 403, 404, 408, 425, 429})
@@ -104,9 +113,11 @@ class SparqlGraph:
         parts = urlsplit(url)
         target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
         deadline = time.monotonic() + seconds
+        failure = GraphUnavailableError
         try:
             with self._connected(url) as connection:
                 connection.connect()
+                failure = GraphOutcomeUnknownError
                 connection.sock.settimeout(seconds)
                 with _ended_after(connection.sock, deadline - time.monotonic()):
                     connection.request("POST", target, text, headers)
@@ -117,10 +128,10 @@ class SparqlGraph:
                 late = time.monotonic() >= deadline
         except (OSError, http.client.HTTPException, ValueError) as error:
             if isinstance(error, TimeoutError) or time.monotonic() >= deadline:
-                raise GraphUnavailableError(f"the endpoint did not answer within {seconds:g} seconds") from error
-            raise GraphUnavailableError(f"the endpoint cannot be reached ({type(error).__name__})") from error
+                raise failure(f"the endpoint did not answer within {seconds:g} seconds") from error
+            raise failure(f"the endpoint cannot be reached ({type(error).__name__})") from error
         if late:
-            raise GraphUnavailableError(f"the endpoint did not answer within {seconds:g} seconds")
+            raise GraphOutcomeUnknownError(f"the endpoint did not answer within {seconds:g} seconds")
         if answer.status not in range(200, 300):
             _refuse(answer.status, body)
         return (answer.headers.get_content_type(), body[:most], len(body) > most)
@@ -174,6 +185,8 @@ def _ended_after(connection: socket.socket, seconds: float) -> Iterator[None]:
 def _refuse(status: int, body: bytes) -> None:
     details = " ".join(body.decode(errors="replace").split())[:_LONGEST_REASON]
     reason = f"the endpoint answered {status}" + (f": {details}" if details else "")
+    if status in _OF_PROXIES:
+        raise GraphOutcomeUnknownError(reason)
     if status in _MAY_PASS or status not in range(400, 500):
         raise GraphUnavailableError(reason)
     raise GraphRefusedError(reason)

@@ -21,6 +21,11 @@ def is_output_key(key: str) -> bool:
     return key.startswith("runs/") and key.count("/") == 2
 
 
+def swept_output_key(run_id: str, output_id: str, sweep_id: str) -> str:
+    """Returns the key of the copy of an output that one attempt of a final sweep stores."""
+    return object_key(run_id, f"{output_id}-{sweep_id}-swept")
+
+
 def unnamed_outputs_key(run_id: str, asked_by: str) -> str:
     """Returns the key that stands, among objects to be removed, for all objects of outputs that no row names.
 

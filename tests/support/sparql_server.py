@@ -10,7 +10,10 @@ from pyoxigraph import QueryResultsFormat, QueryTriples, RdfFormat, Store
 
 
 class SparqlServer:
-    """What it was asked, and how it shall misbehave: `status` answers every request, `open` unset holds each one."""
+    """What it was asked, and how it shall misbehave: `status` answers every request, `open` unset holds each one.
+
+    Only requests with the text `held` are held.
+    """
 
     def __init__(self, url: str) -> None:
         self.store = Store()
@@ -21,6 +24,7 @@ class SparqlServer:
         self.requests: list[tuple[str, str, str]] = []
         self.open = threading.Event()
         self.open.set()
+        self.held = ""
 
     def graphs(self) -> set[str]:
         """The names of its graphs."""
@@ -58,7 +62,8 @@ def sparql_server() -> Iterator[SparqlServer]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"])).decode()
             server.requests.append((self.path, self.headers.get("Authorization", ""), body))
-            server.open.wait(60)
+            if server.held in body:
+                server.open.wait(60)
             if server.authorization not in {None, self.headers.get("Authorization")}:
                 status, media_type, answer = 401, "text/plain", b"who are you?"
             else:

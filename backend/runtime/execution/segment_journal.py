@@ -9,7 +9,7 @@ from backend.runs.lifecycle import RunResult, SegmentLease, complete_run
 from backend.runtime.execution import retries, sql
 from backend.runtime.execution.claim import ClaimedSegment
 from backend.runtime.execution.segment_context import SegmentContext
-from backend.runtime.final_sweep.sql import announce_unnamed_again
+from backend.runtime.final_sweep.sql import is_swept, request_removal_of_unnamed
 from backend.runtime.outcomes import ORPHANED, Outcome, reason_to_stop
 from backend.runtime.promotion.step_outputs import discard
 from backend.storage.database import OutcomeUnknownError, Tx, run_of
@@ -116,8 +116,8 @@ class SegmentJournal:
 
         def order(tx: Tx) -> None:
             order_again(tx, self._run_id, at)
-            if self._redacts:
-                announce_unnamed_again(tx, self._run_id, self._segment_id)
+            if self._redacts and is_swept(tx, self._run_id):
+                request_removal_of_unnamed(tx, self._run_id, self._segment_id)
 
         try:
             await self._write(order)

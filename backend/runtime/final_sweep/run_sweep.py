@@ -1,11 +1,13 @@
 """The final sweep of one run: its outputs, its result, and its messages (contract 13.9, 21.12)."""
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from backend import json_text
+from backend.ids import new_id
 from backend.outputs.sql import outputs_of
 from backend.redaction.counts import Counts
 from backend.redaction.process.redactor import RedactionError, Redactor, SweptText
@@ -15,7 +17,7 @@ from backend.runtime.promotion.result import RESULT_PATH, SUMMARY, SUMMARY_TOO_L
 from backend.runtime.redaction.stages import OUTPUTS
 from backend.runtime.redaction.sweep_warnings import over_limit_warning, sweep_warning
 from backend.storage.database import Database, Tx, run_of
-from backend.storage.object_keys import object_key, unnamed_outputs_key
+from backend.storage.object_keys import run_prefix, swept_output_key
 from backend.storage.objects import ObjectStore, StoredObject
 from backend.storage.objects.reading import copy_to_file
 from backend.storage.tables.outputs import OutputRow
@@ -42,6 +44,7 @@ class RunSweep:
         self._redactor = redactor
         self._row = row
         self._run_id: str = row.run_id
+        self._sweep_id = new_id("swp")
         self._folder = folder
         self._halt = halt
         calls_made = redaction_manifest.model_calls(row.pii_redaction)
@@ -75,9 +78,9 @@ class RunSweep:
         """
         outputs: list[OutputRow] = []
         if OUTPUTS in self._policy["stages"]:
-            outputs = self._database.read(lambda tx: outputs_of(tx, self._run_id))
-            if not self._announce(outputs):
+            if not self._begin():
                 return
+            outputs = self._database.read(lambda tx: outputs_of(tx, self._run_id))
             try:
                 self._sweep_files([output for output in outputs if output.path != RESULT_PATH])
                 for output in outputs:
@@ -85,56 +88,61 @@ class RunSweep:
                         self._sweep_result(output)
                 self._sweep_texts()
             except BaseException:
-                self._discard_if_ended(outputs)
+                self._discard_if_ended()
                 raise
         if not self._finish(outputs):
-            self._discard_if_ended(outputs)
+            self._discard_if_ended()
 
     @property
     def _redacts(self) -> bool:
         return bool(self._policy["mode"] == "redact")
 
+    @property
+    def _stores(self) -> bool:
+        """Whether the sweep stores swept copies of the outputs."""
+        return self._redacts and OUTPUTS in self._policy["stages"]
+
     def _finish(self, outputs: Iterable[OutputRow]) -> bool:
         manifest = redaction_manifest.with_counts(self._row.pii_redaction, OUTPUTS, self._counts.as_dict())
         manifest = redaction_manifest.ended(manifest, began=bool(self._row.began), opened=True)
         columns = {**self._columns, "pii_redaction": manifest}
-        originals = []
-        if self._redacts and OUTPUTS in self._policy["stages"]:
-            # A fault or a crash may have left others, which no row names.
-            originals = [*(output.object_key for output in outputs), unnamed_outputs_key(self._run_id, "sweep")]
+        # A fault or a crash may have left others, which no row names: they go by the request that the sweep began with.
+        originals = [output.object_key for output in outputs] if self._stores else []
+        sweep_id = self._sweep_id if self._stores else None
 
         def finish(tx: Tx) -> bool:
-            return sql.finish(tx, self._row, self._changed, self._withheld, originals, **columns)
+            return sql.finish(tx, self._row, sweep_id, self._changed, self._withheld, originals, **columns)
 
         return self._database.write(finish, lock_key=run_of(self._run_id))
 
-    def _announce(self, outputs: Iterable[OutputRow]) -> bool:
-        """Announces the objects that the sweep may store; False, and no change, if the run waits for it no longer."""
-        if not self._redacts:
-            return True
-        keys = [_swept_key(output) for output in outputs]
+    def _begin(self) -> bool:
+        """Takes over from sweeps that failed or lost the hold, and removes what they stored.
 
-        def announce(tx: Tx) -> bool:
-            waits = sql.run(tx, self._run_id) is not None
-            if waits:
-                sql.announce(tx, keys)
-            return waits
-
-        return self._database.write(announce, lock_key=run_of(self._run_id))
-
-    def _discard_if_ended(self, outputs: Iterable[OutputRow]) -> None:
-        """Has what the sweep stored removed if the run was erased meanwhile, as its removal may have come before.
-
-        Another process that took this one for dead may have swept the run. What its rows name by then stays.
+        Returns False, without a change, if the run waits for a sweep no longer.
         """
-        if not self._redacts:
+        if not self._stores:
+            return True
+        earlier = self._database.write(
+            lambda tx: sql.begin(tx, self._run_id, self._sweep_id), lock_key=run_of(self._run_id)
+        )
+        if earlier:
+            left = tuple(f"-{sweep_id}-swept" for sweep_id in earlier)
+            # What cannot be removed now goes once the run is swept.
+            with contextlib.suppress(OSError):
+                self._objects.delete_chosen(run_prefix(self._run_id), lambda key: key.endswith(left))
+        return earlier is not None
+
+    def _discard_if_ended(self) -> None:
+        """Requests the removal of what the sweep stored if the run was erased, or swept by another process, meanwhile.
+
+        An earlier removal may have come before it was stored. What rows name stays.
+        """
+        if not self._stores:
             return
-        keys = [_swept_key(output) for output in outputs]
 
         def discard(tx: Tx) -> None:
-            waits = sql.run(tx, self._run_id) is not None
-            if not waits and not sql.announce_unnamed_again(tx, self._run_id, "late-sweep"):
-                sql.announce(tx, keys)
+            if sql.run(tx, self._run_id) is None:
+                sql.request_removal_of_unnamed(tx, self._run_id, self._sweep_id)
 
         self._database.write(discard, lock_key=run_of(self._run_id))
 
@@ -210,9 +218,12 @@ class RunSweep:
         if outcome.withheld:
             self._withheld.append(output.output_id)
         elif self._redacts:
-            key = _swept_key(output)
+            key = self._swept_key(output)
             self._changed.append(_changed(output, name, self._objects.put_file(key, target), key))
             target.unlink()
+
+    def _swept_key(self, output: OutputRow) -> str:
+        return swept_output_key(self._run_id, output.output_id, self._sweep_id)
 
     def _sweep_result(self, output: OutputRow) -> None:
         given = b"".join(self._objects.open_range(output.object_key, 0, output.size_bytes)).decode()
@@ -228,7 +239,7 @@ class RunSweep:
             self._columns |= dict.fromkeys(names)
             return
         text, summary = swept
-        key = _swept_key(output)
+        key = self._swept_key(output)
         stored = self._objects.put_bytes(key, text.encode())
         self._changed.append(_changed(output, output.path, stored, key))
         self._columns |= {
@@ -242,10 +253,6 @@ class RunSweep:
 
 def _withheld(text: str | None) -> str | None:
     return None if text is None else _WITHHELD
-
-
-def _swept_key(output: OutputRow) -> str:
-    return object_key(output.run_id, f"{output.output_id}-swept")
 
 
 def _changed(output: OutputRow, path: str, stored: StoredObject, key: str) -> dict[str, object]:

@@ -1,8 +1,9 @@
 """The final sweeps of finished runs, before which their outputs stay closed (contract 13.9, 21.11).
 
 The outputs of a run are opened together, in one transaction after all of them were swept and stored. A sweep that
-fails, or dies with the process, leaves them closed and starts over later. The objects that it stored until then are
-removed, because it announced them before; so are those of a run that was erased meanwhile.
+fails, or dies with the process, leaves them closed, and another starts over later under other keys. Of several sweeps
+of a run only the one that began last can open it, once. No row ever names the objects of any other, which are removed,
+because each sweep requests that before it stores anything. So are the objects of a run that was erased meanwhile.
 """
 
 import logging
@@ -12,12 +13,14 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from backend import metrics
 from backend.clock import Clock
+from backend.outputs.sql import outputs_of
 from backend.redaction.process.redactor import Redactor
 from backend.retry import Backoff, RetryTimes
 from backend.run_traces import part_of_run
@@ -95,8 +98,7 @@ class FinalSweeps:
         with self._lock:
             self._retries.keep_only({*waiting, *unnamed})
             self._elsewhere = {run_id: until for run_id, until in self._elsewhere.items() if run_id in waiting}
-        # An ended sweep may be about to store an object: those that it announced wait for the next round.
-        self._remove(key for key in unnamed if run_of(key) not in active)
+        self._remove(unnamed)
         with self._lock:
             chosen = list(self._chosen(waiting))
             self._active.update(chosen)
@@ -139,7 +141,7 @@ class FinalSweeps:
     def _sweep(self, run_id: str, sweep: _Active) -> None:
         folder = self._folder / run_id
         try:
-            with self._database.hold(f"final sweep {run_id}") as mine:
+            with self._hold(run_id) as mine:
                 if not mine:
                     with self._lock:
                         self._elsewhere[run_id] = time.monotonic() + _ELSEWHERE_SECONDS
@@ -160,6 +162,9 @@ class FinalSweeps:
             # Other runs may have waited for this one.
             self._ticker.wake()
 
+    def _hold(self, run_id: str) -> AbstractContextManager[bool]:
+        return self._database.hold(f"final sweep {run_id}")
+
     def _postpone(self, run_id: str) -> None:
         metrics.FINAL_SWEEP_FAILURES.add()
         with self._lock:
@@ -176,8 +181,9 @@ class FinalSweeps:
                 continue
             try:
                 if is_unnamed_outputs_key(key):
-                    if self._remove_unnamed(run_of(key)):
-                        cleared.add(run_of(key))
+                    if run_of(key) not in cleared and not self._remove_unnamed(run_of(key)):
+                        continue
+                    cleared.add(run_of(key))
                 elif run_of(key) not in cleared:
                     self._objects.delete(key)
             except OSError:
@@ -190,12 +196,13 @@ class FinalSweeps:
             self._database.write(lambda tx: sql.deleted(tx, removed), lock_key="deletions")
 
     def _remove_unnamed(self, run_id: str) -> bool:
-        """Removes the objects of outputs that no row of a swept run names, whoever stored them.
+        """Removes the objects of outputs that no row of a swept or erased run names, whoever stored them.
 
-        Returns False if the run was erased meanwhile, whose objects are all being removed; raises OSError.
+        Returns False where a sweep of the run still goes on in any process, which may be about to store one; raises
+        OSError.
         """
-        named = self._database.read(lambda tx: sql.swept_outputs(tx, run_id))
-        if named is None:
-            return False
-        self._objects.delete_chosen(run_prefix(run_id), lambda key: is_output_key(key) and key not in named)
-        return True
+        with self._hold(run_id) as ended:
+            if ended:
+                named = {output.object_key for output in self._database.read(lambda tx: outputs_of(tx, run_id))}
+                self._objects.delete_chosen(run_prefix(run_id), lambda key: is_output_key(key) and key not in named)
+        return ended

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from sqlalchemy import BindParameter, and_, bindparam, delete, exists, func, insert, literal_column, select, update
+from sqlalchemy import BindParameter, Text, bindparam, delete, exists, func, insert, literal_column, select, update
 
 from backend.storage.database import Tx
 from backend.storage.object_keys import run_of, unnamed_outputs_key
@@ -39,16 +39,9 @@ class SweptRunRow(NamedTuple):
     began: int
 
 
-class SweptOutputRow(NamedTuple):
-    """The object of an output of a swept run; None, in the only row, where it has no output."""
-
-    object_key: str | None
-
-
 _RUN: Final[BindParameter[str]] = bindparam("of_run_id")
 # The condition of the partial index.
 _UNSWEPT: Final = runs.c.redaction_state == literal_column("'pending'")
-_SWEPT: Final = and_(runs.c.redaction_state == literal_column("'done'"), runs.c.data_purged_at.is_(None))
 _COLUMNS: Final = (
     "error_message",
     "warnings",
@@ -87,17 +80,27 @@ _FINISH = Command(
         {name: bindparam(f"new_{name}") for name in _COLUMNS}
         | {
             "redaction_state": "done",
-            "outputs_count": select(func.count()).where(outputs.c.run_id == _RUN).scalar_subquery(),
+            "outputs_count": select(func.count() - bindparam("withheld"))
+            .where(outputs.c.run_id == _RUN)
+            .scalar_subquery(),
         }
     )
 )
 _ADD_DELETION = Command(insert(pending_deletions), ["object_key"])
 _DELETIONS = ScalarQuery[str](select(pending_deletions.c.object_key))
-_OUTPUTS_OF_SWEPT = Query(
-    SweptOutputRow,
-    select_row(SweptOutputRow, outputs)
-    .select_from(runs.outerjoin(outputs, outputs.c.run_id == runs.c.run_id))
-    .where(runs.c.run_id == _RUN, _SWEPT),
+_IS_SWEPT = ScalarQuery[str](
+    select(runs.c.run_id).where(
+        runs.c.run_id == _RUN, runs.c.redaction_state == literal_column("'done'"), runs.c.data_purged_at.is_(None)
+    )
+)
+_SWEEPS_PREFIX: Final = bindparam("prefix", type_=Text)
+_SWEEPS = ScalarQuery[str](
+    select(pending_deletions.c.object_key).where(
+        func.substr(pending_deletions.c.object_key, 1, func.length(_SWEEPS_PREFIX)) == _SWEEPS_PREFIX
+    )
+)
+_HAS_DELETION = ScalarQuery[str](
+    select(pending_deletions.c.object_key).where(pending_deletions.c.object_key == bindparam("of_object_key"))
 )
 _DELETED = Command(delete(pending_deletions).where(pending_deletions.c.object_key == bindparam("of_object_key")))
 
@@ -105,7 +108,7 @@ _DELETED = Command(delete(pending_deletions).where(pending_deletions.c.object_ke
 def to_do(tx: Tx) -> tuple[dict[str, str], list[str]]:
     """Returns the finished runs that wait for their sweep, oldest first, with their keys; and objects to be removed.
 
-    Both of one snapshot: what was announced for a run that waits will be stored again, or get its name.
+    Both of one snapshot: the sweep of a run that waits is not to lose its objects before it names them.
     """
     still = {row.run_id: row.key_id for row in tx.all(_WAITING)}
     return still, [key for key in tx.scalars(_DELETIONS) if run_of(key) not in still]
@@ -119,19 +122,28 @@ def run(tx: Tx, run_id: str) -> SweptRunRow | None:
 def finish(
     tx: Tx,
     row: SweptRunRow,
-    changed: Iterable[Mapping[str, object]],
-    withheld: Iterable[str],
+    sweep_id: str | None,
+    changed: Collection[Mapping[str, object]],
+    withheld: Collection[str],
     originals: Iterable[str],
     **columns: object,
 ) -> bool:
-    """Replaces a run's outputs by the swept ones and opens them; False, and no change, if the run was erased meanwhile.
+    """Replaces a run's outputs by the swept ones and opens them.
+
+    Changes nothing and returns False if the run was erased or swept meanwhile, or if another sweep began since that of
+    `sweep_id` did; None is a sweep that stores nothing.
 
     `changed` are outputs with output_id and what is new of them, `withheld` the ids of those that nobody may see,
     `originals` the objects that are to be removed; columns that are not given stay.
     """
+    if sweep_id is not None and not tx.exists(_HAS_DELETION, of_object_key=unnamed_outputs_key(row.run_id, sweep_id)):
+        return False
+    values = row._asdict() | columns
+    given = {f"new_{name}": values[name] for name in _COLUMNS}
+    if tx.run(_FINISH, of_run_id=row.run_id, withheld=len(withheld), **given) != 1:
+        return False
     # The unswept result must not stay readable in the database's files.
     tx.leaves_no_trace = True
-    changed = list(changed)
     tx.many(
         _CHANGE_OUTPUT,
         [
@@ -141,36 +153,36 @@ def finish(
         ],
     )
     tx.many(_WITHHOLD, [{"of_output_id": output_id} for output_id in withheld])
-    values = row._asdict() | columns
-    if tx.run(_FINISH, of_run_id=row.run_id, **{f"new_{name}": values[name] for name in _COLUMNS}) != 1:
-        return False
     tx.announce(row.run_id)
-    tx.many(_DELETED, [{"of_object_key": output["object_key"]} for output in changed])
     tx.many(_ADD_DELETION, [{"object_key": key} for key in originals])
     return True
 
 
-def announce(tx: Tx, keys: Collection[str]) -> None:
-    """Requests the removal of objects that are about to be stored, which `finish` withdraws for those that it names."""
-    deleted(tx, keys)
-    tx.many(_ADD_DELETION, [{"object_key": key} for key in keys])
+def begin(tx: Tx, run_id: str, sweep_id: str) -> list[str] | None:
+    """Begins a sweep that stores objects; returns the ids of the sweeps that it takes over from, which open nothing.
 
-
-def announce_unnamed_again(tx: Tx, run_id: str, asked_by: str) -> bool:
-    """Requests once more the removal of outputs that no row names, as some may have been stored since.
-
-    Returns False, without a change, if the run is not swept.
+    Requests the removal of the objects that no row will name in the end. Returns None, without a change, if the run
+    does not wait for a sweep.
     """
-    swept = swept_outputs(tx, run_id) is not None
-    if swept:
-        announce(tx, [unnamed_outputs_key(run_id, asked_by)])
-    return swept
+    if run(tx, run_id) is None:
+        return None
+    prefix = unnamed_outputs_key(run_id, "")
+    earlier = tx.scalars(_SWEEPS, prefix=prefix)
+    deleted(tx, earlier)
+    tx.enqueue(_ADD_DELETION, object_key=prefix + sweep_id)
+    return [key.removeprefix(prefix) for key in earlier]
 
 
-def swept_outputs(tx: Tx, run_id: str) -> set[str] | None:
-    """Returns the objects of a swept run's outputs, to which none is ever added; None for a run that is not swept."""
-    rows = tx.all(_OUTPUTS_OF_SWEPT, of_run_id=run_id)
-    return {row.object_key for row in rows if row.object_key is not None} if rows else None
+def request_removal_of_unnamed(tx: Tx, run_id: str, asked_by: str) -> None:
+    """Requests the removal of outputs that no row of a swept or erased run names, as some may have been stored late."""
+    key = unnamed_outputs_key(run_id, asked_by)
+    deleted(tx, [key])
+    tx.enqueue(_ADD_DELETION, object_key=key)
+
+
+def is_swept(tx: Tx, run_id: str) -> bool:
+    """Returns whether a run was swept, and not erased."""
+    return tx.exists(_IS_SWEPT, of_run_id=run_id)
 
 
 def deleted(tx: Tx, keys: Iterable[str]) -> None:

@@ -10,8 +10,15 @@ from typing import Final
 import orjson
 
 from backend.clock import DAY_MS, Clock
-from backend.graphs.graph import Graph, GraphRefusedError, GraphUnavailableError, Statement
+from backend.graphs.graph import (
+    Graph,
+    GraphOutcomeUnknownError,
+    GraphRefusedError,
+    GraphUnavailableError,
+    Statement,
+)
 from backend.graphs.graphs import Graphs, graph_name
+from backend.ids import new_id
 from backend.retry import Backoff
 from backend.runtime.publishing import sql
 from backend.runtime.publishing.files import Source
@@ -19,7 +26,7 @@ from backend.runtime.publishing.parsing import FileParser
 from backend.runtime.publishing.scheduling import CONCURRENT_PUBLICATIONS, Active, next_publications
 from backend.runtime.publishing.sweeping import Sweep
 from backend.runtime.ticker import Ticker
-from backend.storage.database import Database
+from backend.storage.database import Database, Tx
 
 _LOG = logging.getLogger(__name__)
 
@@ -27,6 +34,8 @@ _LOG = logging.getLogger(__name__)
 _LOCK_KEY: Final = "publications"
 # A publication that another process withdraws ends here within two seconds.
 _TICK_SECONDS: Final = 1.0
+# A claim is renewed once so much of its time has passed.
+_RENEWED_AFTER_MS: Final = 60_000
 _REMOVING_THREADS: Final = 4
 _MAX_REMOVALS: Final = 50
 _MAX_WAITING: Final = 10_000
@@ -62,6 +71,10 @@ class Publisher:
     """Publishes and removes. The table holds all orders, so a crash loses none; carrying one out twice has no effect.
 
     Only completed runs stay published: publications of runs that fail or are cancelled meanwhile are removed again.
+
+    Several processes share the table. Each claims a publication before it changes the named graph of the run, and keeps
+    the claim while the store may still carry out an update, so that nothing lands behind a removal. A process that was
+    suspended may lose its claim in the middle: where its update lands after all, the row says so, or is to be removed.
     """
 
     def __init__(
@@ -73,17 +86,20 @@ class Publisher:
         self._source = source
         self._parser = parser
         self._sweep = sweep
-        self._ticker = Ticker("publisher", self._dispatch, _TICK_SECONDS)
+        self._owner = new_id("pub")
+        self._ticker = Ticker("publisher", self.round, _TICK_SECONDS)
         self._threads = ThreadPoolExecutor(2 * CONCURRENT_PUBLICATIONS, thread_name_prefix="publisher")
         self._removing_threads = ThreadPoolExecutor(_REMOVING_THREADS, thread_name_prefix="publisher-removing")
         self._lock = threading.Lock()
         self._active: dict[tuple[str, str], Active] = {}
-        self._cleared: set[str] = set()
+        # The removals in progress, by graph.
+        self._removing: dict[str, list[sql.PublicationRow]] = {}
         self._watches: dict[tuple[str, str], Watch] = {}
 
     def start(self) -> None:
         """Starts its thread, beginning with the orders that an earlier process left."""
-        self._database.write(lambda tx: sql.resume(tx, self._clock()), lock_key=_LOCK_KEY)
+        alone = not self._database.remote
+        self._database.write(lambda tx: sql.resume(tx, self._clock(), alone=alone), lock_key=_LOCK_KEY)
         self._ticker.start()
 
     def stop(self) -> None:
@@ -117,20 +133,36 @@ class Publisher:
         if ordered:
             self.wake()
 
-    def _dispatch(self) -> None:
+    def round(self) -> None:
+        """Claims what is due and begins it, and ends what was withdrawn."""
         if not self._database.read(sql.any_open):
             self._halt(lambda _: True)
             return
         now = self._clock()
         self._database.write(lambda tx: sql.settle_ended(tx, now), lock_key=_LOCK_KEY)
-        self._halt(self._is_withdrawn)
+        self._review_claims(now)
         for graph_id in self._database.read(lambda tx: sql.graphs_to_clear(tx, now)):
             with self._lock:
-                if graph_id in self._cleared:
+                if graph_id in self._removing:
                     continue
-                self._cleared.add(graph_id)
+                self._removing[graph_id] = []
             self._removing_threads.submit(self._clear, graph_id)
-        self._begin(self._database.read(lambda tx: sql.waiting(tx, now, _MAX_WAITING)))
+        self._begin(self._database.read(lambda tx: sql.waiting(tx, self._owner, now, _MAX_WAITING)), now)
+
+    def _review_claims(self, now: int) -> None:
+        """Renews the claims of what is in progress, and ends publications that were withdrawn or lost their claim."""
+        with self._lock:
+            publishing = set(self._active)
+            in_progress = publishing.union(*(map(_key, rows) for rows in self._removing.values()))
+        if not in_progress:
+            return
+        claims = {_key(claim): claim for claim in self._database.read(lambda tx: sql.claims(tx, self._owner))}
+        withdrawn = publishing - {key for key, claim in claims.items() if claim.state == sql.PENDING}
+        self._halt(lambda active: _key(active) in withdrawn)
+        fresh = range(sql.CLAIM_MS - _RENEWED_AFTER_MS, sql.CLAIM_MS + 1)
+        aging = [key for key, claim in claims.items() if key in in_progress and claim.claimed_until - now not in fresh]
+        if aging:
+            self._database.write(lambda tx: sql.renew(tx, aging, self._owner, now), lock_key=_LOCK_KEY)
 
     def _halt(self, chosen: Callable[[Active], bool]) -> None:
         with self._lock:
@@ -139,45 +171,53 @@ class Publisher:
             if chosen(one):
                 one.halt.set()
 
-    def _is_withdrawn(self, active: Active) -> bool:
-        """Returns whether any process has withdrawn a publication in progress."""
-        return not self._database.read(lambda tx: sql.is_pending(tx, active.run_id, active.graph_id))
-
-    def _begin(self, waiting: list[sql.WaitingPublicationRow]) -> None:
+    def _begin(self, waiting: list[sql.WaitingPublicationRow], now: int) -> None:
         # An unfinished run is published by its own process, whose watch learns why an attempt failed.
         ours = [row for row in waiting if row.ended or (row.run_id, row.graph_id) in self._watches]
         with self._lock:
-            claimed = list(next_publications(ours, self._active.values()))
-            self._active.update({(one.run_id, one.graph_id): one for one in claimed})
+            chosen = list(next_publications(ours, self._active.values()))
+        if not chosen:
+            return
+
+        def claim(tx: Tx) -> list[Active]:
+            return [one for one in chosen if sql.claim(tx, *_key(one), sql.PENDING, self._owner, now)]
+
+        claimed = self._database.write(claim, lock_key=_LOCK_KEY)
+        with self._lock:
+            self._active.update({_key(one): one for one in claimed})
         for one in claimed:
             self._threads.submit(self._run, one)
 
     def _run(self, active: Active) -> None:
         try:
             row = self._database.read(lambda tx: sql.pending(tx, active.run_id, active.graph_id))
-            if row is not None:
+            if row is None:
+                self._release(active)
+            else:
                 self._publish(row, active)
         except Exception:  # noqa: BLE001 - the thread serves others too
             _LOG.exception("A publication of run %s failed unexpectedly; it stays pending", active.run_id)
         finally:
             with self._lock:
-                del self._active[active.run_id, active.graph_id]
+                del self._active[_key(active)]
         # Other publications may have waited for this one.
         self.wake()
 
     def _clear(self, graph_id: str) -> None:
+        rows: list[sql.PublicationRow] = []
         try:
             now = self._clock()
-            rows = self._database.read(lambda tx: sql.removals(tx, graph_id, now, _MAX_REMOVALS))
+            rows = self._database.write(
+                lambda tx: sql.claim_removals(tx, graph_id, self._owner, now, _MAX_REMOVALS), lock_key=_LOCK_KEY
+            )
             with self._lock:
-                # A publication in progress may land, and is removed after that.
-                rows = [row for row in rows if (row.run_id, row.graph_id) not in self._active]
+                self._removing[graph_id] = rows
             self._remove(rows)
         except Exception:  # noqa: BLE001 - the thread serves other graphs too
             _LOG.exception("Removals from knowledge graph %s failed unexpectedly; they stay pending", graph_id)
         finally:
             with self._lock:
-                self._cleared.discard(graph_id)
+                del self._removing[graph_id]
         if rows:
             # There may be more than one round takes.
             self.wake()
@@ -186,22 +226,18 @@ class Publisher:
         """Removes publications; they count as removed only once nothing of them stays readable."""
         if not rows:
             return
-        removed = []
         try:
-            for row in rows:
-                graph, name = self._graph_of(row)
+            graphs = [self._graph_of(row) for row in rows]
+            for graph, name in graphs:
                 graph.remove(name)
-                removed.append(row)
-            for graph in {id(graph): graph for graph, _ in map(self._graph_of, removed)}.values():
+            for graph in {id(graph): graph for graph, _ in graphs}.values():
                 graph.forget_removed()
         except BaseException as error:  # noqa: BLE001 - a panic of the library is no Exception
             for row in rows:
                 self._postpone(row)
             _LOG.warning("A removal of publications of run %s failed; it stays pending", rows[0].run_id, exc_info=error)
             return
-        self._database.write(
-            lambda tx: sql.removed(tx, [(row.run_id, row.graph_id) for row in removed]), lock_key=_LOCK_KEY
-        )
+        self._database.write(lambda tx: sql.removed(tx, map(_key, rows), self._owner), lock_key=_LOCK_KEY)
 
     def _publish(self, row: sql.PublicationRow, active: Active) -> None:
         try:
@@ -209,13 +245,17 @@ class Publisher:
         except GraphRefusedError as error:
             self._settle(row, PublicationFailure(str(error)))
         except BaseException as error:  # noqa: BLE001 - a panic of the library is no Exception
+            # The store may carry out the update yet, and until that cannot be any more nobody else may remove it.
+            may_land = isinstance(error, GraphOutcomeUnknownError)
             if active.halt.is_set():
                 # It was withdrawn, or starts over in the next process.
+                if not may_land:
+                    self._release(row)
                 return
             if self._clock() - row.requested_at >= _TRIED_FOR_MS:
-                self._settle(row, PublicationFailure(_reason(error)))
+                self._settle(row, PublicationFailure(_reason(error)), may_land=may_land)
             else:
-                self._postpone(row)
+                self._postpone(row, may_land=may_land)
                 watch = self._watches.get((row.run_id, row.graph_id))
                 if watch is not None:
                     watch.problem = _reason(error)
@@ -230,28 +270,54 @@ class Publisher:
             self._parser.parse(files, entry, base_iri, owner=active.key_id, halt=active.halt) as triples,
             self._sweep(row.run_id, triples, active.halt) as swept,
         ):
+            now = self._clock()
+            if not self._database.write(
+                lambda tx: sql.claim(tx, *_key(row), sql.PENDING, self._owner, now), lock_key=_LOCK_KEY
+            ):
+                active.halt.set()
+                raise GraphUnavailableError("the publication was ended")
             return PublicationSuccess(name, graph.replace(name, _until_halted(swept.read(), active.halt)))
 
-    def _settle(self, row: sql.PublicationRow, outcome: PublicationSuccess | PublicationFailure) -> None:
-        state = sql.LANDED if isinstance(outcome, PublicationSuccess) else sql.FAILED
-        settled = self._database.write(lambda tx: sql.settle(tx, row.run_id, row.graph_id, state), lock_key=_LOCK_KEY)
-        if isinstance(outcome, PublicationSuccess) and not settled:
-            # Another process may have withdrawn it before it landed.
-            graph, name = self._graph_of(row)
-            graph.remove(name)
+    def _settle(
+        self, row: sql.PublicationRow, outcome: PublicationSuccess | PublicationFailure, *, may_land: bool = False
+    ) -> None:
+        now = self._clock()
+
+        def settle(tx: Tx) -> None:
+            if isinstance(outcome, PublicationSuccess):
+                sql.land(tx, row, now)
+            else:
+                sql.fail(tx, *_key(row), self._owner)
+            if not may_land:
+                sql.release(tx, *_key(row), self._owner)
+
+        self._database.write(settle, lock_key=_LOCK_KEY)
         if isinstance(outcome, PublicationFailure):
             _LOG.warning("Run %s was not published to knowledge graph %s", row.run_id, row.graph_id)
         watch = self._watches.get((row.run_id, row.graph_id))
         if watch is not None and not watch.outcome.done():
             watch.outcome.set_result(outcome)
 
-    def _postpone(self, row: sql.PublicationRow) -> None:
+    def _postpone(self, row: sql.PublicationRow, *, may_land: bool = False) -> None:
         until = self._clock() + round(1000 * _BACKOFF.delay(row.attempts + 1))
-        self._database.write(lambda tx: sql.postpone(tx, row.run_id, row.graph_id, until), lock_key=_LOCK_KEY)
+
+        def postpone(tx: Tx) -> None:
+            sql.postpone(tx, *_key(row), self._owner, until)
+            if not may_land:
+                sql.release(tx, *_key(row), self._owner)
+
+        self._database.write(postpone, lock_key=_LOCK_KEY)
+
+    def _release(self, one: Active | sql.PublicationRow) -> None:
+        self._database.write(lambda tx: sql.release(tx, *_key(one), self._owner), lock_key=_LOCK_KEY)
 
     def _graph_of(self, row: sql.PublicationRow) -> tuple[Graph, str]:
         definition = orjson.loads(row.definition)
         return self._graphs.get(row.graph_id, row.graph_version, definition), graph_name(definition, row.run_id)
+
+
+def _key(one: Active | sql.PublicationRow | sql.ClaimRow) -> tuple[str, str]:
+    return one.run_id, one.graph_id
 
 
 def _until_halted(triples: Iterator[Statement], halt: threading.Event) -> Iterator[Statement]:

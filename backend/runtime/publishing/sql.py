@@ -14,6 +14,7 @@ from sqlalchemy import (
     exists,
     insert,
     literal_column,
+    null,
     or_,
     select,
     update,
@@ -53,6 +54,15 @@ class PublicationRow(NamedTuple):
     definition: str
 
 
+class ClaimRow(NamedTuple):
+    """A claimed publication or removal, and the time until which it is claimed."""
+
+    run_id: str
+    graph_id: str
+    state: str
+    claimed_until: int
+
+
 class WaitingPublicationRow(NamedTuple):
     """A publication that is due, with its run's key, and whether the run has ended."""
 
@@ -71,10 +81,21 @@ REMOVING: Final = "removing"
 LONGEST_WAIT_MS: Final = 256_000
 """What waits longer for its next attempt was postponed by a clock that was ahead, and is due."""
 
+CLAIM_MS: Final = 360_000
+"""How long a claim lasts that is not renewed: longer than an update of a store may take, which outlives its process."""
+
 _RUN: Final[BindParameter[str]] = bindparam("of_run_id")
 _GRAPH: Final[BindParameter[str]] = bindparam("of_graph_id")
 _ONE: Final[tuple[ColumnElement[bool], ...]] = (publications.c.run_id == _RUN, publications.c.graph_id == _GRAPH)
 _NOW: Final[BindParameter[int]] = bindparam("now")
+_OWNER: Final[BindParameter[str]] = bindparam("of_owner")
+_IS_OWN: Final = publications.c.claimed_by == _OWNER
+_IS_FREE: Final = or_(
+    publications.c.claimed_by.is_(None),
+    publications.c.claimed_until <= _NOW,
+    # Set by a clock that was ahead.
+    publications.c.claimed_until > cast(_NOW, BigInteger) + literal_column(str(CLAIM_MS)),
+)
 
 
 def _in_state(*states: str) -> ColumnElement[bool]:
@@ -91,7 +112,7 @@ _IS_DUE: Final = or_(
     publications.c.next_attempt_at <= _NOW,
     publications.c.next_attempt_at > cast(_NOW, BigInteger) + literal_column(str(LONGEST_WAIT_MS)),
 )
-_TO_REMOVE: Final = and_(_OPEN, _in_state(REMOVING), _IS_DUE)
+_TO_REMOVE: Final = and_(_OPEN, _in_state(REMOVING), _IS_DUE, _IS_FREE)
 _GRAPH_NAMED = Query(
     GraphRow,
     select_row(GraphRow, resources).where(
@@ -122,13 +143,25 @@ _WAITING = Query(
     WaitingPublicationRow,
     select_row(WaitingPublicationRow, publications, runs, ended=status_in(*sorted(TERMINAL)))
     .join(runs, runs.c.run_id == publications.c.run_id)
-    .where(_OPEN, _in_state(PENDING), _IS_DUE)
+    .where(_OPEN, _in_state(PENDING), _IS_DUE, or_(_IS_FREE, _IS_OWN))
     .order_by(publications.c.next_attempt_at, publications.c.run_id)
     .limit(bindparam("most"))
     .with_hint(publications, _BY_OPEN, "sqlite"),
 )
 _PENDING = Query(PublicationRow, _WITH_MANIFEST.where(*_ONE, publications.c.state == PENDING))
-_STATE = ScalarQuery[str](select(publications.c.state).where(*_ONE))
+_HAS_LANDED = ScalarQuery[str](select(publications.c.state).where(*_ONE, _in_state(LANDED, KEPT)))
+_UNCLAIMED: Final = {"claimed_by": null(), "claimed_until": null()}
+_CLAIMS = Query(
+    ClaimRow,
+    select_row(ClaimRow, publications).where(_OPEN, _IS_OWN).with_hint(publications, _BY_OPEN, "sqlite"),
+)
+_CLAIM = Command(
+    update(publications)
+    .where(*_ONE, publications.c.state == bindparam("of_state"), or_(_IS_FREE, _IS_OWN))
+    .values(claimed_by=_OWNER, claimed_until=bindparam("until"))
+)
+_RENEW = Command(update(publications).where(*_ONE, _IS_OWN).values(claimed_until=bindparam("until")))
+_RELEASE = Command(update(publications).where(*_ONE, _IS_OWN).values(_UNCLAIMED))
 _KEEP = Command(
     update(publications).where(_OPEN, _in_state(LANDED), _run_ended_as(RunStatus.COMPLETED)).values(state=KEPT)
 )
@@ -138,18 +171,21 @@ _WITHDRAW = Command(
     .values(state=REMOVING, attempts=0, next_attempt_at=_NOW)
 )
 _RESUME = Command(update(publications).where(_OPEN).values(next_attempt_at=_NOW))
+_RELEASE_ALL = Command(update(publications).where(_OPEN).values(_UNCLAIMED))
 _REMOVE = Command(
     update(publications).where(publications.c.run_id == _RUN).values(state=REMOVING, attempts=0, next_attempt_at=_NOW)
 )
-_SETTLE = Command(
-    update(publications).where(*_ONE, publications.c.state == PENDING).values(state=bindparam("new_state"))
+_LAND = Command(update(publications).where(*_ONE, publications.c.state == PENDING).values(state=LANDED))
+_FAIL = Command(update(publications).where(*_ONE, publications.c.state == PENDING, _IS_OWN).values(state=FAILED))
+_REMOVE_AGAIN = Command(
+    update(publications).where(*_ONE).values(state=REMOVING, attempts=0, next_attempt_at=_NOW, **_UNCLAIMED)
 )
 _POSTPONE = Command(
     update(publications)
-    .where(*_ONE)
+    .where(*_ONE, _IS_OWN)
     .values(attempts=publications.c.attempts + 1, next_attempt_at=bindparam("new_next_attempt_at"))
 )
-_DELETE = Command(delete(publications).where(*_ONE, publications.c.state == REMOVING))
+_DELETE = Command(delete(publications).where(*_ONE, publications.c.state == REMOVING, _IS_OWN))
 
 
 def graph_named(tx: Tx, name: str) -> GraphRow | None:
@@ -164,17 +200,7 @@ def pii_policy(tx: Tx, run_id: str) -> PolicyRow:
 
 def order(tx: Tx, *, run_id: str, graph_id: str, graph_version: int, entry: str, now: int) -> None:
     """Writes one publication, due at once."""
-    tx.enqueue(
-        _ADD,
-        run_id=run_id,
-        graph_id=graph_id,
-        graph_version=graph_version,
-        entry=entry,
-        state=PENDING,
-        requested_at=now,
-        attempts=0,
-        next_attempt_at=now,
-    )
+    _add(tx, run_id, graph_id, graph_version, entry, PENDING, now)
 
 
 def any_open(tx: Tx) -> bool:
@@ -187,24 +213,54 @@ def graphs_to_clear(tx: Tx, now: int) -> list[str]:
     return tx.scalars(_GRAPHS_TO_CLEAR, now=now)
 
 
-def removals(tx: Tx, graph_id: str, now: int, most: int) -> list[PublicationRow]:
-    """Returns the removals from a graph that are due, longest due first."""
-    return tx.all(_REMOVALS, of_graph_id=graph_id, now=now, most=most)
+def claim_removals(tx: Tx, graph_id: str, owner: str, now: int, most: int) -> list[PublicationRow]:
+    """Claims the removals from a graph that are due and free of claims; returns them, longest due first.
+
+    A claim that is left of a publication delays its removal, as the update of the graph may not have ended yet.
+    """
+    rows = tx.all(_REMOVALS, of_graph_id=graph_id, now=now, most=most)
+    return [row for row in rows if claim(tx, row.run_id, row.graph_id, REMOVING, owner, now)]
 
 
-def waiting(tx: Tx, now: int, most: int) -> list[WaitingPublicationRow]:
-    """Returns the publications that are due, longest due first."""
-    return tx.all(_WAITING, now=now, most=most)
+def claim(tx: Tx, run_id: str, graph_id: str, state: str, owner: str, now: int) -> bool:
+    """Claims a publication for `CLAIM_MS`, or renews the claim; False if another has it, or it left that state."""
+    return bool(
+        tx.run(
+            _CLAIM,
+            of_run_id=run_id,
+            of_graph_id=graph_id,
+            of_state=state,
+            of_owner=owner,
+            now=now,
+            until=now + CLAIM_MS,
+        )
+    )
+
+
+def renew(tx: Tx, keys: Iterable[tuple[str, str]], owner: str, now: int) -> None:
+    """Renews claims, by run and graph, that the owner still has."""
+    rows = [{"of_run_id": run_id, "of_graph_id": graph_id, "of_owner": owner} for run_id, graph_id in keys]
+    tx.many(_RENEW, [row | {"until": now + CLAIM_MS} for row in rows])
+
+
+def claims(tx: Tx, owner: str) -> list[ClaimRow]:
+    """Returns all open publications that the owner has claimed."""
+    return tx.all(_CLAIMS, of_owner=owner)
+
+
+def release(tx: Tx, run_id: str, graph_id: str, owner: str) -> None:
+    """Ends a claim of the owner, if it still has it."""
+    tx.enqueue(_RELEASE, of_run_id=run_id, of_graph_id=graph_id, of_owner=owner)
+
+
+def waiting(tx: Tx, owner: str, now: int, most: int) -> list[WaitingPublicationRow]:
+    """Returns the publications that are due and that no other owner has claimed, longest due first."""
+    return tx.all(_WAITING, of_owner=owner, now=now, most=most)
 
 
 def pending(tx: Tx, run_id: str, graph_id: str) -> PublicationRow | None:
     """Returns a pending publication, or None."""
     return tx.first(_PENDING, of_run_id=run_id, of_graph_id=graph_id)
-
-
-def is_pending(tx: Tx, run_id: str, graph_id: str) -> bool:
-    """Returns whether a publication is still pending."""
-    return tx.scalar(_STATE, of_run_id=run_id, of_graph_id=graph_id) == PENDING
 
 
 def settle_ended(tx: Tx, now: int) -> None:
@@ -213,9 +269,11 @@ def settle_ended(tx: Tx, now: int) -> None:
     tx.enqueue(_WITHDRAW, now=now)
 
 
-def resume(tx: Tx, now: int) -> None:
-    """Makes everything that is open due now."""
+def resume(tx: Tx, now: int, *, alone: bool) -> None:
+    """Makes everything that is open due now; claims of others end where this process `alone` has the database."""
     tx.enqueue(_RESUME, now=now)
+    if alone:
+        tx.enqueue(_RELEASE_ALL)
 
 
 def remove(tx: Tx, run_id: str, now: int) -> int:
@@ -223,16 +281,46 @@ def remove(tx: Tx, run_id: str, now: int) -> int:
     return tx.run(_REMOVE, of_run_id=run_id, now=now)
 
 
-def settle(tx: Tx, run_id: str, graph_id: str, state: str) -> bool:
-    """Moves a pending publication to its final state; False if its removal was requested meanwhile."""
-    return tx.run(_SETTLE, of_run_id=run_id, of_graph_id=graph_id, new_state=state) > 0
+def land(tx: Tx, row: PublicationRow, now: int) -> None:
+    """Records that the named graph has the publication, or else requests its removal.
+
+    A publication that landed before is as it was. Where it failed, or its removal was requested or is done, the removal
+    is requested anew, and the claim of a removal that may have come before the update ends.
+    """
+    one = {"of_run_id": row.run_id, "of_graph_id": row.graph_id}
+    if tx.run(_LAND, **one) or tx.exists(_HAS_LANDED, **one):
+        return
+    if not tx.run(_REMOVE_AGAIN, **one, now=now):
+        _add(tx, row.run_id, row.graph_id, row.graph_version, row.entry, REMOVING, now)
 
 
-def postpone(tx: Tx, run_id: str, graph_id: str, until: int) -> None:
-    """Makes a publication or removal due at that time."""
-    tx.enqueue(_POSTPONE, of_run_id=run_id, of_graph_id=graph_id, new_next_attempt_at=until)
+def fail(tx: Tx, run_id: str, graph_id: str, owner: str) -> None:
+    """Ends a pending publication that the owner has claimed."""
+    tx.enqueue(_FAIL, of_run_id=run_id, of_graph_id=graph_id, of_owner=owner)
 
 
-def removed(tx: Tx, keys: Iterable[tuple[str, str]]) -> None:
-    """Deletes publications, by run and graph, that were removed."""
-    tx.many(_DELETE, [{"of_run_id": run_id, "of_graph_id": graph_id} for run_id, graph_id in keys])
+def postpone(tx: Tx, run_id: str, graph_id: str, owner: str, until: int) -> None:
+    """Makes a publication or removal that the owner has claimed due at that time."""
+    tx.enqueue(_POSTPONE, of_run_id=run_id, of_graph_id=graph_id, of_owner=owner, new_next_attempt_at=until)
+
+
+def removed(tx: Tx, keys: Iterable[tuple[str, str]], owner: str) -> None:
+    """Deletes publications, by run and graph, whose removal the owner has claimed and carried out."""
+    rows = [{"of_run_id": run_id, "of_graph_id": graph_id, "of_owner": owner} for run_id, graph_id in keys]
+    tx.many(_DELETE, rows)
+
+
+def _add(tx: Tx, run_id: str, graph_id: str, graph_version: int, entry: str, state: str, now: int) -> None:
+    tx.enqueue(
+        _ADD,
+        run_id=run_id,
+        graph_id=graph_id,
+        graph_version=graph_version,
+        entry=entry,
+        state=state,
+        requested_at=now,
+        attempts=0,
+        next_attempt_at=now,
+        claimed_by=None,
+        claimed_until=None,
+    )

@@ -287,7 +287,7 @@ CREATE TABLE publications (
 	state TEXT NOT NULL, 
 	requested_at BIGINT NOT NULL, 
 	attempts INTEGER NOT NULL, 
-	next_attempt_at BIGINT NOT NULL, 
+	next_attempt_at BIGINT NOT NULL, claimed_by TEXT, claimed_until BIGINT, 
 	CONSTRAINT pk_publications PRIMARY KEY (run_id, graph_id)
 );
 CREATE INDEX ix_publications_graph_id ON publications (graph_id);
@@ -570,4 +570,4 @@ CREATE TABLE run_traces (
  WITHOUT ROWID
 
 ;
-INSERT INTO alembic_version (version_num) VALUES ('0024');
+INSERT INTO alembic_version (version_num) VALUES ('0025');

@@ -19,6 +19,9 @@ publications = Table(
     Column("requested_at", BigInteger, nullable=False),
     Column("attempts", Integer, nullable=False),
     Column("next_attempt_at", BigInteger, nullable=False),
+    # The publisher that alone may change the named graph, until then unless it renews its claim.
+    Column("claimed_by", Text),
+    Column("claimed_until", BigInteger),
     partial_index(
         "ix_publications_open",
         "next_attempt_at",

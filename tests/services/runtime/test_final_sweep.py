@@ -1,5 +1,6 @@
 """The objects that a final sweep leaves, also where it fails. (contract 13.9, 21.11)"""
 
+import contextlib
 import json
 import logging
 from collections.abc import Callable
@@ -22,10 +23,12 @@ from tests.support.poll import until
 
 
 class Redactor:
-    """Writes `swept` in place of every file, after what is to happen `before`."""
+    """Writes `content` in place of every file, after what is to happen `before`."""
 
     def __init__(self) -> None:
         self.before: Callable[[], object] = lambda: None
+        self.content = b"swept"
+        self.outcome = FileOutcome("text")
 
     def values(self, _: Any, values: list[Any], __: Any, **___: Any) -> tuple[list[Any], Counts]:
         return values, Counts()
@@ -39,8 +42,8 @@ class Redactor:
 
     def file(self, _: Any, __: Path, target: Path, *___: Any, **____: Any) -> tuple[FileOutcome, Counts]:
         self.before()
-        target.write_bytes(b"swept")
-        return FileOutcome("text"), Counts()
+        target.write_bytes(self.content)
+        return self.outcome, Counts()
 
     expanded_mb = 500
 
@@ -77,11 +80,12 @@ class Sweeping:
         self.sweeps = self.restarted()
         self.sweep()
 
-    def finished(self) -> str:
-        """A run that waits to be swept, with one file."""
+    def finished(self, *files: str) -> str:
+        """A run that waits to be swept, with one file unless others are given."""
         run_id = self.world.started("Swept", pii_policy_override={"mode": "redact"})
         self.world.begin(run_id)
-        self.world.output(run_id, "first/a.txt", b"personal")
+        for file in files or ("first/a.txt",):
+            self.world.output(run_id, file, b"personal")
         assert self.world.close(run_id)
         return run_id
 
@@ -96,6 +100,8 @@ class Sweeping:
 
         def put_and_crash(key: str, source: Path) -> tuple[int, str]:
             put(key, source)
+            # A process that is dead writes nothing any more.
+            fault.setattr(self.world.services.database, "write", _crash)
             raise Crash
 
         with monkeypatch.context() as fault:
@@ -166,8 +172,8 @@ def test_objects_stored_during_the_erasure_of_a_run_are_removed(
     run_id = sweeping.finished()
     sweeping.redactor.before = lambda: sweeping.erase(run_id)
     with monkeypatch.context() as fault:
-        fault.setattr(sweeping.world.objects, "delete", _away)
-        fault.setattr(sweeping.world.objects, "delete_prefix", _away)
+        for name in ("delete", "delete_chosen", "delete_prefix"):
+            fault.setattr(sweeping.world.objects, name, _away)
         sweeping.sweep()
     assert sweeping.stored(run_id), "the store was away"
     sweeping.world.clock.advance(seconds=1)
@@ -197,6 +203,94 @@ def test_outputs_left_by_a_crash_are_stored_by_the_next_sweep(
     sweeping.restart()
     assert sweeping.stored(run_id) == [b"swept"]
     assert sweeping.world.row(run_id).redaction_state == "done"
+
+
+def test_copies_of_sweeps_that_crashed_do_not_add_up(sweeping: Sweeping, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_id = sweeping.finished()
+    for _ in range(3):
+        sweeping.crash(monkeypatch)
+        sweeping.sweeps = sweeping.restarted()
+    assert sweeping.stored(run_id) == [b"personal", b"swept"]
+    sweeping.sweep()
+    assert sweeping.stored(run_id) == [b"swept"]
+
+
+def test_a_copy_stored_while_another_process_removes_an_erased_run_is_removed_after_a_crash(
+    sweeping: Sweeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id, other = sweeping.finished(), sweeping.restarted()
+
+    def erase() -> None:
+        sweeping.erase(run_id)
+        other.round()
+
+    sweeping.redactor.before = erase
+    sweeping.crash(monkeypatch)
+    assert sweeping.stored(run_id) == [b"swept"]
+    sweeping.restart()
+    assert sweeping.stored(run_id) == []
+
+
+@pytest.fixture
+def without_hold(sweeping: Sweeping, monkeypatch: pytest.MonkeyPatch) -> Sweeping:
+    """Sweeps that go on although the database lost their sessions, and with these the names that they held."""
+    monkeypatch.setattr(sweeping.world.services.database, "hold", lambda _: contextlib.nullcontext(enter_result=True))
+    return sweeping
+
+
+def opened(world: World, run_id: str) -> list[Any]:
+    """Everything of a run's outputs that its readers see."""
+    rows = world.dump(f"outputs WHERE run_id = '{run_id}'")
+    contents = [b"".join(world.objects.open_range(row.object_key, 0, row.size_bytes)) for row in rows]
+    return [world.row(run_id), rows, contents]
+
+
+@pytest.mark.parametrize("withheld", [False, True])
+def test_a_late_sweep_changes_nothing_that_another_has_opened(
+    without_hold: Sweeping, tmp_path: Path, withheld: bool
+) -> None:
+    world, late, other = without_hold.world, without_hold, Sweeping(without_hold.world, tmp_path / "elsewhere")
+    run_id = late.finished()
+    late.redactor.content = b"later"
+    if withheld:
+        late.redactor.outcome = FileOutcome("unknown", withheld=True, reason=OVER_LIMIT)
+    seen: list[Any] = []
+
+    def overtake() -> None:
+        other.sweep()
+        seen.extend(opened(world, run_id))
+
+    late.redactor.before = overtake
+    for sweep in late.sweeps.round():
+        sweep.result()
+    assert seen[-1] == [b"swept"]
+    assert opened(world, run_id) == seen
+    late.sweep()
+    assert late.stored(run_id) == [b"swept"]
+    assert world.count("pending_deletions") == 0
+
+
+def test_a_sweep_opens_nothing_once_another_began_and_removed_its_copies(
+    without_hold: Sweeping, tmp_path: Path
+) -> None:
+    world, late, other = without_hold.world, without_hold, Sweeping(without_hold.world, tmp_path / "elsewhere")
+    run_id = late.finished("first/a.txt", "first/b.txt")
+
+    def fail() -> None:
+        raise RedactionError("the model does not answer")
+
+    def overtake() -> None:
+        if b"swept" in late.stored(run_id):
+            other.sweep()
+
+    other.redactor.before, late.redactor.before = fail, overtake
+    for sweep in late.sweeps.round():
+        sweep.result()
+    assert world.row(run_id).redaction_state == "pending"
+    late.redactor.before = lambda: None
+    late.sweep()
+    assert opened(world, run_id)[-1] == [b"swept", b"swept"]
+    assert late.stored(run_id) == [b"swept", b"swept"]
 
 
 def test_an_object_that_cannot_be_removed_delays_no_sweep(sweeping: Sweeping, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,6 +328,10 @@ def test_a_run_is_swept_after_a_round_whose_write_failed(sweeping: Sweeping, mon
             sweeping.sweeps.round()
     sweeping.sweep()
     assert [sweeping.world.row(run_id).redaction_state for run_id in (first, second)] == ["done", "done"]
+
+
+def _crash(*_: Any, **__: Any) -> None:
+    raise Crash
 
 
 def _away(*_: Any) -> None:
