@@ -37,10 +37,11 @@ def called(channel: grpc.Channel, method: MethodDescriptor, metadata: Any) -> gr
     path = f"/{method.containing_service.full_name}/{method.name}"
     request, answer = GetMessageClass(method.input_type)(), GetMessageClass(method.output_type)
     connect = channel.unary_stream if method.server_streaming else channel.unary_unary
-    call = connect(path, request.__class__.SerializeToString, answer.FromString)
-    answer_of = next if method.server_streaming else (lambda answered: answered)
+    call: Any = connect(path, request.__class__.SerializeToString, answer.FromString)
     with pytest.raises(grpc.RpcError) as refused:
-        answer_of(call(request, metadata=metadata, timeout=60))
+        answered: Any = call(request, metadata=metadata, timeout=60)
+        if method.server_streaming:
+            next(answered)
     code: grpc.StatusCode = refused.value.code()
     return code
 
