@@ -18,10 +18,13 @@ _WHOLE_SECONDS: Final = 300
 _SECONDS: Final = 120
 # A lease, a launch time-out and the minutely round of removals are shorter.
 _REST_SECONDS: Final = 150
+# A process that was killed in an update of a graph leaves a claim of six minutes.
+_PUBLICATIONS_SECONDS: Final = 420
 # What is revoked stops within two minutes.
 _REVOKED_SECONDS: Final = 125
 
 _IN_FLIGHT: Final = "SELECT count(*) FROM runs WHERE status IN ('queued', 'running', 'waiting_for_approval')"
+_TO_PUBLISH: Final = "SELECT count(*) FROM publications WHERE state IN ('pending', 'removing')"
 _TO_REMOVE: Final = "SELECT (SELECT count(*) FROM pending_removals) + (SELECT count(*) FROM pending_deletions)"
 
 
@@ -57,6 +60,8 @@ def settle(cluster: Cluster, calls: Calls, known: LoadRecord, load: Load) -> dic
         load.erase(run, edge)
     _wait(lambda: _count(cluster, _TO_REMOVE) == 0, _REST_SECONDS)
     note("removals")
+    _wait(lambda: _count(cluster, _TO_PUBLISH) == 0, _PUBLICATIONS_SECONDS)
+    note("publications")
     _wait(lambda: _count(cluster, _TO_DELIVER) == 0, _REST_SECONDS)
     note("messages")
     _wait(lambda: _is_settled(calls), _REST_SECONDS)
