@@ -76,14 +76,18 @@ def append_events(tx: Tx, segment_id: str, at: int, new: Sequence[NewEvent]) -> 
     return raised.last_seq
 
 
-def begin_segment(tx: Tx, segment_id: str, owner: str, at: int, then: Sequence[NewEvent] = ()) -> bool:
+def begin_segment(
+    tx: Tx, segment_id: str, owner: str, at: int, then: Sequence[NewEvent] = (), *, leased: bool = False
+) -> bool:
     """Takes a queued segment for `owner` and sets its run running; False where another process did, or the run is over.
+
+    False, too, where a `leased` owner's lease was removed: others would close the run as orphaned.
 
     Writes `segment.started`, for the first segment `run.started`, else `approval.decided` for each decision that the
     segment continues from, and what comes `then`; in a run that is swept for personal data, decisions wait until their
     comments were swept.
     """
-    if not lifecycle_sql.take_segment(tx, segment_id, owner, at):
+    if not lifecycle_sql.take_segment(tx, segment_id, owner, at, leased=leased):
         return False
     lifecycle_sql.set_running(tx, segment_id, at)
     _record_start(tx, segment_id, at, then)

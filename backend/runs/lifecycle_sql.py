@@ -6,12 +6,14 @@ from typing import Final, NamedTuple
 from sqlalchemy import (
     BindParameter,
     ColumnElement,
+    Integer,
     bindparam,
     case,
     exists,
     func,
     insert,
     literal_column,
+    or_,
     select,
     update,
 )
@@ -26,6 +28,7 @@ from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.runs import runs, status_in
 from backend.storage.tables.segments import ApprovalRow, EventRow, SegmentRow, approvals, events, segments, steps
 from backend.storage.tables.webhooks import webhooks
+from backend.storage.tables.workers import workers
 
 
 class OpenSegmentRow(NamedTuple):
@@ -69,6 +72,7 @@ def _may_become(status: str) -> ColumnElement[bool]:
 _RUN: BindParameter[str] = bindparam("of_run_id")
 _SEGMENT: BindParameter[str] = bindparam("of_segment_id")
 _AT: BindParameter[int] = bindparam("at_ms")
+_NEW_OWNER: BindParameter[str] = bindparam("new_owner")
 _ONE: ColumnElement[int] = literal_column("1")
 _ZERO: ColumnElement[int] = literal_column("0")
 
@@ -105,8 +109,9 @@ _TAKE_SEGMENT = Command(
         segments.c.segment_id == _SEGMENT,
         segments.c.state == SegmentState.QUEUED,
         exists().where(runs.c.run_id == segments.c.run_id, _may_become(RunStatus.RUNNING)),
+        or_(bindparam("leased", type_=Integer) == _ZERO, exists().where(workers.c.owner == _NEW_OWNER)),
     )
-    .values(state=SegmentState.RUNNING, owner=bindparam("new_owner"), started_at=_AT)
+    .values(state=SegmentState.RUNNING, owner=_NEW_OWNER, started_at=_AT)
 )
 _REQUEUE_SEGMENT = Command(
     update(segments)
@@ -256,9 +261,9 @@ def add_segment(tx: Tx, segment_id: str, run_id: str, at: int) -> None:
     tx.enqueue(_ADD_SEGMENT, of_segment_id=segment_id, of_run_id=run_id, at_ms=at)
 
 
-def take_segment(tx: Tx, segment_id: str, owner: str, at: int) -> bool:
-    """Sets a queued segment running; False if it was not queued or its run cannot run."""
-    return tx.run(_TAKE_SEGMENT, of_segment_id=segment_id, new_owner=owner, at_ms=at) == 1
+def take_segment(tx: Tx, segment_id: str, owner: str, at: int, *, leased: bool) -> bool:
+    """Sets a queued segment running; False if it is not queued, its run cannot run, or a `leased` owner has no lease."""
+    return tx.run(_TAKE_SEGMENT, of_segment_id=segment_id, new_owner=owner, at_ms=at, leased=int(leased)) == 1
 
 
 def requeue_segment(tx: Tx, segment_id: str) -> None:

@@ -122,10 +122,6 @@ class _Claim:
 
     def _take(self, tx: Tx) -> ClaimedSegment | None:
         run_id, segment_id, owner, at = self._run.run_id, self._segment_id, self._context.owner, self._at
-        if self._context.leased and not sql.holds_lease(tx, owner):
-            # Others would close its run as orphaned.
-            lifecycle.requeue_segment(tx, segment_id)
-            return None
         licensed = not self._first or deployment_sql.get(tx).licence_state == "active"
         if licensed and self._asked is not None:
             asked = self._asked
@@ -133,7 +129,10 @@ class _Claim:
                 asked.write_rows(tx, run_id)
                 self._log_taken(tx, RunStatus.WAITING)
             return None
-        if not lifecycle.begin_segment(tx, segment_id, owner, at, self._changes.events if licensed else ()):
+        events = self._changes.events if licensed else ()
+        if not lifecycle.begin_segment(tx, segment_id, owner, at, events, leased=self._context.leased):
+            # It is queued still where this process has lost its lease.
+            lifecycle.requeue_segment(tx, segment_id)
             return None
         self._log_taken(tx, RunStatus.RUNNING)
         if not licensed:
