@@ -262,7 +262,7 @@ def add_segment(tx: Tx, segment_id: str, run_id: str, at: int) -> None:
 
 
 def take_segment(tx: Tx, segment_id: str, owner: str, at: int, *, leased: bool) -> bool:
-    """Sets a queued segment running; False if it is not queued, its run cannot run, or a `leased` owner has no lease."""
+    """Sets a queued segment running; False if it is not queued, its run may not, or a `leased` owner has no lease."""
     return tx.run(_TAKE_SEGMENT, of_segment_id=segment_id, new_owner=owner, at_ms=at, leased=int(leased)) == 1
 
 
