@@ -30,8 +30,8 @@ def test_a_signed_message_is_returned_with_its_run(now: int) -> None:
 
 def test_one_of_several_secrets_or_signatures_is_enough() -> None:
     both = signed()["webhook-signature"] + " " + signed(OTHER)["webhook-signature"]
-    assert verify_webhook(OTHER, {**signed(), "webhook-signature": f"v1a,x {both}"}, BODY, now=AT)
-    assert verify_webhook([OTHER, SECRET], signed(), BODY, now=AT)
+    assert verify_webhook(OTHER, {**signed(), "webhook-signature": f"v1a,x {both}"}, BODY, now=AT).id == "msg_1"
+    assert verify_webhook([OTHER, SECRET], signed(), BODY, now=AT).id == "msg_1"
 
 
 @pytest.mark.parametrize(

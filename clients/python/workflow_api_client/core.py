@@ -65,7 +65,7 @@ class Core:
         if not 0 <= seconds < float("inf"):
             raise ValueError(f"`timeout` must be a number of seconds, which {seconds!r} is not.")
         bounded = copy.copy(self)
-        bounded._deadline = self.clock.now() + seconds
+        bounded._deadline = self.clock.now() + seconds  # noqa: SLF001 # its own class
         return bounded
 
     def check_time(self) -> None:

@@ -47,8 +47,8 @@ def verify_webhook(
 ) -> WebhookMessage:
     """Returns the message that a webhook received, once its signature and time fit.
 
-    `secret` is the webhook's, `whsec_…`, or several of them during a rotation; `headers` are the request's, with names in
-    any case; `body` its bytes as they came; `now` the Unix time in seconds, by default the machine's.
+    `secret` is the webhook's, `whsec_…`, or several of them during a rotation; `headers` are the request's, `body` its
+    bytes as they came; `now` the Unix time in seconds, by default the machine's.
 
     Raises:
         WebhookVerificationError: it was not signed with the secret, or at another time; do not act on it.

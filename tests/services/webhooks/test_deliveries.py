@@ -76,7 +76,10 @@ def test_a_message_names_the_run_and_nothing_of_its_content(hooked: WebhookWorld
     }
     assert message.headers["content-type"] == "application/json"
     assert DESCRIBED.is_valid(message.json)
-    assert verify_webhook(made.secret, message.headers, message.body, now=int(message.headers["webhook-timestamp"]))
+    verified = verify_webhook(
+        made.secret, message.headers, message.body, now=float(message.headers["webhook-timestamp"])
+    )
+    assert verified.data.run_id == run_id
     assert _signatures(receiver, made.secret) == [True]
     delivered = hooked.attempted(made.webhook.webhook_id, 1)
     assert (delivered.state, delivered.last_status, delivered.message_id) == (DELIVERED, 204, message.message_id)
