@@ -44,13 +44,13 @@ def test_a_start_is_checked_in_the_documented_order(api: FakeApi) -> None:
     path, keyed = f"/workflows/{workflow}/runs", {**KEYED, "Idempotency-Key": "one"}
     body: dict[str, Any] = {"parameters": {"pages": 1}}
     _, refused = asked(api, "POST", path, KEYED, {"version": 0, "labels": {"": 1}, "more": 1, "input_text": 5})
-    assert [each["name"] for each in refused["details"]] == [
+    assert {each["name"] for each in refused["details"]} == {
         "Idempotency-Key",
         "more",
         "input_text",
         "labels",
         "version",
-    ] or {each["name"] for each in refused["details"]} == {"Idempotency-Key", "more", "input_text", "labels", "version"}
+    }
     assert asked(api, "POST", path, keyed, body)[0] == 201
     assert asked(api, "POST", path, keyed, {**body, "labels": {}})[0] == 200
     assert asked(api, "POST", path, keyed, {**body, "version": 9})[1]["code"] == "idempotency_conflict"
@@ -89,7 +89,7 @@ def test_parameters_are_checked_by_their_types(api: FakeApi, kind: str, fits: li
 
 
 def test_bounds_of_parameters_are_checked(api: FakeApi) -> None:
-    declared = [
+    declared: list[dict[str, Any]] = [
         {"name": "pages", "type": "integer", "minimum": 1, "maximum": 9},
         {"name": "tone", "enum": ["dry"]},
         {"name": "title", "min_length": 2, "max_length": 3},

@@ -1,7 +1,7 @@
 """Checks of what a start is given and of what a list is asked for, in the words of the service."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timezone
 from typing import Any, Final, get_args
 
@@ -52,16 +52,20 @@ def check_start(key: str | None, body: Any) -> None:
     if isinstance(reference, str) and not re.fullmatch(r"[ -~]{1,256}", reference):
         problems["client_reference"] = "must be 1 to 256 printable ASCII characters"
     if isinstance(labels, dict):
-        if len(labels) > _MOST_LABELS:
-            problems["labels"] = f"must have at most {_MOST_LABELS} entries"
-        for name, value in labels.items():
-            if not re.fullmatch(r"[ -~]{1,64}", name):
-                problems["labels"] = "must have names of 1 to 64 printable ASCII characters"
-            elif not isinstance(value, str) or not re.fullmatch(r"[ -~]{0,256}", value):
-                problems[f"labels.{name}"] = "must be at most 256 printable ASCII characters"
+        problems |= dict(_label_problems(labels))
     if isinstance(version, int) and version < 1:
         problems["version"] = "must be at least 1"
     _refuse("invalid_request", problems)
+
+
+def _label_problems(labels: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if len(labels) > _MOST_LABELS:
+        yield "labels", f"must have at most {_MOST_LABELS} entries"
+    for name, value in labels.items():
+        if not re.fullmatch(r"[ -~]{1,64}", name):
+            yield "labels", "must have names of 1 to 64 printable ASCII characters"
+        elif not isinstance(value, str) or not re.fullmatch(r"[ -~]{0,256}", value):
+            yield f"labels.{name}", "must be at most 256 printable ASCII characters"
 
 
 def check_parameters(declared: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> None:

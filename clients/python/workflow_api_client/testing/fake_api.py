@@ -110,18 +110,27 @@ class FakeApi:
         return FakeTransport(self)
 
     def refuse(
-        self, code: str, *, message: str = "", details: Any = None, retry_after: int | None = None, times: int = 1
+        self,
+        code: str,
+        *,
+        message: str = "",
+        details: Any = None,
+        retry_after: int | None = None,
+        times: int = 1,
+        status: int | None = None,
     ) -> None:
         """Makes the next requests be refused, before anything is done.
+
+        A code of a later release needs its `status`.
 
         Raises:
             ValueError: the service has no such code.
         """
-        if code not in STATUSES:
+        if code not in STATUSES and status is None:
             raise ValueError(f"The code must be one of: {', '.join(STATUSES)}; {code!r} is none.")
 
         def fault() -> None:
-            raise Refused(code, message, details, retry_after)
+            raise Refused(code, message, details, retry_after, status)
 
         self._faults += [fault] * times
 
