@@ -12,7 +12,9 @@ import pytest
 from jsonschema import Draft202012Validator
 from mcp import Client
 
-from workflow_api_client.mcp.schemas import is_portable
+from workflow_api_client import records
+from workflow_api_client.decoding import decode
+from workflow_api_client.mcp.schemas import is_portable, schema_of
 from workflow_api_client.mcp.server import WorkflowTools
 from workflow_api_client.testing import FakeApi
 
@@ -61,7 +63,6 @@ FORMS: list[dict[str, Any]] = [
     {"type": "json", "default": {"a": [1, None]}},
     {"type": "json"},
     {"type": "s3_prefix", "connector_id": "con_1", "max_objects": 3, "max_bytes": 5},
-    {"type": "of a later release", "minimum": "low"},
 ]
 
 
@@ -93,6 +94,11 @@ def test_every_form_of_parameter_has_a_valid_schema_of_the_same_values(api: Fake
         if form["type"] == "date":
             assert {"minimum", "maximum"}.isdisjoint(schema)
             assert all(str(form[bound]) in schema["description"] for bound in ("minimum", "maximum") if bound in form)
+
+
+def test_a_type_of_a_later_release_takes_any_value() -> None:
+    declared = {"name": "value", "type": "of a later release", "required": True, "minimum": "low"}
+    assert schema_of(decode(records.Parameter, declared)) == {"description": "Minimum: low."}
 
 
 @pytest.mark.parametrize("pattern", PORTABLE)

@@ -1,6 +1,7 @@
 """A client that openapi-python-client generates from the description, calling the service."""
 
 import io
+import json
 import re
 import tomllib
 import uuid
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from packaging.version import Version
 
 from tests.support.client import Caller, call
@@ -71,11 +71,11 @@ def test_the_client_generator_reports_no_warning(client: GeneratedClient) -> Non
 
 
 def test_a_generated_project_has_the_valid_version_that_the_page_gives_it(description: Any, tmp_path: Path) -> None:
-    [block] = re.findall(r"^```yaml\n(.*?)^```$", CLIENTS_PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    project = generated_project(description, tmp_path, yaml.safe_load(block))
+    [block] = re.findall(r"^```json\n(.*?)^```$", CLIENTS_PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    project = generated_project(description, tmp_path, json.loads(block))
     metadata = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))
     version = metadata.get("project", metadata.get("tool", {}).get("poetry", {}))["version"]
-    assert str(Version(version)) == version == yaml.safe_load(block)["package_version_override"]
+    assert str(Version(version)) == version == json.loads(block)["package_version_override"]
 
 
 def test_every_refusal_of_every_route_has_the_type_of_the_envelope(client: GeneratedClient, description: Any) -> None:

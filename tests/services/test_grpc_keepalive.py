@@ -15,7 +15,7 @@ from backend.storage.dialects.sqlite.database import SqliteDatabase
 from backend.storage.factory import DataFolder
 from tests.support.poll import until
 
-PAGE = (Path(__file__).parents[4] / "docs" / "grpc.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "grpc.md").read_text(encoding="utf-8")
 # One more than gRPC takes before it ends a connection with `too_many_pings`, and some.
 PINGS: Final = 5
 PREFACE: Final = len(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
