@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import grpc
 from google.rpc import error_details_pb2, status_pb2
@@ -66,7 +67,8 @@ class Client:
         self._runs = RunsServiceStub(channel)
         self._outputs = OutputsServiceStub(channel)
         self._workflows = WorkflowsServiceStub(channel)
-        self._metadata = (("workflow-api-actor", actor),)
+        # Metadata is ASCII.
+        self._metadata = (("workflow-api-actor", quote(actor, safe=":@ ")),)
 
     def workflow_id(self, name: str) -> str:
         request = workflows_pb2.ListWorkflowsRequest(q=name)

@@ -44,6 +44,10 @@ def _lines(document: Json) -> Iterator[str]:
             for verb, operation in operations.items():
                 if tag["name"] in operation.get("tags", ()):
                     yield from _operation(document, verb, path, operation)
+    yield "## Webhooks\n"
+    for name, item in document["webhooks"].items():
+        hook = item["post"]
+        yield f"### {name}\n\n`POST` of a `WebhookMessage` to the receiver\n\n{hook['description']}\n"
     yield "## Records\n"
     for name, schema in document["components"]["schemas"].items():
         yield f"### {name}\n"

@@ -21,7 +21,7 @@ NOTES: Final = DIST / "NOTES.md"
 # Files that name the release, and how.
 _NAMED: Final = {
     "clients/protos/pyproject.toml": r'^version = "(.+)"$',
-    "clients/python/pyproject.toml": r'^version = "(.+)"$',
+    "clients/python/workflow_api_client/version.py": r'^__version__ = "(.+)"$',
     "contract/versions.py": r'^RELEASE: Final = "(.+)"$',
     "deploy/compose/compose.yaml": r"WORKFLOW_API_RELEASE:-([^}]+)}",
     "deploy/container/Dockerfile": r"-t workflow-api:(\S+)",

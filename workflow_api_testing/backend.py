@@ -19,7 +19,7 @@ from backend.rpc.server import GrpcServer
 from backend.schemas.bounds import SchemaBounds
 from backend.schemas.judge import SchemaJudge
 from backend.settings import BackendSettings
-from contract.metadata import ACTOR, KEY_ID
+from contract.metadata import ACTOR, KEY_ID, encode_actor
 from workflow_api.v1 import keys_pb2, keys_pb2_grpc, options_pb2, workflows_pb2, workflows_pb2_grpc
 from workflow_api_testing.clock import SteppedClock
 from workflow_api_testing.descriptors import services
@@ -106,7 +106,7 @@ class TestBackend(ScriptedRuns):
         if key is not None:
             given[KEY_ID] = key if isinstance(key, str) else key.key_id
         if actor is not None:
-            given[ACTOR] = actor
+            given[ACTOR] = encode_actor(actor)
         return stub_class(with_metadata(self._channel(identity), given))
 
     def add_key(

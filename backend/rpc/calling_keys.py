@@ -9,7 +9,7 @@ import grpc
 
 from backend.errors import ApiError, invalid
 from backend.key_changes import KeyChanges
-from contract.metadata import ACTOR, KEY_ID, PERSON
+from contract.metadata import ACTOR, KEY_ID, PERSON, decode_actor
 from workflow_api.v1.errors_pb2 import ERROR_REASON_UNAUTHORIZED
 
 # Of each a call has one value: what would be judged by one of two must not be done by the other.
@@ -23,15 +23,21 @@ def named_key(context: grpc.ServicerContext) -> str | None:
     """Returns the id of the key that a call names, None where it names none.
 
     Raises:
-        ApiError: `invalid_request`, of an id that is empty, blank or no word of ASCII, and of repeated metadata.
+        ApiError: `invalid_request`, of an id that is empty, blank or no word of ASCII, of repeated metadata, and of an
+            actor whose escapes cannot be read.
     """
     names = [name for name, _ in context.invocation_metadata() or ()]
     for name in _ONCE:
         if names.count(name) > 1:
             raise invalid(name, "must be given only once")
+    values = dict(context.invocation_metadata() or ())
+    try:
+        decode_actor(str(values.get(ACTOR, "")))
+    except ValueError:
+        raise invalid(ACTOR, "must be ASCII, with other printable characters as percent-encoded UTF-8") from None
     if KEY_ID not in names:
         return None
-    key_id = str(dict(context.invocation_metadata())[KEY_ID])
+    key_id = str(values[KEY_ID])
     if not _ONE_WORD.fullmatch(key_id):
         raise invalid(KEY_ID, "must be the id of a key, as ak_0123456789ab; a call for no key leaves it out")
     return key_id

@@ -26,7 +26,7 @@ from backend.schemas.judge import JudgeUnavailableError
 from backend.storage.database import DatabaseUnavailableError
 from backend.storage.objects.interface import ObjectStoreError
 from backend.validation import validate
-from contract.metadata import ACTOR, KEY_ID, PERSON, REQUEST_ID, STATUS_TRAILER
+from contract.metadata import ACTOR, KEY_ID, PERSON, REQUEST_ID, STATUS_TRAILER, decode_actor
 from contract.reasons import code_of
 from workflow_api.v1 import errors_pb2, options_pb2
 
@@ -69,7 +69,7 @@ def caller_of(context: grpc.ServicerContext) -> Caller:
     metadata: dict[str, str] = dict(context.invocation_metadata() or ())  # type: ignore[arg-type]  # text, by our keys
     return Caller(
         key_id=metadata.get(KEY_ID),
-        actor=metadata.get(ACTOR, "internal"),
+        actor=decode_actor(metadata.get(ACTOR, "internal")),
         request_id=metadata.get(REQUEST_ID, ""),
         person=metadata.get(PERSON),
         workflow_ids=getattr(context, "workflow_ids", None),

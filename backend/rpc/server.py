@@ -21,6 +21,9 @@ UNARY_THREADS: Final = 8
 LIVENESS: Final = "liveness"
 """Name at the health service that says whether the process must be restarted. Edges watch it, too."""
 
+SHORTEST_PING_SECONDS: Final = 1.0
+"""The shortest time between two keepalive pings of a channel, idle or not, that callers may count on."""
+
 _STREAM_THREADS: Final = 64
 _HEALTH_SECONDS: Final = 2.0
 # Time for every edge to see by the health service that this server ends, and to call another. Later calls are lost.
@@ -30,7 +33,9 @@ _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 _OPTIONS: Final = (
     ("grpc.so_reuseport", 0),
     ("grpc.keepalive_time_ms", 30_000),
-    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    # Without calls gRPC takes one ping in two hours. Pings may arrive closer together than they were sent.
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", int(SHORTEST_PING_SECONDS * 500)),
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
 )
 # Certificates are checked, and names resolved, only when a connection is made: connections are replaced now and then,

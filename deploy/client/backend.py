@@ -76,7 +76,7 @@ class Backend:
         self.users = UsersServiceStub(channel)
         self.webhooks = WebhooksServiceStub(channel)
         self.workflows = WorkflowsServiceStub(channel)
-        self._metadata = ((metadata.ACTOR, actor), (metadata.REQUEST_ID, request_id))
+        self._metadata = ((metadata.ACTOR, metadata.encode_actor(actor)), (metadata.REQUEST_ID, request_id))
         self._failure = failure
 
     def call(
@@ -147,8 +147,6 @@ def os_user() -> str:
     """Returns the name of the operating system's user for the audit, or `uid:<number>` where it has no name."""
     uid = os.geteuid()
     try:
-        name = pwd.getpwuid(uid).pw_name
+        return pwd.getpwuid(uid).pw_name
     except KeyError:
-        name = f"uid:{uid}"
-    # Metadata values are ASCII.
-    return name.encode("ascii", "backslashreplace").decode()
+        return f"uid:{uid}"

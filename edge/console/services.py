@@ -22,7 +22,7 @@ class ChannelServices:
         self._channel = channel
         person = actor.removeprefix(PERSON) if actor.startswith(PERSON) else ""
         self._metadata: Metadata = (
-            (metadata.ACTOR, actor),
+            (metadata.ACTOR, metadata.encode_actor(actor)),
             (metadata.PERSON, person),
             (metadata.REQUEST_ID, request_id),
         )

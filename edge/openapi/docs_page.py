@@ -48,6 +48,11 @@ def _contents(document: Json) -> Iterator[str]:
             for verb, path, operation in _operations(document, tag["name"])
         )
         yield f"<p>{escape(tag['name'])}</p><ul>{''.join(operations)}</ul>"
+    hooks = (
+        f'<li><a href="#{_OPERATION}{hook["operationId"]}">{_breakable(name)}</a></li>'
+        for name, hook in _hooks(document)
+    )
+    yield f"<p>Webhooks</p><ul>{''.join(hooks)}</ul>"
     records = (f'<li><a href="#{_SCHEMA}{name}">{escape(name)}</a></li>' for name in document["components"]["schemas"])
     yield f"<p>Records</p><ul>{''.join(records)}</ul>"
 
@@ -63,6 +68,9 @@ def _main(document: Json) -> Iterator[str]:
         yield _prose(tag["description"])
         for verb, path, operation in _operations(document, tag["name"]):
             yield from _operation(document, base, verb, path, operation)
+    yield "<h2>Webhooks</h2>"
+    for name, hook in _hooks(document):
+        yield from _webhook(name, hook)
     yield "<h2>Records</h2>"
     for name, schema in document["components"]["schemas"].items():
         yield f'<h3 id="{_SCHEMA}{name}">{escape(name)}</h3>'
@@ -78,6 +86,24 @@ def _operations(document: Json, tag: str) -> Iterator[tuple[str, str, Json]]:
         for verb, operation in item.items():
             if tag in operation["tags"]:
                 yield verb, path, operation
+
+
+def _hooks(document: Json) -> Iterator[tuple[str, Json]]:
+    return ((name, item["post"]) for name, item in document["webhooks"].items())
+
+
+def _webhook(name: str, hook: Json) -> Iterator[str]:
+    media = hook["requestBody"]["content"]["application/json"]
+    yield f'<h3 id="{_OPERATION}{hook["operationId"]}">{_verb("post")}<code>{escape(name)}</code></h3>'
+    yield _prose(hook["description"])
+    yield _table(
+        ("Header", "Value", "Meaning"),
+        ((_code(p["name"]), _type(p["schema"], required=True), _prose(p["description"])) for p in hook["parameters"]),
+    )
+    yield f"<p>Body: {_type(media['schema'])}</p>"
+    yield _table(
+        ("Your answer", "Meaning"), ((_code(s), _prose(r["description"])) for s, r in hook["responses"].items())
+    )
 
 
 def _operation(document: Json, base: str, verb: str, path: str, operation: Json) -> Iterator[str]:

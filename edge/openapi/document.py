@@ -10,6 +10,7 @@ from edge.openapi.failures import OPTIONAL, RATE_LIMIT_HEADERS, REQUEST_ID_EXAMP
 from edge.openapi.operations import operation
 from edge.openapi.request_schemas import RequestSchemas
 from edge.openapi.schemas import ResponseSchemas
+from edge.openapi.webhooks import webhook_schemas, webhooks
 from edge.routes import BASE, RouteTable
 from edge.settings import NO_DOMAIN
 
@@ -82,11 +83,12 @@ def _document(app_domain: str) -> dict[str, Any]:
         "security": [{"bearerKey": [], "keyExternalId": []}],
         "tags": [{"name": name, "description": text} for name, text in _TAGS.items()],
         "paths": paths,
+        "webhooks": webhooks(),
         "components": {
             "securitySchemes": _security_schemes(),
             "parameters": {"X-Request-Id": _request_id()},
             "headers": _headers(),
-            "schemas": {**responses.components, **requests.components, **envelope_schemas()},
+            "schemas": {**responses.components, **requests.components, **envelope_schemas(), **webhook_schemas()},
         },
     }
 

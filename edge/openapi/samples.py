@@ -120,6 +120,11 @@ BODIES: Final[Mapping[str, Any]] = MappingProxyType(
 """An example of a body, by RPC."""
 
 
+def example_of(field: str) -> Any:
+    """Returns an example of a field, which has the same meaning wherever it stands."""
+    return _VALUES[field]
+
+
 def sample(message: Descriptor, codec: ResponseCodec) -> Any:
     """Returns an example of what the codec makes of a message of this type."""
     return orjson.loads(codec.encode(_filled(message)))

@@ -123,10 +123,11 @@ def test_a_refusal_has_its_class_code_status_request_id_and_details(api: FakeApi
 
 
 def test_a_code_that_this_release_does_not_know_is_an_error_of_the_api(api: FakeApi) -> None:
-    api.refuse("from_the_future")
+    api.refuse("from_the_future", status=418)
     with pytest.raises(ApiError) as refused:
         api.client().me()
     assert (type(refused.value), refused.value.code) == (ApiError, "from_the_future")
+    assert refused.value.status == 418
 
 
 @pytest.mark.parametrize(("status", "body"), [(200, b"<html>"), (404, b"<html>"), (302, b""), (401, b'{"error": 1}')])

@@ -1,6 +1,9 @@
 """The command `wfa`."""
 
+import io
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,3 +90,60 @@ def test_without_an_address_it_says_what_to_set(monkeypatch: pytest.MonkeyPatch,
         Client.from_env()
     assert main(["workflows"]) == 3
     assert "WORKFLOW_API_URL" in capsys.readouterr().err
+
+
+def printed_json(capsys: Shown) -> list[Any]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_runs_are_listed_read_cancelled_and_erased(api: FakeApi, capsys: Shown) -> None:
+    api.workflow("Digest", script=[complete({"pages": 1})])
+    api.workflow("Parked", script=[approval("Plausible?", decision=None)])
+    client = api.client()
+    done, parked = client.runs.start("Digest").wait(), client.runs.start("Parked").wait(or_approval=True)
+    assert main(["list"], api.client) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [parked.id, done.id]
+    assert main(["list", "--status", "completed", "--workflow", "Digest", "--limit", "1"], api.client) == 0
+    assert capsys.readouterr().out.endswith("completed  Digest\n")
+    assert main(["status", done.id], api.client) == 0
+    assert capsys.readouterr().out == f'{done.id}  completed  Digest\n{{"pages": 1}}\n'
+    assert main(["status", parked.id], api.client) == 0
+    assert "waits for a person to decide: Plausible?" in capsys.readouterr().out
+    assert main(["cancel", parked.id, "--reason", "enough"], api.client) == 0
+    assert api.requests[-1].body == {"reason": "enough"}
+    assert capsys.readouterr().out == f"{parked.id}  cancelled\n"
+    assert main(["cancel", parked.id], api.client) == 3
+    assert main(["erase", done.id], api.client) == 0
+    assert main(["erase", done.id], api.client) == 3
+    assert "already_purged" in capsys.readouterr().err
+
+
+def test_every_command_prints_json_if_asked(api: FakeApi, capsys: Shown, tmp_path: Path) -> None:
+    api.workflow("Digest", script=[progress("\x1b[2J"), complete({"pages": 1}, outputs={"work/a.txt": "a"})])
+    assert main(["workflows", "--json"], api.client) == 0
+    assert [each["name"] for each in printed_json(capsys)] == ["Digest"]
+    assert main(["start", "Digest", "--json"], api.client) == 0
+    [run] = printed_json(capsys)
+    assert main(["watch", run["run_id"], "--json"], api.client) == 0
+    *events, ended = printed_json(capsys)
+    assert {"run.started", "step.progress", "run.completed"} < {each["type"] for each in events}
+    assert (ended["run_id"], ended["result"]) == (run["run_id"], {"pages": 1})
+    assert main(["status", run["run_id"], "--json"], api.client) == 0
+    assert printed_json(capsys) == [ended]
+    assert main(["list", "--json"], api.client) == 0
+    assert [each["run_id"] for each in printed_json(capsys)] == [run["run_id"]]
+    assert main(["download", run["run_id"], str(tmp_path), "--json"], api.client) == 0
+    assert [each.get("file") for each in printed_json(capsys)][1] == str(tmp_path / "work/a.txt")
+    assert main(["start", "Digest", "--watch", "--json"], api.client) == 0
+    started = printed_json(capsys)
+    assert (started[-1]["status"], "\x1b" in json.dumps(started)) == ("completed", False)
+    assert main(["erase", run["run_id"], "--json"], api.client) == 0
+    assert printed_json(capsys)[0]["run_id"] == run["run_id"]
+
+
+def test_the_input_may_come_from_standard_input(api: FakeApi, capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    api.workflow("Digest")
+    monkeypatch.setattr("sys.stdin", io.StringIO("To be"))
+    assert main(["start", "Digest", "--input-text", "@-"], api.client) == 0
+    [run] = api.runs.values()
+    assert run.given["input_text"] == "To be"

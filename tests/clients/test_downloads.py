@@ -90,6 +90,34 @@ def test_what_is_too_large_for_a_download_of_its_own_is_taken_from_the_zip(
         run.outputs.read("digest/deep/er/all.bin")
 
 
+def test_progress_moves_within_a_file_that_is_taken_from_the_zip(
+    api: FakeApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workflow_api_client.testing.calls.BUNDLE_ONLY_BYTES", 100_000)
+    api.workflow("Digest", script=[complete(outputs=FILES)])
+    seen: list[Progress] = []
+    api.client().runs.start("Digest").wait().outputs.download(tmp_path, progress=seen.append)
+    inside = [each.done_bytes for each in seen if each.path == "digest/deep/er/all.bin"]
+    total = sum(map(len, FILES.values()))
+    assert len({done for done in inside if done < total}) > 2
+    assert inside == sorted(inside)
+    assert (seen[-1].done_bytes, {each.total_bytes for each in seen}) == (total, {total})
+
+
+def test_a_read_goes_on_where_it_broke_off(api: FakeApi, run: Run) -> None:
+    for cut in (100_000, 50_000):
+        api.cut(cut)
+    assert run.outputs.read("digest/deep/er/all.bin") == LARGE
+    ranges = [headers.get("range") for headers in downloads_of(api)]
+    assert ranges[-3:] == [None, "bytes=100000-", "bytes=150000-"]
+
+
+def test_what_broke_off_after_its_last_byte_is_whole(api: FakeApi, run: Run) -> None:
+    api.cut(len(LARGE))
+    assert run.outputs.read("digest/deep/er/all.bin") == LARGE
+    assert [headers.get("range") for headers in downloads_of(api)][-1] is None
+
+
 def test_the_zip_is_checked_against_the_digests_of_its_files(api: FakeApi, run: Run, tmp_path: Path) -> None:
     api.cut(1000)
     path = run.download_zip(tmp_path / "all.zip")

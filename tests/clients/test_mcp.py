@@ -1,6 +1,8 @@
 """Workflows as tools of the Model Context Protocol, called with that protocol's own client."""
 
 import asyncio
+import base64
+import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,9 +19,9 @@ from mcp_types import CallToolRequestParams
 from tests.support.client import Caller
 from tests.support.poll import until
 from tests.support.ports import answers, reserved_port
-from workflow_api_client import AsyncClient
+from workflow_api_client import AsyncClient, __version__
 from workflow_api_client.mcp.command import main
-from workflow_api_client.mcp.server import WorkflowTools
+from workflow_api_client.mcp.server import WAIT_SECONDS, WorkflowTools
 from workflow_api_client.testing import FakeApi, approval, complete, fail, progress
 from workflow_api_client.testing.calls import EXTERNAL_ID, KEY
 from workflow_api_client.testing.fake_api import FakeTransport
@@ -51,10 +53,10 @@ def test_every_workflow_is_a_tool_with_the_declared_parameters(api: FakeApi) -> 
             return {tool.name: tool for tool in (await tools.list_tools()).tools}
 
     tools = asyncio.run(listed())
-    assert len(tools) == 4
+    assert len(tools) == 6
     [suffixed] = (name for name, tool in tools.items() if tool.title == "Cancel run")
     assert suffixed.startswith("cancel_run_")
-    assert {"contract_digest", "run_status", "cancel_run"} < tools.keys()
+    assert {"contract_digest", "run_status", "cancel_run", "list_runs", "read_output"} < tools.keys()
     digest = tools["contract_digest"]
     assert digest.title == "Contract digest"
     assert digest.description.startswith("Digests a contract.")
@@ -191,7 +193,139 @@ def test_a_run_is_cancelled_by_tool(api: FakeApi) -> None:
             run_id = (await tools.call_tool("digest", {})).structured_content["run_id"]
             return await tools.call_tool("cancel_run", {"run_id": run_id, "reason": "enough"})
 
-    assert asyncio.run(work()).structured_content["status"] == "cancelled"
+    cancelled = asyncio.run(work())
+    assert cancelled.structured_content["status"] == "cancelled"
+    assert not cancelled.is_error
+
+
+def test_asking_for_a_run_that_ended_badly_or_cancelling_one_that_has_ended_is_no_error(api: FakeApi) -> None:
+    api.workflow("Digest", script=[fail("the sky fell")])
+
+    async def work() -> list[Any]:
+        async with connected(api) as connection:
+            tools: Any = connection
+            failed = await tools.call_tool("digest", {})
+            assert failed.is_error
+            run_id = failed.structured_content["run_id"]
+            own = [await tools.call_tool(name, {"run_id": run_id}) for name in ("run_status", "cancel_run")]
+            unknown = [await tools.call_tool(name, {"run_id": "run_0"}) for name in ("run_status", "cancel_run")]
+            assert [each.is_error for each in unknown] == [True, True]
+            return own
+
+    for answer in asyncio.run(work()):
+        assert not answer.is_error
+        assert answer.structured_content["status"] == "failed"
+        assert answer.structured_content["error"]["message"] == "the sky fell"
+
+
+def test_a_call_answers_before_a_host_gives_up_with_the_run_and_what_to_call_next(api: FakeApi) -> None:
+    api.workflow("Digest", script=[complete({"pages": 1}, after=3600)])
+
+    async def work() -> tuple[Any, Any]:
+        async with api.async_client() as client, Client(WorkflowTools(client, wait_seconds=0).server()) as connection:
+            tools: Any = connection
+            begun = await tools.call_tool("digest", {})
+            api.clock.sleep(4000)
+            following = begun.structured_content["next"]
+            return begun, await tools.call_tool(following["tool"], following["arguments"])
+
+    begun, ended = asyncio.run(work())
+    [run_id] = api.runs
+    assert not begun.is_error
+    assert begun.structured_content["next"]["arguments"]["run_id"] == run_id
+    assert run_id in begun.content[0].text
+    assert "run_status" in begun.content[0].text
+    assert ended.structured_content["result"] == {"pages": 1}
+    assert WAIT_SECONDS == 45
+
+
+def test_the_version_and_resources_are_declared(api: FakeApi) -> None:
+    async def work() -> Any:
+        async with connected(api) as tools:
+            assert (await tools.list_resources()).resources == []
+            [template] = (await tools.list_resource_templates()).resource_templates
+            assert template.uri_template == "workflow-output://{run_id}/{+path}"
+            return tools.server_info, tools.server_capabilities
+
+    info, capabilities = asyncio.run(work())
+    assert (info.name, info.version) == ("workflow-api", __version__)
+    assert capabilities.resources is not None
+    assert capabilities.tools is not None
+
+
+def test_runs_are_listed_newest_first_with_the_call_for_older_ones(api: FakeApi) -> None:
+    api.workflow("Digest", script=[complete({"pages": 1})])
+    api.workflow("Other", script=[fail("no")])
+
+    async def work() -> Any:
+        async with connected(api) as connection:
+            tools: Any = connection
+            started = []
+            for name in ("digest", "other", "digest"):
+                started.append((await tools.call_tool(name, {})).structured_content["run_id"])
+                api.clock.sleep(10)
+            first = (await tools.call_tool("list_runs", {"limit": 2})).structured_content
+            assert [each["run_id"] for each in first["runs"]] == started[:0:-1]
+            rest = (await tools.call_tool(first["next"]["tool"], first["next"]["arguments"])).structured_content
+            assert [each["run_id"] for each in rest["runs"]] == started[:1]
+            assert "next" not in rest
+            failed = (await tools.call_tool("list_runs", {"status": "failed", "workflow": "Other"})).structured_content
+            assert [each["run_id"] for each in failed["runs"]] == [started[1]]
+
+    asyncio.run(work())
+
+
+def test_a_large_result_is_sent_once_or_says_where_it_is(api: FakeApi) -> None:
+    mark = "needle"
+    api.workflow("Large", script=[complete({"text": mark + "x" * 20_000})])
+    api.workflow("Larger", script=[complete({"text": mark + "x" * 100_000}, outputs={"work/a.bin": bytes(range(256))})])
+
+    async def work() -> None:
+        async with connected(api) as connection:
+            tools: Any = connection
+            large = await tools.call_tool("large", {})
+            assert large.structured_content["result"]["text"].startswith(mark)
+            assert large.model_dump_json().count(mark) == 1
+            larger = await tools.call_tool("larger", {})
+            assert len(larger.model_dump_json()) < 10_000
+            rest, read = larger.structured_content["result_rest"], ""
+            assert rest["tool"] == "read_output"
+            arguments = rest["arguments"]
+            while True:
+                piece = await tools.call_tool("read_output", arguments)
+                assert len(piece.model_dump_json()) < 60_000
+                head, _, text = piece.content[0].text.partition("\n\n")
+                read += text
+                if "read on with " not in head:
+                    break
+                arguments = json.loads(head.partition("read on with ")[2].rstrip("."))["arguments"]
+            assert json.loads(read) == {"text": mark + "x" * 100_000}
+            listing = await tools.call_tool("read_output", {"run_id": arguments["run_id"]})
+            assert [each["path"] for each in listing.structured_content["outputs"]] == ["result.json", "work/a.bin"]
+            blob = await tools.call_tool("read_output", {"run_id": arguments["run_id"], "path": "work/a.bin"})
+            assert base64.b64decode(blob.content[0].text.partition("\n\n")[2]) == bytes(range(256))
+            missing = await tools.call_tool("read_output", {"run_id": arguments["run_id"], "path": "none.txt"})
+            assert missing.is_error
+
+    asyncio.run(work())
+
+
+def test_many_outputs_are_listed_page_by_page(api: FakeApi) -> None:
+    api.workflow("Many", script=[complete(outputs={f"work/{number:03}.txt": "a" for number in range(120)})])
+
+    async def work() -> list[str]:
+        paths: list[str] = []
+        async with connected(api) as connection:
+            tools: Any = connection
+            state = (await tools.call_tool("many", {})).structured_content
+            while True:
+                paths += [each["path"] for each in state["outputs"]]
+                if "outputs_rest" not in state:
+                    return paths
+                following = state["outputs_rest"]
+                state = (await tools.call_tool(following["tool"], following["arguments"])).structured_content
+
+    assert asyncio.run(work()) == [f"work/{number:03}.txt" for number in range(120)]
 
 
 def test_a_call_cancelled_while_its_run_is_started_cancels_the_run(api: FakeApi) -> None:
@@ -232,6 +366,10 @@ def test_a_call_cancelled_while_its_run_is_started_cancels_the_run(api: FakeApi)
         ("run_status", {}),
         ("run_status", {"run_id": 7}),
         ("run_status", {"run_id": "run_1", "wait_seconds": 601}),
+        ("read_output", {"run_id": "run_1", "offset": -1}),
+        ("read_output", {"run_id": "run_1", "path": 7}),
+        ("list_runs", {"limit": 51}),
+        ("list_runs", {"created_before": "yesterday"}),
     ],
 )
 def test_a_call_that_does_not_fit_is_refused(api: FakeApi, name: str, arguments: dict[str, Any]) -> None:

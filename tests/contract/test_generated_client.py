@@ -1,19 +1,25 @@
 """A client that openapi-python-client generates from the description, calling the service."""
 
 import io
+import json
+import re
+import tomllib
 import uuid
 import zipfile
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.version import Version
 
 from tests.support.client import Caller, call
-from tests.support.generated_client import GeneratedClient, generated
+from tests.support.generated_client import GeneratedClient, generated, generated_project
 from tests.support.service import Service
 
 pytestmark = pytest.mark.long
+CLIENTS_PAGE = Path(__file__).parents[2] / "docs" / "clients.md"
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +68,14 @@ def started(session: Session, workflow_id: str, **fields: Any) -> Any:
 
 def test_the_client_generator_reports_no_warning(client: GeneratedClient) -> None:
     assert client.complaints == ""
+
+
+def test_a_generated_project_has_the_valid_version_that_the_page_gives_it(description: Any, tmp_path: Path) -> None:
+    [block] = re.findall(r"^```json\n(.*?)^```$", CLIENTS_PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    project = generated_project(description, tmp_path, json.loads(block))
+    metadata = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))
+    version = metadata.get("project", metadata.get("tool", {}).get("poetry", {}))["version"]
+    assert str(Version(version)) == version == json.loads(block)["package_version_override"]
 
 
 def test_every_refusal_of_every_route_has_the_type_of_the_envelope(client: GeneratedClient, description: Any) -> None:

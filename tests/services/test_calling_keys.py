@@ -10,12 +10,14 @@ from google.protobuf.message_factory import GetMessageClass
 
 from contract.metadata import ACTOR, KEY_ID, PERSON
 from workflow_api.v1 import runs_pb2
+from workflow_api.v1.audit_pb2 import ListAuditRecordsRequest
+from workflow_api.v1.audit_pb2_grpc import AuditServiceStub
 from workflow_api.v1.caller_pb2 import GetMeRequest
 from workflow_api.v1.caller_pb2_grpc import CallerServiceStub
-from workflow_api.v1.keys_pb2 import DeleteKeyRequest, RevokeKeyRequest
+from workflow_api.v1.keys_pb2 import DeleteKeyRequest, ListKeysRequest, RevokeKeyRequest
 from workflow_api.v1.keys_pb2_grpc import KeysServiceStub
 from workflow_api.v1.runs_pb2_grpc import RunsServiceStub
-from workflow_api_testing import TestBackend
+from workflow_api_testing import TestBackend, refusal_of
 from workflow_api_testing.descriptors import services
 
 RPCS = {f"{service.name}.{method.name}": method for service in services() for method in service.methods}
@@ -72,3 +74,39 @@ def test_a_start_with_an_empty_key_id_starts_nothing(backend: TestBackend) -> No
     with pytest.raises(grpc.RpcError):
         runs.StartRun(start, metadata=((KEY_ID, ""),))
     assert list(runs.ListRuns(runs_pb2.ListRunsRequest(workflow_id=start.workflow_id)).items) == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "named"),
+    [
+        ("user:J%C3%BCrgen", "user:Jürgen"),
+        ("user:100%25", "user:100%"),
+        ("user:100%", "user:100%"),
+        ("user:kim", "user:kim"),
+    ],
+)
+def test_an_actor_beyond_ascii_is_percent_encoded_and_named_as_it_is(
+    backend: TestBackend, sent: str, named: str
+) -> None:
+    keys = backend.stub(KeysServiceStub)
+    key_id = backend.add_key().key_id
+    keys.RevokeKey(RevokeKeyRequest(key_id=key_id), metadata=((ACTOR, sent),))
+    [record] = (
+        backend.stub(AuditServiceStub).ListAuditRecords(ListAuditRecordsRequest(target=key_id, actor=named)).items
+    )
+    assert (record.action, record.actor) == ("key.revoked", named)
+
+
+@pytest.mark.parametrize("sent", ["user:%FF", "user:%00", "user:a%0Ab", "user:%E2%80%AE"])
+def test_an_actor_whose_escapes_are_no_printable_text_is_refused(backend: TestBackend, sent: str) -> None:
+    with pytest.raises(grpc.RpcError) as refused:
+        backend.stub(KeysServiceStub).ListKeys(ListKeysRequest(), metadata=((ACTOR, sent),))
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert refusal_of(refused.value).fields.keys() == {ACTOR}
+
+
+def test_a_stub_of_the_test_backend_encodes_its_actor(backend: TestBackend) -> None:
+    key_id = backend.add_key().key_id
+    backend.stub(KeysServiceStub, actor="user:Zoë 50%").RevokeKey(RevokeKeyRequest(key_id=key_id))
+    records = backend.stub(AuditServiceStub).ListAuditRecords(ListAuditRecordsRequest(target=key_id)).items
+    assert "user:Zoë 50%" in {record.actor for record in records}

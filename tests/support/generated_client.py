@@ -33,6 +33,24 @@ class GeneratedClient:
         return self.package("api", tag, name)
 
 
+def generated_project(description: Any, folder: Path, settings: dict[str, Any]) -> Path:
+    """A project of its own, made with these settings of the generator."""
+    if not GENERATOR.exists():
+        pytest.skip("needs openapi-python-client: make venv")
+    document, config = folder / "openapi.json", folder / "config.json"
+    document.write_text(json.dumps(description))
+    config.write_text(json.dumps({**settings, "post_hooks": []}))
+    done = subprocess.run(
+        [GENERATOR, "generate", "--path", document, "--config", config, "--output-path", folder / "project"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder / "project"
+
+
 @contextmanager
 def generated(description: Any, folder: Path) -> Iterator[GeneratedClient]:
     """A client of what the description describes, which can be imported while the context lasts."""

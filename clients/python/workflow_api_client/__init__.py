@@ -17,11 +17,14 @@ from workflow_api_client.failures import (
     RunNotFinishedError,
     TimedOutError,
     UnexpectedAnswerError,
+    WebhookVerificationError,
     WorkflowApiError,
 )
 from workflow_api_client.generated import records
 from workflow_api_client.operations.outputs import Progress
 from workflow_api_client.run import Outputs, Run
+from workflow_api_client.version import __version__
+from workflow_api_client.webhooks import WebhookMessage, WebhookRun, verify_webhook
 
 __all__ = [
     "ApiError",
@@ -39,7 +42,12 @@ __all__ = [
     "RunNotFinishedError",
     "TimedOutError",
     "UnexpectedAnswerError",
+    "WebhookMessage",
+    "WebhookRun",
+    "WebhookVerificationError",
     "WorkflowApiError",
+    "__version__",
     "errors",
     "records",
+    "verify_webhook",
 ]

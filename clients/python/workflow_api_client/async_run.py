@@ -29,9 +29,9 @@ class AsyncRun(RunRecord):
         self.record = record
         self.outputs = AsyncOutputs(core, driver, record.run_id)
 
-    async def refresh(self) -> "AsyncRun":
+    async def refresh(self, *, timeout: float | None = None) -> "AsyncRun":
         """Reads the run again; returns it."""
-        self.record = await self._driver.run(get(self._core, records.Run, routes.GET_RUN, self._path))
+        self.record = await self._driver.run(get(self._core.within(timeout), records.Run, routes.GET_RUN, self._path))
         return self
 
     async def wait(self, timeout: float | None = None, *, or_approval: bool = False) -> "AsyncRun":
@@ -52,24 +52,28 @@ class AsyncRun(RunRecord):
         """
         return self._driver.iterate(events(self._core, self.id, live=live, after=after))
 
-    async def steps(self) -> list[records.Step]:
+    async def steps(self, *, timeout: float | None = None) -> list[records.Step]:
         """Returns the run's steps in the order of the workflow."""
         answer = await self._driver.run(
-            get(self._core, records.ListRunStepsResponse, routes.LIST_RUN_STEPS, self._path)
+            get(self._core.within(timeout), records.ListRunStepsResponse, routes.LIST_RUN_STEPS, self._path)
         )
         return answer.items
 
-    async def approvals(self) -> list[records.Approval]:
+    async def approvals(self, *, timeout: float | None = None) -> list[records.Approval]:
         """Returns the approvals that the run waits for; people decide them, not callers."""
         route = routes.LIST_RUN_APPROVALS
-        answer = await self._driver.run(get(self._core, records.ListRunApprovalsResponse, route, self._path))
+        answer = await self._driver.run(
+            get(self._core.within(timeout), records.ListRunApprovalsResponse, route, self._path)
+        )
         return answer.items
 
-    async def pii_redaction(self) -> records.PiiRedaction:
+    async def pii_redaction(self, *, timeout: float | None = None) -> records.PiiRedaction:
         """Returns what redaction found and did, in counts."""
-        return await self._driver.run(get(self._core, records.PiiRedaction, routes.GET_PII_REDACTION, self._path))
+        return await self._driver.run(
+            get(self._core.within(timeout), records.PiiRedaction, routes.GET_PII_REDACTION, self._path)
+        )
 
-    async def fetch_result(self) -> Any:
+    async def fetch_result(self, *, timeout: float | None = None) -> Any:
         """Returns the result of a completed run, downloaded where it is too large to be part of the run.
 
         Raises:
@@ -78,23 +82,25 @@ class AsyncRun(RunRecord):
         """
         if self.result is not None or self.record.result_json is None:
             return self.result
-        return json.loads(await self.outputs.read("result.json"))
+        return json.loads(await self.outputs.read("result.json", timeout=timeout))
 
-    async def download_zip(self, path: str | PathLike[str], *, progress: bool | Report = False) -> Path:
+    async def download_zip(
+        self, path: str | PathLike[str], *, progress: bool | Report = False, timeout: float | None = None
+    ) -> Path:
         """Writes all outputs as one zip, checked against the digests of the files; returns its path."""
-        operation = operations.download_zip(self._core, self.id, Path(path), reporter(progress))
+        operation = operations.download_zip(self._core.within(timeout), self.id, Path(path), reporter(progress))
         return await self._driver.run(operation)
 
-    async def cancel(self, reason: str | None = None) -> records.CancelRunResponse:
+    async def cancel(self, reason: str | None = None, *, timeout: float | None = None) -> records.CancelRunResponse:
         """Asks for the end of the run.
 
         Raises:
             AlreadyTerminalError: it has ended.
         """
         kind, route = records.CancelRunResponse, routes.CANCEL_RUN
-        return await self._driver.run(change(self._core, kind, route, self._path, {"reason": reason}))
+        return await self._driver.run(change(self._core.within(timeout), kind, route, self._path, {"reason": reason}))
 
-    async def erase(self, reason: str | None = None) -> records.EraseRunDataResponse:
+    async def erase(self, reason: str | None = None, *, timeout: float | None = None) -> records.EraseRunDataResponse:
         """Erases what the ended run was given and made, for good.
 
         Raises:
@@ -102,7 +108,7 @@ class AsyncRun(RunRecord):
             AlreadyPurgedError: it was erased before.
         """
         kind, route = records.EraseRunDataResponse, routes.ERASE_RUN_DATA
-        return await self._driver.run(change(self._core, kind, route, self._path, {"reason": reason}))
+        return await self._driver.run(change(self._core.within(timeout), kind, route, self._path, {"reason": reason}))
 
     @property
     def _path(self) -> dict[str, str]:
@@ -117,24 +123,26 @@ class AsyncOutputs:
         self._driver = driver
         self._run_id = run_id
 
-    async def list(self) -> list[records.Output]:
+    async def list(self, *, timeout: float | None = None) -> list[records.Output]:
         """Returns the outputs by path."""
-        return await self._driver.run(operations.list_outputs(self._core, self._run_id))
+        return await self._driver.run(operations.list_outputs(self._core.within(timeout), self._run_id))
 
-    async def read(self, path: str) -> bytes:
+    async def read(self, path: str, *, timeout: float | None = None) -> bytes:
         """Returns the bytes of one output, by its path.
 
         Raises:
             OutputNotFoundError: there is none.
             UseBundleError: it is too large for this; `download` takes it from the zip.
         """
-        return await self._driver.run(operations.read(self._core, self._run_id, path))
+        return await self._driver.run(operations.read(self._core.within(timeout), self._run_id, path))
 
-    async def download(self, folder: str | PathLike[str], *, progress: bool | Report = False) -> Files:
+    async def download(
+        self, folder: str | PathLike[str], *, progress: bool | Report = False, timeout: float | None = None
+    ) -> Files:
         """Writes every output below a folder; returns the files.
 
         What is there already is kept, what broke off goes on, and every file has the digest that the service lists.
         `progress` shows a line on standard error, or is called with a `Progress`.
         """
-        operation = operations.download(self._core, self._run_id, Path(folder), reporter(progress))
+        operation = operations.download(self._core.within(timeout), self._run_id, Path(folder), reporter(progress))
         return await self._driver.run(operation)

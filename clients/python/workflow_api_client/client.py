@@ -25,6 +25,9 @@ class Client:
 
     `url` is its address, with or without `/api/v1`. `timeout` is how many seconds one request may take;
     `retry_seconds` for how long a temporary refusal, such as one by the rate limit, is retried.
+    `headers` are sent with every request beside the client's own; `proxy` is the address of one, in place of those that
+    the environment names. A call's own `timeout` is how many seconds it may take with its retries, in place of the
+    client's; it raises `TimedOutError`.
 
     Raises:
         ConfigurationError: a value does not fit.
@@ -39,13 +42,15 @@ class Client:
         timeout: float = 30.0,
         retry_seconds: float = 90.0,
         verify: SSLContext | bool = True,
+        headers: Mapping[str, str] | None = None,
+        proxy: str | httpx.Proxy | None = None,
         transport: httpx.BaseTransport | None = None,
         clock: Clock | None = None,
     ) -> None:
-        settings = checked(url, key, external_id, timeout=timeout, retry_seconds=retry_seconds)
+        settings = checked(url, key, external_id, timeout=timeout, retry_seconds=retry_seconds, headers=headers)
         clock = clock or SystemClock()
         self._address = settings.url
-        self._http = httpx.Client(verify=verify, transport=transport, follow_redirects=False)
+        self._http = httpx.Client(verify=verify, proxy=proxy, transport=transport, follow_redirects=False)
         self._core = Core(settings, clock)
         self._driver = SyncDriver(self._http, clock)
         self.workflows = Workflows(self._core, self._driver)
@@ -61,13 +66,13 @@ class Client:
         url, key, external_id = from_environment()
         return cls(url, key=key, external_id=external_id, **options)
 
-    def me(self) -> records.ApiKey:
+    def me(self, *, timeout: float | None = None) -> records.ApiKey:
         """Returns the calling key and its limits."""
-        return self._driver.run(get(self._core, records.ApiKey, routes.GET_ME))
+        return self._driver.run(get(self._core.within(timeout), records.ApiKey, routes.GET_ME))
 
-    def health(self) -> records.Health:
+    def health(self, *, timeout: float | None = None) -> records.Health:
         """Returns whether the API accepts keys."""
-        return self._driver.run(get(self._core, records.Health, routes.GET_HEALTH))
+        return self._driver.run(get(self._core.within(timeout), records.Health, routes.GET_HEALTH))
 
     def close(self) -> None:
         """Closes the connections."""
@@ -100,17 +105,17 @@ class Workflows:
         listing = items(self._core, records.ListWorkflowsResponse, routes.LIST_WORKFLOWS, {"q": q})
         return self._driver.iterate(listing)
 
-    def get(self, workflow: str) -> records.Workflow:
+    def get(self, workflow: str, *, timeout: float | None = None) -> records.Workflow:
         """Returns a workflow by name or id.
 
         Raises:
             WorkflowNotFoundError: there is none within the key's reach.
         """
-        return self._driver.run(find(self._core, workflow))
+        return self._driver.run(find(self._core.within(timeout), workflow))
 
-    def parameters(self, workflow: str) -> Parameters:
+    def parameters(self, workflow: str, *, timeout: float | None = None) -> Parameters:
         """Returns what a run of a workflow, by name or id, takes."""
-        return self._driver.run(parameters(self._core, workflow))
+        return self._driver.run(parameters(self._core.within(timeout), workflow))
 
 
 class Runs:
@@ -131,6 +136,7 @@ class Runs:
         pii_policy_override: Mapping[str, Any] | None = None,
         version: int | None = None,
         idempotency_key: str | None = None,
+        timeout: float | None = None,
     ) -> Run:
         """Starts a run of a workflow by name or id.
 
@@ -148,16 +154,16 @@ class Runs:
             "pii_policy_override": None if pii_policy_override is None else dict(pii_policy_override),
             "version": version,
         }
-        operation = start(self._core, workflow, fields, idempotency_key=idempotency_key)
+        operation = start(self._core.within(timeout), workflow, fields, idempotency_key=idempotency_key)
         return Run(self._core, self._driver, self._driver.run(operation))
 
-    def get(self, run_id: str) -> Run:
+    def get(self, run_id: str, *, timeout: float | None = None) -> Run:
         """Returns a run of this key.
 
         Raises:
             RunNotFoundError: there is none.
         """
-        operation = get(self._core, records.Run, routes.GET_RUN, {"run_id": run_id})
+        operation = get(self._core.within(timeout), records.Run, routes.GET_RUN, {"run_id": run_id})
         return Run(self._core, self._driver, self._driver.run(operation))
 
     def list(

@@ -1,5 +1,6 @@
 """Calls of routes: requests, refusals and retries."""
 
+import copy
 import json
 import logging
 import random
@@ -21,8 +22,9 @@ from workflow_api_client.failures import (
 from workflow_api_client.generated.errors import BY_CODE
 from workflow_api_client.route import Route
 from workflow_api_client.settings import Settings
+from workflow_api_client.version import __version__
 
-USER_AGENT: Final = "workflow-api-client"
+USER_AGENT: Final = f"workflow-api-client/{__version__}"
 MAX_BACK_OFF_SECONDS: Final = 8.0
 MAX_RETRY_AFTER_DIGITS: Final = 9
 
@@ -50,6 +52,26 @@ class Core:
         self._settings = settings
         self.clock = clock
         self.streams = True
+        self._deadline: float | None = None
+
+    def within(self, seconds: float | None) -> "Core":
+        """Returns a core whose calls, with their retries and downloads, end so many seconds from now; None for no end.
+
+        Raises:
+            ValueError: it is no number of seconds.
+        """
+        if seconds is None:
+            return self
+        if not 0 <= seconds < float("inf"):
+            raise ValueError(f"`timeout` must be a number of seconds, which {seconds!r} is not.")
+        bounded = copy.copy(self)
+        bounded._deadline = self.clock.now() + seconds  # noqa: SLF001 # its own class
+        return bounded
+
+    def check_time(self) -> None:
+        """Raises TimedOutError once the time given to `within` has passed."""
+        if self._deadline is not None and self.clock.now() >= self._deadline:
+            raise TimedOutError("The time given has passed.")
 
     @property
     def retry_seconds(self) -> float:
@@ -80,11 +102,16 @@ class Core:
             UnexpectedAnswerError: the answer is not the API's.
         """
         settings, clock = self._settings, self.clock
+        longest = settings.timeout + held
+        if self._deadline is not None:
+            # The time that a caller gives to one call replaces the client's, which may be shorter.
+            longest = float("inf")
+            deadline = self._deadline if deadline is None else min(deadline, self._deadline)
         last_try: float | None = None
         tries = 0
         while True:
             begun, request_id = clock.now(), uuid.uuid4().hex
-            within = settings.timeout + held
+            within = longest
             if deadline is not None:
                 if begun >= deadline:
                     raise TimedOutError("The time given has passed.")
@@ -135,16 +162,17 @@ class Core:
         filled = route.path.format(**{name: quote(value, safe="") for name, value in path.items()})
         asked = urlencode({name: value for name, value in query.items() if value is not None})
         content = json.dumps(dict(body or {})).encode() if route.takes_body else None
-        credentials = {
+        own = {
             "Authorization": f"Bearer {self._settings.key}",
             "X-Service-Key-External-Id": self._settings.external_id,
-            "User-Agent": USER_AGENT,
             # Ranges and digests count the bytes as they are stored.
             "Accept-Encoding": "identity",
             **({"Content-Type": "application/json"} if content is not None else {}),
         }
         url = f"{self._settings.url}{filled}{'?' if asked else ''}{asked}"
-        return Request(route.method, url, {**credentials, **headers}, content)
+        return Request(
+            route.method, url, {"User-Agent": USER_AGENT, **self._settings.headers, **own, **headers}, content
+        )
 
 
 def refusal(answer: Answer, sent_id: str) -> WorkflowApiError:

@@ -79,6 +79,10 @@ class CorruptDownloadError(WorkflowApiError):
     """What was downloaded is not what the service listed."""
 
 
+class WebhookVerificationError(WorkflowApiError):
+    """A message to a webhook is not the service's, or was recorded and sent again later."""
+
+
 class RunNotFinishedError(WorkflowApiError):
     """The run has not ended as far as this process knows: `wait()` for it, or `refresh()`."""
 

@@ -29,9 +29,9 @@ class Run(RunRecord):
         self.record = record
         self.outputs = Outputs(core, driver, record.run_id)
 
-    def refresh(self) -> "Run":
+    def refresh(self, *, timeout: float | None = None) -> "Run":
         """Reads the run again; returns it."""
-        self.record = self._driver.run(get(self._core, records.Run, routes.GET_RUN, self._path))
+        self.record = self._driver.run(get(self._core.within(timeout), records.Run, routes.GET_RUN, self._path))
         return self
 
     def wait(self, timeout: float | None = None, *, or_approval: bool = False) -> "Run":
@@ -52,22 +52,26 @@ class Run(RunRecord):
         """
         return self._driver.iterate(events(self._core, self.id, live=live, after=after))
 
-    def steps(self) -> list[records.Step]:
+    def steps(self, *, timeout: float | None = None) -> list[records.Step]:
         """Returns the run's steps in the order of the workflow."""
-        answer = self._driver.run(get(self._core, records.ListRunStepsResponse, routes.LIST_RUN_STEPS, self._path))
+        answer = self._driver.run(
+            get(self._core.within(timeout), records.ListRunStepsResponse, routes.LIST_RUN_STEPS, self._path)
+        )
         return answer.items
 
-    def approvals(self) -> list[records.Approval]:
+    def approvals(self, *, timeout: float | None = None) -> list[records.Approval]:
         """Returns the approvals that the run waits for; people decide them, not callers."""
         route = routes.LIST_RUN_APPROVALS
-        answer = self._driver.run(get(self._core, records.ListRunApprovalsResponse, route, self._path))
+        answer = self._driver.run(get(self._core.within(timeout), records.ListRunApprovalsResponse, route, self._path))
         return answer.items
 
-    def pii_redaction(self) -> records.PiiRedaction:
+    def pii_redaction(self, *, timeout: float | None = None) -> records.PiiRedaction:
         """Returns what redaction found and did, in counts."""
-        return self._driver.run(get(self._core, records.PiiRedaction, routes.GET_PII_REDACTION, self._path))
+        return self._driver.run(
+            get(self._core.within(timeout), records.PiiRedaction, routes.GET_PII_REDACTION, self._path)
+        )
 
-    def fetch_result(self) -> Any:
+    def fetch_result(self, *, timeout: float | None = None) -> Any:
         """Returns the result of a completed run, downloaded where it is too large to be part of the run.
 
         Raises:
@@ -76,23 +80,25 @@ class Run(RunRecord):
         """
         if self.result is not None or self.record.result_json is None:
             return self.result
-        return json.loads(self.outputs.read("result.json"))
+        return json.loads(self.outputs.read("result.json", timeout=timeout))
 
-    def download_zip(self, path: str | PathLike[str], *, progress: bool | Report = False) -> Path:
+    def download_zip(
+        self, path: str | PathLike[str], *, progress: bool | Report = False, timeout: float | None = None
+    ) -> Path:
         """Writes all outputs as one zip, checked against the digests of the files; returns its path."""
-        operation = operations.download_zip(self._core, self.id, Path(path), reporter(progress))
+        operation = operations.download_zip(self._core.within(timeout), self.id, Path(path), reporter(progress))
         return self._driver.run(operation)
 
-    def cancel(self, reason: str | None = None) -> records.CancelRunResponse:
+    def cancel(self, reason: str | None = None, *, timeout: float | None = None) -> records.CancelRunResponse:
         """Asks for the end of the run.
 
         Raises:
             AlreadyTerminalError: it has ended.
         """
         kind, route = records.CancelRunResponse, routes.CANCEL_RUN
-        return self._driver.run(change(self._core, kind, route, self._path, {"reason": reason}))
+        return self._driver.run(change(self._core.within(timeout), kind, route, self._path, {"reason": reason}))
 
-    def erase(self, reason: str | None = None) -> records.EraseRunDataResponse:
+    def erase(self, reason: str | None = None, *, timeout: float | None = None) -> records.EraseRunDataResponse:
         """Erases what the ended run was given and made, for good.
 
         Raises:
@@ -100,7 +106,7 @@ class Run(RunRecord):
             AlreadyPurgedError: it was erased before.
         """
         kind, route = records.EraseRunDataResponse, routes.ERASE_RUN_DATA
-        return self._driver.run(change(self._core, kind, route, self._path, {"reason": reason}))
+        return self._driver.run(change(self._core.within(timeout), kind, route, self._path, {"reason": reason}))
 
     @property
     def _path(self) -> dict[str, str]:
@@ -115,24 +121,26 @@ class Outputs:
         self._driver = driver
         self._run_id = run_id
 
-    def list(self) -> list[records.Output]:
+    def list(self, *, timeout: float | None = None) -> list[records.Output]:
         """Returns the outputs by path."""
-        return self._driver.run(operations.list_outputs(self._core, self._run_id))
+        return self._driver.run(operations.list_outputs(self._core.within(timeout), self._run_id))
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: str, *, timeout: float | None = None) -> bytes:
         """Returns the bytes of one output, by its path.
 
         Raises:
             OutputNotFoundError: there is none.
             UseBundleError: it is too large for this; `download` takes it from the zip.
         """
-        return self._driver.run(operations.read(self._core, self._run_id, path))
+        return self._driver.run(operations.read(self._core.within(timeout), self._run_id, path))
 
-    def download(self, folder: str | PathLike[str], *, progress: bool | Report = False) -> Files:
+    def download(
+        self, folder: str | PathLike[str], *, progress: bool | Report = False, timeout: float | None = None
+    ) -> Files:
         """Writes every output below a folder; returns the files.
 
         What is there already is kept, what broke off goes on, and every file has the digest that the service lists.
         `progress` shows a line on standard error, or is called with a `Progress`.
         """
-        operation = operations.download(self._core, self._run_id, Path(folder), reporter(progress))
+        operation = operations.download(self._core.within(timeout), self._run_id, Path(folder), reporter(progress))
         return self._driver.run(operation)

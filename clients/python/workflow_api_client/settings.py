@@ -15,6 +15,27 @@ KEY: Final = "WORKFLOW_API_KEY"
 EXTERNAL_ID: Final = "WORKFLOW_API_EXTERNAL_ID"
 
 _CREDENTIAL: Final = re.compile(r"[!-~]{1,1000}")
+_HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_HEADER_VALUE: Final = re.compile(r"[ -~]{0,8000}")
+# Each call sets those that it needs.
+_OWN_HEADERS: Final = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "authorization",
+        "content-length",
+        "content-type",
+        "host",
+        "idempotency-key",
+        "if-none-match",
+        "if-range",
+        "last-event-id",
+        "range",
+        "transfer-encoding",
+        "x-request-id",
+        "x-service-key-external-id",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -22,7 +43,7 @@ class Settings:
     """Address and credentials, and how long calls may take.
 
     `url` ends with `/api/v1`. `timeout` is how many seconds one request may take, `retry_seconds` for how long a
-    temporary refusal is retried.
+    temporary refusal is retried. `headers` are sent beside the client's own; a User-Agent replaces the client's.
     """
 
     url: str
@@ -30,9 +51,18 @@ class Settings:
     external_id: str = field(repr=False)
     timeout: float = 30.0
     retry_seconds: float = 90.0
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-def checked(url: str, key: str, external_id: str, *, timeout: float, retry_seconds: float) -> Settings:
+def checked(
+    url: str,
+    key: str,
+    external_id: str,
+    *,
+    timeout: float,
+    retry_seconds: float,
+    headers: Mapping[str, str] | None = None,
+) -> Settings:
     """Returns settings of checked values.
 
     Raises:
@@ -44,7 +74,12 @@ def checked(url: str, key: str, external_id: str, *, timeout: float, retry_secon
     for name, number in (("timeout", timeout), ("retry_seconds", retry_seconds)):
         if not 0 <= number < float("inf"):
             raise ConfigurationError(f"`{name}` must be a number of seconds.")
-    return Settings(base_address(url), key, external_id, timeout, retry_seconds)
+    for name, value in (headers or {}).items():
+        if name.lower() in _OWN_HEADERS or not _HEADER_NAME.fullmatch(name):
+            raise ConfigurationError(f"`headers` must not have {name!r}: it is no header, or one that the client sets.")
+        if not _HEADER_VALUE.fullmatch(value):
+            raise ConfigurationError(f"`headers` must have printable ASCII as the value of {name!r}.")
+    return Settings(base_address(url), key, external_id, timeout, retry_seconds, dict(headers or {}))
 
 
 def from_environment(environment: Mapping[str, str] | None = None) -> tuple[str, str, str]:

@@ -1,5 +1,6 @@
 """Deliveries to a real receiver. (docs/webhooks.md)"""
 
+import json
 import socket
 import time
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 from standardwebhooks import Webhook
 
 from backend import metrics
@@ -15,12 +17,14 @@ from backend.clock import HOUR_MS
 from backend.settings import WebhookSettings
 from backend.webhooks import delivery_sql
 from backend.webhooks.attempts import BACK_OFF_MS
+from edge.openapi.document import openapi_document
 from telemetry import tracing
 from telemetry.otel import Tracing
 from tests.services.webhooks.hooked import LOOPBACK, WebhookWorld, arrived
 from tests.support.poll import until
 from tests.support.webhook_receiver import Receiver
 from workflow_api.v1 import audit_pb2, webhooks_pb2
+from workflow_api_client import verify_webhook
 
 PENDING = webhooks_pb2.WEBHOOK_DELIVERY_STATE_PENDING
 DELIVERED = webhooks_pb2.WEBHOOK_DELIVERY_STATE_DELIVERED
@@ -28,6 +32,7 @@ FAILED = webhooks_pb2.WEBHOOK_DELIVERY_STATE_FAILED
 
 
 NAME = "rebound.example"
+DESCRIBED = Draft202012Validator(json.loads(openapi_document("localhost"))["components"]["schemas"]["WebhookMessage"])
 
 
 def resolve_to(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
@@ -70,6 +75,11 @@ def test_a_message_names_the_run_and_nothing_of_its_content(hooked: WebhookWorld
         },
     }
     assert message.headers["content-type"] == "application/json"
+    assert DESCRIBED.is_valid(message.json)
+    verified = verify_webhook(
+        made.secret, message.headers, message.body, now=float(message.headers["webhook-timestamp"])
+    )
+    assert verified.data.run_id == run_id
     assert _signatures(receiver, made.secret) == [True]
     delivered = hooked.attempted(made.webhook.webhook_id, 1)
     assert (delivered.state, delivered.last_status, delivered.message_id) == (DELIVERED, 204, message.message_id)

@@ -7,6 +7,7 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
 from contract.reasons import BY_CODE
+from contract.spellings import spellings
 from edge.openapi.comments import comments
 from edge.openapi.document import openapi_document
 from edge.openapi.failures import meaning
@@ -14,6 +15,7 @@ from edge.routes import BASE, Route, RouteTable
 from edge.settings import EdgeSettings
 from tests.support.schemas import differences
 from workflow_api.v1.options_pb2 import ACCESS_PUBLIC
+from workflow_api.v1.webhooks_pb2 import WebhookEvent
 
 DOCUMENT: dict[str, Any] = json.loads(openapi_document("workflows.example.org"))
 ROUTES = RouteTable().routes
@@ -467,3 +469,17 @@ def test_lists_are_linked_to_what_they_list_and_to_their_next_page() -> None:
         "after_seq": "$response.body#/next_after_seq",
         "segment": "$response.body#/segment_id",
     }
+
+
+def test_every_event_of_a_webhook_is_described_beside_the_17_paths() -> None:
+    events = {text for text in spellings(WebhookEvent.DESCRIPTOR).values() if text}
+    assert DOCUMENT["webhooks"].keys() == events
+    for name, item in DOCUMENT["webhooks"].items():
+        media = item["post"]["requestBody"]["content"]["application/json"]
+        assert media["example"]["type"] == name
+        assert fits(media["example"], media["schema"])
+        assert [each["name"] for each in item["post"]["parameters"]] == [
+            "webhook-id",
+            "webhook-timestamp",
+            "webhook-signature",
+        ]

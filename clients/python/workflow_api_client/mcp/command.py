@@ -8,6 +8,7 @@ from typing import Final
 
 # For these the library refuses requests of pages that a browser loaded from elsewhere.
 _LOCAL: Final = ("127.0.0.1", "localhost", "::1")
+LONGEST_WAIT_SECONDS: Final = 86_400
 _DESCRIPTION: Final = """\
 Offers every workflow within a key's reach as a tool of the Model Context Protocol, over standard input and output.
 
@@ -22,7 +23,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--http", metavar="HOST:PORT", type=_address, help="streamable HTTP at /mcp, as 127.0.0.1:8900")
     parser.add_argument(
-        "--wait", type=float, default=600.0, metavar="SECONDS", help="how long one call follows its run (600)"
+        "--wait",
+        type=_seconds,
+        default=45.0,
+        metavar="SECONDS",
+        help="how long one call follows its run (45): less than the host's time-out of a call, which is often 60",
     )
     given = parser.parse_args(arguments)
     try:
@@ -55,6 +60,16 @@ async def _serve(address: tuple[str, int] | None, wait_seconds: float) -> None:
         host, port = address
         app = server.streamable_http_app(host=host)
         await uvicorn.Server(uvicorn.Config(app, host=host, port=port, log_level="warning")).serve()
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= LONGEST_WAIT_SECONDS:
+        raise argparse.ArgumentTypeError(f"must be from 0 to {LONGEST_WAIT_SECONDS} seconds, which {text!r} is not")
+    return seconds
 
 
 def _address(text: str) -> tuple[str, int]:

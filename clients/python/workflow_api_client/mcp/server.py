@@ -4,6 +4,7 @@ import asyncio
 import base64
 import contextlib
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any, Final
 
 import anyio
@@ -14,10 +15,13 @@ from mcp_types import (
     BlobResourceContents,
     CallToolRequestParams,
     CallToolResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
     ListToolsResult,
     PaginatedRequestParams,
     ReadResourceRequestParams,
     ReadResourceResult,
+    ResourceTemplate,
     TextResourceContents,
 )
 
@@ -25,26 +29,44 @@ from workflow_api_client.async_client import AsyncClient
 from workflow_api_client.async_run import AsyncRun
 from workflow_api_client.failures import TimedOutError, WorkflowApiError
 from workflow_api_client.generated import records
-from workflow_api_client.generated.errors import ForbiddenError
-from workflow_api_client.mcp.tools import (
-    CANCEL_RUN,
-    LONGEST_WAIT_SECONDS,
-    OWN_TOOLS,
+from workflow_api_client.generated.errors import AlreadyTerminalError, ForbiddenError
+from workflow_api_client.mcp.results import (
+    READ_OUTPUT,
     RUN_STATUS,
-    ToolNames,
+    URI_TEMPLATE,
+    answered,
+    listed,
+    piece_of,
     place_of,
     refused,
     result_of,
+)
+from workflow_api_client.mcp.tools import (
+    CANCEL_RUN,
+    LIST_RUNS,
+    MOST_RUNS,
+    OWN_NAMES,
+    ToolNames,
+    own_tools,
     split_arguments,
     tool_of,
 )
+from workflow_api_client.version import __version__
+
+WAIT_SECONDS: Final = 45.0
+"""How long one call follows its run by default: hosts give up, and cancel, after a minute."""
 
 _CANCEL_SECONDS: Final = 10.0
 _CANCELLED: Final = "The call of the tool was cancelled."
 _LISTINGS: Final = 4
+# More than the longest wait may be asked for, and is cut.
+_MOST_ASKED_SECONDS: Final = 600
+# For each read after the wait, so that the whole call ends before a host gives up.
+_READ_SECONDS: Final = 5.0
 _INSTRUCTIONS: Final = (
     "Each tool runs a workflow of a governed deployment. A run may wait for a person's approval: then the tool says "
-    f"so, and `{RUN_STATUS}` returns its state later. Outputs are linked as resources."
+    f"so, and `{RUN_STATUS}` returns its state later, as of a run that takes longer than one call. `{LIST_RUNS}` finds "
+    f"runs, `{READ_OUTPUT}` reads their outputs, which are linked as resources, too."
 )
 _Context = ServerRequestContext[Any]
 
@@ -52,9 +74,11 @@ _Context = ServerRequestContext[Any]
 class WorkflowTools:
     """The handlers of the server, with one client."""
 
-    def __init__(self, client: AsyncClient, wait_seconds: float = LONGEST_WAIT_SECONDS) -> None:
+    def __init__(self, client: AsyncClient, wait_seconds: float = WAIT_SECONDS) -> None:
         self._client = client
         self._wait_seconds = wait_seconds
+        # For one call of the service, with its retries.
+        self._longest = max(wait_seconds, _READ_SECONDS)
         # A version of a workflow never changes what it declares.
         self._declared: dict[tuple[str, int], list[records.Parameter]] = {}
         self._listing = asyncio.Semaphore(_LISTINGS)
@@ -63,10 +87,13 @@ class WorkflowTools:
         """Returns the server."""
         return Server(
             "workflow-api",
+            version=__version__,
             title="Workflows",
             instructions=_INSTRUCTIONS,
             on_list_tools=self.list_tools,
             on_call_tool=self.call_tool,
+            on_list_resources=self.list_resources,
+            on_list_resource_templates=self.list_resource_templates,
             on_read_resource=self.read_resource,
         )
 
@@ -82,26 +109,40 @@ class WorkflowTools:
             tool_of(name, workflow, parameters)
             for (name, workflow), parameters in zip(ready.items(), declared, strict=True)
         ]
-        return ListToolsResult(tools=[*tools, *OWN_TOOLS])
+        return ListToolsResult(tools=[*tools, *own_tools(int(self._wait_seconds))])
 
     async def call_tool(self, context: _Context, params: CallToolRequestParams) -> CallToolResult:
         """Returns what became of the run that a tool started or asked for."""
         arguments = params.arguments or {}
         try:
-            if params.name in {RUN_STATUS, CANCEL_RUN}:
+            if params.name in OWN_NAMES:
                 return await self._own(params.name, arguments)
+            end = anyio.current_time() + self._wait_seconds
             workflow = (await self._names()).find(params.name)
             if workflow is None:
                 raise MCPError(INVALID_PARAMS, f"There is no tool {params.name!r}.")
             given = split_arguments(arguments, await self._parameters(workflow))
             run = await self._started(workflow.workflow_id, given)
+        except TimedOutError:
+            return refused(TimedOutError(f"The service did not answer in time. {LIST_RUNS} says whether a run began."))
         except WorkflowApiError as error:
             return refused(error)
         try:
-            return await self._followed(context, run)
+            return await self._followed(context, run, end - anyio.current_time())
         except WorkflowApiError as error:
             # The run goes on, and can be asked for by its id.
             return refused(error, run.id)
+
+    async def list_resources(self, _: _Context, __: PaginatedRequestParams | None) -> ListResourcesResult:
+        """Returns no resources: results of tools link the outputs of their runs."""
+        return ListResourcesResult(resources=[])
+
+    async def list_resource_templates(
+        self, _: _Context, __: PaginatedRequestParams | None
+    ) -> ListResourceTemplatesResult:
+        """Returns the form of the addresses of outputs."""
+        template = ResourceTemplate(name="output", title="Output of a run", uri_template=URI_TEMPLATE)
+        return ListResourceTemplatesResult(resource_templates=[template])
 
     async def read_resource(self, _: _Context, params: ReadResourceRequestParams) -> ReadResourceResult:
         """Returns the bytes of an output."""
@@ -136,24 +177,56 @@ class WorkflowTools:
         return self._declared[place]
 
     async def _own(self, name: str, arguments: dict[str, Any]) -> CallToolResult:
-        run_id, seconds = arguments.get("run_id"), arguments.get("wait_seconds", 0)
-        if not isinstance(run_id, str) or not run_id:
-            raise MCPError(INVALID_PARAMS, "`run_id` must be the id of a run.")
-        if type(seconds) is not int or not 0 <= seconds <= LONGEST_WAIT_SECONDS:
-            raise MCPError(INVALID_PARAMS, f"`wait_seconds` must be from 0 to {LONGEST_WAIT_SECONDS}.")
-        run = await self._client.runs.get(run_id)
+        if name == LIST_RUNS:
+            return await self._runs(arguments)
+        run_id, path = _text(arguments, "run_id"), _text(arguments, "path") if "path" in arguments else None
+        offset = _number(arguments, "offset", 0, 0, 10**9)
+        seconds = _number(arguments, "wait_seconds", 0, 0, max(_MOST_ASKED_SECONDS, int(self._wait_seconds)))
+        run = await self._client.runs.get(run_id, timeout=self._longest)
+        if name == READ_OUTPUT:
+            if path is not None:
+                return piece_of(run.id, path, await run.outputs.read(path, timeout=self._longest), offset)
+            found = await run.outputs.list(timeout=self._longest)
+            return answered(f"The run {run.id} has {len(found)} outputs.", listed(run.id, found, offset))
         if name == CANCEL_RUN:
-            await run.cancel(arguments.get("reason"))
-            await run.refresh()
+            # A run that has ended needs no cancel: the state says so.
+            with contextlib.suppress(AlreadyTerminalError):
+                await run.cancel(arguments.get("reason"), timeout=self._longest)
+            await run.refresh(timeout=_READ_SECONDS)
         elif seconds:
             with contextlib.suppress(TimedOutError):
-                await run.wait(seconds, or_approval=True)
-            await run.refresh()
-        return await self._state(run)
+                await run.wait(min(seconds, self._wait_seconds), or_approval=True)
+            await run.refresh(timeout=_READ_SECONDS)
+        return await self._state(run, failure_is_error=False)
+
+    async def _runs(self, arguments: dict[str, Any]) -> CallToolResult:
+        limit = _number(arguments, "limit", 20, 1, MOST_RUNS)
+        before = _text(arguments, "created_before") if "created_before" in arguments else None
+        workflow = _text(arguments, "workflow") if "workflow" in arguments else None
+        try:
+            created_before = before and datetime.fromisoformat(before.replace("Z", "+00:00"))
+        except ValueError:
+            raise MCPError(INVALID_PARAMS, f"`created_before` must be a time, which {before!r} is not.") from None
+        found: list[records.RunSummary] = []
+        listing = self._client.runs.list(
+            status=_text(arguments, "status") if "status" in arguments else None,
+            workflow_id=workflow and (await self._client.workflows.get(workflow)).workflow_id,
+            created_before=created_before or None,
+        )
+        async for run in listing:
+            found.append(run)
+            if len(found) > limit:
+                break
+        shown = [_listed_run(run) for run in found[:limit]]
+        state: dict[str, Any] = {"runs": shown}
+        if len(found) > limit:
+            following = {**arguments, "created_before": shown[-1]["created_at"]}
+            state["next"] = {"tool": LIST_RUNS, "arguments": following}
+        return answered(f"{len(shown)} runs{', and there are more' if len(found) > limit else ''}.", state)
 
     async def _started(self, workflow_id: str, given: dict[str, Any]) -> AsyncRun:
         """Returns the run that it starts, and cancels it if the call is cancelled meanwhile."""
-        starting = asyncio.ensure_future(self._client.runs.start(workflow_id, **given))
+        starting = asyncio.ensure_future(self._client.runs.start(workflow_id, **given, timeout=self._longest))
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:
@@ -162,12 +235,12 @@ class WorkflowTools:
                 await (await starting).cancel(_CANCELLED)
             raise
 
-    async def _followed(self, context: _Context, run: AsyncRun) -> CallToolResult:
+    async def _followed(self, context: _Context, run: AsyncRun, seconds: float) -> CallToolResult:
         """Returns where a run stands once it has ended, waits for a person, or has taken too long for one call."""
         try:
             with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._report(context, run), self._wait_seconds)
-            return await self._state(await run.refresh())
+                await asyncio.wait_for(self._report(context, run), max(0.0, seconds))
+            return await self._state(await run.refresh(timeout=_READ_SECONDS), failure_is_error=True)
         except asyncio.CancelledError:
             # The client has cancelled the call, and so the run.
             with _cancelling():
@@ -185,14 +258,16 @@ class WorkflowTools:
                     return
         await run.wait()
 
-    async def _state(self, run: AsyncRun) -> CallToolResult:
+    async def _state(self, run: AsyncRun, *, failure_is_error: bool) -> CallToolResult:
         outputs: list[records.Output] = []
         if run.is_finished and run.record.data_purged_at is None:
             # A key may start runs and read them, but not their outputs.
             with contextlib.suppress(ForbiddenError):
-                outputs = await run.outputs.list()
-        approvals = await run.approvals() if run.status == "waiting_for_approval" else []
-        return result_of(run, outputs, approvals)
+                outputs = await run.outputs.list(timeout=_READ_SECONDS)
+        approvals = await run.approvals(timeout=_READ_SECONDS) if run.status == "waiting_for_approval" else []
+        return result_of(
+            run, outputs, approvals, wait_seconds=int(self._wait_seconds), failure_is_error=failure_is_error
+        )
 
 
 @contextlib.contextmanager
@@ -205,3 +280,28 @@ def _cancelling() -> Iterator[None]:
 def _line(event: records.AnyEvent) -> str:
     message = event.data.get("message") or event.data.get("title")
     return " ".join(str(part) for part in (event.type, event.step, message) if part)
+
+
+def _listed_run(run: records.RunSummary) -> dict[str, Any]:
+    return {
+        "run_id": run.run_id,
+        "workflow": run.workflow_name,
+        "status": run.status,
+        "created_at": run.created_at.isoformat(),
+        "finished_at": run.finished_at and run.finished_at.isoformat(),
+        "client_reference": run.client_reference,
+    }
+
+
+def _text(arguments: dict[str, Any], name: str) -> str:
+    value = arguments.get(name)
+    if not isinstance(value, str) or not value:
+        raise MCPError(INVALID_PARAMS, f"`{name}` must be a text, which {value!r} is not.")
+    return value
+
+
+def _number(arguments: dict[str, Any], name: str, default: int, least: int, most: int) -> int:
+    value = arguments.get(name, default)
+    if type(value) is not int or not least <= value <= most:
+        raise MCPError(INVALID_PARAMS, f"`{name}` must be from {least} to {most}, which {value!r} is not.")
+    return value

@@ -1,10 +1,11 @@
 """Downloads that are resumed where they broke off, and checked against the digests that the service lists."""
 
 import hashlib
+import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Final, Protocol
 
 from workflow_api_client.core import Core
 from workflow_api_client.exchange import Answer, Close, Pause, Read, Steps, TransportError, Work
@@ -23,15 +24,62 @@ Arrived = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Source:
-    """Where bytes come from; `tag` is the strong entity tag that they must have, where it is known."""
+    """Where bytes come from, with the strong entity tag and the size that they must have, where these are known."""
 
     route: Route
     path: dict[str, str]
     tag: str | None = None
+    size: int | None = None
 
 
-def fetch(core: Core, source: Source, part: Path, arrived: Arrived) -> Steps[None]:
-    """Completes the file `part`, from where it ends if the service can.
+class Part(Protocol):
+    """Bytes of which some may have arrived."""
+
+    def size(self) -> int:
+        """Returns how many have."""
+
+    def opened(self, begin: int) -> IO[bytes]:
+        """Returns what writes on at an offset; what followed is truncated."""
+
+
+class FilePart:
+    """A part in a file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def size(self) -> int:
+        """Returns the size of the file."""
+        return self._path.stat().st_size if self._path.exists() else 0
+
+    def opened(self, begin: int) -> IO[bytes]:
+        """Returns the file, truncated."""
+        return _truncated(self._path.open("r+b" if self._path.exists() else "wb"), begin)
+
+
+class MemoryPart(io.BytesIO):
+    """A part in memory."""
+
+    def size(self) -> int:
+        """Returns the bytes that have arrived."""
+        return self.getbuffer().nbytes
+
+    def opened(self, begin: int) -> IO[bytes]:
+        """Returns itself, truncated."""
+        return _truncated(self, begin)
+
+    def close(self) -> None:
+        """Keeps the bytes."""
+
+
+def _truncated(file: IO[bytes], begin: int) -> IO[bytes]:
+    file.truncate(begin)
+    file.seek(begin)
+    return file
+
+
+def fetch(core: Core, source: Source, part: Part, arrived: Arrived) -> Steps[None]:
+    """Completes a part, from where it ends if the service can.
 
     Raises:
         ConnectionFailedError: the download broke off again and again.
@@ -39,13 +87,16 @@ def fetch(core: Core, source: Source, part: Path, arrived: Arrived) -> Steps[Non
     tag = source.tag
     failures = 0
     while True:
-        offset: int = yield Work(lambda: part.stat().st_size if part.exists() else 0)
+        offset: int = yield Work(part.size)
+        if offset and offset == source.size:
+            # No bytes are asked for beyond a complete part: such a range would not fit.
+            return
         headers = {"Range": f"bytes={offset}-", **({"If-Range": tag} if tag else {})} if offset else {}
         answer = yield from core.call(source.route, source.path, headers=headers, idle=IDLE_SECONDS)
         tag = tag or answer.headers.get("etag")
         begin = offset if _continues(answer, offset) else 0
         try:
-            end = yield from _write(part, begin, arrived)
+            end = yield from _write(core, part, begin, arrived)
             missing = int(answer.headers.get("content-length", end - begin)) - (end - begin)
             failure: Exception | None = TransportError(f"{missing} bytes are missing", sent=True) if missing else None
         except TransportError as error:
@@ -53,7 +104,7 @@ def fetch(core: Core, source: Source, part: Path, arrived: Arrived) -> Steps[Non
         yield Close()
         if failure is None:
             return
-        size: int = yield Work(lambda: part.stat().st_size)
+        size: int = yield Work(part.size)
         failures = 1 if size > offset else failures + 1
         if failures > _TRIES_WITHOUT_PROGRESS:
             raise ConnectionFailedError(f"The download broke off: {failure}", sent=True) from failure
@@ -64,16 +115,9 @@ def _continues(answer: Answer, offset: int) -> bool:
     return answer.status == _PARTIAL and answer.headers.get("content-range", "").startswith(f"bytes {offset}-")
 
 
-def _write(part: Path, begin: int, arrived: Arrived) -> Steps[int]:
+def _write(core: Core, part: Part, begin: int, arrived: Arrived) -> Steps[int]:
     """Writes the opened answer at an offset, truncating what followed; returns the offset of its end."""
-
-    def opened() -> Any:
-        file = part.open("r+b" if part.exists() else "wb")
-        file.truncate(begin)
-        file.seek(begin)
-        return file
-
-    file = yield Work(opened)
+    file: IO[bytes] = yield Work(lambda: part.opened(begin))
     place = begin
     try:
         while True:
@@ -83,6 +127,7 @@ def _write(part: Path, begin: int, arrived: Arrived) -> Steps[int]:
             yield Work(lambda piece=piece: file.write(piece))  # type: ignore[misc] # bound now, called at once
             place += len(piece)
             arrived(place)
+            core.check_time()
     finally:
         file.close()
 
@@ -110,9 +155,8 @@ def checked_file(core: Core, source: Source, target: Path, sha256: str, size: in
     present: int = yield Work(lambda: part.stat().st_size if part.exists() else -1)
     if present > size:
         yield Work(part.unlink)
-    # No bytes are asked for beyond a complete part: such a range would not fit.
     if present != size:
-        yield from fetch(core, source, part, arrived)
+        yield from fetch(core, source, FilePart(part), arrived)
     if (yield Work(lambda: digest_of(part))) != sha256:
         yield Work(part.unlink)
         raise CorruptDownloadError(f"{target.name} arrived with another digest than the service lists.")

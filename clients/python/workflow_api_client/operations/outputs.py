@@ -1,6 +1,7 @@
 """The outputs of a run: the list, single files, folders and the zip."""
 
 import hashlib
+import itertools
 import shutil
 import zipfile
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ from workflow_api_client.exchange import Steps, Work
 from workflow_api_client.failures import CorruptDownloadError, UnexpectedAnswerError
 from workflow_api_client.generated import records, routes
 from workflow_api_client.generated.errors import OutputNotFoundError, RangeNotSatisfiableError, UseBundleError
-from workflow_api_client.operations.downloading import Source, checked_file, fetch
+from workflow_api_client.operations.downloading import FilePart, MemoryPart, Source, checked_file, fetch
 from workflow_api_client.operations.reading import get
 
 _BLOCK: Final = 2**20
@@ -44,10 +45,12 @@ def read(core: Core, run_id: str, path: str) -> Steps[bytes]:
         raise OutputNotFoundError(
             f"The run has no output {path!r}.", code="output_not_found", status=404, request_id=None
         )
-    answer = yield from core.call(routes.GET_OUTPUT_CONTENT, _place(run_id, output))
-    if hashlib.sha256(answer.content).hexdigest() != output.sha256:
+    part = MemoryPart()
+    yield from fetch(core, _source(run_id, output), part, lambda _: None)
+    content = part.getvalue()
+    if hashlib.sha256(content).hexdigest() != output.sha256:
         raise CorruptDownloadError(f"{output.path} arrived with another digest than the service lists.")
-    return answer.content
+    return content
 
 
 def download(core: Core, run_id: str, folder: Path, report: Report) -> Steps[list[Path]]:
@@ -60,21 +63,19 @@ def download(core: Core, run_id: str, folder: Path, report: Report) -> Steps[lis
     total, done = sum(one.size_bytes for one in outputs), 0
     large: list[tuple[records.Output, Path]] = []
     for output, target in zip(outputs, targets, strict=True):
-        source = Source(routes.GET_OUTPUT_CONTENT, _place(run_id, output), f'"{output.sha256}"')
         arrived = _reporter(report, output.path, done, total)
         try:
-            yield from checked_file(core, source, target, output.sha256, output.size_bytes, arrived)
+            yield from checked_file(core, _source(run_id, output), target, output.sha256, output.size_bytes, arrived)
         except UseBundleError:
             large.append((output, target))
             continue
         done += output.size_bytes
     if large:
         bundle = folder / f".{run_id}.zip"
-        yield from download_zip(core, run_id, bundle, lambda _: None, outputs)
+        yield from download_zip(core, run_id, bundle, _share(report, [each for each, _ in large], done, total), outputs)
         for output, target in large:
             yield Work(lambda output=output, target=target: _extract(bundle, output, target))  # type: ignore[misc] # as above
-            done += output.size_bytes
-            report(Progress(output.path, done, total))
+        report(Progress(large[-1][0].path, total, total))
         yield Work(bundle.unlink)
     return targets
 
@@ -99,7 +100,7 @@ def download_zip(
         if problem is not None:
             source = Source(routes.GET_OUTPUTS_ZIP, {"run_id": run_id})
             try:
-                yield from fetch(core, source, part, _reporter(report, path.name, 0, total))
+                yield from fetch(core, source, FilePart(part), _reporter(report, path.name, 0, total))
                 problem = yield Work(lambda: _problem(part, outputs))
             except RangeNotSatisfiableError:
                 # What was left is as long as the zip, or longer.
@@ -129,8 +130,9 @@ def target_in(folder: Path, path: str) -> Path:
     return target
 
 
-def _place(run_id: str, output: records.Output) -> dict[str, str]:
-    return {"run_id": run_id, "output_id": output.output_id}
+def _source(run_id: str, output: records.Output) -> Source:
+    place = {"run_id": run_id, "output_id": output.output_id}
+    return Source(routes.GET_OUTPUT_CONTENT, place, f'"{output.sha256}"', output.size_bytes)
 
 
 def _digest_of(outputs: Sequence[records.Output]) -> str:
@@ -141,6 +143,18 @@ def _digest_of(outputs: Sequence[records.Output]) -> str:
 
 def _reporter(report: Report, path: str, done: int, total: int) -> Callable[[int], None]:
     return lambda size: report(Progress(path, min(done + size, total), total))
+
+
+def _share(report: Report, large: Sequence[records.Output], done: int, total: int) -> Report:
+    """Returns a report of the zip's bytes as those of the large files that are taken from it."""
+    ends = list(itertools.accumulate(each.size_bytes for each in large))
+
+    def share(zipped: Progress) -> None:
+        size = ends[-1] * zipped.done_bytes // max(1, zipped.total_bytes)
+        path = next(each.path for each, end in zip(large, ends, strict=True) if size <= end)
+        report(Progress(path, done + size, total))
+
+    return share
 
 
 def _extract(bundle: Path, output: records.Output, target: Path) -> None:

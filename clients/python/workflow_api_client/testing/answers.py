@@ -34,12 +34,20 @@ class Pieces(httpx.SyncByteStream, httpx.AsyncByteStream):
 class Refused(Exception):  # noqa: N818 # it becomes an answer
     """A call that is refused."""
 
-    def __init__(self, code: str, message: str = "", details: Any = None, retry_after: int | None = None) -> None:
+    def __init__(
+        self,
+        code: str,
+        message: str = "",
+        details: Any = None,
+        retry_after: int | None = None,
+        status: int | None = None,
+    ) -> None:
         super().__init__(code)
         self.code = code
         self.message = message or f"Refused by the script: {code}."
         self.details = details
         self.retry_after = retry_after
+        self.status = status or STATUSES[code]
 
     def answer(self, request_id: str) -> httpx.Response:
         """Returns the refusal in the API's envelope."""
@@ -47,7 +55,7 @@ class Refused(Exception):  # noqa: N818 # it becomes an answer
         if self.details is not None:
             error["details"] = self.details
         headers = {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
-        return json_answer({"error": error}, STATUSES.get(self.code, 500), headers)
+        return json_answer({"error": error}, self.status, headers)
 
 
 def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> httpx.Response:

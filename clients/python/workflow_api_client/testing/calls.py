@@ -5,6 +5,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -12,6 +13,7 @@ import httpx
 
 from workflow_api_client.settings import BASE
 from workflow_api_client.testing.answers import Pieces, Refused, bytes_answer, json_answer, output_record, zip_of
+from workflow_api_client.testing.checks import check_parameters, check_start, moment, page_bounds, statuses
 from workflow_api_client.testing.fake_run import FakeRun
 from workflow_api_client.testing.state import FakeRequest, State
 
@@ -20,6 +22,8 @@ EXTERNAL_ID: Final = "ake_00000000000000000000000000000000"
 BUNDLE_ONLY_BYTES: Final = 25_000_000
 
 _COMMENT_SECONDS: Final = 15.0
+_PAGE: Final = 20
+_LONGEST_PAGE: Final = 100
 
 
 class Call:
@@ -38,14 +42,17 @@ class Call:
         method, path, headers = self._request.method, self._request.path, self._request.headers
         if path == "/health":
             return json_answer({"status": "ok", "deployment_id": "fake", "api_version": "2026-09-24"})
+        routes = [(wanted, found, name) for wanted, pattern, name in _ROUTES if (found := re.fullmatch(pattern, path))]
+        if not routes:
+            raise Refused("not_found")
+        fitting = [(found, name) for wanted, found, name in routes if wanted == method]
+        if not fitting:
+            raise Refused("method_not_allowed")
         if (headers.get("authorization"), headers.get("x-service-key-external-id")) != (f"Bearer {KEY}", EXTERNAL_ID):
             raise Refused("unauthorized", "The credentials are missing or not valid.")
-        for wanted, pattern, name in _ROUTES:
-            found = re.fullmatch(pattern, path)
-            if found and method == wanted:
-                handler: Callable[..., httpx.Response] = getattr(self, name)
-                return handler(*map(unquote, found.groups()))
-        raise Refused("not_found")
+        [(found, name)] = fitting
+        handler: Callable[..., httpx.Response] = getattr(self, name)
+        return handler(*map(unquote, found.groups()))
 
     def _me(self) -> httpx.Response:
         active = sum(not run.has_ended for run in self._state.runs.values())
@@ -79,27 +86,21 @@ class Call:
         return json_answer({"workflow_id": workflow_id, "version": 1, "parameters": declared})
 
     def _start(self, workflow_id: str) -> httpx.Response:
-        key, wanted = (
-            self._request.headers.get("idempotency-key"),
-            json.dumps([workflow_id, self._request.body], sort_keys=True),
-        )
-        if key is None:
-            raise Refused("invalid_request", details=[{"name": "Idempotency-Key", "reason": "is required"}])
+        body, key = self._request.body or {}, self._request.headers.get("idempotency-key", "")
+        check_start(key, body)
+        # Empty parameters and labels are as absent ones.
+        wanted = json.dumps([workflow_id, {name: value for name, value in body.items() if value}], sort_keys=True)
         if key in self._state.keys:
             bound, run_id = self._state.keys[key]
             if bound != wanted:
                 raise Refused("idempotency_conflict")
             return json_answer(self._state.runs[run_id].detail(), 200, {"Idempotency-Replayed": "true"})
         workflow = self._found(workflow_id)
-        given = (self._request.body or {}).get("parameters") or {}
-        missing = [
-            one["name"] for one in self._state.parameters[workflow_id] if one["required"] and one["name"] not in given
-        ]
-        if missing:
-            details = [{"name": name, "reason": "is required"} for name in missing]
-            raise Refused("invalid_parameters", details=details)
+        if (body.get("version") or 1) != 1:
+            raise Refused("version_not_found")
+        check_parameters(self._state.parameters[workflow_id], body.get("parameters") or {})
         run_id = f"run_{next(self._state.numbers):026}"
-        run = FakeRun(run_id, (workflow_id, workflow["name"]), self._request.body or {}, self._state.clock)
+        run = FakeRun(run_id, (workflow_id, workflow["name"]), body, self._state.clock)
         record = run.detail()
         run.plan(self._state.scripts[workflow_id])
         self._state.runs[run_id] = run
@@ -108,14 +109,19 @@ class Call:
 
     def _list_runs(self) -> httpx.Response:
         query = self._request.query
-        wanted = {each.strip() for each in query["status"].split(",")} if "status" in query else None
-        found = [
-            record
-            for run in reversed(self._state.runs.values())
-            if (wanted is None or (record := run.summary())["status"] in wanted)
-            and query.get("workflow_id", (record := run.summary())["workflow_id"]) == record["workflow_id"]
-            and query.get("client_reference", record["client_reference"]) == record["client_reference"]
-        ]
+        page_bounds(query, _PAGE, _LONGEST_PAGE)
+        wanted, after, before = statuses(query), moment(query, "created_after"), moment(query, "created_before")
+        found = []
+        for run in reversed(self._state.runs.values()):
+            record = run.summary()
+            created_at = datetime.fromisoformat(record["created_at"])
+            if (
+                (wanted is None or record["status"] in wanted)
+                and all(query.get(name, record[name]) == record[name] for name in ("workflow_id", "client_reference"))
+                and (after is None or created_at > after)
+                and (before is None or created_at < before)
+            ):
+                found.append(record)
         return self._page(found)
 
     def _run(self, run_id: str) -> httpx.Response:
@@ -221,7 +227,10 @@ class Call:
         raise Refused("pii_redaction_not_applied")
 
     def _page(self, found: list[dict[str, Any]]) -> httpx.Response:
-        begin, limit = int(self._request.query.get("cursor", "0")), int(self._request.query.get("limit", "20"))
+        limit, cursor = page_bounds(self._request.query, _PAGE, _LONGEST_PAGE), self._request.query.get("cursor", "0")
+        if not cursor.isdecimal() or int(cursor) > len(found):
+            raise Refused("invalid_cursor")
+        begin = int(cursor)
         end = begin + limit
         return json_answer({"items": found[begin:end], "next_cursor": str(end) if end < len(found) else None})
 

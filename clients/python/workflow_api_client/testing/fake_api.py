@@ -8,9 +8,11 @@ import httpx
 
 from workflow_api_client.async_client import AsyncClient
 from workflow_api_client.client import Client
+from workflow_api_client.generated.errors import STATUSES
 from workflow_api_client.settings import BASE
 from workflow_api_client.testing.answers import Refused
 from workflow_api_client.testing.calls import EXTERNAL_ID, KEY, Call
+from workflow_api_client.testing.checks import PARAMETER_TYPES
 from workflow_api_client.testing.fake_clock import FakeClock
 from workflow_api_client.testing.fake_run import FakeRun
 from workflow_api_client.testing.script import Moment, complete
@@ -55,7 +57,14 @@ class FakeApi:
         """Adds a workflow whose runs follow a script, by default one that completes at once; returns its id.
 
         `parameters` are declarations as the API shows them; a `name` is enough.
+
+        Raises:
+            ValueError: a parameter has no name, or a type that the service does not know.
         """
+        for declared in parameters:
+            if not declared.get("name") or declared.get("type", "string") not in PARAMETER_TYPES:
+                kinds = ", ".join(PARAMETER_TYPES)
+                raise ValueError(f"A parameter needs a name and one of the types {kinds}, not {dict(declared)!r}.")
         workflow_id = f"wf_{next(self._state.numbers):026}"
         now = self.clock.text()
         self._state.workflows[workflow_id] = {
@@ -101,12 +110,27 @@ class FakeApi:
         return FakeTransport(self)
 
     def refuse(
-        self, code: str, *, message: str = "", details: Any = None, retry_after: int | None = None, times: int = 1
+        self,
+        code: str,
+        *,
+        message: str = "",
+        details: Any = None,
+        retry_after: int | None = None,
+        times: int = 1,
+        status: int | None = None,
     ) -> None:
-        """Makes the next requests be refused, before anything is done."""
+        """Makes the next requests be refused, before anything is done.
+
+        A code of a later release needs its `status`.
+
+        Raises:
+            ValueError: the service has no such code.
+        """
+        if code not in STATUSES and status is None:
+            raise ValueError(f"The code must be one of: {', '.join(STATUSES)}; {code!r} is none.")
 
         def fault() -> None:
-            raise Refused(code, message, details, retry_after)
+            raise Refused(code, message, details, retry_after, status)
 
         self._faults += [fault] * times
 

@@ -2,7 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
+
+FAILURE_CODES: Final = (
+    "node_failed",
+    "invariant_blocked",
+    "input_materialisation_failed",
+    "launch_failed",
+    "license_unavailable",
+    "wall_clock_limit_reached",
+    "orphaned",
+)
+"""Why a run may fail."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +92,11 @@ def complete(
 
 
 def fail(message: str, *, code: str = "node_failed", after: float = 1.0) -> Moment:
-    """Returns that the run fails."""
+    """Returns that the run fails.
+
+    Raises:
+        ValueError: no run fails with this code.
+    """
+    if code not in FAILURE_CODES:
+        raise ValueError(f"The code must be one of: {', '.join(FAILURE_CODES)}; {code!r} is none.")
     return Failed(after, code, message)
-
-
-def _bytes_of(content: bytes | str) -> bytes:
-    return content.encode() if isinstance(content, str) else content

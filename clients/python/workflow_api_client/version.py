@@ -1,0 +1,3 @@
+"""The release of the client."""
+
+__version__ = "1.0.139"

@@ -1,0 +1,85 @@
+"""Verification of the messages that the service sends to webhooks."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from workflow_api_client.decoding import decode
+from workflow_api_client.failures import UnexpectedAnswerError, WebhookVerificationError
+
+TOLERANCE_SECONDS: Final = 300
+"""How far the time of a message may be from the receiver's, so that a recorded one cannot be sent again later."""
+
+_PREFIX: Final = "whsec_"
+_SECONDS: Final = re.compile(r"[0-9]{1,12}")
+
+
+@dataclass(frozen=True)
+class WebhookRun:
+    """The run that a message is about; everything else of it is read with the key."""
+
+    run_id: str
+    workflow_id: str
+    status: str
+    client_reference: str | None
+
+
+@dataclass(frozen=True)
+class WebhookMessage:
+    """A verified message. The same `id` may arrive again: ignore ids that were processed."""
+
+    id: str
+    type: str
+    timestamp: datetime
+    data: WebhookRun
+
+
+def verify_webhook(
+    secret: str | Sequence[str], headers: Mapping[str, str], body: bytes | str, *, now: float | None = None
+) -> WebhookMessage:
+    """Returns the message that a webhook received, once its signature and time fit.
+
+    `secret` is the webhook's, `whsec_…`, or several of them during a rotation; `headers` are the request's, `body` its
+    bytes as they came; `now` the Unix time in seconds, by default the machine's.
+
+    Raises:
+        WebhookVerificationError: it was not signed with the secret, or at another time; do not act on it.
+        ValueError: a secret is none.
+    """
+    given = {name.lower(): value for name, value in headers.items()}
+    missing = [name for name in ("webhook-id", "webhook-timestamp", "webhook-signature") if not given.get(name)]
+    if missing:
+        raise WebhookVerificationError(f"The request has no {', '.join(missing)}.")
+    message_id, at = given["webhook-id"], given["webhook-timestamp"]
+    if not _SECONDS.fullmatch(at) or abs((time.time() if now is None else now) - int(at)) > TOLERANCE_SECONDS:
+        raise WebhookVerificationError(f"The webhook-timestamp is not within {TOLERANCE_SECONDS} seconds of now.")
+    content = body.encode() if isinstance(body, str) else body
+    signed = f"{message_id}.{at}.".encode() + content
+    wanted = [_signature(one, signed) for one in ([secret] if isinstance(secret, str) else secret)]
+    # Every pair is compared, in constant time.
+    fits = [hmac.compare_digest(one, each.encode()) for one in wanted for each in given["webhook-signature"].split()]
+    if not any(fits):
+        raise WebhookVerificationError("No webhook-signature fits the secret and the body as it came.")
+    try:
+        read: dict[str, Any] = {**json.loads(content), "id": message_id}
+        return decode(WebhookMessage, read)
+    except (TypeError, ValueError, UnexpectedAnswerError) as error:
+        raise WebhookVerificationError("The body is no message of the service.") from error
+
+
+def _signature(secret: str, signed: bytes) -> bytes:
+    try:
+        key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
+    except binascii.Error:
+        key = b""
+    if not key:
+        raise ValueError("`secret` must be the text that was shown when the webhook was made, whsec_….")
+    return b"v1," + base64.b64encode(hmac.digest(key, signed, hashlib.sha256))
