@@ -109,7 +109,8 @@ class Reviews:
                 run_id=row.run_id,
                 workflow_id=row.workflow_id,
                 workflow_name=row.workflow_name,
-                comment=row.comment,
+                # Of a run that redacts, its events have the comment, swept.
+                comment=None if json_text.parse(row.pii_policy)["mode"] == "redact" else row.comment,
                 requested_at=to_timestamp(row.requested_at),
             )
             for row in shown

@@ -22,7 +22,7 @@ from edge.console.rendering.page_budget import MOST_BYTES, PageBudget
 from edge.console.rendering.step_window import step_window
 from edge.console.rendering.times import now_ms
 from edge.console.run.advice import run_advice
-from edge.console.run.attempts import life_events, spans_of
+from edge.console.run.attempts import comments_of, life_events, spans_of
 from edge.console.run.events import EventFilter, RunProgress, events_page, watch
 from edge.console.run.header import header
 from edge.console.run.inputs import read_run, reveal_run, until_swept
@@ -44,7 +44,7 @@ from edge.errors import Refusal
 from workflow_api.v1.outputs_pb2 import ListOutputsRequest, ListOutputsResponse
 from workflow_api.v1.pii_policy_pb2 import PiiPolicy
 from workflow_api.v1.previews_pb2 import GetSummaryPreviewRequest, SummaryPreview
-from workflow_api.v1.reviews_pb2 import ListDecisionsRequest
+from workflow_api.v1.reviews_pb2 import APPROVAL_STATE_REJECTED, ListDecisionsRequest
 from workflow_api.v1.runs_pb2 import (
     STEP_STATUS_PENDING,
     CancelRunRequest,
@@ -196,7 +196,8 @@ async def _parts(visit: Visit, run: Run, room: PageBudget, *, preparing: bool) -
         latest_logs(visit, run_id),
         _summary(visit, run),
     )
-    spans = spans_of(await life_events(visit.services, run_id, events.read.segments))
+    life = await life_events(visit.services, run_id, events.read.segments)
+    spans, comments = spans_of(life), comments_of(life)
     # A backend of an older release does not know the filter.
     pending = [each for each in pending if each.run_id == run_id]
     most = steps_at_once(steps.items)
@@ -206,6 +207,14 @@ async def _parts(visit: Visit, run: Run, room: PageBudget, *, preparing: bool) -
     # Others take what is left, those first that matter most.
     approvals = short_approvals(pending, room)
     decisions = decisions_shown(decided.items, room)
+    rows = [
+        (
+            each,
+            formatting.approval_badge(each.state),
+            *room.begin(comments.get(each.approval_id, ""), MAX_COMMENT_CHARS),
+        )
+        for each in decisions
+    ]
     shown_steps = short_steps(window.steps, room)
     sentences = [_said(event, room) for event in events.read.events]
     step = selected_step(query.get("step", ""), shown_steps)
@@ -230,7 +239,8 @@ async def _parts(visit: Visit, run: Run, room: PageBudget, *, preparing: bool) -
         "timeline": timeline(run.summary, window.steps, drawn, now_ms()),
         "approvals": approvals,
         "approvals_left_out": len(pending) - len(approvals),
-        "decisions": [(each, formatting.approval_badge(each.state)) for each in decisions],
+        "decisions": rows,
+        "rejected": next((row for row in rows if row[0].state == APPROVAL_STATE_REJECTED), None),
         "decisions_left_out": len(decided.items) - len(decisions),
         "events": events,
         "kinds": [("", "any"), *((name, words) for name, (words, _) in KINDS.items())],
