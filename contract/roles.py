@@ -128,7 +128,8 @@ RULES: Final[Mapping[str, Rule]] = {
         ),
         "Logs": dict.fromkeys(("ListRunLogs", "GetRunLog", "StreamRunLogs"), _OPERATED),
         "Outputs": dict.fromkeys(("ListOutputs", "GetOutputsZip", "GetOutputContent", "GetPiiRedaction"), _OF_RUN),
-        "Previews": dict.fromkeys(("GetStepPreview", "GetOutputPreview", "GetSummaryPreview"), _OF_RUN),
+        "Previews": dict.fromkeys(("GetRunInputs", "GetStepPreview", "GetOutputPreview", "GetSummaryPreview"), _OF_RUN)
+        | {"RevealRunInputs": _OPERATED},
         "Reviews": {
             "GetReview": _DECIDED,
             "ListDecisions": _OF_RUN,

@@ -1,4 +1,4 @@
-"""Previews of what runs made: of steps, outputs and summaries, each bounded and made when it is asked for."""
+"""Previews of runs: of inputs, steps, outputs and summaries, each made when it is asked for."""
 
 import threading
 from pathlib import Path
@@ -9,6 +9,7 @@ from backend.outputs import sql as outputs_sql
 from backend.outputs.rules import require_open
 from backend.previews import sql
 from backend.previews.files import FilePreviews
+from backend.previews.inputs import InputPreviews
 from backend.previews.markdown import MOST_CHARS, Markdown
 from backend.previews.steps import MOST_FILES, ShownStep, needs_sweep, step_preview
 from backend.redaction.formats.preview import FilePreview
@@ -30,7 +31,7 @@ _MARKDOWN: Final = "text/markdown"
 
 
 class Previews:
-    """Shows people what runs made; `folder` is for copies of files while they are read."""
+    """Shows people what runs were given and made; `folder` is for copies of files while they are read."""
 
     def __init__(self, services: Services, objects: ObjectStore, redactor: Redactor, folder: Path) -> None:
         self._database = services.database
@@ -41,6 +42,7 @@ class Previews:
         # Sweeps may ask a model, and a page asks for the same step again and again.
         self._swept = RecentValues[str, previews_pb2.StepPreview](lambda made: made.ByteSize(), _MOST_SWEPT_BYTES)
         self._halt = threading.Event()
+        self.inputs = InputPreviews(services, objects, redactor, self._halt)
 
     def step(self, request: previews_pb2.GetStepPreviewRequest) -> previews_pb2.StepPreview:
         """Returns what a step returned, and its files.
@@ -109,6 +111,7 @@ class Previews:
         """Ends what is being made; may be repeated."""
         self._halt.set()
         self._preparations.close()
+        self.inputs.close()
         self._files.close()
         self._markdown.close()
 

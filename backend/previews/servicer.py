@@ -3,6 +3,7 @@
 import grpc
 
 from backend.previews.service import Previews
+from backend.rpc.interceptors import caller_of
 from workflow_api.v1 import previews_pb2, previews_pb2_grpc
 
 
@@ -11,6 +12,18 @@ class PreviewsServicer(previews_pb2_grpc.PreviewsServiceServicer):
 
     def __init__(self, previews: Previews) -> None:
         self._previews = previews
+
+    def GetRunInputs(
+        self, request: previews_pb2.GetRunInputsRequest, context: grpc.ServicerContext
+    ) -> previews_pb2.RunInputs:
+        """Returns the inputs of a run, swept."""
+        return self._previews.inputs.swept(request.run_id)
+
+    def RevealRunInputs(
+        self, request: previews_pb2.RevealRunInputsRequest, context: grpc.ServicerContext
+    ) -> previews_pb2.RunInputs:
+        """Returns the inputs of a run as they were given."""
+        return self._previews.inputs.revealed(request.run_id, caller_of(context).audit_name)
 
     def GetStepPreview(
         self, request: previews_pb2.GetStepPreviewRequest, context: grpc.ServicerContext

@@ -1,4 +1,4 @@
-"""SQL of previews: a run with its policy, and one of its steps."""
+"""SQL of previews: a run with its policy or its inputs, and one of its steps."""
 
 from typing import NamedTuple
 
@@ -22,6 +22,18 @@ class PreviewedRunRow(NamedTuple):
     summary_markdown: str | None
 
 
+class RunInputsRow(NamedTuple):
+    """A run with its inputs and its policy."""
+
+    run_id: str
+    key_id: str
+    pii_policy: str
+    pii_redaction: str | None
+    parameters: str | None
+    input_text: str | None
+    inputs_manifest: str | None
+
+
 class PreviewedStepRow(NamedTuple):
     """A step with its return value as JSON."""
 
@@ -33,6 +45,7 @@ class PreviewedStepRow(NamedTuple):
 
 _OF_RUN: BindParameter[str] = bindparam("of_run_id")
 _RUN = Query(PreviewedRunRow, select_row(PreviewedRunRow, runs).where(runs.c.run_id == _OF_RUN))
+_INPUTS = Query(RunInputsRow, select_row(RunInputsRow, runs).where(runs.c.run_id == _OF_RUN))
 _STEP = Query(
     PreviewedStepRow,
     select_row(PreviewedStepRow, steps).where(steps.c.run_id == _OF_RUN, steps.c.step == bindparam("of_step")),
@@ -42,6 +55,11 @@ _STEP = Query(
 def run(tx: Tx, run_id: str) -> PreviewedRunRow:
     """Returns a run that exists."""
     return tx.one(_RUN, of_run_id=run_id)
+
+
+def inputs(tx: Tx, run_id: str) -> RunInputsRow:
+    """Returns the inputs of a run that exists."""
+    return tx.one(_INPUTS, of_run_id=run_id)
 
 
 def step(tx: Tx, run_id: str, handle: str) -> PreviewedStepRow | None:

@@ -14,6 +14,7 @@ from backend.outputs.sql import outputs_of
 from backend.redaction.formats.preview import MOST_CHARS, FilePreview
 from backend.redaction.process.redactor import Redactor
 from backend.reviews import sql
+from backend.reviews.inputs import swept_inputs
 from backend.reviews.sweeping import ReviewSweep
 from backend.storage.database import Database, Tx
 from backend.storage.objects import ObjectStore
@@ -56,11 +57,12 @@ def make_material(
 
     run, needed, outputs = database.snapshot(read)
     sweep = ReviewSweep(database, redactor, run, halt)
-    material = reviews_pb2.ReviewMaterial(redacted=sweep.redacts, parameters=_text(sweep.json(run.parameters or "{}")))
-    if run.input_text is not None:
-        material.input_text.CopyFrom(_text(sweep.text(run.input_text)))
-    if run.inputs_manifest is not None:
-        material.inputs_manifest.CopyFrom(_text(sweep.json(run.inputs_manifest)))
+    inputs = swept_inputs(run, sweep)
+    material = reviews_pb2.ReviewMaterial(redacted=sweep.redacts, parameters=_text(inputs.parameters or "{}"))
+    if inputs.HasField("input_text"):
+        material.input_text.CopyFrom(_text(inputs.input_text))
+    if inputs.HasField("inputs_manifest"):
+        material.inputs_manifest.CopyFrom(_text(inputs.inputs_manifest))
     folder.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=folder))
     try:

@@ -3,7 +3,6 @@
 import logging
 import shutil
 import threading
-from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -16,19 +15,18 @@ from backend.redaction.process.redactor import RedactionError, Redactor
 from backend.reviews import sql
 from backend.reviews.material import make_material
 from backend.reviews.preparations import Preparations
-from backend.runs import erase_sql, messages
+from backend.reviews.stored_messages import StoredMessages
+from backend.runs import messages
 from backend.runs.approvals import no_such_approval
 from backend.runs.run_lookup import find_logged
 from backend.services import Services
 from backend.storage.database import Tx
-from backend.storage.object_keys import object_key
 from backend.storage.objects import ObjectStore
 from contract.times import to_timestamp
 from workflow_api.v1 import reviews_pb2
 
 _LOG = logging.getLogger(__name__)
 
-_SIZE_BYTES: Final = 8
 _MOST_GATES: Final = 200
 _STATES: Final = {
     name.removeprefix("APPROVAL_STATE_").lower(): number for name, number in reviews_pb2.ApprovalState.items()
@@ -43,6 +41,7 @@ class Reviews:
         self._objects = objects
         self._redactor = redactor
         self._folder = folder
+        self._stored = StoredMessages(services, objects, reviews_pb2.ReviewMaterial.FromString)
         self._preparations = Preparations[reviews_pb2.ReviewMaterial]("review")
         self._halt = threading.Event()
         # An earlier process may have died while it swept, and nothing unswept may stay on this disk.
@@ -110,7 +109,8 @@ class Reviews:
                 run_id=row.run_id,
                 workflow_id=row.workflow_id,
                 workflow_name=row.workflow_name,
-                comment=row.comment,
+                # Of a run that redacts, its events have the comment, swept.
+                comment=None if json_text.parse(row.pii_policy)["mode"] == "redact" else row.comment,
                 requested_at=to_timestamp(row.requested_at),
             )
             for row in shown
@@ -135,7 +135,7 @@ class Reviews:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _add_material(self, review: reviews_pb2.Review, run_id: str, approval_id: str) -> None:
-        stored = self._stored(run_id, approval_id)
+        stored = self._stored.get(run_id, _name(approval_id))
         if stored is not None:
             review.material.CopyFrom(stored)
             return
@@ -154,23 +154,8 @@ class Reviews:
     def _make(self, run_id: str, approval_id: str) -> reviews_pb2.ReviewMaterial:
         database = self._services.database
         material = make_material(database, self._objects, self._redactor, approval_id, self._folder, self._halt)
-        content = material.SerializeToString()
-        self._objects.put_bytes(_key(run_id, approval_id), len(content).to_bytes(_SIZE_BYTES) + content)
-        # The run may have been erased meanwhile, and its removal may have come before this object.
-        at = self._services.clock()
-        database.write(lambda tx: erase_sql.order_again(tx, run_id, at))
+        self._stored.put(run_id, _name(approval_id), material)
         return material
-
-    def _stored(self, run_id: str, approval_id: str) -> reviews_pb2.ReviewMaterial | None:
-        try:
-            size = int.from_bytes(self._read(run_id, approval_id, 0, _SIZE_BYTES))
-            return reviews_pb2.ReviewMaterial.FromString(self._read(run_id, approval_id, _SIZE_BYTES, size))
-        except KeyError:
-            return None
-
-    def _read(self, run_id: str, approval_id: str, offset: int, length: int) -> bytes:
-        with closing(self._objects.open_range(_key(run_id, approval_id), offset, length)) as parts:
-            return b"".join(parts)
 
 
 def _decided_state(state: reviews_pb2.ApprovalState.ValueType) -> str:
@@ -198,5 +183,5 @@ def _decision(row: sql.DecisionRow | sql.RunDecisionRow) -> reviews_pb2.Decision
     )
 
 
-def _key(run_id: str, approval_id: str) -> str:
-    return object_key(run_id, f"reviews/{approval_id}")
+def _name(approval_id: str) -> str:
+    return f"reviews/{approval_id}"

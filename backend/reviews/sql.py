@@ -108,6 +108,7 @@ class RunDecisionRow(NamedTuple):
     workflow_name: str
     comment: str | None
     requested_at: int
+    pii_policy: str
 
 
 class GateRow(NamedTuple):

@@ -17,8 +17,10 @@ from backend.services import Services
 from backend.storage.database import Tx
 from contract.recent_values import remembering
 from workflow_api.v1 import errors_pb2, runs_pb2
+from workflow_api.v1.pii_policy_pb2 import PII_MODE_REDACT
 
 _MOST_BYTES: Final = 16_000_000
+_INPUTS: Final = ("parameters", "input_text", "inputs_manifest")
 
 
 class RunReads:
@@ -32,11 +34,13 @@ class RunReads:
         self._summary = remembering(messages.summary, _size, _MOST_BYTES)
         self._events = EventPages()
 
-    def run(self, request: runs_pb2.GetRunRequest, key_id: str | None) -> runs_pb2.Run:
+    def run(self, request: runs_pb2.GetRunRequest, caller: Caller) -> runs_pb2.Run:
         """Returns one run in full, or its tag alone if the caller has that state; raises ApiError `run_not_found`.
 
-        Internal services also learn who started it.
+        Internal services also learn who started it. A person gets no inputs where the policy redacts:
+        `PreviewsService.GetRunInputs` has them swept.
         """
+        key_id = caller.key_id
         row = self._database.read(lambda tx: find_run(tx, request.run_id, key_id))
         run = self._detail(row)
         if matches(run.etag, request.if_none_match):
@@ -45,6 +49,12 @@ class RunReads:
             by = self._database.read(lambda tx: starter_sql.started_by(tx, request.run_id))
             found, run = run, runs_pb2.Run(started_by=by)
             run.MergeFrom(found)
+        if caller.person is not None and run.pii_policy.mode == PII_MODE_REDACT:
+            # Others share what is remembered of a run.
+            found, run = run, runs_pb2.Run()
+            run.CopyFrom(found)
+            for name in _INPUTS:
+                run.ClearField(name)
         return run
 
     def runs(self, request: runs_pb2.ListRunsRequest, caller: Caller) -> runs_pb2.ListRunsResponse:

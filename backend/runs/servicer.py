@@ -52,7 +52,7 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
     def GetRun(self, request: runs_pb2.GetRunRequest, context: grpc.ServicerContext) -> runs_pb2.Run:
         """Returns one run in full, or its tag alone."""
         _refuse_to_wait(request, "WatchRun")
-        return self._reads.run(request, caller_of(context).key_id)
+        return self._reads.run(request, caller_of(context))
 
     def FindChangedRuns(
         self, request: runs_pb2.FindChangedRunsRequest, context: grpc.ServicerContext
@@ -63,7 +63,7 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
     @pausing
     def WatchRun(self, request: runs_pb2.WatchRunRequest, context: grpc.ServicerContext) -> Iterator[Any]:
         """Yields one run in full, now and after each change of its status or its counts."""
-        yield from self._watches.run(request, caller_of(context).key_id, context.is_active)
+        yield from self._watches.run(request, caller_of(context), context.is_active)
 
     @pausing
     def WatchRunEvents(self, request: runs_pb2.WatchRunEventsRequest, context: grpc.ServicerContext) -> Iterator[Any]:

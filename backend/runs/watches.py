@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from time import monotonic
 
+from backend.caller import Caller
 from backend.errors import ApiError
 from backend.pauses import Pause
 from backend.run_changes import CHECK_SECONDS, RunChanges, Subscription
@@ -22,7 +23,7 @@ class RunWatches:
         self._changes = changes
 
     def run(
-        self, request: runs_pb2.WatchRunRequest, key_id: str | None, is_active: Callable[[], bool]
+        self, request: runs_pb2.WatchRunRequest, caller: Caller, is_active: Callable[[], bool]
     ) -> Iterator[runs_pb2.Run | Pause]:
         """Yields the run now, and whenever status or counts changed, until it has finished; raises as `RunReads.run`.
 
@@ -35,7 +36,7 @@ class RunWatches:
             if pause is not None:
                 yield pause
                 continue
-            run = self._reads.run(get, key_id)
+            run = self._reads.run(get, caller)
             state = _state(run.summary)
             if state != shown:
                 shown = state

@@ -14,6 +14,7 @@ from aiohttp import web
 from edge.channel import Channel
 from edge.channel.traced import traced
 from edge.console import metrics
+from edge.console.account.ended_sessions import EndedSessions
 from edge.console.account.own_passkeys import ADD, CODES, REMOVE, OwnPasskeys
 from edge.console.account.preferences import PREFERENCES, Preferences
 from edge.console.account.provider_sign_in import PROVIDER, RETURN, ProviderSignIn
@@ -90,6 +91,7 @@ class Console:
         self._provider = ProviderSignIn(settings, self._sessions, self._responses)
         self._preferences = Preferences(settings, self._sessions, self._responses)
         self._repeats = Repeats()
+        self._ended = EndedSessions(settings, self._sessions, self._responses)
         self._streams = EventStreams(settings)
         self._downloads = Downloads(settings.stall_seconds)
         self._log = ConsoleRequestLog(HEALTH)
@@ -151,7 +153,7 @@ class Console:
         for page in self._pages:
             # add_get answers HEAD as well.
             add = app.router.add_get if page.method == "GET" else app.router.add_post
-            add(page.path, self._signed_in(partial(self._page, page)))
+            add(page.path, self._signed_in(partial(self._page, page), page))
         return app
 
     def _with_visitor(self, handler: _VisitorHandler) -> _Handler:
@@ -165,11 +167,13 @@ class Console:
 
         return handle
 
-    def _signed_in(self, handler: _VisitorHandler) -> _Handler:
-        """Returns a handler for visitors who have signed in; others are asked to sign in first."""
+    def _signed_in(self, handler: _VisitorHandler, page: Page | None = None) -> _Handler:
+        """Returns a handler, of a page where one is given, for visitors who have signed in; others are asked to."""
 
         async def handle_signed_in(request: web.Request, visitor: Visitor, services: NewServices) -> web.StreamResponse:
             if visitor.user is None:
+                if page is not None and page.method != "GET":
+                    return await self._ended.keep(request, page)
                 return self._ask_to_sign_in(request, visitor)
             if visitor.user.password_is_temporary and request.path != PASSWORD:
                 return self._responses.redirect(visitor, Redirect(PASSWORD))
@@ -185,7 +189,7 @@ class Console:
         if request.headers.get("Sec-Fetch-Site") in {"cross-site", "same-site"}:
             # A link on another site: the browser sends the session's cookie only to requests from our own pages.
             return self._responses.view(request, visitor, View("continue.html"))
-        return self._responses.redirect(visitor, Redirect(sign_in_address(request)))
+        return self._responses.redirect(visitor, Redirect(sign_in_address(request.raw_path)))
 
     async def _page(
         self, page: Page, request: web.Request, visitor: Visitor, services: NewServices
@@ -220,7 +224,7 @@ class Console:
             return await self._downloads.send(request, visitor.secret, result)
         if isinstance(result, Redirect):
             return self._responses.redirect(visitor, result)
-        return self._responses.view(request, visitor, result)
+        return self._ended.view(request, visitor, result)
 
     async def _session_lasts(self, request: web.Request, visitor: Visitor, services: NewServices) -> bool:
         """Returns whether the session still exists and allows the same."""

@@ -54,11 +54,12 @@ class Responses:
         self._sessions = sessions
         self._roles_of = {page.path: page.roles for page in pages if page.method == "GET"}
 
-    def view(self, request: web.Request, visitor: Visitor, view: View) -> web.Response:
+    def view(self, request: web.Request, visitor: Visitor, view: View, said: str = "") -> web.Response:
         """Returns a page; a visitor without a secret gets one with it, and a pending notice is shown and cleared.
 
         A refresh of an open page leaves the notice: its script takes over the live elements only, and may ask between
-        a redirect and the page that the visitor is led to. So does HEAD, whose answer nobody sees.
+        a redirect and the page that the visitor is led to. So does HEAD, whose answer nobody sees. What is `said` is
+        shown in place of a notice.
         """
         response = web.Response(status=view.status, content_type="text/html", charset="utf-8")
         if not visitor.secret:
@@ -72,7 +73,7 @@ class Responses:
             "user": visitor.user,
             "csrf": form_token(visitor.secret),
             "path": request.path,
-            "notice": notice,
+            "notice": said or notice,
             "navigation": self.navigation(request.path, visitor),
             "zone": zone_named(self._sessions.zone(request)),
         }

@@ -1,7 +1,9 @@
 """Identifies visitors by their cookies; sessions are stored in the backend."""
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import sha256
 from secrets import token_urlsafe
 from typing import Final, Literal
 
@@ -31,6 +33,7 @@ _NOTICE_SECONDS: Final = 60
 _PENDING_SECONDS: Final = 300
 _ATTEMPT_SECONDS: Final = 600
 _ZONE_SECONDS: Final = 400 * 86_400
+_MOST_OWNERS: Final = 1_000
 _NO_SESSION: Final = frozenset({"unauthorized", "invalid_request"})
 
 
@@ -61,10 +64,12 @@ class Sessions:
         prefix = "__Host-" if settings.https else ""
         self._secure = settings.https
         self._at_provider = "__Secure-at-provider" if settings.https else "at-provider"
-        names = ("session", "visitor", "notice", "zone", "attempt", "pending")
-        self._session, self._visitor, self._notice, self._zone, self._attempt, self._pending = (
+        names = ("session", "visitor", "notice", "zone", "attempt", "pending", "form")
+        self._session, self._visitor, self._notice, self._zone, self._attempt, self._pending, self._form = (
             f"{prefix}{name}" for name in names
         )
+        # Names of the people whose sessions this process saw lately, by the digests of their tokens.
+        self._owners: OrderedDict[bytes, str] = OrderedDict()
 
     async def visitor(self, request: web.Request, services: NewServices) -> Visitor:
         """Returns the sender of a request.
@@ -80,8 +85,27 @@ class Sessions:
                 if refusal.code not in _NO_SESSION:
                     raise
             else:
+                self._remember(token, session.user.name)
                 return Visitor(token, session.user)
         return Visitor(self._cookie(request, self._visitor))
+
+    def ended(self, request: web.Request) -> tuple[Visitor, str] | None:
+        """Returns the visitor of the session that has ended in this browser, and whose it was; None if unknown."""
+        token = self._cookie(request, self._session)
+        name = self._owners.get(_digest(token), "") if token else ""
+        return (Visitor(token), name) if name else None
+
+    def keep_form(self, response: web.StreamResponse, name: str, seconds: int) -> None:
+        """Keeps the name of a form that waits for a sign-in."""
+        self._set(response, self._form, name, seconds=seconds)
+
+    def kept_form(self, request: web.Request) -> str:
+        """Returns the name of the form that waits for a sign-in; empty where none does."""
+        return self._cookie(request, self._form)
+
+    def forget_form(self, response: web.StreamResponse) -> None:
+        """Forgets the form that waits for a sign-in."""
+        self._delete(response, self._form)
 
     def begin(self, response: web.StreamResponse, token: str) -> None:
         """Sets the cookie of a new session."""
@@ -157,6 +181,13 @@ class Sessions:
         """Keeps a time zone in this browser."""
         self._set(response, self._zone, name.replace("/", "."), seconds=_ZONE_SECONDS)
 
+    def _remember(self, token: str, name: str) -> None:
+        digest = _digest(token)
+        self._owners[digest] = name
+        self._owners.move_to_end(digest)
+        while len(self._owners) > _MOST_OWNERS:
+            self._owners.popitem(last=False)
+
     def _cookie(self, request: web.Request, name: str, longest: int = _MAX_SECRET_CHARS) -> str:
         """Returns a cookie's value; empty where it is longer, or not ASCII, which no cookie of the console is."""
         value = request.cookies.get(name, "")
@@ -178,3 +209,7 @@ class Sessions:
 
     def _delete(self, response: web.StreamResponse, name: str, path: str = "/") -> None:
         response.del_cookie(name, path=path, secure=self._secure, httponly=True, samesite="Strict")
+
+
+def _digest(token: str) -> bytes:
+    return sha256(token.encode()).digest()

@@ -1,6 +1,6 @@
 """Calls a servicer as grpc would, by grpcio-testing, through the wrapper that production uses."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -64,7 +64,10 @@ class Caller:
         return caller
 
     def __call__(self, method: str, request: Message, key_id: str | None = None, actor: str = "tester") -> Any:
-        metadata = [(ACTOR, actor)] + ([(KEY_ID, key_id)] if key_id else [])
+        return self.with_metadata(method, request, [(ACTOR, actor)] + ([(KEY_ID, key_id)] if key_id else []))
+
+    def with_metadata(self, method: str, request: Message, metadata: Sequence[tuple[str, str]]) -> Any:
+        """Returns the answer to a call with exactly this metadata."""
         descriptor = self._methods[method]
         rpc = self._server.invoke_unary_unary(descriptor, metadata, request, None)
         response, trailers, code, details = rpc.termination()

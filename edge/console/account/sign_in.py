@@ -166,10 +166,9 @@ class Account:
         return response
 
 
-def sign_in_address(request: web.Request) -> str:
-    """Returns the address of the sign-in form, which leads back to the requested page."""
-    query = request.rel_url.with_query({"next": _return_path(request.raw_path)}).raw_query_string
-    return f"{SIGN_IN}?{query}"
+def sign_in_address(path: str) -> str:
+    """Returns the address of the sign-in form, which leads back to a page."""
+    return URL.build(path=SIGN_IN, query={"next": _return_path(path)}).raw_path_qs
 
 
 def _return_path(path: str) -> str:

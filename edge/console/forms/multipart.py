@@ -54,11 +54,15 @@ def has_files(request: web.Request) -> bool:
 
 
 async def read_file_form(
-    request: web.Request, secret: str, settings: ConsoleSettings, services: Services, several: Collection[str] = ()
+    request: web.Request,
+    secret: str,
+    settings: ConsoleSettings,
+    services: Services | None,
+    several: Collection[str] = (),
 ) -> FileForm:
     """Returns the fields of a form without its token, with the upload that its files were added to.
 
-    Only the fields in `several` may come more than once.
+    Without services its files are dropped. Only the fields in `several` may come more than once.
 
     Raises:
         HTTPException: it is no form, too large, too slow, has a field twice, or its token is missing or another
@@ -69,7 +73,9 @@ async def read_file_form(
         raise closing(_too_large(_MOST_BYTES))
     try:
         async with asyncio.timeout(_LONGEST_SECONDS):
-            return await _FormReader(request, secret, settings, FileStaging(services), several).read()
+            return await _FormReader(
+                request, secret, settings, None if services is None else FileStaging(services), several
+            ).read()
     except (ValueError, HttpProcessingError, web.RequestPayloadError):
         raise closing(web.HTTPBadRequest(text="The form cannot be read.")) from None
     except TimeoutError:
@@ -84,7 +90,7 @@ class _FormReader:
         request: web.Request,
         secret: str,
         settings: ConsoleSettings,
-        staging: FileStaging,
+        staging: FileStaging | None,
         several: Collection[str],
     ) -> None:
         self._request = request
@@ -115,6 +121,8 @@ class _FormReader:
                 raise closing(web.HTTPBadRequest(text=f"A form may have {_MOST_FILES:,} files: put more into a zip."))
             await self._read_file(part, part.name, _FOLDERS.split(part.filename)[-1])
         self._request[TOKEN] = check_token(self._secret, self._form.pop(TOKEN_FIELD, []))
+        if self._staging is None:
+            return FileForm(self._form, {})
         if self._staging.upload_id:
             self._form[UPLOAD_FIELD] = [self._staging.upload_id]
         return FileForm(self._form, self._staging.refused)
@@ -134,8 +142,8 @@ class _FormReader:
             raise closing(refused) from None
 
     async def _read_file(self, part: BodyPartReader, field: str, name: str) -> None:
-        if not name:
-            # A field in which no file was chosen.
+        if not name or self._staging is None:
+            # No file was chosen in the field, or none is taken.
             async for _ in self._chunks(part):
                 pass
             return

@@ -25,6 +25,9 @@ from workflow_api.v1.options_pb2 import TIME_UNIT_DAYS, Scope
 
 ALL: Final = "all"
 LISTED: Final = "listed"
+TICKED: Final = "ticked"
+"""Choice of a new key's form, which a tick alone decides: those that are ticked, and all where none is."""
+
 SEVERAL: Final = frozenset({"scopes", "workflow_ids"})
 """Fields of the form that have several values."""
 
@@ -69,7 +72,7 @@ def blank_form() -> KeyForm:
     """Returns the form of a new key, with the defaults of the contract."""
     fields = CreateKeyRequest.DESCRIPTOR.fields_by_name
     defaults = {name: str(default_value(fields[_FIELDS.get(name, name)])) for name in _NUMBERS}
-    return KeyForm("", "", (), ALL, (), "", "", "", **defaults)
+    return KeyForm("", "", (), TICKED, (), "", "", "", **defaults)
 
 
 def typed_form(visit: Visit) -> KeyForm:
@@ -140,19 +143,20 @@ def read(form: KeyForm) -> Properties:
     unknown = [text for text in form.scopes if text not in SCOPES]
     if unknown:
         problems["scopes"] = f"must be among: {', '.join(SCOPES)}"
-    if form.workflows not in {ALL, LISTED}:
+    if form.workflows not in {ALL, LISTED, TICKED}:
         problems["workflow_access"] = f"must be {ALL} or {LISTED}"
+    if form.workflows == ALL and form.workflow_ids:
+        problems["workflow_access"] = "must be only those chosen while any is ticked below"
     hours = _hours(form, problems)
     if problems:
         raise invalid(problems)
     days = numbers.pop("expires_days")
-    listed = form.workflows == LISTED
+    listed = form.workflows == LISTED or (form.workflows == TICKED and bool(form.workflow_ids))
     mode = WorkflowAccess.MODE_EXPLICIT if listed else WorkflowAccess.MODE_ALL_ACTIVE
     return Properties(
         name=form.name,
         description=form.description,
         scopes=sorted({SCOPES[text] for text in form.scopes}),
-        # Workflows that were ticked before 'all' was chosen are ignored.
         workflow_access=WorkflowAccess(mode=mode, workflow_ids=form.workflow_ids if listed else ()),
         source_allow_list=[line.strip() for line in form.source_allow_list.splitlines() if line.strip()],
         allowed_hours=hours,

@@ -39,6 +39,7 @@ ACTIONS: Final = (
     "key.rotated",
     "run.cancel_requested",
     "run.erased",
+    "run.inputs_revealed",
     "run.started",
     "user.added",
     "user.disabled",

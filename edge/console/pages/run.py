@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 import orjson
 
 from contract.fields import rules_of
+from contract.roles import roles_of
 from contract.times import milliseconds_of
 from edge.codec.response import object_of
 from edge.console.addresses import run_address
@@ -21,9 +22,10 @@ from edge.console.rendering.page_budget import MOST_BYTES, PageBudget
 from edge.console.rendering.step_window import step_window
 from edge.console.rendering.times import now_ms
 from edge.console.run.advice import run_advice
-from edge.console.run.attempts import life_events, spans_of
+from edge.console.run.attempts import comments_of, life_events, spans_of
 from edge.console.run.events import EventFilter, RunProgress, events_page, watch
 from edge.console.run.header import header
+from edge.console.run.inputs import read_run, reveal_run, until_swept
 from edge.console.run.sentences import KINDS, sentence
 from edge.console.run.shortened import (
     decisions_shown,
@@ -42,12 +44,11 @@ from edge.errors import Refusal
 from workflow_api.v1.outputs_pb2 import ListOutputsRequest, ListOutputsResponse
 from workflow_api.v1.pii_policy_pb2 import PiiPolicy
 from workflow_api.v1.previews_pb2 import GetSummaryPreviewRequest, SummaryPreview
-from workflow_api.v1.reviews_pb2 import ListDecisionsRequest
+from workflow_api.v1.reviews_pb2 import APPROVAL_STATE_REJECTED, ListDecisionsRequest
 from workflow_api.v1.runs_pb2 import (
     STEP_STATUS_PENDING,
     CancelRunRequest,
     Event,
-    GetRunRequest,
     ListRunEventsRequest,
     ListRunEventsResponse,
     ListRunStepsRequest,
@@ -64,6 +65,7 @@ _SEQ: Final = re.compile(r"[0-9]{1,18}")
 _STATE: Final = ("step", "steps", "segment", "after_seq", "kind", "of")
 """Names of the query that say what the page shows; links keep the others when they change one."""
 _MOST_TEXT_CHARS: Final = 10_000
+_MOST_REVEALED_CHARS: Final = 30_000
 _FRAME_BYTES: Final = 17_000
 """Of a page without a record in it."""
 _MOST_JSON_CHARS: Final = 400
@@ -80,10 +82,10 @@ async def show(visit: Visit) -> PageResult:
     """Shows one run; of an erased one, what is left."""
     run_id = visit.path["run_id"]
     try:
-        run: Run = await visit.services.call("RunsService/GetRun", GetRunRequest(run_id=run_id))
+        run, inputs = await read_run(visit.services, run_id)
         room = PageBudget(MOST_BYTES - _FRAME_BYTES)
         head, shown = header(run, visit.user, room), short_run(run, room)
-        parts = {} if run.HasField("data_purged_at") else await _parts(visit, run, room)
+        parts = {} if run.HasField("data_purged_at") else await _parts(visit, run, room, preparing=inputs.preparing)
     except Refusal as refusal:
         if refusal.code not in GONE:
             raise
@@ -106,7 +108,9 @@ async def show(visit: Visit) -> PageResult:
             "longest_reason": MAX_REASON_CHARS,
             **parts,
             "input_text": room.begin(run.input_text, _MOST_TEXT_CHARS),
-            "json_texts": _json_texts(run, room),
+            "inputs": inputs,
+            "can_reveal": inputs.redacted and visit.may("PreviewsService/RevealRunInputs"),
+            "json_texts": [*_input_texts(run, room, _MOST_TEXT_CHARS), *_policy_texts(run, room)],
         },
     )
 
@@ -117,7 +121,34 @@ async def stream(visit: Visit) -> PageResult:
     seen = RunProgress(
         visit.query.get("status", ""), visit.query.get("segment", ""), int(seq) if _SEQ.fullmatch(seq) else 0
     )
-    return EventStream(watch(visit.services, visit.path["run_id"], seen))
+    return EventStream(_updates(visit, seen))
+
+
+async def show_inputs(visit: Visit) -> PageResult:
+    """Shows the inputs of a run as they were given, to those who may start it again; the audit trail says so."""
+    try:
+        run = await reveal_run(visit.services, visit.path["run_id"])
+    except Refusal as refusal:
+        if refusal.code not in GONE:
+            raise
+        return missing(refusal.message)
+    room = PageBudget(MOST_BYTES - _FRAME_BYTES)
+    context = {
+        "run": run,
+        "here": run_address(run.summary.run_id),
+        "input_text": room.begin(run.input_text, _MOST_REVEALED_CHARS),
+        "json_texts": _input_texts(run, room, _MOST_REVEALED_CHARS),
+    }
+    return View("runs/inputs.html", context)
+
+
+async def _updates(visit: Visit, seen: RunProgress) -> AsyncIterator[tuple[str, str]]:
+    run_id = visit.path["run_id"]
+    if visit.query.get("preparing"):
+        async for update in until_swept(visit.services, run_id):
+            yield update
+    async for update in watch(visit.services, run_id, seen):
+        yield update
 
 
 async def show_event(visit: Visit) -> PageResult:
@@ -144,7 +175,7 @@ async def show_event(visit: Visit) -> PageResult:
     return View("runs/event.html", context)
 
 
-async def _parts(visit: Visit, run: Run, room: PageBudget) -> Mapping[str, Any]:
+async def _parts(visit: Visit, run: Run, room: PageBudget, *, preparing: bool) -> Mapping[str, Any]:
     """Returns the parts of a run whose data is not erased: steps, approvals, events, outputs, as far as there is room.
 
     Raises:
@@ -165,7 +196,8 @@ async def _parts(visit: Visit, run: Run, room: PageBudget) -> Mapping[str, Any]:
         latest_logs(visit, run_id),
         _summary(visit, run),
     )
-    spans = spans_of(await life_events(visit.services, run_id, events.read.segments))
+    life = await life_events(visit.services, run_id, events.read.segments)
+    spans, comments = spans_of(life), comments_of(life)
     # A backend of an older release does not know the filter.
     pending = [each for each in pending if each.run_id == run_id]
     most = steps_at_once(steps.items)
@@ -175,6 +207,14 @@ async def _parts(visit: Visit, run: Run, room: PageBudget) -> Mapping[str, Any]:
     # Others take what is left, those first that matter most.
     approvals = short_approvals(pending, room)
     decisions = decisions_shown(decided.items, room)
+    rows = [
+        (
+            each,
+            formatting.approval_badge(each.state),
+            *room.begin(comments.get(each.approval_id, ""), MAX_COMMENT_CHARS),
+        )
+        for each in decisions
+    ]
     shown_steps = short_steps(window.steps, room)
     sentences = [_said(event, room) for event in events.read.events]
     step = selected_step(query.get("step", ""), shown_steps)
@@ -199,13 +239,16 @@ async def _parts(visit: Visit, run: Run, room: PageBudget) -> Mapping[str, Any]:
         "timeline": timeline(run.summary, window.steps, drawn, now_ms()),
         "approvals": approvals,
         "approvals_left_out": len(pending) - len(approvals),
-        "decisions": [(each, formatting.approval_badge(each.state)) for each in decisions],
+        "decisions": rows,
+        "rejected": next((row for row in rows if row[0].state == APPROVAL_STATE_REJECTED), None),
         "decisions_left_out": len(decided.items) - len(decisions),
         "events": events,
         "kinds": [("", "any"), *((name, words) for name, (words, _) in KINDS.items())],
         "kind": kind,
         "of": event_filter.step,
-        "stream": "" if progress.ended and not withheld else _stream_address(run_id, progress),
+        "stream": ""
+        if progress.ended and not withheld and not preparing
+        else _stream_address(run_id, progress, preparing),
         "outputs": None if outputs is None else [(each, formatting.size(each.size_bytes)) for each in listed],
         "outputs_left_out": 0 if outputs is None else len(outputs.items) - len(listed),
         "outputs_size": "" if outputs is None else formatting.size(outputs.total_bytes),
@@ -245,8 +288,9 @@ def _link(here: str, state: Mapping[str, str], anchor: str = "", **changed: str 
     return here + (f"?{urlencode(query)}" if query else "") + (f"#{anchor}" if anchor else "")
 
 
-def _stream_address(run_id: str, progress: RunProgress) -> str:
-    return f"{run_address(run_id)}/stream?{urlencode(progress._asdict())}"
+def _stream_address(run_id: str, progress: RunProgress, preparing: bool) -> str:
+    query = {**progress._asdict(), **({"preparing": "yes"} if preparing else {})}
+    return f"{run_address(run_id)}/stream?{urlencode(query)}"
 
 
 def _said(event: Event, room: PageBudget) -> str:
@@ -269,15 +313,18 @@ def _node(step: Step) -> dag.Node:
     return dag.Node(step.step, step.name or step.step, tuple(step.needs), badge.text, css_class)
 
 
-def _json_texts(run: Run, room: PageBudget) -> Sequence[tuple[str, str, bool]]:
-    """Returns the JSON texts of a run with their headings, and whether they are cut."""
-    texts = (
-        ("Parameters", run.parameters),
-        ("Copied inputs", run.inputs_manifest),
-        ("PII policy", policy_text(run.pii_policy) if run.HasField("pii_policy") else ""),
-        ("Redaction manifest", run.pii_redaction),
-    )
-    return [(name, *room.begin(formatting.json_lines(text), _MOST_TEXT_CHARS)) for name, text in texts if text]
+def _input_texts(run: Run, room: PageBudget, most: int) -> Sequence[tuple[str, str, bool]]:
+    """Returns the JSON inputs of a run with their headings, and whether they are cut."""
+    return _json_texts((("Parameters", run.parameters), ("Copied inputs", run.inputs_manifest)), room, most)
+
+
+def _policy_texts(run: Run, room: PageBudget) -> Sequence[tuple[str, str, bool]]:
+    policy = policy_text(run.pii_policy) if run.HasField("pii_policy") else ""
+    return _json_texts((("PII policy", policy), ("Redaction manifest", run.pii_redaction)), room, _MOST_TEXT_CHARS)
+
+
+def _json_texts(texts: Sequence[tuple[str, str]], room: PageBudget, most: int) -> Sequence[tuple[str, str, bool]]:
+    return [(name, *room.begin(formatting.json_lines(text), most)) for name, text in texts if text]
 
 
 def policy_text(policy: PiiPolicy) -> str:
@@ -288,5 +335,6 @@ def policy_text(policy: PiiPolicy) -> str:
 PAGES: Final[tuple[Page, ...]] = (
     Page("GET", "/runs/{run_id}", ALL_ROLES, show),
     Page("GET", "/runs/{run_id}/stream", ALL_ROLES, stream),
+    Page("POST", "/runs/{run_id}/inputs", roles_of("PreviewsService/RevealRunInputs"), show_inputs),
     Page("GET", "/runs/{run_id}/events/{segment}/{seq}", ALL_ROLES, show_event),
 )

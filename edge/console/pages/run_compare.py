@@ -10,9 +10,10 @@ from edge.console.pages.run import GONE, missing
 from edge.console.rendering import formatting
 from edge.console.rendering.page_budget import PageBudget
 from edge.console.run.comparison import differences
+from edge.console.run.inputs import read_run
 from edge.console.visit import ALL_ROLES, Page, PageResult, View, Visit
 from edge.errors import Refusal
-from workflow_api.v1.runs_pb2 import GetRunRequest, ListRunsRequest, ListRunStepsRequest, Run, RunSummary, Step
+from workflow_api.v1.runs_pb2 import ListRunsRequest, ListRunStepsRequest, Run, RunSummary, Step
 
 _CANDIDATES: Final = 30
 _MOST_TEXT_CHARS: Final = 2_000
@@ -23,7 +24,7 @@ async def show(visit: Visit) -> PageResult:
     """Compares a run with the one that the query names, or offers others of its workflow."""
     run_id, other_id = visit.path["run_id"], visit.query.get("with", "").strip()[:128]
     try:
-        run = await _run(visit, run_id)
+        run, inputs = await read_run(visit.services, run_id)
         wanted = ListRunsRequest(workflow_id=run.summary.workflow_id, page_size=_CANDIDATES)
         listed = await visit.services.call("RunsService/ListRuns", wanted)
         context: dict[str, Any] = {
@@ -34,17 +35,15 @@ async def show(visit: Visit) -> PageResult:
             "other": None,
         }
         if other_id:
-            context |= await _comparison(visit, run, await _run(visit, other_id))
+            other, others = await read_run(visit.services, other_id)
+            context |= await _comparison(visit, run, other)
+            # What could not be swept in one says more than what was swept in the other.
+            context["inputs"] = max(inputs, others, key=lambda each: (each.preparing, each.problem, each.redacted))
     except Refusal as refusal:
         if refusal.code not in GONE:
             raise
         return missing(refusal.message)
     return View("runs/compare.html", context)
-
-
-async def _run(visit: Visit, run_id: str) -> Run:
-    run: Run = await visit.services.call("RunsService/GetRun", GetRunRequest(run_id=run_id))
-    return run
 
 
 async def _comparison(visit: Visit, run: Run, other: Run) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ from contract.fields import rules_of
 from edge.console.addresses import run_address
 from edge.console.pages.run import GONE, missing, policy_text
 from edge.console.rendering import formatting
+from edge.console.run.inputs import reveal_run
 from edge.console.start.earlier_run import ERASED, had_uploads, has_policy, other_texts, other_version, parameter_texts
 from edge.console.start.files import FOLDER, NO_FILES, ChosenFiles, chosen_files, drop
 from edge.console.start.form import PREFIX, Declared, carried_texts, json_of, start_fields
@@ -58,6 +59,7 @@ class _Form(NamedTuple):
         keeps_policy: Whether the run is started with the PII policy of that run.
         once: The idempotency key, with which a form that is sent twice starts one run.
         files: The files that were uploaded with it.
+        had_uploads: Whether files were uploaded for the earlier run.
     """
 
     definition: WorkflowDefinition
@@ -68,11 +70,12 @@ class _Form(NamedTuple):
     keeps_policy: bool
     once: str
     files: ChosenFiles = NO_FILES
+    had_uploads: bool = False
 
 
 async def show(visit: Visit) -> PageResult:
     """Shows the form, empty or with what the run that the address names was started with."""
-    opened = await _opened(visit, visit.query.get("run", ""), None)
+    opened = await _opened(visit, visit.query.get("run", ""), None, revealed=True)
     if isinstance(opened, View):
         return opened
     run, definition = opened
@@ -82,7 +85,10 @@ async def show(visit: Visit) -> PageResult:
     if run.HasField("data_purged_at"):
         return missing(ERASED)
     texts = parameter_texts(run, declared)
-    return _view(_Form(definition, declared, texts, other_texts(run), run, has_policy(run), _new_key()))
+    own = other_texts(run)
+    return _view(
+        _Form(definition, declared, texts, own, run, has_policy(run), _new_key(), had_uploads=had_uploads(run))
+    )
 
 
 async def start(visit: Visit) -> PageResult:
@@ -160,12 +166,14 @@ def _sent_form(visit: Visit, run: Run | None, definition: WorkflowDefinition) ->
             texts[name] = uri
     keeps_policy = run is not None and has_policy(run) and visit.sent("keeps_policy") == "yes"
     own = {name: _typed(visit, name) for name in _OWN}
-    return _Form(definition, declared, texts, own, run, keeps_policy, visit.sent("once") or _new_key())
+    once = visit.sent("once") or _new_key()
+    uploads = visit.sent("had_uploads") == "yes"
+    return _Form(definition, declared, texts, own, run, keeps_policy, once, had_uploads=uploads)
 
 
 async def _with_other_version(visit: Visit, form: _Form) -> View:
     """Returns the form of another version, with what was typed; parameters that only that one has are as in the run."""
-    opened = await _opened(visit, visit.sent("run"), _number(visit.sent("take")))
+    opened = await _opened(visit, visit.sent("run"), _number(visit.sent("take")), revealed=True)
     if isinstance(opened, View):
         return opened
     run, definition = opened
@@ -175,15 +183,20 @@ async def _with_other_version(visit: Visit, form: _Form) -> View:
     return _view(form._replace(definition=definition, declared=declared, texts=texts))
 
 
-async def _opened(visit: Visit, run_id: str, version: int | None) -> tuple[Run | None, WorkflowDefinition] | View:
+async def _opened(
+    visit: Visit, run_id: str, version: int | None, *, revealed: bool = False
+) -> tuple[Run | None, WorkflowDefinition] | View:
     """Returns the earlier run, and the version that the form is for; or the page that says why there is none.
 
-    Without a version it is that of the run, or the active one.
+    Without a version it is that of the run, or the active one. A `revealed` run has its inputs as they were given.
     """
     run: Run | None = None
     if run_id:
         try:
-            run = await visit.services.call("RunsService/GetRun", GetRunRequest(run_id=run_id))
+            if revealed:
+                run = await reveal_run(visit.services, run_id)
+            else:
+                run = await visit.services.call("RunsService/GetRun", GetRunRequest(run_id=run_id))
         except Refusal as refusal:
             if refusal.code not in {*GONE, "invalid_request"}:
                 raise
@@ -279,7 +292,6 @@ def _view(
         "other_version": other_version(run, version, workflow.version) if run else None,
         "has_policy": run is not None and has_policy(run),
         "form": form,
-        "had_uploads": run is not None and had_uploads(run),
         "fields": fields,
         "own": form.own,
         "files": form.files.with_expiry_problem,

@@ -52,6 +52,12 @@ async def life_events(services: Services, run_id: str, segments: Sequence[Segmen
     return found
 
 
+def comments_of(events: Sequence[Event]) -> dict[str, str]:
+    """Returns the comments of decisions by approval, swept as all events of the run are."""
+    decided = [json.loads(event.data or "{}") for event in events if event.type == "approval.decided"]
+    return {data["approval_id"]: data["comment"] for data in decided if data.get("comment") and "approval_id" in data}
+
+
 def spans_of(events: Sequence[Event]) -> Spans:
     """Returns the attempts and waits of each step, in order."""
     spans: Spans = {}

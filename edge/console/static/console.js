@@ -7,9 +7,9 @@
 // data-copy="id"           on a hidden button: shows it, and copies the text of the element with that id.
 // data-stream="/path"      on any element: follows the server-sent events of that address while the page is open.
 //   Events bring text, never HTML, and have three names:
-//     refresh  fetches the page again and replaces every element that has data-live and an id with its new version, so
-//              that the server renders all updates from one template; <details> with an id stay open, and an element
-//              with the focus or with typed text is replaced later
+//     refresh  fetches the page again and patches every element that has data-live and an id into its new version, so
+//              that the server renders all updates from one template; focus, selection, scroll positions, open <details>
+//              and typed text stay, and an element in use that is gone is removed later
 //     reload   loads the whole page again, as when the session has ended
 //     end      no more events follow
 // data-address="/path"     on any element: becomes the page's address, so that updates and reloads show the same again.
@@ -112,8 +112,94 @@ setInterval(() => showAges(document), document.querySelector("[data-countdown]")
 const PAUSE = 1000;
 const RETRY = 5000;
 
-const TYPING = "input:focus, select:focus, textarea:focus, button:focus, summary:focus";
 let postponed = false;
+
+// Attributes that people and scripts change on the page, and that no answer of the server knows of.
+const KEPT = { DETAILS: ["open"], DIALOG: ["open"], BUTTON: ["hidden", "aria-busy"], TIME: ["data-exact"] };
+
+// What tells an element apart from its siblings; a row is told apart by its first link.
+function nameOf(node) {
+  if (node.nodeType !== Node.ELEMENT_NODE) return node.nodeName;
+  const named = node.id || node.hasAttribute("href") || node.hasAttribute("name") ? node : node.querySelector("[id], [href]");
+  return `${node.nodeName} ${named?.id || named?.getAttribute("href") || named?.getAttribute("name")}`;
+}
+
+function isTyped(field) {
+  return field.type !== "hidden" && (field.value !== field.defaultValue || field.checked !== field.defaultChecked);
+}
+
+// Somebody types here or is about to press a button: it goes when they have left it.
+function isInUse(node) {
+  if (node.nodeType !== Node.ELEMENT_NODE) return false;
+  return node.contains(document.activeElement) || [node, ...node.querySelectorAll("input, textarea")].some((each) =>
+    each.matches("input, textarea") && isTyped(each));
+}
+
+// Texts that scripts fill in.
+function isFilledIn(old, next) {
+  return old.nodeName === "TIME" ? old.dateTime === next.dateTime && old.title === next.title : old.hasAttribute("data-copy");
+}
+
+// Of a text of which the end grows and the beginning may go, as of a log, what is selected stays so.
+function patchText(old, next) {
+  const gone = old.data.indexOf(next.data.slice(0, 200));
+  if (old.data && gone >= 0 && next.data.startsWith(old.data.slice(gone))) {
+    const kept = old.data.length - gone;
+    if (gone) old.deleteData(0, gone);
+    old.appendData(next.data.slice(kept));
+  } else {
+    old.data = next.data;
+  }
+}
+
+// Makes an element like another one that is of the server's answer. What is equal is left alone, so that the focus, what
+// is selected, scroll positions, and what somebody opened or typed stay.
+function patch(old, next) {
+  if (old.isEqualNode(next)) return;
+  if (old.nodeType !== Node.ELEMENT_NODE) return patchText(old, next);
+  if (old.matches("textarea, select") || (old.nodeName === "INPUT" && isTyped(old))) return;
+  const filled = isFilledIn(old, next);
+  const kept = KEPT[old.nodeName] ?? [];
+  for (const { name } of [...old.attributes]) if (!next.hasAttribute(name) && !kept.includes(name)) old.removeAttribute(name);
+  for (const { name, value } of next.attributes) {
+    if (old.getAttribute(name) !== value && !kept.includes(name)) old.setAttribute(name, value);
+  }
+  if (!filled) patchChildren(old, next);
+}
+
+function patchChildren(old, next) {
+  const unused = [...old.childNodes];
+  const found = new Map();
+  function pair(alike) {
+    for (const child of next.childNodes) {
+      if (found.has(child)) continue;
+      const at = unused.findIndex((each) => alike(each, child));
+      if (at >= 0) found.set(child, unused.splice(at, 1)[0]);
+    }
+  }
+  const names = new Map([...old.childNodes, ...next.childNodes].map((node) => [node, nameOf(node)]));
+  pair((each, child) => names.get(each) === names.get(child));
+  pair((each, child) => each.nodeName === child.nodeName && !each.id && !child.id && !isInUse(each));
+  for (const child of unused) {
+    if (isInUse(child)) postponed = true;
+    else child.remove();
+  }
+  let at = old.firstChild;
+  for (const child of [...next.childNodes]) {
+    while (at && unused.includes(at)) at = at.nextSibling;
+    const here = found.get(child) ?? child;
+    if (here === at) at = at.nextSibling;
+    else moveBefore(old, here, at);
+    if (here !== child) patch(here, child);
+  }
+}
+
+// Moving an element takes the focus from it where the browser cannot move it as it is.
+function moveBefore(parent, node, at) {
+  const focused = node.contains(document.activeElement) ? document.activeElement : null;
+  parent.insertBefore(node, at);
+  if (focused && document.activeElement !== focused) focused.focus({ preventScroll: true });
+}
 
 async function refresh() {
   postponed = false;
@@ -124,18 +210,8 @@ async function refresh() {
   for (const place of document.querySelectorAll("[data-live][id]")) {
     const next = fresh.getElementById(place.id);
     if (!next) continue;
-    // An element with the focus or with typed text is not replaced, so that nothing moves under the pointer or is lost.
-    const typed = [...place.querySelectorAll("input, textarea")].some((field) => field.value !== field.defaultValue);
-    if (typed || place.querySelector(TYPING)) {
-      postponed = true;
-      continue;
-    }
-    for (const old of place.querySelectorAll("details[id]")) {
-      const opened = fresh.getElementById(old.id);
-      if (opened) opened.open = old.open;
-    }
-    place.replaceWith(next);
-    next.dispatchEvent(new Event("fresh", { bubbles: true }));
+    patch(place, next);
+    place.dispatchEvent(new Event("fresh", { bubbles: true }));
   }
 }
 

@@ -15,23 +15,30 @@ const firstSeen = new WeakMap();
 
 function count() {
   for (const place of document.querySelectorAll("[data-elapsed]")) {
-    if (!firstSeen.has(place)) firstSeen.set(place, performance.now());
-    place.textContent = inWords(Number(place.dataset.elapsed) + performance.now() - firstSeen.get(place));
+    const { elapsed } = place.dataset;
+    if (firstSeen.get(place)?.elapsed !== elapsed) firstSeen.set(place, { elapsed, at: performance.now() });
+    const text = inWords(Number(elapsed) + performance.now() - firstSeen.get(place).at);
+    if (place.textContent !== text) place.textContent = text;
   }
 }
 
 count();
 setInterval(count, 1000);
+document.addEventListener("fresh", count);
 
-const shown = new WeakSet();
+// Of each, whether it is to follow its end: until somebody scrolls away from it.
+const following = new WeakMap();
+
+document.addEventListener("scroll", ({ target: place }) => {
+  if (following.has(place)) following.set(place, place.scrollHeight - place.scrollTop - place.clientHeight < 8);
+}, true);
 
 function followTails() {
   for (const place of document.querySelectorAll("[data-tail]")) {
-    if (shown.has(place)) continue;
-    shown.add(place);
-    place.scrollTop = place.scrollHeight;
+    if (!following.has(place)) following.set(place, true);
+    if (following.get(place)) place.scrollTop = place.scrollHeight;
   }
 }
 
 followTails();
-new MutationObserver(followTails).observe(document.getElementById("content"), { childList: true, subtree: true });
+new MutationObserver(followTails).observe(document.getElementById("content"), { childList: true, characterData: true, subtree: true });

@@ -26,7 +26,7 @@ from workflow_api.v1 import options_pb2 as workflow__api_dot_v1_dot_options__pb2
 from workflow_api.v1 import reviews_pb2 as workflow__api_dot_v1_dot_reviews__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eworkflow_api/v1/previews.proto\x12\x0fworkflow_api.v1\x1a\x1dworkflow_api/v1/options.proto\x1a\x1dworkflow_api/v1/reviews.proto\"K\n\x15GetStepPreviewRequest\x12\x19\n\x06run_id\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\x12\x17\n\x04step\x18\x02 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\"\xce\x01\n\x0bStepPreview\x12/\n\x05value\x18\x01 \x01(\x0b\x32\x1b.workflow_api.v1.ReviewTextH\x00\x88\x01\x01\x12(\n\x05\x66iles\x18\x02 \x03(\x0b\x32\x19.workflow_api.v1.StepFile\x12\x13\n\x0b\x66iles_total\x18\x03 \x01(\x05\x12\x10\n\x08redacted\x18\x04 \x01(\x08\x12\x11\n\tpreparing\x18\x05 \x01(\x08\x12\x14\n\x07problem\x18\x06 \x01(\tH\x01\x88\x01\x01\x42\x08\n\x06_valueB\n\n\x08_problem\"S\n\x08StepFile\x12\x11\n\toutput_id\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x12\n\nmedia_type\x18\x03 \x01(\t\x12\x12\n\nsize_bytes\x18\x04 \x01(\x03\"R\n\x17GetOutputPreviewRequest\x12\x19\n\x06run_id\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\x12\x1c\n\toutput_id\x18\x02 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x10\"V\n\rOutputPreview\x12)\n\x04\x66ile\x18\x01 \x01(\x0b\x32\x1b.workflow_api.v1.ReviewFile\x12\x11\n\x04html\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x07\n\x05_html\"5\n\x18GetSummaryPreviewRequest\x12\x19\n\x06run_id\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\"9\n\x0eSummaryPreview\x12\x11\n\x04html\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\x0b\n\x03\x63ut\x18\x02 \x01(\x08\x42\x07\n\x05_html2\xe2\x02\n\x0fPreviewsService\x12i\n\x0eGetStepPreview\x12&.workflow_api.v1.GetStepPreviewRequest\x1a\x1c.workflow_api.v1.StepPreview\"\x11\x90\x02\x01\xb2\xbb\x18\n\x08\x01\"\x03\x01\x0b\x0f:\x01\x03\x12q\n\x10GetOutputPreview\x12(.workflow_api.v1.GetOutputPreviewRequest\x1a\x1e.workflow_api.v1.OutputPreview\"\x13\x90\x02\x01\xb2\xbb\x18\x0c\x08\x01\"\x05\x01\x0b\x14\x15\x0c:\x01\x03\x12q\n\x11GetSummaryPreview\x12).workflow_api.v1.GetSummaryPreviewRequest\x1a\x1f.workflow_api.v1.SummaryPreview\"\x10\x90\x02\x01\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0b:\x01\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eworkflow_api/v1/previews.proto\x12\x0fworkflow_api.v1\x1a\x1dworkflow_api/v1/options.proto\x1a\x1dworkflow_api/v1/reviews.proto\"K\n\x15GetStepPreviewRequest\x12\x19\n\x06run_id\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\x12\x17\n\x04step\x18\x02 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\"\xce\x01\n\x0bStepPreview\x12/\n\x05value\x18\x01 \x01(\x0b\x32\x1b.workflow_api.v1.ReviewTextH\x00\x88\x01\x01\x12(\n\x05\x66iles\x18\x02 \x03(\x0b\x32\x19.workflow_api.v1.StepFile\x12\x13\n\x0b\x66iles_total\x18\x03 \x01(\x05\x12\x10\n\x08redacted\x18\x04 \x01(\x08\x12\x11\n\tpreparing\x18\x05 \x01(\x08\x12\x14\n\x07problem\x18\x06 \x01(\tH\x01\x88\x01\x01\x42\x08\n\x06_valueB\n\n\x08_problem\"S\n\x08StepFile\x12\x11\n\toutput_id\x18\x01 \x01(\t\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x12\n\nmedia_type\x18\x03 \x01(\t\x12\x12\n\nsize_bytes\x18\x04 \x01(\x03\"R\n\x17GetOutputPreviewRequest\x12\x19\n\x06run_id\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\x12\x1c\n\toutput_id\x18\x02 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x10\"V\n\rOutputPreview\x12)\n\x04\x66ile\x18\x01 \x01(\x0b\x32\x1b.workflow_api.v1.ReviewFile\x12\x11\n\x04html\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x07\n\x05_html\"0\n\x13GetRunInputsRequest\x12\x19\n\x06run_id\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\"3\n\x16RevealRunInputsRequest\x12\x19\n\x06run_id\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\"\xd4\x01\n\tRunInputs\x12\x17\n\nparameters\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\x17\n\ninput_text\x18\x02 \x01(\tH\x01\x88\x01\x01\x12\x1c\n\x0finputs_manifest\x18\x03 \x01(\tH\x02\x88\x01\x01\x12\x10\n\x08redacted\x18\x04 \x01(\x08\x12\x11\n\tpreparing\x18\x05 \x01(\x08\x12\x14\n\x07problem\x18\x06 \x01(\tH\x03\x88\x01\x01\x42\r\n\x0b_parametersB\r\n\x0b_input_textB\x12\n\x10_inputs_manifestB\n\n\x08_problem\"5\n\x18GetSummaryPreviewRequest\x12\x19\n\x06run_id\x18\x01 \x01(\tB\t\xba\xbb\x18\x05\x08\x01\x18\x80\x01\"9\n\x0eSummaryPreview\x12\x11\n\x04html\x18\x01 \x01(\tH\x00\x88\x01\x01\x12\x0b\n\x03\x63ut\x18\x02 \x01(\x08\x42\x07\n\x05_html2\xaf\x04\n\x0fPreviewsService\x12i\n\x0eGetStepPreview\x12&.workflow_api.v1.GetStepPreviewRequest\x1a\x1c.workflow_api.v1.StepPreview\"\x11\x90\x02\x01\xb2\xbb\x18\n\x08\x01\"\x03\x01\x0b\x0f:\x01\x03\x12q\n\x10GetOutputPreview\x12(.workflow_api.v1.GetOutputPreviewRequest\x1a\x1e.workflow_api.v1.OutputPreview\"\x13\x90\x02\x01\xb2\xbb\x18\x0c\x08\x01\"\x05\x01\x0b\x14\x15\x0c:\x01\x03\x12\x63\n\x0cGetRunInputs\x12$.workflow_api.v1.GetRunInputsRequest\x1a\x1a.workflow_api.v1.RunInputs\"\x11\x90\x02\x01\xb2\xbb\x18\n\x08\x01\"\x03\x01\x0b\x0f:\x01\x03\x12\x66\n\x0fRevealRunInputs\x12\'.workflow_api.v1.RevealRunInputsRequest\x1a\x1a.workflow_api.v1.RunInputs\"\x0e\xb2\xbb\x18\n\x08\x01\"\x03\x01\x0b\x0f:\x01\x03\x12q\n\x11GetSummaryPreview\x12).workflow_api.v1.GetSummaryPreviewRequest\x1a\x1f.workflow_api.v1.SummaryPreview\"\x10\x90\x02\x01\xb2\xbb\x18\t\x08\x01\"\x02\x01\x0b:\x01\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,12 +41,20 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETOUTPUTPREVIEWREQUEST'].fields_by_name['run_id']._serialized_options = b'\272\273\030\005\010\001\030\200\001'
   _globals['_GETOUTPUTPREVIEWREQUEST'].fields_by_name['output_id']._loaded_options = None
   _globals['_GETOUTPUTPREVIEWREQUEST'].fields_by_name['output_id']._serialized_options = b'\272\273\030\005\010\001\030\200\020'
+  _globals['_GETRUNINPUTSREQUEST'].fields_by_name['run_id']._loaded_options = None
+  _globals['_GETRUNINPUTSREQUEST'].fields_by_name['run_id']._serialized_options = b'\272\273\030\005\010\001\030\200\001'
+  _globals['_REVEALRUNINPUTSREQUEST'].fields_by_name['run_id']._loaded_options = None
+  _globals['_REVEALRUNINPUTSREQUEST'].fields_by_name['run_id']._serialized_options = b'\272\273\030\005\010\001\030\200\001'
   _globals['_GETSUMMARYPREVIEWREQUEST'].fields_by_name['run_id']._loaded_options = None
   _globals['_GETSUMMARYPREVIEWREQUEST'].fields_by_name['run_id']._serialized_options = b'\272\273\030\005\010\001\030\200\001'
   _globals['_PREVIEWSSERVICE'].methods_by_name['GetStepPreview']._loaded_options = None
   _globals['_PREVIEWSSERVICE'].methods_by_name['GetStepPreview']._serialized_options = b'\220\002\001\262\273\030\n\010\001\"\003\001\013\017:\001\003'
   _globals['_PREVIEWSSERVICE'].methods_by_name['GetOutputPreview']._loaded_options = None
   _globals['_PREVIEWSSERVICE'].methods_by_name['GetOutputPreview']._serialized_options = b'\220\002\001\262\273\030\014\010\001\"\005\001\013\024\025\014:\001\003'
+  _globals['_PREVIEWSSERVICE'].methods_by_name['GetRunInputs']._loaded_options = None
+  _globals['_PREVIEWSSERVICE'].methods_by_name['GetRunInputs']._serialized_options = b'\220\002\001\262\273\030\n\010\001\"\003\001\013\017:\001\003'
+  _globals['_PREVIEWSSERVICE'].methods_by_name['RevealRunInputs']._loaded_options = None
+  _globals['_PREVIEWSSERVICE'].methods_by_name['RevealRunInputs']._serialized_options = b'\262\273\030\n\010\001\"\003\001\013\017:\001\003'
   _globals['_PREVIEWSSERVICE'].methods_by_name['GetSummaryPreview']._loaded_options = None
   _globals['_PREVIEWSSERVICE'].methods_by_name['GetSummaryPreview']._serialized_options = b'\220\002\001\262\273\030\t\010\001\"\002\001\013:\001\003'
   _globals['_GETSTEPPREVIEWREQUEST']._serialized_start=113
@@ -59,10 +67,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETOUTPUTPREVIEWREQUEST']._serialized_end=566
   _globals['_OUTPUTPREVIEW']._serialized_start=568
   _globals['_OUTPUTPREVIEW']._serialized_end=654
-  _globals['_GETSUMMARYPREVIEWREQUEST']._serialized_start=656
-  _globals['_GETSUMMARYPREVIEWREQUEST']._serialized_end=709
-  _globals['_SUMMARYPREVIEW']._serialized_start=711
-  _globals['_SUMMARYPREVIEW']._serialized_end=768
-  _globals['_PREVIEWSSERVICE']._serialized_start=771
-  _globals['_PREVIEWSSERVICE']._serialized_end=1125
+  _globals['_GETRUNINPUTSREQUEST']._serialized_start=656
+  _globals['_GETRUNINPUTSREQUEST']._serialized_end=704
+  _globals['_REVEALRUNINPUTSREQUEST']._serialized_start=706
+  _globals['_REVEALRUNINPUTSREQUEST']._serialized_end=757
+  _globals['_RUNINPUTS']._serialized_start=760
+  _globals['_RUNINPUTS']._serialized_end=972
+  _globals['_GETSUMMARYPREVIEWREQUEST']._serialized_start=974
+  _globals['_GETSUMMARYPREVIEWREQUEST']._serialized_end=1027
+  _globals['_SUMMARYPREVIEW']._serialized_start=1029
+  _globals['_SUMMARYPREVIEW']._serialized_end=1086
+  _globals['_PREVIEWSSERVICE']._serialized_start=1089
+  _globals['_PREVIEWSSERVICE']._serialized_end=1648
 # @@protoc_insertion_point(module_scope)

@@ -189,6 +189,107 @@ class OutputPreview(_message.Message):
 Global___OutputPreview: _TypeAlias = OutputPreview  # noqa: Y015
 
 @_typing.final
+class GetRunInputsRequest(_message.Message):
+    """Asks for the inputs of a run, swept."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    """The run."""
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetRunInputsRequest: _TypeAlias = GetRunInputsRequest  # noqa: Y015
+
+@_typing.final
+class RevealRunInputsRequest(_message.Message):
+    """Asks for the inputs of a run as they were given."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    """The run."""
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RevealRunInputsRequest: _TypeAlias = RevealRunInputsRequest  # noqa: Y015
+
+@_typing.final
+class RunInputs(_message.Message):
+    """The inputs of a run."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARAMETERS_FIELD_NUMBER: _builtins.int
+    INPUT_TEXT_FIELD_NUMBER: _builtins.int
+    INPUTS_MANIFEST_FIELD_NUMBER: _builtins.int
+    REDACTED_FIELD_NUMBER: _builtins.int
+    PREPARING_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    parameters: _builtins.str
+    """Effective parameter values, JSON."""
+    input_text: _builtins.str
+    """Text given at the start."""
+    inputs_manifest: _builtins.str
+    """Objects copied in, JSON."""
+    redacted: _builtins.bool
+    """Whether personal data was replaced by `[TYPE]`."""
+    preparing: _builtins.bool
+    """Whether the inputs are being swept: ask again in a second."""
+    problem: _builtins.str
+    """Why nothing is shown; absent where it is."""
+    def __init__(
+        self,
+        *,
+        parameters: _builtins.str | None = ...,
+        input_text: _builtins.str | None = ...,
+        inputs_manifest: _builtins.str | None = ...,
+        redacted: _builtins.bool = ...,
+        preparing: _builtins.bool = ...,
+        problem: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_input_text", b"_input_text", "_inputs_manifest", b"_inputs_manifest", "_parameters", b"_parameters", "_problem", b"_problem", "input_text", b"input_text", "inputs_manifest", b"inputs_manifest", "parameters", b"parameters", "problem", b"problem"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_input_text", b"_input_text", "_inputs_manifest", b"_inputs_manifest", "_parameters", b"_parameters", "_problem", b"_problem", "input_text", b"input_text", "inputs_manifest", b"inputs_manifest", "parameters", b"parameters", "preparing", b"preparing", "problem", b"problem", "redacted", b"redacted"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__input_text: _TypeAlias = _typing.Literal["input_text"]  # noqa: Y015
+    _WhichOneofArgType__input_text: _TypeAlias = _typing.Literal["_input_text", b"_input_text"]  # noqa: Y015
+    _WhichOneofReturnType__inputs_manifest: _TypeAlias = _typing.Literal["inputs_manifest"]  # noqa: Y015
+    _WhichOneofArgType__inputs_manifest: _TypeAlias = _typing.Literal["_inputs_manifest", b"_inputs_manifest"]  # noqa: Y015
+    _WhichOneofReturnType__parameters: _TypeAlias = _typing.Literal["parameters"]  # noqa: Y015
+    _WhichOneofArgType__parameters: _TypeAlias = _typing.Literal["_parameters", b"_parameters"]  # noqa: Y015
+    _WhichOneofReturnType__problem: _TypeAlias = _typing.Literal["problem"]  # noqa: Y015
+    _WhichOneofArgType__problem: _TypeAlias = _typing.Literal["_problem", b"_problem"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__input_text) -> _WhichOneofReturnType__input_text | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__inputs_manifest) -> _WhichOneofReturnType__inputs_manifest | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__parameters) -> _WhichOneofReturnType__parameters | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__problem) -> _WhichOneofReturnType__problem | None: ...
+
+Global___RunInputs: _TypeAlias = RunInputs  # noqa: Y015
+
+@_typing.final
 class GetSummaryPreviewRequest(_message.Message):
     """Asks for the summary of a run."""
 

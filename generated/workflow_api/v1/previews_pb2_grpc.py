@@ -46,6 +46,16 @@ class PreviewsServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_previews__pb2.GetOutputPreviewRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_previews__pb2.OutputPreview.FromString,
                 _registered_method=True)
+        self.GetRunInputs = channel.unary_unary(
+                '/workflow_api.v1.PreviewsService/GetRunInputs',
+                request_serializer=workflow__api_dot_v1_dot_previews__pb2.GetRunInputsRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_previews__pb2.RunInputs.FromString,
+                _registered_method=True)
+        self.RevealRunInputs = channel.unary_unary(
+                '/workflow_api.v1.PreviewsService/RevealRunInputs',
+                request_serializer=workflow__api_dot_v1_dot_previews__pb2.RevealRunInputsRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_previews__pb2.RunInputs.FromString,
+                _registered_method=True)
         self.GetSummaryPreview = channel.unary_unary(
                 '/workflow_api.v1.PreviewsService/GetSummaryPreview',
                 request_serializer=workflow__api_dot_v1_dot_previews__pb2.GetSummaryPreviewRequest.SerializeToString,
@@ -72,6 +82,21 @@ class PreviewsServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetRunInputs(self, request, context):
+        """The inputs of a run, swept where its PII policy redacts; `RunsService.GetRun` leaves them out there for a person.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RevealRunInputs(self, request, context):
+        """The inputs of a run as they were given, for people who may start runs. Where the run's PII policy redacts, the audit
+        trail records it as `run.inputs_revealed` first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetSummaryPreview(self, request, context):
         """The beginning of the summary of a run, as HTML.
         """
@@ -91,6 +116,16 @@ def add_PreviewsServiceServicer_to_server(servicer, server):
                     servicer.GetOutputPreview,
                     request_deserializer=workflow__api_dot_v1_dot_previews__pb2.GetOutputPreviewRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_previews__pb2.OutputPreview.SerializeToString,
+            ),
+            'GetRunInputs': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetRunInputs,
+                    request_deserializer=workflow__api_dot_v1_dot_previews__pb2.GetRunInputsRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_previews__pb2.RunInputs.SerializeToString,
+            ),
+            'RevealRunInputs': grpc.unary_unary_rpc_method_handler(
+                    servicer.RevealRunInputs,
+                    request_deserializer=workflow__api_dot_v1_dot_previews__pb2.RevealRunInputsRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_previews__pb2.RunInputs.SerializeToString,
             ),
             'GetSummaryPreview': grpc.unary_unary_rpc_method_handler(
                     servicer.GetSummaryPreview,
@@ -154,6 +189,60 @@ class PreviewsService:
             '/workflow_api.v1.PreviewsService/GetOutputPreview',
             workflow__api_dot_v1_dot_previews__pb2.GetOutputPreviewRequest.SerializeToString,
             workflow__api_dot_v1_dot_previews__pb2.OutputPreview.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetRunInputs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.PreviewsService/GetRunInputs',
+            workflow__api_dot_v1_dot_previews__pb2.GetRunInputsRequest.SerializeToString,
+            workflow__api_dot_v1_dot_previews__pb2.RunInputs.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RevealRunInputs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.PreviewsService/RevealRunInputs',
+            workflow__api_dot_v1_dot_previews__pb2.RevealRunInputsRequest.SerializeToString,
+            workflow__api_dot_v1_dot_previews__pb2.RunInputs.FromString,
             options,
             channel_credentials,
             insecure,

@@ -39,6 +39,12 @@ class PreviewsServiceStub:
     """What a step returned, and the files that it left."""
     GetOutputPreview: _grpc.UnaryUnaryMultiCallable[_previews_pb2.GetOutputPreviewRequest, _previews_pb2.OutputPreview]
     """The beginning of an output of a finished run: its text, the first rows of a table, or Markdown as HTML."""
+    GetRunInputs: _grpc.UnaryUnaryMultiCallable[_previews_pb2.GetRunInputsRequest, _previews_pb2.RunInputs]
+    """The inputs of a run, swept where its PII policy redacts; `RunsService.GetRun` leaves them out there for a person."""
+    RevealRunInputs: _grpc.UnaryUnaryMultiCallable[_previews_pb2.RevealRunInputsRequest, _previews_pb2.RunInputs]
+    """The inputs of a run as they were given, for people who may start runs. Where the run's PII policy redacts, the audit
+    trail records it as `run.inputs_revealed` first.
+    """
     GetSummaryPreview: _grpc.UnaryUnaryMultiCallable[_previews_pb2.GetSummaryPreviewRequest, _previews_pb2.SummaryPreview]
     """The beginning of the summary of a run, as HTML."""
 
@@ -53,6 +59,12 @@ class PreviewsServiceAsyncStub(PreviewsServiceStub):
     """What a step returned, and the files that it left."""
     GetOutputPreview: _aio.UnaryUnaryMultiCallable[_previews_pb2.GetOutputPreviewRequest, _previews_pb2.OutputPreview]  # type: ignore[assignment]
     """The beginning of an output of a finished run: its text, the first rows of a table, or Markdown as HTML."""
+    GetRunInputs: _aio.UnaryUnaryMultiCallable[_previews_pb2.GetRunInputsRequest, _previews_pb2.RunInputs]  # type: ignore[assignment]
+    """The inputs of a run, swept where its PII policy redacts; `RunsService.GetRun` leaves them out there for a person."""
+    RevealRunInputs: _aio.UnaryUnaryMultiCallable[_previews_pb2.RevealRunInputsRequest, _previews_pb2.RunInputs]  # type: ignore[assignment]
+    """The inputs of a run as they were given, for people who may start runs. Where the run's PII policy redacts, the audit
+    trail records it as `run.inputs_revealed` first.
+    """
     GetSummaryPreview: _aio.UnaryUnaryMultiCallable[_previews_pb2.GetSummaryPreviewRequest, _previews_pb2.SummaryPreview]  # type: ignore[assignment]
     """The beginning of the summary of a run, as HTML."""
 
@@ -76,6 +88,24 @@ class PreviewsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_previews_pb2.OutputPreview, _abc.Awaitable[_previews_pb2.OutputPreview]]:
         """The beginning of an output of a finished run: its text, the first rows of a table, or Markdown as HTML."""
+
+    @_abc_1.abstractmethod
+    def GetRunInputs(
+        self,
+        request: _previews_pb2.GetRunInputsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_previews_pb2.RunInputs, _abc.Awaitable[_previews_pb2.RunInputs]]:
+        """The inputs of a run, swept where its PII policy redacts; `RunsService.GetRun` leaves them out there for a person."""
+
+    @_abc_1.abstractmethod
+    def RevealRunInputs(
+        self,
+        request: _previews_pb2.RevealRunInputsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_previews_pb2.RunInputs, _abc.Awaitable[_previews_pb2.RunInputs]]:
+        """The inputs of a run as they were given, for people who may start runs. Where the run's PII policy redacts, the audit
+        trail records it as `run.inputs_revealed` first.
+        """
 
     @_abc_1.abstractmethod
     def GetSummaryPreview(

@@ -566,7 +566,7 @@ class RunDecision(_message.Message):
     workflow_name: _builtins.str
     """Its name."""
     comment: _builtins.str
-    """What the person wrote."""
+    """What the person wrote; absent where the PII policy of the run redacts, whose events have it swept."""
     @_builtins.property
     def decision(self) -> Global___Decision:
         """The decision."""

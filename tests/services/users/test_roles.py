@@ -89,7 +89,13 @@ MATRIX = {
         ),
         "aopvc",
     ),
-    "Previews": {"GetStepPreview": "aopvc", "GetOutputPreview": "aopvc", "GetSummaryPreview": "aopvc"},
+    "Previews": {
+        "GetRunInputs": "aopvc",
+        "RevealRunInputs": "ao",
+        "GetStepPreview": "aopvc",
+        "GetOutputPreview": "aopvc",
+        "GetSummaryPreview": "aopvc",
+    },
     "Reviews": {
         "GetReview": "apc",
         "ListDecisions": "aopvc",

@@ -37,11 +37,15 @@ def test_scopes_are_sent_as_chosen() -> None:
     assert list(asked.scopes) == [SCOPE_RUNS_CREATE, SCOPE_RUNS_READ]
 
 
-def test_workflow_ids_are_sent_only_for_the_choice_listed() -> None:
-    listed = create_request(form(workflows="listed", workflow_ids=["wf_1"])).workflow_access
+@pytest.mark.parametrize("choice", [{}, {"workflows": "listed"}])
+def test_workflows_that_are_ticked_are_all_that_a_new_key_may_use(choice: dict[str, str]) -> None:
+    listed = create_request(form(workflow_ids=["wf_1"], **choice)).workflow_access
     assert listed == WorkflowAccess(mode=WorkflowAccess.MODE_EXPLICIT, workflow_ids=["wf_1"])
-    every = create_request(form(workflows="all", workflow_ids=["wf_1"])).workflow_access
-    assert every == WorkflowAccess(mode=WorkflowAccess.MODE_ALL_ACTIVE)
+
+
+def test_all_workflows_and_ticked_ones_contradict_each_other_and_are_refused_at_their_field() -> None:
+    (problem,) = refused(workflows="all", workflow_ids=["wf_1"])
+    assert problem == {"name": "workflow_access", "reason": "must be only those chosen while any is ticked below"}
 
 
 @pytest.mark.parametrize("workflows", ["", "junk"])

@@ -236,6 +236,7 @@ def test_the_form_of_a_key_has_its_current_values() -> None:
 def test_an_edit_sends_changed_fields_and_redirects_to_the_key() -> None:
     services = with_key(**{"KeysService/UpdateKey": key_record()})
     form = {**FORM, "name": ["other"], "description": [""], "scopes": ["workflows:read"], "workflows": ["all"]}
+    del form["workflow_ids"]
     form |= {"source_allow_list": [""], "start_hour": [""], "end_hour": [""], "expires_days": ["90"]}
     form |= {"rate_limit_rpm": ["60"], "daily_run_quota": ["100"], "max_concurrent_runs": ["10"]}
     form["form_hash"] = [Fields(page_of(viewed(PAGES, "GET", ONE, services, names=NAMES))).texts["form_hash"]]

@@ -1,0 +1,76 @@
+"""Forms whose session has ended, in a real browser."""
+
+from playwright.sync_api import Browser, expect
+
+from tests.browser.conftest import NewPerson, Screen
+from tests.support.service import Service
+from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR
+
+OLD = "the password of {}"
+NEW = "another password of {}"
+
+
+def end_sessions_elsewhere(chromium: Browser, console: Service, name: str) -> None:
+    """Changes the password in another browser, which ends all other sessions."""
+    context = chromium.new_context()
+    other = Screen(context.new_page(), console.ready["console"])
+    other.open("/sign-in?next=/password")
+    other.sign_in(name, OLD.format(name))
+    other.change_password(OLD.format(name), NEW.format(name))
+    other.page.get_by_role("status").wait_for()
+    context.close()
+
+
+def test_a_form_whose_session_ended_is_as_it_was_after_the_sign_in(
+    chromium: Browser, console: Service, signed_in: NewPerson
+) -> None:
+    console.admin.apply_test_workflows()
+    screen = signed_in("typing", ROLE_ADMINISTRATOR)
+    page = screen.page
+    screen.open("/keys/new")
+    page.get_by_label("Name").fill('a "quoted" <key> & more')
+    page.get_by_label("Description").fill("what it is for")
+    page.get_by_label("runs:read").check()
+    page.get_by_label("Runs a day").fill("77")
+    page.get_by_label("Allowed from (UTC)").select_option("8")
+    page.get_by_label("Allowed until (UTC)").select_option("18")
+    ticked = page.locator("[name=workflow_ids]").first
+    ticked.check()
+    page.get_by_label("Source addresses").fill("203.0.113.0/24\n2001:db8::/32")
+    end_sessions_elsewhere(chromium, console, "typing")
+    page.get_by_role("button", name="Create key").click()
+    expect(page.get_by_role("alert")).to_contain_text("Nothing was done")
+    page.get_by_role("main").get_by_role("link", name="Sign in").click()
+    screen.sign_in("typing", NEW.format("typing"))
+    expect(page.get_by_role("status")).to_contain_text("The form is as you sent it")
+    assert screen.path == "/keys/new"
+    expect(page.get_by_label("Name")).to_have_value('a "quoted" <key> & more')
+    expect(page.get_by_label("Description")).to_have_value("what it is for")
+    expect(page.get_by_label("runs:read")).to_be_checked()
+    expect(page.get_by_label("workflows:read")).not_to_be_checked()
+    expect(page.get_by_label("Runs a day")).to_have_value("77")
+    expect(page.get_by_label("Allowed from (UTC)")).to_have_value("8")
+    expect(ticked).to_be_checked()
+    expect(page.get_by_label("Source addresses")).to_have_value("203.0.113.0/24\n2001:db8::/32")
+    page.get_by_role("button", name="Create key").click()
+    expect(page.get_by_role("heading", name="The key is made")).to_be_visible()
+
+
+def test_a_form_of_one_person_is_not_shown_to_another(
+    chromium: Browser, console: Service, signed_in: NewPerson
+) -> None:
+    screen = signed_in("leaving", ROLE_ADMINISTRATOR)
+    password = console.admin.add_user("coming", ROLE_ADMINISTRATOR)
+    page = screen.page
+    screen.open("/keys/new")
+    page.get_by_label("Name").fill("mine alone")
+    page.get_by_label("runs:read").check()
+    end_sessions_elsewhere(chromium, console, "leaving")
+    page.get_by_role("button", name="Create key").click()
+    page.get_by_role("main").get_by_role("link", name="Sign in").click()
+    screen.sign_in("coming", password)
+    page.wait_for_url("**/password")
+    screen.change_password(password, OLD.format("coming"))
+    page.get_by_role("status").wait_for()
+    screen.open("/keys/new")
+    expect(page.get_by_label("Name")).to_have_value("")
