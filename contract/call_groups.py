@@ -5,7 +5,8 @@ Python's. (`python -m benchmarks`: GET /me)
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from contract.times import milliseconds_of
@@ -23,16 +24,22 @@ RecordedCall = tuple[int, str, Kind, str, str, int]
 """Milliseconds since the epoch, key id, kind, source address, request id and microseconds."""
 
 
-def group_calls(calls: Iterable[RecordedCall]) -> Iterator[CallGroup]:
-    """Yields calls in groups, of each key in the order of their time."""
+NO_COUNTS: Final[Mapping[RecordedCall, int]] = MappingProxyType({})
+
+
+def group_calls(calls: Iterable[RecordedCall], counts: Mapping[RecordedCall, int] = NO_COUNTS) -> Iterator[CallGroup]:
+    """Yields calls in groups, of each key in the order of their time.
+
+    `counts` has those that stand for several calls, with their number.
+    """
     grouped: defaultdict[tuple[str, int], list[RecordedCall]] = defaultdict(list)
     for call in calls:
         grouped[call[1], call[0] // GROUP_MS].append(call)
     for key_id, part in sorted(grouped):
-        yield _group(key_id, grouped[key_id, part])
+        yield _group(key_id, grouped[key_id, part], counts)
 
 
-def _group(key_id: str, calls: list[RecordedCall]) -> CallGroup:
+def _group(key_id: str, calls: list[RecordedCall], counts: Mapping[RecordedCall, int]) -> CallGroup:
     times, _, kinds, addresses, request_ids, durations = zip(*calls, strict=True)
     numbers = {kind: number for number, kind in enumerate(dict.fromkeys(kinds))}
     return CallGroup(
@@ -46,6 +53,7 @@ def _group(key_id: str, calls: list[RecordedCall]) -> CallGroup:
         addresses=addresses,
         request_ids=request_ids,
         durations_us=durations,
+        calls=[counts.get(call, 1) for call in calls] if counts else (),
     )
 
 

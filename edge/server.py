@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 from functools import partial
-from time import perf_counter, time
+from time import perf_counter
 from typing import Final
 
 from contract.addresses import plain_address
@@ -16,6 +16,7 @@ from edge.admission.rate_limit import LocalRateLimiter, RateLimiter, Window
 from edge.admission.source_address import address_reader
 from edge.channel import Channel
 from edge.channel.traced import traced
+from edge.clock import system_clock
 from edge.dispatch import Dispatcher
 from edge.errors import Refusal
 from edge.http.bounded_connection import Timeouts
@@ -41,11 +42,6 @@ _WITHOUT_KEY: Final = "without key"
 _LOG = logging.getLogger(__name__)
 
 
-def system_clock() -> int:
-    """Returns the time in milliseconds since the epoch, UTC."""
-    return int(time() * 1000)
-
-
 class Edge:
     """One HTTP server in front of the services, in the running event loop."""
 
@@ -68,7 +64,7 @@ class Edge:
         keyring = Keyring(settings.mirror_limit_seconds)
         self._follower = KeyMirrorFollower(channel, keyring, settings)
         self._share = share
-        self._usage = UsageRecorder(channel, settings, partial(_counted_without_key, share) if share else None)
+        self._usage = UsageRecorder(channel, settings, partial(_counted_without_key, share) if share else None, clock)
         self._changes = RunChangesFollower(channel, settings, clock)
         self._changes.holds.shared = share.held if share else None
         self._dispatcher = Dispatcher(channel, keyring, settings, self._changes)

@@ -2,15 +2,17 @@
 
 import asyncio
 import logging
-from collections import deque
+import math
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from secrets import token_hex
 from typing import Final
 
-from contract.call_groups import RecordedCall, group_calls
+from contract.call_groups import NOT_MEASURED, Kind, RecordedCall, group_calls
 from contract.metadata import ACTOR
 from edge import key_metrics, metrics
 from edge.channel import Channel
+from edge.clock import system_clock
 from edge.errors import Refusal
 from edge.outages import RepeatedCall
 from edge.settings import EdgeSettings
@@ -25,25 +27,94 @@ _BATCH_CALLS: Final = 10_000
 _CALLS_BETWEEN_PAUSES: Final = 1_000
 _LAST_SECONDS: Final = 5.0
 
+SINGLE_REFUSALS: Final = 60
+"""Refused calls of a key in a minute that have records of their own: as many as a new key may make calls."""
+ADDRESSES: Final = 16
+"""Addresses of a key in a minute that grouped refusals are kept apart by."""
+OTHER: Final = metrics.OTHER
+"""The address of calls from further ones; and method and route, where a minute has more groups than `_GROUPS`."""
+_GROUPS: Final = 256
+_MINUTE_MS: Final = 60_000
+_FIRST_REFUSAL: Final = 400
+
 _LOG = logging.getLogger(__name__)
+
+
+class _RefusalGroups:
+    """Groups the refused calls of each key in the present minute, beyond `SINGLE_REFUSALS`.
+
+    A caller makes refused calls without any limit, and each record is kept for 90 days.
+    """
+
+    def __init__(self) -> None:
+        self._minute = -1.0
+        self._singles: Counter[str] = Counter()
+        self._addresses: defaultdict[str, set[str]] = defaultdict(set)
+        self._groups: defaultdict[str, dict[tuple[Kind, str], tuple[RecordedCall, int]]] = defaultdict(dict)
+        self._ended: list[tuple[RecordedCall, int]] = []
+
+    def add(self, call: RecordedCall) -> bool:
+        """Adds a refused call to its group; returns False where it has a record of its own."""
+        at_ms, key_id, (method, route, status, reason), address, request_id, _ = call
+        self._end_minute(at_ms)
+        self._singles[key_id] += 1
+        if self._singles[key_id] <= SINGLE_REFUSALS:
+            return False
+        addresses, groups = self._addresses[key_id], self._groups[key_id]
+        if len(addresses) < ADDRESSES:
+            addresses.add(address)
+        group = (metrics.method_of(method), route, status, reason), address if address in addresses else OTHER
+        if len(groups) >= _GROUPS and group not in groups:
+            group = (OTHER, OTHER, status, reason), OTHER
+        last, calls = groups.get(group, (call, 0))
+        # A call that waited began before others that have ended.
+        at_ms = max(at_ms, last[0])
+        groups[group] = (at_ms, key_id, group[0], group[1], request_id, NOT_MEASURED), calls + 1
+        return True
+
+    def take(self, now_ms: float) -> list[tuple[RecordedCall, int]]:
+        """Removes and returns the groups of minutes that have ended by now, each as one call with their number."""
+        self._end_minute(now_ms)
+        ended, self._ended = self._ended, []
+        return ended
+
+    def _end_minute(self, now_ms: float) -> None:
+        if now_ms // _MINUTE_MS <= self._minute:
+            return
+        for groups in self._groups.values():
+            self._ended += groups.values()
+        self._minute = now_ms // _MINUTE_MS
+        for kept in (self._singles, self._addresses, self._groups):
+            kept.clear()
 
 
 class UsageRecorder:
     """Keeps records until the deployment has them.
+
+    Of the refused calls of a key in a minute, those beyond `SINGLE_REFUSALS` share a record for each kind and address,
+    with their number, which is sent after the minute.
 
     Records dropped from a full buffer, the oldest first, are counted in `lost`; so are records of calls without a key
     beyond their share of it.
     """
 
     def __init__(
-        self, channel: Channel, settings: EdgeSettings, counted_anonymous: Callable[[], int] | None = None
+        self,
+        channel: Channel,
+        settings: EdgeSettings,
+        counted_anonymous: Callable[[], int] | None = None,
+        clock: Callable[[], int] = system_clock,
     ) -> None:
         """Takes what counts the calls without a key of this minute where several edges do it together."""
         self.lost = 0
         self._counted_anonymous = counted_anonymous
         self._channel = channel
         self._settings = settings
+        self._clock = clock
+        self._refusals = _RefusalGroups()
         self._calls: deque[RecordedCall] = deque()
+        self._counts: dict[RecordedCall, int] = {}
+        """Those of them that stand for several."""
         self._batch: list[RecordedCall] = []
         self._sending: RecordUsageRequest | None = None
         self._anonymous_minute, self._anonymous_records = -1, 0
@@ -55,11 +126,21 @@ class UsageRecorder:
         if not key_id and not self._may_keep_anonymous(at_ms // 60_000):
             self.lost += 1
             return
+        if key_id and call[2][2] >= _FIRST_REFUSAL and self._refusals.add(call):
+            return
+        self._keep(call)
+
+    def _keep(self, call: RecordedCall) -> None:
         calls = self._calls
         if len(calls) >= self._settings.usage_buffer_records:
-            calls.popleft()
-            self.lost += 1
+            self.lost += self._counts.pop(calls.popleft(), 1)
         calls.append(call)
+
+    def _keep_groups(self, now_ms: float) -> None:
+        """Keeps a record for each group of refused calls whose minute has ended."""
+        for call, number in self._refusals.take(now_ms):
+            self._keep(call)
+            self._counts[call] = number
 
     def _may_keep_anonymous(self, minute: int) -> bool:
         if self._counted_anonymous is not None:
@@ -85,11 +166,12 @@ class UsageRecorder:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        self._keep_groups(math.inf)
         try:
             async with asyncio.timeout(_LAST_SECONDS):
                 await self._send_all()
         except (TimeoutError, Refusal) as error:
-            self.lost += self._unsent()
+            self.lost += self._unsent() + sum(number - 1 for number in self._counts.values())
             _LOG.warning("Usage records could not be sent before the stop, %d are lost: %s", self.lost, error)
 
     async def _run(self) -> None:
@@ -98,6 +180,7 @@ class UsageRecorder:
         while True:
             await asyncio.sleep(self._settings.usage_flush_seconds)
             try:
+                self._keep_groups(self._clock())
                 await self._send_all()
             except Exception as error:  # noqa: BLE001 - whatever breaks, the records are kept and sent later
                 sending.failed(error)
@@ -120,9 +203,12 @@ class UsageRecorder:
                 if refusal.status >= 500:
                     raise
                 # Tried again it would be refused again, and hold up everything behind it.
-                self.lost += len(self._batch)
+                self.lost += sum(self._counts.get(call, 1) for call in self._batch)
                 _LOG.error("A batch of usage records was refused: %s", refusal)
             left -= len(self._batch)
+            if self._counts:
+                for call in self._batch:
+                    self._counts.pop(call, None)
             self._sending, self._batch = None, []
 
     async def _next_batch(self) -> RecordUsageRequest:
@@ -131,10 +217,10 @@ class UsageRecorder:
         if not self._batch:
             self._batch = [calls.popleft() for _ in range(min(len(calls), _BATCH_CALLS))]
             if self._settings.key_metrics:
-                key_metrics.count_calls(self._batch)
+                key_metrics.count_calls(self._batch, self._counts)
         request = RecordUsageRequest(batch_id=token_hex(16))
         since_pause = 0
-        for group in group_calls(self._batch):
+        for group in group_calls(self._batch, self._counts):
             request.groups.append(group)
             since_pause += len(group.times)
             if since_pause >= _CALLS_BETWEEN_PAUSES:

@@ -117,15 +117,16 @@ _NEWER_CALLS: Final = {
     "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "clone3": 435, "pidfd_getfd": 438,
     "process_madvise": 440, "mount_setattr": 442, "quotactl_fd": 443, "memfd_secret": 447, "process_mrelease": 448,
     "fchmodat2": 452, "setxattrat": 463, "removexattrat": 466, "open_tree_attr": 467, "file_setattr": 469,
-    "pidfd_send_signal": 424,
+    "pidfd_send_signal": 424, "cachestat": 451,
 }  # fmt: skip
 """Calls with the same number on every processor."""
 
 _CALLS: Final = """
 accept4:288:242 accept:43:202 acct:163:89 add_key:248:217 adjtimex:159:171 bind:49:200 bpf:321:280 chmod:90:
 chown:92: chroot:161:51 clock_adjtime:305:266 clock_settime:227:112 clone:56:220 connect:42:203 delete_module:176:106
-execve:59:221 execveat:322:281 fork:57: setrlimit:160:164 vfork:58:
-fanotify_init:300:262 fchmod:91:52 fchmodat:268:53 fchown:93:55 fchownat:260:54 finit_module:313:273
+execve:59:221 execveat:322:281 fcntl:72:25 fork:57: madvise:28:233 mincore:27:232 preadv2:327:286
+setrlimit:160:164 vfork:58: fadvise64:221:223 fanotify_init:300:262 fanotify_mark:301:263
+fchmod:91:52 fchmodat:268:53 fchown:93:55 fchownat:260:54 finit_module:313:273
 fremovexattr:199:16 fsetxattr:190:7 futimesat:261: init_module:175:105 inotify_add_watch:254:27 inotify_init1:294:26
 inotify_init:253: ioctl:16:29 ioperm:173: iopl:172: ioprio_set:251:30 kcmp:312:272 kexec_file_load:320:294
 kexec_load:246:104 keyctl:250:219 kill:62:129 lchown:94: listen:50:201 lremovexattr:198:15 lsetxattr:189:6

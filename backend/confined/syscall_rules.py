@@ -9,6 +9,9 @@ from typing import Final
 from backend.confined.bpf import Check, Rule
 
 NEW_NAMESPACES: Final = 0x7E020000
+_SET_LEASE, _NOTIFY, _SET_DELEGATION = 1024, 1026, 1040
+_ONLY_FROM_CACHE, _DROP_FROM_CACHE, _PAGE_OUT = 0x8, 4, 21
+"""RWF_NOWAIT, POSIX_FADV_DONTNEED and MADV_PAGEOUT."""
 _SET_FILE_FLAGS: Final = (0x40086602, 0x401C5820)
 """FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR, which the owner may use on a file that is open for reading only."""
 
@@ -23,11 +26,20 @@ KERNEL: Final = (
     Rule("clone", unless=(Check(0, (0,), NEW_NAMESPACES),)),
     Rule("unshare setns mount umount2 pivot_root chroot move_mount open_tree open_tree_attr fsopen fsconfig fsmount"),
     Rule("fspick mount_setattr swapon swapoff quotactl quotactl_fd open_by_handle_at name_to_handle_at"),
+    # What others open, where files are shared with them: notifications and leases, and which pages of a file were read.
+    Rule("inotify_init inotify_init1 inotify_add_watch", errno.ENOSYS),
+    Rule("fcntl", unless=(Check(1, (_SET_LEASE, _NOTIFY, _SET_DELEGATION), wanted=False),)),
+    Rule("mincore cachestat", errno.ENOSYS),
+    Rule("preadv2", errno.EOPNOTSUPP, (Check(5, (0,), _ONLY_FROM_CACHE),)),
+    # Programs give this advice without need.
+    Rule("fadvise64", 0, (Check(3, (_DROP_FROM_CACHE,), wanted=False),)),
+    Rule("madvise", errno.EINVAL, (Check(2, (_PAGE_OUT,), wanted=False),)),
     # Memory that belongs to no process, so no limit of a process counts it.
     Rule("memfd_create memfd_secret", errno.ENOSYS),
     Rule("shmget shmat shmctl semget msgget mq_open"),
     # Large or privileged interfaces of the kernel.
-    Rule("bpf perf_event_open userfaultfd add_key request_key keyctl fanotify_init syslog acct personality"),
+    Rule("bpf perf_event_open userfaultfd add_key request_key keyctl syslog acct personality"),
+    Rule("fanotify_init fanotify_mark"),
     Rule("io_uring_setup io_uring_enter io_uring_register", errno.ENOSYS),
     Rule("init_module finit_module delete_module kexec_load kexec_file_load reboot sethostname setdomainname"),
     Rule("settimeofday clock_settime clock_adjtime adjtimex iopl ioperm modify_ldt vhangup"),
@@ -35,7 +47,6 @@ KERNEL: Final = (
 
 # Landlock does not restrict these: they work on every file that the process's user may write or list.
 NO_ATTRIBUTES: Final = (
-    Rule("inotify_init inotify_init1 inotify_add_watch", errno.ENOSYS),
     Rule("setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat", errno.ENOTSUP),
     Rule("file_setattr", errno.ENOTSUP),
 )

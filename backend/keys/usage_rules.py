@@ -1,18 +1,21 @@
 """Rules of usage records, as edges send them."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from backend.errors import invalid
 from contract.call_groups import GROUP_MS
 from workflow_api.v1.usage_pb2 import CallGroup
+
+_MOST_CALLS: Final = 2**31 - 1
 
 
 def require_whole(groups: Iterable[CallGroup]) -> None:
     """Refuses groups that could not be read again.
 
     Raises:
-        ApiError: `invalid_request`: lists of different lengths, an empty group, an unknown kind, or calls further apart
-            than a group may have.
+        ApiError: `invalid_request`: lists of different lengths, an empty group, an unknown kind, a number of calls that
+            cannot be added up, or calls further apart than a group may have.
     """
     for group in groups:
         times, numbers = group.times, group.kind
@@ -23,3 +26,7 @@ def require_whole(groups: Iterable[CallGroup]) -> None:
             raise invalid("groups.times", f"must be times in the same {GROUP_MS // 1000} seconds since the epoch")
         if min(numbers) < 0 or max(numbers) >= len(group.kinds):
             raise invalid("groups.kind", "must be positions in kinds")
+        if group.calls and len(group.calls) != len(times):
+            raise invalid("groups.calls", "must be empty, or as long as times")
+        if group.calls and not 1 <= min(group.calls) <= max(group.calls) <= _MOST_CALLS:
+            raise invalid("groups.calls", f"must be numbers from 1 to {_MOST_CALLS}")

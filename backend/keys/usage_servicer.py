@@ -44,6 +44,7 @@ class UsageServicer(usage_pb2_grpc.UsageServiceServicer):
                     reason=row.reason,
                     request_id=row.request_id,
                     duration_us=row.duration_us,
+                    calls=row.calls if row.calls > 1 else None,
                 )
                 for row in shown
             ],

@@ -50,7 +50,7 @@ _BATCHES = (
 _BATCHES_OF_ALL = Query(UsageBatchRow, _BATCHES)
 _BATCHES_OF_KEY = Query(UsageBatchRow, _BATCHES.where(usage_batches.c.key_id == bindparam("key_id")))
 _SINGLE = (
-    select_row(UsageRow, usage_records)
+    select_row(UsageRow, usage_records, calls=_ONE)
     .where(
         usage_records.c.at >= bindparam("since"),
         # The index serves the first of these two conditions.
@@ -87,11 +87,20 @@ def keep(tx: Tx, batch_id: str, groups: Sequence[CallGroup]) -> None:
         key_id, first_at, last_at = group.key_id, min(group.times), max(group.times)
         rows.append((batch_id, position, key_id, first_at, last_at, group.SerializeToString()))
         position += len(group.times)
-        for number, calls in Counter(group.kind).items():
+        for number, calls in _calls_by_kind(group).items():
             kind = group.kinds[number]
             hours[first_at - first_at % HOUR_MS, key_id, kind.method, kind.route, kind.status] += calls
     tx.insert(_INSERT, rows)
     usage_hours_sql.add(tx, hours)
+
+
+def _calls_by_kind(group: CallGroup) -> Counter[int]:
+    if not group.calls:
+        return Counter(group.kind)
+    numbers: Counter[int] = Counter()
+    for number, calls in zip(group.kind, group.calls, strict=True):
+        numbers[number] += calls
+    return numbers
 
 
 def newest(tx: Tx, *, key_id: str | None, since: int, after: Sequence[str | int] | None, limit: int) -> list[UsageRow]:
@@ -135,9 +144,12 @@ def _of_batches(tx: Tx, key_id: str | None, since: int, after: Position, limit: 
 
 
 def _records_of(batch: UsageBatchRow) -> Iterator[UsageRow]:
-    for position, call in enumerate(calls_in(CallGroup.FromString(batch.calls)), batch.position):
+    group = CallGroup.FromString(batch.calls)
+    for place, call in enumerate(calls_in(group)):
         at, key_id, (method, route, status, reason), address, request_id, took = call
         duration_us = None if took == NOT_MEASURED else took
+        calls = group.calls[place] if group.calls else 1
+        position = batch.position + place
         yield UsageRow(
-            batch.batch_id, position, at, key_id, method, route, status, address, reason, request_id, duration_us
+            batch.batch_id, position, at, key_id, method, route, status, address, reason, request_id, duration_us, calls
         )

@@ -79,11 +79,12 @@ class Bubblewrap(Layer):
         self._ways = (*own, USER_NAMESPACE, NESTABLE_USER_NAMESPACE)
         self._user = self._ways[0]
 
-    def make_readable(self, readable: Readable) -> None:
-        """Makes the folders readable for all users, if steps have users of their own."""
+    def make_readable(self, readable: Readable) -> Readable:
+        """Makes the folders, which are mounted, readable for all users if steps have users of their own."""
         if self._user is OWN_USER:
             for folder in (*([readable.inputs] if readable.inputs else ()), *readable.files.values()):
                 open_to_readers(folder)
+        return readable
 
     def place_of(self, packages: Packages) -> str:  # noqa: ARG002 - the same for all
         """Returns the path of the packages, which tells nothing of the host."""

@@ -63,7 +63,7 @@ class Landlock(Layer):
             **self._host,
             "own": [str(scratch / folder) for folder in ("workspace", "outputs", "files", "tmp", "code")],
         }
-        paths["read"] = [layout.inputs, *(str(folder.resolve()) for folder in readable.files.values())]
+        paths["read"] = [layout.inputs, *([layout.files] if readable.view else [])]
         if limits.packages is not None:
             paths["run"] = [*self._host["run"], str(limits.packages.folder)]
         if limits.network == "full":
@@ -88,6 +88,7 @@ class Landlock(Layer):
             layout=layout,
             processes=None if user is None else PROCESSES,
             scratch=scratch,
+            view=readable.view,
             fds=(program,),
             afterwards=None if users is None or user is None else lambda: users.give_back(user),
         )

@@ -138,8 +138,11 @@ def spawn(layer: Layer, limits: Limits, readable: Readable, runner_fd: int) -> L
         undo.callback(os.close, log_read)
         with theirs, their_link, contextlib.ExitStack() as handed_over:
             handed_over.callback(os.close, log_write)
-            inherited = (theirs.fileno(), runner_fd)
-            runner = [f"/proc/self/fd/{runner_fd}", str(theirs.fileno()), *_packages(layer, limits)]
+            # Opened again: steps that shared an offset could see and change it for each other.
+            program = os.open(f"/proc/self/fd/{runner_fd}", os.O_RDONLY | os.O_CLOEXEC)
+            handed_over.callback(os.close, program)
+            inherited = (theirs.fileno(), program)
+            runner = [f"/proc/self/fd/{program}", str(theirs.fileno()), *_packages(layer, limits)]
             command = [str(interpreter.executable()), *interpreter.FLAGS, *runner]
             launch = layer.launch(command, limits, readable, inherited, their_link.fileno())
             undo.callback(launch.discard)

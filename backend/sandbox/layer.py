@@ -7,8 +7,8 @@ import socket
 import subprocess
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -55,10 +55,16 @@ class Layout:
 
 @dataclass(frozen=True)
 class Readable:
-    """Folders of the host that a step may only read: the inputs of the run, and the files of other steps by step."""
+    """Folders of the host that a step may only read: the inputs of the run, and the files of other steps by step.
+
+    `needs` names all steps that the step needs, also those without files.
+    """
 
     inputs: Path | None = None
     files: Mapping[str, Path] = field(default_factory=dict)
+    needs: Collection[str] = ()
+    view: Path | None = None
+    """Folder that has the files and an empty folder for each other need, for layers that mount nothing."""
 
     def __bool__(self) -> bool:
         return self.inputs is not None or bool(self.files)
@@ -75,6 +81,8 @@ class Launch:
     """Largest number of processes and threads, if the kernel can count the step's own; else None."""
     scratch: Path | None = None
     """Folder on the host with all files that the step writes; removed once the step is dead."""
+    view: Path | None = None
+    """Folder on the host with links to files of other steps; removed likewise."""
     fds: tuple[int, ...] = ()
     """Descriptors that only the command needs; closed here once it has been started."""
     afterwards: Callable[[], None] | None = None
@@ -87,8 +95,9 @@ class Launch:
 
     def discard(self) -> None:
         """Removes the folder and releases the resources of this launch."""
-        if self.scratch is not None:
-            _remove(self.scratch)
+        for folder in (self.scratch, self.view):
+            if folder is not None:
+                _remove(folder)
         if self.afterwards is not None:
             self.afterwards()
 
@@ -114,8 +123,25 @@ class Layer(ABC):
     Bubblewrap reports the first process of its namespace on the link; a guard kills everything when the link ends.
     """
 
-    def make_readable(self, readable: Readable) -> None:  # noqa: B027 - most layers need not do anything
-        """Makes folders readable for the users of steps, which takes long for many files. Raises OSError."""
+    def make_readable(self, readable: Readable) -> Readable:
+        """Returns the folders with a view of the files, which takes long for many files. Raises OSError.
+
+        The view consists of folders and hard links, for agents walk through their files and follow no symbolic link
+        to a folder. It is in the folder of the run, so the end of the run removes it if no launch does.
+        """
+        if not readable.files:
+            return readable
+        view = Path(tempfile.mkdtemp(prefix=".", dir=next(iter(readable.files.values())).resolve().parent))
+        try:
+            for need in {*readable.needs, *readable.files}:
+                if need in readable.files:
+                    shutil.copytree(readable.files[need], view / need, copy_function=_link)
+                else:
+                    (view / need).mkdir()
+        except BaseException:
+            _remove(view)
+            raise
+        return replace(readable, view=view)
 
     def place_of(self, packages: Packages) -> str:
         """Returns the path of an environment's packages inside the sandbox."""
@@ -169,7 +195,7 @@ def scratch_layout(readable: Readable, user: int | None = None, packages: str | 
         workspace=str(scratch / "workspace"),
         outputs=str(scratch / "outputs"),
         inputs=str(readable.inputs or scratch / "inputs"),
-        files=str(scratch / "files"),
+        files=str(readable.view or scratch / "files"),
         temporary=str(scratch / "tmp"),
         code=str(scratch / "code"),
         packages=packages,
@@ -179,8 +205,6 @@ def scratch_layout(readable: Readable, user: int | None = None, packages: str | 
             (scratch / folder).mkdir()
             if user is not None:
                 os.chown(scratch / folder, user, user)
-        for step, files in readable.files.items():
-            (scratch / "files" / step).symlink_to(files.resolve())
     except BaseException:
         _remove(scratch)
         raise
@@ -195,6 +219,13 @@ def remove_leftovers() -> None:
         with contextlib.suppress(FileNotFoundError):
             if worker.isdecimal() and not Path(f"/proc/{worker}").exists() and folder.lstat().st_uid == os.geteuid():
                 _remove(folder)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # A file system without hard links.
+        shutil.copy2(source, target)
 
 
 def _remove(folder: Path) -> None:

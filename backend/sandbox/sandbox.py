@@ -86,7 +86,7 @@ class Sandbox:
     async def _start_cold(self, limits: Limits, readable: Readable) -> StepProcess:
         if readable:
             # Not on the spawner's thread, which starts all interpreters.
-            await asyncio.wrap_future(self._readers.submit(self.layer.make_readable, readable))
+            readable = await asyncio.wrap_future(self._readers.submit(self.layer.make_readable, readable))
         else:
             forked = self._templates.forked(limits)
             if forked is not None:

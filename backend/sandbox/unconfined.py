@@ -30,7 +30,13 @@ class Unconfined(Layer):
         scratch, layout = scratch_layout(
             readable, packages=None if limits.packages is None else self.place_of(limits.packages)
         )
-        return Launch(argv=[*self._wrapper, *command], environment=layout.environment(), layout=layout, scratch=scratch)
+        return Launch(
+            argv=[*self._wrapper, *command],
+            environment=layout.environment(),
+            layout=layout,
+            scratch=scratch,
+            view=readable.view,
+        )
 
     def check(self) -> None:
         """Checks that there is an interpreter."""

@@ -17,8 +17,9 @@ from edge.admission.machine_rate_limit import MachineRateLimiter
 from edge.admission.rate_limit import LocalRateLimiter, RateLimiter
 from edge.channel import Channel
 from edge.channel.pair import PairChannel
+from edge.clock import system_clock
 from edge.routes import BASE
-from edge.server import Edge, system_clock
+from edge.server import Edge
 from edge.shared_memory.share import Share, ShareFiles
 from telemetry import MetricsRegistry
 

@@ -48,7 +48,7 @@ async def run_python_step(
     """
     scrubbing = await Scrubbing.of(request.secrets)
     try:
-        process = await sandbox.start(request.limits, Readable(request.inputs, request.files))
+        process = await sandbox.start(request.limits, Readable(request.inputs, request.files, request.needs))
     except OSError as error:
         raise StepFailed("SandboxFailed", "the step's sandbox could not be started", f"{error}\n".encode()) from error
     process.log.start(request.data_limits.log_bytes, request.on_text, scrubbing.words)

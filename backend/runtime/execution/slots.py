@@ -5,6 +5,8 @@ import threading
 from collections import Counter, deque
 from typing import Final, NamedTuple
 
+LEAST_TO_RESERVE: Final = 3
+"""Fewer are not divided: a key alone would lose half of its throughput, or all of it."""
 # A segment holds no slot while it records what a step left, so more segments than slots keep the slots busy.
 SEGMENTS_PER_SLOT: Final = 2
 
@@ -20,6 +22,10 @@ class StepSlots:
 
     A free slot goes to the key that holds the fewest, among equals to the one that waits longest. The request at the
     front stays there until there is memory enough for it: a small request never overtakes a large one.
+
+    A key that holds a slot leaves one free, with a slot's share of the memory, for keys that hold none, where there is
+    room for `LEAST_TO_RESERVE` steps like the one it asks for. A request that only this reservation holds back can be
+    overtaken by those keys.
 
     Used on the engine's loop only, but for `take_now`.
     """
@@ -55,7 +61,7 @@ class StepSlots:
     def take_now(self, key: str, memory_mb: int) -> bool:
         """Takes a slot where one is free and nobody waits, to be released on the loop; from any thread."""
         with self._lock:
-            if self._next() is not None or not self._free or memory_mb > self._free_mb:
+            if self._waits() or not self._free or memory_mb > self._free_mb or not self._leaves_room(key, memory_mb):
                 return False
             self._hold(key, memory_mb)
             return True
@@ -72,8 +78,7 @@ class StepSlots:
 
     def _grant(self) -> None:
         with self._lock:
-            while self._free and (request := self._next()) is not None and request.memory_mb <= self._free_mb:
-                self._front = None
+            while (request := self._next()) is not None:
                 request.slot.set_result(None)
                 self._hold(request.key, request.memory_mb)
 
@@ -83,11 +88,47 @@ class StepSlots:
         self._free_mb -= memory_mb
 
     def _next(self) -> _Request | None:
-        while (self._front is None or self._front.slot.done()) and self._waiting:
-            key = min(self._waiting, key=self._held.__getitem__)
-            waiting = self._waiting.pop(key)
-            self._front = waiting.popleft()
-            if waiting:
-                # Behind the other keys that hold as many.
-                self._waiting[key] = waiting
-        return None if self._front is None or self._front.slot.done() else self._front
+        """Removes and returns the request that is granted now, if any."""
+        if not self._free or not self._waits():
+            return None
+        if self._front is None:
+            key = self._in_turn()
+            first = self._waiting[key][0]
+            if first.memory_mb <= self._free_mb and not self._leaves_room(key, first.memory_mb):
+                # No key waits that holds none.
+                return None
+            self._front = self._pop(key)
+        front = self._front
+        if front.memory_mb > self._free_mb:
+            return None
+        if self._leaves_room(front.key, front.memory_mb):
+            self._front = None
+            return front
+        key = self._in_turn() if self._waiting else front.key
+        fits = not self._held[key] and self._waiting[key][0].memory_mb <= self._free_mb
+        return self._pop(key) if fits else None
+
+    def _waits(self) -> bool:
+        """Returns whether anybody waits; forgets requests that were cancelled."""
+        if self._front is not None and self._front.slot.done():
+            self._front = None
+        while self._waiting and self._waiting[key := self._in_turn()][0].slot.done():
+            self._pop(key)
+        return self._front is not None or bool(self._waiting)
+
+    def _in_turn(self) -> str:
+        return min(self._waiting, key=self._held.__getitem__)
+
+    def _pop(self, key: str) -> _Request:
+        waiting = self._waiting.pop(key)
+        request = waiting.popleft()
+        if waiting:
+            # Behind the other keys that hold as many.
+            self._waiting[key] = waiting
+        return request
+
+    def _leaves_room(self, key: str, memory_mb: int) -> bool:
+        """Returns whether a key may take a slot that fits, without what is reserved for keys that hold none."""
+        if not self._held[key] or min(self.count, self.memory_mb // max(1, memory_mb)) < LEAST_TO_RESERVE:
+            return True
+        return self._free > 1 and self._free_mb - memory_mb >= self.memory_mb // self.count

@@ -1,10 +1,12 @@
 """Hands queued segments over from the tables to the engine."""
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Final
 
 from backend.clock import Clock
+from backend.runtime.execution.slots import LEAST_TO_RESERVE
 from backend.runtime.scheduling import sql
 from backend.runtime.scheduling.engine import Engine
 from backend.storage.database import Database
@@ -17,7 +19,8 @@ class Launcher:
     """Keeps up to `most` segments with the engine; the keys with the fewest there go first.
 
     With `reserve`, keys without a segment there get one each beyond that, up to as many again: they do not wait for
-    what segments of others do after their steps, which takes no slot.
+    what segments of others do after their steps, which takes no slot. Without it, the last of `LEAST_TO_RESERVE`
+    segments or more goes to a key without any.
 
     A segment is marked as handed over once the engine has it; a mark whose segment does not begin is taken back by
     the sweeper.
@@ -59,11 +62,20 @@ class Launcher:
         room = max(0, most - total)
         reserve = max(0, 2 * most - max(most, total)) if self._reserve else 0
         waiting.sort(key=lambda row: (taken.get(row.key_id, 0) + row.rank, row.created_at, row.segment_id))
-        held = {*taken, *(row.key_id for row in waiting[:room])}
-        reserved = [row for row in waiting[room:] if row.rank == _FIRST and row.key_id not in held]
+        held = Counter(taken)
+        chosen: list[sql.WaitingSegmentRow] = []
+        others: list[sql.WaitingSegmentRow] = []
+        left_free = 0 if self._reserve or most < LEAST_TO_RESERVE else 1
+        for row in waiting:
+            if room - len(chosen) > (left_free if held[row.key_id] else 0):
+                chosen.append(row)
+                held[row.key_id] += 1
+            else:
+                others.append(row)
+        reserved = [row for row in others if row.rank == _FIRST and not held[row.key_id]]
         handed_over = []
         try:
-            for row in [*waiting[:room], *reserved[:reserve]]:
+            for row in [*chosen, *reserved[:reserve]]:
                 self._engine.submit(row.segment_id, row.hand_overs + 1)
                 handed_over.append(row)
         finally:

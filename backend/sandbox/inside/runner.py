@@ -250,6 +250,8 @@ def _flush() -> None:
 
 
 if __name__ == "__main__":
+    # The file of this program is one for all steps.
+    os.close(int(sys.argv[0].rpartition("/")[2]))
     if len(sys.argv) > 2:  # Without packages, JSON is not loaded before a step needs it.
         import json
 

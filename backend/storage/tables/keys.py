@@ -78,6 +78,8 @@ class UsageRow(NamedTuple):
     reason: str
     request_id: str
     duration_us: int | None
+    calls: int
+    """How many calls it stands for."""
 
 
 usage_batches = Table(

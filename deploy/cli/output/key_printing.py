@@ -66,6 +66,7 @@ USAGE_COLUMNS: Final = (
     Column("ROUTE", "route", Form.TEXT, rank=0),
     Column("STATUS", "status", rank=0),
     Column("REASON", "reason", rank=2),
+    Column("CALLS", "calls", rank=5),
     Column("ADDRESS", "address", rank=5),
     Column("REQUEST ID", "request_id", rank=6),
 )

@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from workflow_api.v1 import options_pb2 as workflow__api_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bworkflow_api/v1/usage.proto\x12\x0fworkflow_api.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\"\xd3\x01\n\x0bUsageRecord\x12&\n\x02\x61t\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06key_id\x18\x02 \x01(\t\x12\x0e\n\x06method\x18\x03 \x01(\t\x12\r\n\x05route\x18\x04 \x01(\t\x12\x0e\n\x06status\x18\x05 \x01(\x05\x12\x0f\n\x07\x61\x64\x64ress\x18\x06 \x01(\t\x12\x0e\n\x06reason\x18\x07 \x01(\t\x12\x12\n\nrequest_id\x18\x08 \x01(\t\x12\x18\n\x0b\x64uration_us\x18\t \x01(\x03H\x00\x88\x01\x01\x42\x0e\n\x0c_duration_us\"I\n\x08\x43\x61llKind\x12\x0e\n\x06method\x18\x01 \x01(\t\x12\r\n\x05route\x18\x02 \x01(\t\x12\x0e\n\x06status\x18\x03 \x01(\x05\x12\x0e\n\x06reason\x18\x04 \x01(\t\"\xa0\x01\n\tCallGroup\x12\x0e\n\x06key_id\x18\x01 \x01(\t\x12\r\n\x05times\x18\x02 \x03(\x03\x12(\n\x05kinds\x18\x03 \x03(\x0b\x32\x19.workflow_api.v1.CallKind\x12\x0c\n\x04kind\x18\x04 \x03(\x05\x12\x11\n\taddresses\x18\x05 \x03(\t\x12\x13\n\x0brequest_ids\x18\x06 \x03(\t\x12\x14\n\x0c\x64urations_us\x18\x07 \x03(\x03\"\xc3\x01\n\x17ListUsageRecordsRequest\x12\x13\n\x06key_id\x18\x01 \x01(\tH\x00\x88\x01\x01\x12.\n\x05since\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x01\x88\x01\x01\x12#\n\tpage_size\x18\x03 \x01(\x05\x42\x0b\xba\xbb\x18\x07\x30\x01\x38\xe8\x07@dH\x02\x88\x01\x01\x12\x1b\n\npage_token\x18\x04 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x08\x42\t\n\x07_key_idB\x08\n\x06_sinceB\x0c\n\n_page_size\"y\n\x18ListUsageRecordsResponse\x12+\n\x05items\x18\x01 \x03(\x0b\x32\x1c.workflow_api.v1.UsageRecord\x12\x1c\n\x0fnext_page_token\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x12\n\x10_next_page_token\"\xfc\x01\n\x15ListUsageHoursRequest\x12\x13\n\x06key_id\x18\x01 \x01(\tH\x00\x88\x01\x01\x12.\n\x05since\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x01\x88\x01\x01\x12$\n\tpage_size\x18\x03 \x01(\x05\x42\x0c\xba\xbb\x18\x08\x30\x01\x38\x90N@\xe8\x07H\x02\x88\x01\x01\x12\x1b\n\npage_token\x18\x04 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x08\x12.\n\x05until\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x03\x88\x01\x01\x42\t\n\x07_key_idB\x08\n\x06_sinceB\x0c\n\n_page_sizeB\x08\n\x06_until\"\x83\x01\n\tUsageHour\x12(\n\x04hour\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06key_id\x18\x02 \x01(\t\x12\x0e\n\x06method\x18\x03 \x01(\t\x12\r\n\x05route\x18\x04 \x01(\t\x12\x0e\n\x06status\x18\x05 \x01(\x05\x12\r\n\x05\x63\x61lls\x18\x06 \x01(\x03\"u\n\x16ListUsageHoursResponse\x12)\n\x05items\x18\x01 \x03(\x0b\x32\x1a.workflow_api.v1.UsageHour\x12\x1c\n\x0fnext_page_token\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x12\n\x10_next_page_token\"\xa1\x01\n\x16\x43ountCallsByKeyRequest\x12!\n\x07key_ids\x18\x01 \x03(\tB\x10\xba\xbb\x18\x0c\x08\x01H\xc8\x01Z\x05\x10\x01\x18\x80\x01\x12\x31\n\x05since\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x06\xba\xbb\x18\x02\x08\x01\x12\x31\n\x05until\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x06\xba\xbb\x18\x02\x08\x01\"c\n\x07KeyHour\x12(\n\x04hour\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06key_id\x18\x02 \x01(\t\x12\r\n\x05\x63\x61lls\x18\x03 \x01(\x03\x12\x0f\n\x07refused\x18\x04 \x01(\x03\"B\n\x17\x43ountCallsByKeyResponse\x12\'\n\x05items\x18\x01 \x03(\x0b\x32\x18.workflow_api.v1.KeyHour2\xf3\x02\n\x0cUsageService\x12x\n\x10ListUsageRecords\x12(.workflow_api.v1.ListUsageRecordsRequest\x1a).workflow_api.v1.ListUsageRecordsResponse\"\x0f\x90\x02\x01\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x12r\n\x0eListUsageHours\x12&.workflow_api.v1.ListUsageHoursRequest\x1a\'.workflow_api.v1.ListUsageHoursResponse\"\x0f\x90\x02\x01\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x12u\n\x0f\x43ountCallsByKey\x12\'.workflow_api.v1.CountCallsByKeyRequest\x1a(.workflow_api.v1.CountCallsByKeyResponse\"\x0f\x90\x02\x01\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bworkflow_api/v1/usage.proto\x12\x0fworkflow_api.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\"\xf1\x01\n\x0bUsageRecord\x12&\n\x02\x61t\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06key_id\x18\x02 \x01(\t\x12\x0e\n\x06method\x18\x03 \x01(\t\x12\r\n\x05route\x18\x04 \x01(\t\x12\x0e\n\x06status\x18\x05 \x01(\x05\x12\x0f\n\x07\x61\x64\x64ress\x18\x06 \x01(\t\x12\x0e\n\x06reason\x18\x07 \x01(\t\x12\x12\n\nrequest_id\x18\x08 \x01(\t\x12\x18\n\x0b\x64uration_us\x18\t \x01(\x03H\x00\x88\x01\x01\x12\x12\n\x05\x63\x61lls\x18\n \x01(\x03H\x01\x88\x01\x01\x42\x0e\n\x0c_duration_usB\x08\n\x06_calls\"I\n\x08\x43\x61llKind\x12\x0e\n\x06method\x18\x01 \x01(\t\x12\r\n\x05route\x18\x02 \x01(\t\x12\x0e\n\x06status\x18\x03 \x01(\x05\x12\x0e\n\x06reason\x18\x04 \x01(\t\"\xaf\x01\n\tCallGroup\x12\x0e\n\x06key_id\x18\x01 \x01(\t\x12\r\n\x05times\x18\x02 \x03(\x03\x12(\n\x05kinds\x18\x03 \x03(\x0b\x32\x19.workflow_api.v1.CallKind\x12\x0c\n\x04kind\x18\x04 \x03(\x05\x12\x11\n\taddresses\x18\x05 \x03(\t\x12\x13\n\x0brequest_ids\x18\x06 \x03(\t\x12\x14\n\x0c\x64urations_us\x18\x07 \x03(\x03\x12\r\n\x05\x63\x61lls\x18\x08 \x03(\x03\"\xc3\x01\n\x17ListUsageRecordsRequest\x12\x13\n\x06key_id\x18\x01 \x01(\tH\x00\x88\x01\x01\x12.\n\x05since\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x01\x88\x01\x01\x12#\n\tpage_size\x18\x03 \x01(\x05\x42\x0b\xba\xbb\x18\x07\x30\x01\x38\xe8\x07@dH\x02\x88\x01\x01\x12\x1b\n\npage_token\x18\x04 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x08\x42\t\n\x07_key_idB\x08\n\x06_sinceB\x0c\n\n_page_size\"y\n\x18ListUsageRecordsResponse\x12+\n\x05items\x18\x01 \x03(\x0b\x32\x1c.workflow_api.v1.UsageRecord\x12\x1c\n\x0fnext_page_token\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x12\n\x10_next_page_token\"\xfc\x01\n\x15ListUsageHoursRequest\x12\x13\n\x06key_id\x18\x01 \x01(\tH\x00\x88\x01\x01\x12.\n\x05since\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x01\x88\x01\x01\x12$\n\tpage_size\x18\x03 \x01(\x05\x42\x0c\xba\xbb\x18\x08\x30\x01\x38\x90N@\xe8\x07H\x02\x88\x01\x01\x12\x1b\n\npage_token\x18\x04 \x01(\tB\x07\xba\xbb\x18\x03\x18\x80\x08\x12.\n\x05until\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x03\x88\x01\x01\x42\t\n\x07_key_idB\x08\n\x06_sinceB\x0c\n\n_page_sizeB\x08\n\x06_until\"\x83\x01\n\tUsageHour\x12(\n\x04hour\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06key_id\x18\x02 \x01(\t\x12\x0e\n\x06method\x18\x03 \x01(\t\x12\r\n\x05route\x18\x04 \x01(\t\x12\x0e\n\x06status\x18\x05 \x01(\x05\x12\r\n\x05\x63\x61lls\x18\x06 \x01(\x03\"u\n\x16ListUsageHoursResponse\x12)\n\x05items\x18\x01 \x03(\x0b\x32\x1a.workflow_api.v1.UsageHour\x12\x1c\n\x0fnext_page_token\x18\x02 \x01(\tH\x00\x88\x01\x01\x42\x12\n\x10_next_page_token\"\xa1\x01\n\x16\x43ountCallsByKeyRequest\x12!\n\x07key_ids\x18\x01 \x03(\tB\x10\xba\xbb\x18\x0c\x08\x01H\xc8\x01Z\x05\x10\x01\x18\x80\x01\x12\x31\n\x05since\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x06\xba\xbb\x18\x02\x08\x01\x12\x31\n\x05until\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x06\xba\xbb\x18\x02\x08\x01\"c\n\x07KeyHour\x12(\n\x04hour\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06key_id\x18\x02 \x01(\t\x12\r\n\x05\x63\x61lls\x18\x03 \x01(\x03\x12\x0f\n\x07refused\x18\x04 \x01(\x03\"B\n\x17\x43ountCallsByKeyResponse\x12\'\n\x05items\x18\x01 \x03(\x0b\x32\x18.workflow_api.v1.KeyHour2\xf3\x02\n\x0cUsageService\x12x\n\x10ListUsageRecords\x12(.workflow_api.v1.ListUsageRecordsRequest\x1a).workflow_api.v1.ListUsageRecordsResponse\"\x0f\x90\x02\x01\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x12r\n\x0eListUsageHours\x12&.workflow_api.v1.ListUsageHoursRequest\x1a\'.workflow_api.v1.ListUsageHoursResponse\"\x0f\x90\x02\x01\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x12u\n\x0f\x43ountCallsByKey\x12\'.workflow_api.v1.CountCallsByKeyRequest\x1a(.workflow_api.v1.CountCallsByKeyResponse\"\x0f\x90\x02\x01\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -54,27 +54,27 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_USAGESERVICE'].methods_by_name['CountCallsByKey']._loaded_options = None
   _globals['_USAGESERVICE'].methods_by_name['CountCallsByKey']._serialized_options = b'\220\002\001\262\273\030\010\010\001\"\001\001:\001\002'
   _globals['_USAGERECORD']._serialized_start=113
-  _globals['_USAGERECORD']._serialized_end=324
-  _globals['_CALLKIND']._serialized_start=326
-  _globals['_CALLKIND']._serialized_end=399
-  _globals['_CALLGROUP']._serialized_start=402
-  _globals['_CALLGROUP']._serialized_end=562
-  _globals['_LISTUSAGERECORDSREQUEST']._serialized_start=565
-  _globals['_LISTUSAGERECORDSREQUEST']._serialized_end=760
-  _globals['_LISTUSAGERECORDSRESPONSE']._serialized_start=762
-  _globals['_LISTUSAGERECORDSRESPONSE']._serialized_end=883
-  _globals['_LISTUSAGEHOURSREQUEST']._serialized_start=886
-  _globals['_LISTUSAGEHOURSREQUEST']._serialized_end=1138
-  _globals['_USAGEHOUR']._serialized_start=1141
-  _globals['_USAGEHOUR']._serialized_end=1272
-  _globals['_LISTUSAGEHOURSRESPONSE']._serialized_start=1274
-  _globals['_LISTUSAGEHOURSRESPONSE']._serialized_end=1391
-  _globals['_COUNTCALLSBYKEYREQUEST']._serialized_start=1394
-  _globals['_COUNTCALLSBYKEYREQUEST']._serialized_end=1555
-  _globals['_KEYHOUR']._serialized_start=1557
-  _globals['_KEYHOUR']._serialized_end=1656
-  _globals['_COUNTCALLSBYKEYRESPONSE']._serialized_start=1658
-  _globals['_COUNTCALLSBYKEYRESPONSE']._serialized_end=1724
-  _globals['_USAGESERVICE']._serialized_start=1727
-  _globals['_USAGESERVICE']._serialized_end=2098
+  _globals['_USAGERECORD']._serialized_end=354
+  _globals['_CALLKIND']._serialized_start=356
+  _globals['_CALLKIND']._serialized_end=429
+  _globals['_CALLGROUP']._serialized_start=432
+  _globals['_CALLGROUP']._serialized_end=607
+  _globals['_LISTUSAGERECORDSREQUEST']._serialized_start=610
+  _globals['_LISTUSAGERECORDSREQUEST']._serialized_end=805
+  _globals['_LISTUSAGERECORDSRESPONSE']._serialized_start=807
+  _globals['_LISTUSAGERECORDSRESPONSE']._serialized_end=928
+  _globals['_LISTUSAGEHOURSREQUEST']._serialized_start=931
+  _globals['_LISTUSAGEHOURSREQUEST']._serialized_end=1183
+  _globals['_USAGEHOUR']._serialized_start=1186
+  _globals['_USAGEHOUR']._serialized_end=1317
+  _globals['_LISTUSAGEHOURSRESPONSE']._serialized_start=1319
+  _globals['_LISTUSAGEHOURSRESPONSE']._serialized_end=1436
+  _globals['_COUNTCALLSBYKEYREQUEST']._serialized_start=1439
+  _globals['_COUNTCALLSBYKEYREQUEST']._serialized_end=1600
+  _globals['_KEYHOUR']._serialized_start=1602
+  _globals['_KEYHOUR']._serialized_end=1701
+  _globals['_COUNTCALLSBYKEYRESPONSE']._serialized_start=1703
+  _globals['_COUNTCALLSBYKEYRESPONSE']._serialized_end=1769
+  _globals['_USAGESERVICE']._serialized_start=1772
+  _globals['_USAGESERVICE']._serialized_end=2143
 # @@protoc_insertion_point(module_scope)

@@ -34,6 +34,7 @@ class UsageRecord(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     DURATION_US_FIELD_NUMBER: _builtins.int
+    CALLS_FIELD_NUMBER: _builtins.int
     key_id: _builtins.str
     """The identified key; empty when the call was refused before that."""
     method: _builtins.str
@@ -52,6 +53,10 @@ class UsageRecord(_message.Message):
     """Microseconds until its answer was ready, without the time for which a waiting call was held; absent where no edge
     measured it.
     """
+    calls: _builtins.int
+    """How many refused calls the record stands for: those of a minute with the same key, method, route, status, reason and
+    address, as far as they have no records of their own; absent for one call. `at` and `request_id` are of the last.
+    """
     @_builtins.property
     def at(self) -> _timestamp_pb2.Timestamp:
         """When."""
@@ -68,13 +73,19 @@ class UsageRecord(_message.Message):
         reason: _builtins.str = ...,
         request_id: _builtins.str = ...,
         duration_us: _builtins.int | None = ...,
+        calls: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_duration_us", b"_duration_us", "at", b"at", "duration_us", b"duration_us"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_calls", b"_calls", "_duration_us", b"_duration_us", "at", b"at", "calls", b"calls", "duration_us", b"duration_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_duration_us", b"_duration_us", "address", b"address", "at", b"at", "duration_us", b"duration_us", "key_id", b"key_id", "method", b"method", "reason", b"reason", "request_id", b"request_id", "route", b"route", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_calls", b"_calls", "_duration_us", b"_duration_us", "address", b"address", "at", b"at", "calls", b"calls", "duration_us", b"duration_us", "key_id", b"key_id", "method", b"method", "reason", b"reason", "request_id", b"request_id", "route", b"route", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__calls: _TypeAlias = _typing.Literal["calls"]  # noqa: Y015
+    _WhichOneofArgType__calls: _TypeAlias = _typing.Literal["_calls", b"_calls"]  # noqa: Y015
     _WhichOneofReturnType__duration_us: _TypeAlias = _typing.Literal["duration_us"]  # noqa: Y015
     _WhichOneofArgType__duration_us: _TypeAlias = _typing.Literal["_duration_us", b"_duration_us"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__calls) -> _WhichOneofReturnType__calls | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__duration_us) -> _WhichOneofReturnType__duration_us | None: ...
 
 Global___UsageRecord: _TypeAlias = UsageRecord  # noqa: Y015
@@ -128,6 +139,7 @@ class CallGroup(_message.Message):
     ADDRESSES_FIELD_NUMBER: _builtins.int
     REQUEST_IDS_FIELD_NUMBER: _builtins.int
     DURATIONS_US_FIELD_NUMBER: _builtins.int
+    CALLS_FIELD_NUMBER: _builtins.int
     key_id: _builtins.str
     """The identified key; empty when the calls were refused before that."""
     @_builtins.property
@@ -154,6 +166,10 @@ class CallGroup(_message.Message):
     def durations_us(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Microseconds, as `UsageRecord.duration_us`; -1 where no edge measured it."""
 
+    @_builtins.property
+    def calls(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """How many calls each stands for, as `UsageRecord.calls`, at least 1; empty where each is one."""
+
     def __init__(
         self,
         *,
@@ -164,10 +180,11 @@ class CallGroup(_message.Message):
         addresses: _abc.Iterable[_builtins.str] | None = ...,
         request_ids: _abc.Iterable[_builtins.str] | None = ...,
         durations_us: _abc.Iterable[_builtins.int] | None = ...,
+        calls: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "durations_us", b"durations_us", "key_id", b"key_id", "kind", b"kind", "kinds", b"kinds", "request_ids", b"request_ids", "times", b"times"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["addresses", b"addresses", "calls", b"calls", "durations_us", b"durations_us", "key_id", b"key_id", "kind", b"kind", "kinds", b"kinds", "request_ids", b"request_ids", "times", b"times"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

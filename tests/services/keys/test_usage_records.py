@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from backend.services import Services
 from backend.storage.statements import Command
-from contract.call_groups import calls_of, group_calls
+from contract.call_groups import NOT_MEASURED, calls_of, group_calls
 from contract.times import milliseconds_of, to_timestamp
 from tests.services.calls import Caller, RefusedError
 from workflow_api.v1 import edge_pb2, usage_pb2
@@ -97,6 +97,9 @@ def test_single_records_of_an_edge_of_an_earlier_release_are_kept(usage: Caller)
         ({"times": [], "kind": [], "addresses": [], "request_ids": [], "durations_us": []}, "groups"),
         ({"times": [9_999, 10_000]}, "groups.times"),
         ({"kind": [0, 1]}, "groups.kind"),
+        ({"calls": [1]}, "groups.calls"),
+        ({"calls": [0, 1]}, "groups.calls"),
+        ({"calls": [1, 2**31]}, "groups.calls"),
         ({"kind": [-1, 0]}, "groups.kind"),
         ({"kinds": [usage_pb2.CallKind(route="/me\0")]}, "groups.kinds.route"),
     ],
@@ -124,3 +127,20 @@ def test_records_of_earlier_releases_are_listed_among_the_others(usage: Caller, 
         assert [item.request_id for item in pages(usage, size, "ak_1")] == [
             "single 2", "in a batch, 15", "single 1", "in a batch, 5", "single 0"
         ]  # fmt: skip
+
+
+def test_a_record_of_several_calls_is_listed_with_their_number_and_counts_as_many_by_the_hour(usage: Caller) -> None:
+    refused = 1_000, "ak_1", ("GET", "/me", 429, "rate_limited"), "::1", "r", NOT_MEASURED
+    single = 2_000, "ak_1", ("GET", "/me", 429, "rate_limited"), "::1", "s", 1
+    groups = list(group_calls([refused, single], {refused: 10_439}))
+    usage("RecordUsage", edge_pb2.RecordUsageRequest(batch_id="b", groups=groups))
+    assert [(item.request_id, item.calls, item.HasField("calls")) for item in pages(usage, 10)] == [
+        ("s", 0, False), ("r", 10_439, True)
+    ]  # fmt: skip
+    (hour,) = usage("ListUsageHours", usage_pb2.ListUsageHoursRequest()).items
+    assert (hour.status, hour.calls) == (429, 10_440)
+    until = to_timestamp(3_600_000)
+    counted = usage(
+        "CountCallsByKey", usage_pb2.CountCallsByKeyRequest(key_ids=["ak_1"], since=to_timestamp(0), until=until)
+    ).items
+    assert [(each.calls, each.refused) for each in counted] == [(10_440, 10_440)]

@@ -14,7 +14,7 @@ from backend.runtime.worker.lease import Lease
 from backend.services import Services
 from tests.services.conftest import TestClock
 from tests.services.runs.world import World
-from tests.services.runtime.test_upkeep import RecordingEngine
+from tests.services.runtime.test_upkeep import RecordingEngine, segment_of
 from tests.support.poll import until
 
 
@@ -151,16 +151,34 @@ def test_a_cancel_that_was_answered_holds_though_the_owner_died(world: World, sw
 
 def test_no_more_is_handed_over_than_live_workers_have_room_for(world: World, swept: Swept) -> None:
     lease(world, "one", slots=1)
+    lease(world, "two", slots=1)
+    runs = [world.started() for _ in range(5)]
+    swept.after(0)
+    assert len(swept.engine.submitted) == 2
+    world.begin(runs[0], owner="one")
+    swept.after(0)
+    assert len(swept.engine.submitted) == 2, "a running segment holds its place"
+    world.close(runs[0])
+    swept.after(0)
+    assert len(swept.engine.submitted) == 3
+
+
+def test_the_last_room_of_workers_is_left_for_keys_that_have_none(world: World, swept: Swept) -> None:
+    lease(world, "one", slots=2)
     lease(world, "two", slots=2)
     runs = [world.started() for _ in range(5)]
     swept.after(0)
     assert len(swept.engine.submitted) == 3
-    world.begin(runs[0], owner="one")
+    others = [world.started(key=world.new_key(name=name)) for name in ("second", "third")]
     swept.after(0)
-    assert len(swept.engine.submitted) == 3, "a running segment holds its place"
-    world.close(runs[0])
+    assert len(swept.engine.submitted) == 4, "the second key gets the room that the first has left"
+    for run_id in runs[:2]:
+        world.begin(run_id, owner="one")
+        world.close(run_id)
     swept.after(0)
-    assert len(swept.engine.submitted) == 4
+    submitted = swept.engine.submitted
+    assert len(submitted) == 5
+    assert {segment_of(world, run_id) for run_id in others} < set(submitted)
 
 
 def test_a_run_that_waits_behind_busy_workers_never_fails_as_launch_failed(world: World, swept: Swept) -> None:

@@ -92,7 +92,7 @@ def rounds(world: World) -> Rounds:
     return Rounds(world)
 
 
-def _segment(world: World, run_id: str) -> str:
+def segment_of(world: World, run_id: str) -> str:
     query = ScalarQuery[str](select(segments.c.segment_id).where(segments.c.run_id == bindparam("run_id")))
     return world.services.database.read(lambda tx: tx.scalar_one(query, run_id=run_id))
 
@@ -101,19 +101,19 @@ def test_a_segment_is_handed_over_once(world: World, rounds: Rounds) -> None:
     run_id = world.started()
     rounds.launcher.launch()
     rounds.launcher.launch()
-    assert rounds.engine.submitted == [_segment(world, run_id)]
+    assert rounds.engine.submitted == [segment_of(world, run_id)]
 
 
 def test_no_more_segments_are_handed_over_than_the_engine_may_hold(world: World, rounds: Rounds) -> None:
     runs = [world.started() for _ in range(6)]
     rounds.launcher.launch()
-    assert rounds.engine.submitted == [_segment(world, run_id) for run_id in runs[:4]]
+    assert rounds.engine.submitted == [segment_of(world, run_id) for run_id in runs[:4]]
     world.begin(runs[0])
     rounds.launcher.launch()
     assert len(rounds.engine.submitted) == 4, "a running segment holds its place"
     world.close(runs[0])
     rounds.launcher.launch()
-    assert rounds.engine.submitted[4:] == [_segment(world, runs[4])]
+    assert rounds.engine.submitted[4:] == [segment_of(world, runs[4])]
 
 
 def test_a_busy_key_does_not_delay_another_keys_first_run(world: World, rounds: Rounds) -> None:
@@ -121,8 +121,8 @@ def test_a_busy_key_does_not_delay_another_keys_first_run(world: World, rounds: 
     other = world.started(key=world.new_key())
     rounds.launcher.launch()
     handed_over = rounds.engine.submitted
-    assert handed_over.index(_segment(world, other)) == 1
-    assert handed_over[0] == _segment(world, busy[0])
+    assert handed_over.index(segment_of(world, other)) == 1
+    assert handed_over[0] == segment_of(world, busy[0])
 
 
 def test_a_key_with_running_segments_comes_after_one_without(world: World, rounds: Rounds) -> None:
@@ -132,7 +132,7 @@ def test_a_key_with_running_segments_comes_after_one_without(world: World, round
     world.started()
     other = world.started(key=world.new_key())
     rounds.launcher.launch()
-    assert rounds.engine.submitted[3:] == [_segment(world, other)]
+    assert rounds.engine.submitted[3:] == [segment_of(world, other)]
 
 
 def test_a_segment_handed_to_a_dead_process_is_handed_over_again(world: World, rounds: Rounds) -> None:
@@ -140,7 +140,7 @@ def test_a_segment_handed_to_a_dead_process_is_handed_over_again(world: World, r
     rounds.launcher.launch()
     rounds.sweeper.recover()
     rounds.launcher.launch()
-    assert rounds.engine.submitted == [_segment(world, run_id)] * 2
+    assert rounds.engine.submitted == [segment_of(world, run_id)] * 2
 
 
 def test_a_segment_that_was_handed_over_and_does_not_begin_is_handed_over_again_by_another_number(
@@ -154,7 +154,7 @@ def test_a_segment_that_was_handed_over_and_does_not_begin_is_handed_over_again_
     assert rounds.engine.hand_overs == [1], "it may still begin"
     rounds.sweep_after(world, 1)
     rounds.launcher.launch()
-    assert rounds.engine.submitted == [_segment(world, run_id)] * 2
+    assert rounds.engine.submitted == [segment_of(world, run_id)] * 2
     assert rounds.engine.hand_overs == [1, 2]
 
 

@@ -13,6 +13,7 @@ from backend.sandbox.bubblewrap import OWN_USER, Bubblewrap
 from backend.sandbox.landlock import Landlock
 from backend.sandbox.layer import Layer
 from backend.sandbox.limits import Limits
+from backend.sandbox.unconfined import Unconfined
 from tests.support.poll import LONGEST_WAIT_SECONDS
 
 
@@ -32,8 +33,9 @@ LAYERS: Mapping[str, Callable[[], Layer]] = {
     "landlock, service's user": lambda: Landlock(own_user=False),
     "landlock 3, service's user": lambda: Landlock(own_user=False, abi=3),
 }
+EVERY_LAYER: Mapping[str, Callable[[], Layer]] = {**LAYERS, "none": Unconfined}
 NAMESPACED = tuple(name for name in LAYERS if name.startswith("bwrap"))
-_IN_SHORT = ("bwrap", "landlock")
+_IN_SHORT = ("bwrap", "landlock", "none")
 
 
 def each(names: Iterable[str]) -> list[ParameterSet]:
@@ -45,7 +47,7 @@ def each(names: Iterable[str]) -> list[ParameterSet]:
 def opened(name: str) -> Iterator[Sandbox]:
     """Opens a sandbox of this layer; skips the test, with the reason, where the layer does not work."""
     try:
-        layer = LAYERS[name]()
+        layer = EVERY_LAYER[name]()
         layer.check()
     except SandboxUnavailableError as error:
         wanted = "the package `bubblewrap`" if name in NAMESPACED else "a kernel with Landlock switched on"
