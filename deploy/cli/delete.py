@@ -23,7 +23,7 @@ _OPTIONS: Final = {"kind": "KIND", "definition": "NAME"}
 
 
 def command(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help=f"One of: {', '.join(KINDS)}.")],
+    kind: Annotated[str, typer.Argument(metavar="|".join(KINDS), help="What it is.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name or id.")],
     grpc: Grpc = DEFAULT_GRPC,
     as_json: Json = False,

@@ -14,6 +14,7 @@ from edge.console.definitions.versions import (
     read_versions,
     version_of,
 )
+from edge.console.pages import agent_code
 from edge.console.paging import all_items
 from edge.console.visit import ADMINISTRATORS, ONLOOKERS, Page, PageResult, View, Visit
 from edge.errors import Refusal
@@ -65,6 +66,7 @@ async def show_one(visit: Visit) -> PageResult:
             "manifest": manifest,
             "found": found,
             "uses": uses,
+            "deleted_at": resource.deleted_at if resource.HasField("deleted_at") else None,
             "administrator": visit.user.role in ADMINISTRATORS,
         },
     )
@@ -74,4 +76,5 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("GET", AGENT.path, ONLOOKERS, show_list),
     Page("GET", f"{AGENT.path}/{{{ID}}}", ONLOOKERS, show_one),
     *pages_of(AGENT),
+    *agent_code.PAGES,
 )

@@ -6,10 +6,12 @@ import threading
 from typing import Any
 
 import pytest
+from google.protobuf.message import Message
 
+from backend.workflows import resources_sql
 from backend.workflows.retention import DeletedDefinitionRetention
 from tests.services.calls import Caller, RefusedError
-from workflow_api.v1 import audit_pb2, definitions_pb2, keys_pb2, runs_pb2, users_pb2, workflows_pb2
+from workflow_api.v1 import audit_pb2, definitions_pb2, keys_pb2, options_pb2, runs_pb2, users_pb2, workflows_pb2
 from workflow_api_testing import TestBackend
 
 RESOURCES = """
@@ -96,14 +98,15 @@ def test_a_deleted_workflow_is_in_no_list_and_not_found(backend: TestBackend, ca
             call("GetWorkflow", workflows_pb2.GetWorkflowRequest(workflow_id=workflow_id), key_id)
         assert refused.value.reason == "workflow_not_found"
         with pytest.raises(RefusedError) as refused:
-            request = runs_pb2.StartRunRequest(workflow_id=workflow_id, idempotency_key="k")
-            call("StartRun", request, key_id)
+            call("StartRun", runs_pb2.StartRunRequest(workflow_id=workflow_id, idempotency_key="k"), key_id)
         assert refused.value.reason == "workflow_not_found"
-    for method, request in (
-        ("UpdateWorkflowStatus", workflows_pb2.UpdateWorkflowStatusRequest(workflow=workflow_id, status=1)),
+    active = workflows_pb2.WORKFLOW_STATUS_ACTIVE
+    changes: tuple[tuple[str, Message], ...] = (
+        ("UpdateWorkflowStatus", workflows_pb2.UpdateWorkflowStatusRequest(workflow=workflow_id, status=active)),
         ("RestoreWorkflowVersion", definitions_pb2.RestoreWorkflowVersionRequest(workflow=workflow_id, version=1)),
         ("DeleteDefinition", definitions_pb2.DeleteDefinitionRequest(kind="Workflow", definition=workflow_id)),
-    ):
+    )
+    for method, request in changes:
         with pytest.raises(RefusedError):
             call(method, request)
 
@@ -151,8 +154,6 @@ def test_a_run_that_has_not_ended_keeps_what_its_version_uses(backend: TestBacke
     assert call("GetResource", connector).used_by == ["Gated"]
 
     def passed(tx: Any) -> None:
-        from backend.workflows import resources_sql
-
         row = resources_sql.resource(tx, "connector", "inbox")
         assert row is not None
         resources_sql.record_test(tx, connector_id=row.resource_id, version=1, passed=True, message="", now=1)
@@ -190,7 +191,7 @@ def test_keys_and_people_whose_list_names_a_workflow_keep_it(backend: TestBacken
             "CreateKey",
             keys_pb2.CreateKeyRequest(
                 name="late",
-                scopes=[1],
+                scopes=[options_pb2.SCOPE_RUNS_READ],
                 workflow_access=keys_pb2.WorkflowAccess(
                     mode=keys_pb2.WorkflowAccess.MODE_EXPLICIT, workflow_ids=[workflow_id]
                 ),
@@ -211,11 +212,11 @@ def test_versions_that_ended_runs_name_stay_readable_by_their_id(backend: TestBa
     read = definition(call, workflow_id, version=1)
     assert read.HasField("deleted_at")
     assert (read.workflow.name, json.loads(read.definition)["description"]) == ("Ready", "Before.")
-    assert list(read.workflow.readiness.reasons)[0] == "The workflow was deleted."
-    for kind, id in (("Workflow", workflow_id), ("Agent", agent_id)):
-        manifest = call("GetManifest", definitions_pb2.GetManifestRequest(kind=kind, definition=id, version=1))
+    assert read.workflow.readiness.reasons[0] == "The workflow was deleted."
+    for kind, gone in (("Workflow", workflow_id), ("Agent", agent_id)):
+        manifest = call("GetManifest", definitions_pb2.GetManifestRequest(kind=kind, definition=gone, version=1))
         assert manifest.text.startswith(f"kind: {kind}\n")
-        listed = definitions_pb2.ListDefinitionVersionsRequest(kind=kind, definition=id)
+        listed = definitions_pb2.ListDefinitionVersionsRequest(kind=kind, definition=gone)
         assert [each.version for each in call("ListDefinitionVersions", listed).items] == [1]
     request = workflows_pb2.GetResourceRequest(kind=workflows_pb2.RESOURCE_KIND_AGENT, resource=agent_id)
     shown = call("GetResource", request)
