@@ -70,7 +70,7 @@ resources = Table(
     "resources",
     METADATA,
     Column("resource_id", Text, primary_key=True),
-    # `agent`, `connector`, `environment` or `knowledge_graph`; after `deleted_` where it was deleted. Its name then ends
+    # `agent`, `connector`, `environment` or `knowledge_graph`; after `deleted_` if it was deleted. Its name then ends
     # with a line break and its id, and the row stays as long as a version of a workflow or a publication names it.
     Column("kind", Text, nullable=False),
     Column("name", Text, nullable=False),

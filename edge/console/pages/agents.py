@@ -14,7 +14,6 @@ from edge.console.definitions.versions import (
     read_versions,
     version_of,
 )
-from edge.console.pages import agent_code
 from edge.console.paging import all_items
 from edge.console.visit import ADMINISTRATORS, ONLOOKERS, Page, PageResult, View, Visit
 from edge.errors import Refusal
@@ -76,5 +75,4 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("GET", AGENT.path, ONLOOKERS, show_list),
     Page("GET", f"{AGENT.path}/{{{ID}}}", ONLOOKERS, show_one),
     *pages_of(AGENT),
-    *agent_code.PAGES,
 )
