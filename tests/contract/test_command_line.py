@@ -329,20 +329,20 @@ def test_a_definition_is_deleted_unless_it_is_used(service: Service, command: Co
     workflow_id = command.json("workflows", "show", "CLI gone")["workflow"]["workflow_id"]
     key = command.json("keys", "create", "--name", "deleter", "--scopes", "runs:create,runs:read")
     caller = caller_of(service, key)
-    run_id = caller.post(f"/workflows/{workflow_id}/runs", {}).body["run_id"]
-    until(lambda: caller.get(f"/runs/{run_id}").body["status"] == "completed", "the end of the run")
+    run_id = caller.post(f"/workflows/{workflow_id}/runs", {}).json()["run_id"]
+    until(lambda: caller.get(f"/runs/{run_id}").json()["status"] == "completed", "the end of the run")
 
     assert "workflow 'CLI gone'" in command.error("delete", "agent", "cli-gone")["message"]
     assert command("delete", "workflow", "CLI gone").stdout == f"The workflow CLI gone ({workflow_id}) is deleted.\n"
     deleted = command.json("delete", "agent", "cli-gone")
     assert (deleted["kind"], deleted["name"], deleted["deleted"]) == ("agent", "cli-gone", True)
     gone = caller.get(f"/workflows/{workflow_id}")
-    assert (gone.status, gone.body["error"]["code"]) == (404, "workflow_not_found")
+    assert (gone.status, gone.json()["error"]["code"]) == (404, "workflow_not_found")
     started = caller.post(f"/workflows/{workflow_id}/runs", {})
-    assert (started.status, started.body["error"]["code"]) == (404, "workflow_not_found")
-    assert workflow_id not in {item["workflow_id"] for item in caller.get("/workflows").body["items"]}
+    assert (started.status, started.json()["error"]["code"]) == (404, "workflow_not_found")
+    assert workflow_id not in {item["workflow_id"] for item in caller.get("/workflows").json()["items"]}
     run = caller.get(f"/runs/{run_id}")
-    assert (run.status, run.body["workflow_name"], run.body["version"]) == (200, "CLI gone", 1)
+    assert (run.status, run.json()["workflow_name"], run.json()["version"]) == (200, "CLI gone", 1)
     assert caller.get(f"/runs/{run_id}/steps").status == 200
     shown = command.json("workflows", "show", workflow_id, "--version", "1")
     assert shown["deleted_at"] is not None
