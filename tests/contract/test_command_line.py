@@ -329,7 +329,7 @@ def test_a_definition_is_deleted_unless_it_is_used(service: Service, command: Co
     workflow_id = command.json("workflows", "show", "CLI gone")["workflow"]["workflow_id"]
     key = command.json("keys", "create", "--name", "deleter", "--scopes", "runs:create,runs:read")
     caller = caller_of(service, key)
-    run_id = caller.post(f"/workflows/{workflow_id}/runs", {}).json()["run_id"]
+    run_id = caller.started(workflow_id)
     until(lambda: caller.get(f"/runs/{run_id}").json()["status"] == "completed", "the end of the run")
 
     assert "workflow 'CLI gone'" in command.error("delete", "agent", "cli-gone")["message"]
@@ -338,7 +338,7 @@ def test_a_definition_is_deleted_unless_it_is_used(service: Service, command: Co
     assert (deleted["kind"], deleted["name"], deleted["deleted"]) == ("agent", "cli-gone", True)
     gone = caller.get(f"/workflows/{workflow_id}")
     assert (gone.status, gone.json()["error"]["code"]) == (404, "workflow_not_found")
-    started = caller.post(f"/workflows/{workflow_id}/runs", {})
+    started = caller.start(workflow_id)
     assert (started.status, started.json()["error"]["code"]) == (404, "workflow_not_found")
     assert workflow_id not in {item["workflow_id"] for item in caller.get("/workflows").json()["items"]}
     run = caller.get(f"/runs/{run_id}")
