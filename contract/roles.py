@@ -94,7 +94,12 @@ RULES: Final[Mapping[str, Rule]] = {
             ("ListDefinitionVersions", "GetManifest", "CompareVersions", "ListDefinitionUses", "FindResources"),
             _LOOKED_AT,
         )
-        | {"FindWorkflows": _LISTED},
+        | {
+            "FindWorkflows": _LISTED,
+            "GetAgentCode": _LOOKED_AT,
+            "DeleteDefinition": _ADMINISTERED,
+            "RestoreWorkflowVersion": _ADMINISTERED,
+        },
         "DeploymentHealth": {
             "GetDeploymentHealth": _LOOKED_AT,
             "GetRetention": _LOOKED_AT,

@@ -13,6 +13,7 @@ from backend.storage.tables.workers import workers
 from backend.storage.tables.workflows import resources
 
 MOST_SHOWN: Final = 200
+_KINDS: Final = ("agent", "connector", "environment", "knowledge_graph")
 
 
 class ProcessRow(NamedTuple):
@@ -88,7 +89,10 @@ _SECRETS = Query(
         SecretRow,
         resources,
         **{name: json_member(resources.c.definition, name) for name in ("secret", "api_key", "secrets")},
-    ).order_by(resources.c.kind, resources.c.name),
+    )
+    # Not those that were deleted.
+    .where(resources.c.kind.in_([literal_column(f"'{kind}'") for kind in _KINDS]))
+    .order_by(resources.c.kind, resources.c.name),
 )
 _OLDEST_FINISHED = ScalarQuery[int](
     select(runs.c.finished_at)

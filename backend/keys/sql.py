@@ -189,7 +189,9 @@ _EDIT = Command(
 _DELETE = Command(delete(api_keys).where(_OF_KEY))
 _ACCESS = Query(AccessRow, select_row(AccessRow, api_keys).where(_OF_KEY))
 _WORKFLOW_KNOWN = ScalarQuery[str](
-    select(workflows.c.workflow_id).where(workflows.c.workflow_id == bindparam("workflow_id"))
+    select(workflows.c.workflow_id).where(
+        workflows.c.workflow_id == bindparam("workflow_id"), workflows.c.deleted_at.is_(None)
+    )
 )
 
 
@@ -245,5 +247,5 @@ def access(tx: Tx, key_id: str) -> AccessRow | None:
 
 
 def workflow_known(tx: Tx, workflow_id: str) -> bool:
-    """Returns whether a workflow of this id exists."""
+    """Returns whether a workflow of this id exists that was not deleted."""
     return tx.exists(_WORKFLOW_KNOWN, workflow_id=workflow_id)

@@ -20,7 +20,9 @@ _OF_APPROVAL: Final[ScalarQuery[str]] = ScalarQuery(
     .where(approvals.c.approval_id == bindparam("of_approval_id"))
 )
 _KNOWN: Final[ScalarQuery[str]] = ScalarQuery(
-    select(workflows.c.workflow_id).where(workflows.c.workflow_id == bindparam("of_workflow_id"))
+    select(workflows.c.workflow_id).where(
+        workflows.c.workflow_id == bindparam("of_workflow_id"), workflows.c.deleted_at.is_(None)
+    )
 )
 
 
@@ -35,5 +37,5 @@ def workflow_of_approval(tx: Tx, approval_id: str) -> str | None:
 
 
 def is_workflow(tx: Tx, workflow_id: str) -> bool:
-    """Returns whether there is a workflow with this id."""
+    """Returns whether there is a workflow with this id that was not deleted."""
     return tx.scalar(_KNOWN, of_workflow_id=workflow_id) is not None

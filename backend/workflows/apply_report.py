@@ -42,6 +42,28 @@ def reports(tx: Tx, applied: Iterable[ApplyResult], capabilities: Capabilities, 
     ]
 
 
+def pinned_reports(tx: Tx, one: ApplyResult) -> Iterator[Report]:
+    """Yields the agents and environments that a workflow's new version uses at other versions than the one before."""
+    before, after = (
+        {} if version is None else versions_sql.pins_of(tx, one.id, version)
+        for version in (one.previous_version, one.version)
+    )
+    for key in sorted(before.keys() & after.keys()):
+        old, new = before[key], after[key]
+        if old == new or old.version is None or new.version is None:
+            continue
+        both = (json.loads(versions_sql.resource_definition(tx, pin)) for pin in (old, new))
+        applied = ApplyResult(
+            MANIFEST_KINDS[new.kind],
+            new.name,
+            new.resource_id or "",
+            new.version,
+            "pinned",
+            previous_version=old.version,
+        )
+        yield Report(applied, [], [], *both)
+
+
 def _of_workflow(tx: Tx, one: ApplyResult, capabilities: Capabilities, *, definitions: bool) -> Report:
     row = sql.get(tx, one.id)
     definition = _definition(tx, one.id, one.version)

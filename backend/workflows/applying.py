@@ -1,8 +1,11 @@
 """Applies the files of a request, and reports what became of them."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from backend.environments.store import PackageStore
 from backend.services import Services
-from backend.storage.database import Tx
+from backend.storage.database import Database, Tx
 from backend.workflows.apply_report import Report, reports
 from backend.workflows.difference import difference, manifest_difference
 from backend.workflows.expected_versions import refuse_newer, refuse_others, with_kept_folders
@@ -12,13 +15,11 @@ from backend.workflows.manifests.loader import ManifestText, load_manifests
 from backend.workflows.service import apply_manifests
 from workflow_api.v1 import workflows_pb2
 
+T = TypeVar("T")
+
 
 class _TakenBackError(Exception):
-    """Ends the transaction of a dry run, with what it would have done."""
-
-    def __init__(self, found: list[Report]) -> None:
-        super().__init__()
-        self.reports = found
+    """Ends the transaction of a dry run."""
 
 
 def apply_files(
@@ -47,21 +48,31 @@ def apply_files(
     def work(tx: Tx) -> list[Report]:
         refuse_newer(tx, manifests, expected)
         applied = apply_manifests(tx, manifests, now=now, actor=actor)
-        found = reports(tx, applied, capabilities, definitions=request.dry_run)
-        if request.dry_run:
-            raise _TakenBackError(found)
-        return found
+        return reports(tx, applied, capabilities, definitions=request.dry_run)
 
-    try:
-        done = services.database.write(work)
-    except _TakenBackError as taken_back:
-        done = taken_back.reports
+    done = in_trial(services.database, work, dry_run=request.dry_run)
     if not request.dry_run:
         packages.wake()
-    return workflows_pb2.ApplyManifestsResponse(items=[_applied_message(one, dry_run=request.dry_run) for one in done])
+    return workflows_pb2.ApplyManifestsResponse(items=[applied_message(one, dry_run=request.dry_run) for one in done])
 
 
-def _applied_message(report: Report, *, dry_run: bool) -> workflows_pb2.AppliedResource:
+def in_trial(database: Database, work: Callable[[Tx], T], *, dry_run: bool) -> T:
+    """Returns the result of changes, which are taken back in a dry run."""
+    tried: list[T] = []
+
+    def trial(tx: Tx) -> T:
+        tried[:] = [work(tx)]
+        if dry_run:
+            raise _TakenBackError
+        return tried[0]
+
+    try:
+        return database.write(trial)
+    except _TakenBackError:
+        return tried[0]
+
+
+def applied_message(report: Report, *, dry_run: bool) -> workflows_pb2.AppliedResource:
     """What became of a manifest, or would become of it in a dry run, whose new ids are not kept."""
     one = report.applied
     changes = manifest_changes = ""

@@ -14,29 +14,34 @@ WORKFLOW = "Workflow"
 
 
 class Definition(NamedTuple):
-    """A definition by its kind in manifests, and its newest version."""
+    """A definition by its kind in manifests, its newest version, and whether it was deleted."""
 
     kind: str
     id: str
     name: str
     newest_version: int
+    deleted: bool = False
 
 
-def find(tx: Tx, kind: str, id_or_name: str) -> Definition:
-    """Returns the definition that a person names by id or name.
+def find(tx: Tx, kind: str, id_or_name: str, *, deleted: bool = False) -> Definition:
+    """Returns the definition that a person names by id or name; with `deleted` a deleted one, too, by its id.
 
     Raises:
         ApiError: `invalid_request` for an unknown kind; `not_found`, with the names that come close.
     """
     if kind == WORKFLOW:
         workflow = sql.find(tx, id_or_name)
-        if workflow is not None:
-            return Definition(kind, workflow.workflow_id, workflow.name, workflow.newest_version)
+        if workflow is not None and (deleted or workflow.deleted_at is None):
+            gone = workflow.deleted_at is not None
+            return Definition(kind, workflow.workflow_id, workflow.name, workflow.newest_version, gone)
         known = [row.name for row in sql.all_workflows(tx)]
     elif kind in RESOURCE_KINDS:
         resource = resources_sql.named_or_identified(tx, RESOURCE_KINDS[kind], id_or_name)
+        gone = resource is None and deleted
+        if gone:
+            resource = resources_sql.deleted(tx, RESOURCE_KINDS[kind], id_or_name)
         if resource is not None:
-            return Definition(kind, resource.resource_id, resource.name, resource.version)
+            return Definition(kind, resource.resource_id, resource.name, resource.version, gone)
         listed = resources_sql.resources_of_kind(tx, RESOURCE_KINDS[kind], after="", limit=MOST_OF_A_KIND)
         known = [row.name for row in listed]
     else:

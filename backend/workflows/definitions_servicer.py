@@ -14,7 +14,9 @@ from backend.services import Services
 from backend.storage.database import Tx
 from backend.storage.tables.audit import AuditRow
 from backend.workflows import definitions, definitions_sql, resources_sql, sql
+from backend.workflows.agent_code import agent_code
 from backend.workflows.definitions_sql import VersionRow
+from backend.workflows.deletion import delete_definition
 from backend.workflows.manifests.kind_names import RESOURCE_KINDS
 from backend.workflows.matches import best_matches
 from backend.workflows.messages import STATUSES
@@ -32,7 +34,7 @@ _BEYOND: Final = 2**31
 
 
 class DefinitionsServicer(definitions_pb2_grpc.DefinitionsServiceServicer):
-    """Shows the versions of definitions as manifests, and finds definitions."""
+    """Shows the versions of definitions as manifests, goes back to one, finds definitions, and deletes them."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -43,7 +45,7 @@ class DefinitionsServicer(definitions_pb2_grpc.DefinitionsServiceServicer):
         """Versions with who saved them, newest first."""
 
         def work(tx: Tx) -> definitions_pb2.ListDefinitionVersionsResponse:
-            found = definitions.find(tx, request.kind, request.definition)
+            found = definitions.find(tx, request.kind, request.definition, deleted=True)
             paging = Paging(self._services.cursors, request, of=found.id)
             (before,) = paging.after or (_BEYOND,)
             rows = definitions_sql.versions(tx, found.kind, found.id, before=int(before), limit=paging.rows_to_read)
@@ -63,7 +65,7 @@ class DefinitionsServicer(definitions_pb2_grpc.DefinitionsServiceServicer):
         from backend.workflows.manifests.writer import manifest_text
 
         def work(tx: Tx) -> tuple[definitions.Definition, int, str]:
-            found = definitions.find(tx, request.kind, request.definition)
+            found = definitions.find(tx, request.kind, request.definition, deleted=True)
             version = request.version if request.HasField("version") else found.newest_version
             return found, version, definitions.text_of(tx, found, version)
 
@@ -84,7 +86,7 @@ class DefinitionsServicer(definitions_pb2_grpc.DefinitionsServiceServicer):
         from backend.workflows.difference import manifest_difference
 
         def work(tx: Tx) -> tuple[definitions.Definition, dict[str, object], dict[str, object]]:
-            found = definitions.find(tx, request.kind, request.definition)
+            found = definitions.find(tx, request.kind, request.definition, deleted=True)
             return (
                 found,
                 definitions.described(tx, found, request.before),
@@ -109,15 +111,43 @@ class DefinitionsServicer(definitions_pb2_grpc.DefinitionsServiceServicer):
             raise invalid("kind", f"must be one of: {', '.join(RESOURCE_KINDS)}")
 
         def work(tx: Tx) -> definitions_pb2.ListDefinitionUsesResponse:
-            found = definitions.find(tx, request.kind, request.definition)
+            found = definitions.find(tx, request.kind, request.definition, deleted=True)
             paging = Paging(self._services.cursors, request, of=found.id)
             (name,) = paging.after or ("",)
             key = RESOURCE_KINDS[found.kind], found.name
+            if found.deleted:
+                return definitions_pb2.ListDefinitionUsesResponse()
             rows = uses(tx, found.id, key, after=str(name), limit=paging.rows_to_read)
             shown, token = paging.cut(rows, lambda use: (use.row.name,))
             return definitions_pb2.ListDefinitionUsesResponse(items=[_use(use) for use in shown], next_page_token=token)
 
         return self._services.database.snapshot(work)
+
+    def DeleteDefinition(
+        self, request: definitions_pb2.DeleteDefinitionRequest, context: grpc.ServicerContext
+    ) -> definitions_pb2.DeleteDefinitionResponse:
+        """Deletes a definition that nothing uses, in a transaction that runs beside no other change."""
+        now, actor = self._services.clock(), caller_of(context).audit_name
+        found = self._services.database.write(
+            lambda tx: delete_definition(tx, request.kind, request.definition, now=now, actor=actor)
+        )
+        return definitions_pb2.DeleteDefinitionResponse(kind=found.kind, id=found.id, name=found.name)
+
+    def RestoreWorkflowVersion(
+        self, request: definitions_pb2.RestoreWorkflowVersionRequest, context: grpc.ServicerContext
+    ) -> definitions_pb2.RestoreWorkflowVersionResponse:
+        """A new active version with all that a former one was pinned to."""
+        # What writes differences is imported with the manifests, which are read rarely.
+        from backend.workflows.restoring import restore_version
+
+        return restore_version(self._services, request, caller_of(context).audit_name)
+
+    def GetAgentCode(
+        self, request: definitions_pb2.GetAgentCodeRequest, context: grpc.ServicerContext
+    ) -> definitions_pb2.AgentCode:
+        """The code of a version of an agent."""
+        version = request.version if request.HasField("version") else None
+        return self._services.database.snapshot(lambda tx: agent_code(tx, request.agent, version))
 
     def FindWorkflows(
         self, request: definitions_pb2.FindWorkflowsRequest, context: grpc.ServicerContext

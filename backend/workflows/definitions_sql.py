@@ -60,7 +60,11 @@ _USES = Query(
         (workflow_version_resources.c.workflow_id == workflows.c.workflow_id)
         & (workflow_version_resources.c.version == workflows.c.newest_version),
     )
-    .where(workflow_version_resources.c.resource_id == bindparam("of"), workflows.c.name > bindparam("after"))
+    .where(
+        workflow_version_resources.c.resource_id == bindparam("of"),
+        workflows.c.name > bindparam("after"),
+        workflows.c.deleted_at.is_(None),
+    )
     .order_by(workflows.c.name)
     .limit(bindparam("limit")),
 )
@@ -86,6 +90,7 @@ _MENTIONING = Query(
     )
     .where(
         workflows.c.name > bindparam("after"),
+        workflows.c.deleted_at.is_(None),
         _SHARED.c.definition.like(bindparam("pattern", type_=Text), escape="\\"),
     )
     .order_by(workflows.c.name),

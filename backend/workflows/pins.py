@@ -64,7 +64,8 @@ def resources_of_version(tx: Tx, workflow_id: str, version: int, definition: Def
     for row in versions_sql.pinned_resources(tx, workflow_id, version):
         resource = _pinned_resource(row)
         if row.kind == "environment":
-            status = live[row.kind, row.name].definition["status"]
+            now = live.get((row.kind, row.name))
+            status = "deleted" if now is None else now.definition["status"]
             digest = lock_digest(resource.definition)
             packages = None if digest is None else environments.package_state(tx, digest)
             resource = replace(resource, definition={**resource.definition, "status": status}, packages=packages)

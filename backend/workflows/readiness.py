@@ -18,6 +18,7 @@ _BY_STATUS: Final[Mapping[str, tuple[str, ...]]] = {
     "active": (),
     "draft": ("The workflow is a draft.",),
     "inactive": ("The workflow is inactive.",),
+    "deleted": ("The workflow was deleted.",),
 }
 _AT_THAT_TIME: Final = "when this version was saved"
 _NO_NETWORK: Final = (
@@ -146,6 +147,8 @@ def _environment_reasons(definition: Definition, resources: Resources, capabilit
         environment = resources.get(("environment", name))
         if environment is None:
             yield f"Environment '{name}' is not active: it did not exist {_AT_THAT_TIME}."
+        elif environment.definition["status"] == "deleted":
+            yield f"Environment '{name}' is not active: it was deleted."
         elif environment.definition["status"] != "active":
             yield f"Environment '{name}' is not active."
         else:

@@ -56,7 +56,8 @@ def resource_definition(
     kind = KINDS[request.kind]
 
     def work(tx: Tx) -> workflows_pb2.ResourceDefinition:
-        row = resources_sql.named_or_identified(tx, kind, request.resource)
+        live = resources_sql.named_or_identified(tx, kind, request.resource)
+        row = live or resources_sql.deleted(tx, kind, request.resource)
         if row is None:
             raise _no_such(tx, kind, request.resource)
         version = request.version if request.HasField("version") else row.version
@@ -68,8 +69,9 @@ def resource_definition(
             resource=_resource(row),
             shown_version=version,
             definition=definition,
-            used_by=names_of_users(tx, (kind, row.name)),
+            used_by=[] if live is None else names_of_users(tx, (kind, row.name)),
             last_test=_last_test(tx, row) if kind == "connector" else None,
+            deleted_at=to_timestamp(row.updated_at) if live is None else None,
         )
 
     return services.database.snapshot(work)

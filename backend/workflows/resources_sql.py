@@ -12,6 +12,7 @@ from backend.storage.json_member import json_member
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.publishing import publications
 from backend.storage.tables.workflows import connector_tests, resource_versions, resources
+from backend.workflows.deleted_names import DELETED, former_name
 from backend.workflows.readiness import Resource, ResourceKey
 from backend.workflows.revision_sql import touch
 
@@ -190,6 +191,12 @@ def resource(tx: Tx, kind: str, name: str) -> ResourceRow | None:
 def named_or_identified(tx: Tx, kind: str, text: str) -> ResourceRow | None:
     """Returns the resource of a kind with this name, else with this id, or None."""
     return resource(tx, kind, text) or tx.first(_BY_ID, kind=kind, resource_id=text)
+
+
+def deleted(tx: Tx, kind: str, resource_id: str) -> ResourceRow | None:
+    """Returns a resource of a kind that was deleted, with its former kind and name, or None."""
+    row = tx.first(_BY_ID, kind=DELETED + kind, resource_id=resource_id)
+    return None if row is None else row._replace(kind=kind, name=former_name(row.name))
 
 
 def resources_of_kind(tx: Tx, kind: str, *, after: str, limit: int) -> list[ListedRow]:

@@ -1,4 +1,4 @@
-"""How long the code of agents and the locks of environments are kept that no version needs."""
+"""How long deleted definitions, the code of agents and the locks of environments are kept that nothing needs."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,7 +7,7 @@ from backend.clock import DAY_MS
 from backend.environments import sql as environments
 from backend.retention import RetentionRule
 from backend.storage.database import Tx
-from backend.workflows import environments_sql, sources_sql
+from backend.workflows import deletion_sql, environments_sql, sources_sql
 
 _BATCH: Final = 300
 
@@ -36,4 +36,17 @@ class LockRetention:
         return environments.remove_unneeded(tx, environments_sql.kept_locks(tx), now - self.kept_ms, _BATCH)
 
 
-RULES: Final[tuple[RetentionRule, ...]] = (AgentSourceRetention(), LockRetention())
+@dataclass(frozen=True, slots=True)
+class DeletedDefinitionRetention:
+    """Deleted definitions of which neither a run, a version of a workflow nor a publication names a version."""
+
+    name: str = "deleted_definitions"
+    kept_ms: int = DAY_MS
+
+    def delete_batch(self, tx: Tx, now: int) -> int:
+        """Removes some deleted definitions; see `RetentionRule.delete_batch`."""
+        return deletion_sql.remove_unnamed(tx, now - self.kept_ms, _BATCH)
+
+
+# What a deleted definition had of its own is needed no more once that is removed.
+RULES: Final[tuple[RetentionRule, ...]] = (DeletedDefinitionRetention(), AgentSourceRetention(), LockRetention())

@@ -53,7 +53,7 @@ def apply_manifests(tx: Tx, manifests: Iterable[Manifest], *, now: int, actor: s
         resources.get(number) or _workflow(tx, manifest, present, now) for number, manifest in enumerate(manifests)
     ]
     _refuse_too_many(tx, manifests, applied)
-    applied += _workflows_that_use(tx, manifests, present, now)
+    applied += _workflows_that_use(tx, applied, present, now)
     for one in applied:
         if one.outcome != "unchanged":
             details = {"name": one.name, "version": one.version, "outcome": one.outcome}
@@ -85,8 +85,12 @@ def _workflow(tx: Tx, manifest: Manifest, present: CurrentPins, now: int) -> App
     # A document without a status keeps the one that an administrator has set.
     status = manifest.status or row.status
     if redefined or pins != before:
-        definition = manifest.definition if redefined else None
-        return _add_version(tx, row, before, pins, now, status=status, definition=definition)
+        if not redefined:
+            return add_next_version(tx, row, before, pins, now, status=status)
+        description = content["description"]
+        return add_next_version(
+            tx, row, before, pins, now, status=status, description=description, definition=manifest.definition
+        )
     outcome = "unchanged" if status == row.status else "updated"
     if status != row.status:
         sql.change_workflow(tx, row, now, status=status)
@@ -101,24 +105,40 @@ def _workflow(tx: Tx, manifest: Manifest, present: CurrentPins, now: int) -> App
     )
 
 
-def _workflows_that_use(tx: Tx, manifests: list[Manifest], present: CurrentPins, now: int) -> Iterator[ApplyResult]:
-    """Adds a version to each other workflow whose agents or environments have changed."""
-    applied = {(RESOURCE_KINDS.get(manifest.kind, ""), manifest.name) for manifest in manifests}
+def _workflows_that_use(tx: Tx, applied: list[ApplyResult], present: CurrentPins, now: int) -> Iterator[ApplyResult]:
+    """Adds a version to each other workflow whose agents or environments have changed.
+
+    The others that it is pinned to stay as they are: it may have gone back to a former version of them.
+    """
+    changed = {(RESOURCE_KINDS.get(one.kind, ""), one.name) for one in applied if one.outcome != "unchanged"}
     pins_before = versions_sql.newest_pins(tx)
     for row in sql.all_workflows(tx):
         before = pins_before.get(row.workflow_id, {})
-        pins = before if applied.isdisjoint(before) else present.pins_for(before, before)
+        pins = before | present.pins_for(changed & before.keys(), before)
         if pins != before:
-            yield _add_version(tx, row, before, pins, now, status=row.status)
+            yield add_next_version(tx, row, before, pins, now, status=row.status)
 
 
-def _add_version(
-    tx: Tx, row: WorkflowRow, before: Pins, pins: Pins, now: int, *, status: str, definition: str | None = None
+def add_next_version(
+    tx: Tx,
+    row: WorkflowRow,
+    before: Pins,
+    pins: Pins,
+    now: int,
+    *,
+    status: str,
+    description: str | None = None,
+    definition: str | None = None,
+    shared_with: int | None = None,
 ) -> ApplyResult:
-    """Writes a workflow's next version; without a definition it shares that of the previous version."""
+    """Writes a workflow's next version; without a definition it shares that of `shared_with`, or of the one before.
+
+    `description` is that of the definition; None leaves it.
+    """
     version = row.newest_version + 1
-    versions_sql.add_version(tx, row.workflow_id, version, definition=definition, pins=pins.values(), now=now)
-    description = None if definition is None else json.loads(definition)["description"]
+    versions_sql.add_version(
+        tx, row.workflow_id, version, definition=definition, pins=pins.values(), now=now, shared_with=shared_with
+    )
     sql.change_workflow(tx, row, now, status=status, newest_version=version, description=description)
     changed = tuple(f"{MANIFEST_KINDS[kind]} {name}" for kind, name in changed_pins(before, pins))
     return ApplyResult(

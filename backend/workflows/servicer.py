@@ -32,7 +32,8 @@ from backend.workflows.messages import (
 from backend.workflows.publications_sql import PublicationRow, newest_publications
 from backend.workflows.resource_reads import named_resource, resource_definition, resource_page
 from backend.workflows.terms import WorkflowTerms
-from backend.workflows.terms_cache import load_terms
+from backend.workflows.terms_cache import deleted_terms, load_terms
+from contract.times import to_timestamp
 from workflow_api.v1 import errors_pb2, workflows_pb2, workflows_pb2_grpc
 
 _TEST_RETRY_SECONDS: Final = 5
@@ -143,8 +144,10 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         """The definition of the version asked for, else of the active one."""
 
         def work(tx: Tx) -> workflows_pb2.WorkflowDefinition:
-            row = _named(tx, request.workflow)
-            message = workflow_message(row, self._terms(tx, row))
+            row = _named(tx, request.workflow, deleted=True)
+            deleted = row.deleted_at is not None
+            terms = deleted_terms(tx, row, self._services.capabilities) if deleted else self._terms(tx, row)
+            message = workflow_message(row, terms)
             version = request.version if request.HasField("version") else message.version
             definition = versions_sql.definition_text(tx, row.workflow_id, version)
             if definition is None:
@@ -156,6 +159,7 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
                 version=version,
                 definition=definition,
                 resources=[version_resource_message(pin) for pin in pins],
+                deleted_at=None if row.deleted_at is None else to_timestamp(row.deleted_at),
             )
 
         return self._services.database.snapshot(work)
@@ -253,10 +257,10 @@ class WorkflowsServicer(workflows_pb2_grpc.WorkflowsServiceServicer):
         return terms
 
 
-def _named(tx: Tx, text: str) -> WorkflowRow:
-    """Returns the workflow that a person names by id or name."""
+def _named(tx: Tx, text: str, *, deleted: bool = False) -> WorkflowRow:
+    """Returns the workflow that a person names by id or name; with `deleted` a deleted one, too, by its id."""
     row = sql.find(tx, text)
-    if row is None:
+    if row is None or (row.deleted_at is not None and not deleted):
         message = no_such("workflow", text, (each.name for each in sql.all_workflows(tx)))
         raise ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_FOUND, message)
     return row

@@ -6,10 +6,11 @@ from backend.ids import new_id
 from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, select_row
 from backend.storage.tables.workflows import WorkflowRow, workflows
+from backend.workflows.deleted_names import former_name
 from backend.workflows.revision_sql import touch
 
 _WORKFLOW = select_row(WorkflowRow, workflows)
-_ALL = Query(WorkflowRow, _WORKFLOW)
+_ALL = Query(WorkflowRow, _WORKFLOW.where(workflows.c.deleted_at.is_(None)))
 _BY_ID = Query(WorkflowRow, _WORKFLOW.where(workflows.c.workflow_id == bindparam("workflow_id")))
 _BY_NAME = Query(WorkflowRow, _WORKFLOW.where(workflows.c.name == bindparam("name")))
 _ADD_WORKFLOW = Command(insert(workflows), [column.name for column in workflows.columns])
@@ -26,13 +27,15 @@ _CHANGE_WORKFLOW = Command(
 
 
 def get(tx: Tx, workflow_id: str) -> WorkflowRow | None:
-    """Returns a workflow's row by id, or None."""
-    return tx.first(_BY_ID, workflow_id=workflow_id)
+    """Returns a workflow's row by id, or None, also of one that was deleted."""
+    row = tx.first(_BY_ID, workflow_id=workflow_id)
+    return None if row is None or row.deleted_at is not None else row
 
 
 def find(tx: Tx, id_or_name: str) -> WorkflowRow | None:
-    """Returns a workflow's row by id, else by name, or None."""
-    return tx.first(_BY_ID, workflow_id=id_or_name) or tx.first(_BY_NAME, name=id_or_name)
+    """Returns a workflow's row by id, else by name, or None; one that was deleted by its id alone."""
+    row = tx.first(_BY_ID, workflow_id=id_or_name) or tx.first(_BY_NAME, name=id_or_name)
+    return row if row is None or row.deleted_at is None else row._replace(name=former_name(row.name))
 
 
 def get_by_name(tx: Tx, name: str) -> WorkflowRow | None:
@@ -59,6 +62,7 @@ def add_workflow(tx: Tx, *, name: str, description: str, status: str, now: int) 
         newest_version=1,
         created_at=now,
         updated_at=now,
+        deleted_at=None,
     )
     touch(tx)
     return workflow_id

@@ -5,6 +5,7 @@ import json
 from backend.capabilities import Capabilities
 from backend.revisioned_cache import RevisionedCache
 from backend.storage.database import Tx
+from backend.storage.tables.workflows import WorkflowRow
 from backend.workflows import revision_sql, sql
 from backend.workflows.pins import resources_of_version
 from backend.workflows.terms import WorkflowTerms, resolve
@@ -34,16 +35,28 @@ def load_terms(
     row = sql.get(tx, workflow_id)
     if row is None:
         return None
-    wanted = row.active_version or row.newest_version if version is None else version
-    text = definition_text(tx, workflow_id, wanted)
-    if text is None:
-        return WorkflowTerms(workflow_id, row.name, row.status, None)
-    definition = json.loads(text)
-    found = resources_of_version(tx, workflow_id, wanted, definition)
-    terms = resolve(workflow_id, row.name, row.status, wanted, definition, found, capabilities)
-    size = len(text) + sum(resource.size for resource in found.values())
-    cache.put((workflow_id, version), revision, terms, size)
+    terms, size = _resolved(tx, row, capabilities, version)
+    if terms.version is not None:
+        cache.put((workflow_id, version), revision, terms, size)
     return terms
+
+
+def deleted_terms(tx: Tx, row: WorkflowRow, capabilities: Capabilities) -> WorkflowTerms:
+    """Returns the terms of a deleted workflow, which are not cached: starts take what is in the cache."""
+    terms, _ = _resolved(tx, row._replace(status="deleted"), capabilities, None)
+    return terms
+
+
+def _resolved(tx: Tx, row: WorkflowRow, capabilities: Capabilities, version: int | None) -> tuple[WorkflowTerms, int]:
+    """Returns the terms of a version, by default the active one, and the characters that they were read from."""
+    wanted = row.active_version or row.newest_version if version is None else version
+    text = definition_text(tx, row.workflow_id, wanted)
+    if text is None:
+        return WorkflowTerms(row.workflow_id, row.name, row.status, None), 0
+    definition = json.loads(text)
+    found = resources_of_version(tx, row.workflow_id, wanted, definition)
+    terms = resolve(row.workflow_id, row.name, row.status, wanted, definition, found, capabilities)
+    return terms, len(text) + sum(resource.size for resource in found.values())
 
 
 def cached_terms(

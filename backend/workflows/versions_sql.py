@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from sqlalchemy import BigInteger, Text, bindparam, cast, func, insert, literal_column, select
+from sqlalchemy import BigInteger, Integer, Text, bindparam, cast, func, insert, literal_column, select
 
 from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, ScalarQuery
@@ -74,7 +74,7 @@ _ADD_SHARING = Command(
         ["workflow_id", "version", "definition", "definition_version", "created_at"],
         select(
             workflow_versions.c.workflow_id,
-            workflow_versions.c.version + literal_column("1"),
+            cast(bindparam("version", required=True), Integer),
             cast(literal_column("''"), Text),
             _DEFINITION_VERSION,
             cast(bindparam("created_at", required=True), BigInteger),
@@ -99,11 +99,13 @@ _ADD_PIN = Command(insert(workflow_version_resources), [column.name for column i
 _PINS = Query(Pin, select(*_PIN).where(*_OF_VERSION).order_by(*_PIN[:2]))
 _NEWEST_PINS = Query(
     NewestPinRow,
-    select(workflows.c.workflow_id, *_PIN).join(
+    select(workflows.c.workflow_id, *_PIN)
+    .join(
         workflow_version_resources,
         (workflow_version_resources.c.workflow_id == workflows.c.workflow_id)
         & (workflow_version_resources.c.version == workflows.c.newest_version),
-    ),
+    )
+    .where(workflows.c.deleted_at.is_(None)),
 )
 _PRESENT_PINS = Query(
     Pin,
@@ -136,11 +138,19 @@ def definition_text(tx: Tx, workflow_id: str, version: int) -> str | None:
 
 
 def add_version(
-    tx: Tx, workflow_id: str, version: int, *, definition: str | None, pins: Iterable[Pin], now: int
+    tx: Tx,
+    workflow_id: str,
+    version: int,
+    *,
+    definition: str | None,
+    pins: Iterable[Pin],
+    now: int,
+    shared_with: int | None = None,
 ) -> None:
-    """Writes a version; without a definition it shares that of the version before."""
+    """Writes a version; without a definition it shares that of `shared_with`, by default the version before."""
     if definition is None:
-        tx.enqueue(_ADD_SHARING, of_workflow_id=workflow_id, of_version=version - 1, created_at=now)
+        of_version = version - 1 if shared_with is None else shared_with
+        tx.enqueue(_ADD_SHARING, version=version, of_workflow_id=workflow_id, of_version=of_version, created_at=now)
     else:
         tx.enqueue(
             _ADD,

@@ -40,6 +40,11 @@ def command(
     if as_json:
         print_json({"items": items})
         return
+    print_applied(items, dry_run=dry_run)
+
+
+def print_applied(items: Sequence[Record], *, dry_run: bool) -> None:
+    """Prints a table of what became of definitions, or would become of them, and remarks below it."""
     print_table(items, PLANNED_COLUMNS if dry_run else APPLIED_COLUMNS, none="The files hold no document.")
     for line in _remarks(items):
         print_line(line)

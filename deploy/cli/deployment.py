@@ -138,5 +138,6 @@ UPKEEP_DETAILS: Final = (
     Column("parts of step logs deleted", "step_log_parts"),
     Column("code folders of agents deleted", "agent_sources"),
     Column("locks of environments deleted", "environment_locks"),
+    Column("deleted definitions removed", "deleted_definitions"),
     Column("more to do", "more"),
 )

@@ -48,15 +48,28 @@ def add_show(command: typer.Typer, kind: "workflows_pb2.ResourceKind.ValueType",
     def show(
         name: Resource, version: Version = None, utc: Utc = False, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False
     ) -> None:
-        with option_names(NAMED_OPTIONS), connected(grpc) as backend:
-            request = workflows_pb2.GetResourceRequest(kind=kind, resource=name, version=version)
-            record = record_of(backend.call(backend.workflows.GetResource, request))
-        if as_json:
-            print_json(record)
-            return
-        print_details(record, [row for row in RESOURCE_DETAILS if row.cell(record) != "-"], utc=utc)
-        print()
-        print(printable(definition_text(record["definition"]), lines=True))
+        show_resource(kind, name, version, grpc, utc=utc, as_json=as_json)
+
+
+def show_resource(
+    kind: "workflows_pb2.ResourceKind.ValueType",
+    name: str,
+    version: int | None,
+    grpc: str,
+    *,
+    utc: bool,
+    as_json: bool,
+) -> None:
+    """Prints one version of a resource, by default the newest, with its definition."""
+    with option_names(NAMED_OPTIONS), connected(grpc) as backend:
+        request = workflows_pb2.GetResourceRequest(kind=kind, resource=name, version=version)
+        record = record_of(backend.call(backend.workflows.GetResource, request))
+    if as_json:
+        print_json(record)
+        return
+    print_details(record, [row for row in RESOURCE_DETAILS if row.cell(record) != "-"], utc=utc)
+    print()
+    print(printable(definition_text(record["definition"]), lines=True))
 
 
 def print_definition(backend: Backend, kind: "workflows_pb2.ResourceKind.ValueType", name: str) -> None:
@@ -126,4 +139,5 @@ RESOURCE_DETAILS: Final = (
     Column("used by", "used_by"),
     Column("created", "created_at", Form.TIME),
     Column("updated", "updated_at", Form.TIME),
+    Column("deleted", "deleted_at", Form.TIME),
 )

@@ -86,13 +86,13 @@ def download_outputs(backend: Backend, run_id: str, folder: Path) -> list[Path]:
         CommandError: an output does not arrive whole, or a file cannot be written.
     """
     listed = list_outputs(backend, run_id)
-    targets = {item.path: folder / _safe(item.path) for item in listed.items}
-    with _writing(), progress_bar(f"{len(targets)} files", listed.total_bytes) as advance:
+    targets = {item.path: folder / safe_path(item.path) for item in listed.items}
+    with writing(), progress_bar(f"{len(targets)} files", listed.total_bytes) as advance:
         if any(item.size_bytes > LARGEST_SINGLE for item in listed.items):
             _download_unpacked(backend, run_id, targets, advance)
         else:
             for item in listed.items:
-                with _replaced(targets[item.path]) as file:
+                with replaced(targets[item.path]) as file:
                     _write(_content(backend, run_id, item.output_id), file, advance, item.size_bytes, item.sha256)
     return list(targets.values())
 
@@ -101,7 +101,7 @@ def download_zip(backend: Backend, run_id: str, folder: Path) -> Path:
     """Writes `<run id>.zip` into `folder` and returns its path; raises as `download_outputs`."""
     listed = list_outputs(backend, run_id)
     target = folder / f"{run_id}.zip"
-    with _writing(), progress_bar(target.name, listed.total_bytes) as advance, _replaced(target) as file:
+    with writing(), progress_bar(target.name, listed.total_bytes) as advance, replaced(target) as file:
         size, parts = _zip(backend, run_id)
         _write(parts, file, advance, size)
     return target
@@ -193,13 +193,13 @@ def _download_unpacked(backend: Backend, run_id: str, targets: dict[str, Path], 
         _write(parts, packed, advance, size)
         with zipfile.ZipFile(packed) as archive:
             for path, target in targets.items():
-                with archive.open(path) as member, _replaced(target) as file:
+                with archive.open(path) as member, replaced(target) as file:
                     while part := member.read(1 << 20):
                         file.write(part)
 
 
-def _safe(path: str) -> PurePosixPath:
-    """Returns the path of an output, which must lead into the folder it is written to. (contract 25.15)."""
+def safe_path(path: str) -> PurePosixPath:
+    """Returns the path of a file, which must lead into the folder it is written to. (contract 25.15)."""
     parts = PurePosixPath(path)
     if parts.is_absolute() or not parts.parts or ".." in parts.parts or "\0" in path:
         raise CommandError(f"The output {path!r} has a path that leads out of the folder; download it with --zip.")
@@ -207,7 +207,7 @@ def _safe(path: str) -> PurePosixPath:
 
 
 @contextmanager
-def _replaced(target: Path) -> Iterator[BinaryIO]:
+def replaced(target: Path) -> Iterator[BinaryIO]:
     """Opens a new file that takes the place of `target` once it is whole."""
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=".download-")
@@ -224,7 +224,8 @@ def _replaced(target: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _writing() -> Iterator[None]:
+def writing() -> Iterator[None]:
+    """Turns what keeps a file from being written into a failure of the command."""
     try:
         yield
     except OSError as error:

@@ -4,6 +4,7 @@ from typing import Annotated, Final
 
 import typer
 
+from deploy.cli.apply import print_applied
 from deploy.cli.option_names import NAMED_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc, Workflow
 from deploy.cli.output.printing import Column, Form, Record, print_details, print_json, print_table
@@ -11,7 +12,7 @@ from deploy.cli.output.records import PAGE, items_of, record_of
 from deploy.cli.output.terminal import printable
 from deploy.cli.resources import definition_text
 from deploy.client.backend import connected
-from workflow_api.v1 import workflows_pb2
+from workflow_api.v1 import definitions_pb2, workflows_pb2
 
 command = typer.Typer()
 
@@ -51,22 +52,51 @@ def show(
     if as_json:
         print_json(record)
         return
-    shown = {"shown": record["version"], "resources": record["resources"]}
+    shown = {"shown": record["version"], "resources": record["resources"], "deleted_at": record["deleted_at"]}
     print_details({**record["workflow"], **shown}, (*WORKFLOW_DETAILS, *VERSION_DETAILS), utc=utc)
     print()
     print(printable(definition_text(record["definition"]), lines=True))
 
 
 @command.command("activate")
-def activate(workflow: Workflow, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
-    """Activate a workflow, so that runs can be started."""
-    set_status(workflow, workflows_pb2.WORKFLOW_STATUS_ACTIVE, grpc, as_json=as_json)
+def activate(
+    workflow: Workflow,
+    version: Annotated[
+        int | None,
+        typer.Option("--version", help="Make a new version with all that this one used, and activate that."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --version: change nothing; print what would change.")
+    ] = False,
+    grpc: Grpc = DEFAULT_GRPC,
+    as_json: Json = False,
+) -> None:
+    """Activate a workflow, so that runs can be started; with --version as it was in that version.
+
+    Agents, environments and other workflows stay as they are.
+    """
+    if version is not None:
+        _go_back(workflow, version, grpc, dry_run=dry_run, as_json=as_json)
+    elif dry_run:
+        raise typer.BadParameter("must have --version beside it", param_hint="--dry-run")
+    else:
+        set_status(workflow, workflows_pb2.WORKFLOW_STATUS_ACTIVE, grpc, as_json=as_json)
 
 
 @command.command("deactivate")
 def deactivate(workflow: Workflow, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
     """Deactivate a workflow, so that no runs can be started; its runs continue."""
     set_status(workflow, workflows_pb2.WORKFLOW_STATUS_INACTIVE, grpc, as_json=as_json)
+
+
+def _go_back(workflow: str, version: int, grpc: str, *, dry_run: bool, as_json: bool) -> None:
+    with option_names(NAMED_OPTIONS), connected(grpc) as backend:
+        request = definitions_pb2.RestoreWorkflowVersionRequest(workflow=workflow, version=version, dry_run=dry_run)
+        record = record_of(backend.call(backend.definitions.RestoreWorkflowVersion, request))
+    if as_json:
+        print_json(record)
+    else:
+        print_applied([record["workflow"], *record["pinned"]], dry_run=dry_run)
 
 
 def set_status(workflow: str, status: workflows_pb2.WorkflowStatus.ValueType, grpc: str, *, as_json: bool) -> None:
@@ -112,4 +142,8 @@ def _resources(record: Record) -> str:
     )
 
 
-VERSION_DETAILS: Final = (Column("version shown", "shown"), Column("uses", _resources))
+VERSION_DETAILS: Final = (
+    Column("deleted_at", "deleted_at", Form.TIME),
+    Column("version shown", "shown"),
+    Column("uses", _resources),
+)

@@ -21,6 +21,7 @@ from deploy.failures import CommandError
 from deploy.transport.grpc_channels import calling_channel
 from edge.http.request_id import request_id_from
 from workflow_api.v1.audit_pb2_grpc import AuditServiceStub
+from workflow_api.v1.definitions_pb2_grpc import DefinitionsServiceStub
 from workflow_api.v1.deployment_pb2_grpc import DeploymentServiceStub
 from workflow_api.v1.environments_pb2_grpc import EnvironmentsServiceStub
 from workflow_api.v1.keys_pb2_grpc import KeysServiceStub
@@ -64,6 +65,7 @@ class Backend:
         failure: Callable[[grpc.RpcError], CommandError],
     ) -> None:
         self.audit = AuditServiceStub(channel)
+        self.definitions = DefinitionsServiceStub(channel)
         self.deployment = DeploymentServiceStub(channel)
         self.environments = EnvironmentsServiceStub(channel)
         self.health = HealthStub(channel)

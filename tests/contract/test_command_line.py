@@ -225,7 +225,7 @@ def test_upkeep_by_hand_prints_what_it_deleted(command: CommandLine) -> None:
         "sessions",
         "sign_in_tries",
     }
-    kept = {"step_log_parts", "agent_sources", "environment_locks", "webhook_deliveries"}
+    kept = {"step_log_parts", "agent_sources", "environment_locks", "webhook_deliveries", "deleted_definitions"}
     assert set(done) == {"runs_erased", *records, *kept, "more"}
 
 
@@ -282,6 +282,75 @@ def test_a_workflow_is_set_inactive_and_active(command: CommandLine, tmp_path: P
     assert command.json("workflows", "show", "CLI switch")["definition"]["name"] == "CLI switch"
     listed = command.json("workflows", "list", "--q", "cli sw")["items"]
     assert [(flow["workflow_id"], flow["status"]) for flow in listed] == [(item["id"], "active")]
+
+
+def test_a_workflow_goes_back_to_a_version_with_its_agents(command: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "flow.yaml"
+    agent = "kind: Agent\nname: cli-back\ntype: python\ncode: 'def run(context): return 1'\n"
+    flow = "---\nkind: Workflow\nname: CLI back\nstatus: active\nsteps: [{step: a, agent: cli-back}]\n"
+    for number in (1, 2):
+        file.write_text(agent.replace("return 1", f"return {number}") + flow)
+        command("apply", str(file))
+
+    planned = command("workflows", "activate", "CLI back", "--version", "1", "--dry-run").stdout
+    assert "-  Agent cli-back: version 2" in planned
+    assert "+code: 'def run(context): return 1'" in planned
+    assert planned.endswith("Nothing was changed: this was a dry run.\n")
+    assert command.json("workflows", "show", "CLI back")["version"] == 2
+    done = command.json("workflows", "activate", "CLI back", "--version", "1")
+    assert (done["workflow"]["version"], done["pinned"][0]["version"]) == (3, 1)
+    assert command.json("workflows", "show", "CLI back")["resources"][0]["version"] == 1
+    assert command.json("agents", "show", "cli-back")["version"] == 2
+    assert command.error("workflows", "activate", "CLI back", "--version", "9")["code"] == "version_not_found"
+
+
+def test_the_code_of_a_folder_is_downloaded_again(command: CommandLine, tmp_path: Path) -> None:
+    folder = tmp_path / "given" / "agents" / "lib"
+    folder.mkdir(parents=True)
+    (folder / "words.txt").write_text("one")
+    (folder.parent / "main.py").write_text("def run(context):\n    return 1\n")
+    file = tmp_path / "given" / "agent.yaml"
+    file.write_text("kind: Agent\nname: cli-folder\ntype: python\nsource: agents\nentrypoint: main:run\n")
+    command("apply", str(file))
+
+    out = tmp_path / "out"
+    written = command.json("agents", "show", "cli-folder", "--download", str(out))["files"]
+    assert sorted(written) == [str(out / "lib" / "words.txt"), str(out / "main.py")]
+    assert (out / "main.py").read_bytes() == (folder.parent / "main.py").read_bytes()
+    assert "must be empty" in command.error("agents", "show", "cli-folder", "--download", str(out))["message"]
+
+
+def test_a_definition_is_deleted_unless_it_is_used(service: Service, command: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "flow.yaml"
+    agent = "kind: Agent\nname: cli-gone\ntype: python\ncode: 'def run(context): return 1'\n"
+    flow = "---\nkind: Workflow\nname: CLI gone\nstatus: active\nsteps: [{step: a, agent: cli-gone}]\n"
+    file.write_text(agent + flow)
+    command("apply", str(file))
+    workflow_id = command.json("workflows", "show", "CLI gone")["workflow"]["workflow_id"]
+    key = command.json("keys", "create", "--name", "deleter", "--scopes", "runs:create,runs:read")
+    caller = caller_of(service, key)
+    run_id = caller.started(workflow_id)
+    until(lambda: caller.get(f"/runs/{run_id}").json()["status"] == "completed", "the end of the run")
+
+    assert "workflow 'CLI gone'" in command.error("delete", "agent", "cli-gone")["message"]
+    assert command("delete", "workflow", "CLI gone").stdout == f"The workflow CLI gone ({workflow_id}) is deleted.\n"
+    deleted = command.json("delete", "agent", "cli-gone")
+    assert (deleted["kind"], deleted["name"], deleted["deleted"]) == ("agent", "cli-gone", True)
+    gone = caller.get(f"/workflows/{workflow_id}")
+    assert (gone.status, gone.json()["error"]["code"]) == (404, "workflow_not_found")
+    started = caller.start(workflow_id)
+    assert (started.status, started.json()["error"]["code"]) == (404, "workflow_not_found")
+    assert workflow_id not in {item["workflow_id"] for item in caller.get("/workflows").json()["items"]}
+    run = caller.get(f"/runs/{run_id}")
+    assert (run.status, run.json()["workflow_name"], run.json()["version"]) == (200, "CLI gone", 1)
+    assert caller.get(f"/runs/{run_id}/steps").status == 200
+    shown = command.json("workflows", "show", workflow_id, "--version", "1")
+    assert shown["deleted_at"] is not None
+    assert "There is no workflow named CLI gone." in command.error("delete", "workflow", "CLI gone")["message"]
+    assert "must be one of: workflow, agent" in command("delete", "run", "x", code=2).stderr
+    (again,) = [item for item in command.json("apply", str(file))["items"] if item["kind"] == "Workflow"]
+    assert (again["version"], again["outcome"]) == (1, "created")
+    assert again["id"] != workflow_id
 
 
 def test_a_run_is_listed_shown_and_replayed(command: CommandLine, echo_run: dict[str, Any]) -> None:

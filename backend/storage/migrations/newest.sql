@@ -147,7 +147,7 @@ CREATE TABLE workflows (
 	active_version INTEGER, 
 	newest_version INTEGER NOT NULL, 
 	created_at BIGINT NOT NULL, 
-	updated_at BIGINT NOT NULL, 
+	updated_at BIGINT NOT NULL, deleted_at BIGINT, 
 	CONSTRAINT pk_workflows PRIMARY KEY (workflow_id), 
 	CONSTRAINT uq_workflows_name UNIQUE (name)
 );
@@ -570,4 +570,4 @@ CREATE TABLE run_traces (
  WITHOUT ROWID
 
 ;
-INSERT INTO alembic_version (version_num) VALUES ('0025');
+INSERT INTO alembic_version (version_num) VALUES ('0026');

@@ -31,6 +31,9 @@ workflows = Table(
     Column("newest_version", Integer, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("updated_at", BigInteger, nullable=False),
+    # Null unless it was deleted. Its name then ends with a line break and its id, which frees it for another workflow,
+    # and the row stays as long as a run names one of its versions.
+    Column("deleted_at", BigInteger),
     Index(None, "name", "workflow_id"),
 )
 
@@ -47,6 +50,7 @@ class WorkflowRow(NamedTuple):
     newest_version: int
     created_at: int
     updated_at: int
+    deleted_at: int | None = None
 
 
 workflow_versions = Table(
@@ -66,7 +70,8 @@ resources = Table(
     "resources",
     METADATA,
     Column("resource_id", Text, primary_key=True),
-    # `agent`, `connector`, `environment` or `knowledge_graph`.
+    # `agent`, `connector`, `environment` or `knowledge_graph`; after `deleted_` if it was deleted. Its name then ends
+    # with a line break and its id, and the row stays as long as a version of a workflow or a publication names it.
     Column("kind", Text, nullable=False),
     Column("name", Text, nullable=False),
     Column("version", Integer, nullable=False),

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -40,6 +40,11 @@ async def open_download(messages: Messages, *, inline: bool = False) -> Download
     header: DownloadHeader = first.header
     parts = MessageParts(messages, lambda message: bytes(message.data))
     return Download(parts, header.file_name, header.media_type, header.length, inline=inline)
+
+
+async def whole(content: bytes) -> AsyncGenerator[bytes, None]:
+    """Yields bytes that are there already as the only part of a download."""
+    yield content
 
 
 class MessageParts:

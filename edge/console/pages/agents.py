@@ -65,6 +65,7 @@ async def show_one(visit: Visit) -> PageResult:
             "manifest": manifest,
             "found": found,
             "uses": uses,
+            "deleted_at": resource.deleted_at if resource.HasField("deleted_at") else None,
             "administrator": visit.user.role in ADMINISTRATORS,
         },
     )

@@ -2,13 +2,14 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from edge.console.definitions.pages import pages_of
 from edge.console.definitions.source_text import FILE
 from edge.console.definitions.versions import read_manifest
+from edge.console.http.downloads import whole
 from edge.console.paging import all_items
 from edge.console.rendering import formatting
 from edge.console.rendering.formatting import Badge
@@ -110,7 +111,7 @@ async def download_log(visit: Visit) -> PageResult:
     except MissingError as error:
         return missing(ENVIRONMENTS, error)
     content = log.text.encode()
-    return Download(_whole(content), f"{name}-{machine}.log", "text/plain", len(content))
+    return Download(whole(content), f"{name}-{machine}.log", "text/plain", len(content))
 
 
 async def rebuild(visit: Visit) -> PageResult:
@@ -183,10 +184,6 @@ async def _log(visit: Visit) -> tuple[str, str, EnvironmentBuildLog]:
         if refusal.code not in _NO_LOG:
             raise
         raise MissingError(refusal.message) from refusal
-
-
-async def _whole(content: bytes) -> AsyncGenerator[bytes, None]:
-    yield content
 
 
 async def _build(visit: Visit, name: str) -> EnvironmentBuild:

@@ -28,6 +28,10 @@ _KINDS: Final[Mapping[str, tuple[str, str]]] = {
         "Locks of packages",
         "That no version of a workflow, nor the newest of an environment, uses.",
     ),
+    "deleted_definitions": (
+        "Deleted workflows and resources",
+        "Of which no run, no version of a workflow and nothing published names a version.",
+    ),
     "step_log_parts": ("Parts of logs", "That the stored log of a step has replaced."),
     "webhook_deliveries": ("Deliveries to webhooks", "With what is still to be delivered."),
 }

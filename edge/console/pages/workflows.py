@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
+from edge.console.definitions import restoring
 from edge.console.definitions.kinds import WORKFLOW
 from edge.console.definitions.pages import pages_of
 from edge.console.definitions.references import references
@@ -85,6 +86,7 @@ async def show_one(visit: Visit) -> PageResult:
             GetWorkflowFiguresRequest(workflow_id=answer.workflow.workflow_id),
         ),
     )
+    deleted = answer.HasField("deleted_at")
     return View(
         "workflows/one.html",
         {
@@ -98,8 +100,9 @@ async def show_one(visit: Visit) -> PageResult:
             "references": references(visit, definition, answer.resources),
             "definition": written[:_MOST_DEFINITION_CHARS],
             "definition_cut": len(written) > _MOST_DEFINITION_CHARS,
-            "can_start": visit.may("RunsService/StartRun"),
-            "can_switch": visit.may("WorkflowsService/UpdateWorkflowStatus"),
+            "deleted_at": answer.deleted_at if deleted else None,
+            "can_start": not deleted and visit.may("RunsService/StartRun"),
+            "can_switch": not deleted and visit.may("WorkflowsService/UpdateWorkflowStatus"),
             "administrator": visit.user.role in ADMINISTRATORS,
             "figures": figures,
             "succeeded": _share(figures.completed, figures.failed),
@@ -204,4 +207,5 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("POST", "/workflows/{workflow_id}/activate", ADMINISTRATORS, activate),
     Page("POST", "/workflows/{workflow_id}/deactivate", ADMINISTRATORS, deactivate),
     *pages_of(WORKFLOW),
+    *restoring.PAGES,
 )

@@ -25,6 +25,7 @@ async def details_of(visit: Visit, shown: ResourceVersion) -> dict[str, Any]:
         "manifest": manifest,
         "found": found,
         "uses": uses,
+        "deleted_at": shown.answer.deleted_at if shown.answer.HasField("deleted_at") else None,
     }
 
 

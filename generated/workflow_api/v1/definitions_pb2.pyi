@@ -572,3 +572,189 @@ class FindResourcesResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FindResourcesResponse: _TypeAlias = FindResourcesResponse  # noqa: Y015
+
+@_typing.final
+class DeleteDefinitionRequest(_message.Message):
+    """Deletes a definition."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    DEFINITION_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """`Workflow`, `Agent`, `Environment`, `Connector` or `KnowledgeGraph`."""
+    definition: _builtins.str
+    """Id or name."""
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        definition: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["definition", b"definition", "kind", b"kind"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteDefinitionRequest: _TypeAlias = DeleteDefinitionRequest  # noqa: Y015
+
+@_typing.final
+class DeleteDefinitionResponse(_message.Message):
+    """A definition that was deleted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """Its kind."""
+    id: _builtins.str
+    """Its id, by which its versions stay readable."""
+    name: _builtins.str
+    """Its name, which is free now."""
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        id: _builtins.str = ...,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "kind", b"kind", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteDefinitionResponse: _TypeAlias = DeleteDefinitionResponse  # noqa: Y015
+
+@_typing.final
+class RestoreWorkflowVersionRequest(_message.Message):
+    """Makes a former version of a workflow the active one again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WORKFLOW_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    EXPECTED_VERSION_FIELD_NUMBER: _builtins.int
+    workflow: _builtins.str
+    """Id or name."""
+    version: _builtins.int
+    """The former version."""
+    dry_run: _builtins.bool
+    """Whether to change nothing, and only answer what would change."""
+    expected_version: _builtins.int
+    """The newest version that the sender has seen; where there is a newer one the call is refused. Absent: any."""
+    def __init__(
+        self,
+        *,
+        workflow: _builtins.str = ...,
+        version: _builtins.int = ...,
+        dry_run: _builtins.bool = ...,
+        expected_version: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_expected_version", b"_expected_version", "expected_version", b"expected_version"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expected_version", b"_expected_version", "dry_run", b"dry_run", "expected_version", b"expected_version", "version", b"version", "workflow", b"workflow"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__expected_version: _TypeAlias = _typing.Literal["expected_version"]  # noqa: Y015
+    _WhichOneofArgType__expected_version: _TypeAlias = _typing.Literal["_expected_version", b"_expected_version"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__expected_version) -> _WhichOneofReturnType__expected_version | None: ...
+
+Global___RestoreWorkflowVersionRequest: _TypeAlias = RestoreWorkflowVersionRequest  # noqa: Y015
+
+@_typing.final
+class RestoreWorkflowVersionResponse(_message.Message):
+    """What became of a workflow that went back."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WORKFLOW_FIELD_NUMBER: _builtins.int
+    PINNED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def workflow(self) -> _workflows_pb2.AppliedResource:
+        """The workflow with its new version; `unchanged` where the newest version is active and equals the former one."""
+
+    @_builtins.property
+    def pinned(self) -> _containers.RepeatedCompositeFieldContainer[_workflows_pb2.AppliedResource]:
+        """The agents and environments that the new version uses at another version than the one before, each `pinned` from
+        `previous_version` to `version`; they themselves are unchanged.
+        """
+
+    def __init__(
+        self,
+        *,
+        workflow: _workflows_pb2.AppliedResource | None = ...,
+        pinned: _abc.Iterable[_workflows_pb2.AppliedResource] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["workflow", b"workflow"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pinned", b"pinned", "workflow", b"workflow"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RestoreWorkflowVersionResponse: _TypeAlias = RestoreWorkflowVersionResponse  # noqa: Y015
+
+@_typing.final
+class GetAgentCodeRequest(_message.Message):
+    """Asks for the code of an agent."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AGENT_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    agent: _builtins.str
+    """Id or name."""
+    version: _builtins.int
+    """Version; absent means the newest."""
+    def __init__(
+        self,
+        *,
+        agent: _builtins.str = ...,
+        version: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_version", b"_version", "version", b"version"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_version", b"_version", "agent", b"agent", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__version: _TypeAlias = _typing.Literal["version"]  # noqa: Y015
+    _WhichOneofArgType__version: _TypeAlias = _typing.Literal["_version", b"_version"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__version) -> _WhichOneofReturnType__version | None: ...
+
+Global___GetAgentCodeRequest: _TypeAlias = GetAgentCodeRequest  # noqa: Y015
+
+@_typing.final
+class AgentCode(_message.Message):
+    """The code of a version of an agent."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    ARCHIVE_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """Id of the agent."""
+    name: _builtins.str
+    """Its name."""
+    version: _builtins.int
+    """Number of this version."""
+    archive: _builtins.bytes
+    """A zip: the folder of an agent with `source`, else the one file that its code is."""
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        version: _builtins.int = ...,
+        archive: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["archive", b"archive", "id", b"id", "name", b"name", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AgentCode: _TypeAlias = AgentCode  # noqa: Y015

@@ -26,8 +26,9 @@ if _version_not_supported:
 
 
 class DefinitionsServiceStub:
-    """Shows administrators the versions of definitions, of which `WorkflowsService/ApplyManifests` makes new ones. A
-    definition is given by its kind and by its name or id.
+    """Shows administrators the versions of definitions, of which `WorkflowsService/ApplyManifests` makes new ones, goes back
+    to former versions, and deletes definitions. A definition is given by its kind and by its name or id. A deleted one is
+    found by its id alone, and only read, for as long as a run or a version of a workflow names one of its versions.
     """
 
     def __init__(self, channel):
@@ -66,11 +67,27 @@ class DefinitionsServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_definitions__pb2.FindResourcesRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_definitions__pb2.FindResourcesResponse.FromString,
                 _registered_method=True)
+        self.DeleteDefinition = channel.unary_unary(
+                '/workflow_api.v1.DefinitionsService/DeleteDefinition',
+                request_serializer=workflow__api_dot_v1_dot_definitions__pb2.DeleteDefinitionRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_definitions__pb2.DeleteDefinitionResponse.FromString,
+                _registered_method=True)
+        self.RestoreWorkflowVersion = channel.unary_unary(
+                '/workflow_api.v1.DefinitionsService/RestoreWorkflowVersion',
+                request_serializer=workflow__api_dot_v1_dot_definitions__pb2.RestoreWorkflowVersionRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_definitions__pb2.RestoreWorkflowVersionResponse.FromString,
+                _registered_method=True)
+        self.GetAgentCode = channel.unary_unary(
+                '/workflow_api.v1.DefinitionsService/GetAgentCode',
+                request_serializer=workflow__api_dot_v1_dot_definitions__pb2.GetAgentCodeRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_definitions__pb2.AgentCode.FromString,
+                _registered_method=True)
 
 
 class DefinitionsServiceServicer:
-    """Shows administrators the versions of definitions, of which `WorkflowsService/ApplyManifests` makes new ones. A
-    definition is given by its kind and by its name or id.
+    """Shows administrators the versions of definitions, of which `WorkflowsService/ApplyManifests` makes new ones, goes back
+    to former versions, and deletes definitions. A definition is given by its kind and by its name or id. A deleted one is
+    found by its id alone, and only read, for as long as a run or a version of a workflow names one of its versions.
     """
 
     def ListDefinitionVersions(self, request, context):
@@ -116,6 +133,30 @@ class DefinitionsServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DeleteDefinition(self, request, context):
+        """Deletes a definition: its name is free, and it counts no more among those of its kind. Refused while anything uses
+        it, with the names of what does: workflows whose newest version names it, runs that have not ended, keys and people
+        whose list names a workflow, and publications to a knowledge graph that are under way.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RestoreWorkflowVersion(self, request, context):
+        """Makes a new active version of a workflow from a former one, with the definition, agents and environments of that.
+        Agents, environments and other workflows stay as they are.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetAgentCode(self, request, context):
+        """The code of one version of an agent, as it was applied.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_DefinitionsServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -149,6 +190,21 @@ def add_DefinitionsServiceServicer_to_server(servicer, server):
                     request_deserializer=workflow__api_dot_v1_dot_definitions__pb2.FindResourcesRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_definitions__pb2.FindResourcesResponse.SerializeToString,
             ),
+            'DeleteDefinition': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteDefinition,
+                    request_deserializer=workflow__api_dot_v1_dot_definitions__pb2.DeleteDefinitionRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_definitions__pb2.DeleteDefinitionResponse.SerializeToString,
+            ),
+            'RestoreWorkflowVersion': grpc.unary_unary_rpc_method_handler(
+                    servicer.RestoreWorkflowVersion,
+                    request_deserializer=workflow__api_dot_v1_dot_definitions__pb2.RestoreWorkflowVersionRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_definitions__pb2.RestoreWorkflowVersionResponse.SerializeToString,
+            ),
+            'GetAgentCode': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetAgentCode,
+                    request_deserializer=workflow__api_dot_v1_dot_definitions__pb2.GetAgentCodeRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_definitions__pb2.AgentCode.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'workflow_api.v1.DefinitionsService', rpc_method_handlers)
@@ -158,8 +214,9 @@ def add_DefinitionsServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class DefinitionsService:
-    """Shows administrators the versions of definitions, of which `WorkflowsService/ApplyManifests` makes new ones. A
-    definition is given by its kind and by its name or id.
+    """Shows administrators the versions of definitions, of which `WorkflowsService/ApplyManifests` makes new ones, goes back
+    to former versions, and deletes definitions. A definition is given by its kind and by its name or id. A deleted one is
+    found by its id alone, and only read, for as long as a run or a version of a workflow names one of its versions.
     """
 
     @staticmethod
@@ -314,6 +371,87 @@ class DefinitionsService:
             '/workflow_api.v1.DefinitionsService/FindResources',
             workflow__api_dot_v1_dot_definitions__pb2.FindResourcesRequest.SerializeToString,
             workflow__api_dot_v1_dot_definitions__pb2.FindResourcesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteDefinition(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.DefinitionsService/DeleteDefinition',
+            workflow__api_dot_v1_dot_definitions__pb2.DeleteDefinitionRequest.SerializeToString,
+            workflow__api_dot_v1_dot_definitions__pb2.DeleteDefinitionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RestoreWorkflowVersion(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.DefinitionsService/RestoreWorkflowVersion',
+            workflow__api_dot_v1_dot_definitions__pb2.RestoreWorkflowVersionRequest.SerializeToString,
+            workflow__api_dot_v1_dot_definitions__pb2.RestoreWorkflowVersionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetAgentCode(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.DefinitionsService/GetAgentCode',
+            workflow__api_dot_v1_dot_definitions__pb2.GetAgentCodeRequest.SerializeToString,
+            workflow__api_dot_v1_dot_definitions__pb2.AgentCode.FromString,
             options,
             channel_credentials,
             insecure,

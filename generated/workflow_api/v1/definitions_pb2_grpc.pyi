@@ -29,8 +29,9 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class DefinitionsServiceStub:
-    """Shows administrators the versions of definitions, of which `WorkflowsService/ApplyManifests` makes new ones. A
-    definition is given by its kind and by its name or id.
+    """Shows administrators the versions of definitions, of which `WorkflowsService/ApplyManifests` makes new ones, goes back
+    to former versions, and deletes definitions. A definition is given by its kind and by its name or id. A deleted one is
+    found by its id alone, and only read, for as long as a run or a version of a workflow names one of its versions.
     """
 
     @_typing.overload
@@ -51,11 +52,23 @@ class DefinitionsServiceStub:
     """Workflows whose name or id has a text, in any case; first those whose name begins with it, then by name."""
     FindResources: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.FindResourcesRequest, _definitions_pb2.FindResourcesResponse]
     """Resources whose name or id has a text, in the same order."""
+    DeleteDefinition: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.DeleteDefinitionRequest, _definitions_pb2.DeleteDefinitionResponse]
+    """Deletes a definition: its name is free, and it counts no more among those of its kind. Refused while anything uses
+    it, with the names of what does: workflows whose newest version names it, runs that have not ended, keys and people
+    whose list names a workflow, and publications to a knowledge graph that are under way.
+    """
+    RestoreWorkflowVersion: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.RestoreWorkflowVersionRequest, _definitions_pb2.RestoreWorkflowVersionResponse]
+    """Makes a new active version of a workflow from a former one, with the definition, agents and environments of that.
+    Agents, environments and other workflows stay as they are.
+    """
+    GetAgentCode: _grpc.UnaryUnaryMultiCallable[_definitions_pb2.GetAgentCodeRequest, _definitions_pb2.AgentCode]
+    """The code of one version of an agent, as it was applied."""
 
 @_typing.type_check_only
 class DefinitionsServiceAsyncStub(DefinitionsServiceStub):
-    """Shows administrators the versions of definitions, of which `WorkflowsService/ApplyManifests` makes new ones. A
-    definition is given by its kind and by its name or id.
+    """Shows administrators the versions of definitions, of which `WorkflowsService/ApplyManifests` makes new ones, goes back
+    to former versions, and deletes definitions. A definition is given by its kind and by its name or id. A deleted one is
+    found by its id alone, and only read, for as long as a run or a version of a workflow names one of its versions.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -73,10 +86,22 @@ class DefinitionsServiceAsyncStub(DefinitionsServiceStub):
     """Workflows whose name or id has a text, in any case; first those whose name begins with it, then by name."""
     FindResources: _aio.UnaryUnaryMultiCallable[_definitions_pb2.FindResourcesRequest, _definitions_pb2.FindResourcesResponse]  # type: ignore[assignment]
     """Resources whose name or id has a text, in the same order."""
+    DeleteDefinition: _aio.UnaryUnaryMultiCallable[_definitions_pb2.DeleteDefinitionRequest, _definitions_pb2.DeleteDefinitionResponse]  # type: ignore[assignment]
+    """Deletes a definition: its name is free, and it counts no more among those of its kind. Refused while anything uses
+    it, with the names of what does: workflows whose newest version names it, runs that have not ended, keys and people
+    whose list names a workflow, and publications to a knowledge graph that are under way.
+    """
+    RestoreWorkflowVersion: _aio.UnaryUnaryMultiCallable[_definitions_pb2.RestoreWorkflowVersionRequest, _definitions_pb2.RestoreWorkflowVersionResponse]  # type: ignore[assignment]
+    """Makes a new active version of a workflow from a former one, with the definition, agents and environments of that.
+    Agents, environments and other workflows stay as they are.
+    """
+    GetAgentCode: _aio.UnaryUnaryMultiCallable[_definitions_pb2.GetAgentCodeRequest, _definitions_pb2.AgentCode]  # type: ignore[assignment]
+    """The code of one version of an agent, as it was applied."""
 
 class DefinitionsServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Shows administrators the versions of definitions, of which `WorkflowsService/ApplyManifests` makes new ones. A
-    definition is given by its kind and by its name or id.
+    """Shows administrators the versions of definitions, of which `WorkflowsService/ApplyManifests` makes new ones, goes back
+    to former versions, and deletes definitions. A definition is given by its kind and by its name or id. A deleted one is
+    found by its id alone, and only read, for as long as a run or a version of a workflow names one of its versions.
     """
 
     @_abc_1.abstractmethod
@@ -128,5 +153,34 @@ class DefinitionsServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_definitions_pb2.FindResourcesResponse, _abc.Awaitable[_definitions_pb2.FindResourcesResponse]]:
         """Resources whose name or id has a text, in the same order."""
+
+    @_abc_1.abstractmethod
+    def DeleteDefinition(
+        self,
+        request: _definitions_pb2.DeleteDefinitionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_definitions_pb2.DeleteDefinitionResponse, _abc.Awaitable[_definitions_pb2.DeleteDefinitionResponse]]:
+        """Deletes a definition: its name is free, and it counts no more among those of its kind. Refused while anything uses
+        it, with the names of what does: workflows whose newest version names it, runs that have not ended, keys and people
+        whose list names a workflow, and publications to a knowledge graph that are under way.
+        """
+
+    @_abc_1.abstractmethod
+    def RestoreWorkflowVersion(
+        self,
+        request: _definitions_pb2.RestoreWorkflowVersionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_definitions_pb2.RestoreWorkflowVersionResponse, _abc.Awaitable[_definitions_pb2.RestoreWorkflowVersionResponse]]:
+        """Makes a new active version of a workflow from a former one, with the definition, agents and environments of that.
+        Agents, environments and other workflows stay as they are.
+        """
+
+    @_abc_1.abstractmethod
+    def GetAgentCode(
+        self,
+        request: _definitions_pb2.GetAgentCodeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_definitions_pb2.AgentCode, _abc.Awaitable[_definitions_pb2.AgentCode]]:
+        """The code of one version of an agent, as it was applied."""
 
 def add_DefinitionsServiceServicer_to_server(servicer: DefinitionsServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

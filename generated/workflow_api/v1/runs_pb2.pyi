@@ -1813,6 +1813,7 @@ class RunUpkeepResponse(_message.Message):
     ENVIRONMENT_LOCKS_FIELD_NUMBER: _builtins.int
     WEBHOOK_DELIVERIES_FIELD_NUMBER: _builtins.int
     USAGE_BATCHES_FIELD_NUMBER: _builtins.int
+    DELETED_DEFINITIONS_FIELD_NUMBER: _builtins.int
     runs_erased: _builtins.int
     """Runs whose data was erased."""
     idempotency_records: _builtins.int
@@ -1839,6 +1840,8 @@ class RunUpkeepResponse(_message.Message):
     """Deliveries of webhooks deleted."""
     usage_batches: _builtins.int
     """Rows of usage records deleted, each with those of one key in some seconds."""
+    deleted_definitions: _builtins.int
+    """Deleted workflows, agents, environments, connectors and knowledge graphs removed whose versions nothing names."""
     def __init__(
         self,
         *,
@@ -1855,10 +1858,11 @@ class RunUpkeepResponse(_message.Message):
         environment_locks: _builtins.int = ...,
         webhook_deliveries: _builtins.int = ...,
         usage_batches: _builtins.int = ...,
+        deleted_definitions: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_sources", b"agent_sources", "audit_records", b"audit_records", "environment_locks", b"environment_locks", "idempotency_records", b"idempotency_records", "more", b"more", "runs_erased", b"runs_erased", "sessions", b"sessions", "sign_in_tries", b"sign_in_tries", "step_log_parts", b"step_log_parts", "usage_batches", b"usage_batches", "usage_hours", b"usage_hours", "usage_records", b"usage_records", "webhook_deliveries", b"webhook_deliveries"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agent_sources", b"agent_sources", "audit_records", b"audit_records", "deleted_definitions", b"deleted_definitions", "environment_locks", b"environment_locks", "idempotency_records", b"idempotency_records", "more", b"more", "runs_erased", b"runs_erased", "sessions", b"sessions", "sign_in_tries", b"sign_in_tries", "step_log_parts", b"step_log_parts", "usage_batches", b"usage_batches", "usage_hours", b"usage_hours", "usage_records", b"usage_records", "webhook_deliveries", b"webhook_deliveries"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -818,6 +818,7 @@ class WorkflowDefinition(_message.Message):
     VERSION_FIELD_NUMBER: _builtins.int
     DEFINITION_FIELD_NUMBER: _builtins.int
     RESOURCES_FIELD_NUMBER: _builtins.int
+    DELETED_AT_FIELD_NUMBER: _builtins.int
     version: _builtins.int
     """Number of the version."""
     definition: _builtins.str
@@ -830,6 +831,10 @@ class WorkflowDefinition(_message.Message):
     def resources(self) -> _containers.RepeatedCompositeFieldContainer[Global___VersionResource]:
         """The agents and environments that the version uses, by kind, then name."""
 
+    @_builtins.property
+    def deleted_at(self) -> _timestamp_pb2.Timestamp:
+        """When the workflow was deleted; absent where it was not."""
+
     def __init__(
         self,
         *,
@@ -837,12 +842,15 @@ class WorkflowDefinition(_message.Message):
         version: _builtins.int = ...,
         definition: _builtins.str = ...,
         resources: _abc.Iterable[Global___VersionResource] | None = ...,
+        deleted_at: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["workflow", b"workflow"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deleted_at", b"_deleted_at", "deleted_at", b"deleted_at", "workflow", b"workflow"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["definition", b"definition", "resources", b"resources", "version", b"version", "workflow", b"workflow"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deleted_at", b"_deleted_at", "definition", b"definition", "deleted_at", b"deleted_at", "resources", b"resources", "version", b"version", "workflow", b"workflow"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__deleted_at: _TypeAlias = _typing.Literal["deleted_at"]  # noqa: Y015
+    _WhichOneofArgType__deleted_at: _TypeAlias = _typing.Literal["_deleted_at", b"_deleted_at"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deleted_at) -> _WhichOneofReturnType__deleted_at | None: ...
 
 Global___WorkflowDefinition: _TypeAlias = WorkflowDefinition  # noqa: Y015
 
@@ -1055,6 +1063,7 @@ class ResourceDefinition(_message.Message):
     DEFINITION_FIELD_NUMBER: _builtins.int
     USED_BY_FIELD_NUMBER: _builtins.int
     LAST_TEST_FIELD_NUMBER: _builtins.int
+    DELETED_AT_FIELD_NUMBER: _builtins.int
     shown_version: _builtins.int
     """Number of the version shown."""
     definition: _builtins.str
@@ -1071,6 +1080,10 @@ class ResourceDefinition(_message.Message):
     def last_test(self) -> Global___ConnectorTest:
         """The last test of a connector's newest version; null where there was none."""
 
+    @_builtins.property
+    def deleted_at(self) -> _timestamp_pb2.Timestamp:
+        """When it was deleted; null where it was not."""
+
     def __init__(
         self,
         *,
@@ -1079,13 +1092,19 @@ class ResourceDefinition(_message.Message):
         definition: _builtins.str = ...,
         used_by: _abc.Iterable[_builtins.str] | None = ...,
         last_test: Global___ConnectorTest | None = ...,
+        deleted_at: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_last_test", b"_last_test", "last_test", b"last_test", "resource", b"resource"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deleted_at", b"_deleted_at", "_last_test", b"_last_test", "deleted_at", b"deleted_at", "last_test", b"last_test", "resource", b"resource"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_test", b"_last_test", "definition", b"definition", "last_test", b"last_test", "resource", b"resource", "shown_version", b"shown_version", "used_by", b"used_by"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deleted_at", b"_deleted_at", "_last_test", b"_last_test", "definition", b"definition", "deleted_at", b"deleted_at", "last_test", b"last_test", "resource", b"resource", "shown_version", b"shown_version", "used_by", b"used_by"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__deleted_at: _TypeAlias = _typing.Literal["deleted_at"]  # noqa: Y015
+    _WhichOneofArgType__deleted_at: _TypeAlias = _typing.Literal["_deleted_at", b"_deleted_at"]  # noqa: Y015
     _WhichOneofReturnType__last_test: _TypeAlias = _typing.Literal["last_test"]  # noqa: Y015
     _WhichOneofArgType__last_test: _TypeAlias = _typing.Literal["_last_test", b"_last_test"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deleted_at) -> _WhichOneofReturnType__deleted_at | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__last_test) -> _WhichOneofReturnType__last_test | None: ...
 
 Global___ResourceDefinition: _TypeAlias = ResourceDefinition  # noqa: Y015

@@ -47,7 +47,7 @@ MATRIX = {
     "Definitions": dict.fromkeys(
         ("ListDefinitionVersions", "GetManifest", "CompareVersions", "ListDefinitionUses", "FindResources"), "aov"
     )
-    | {"FindWorkflows": "aopvc"},
+    | {"FindWorkflows": "aopvc", "GetAgentCode": "aov", "DeleteDefinition": "a", "RestoreWorkflowVersion": "a"},
     "DeploymentHealth": {"GetDeploymentHealth": "aov", "GetRetention": "aov", "GetSecretUse": "a"},
     "Deployment": {"GetHealth": "aopvc", "GetDeployment": "aov", "UpdateDeployment": "a"},
     "Edge": dict.fromkeys(("GetKeyMirror", "WatchKeyMirror", "WatchRunChanges", "RecordUsage", "ReadMany"), ""),

@@ -120,7 +120,9 @@ def test_versions_are_shown_with_who_saved_them_and_an_older_one_leads_back_to_i
     backend.answers["WorkflowsService/GetWorkflowDefinition"] = WorkflowDefinition(
         workflow=workflow(), version=2, definition="{}"
     )
-    assert 'href="/workflows/wf_1/edit?from=2"' in html(answered(backend, "GET", ONE, HERE, query={"version": "2"}))
+    assert 'href="/workflows/wf_1/restore?version=2"' in html(
+        answered(backend, "GET", ONE, HERE, query={"version": "2"})
+    )
 
 
 def test_figures_say_over_how_many_runs_they_count() -> None:

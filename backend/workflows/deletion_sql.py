@@ -1,0 +1,172 @@
+"""SQL of deleted definitions: what keeps one from being deleted, its marks, and its removal once nothing names it."""
+
+from typing import Final, NamedTuple
+
+from sqlalchemy import ColumnElement, Text, bindparam, delete, exists, func, literal_column, select, update
+
+from backend.run_status import IN_FLIGHT
+from backend.storage.database import Tx
+from backend.storage.like_patterns import containing
+from backend.storage.statements import Command, Query, ScalarQuery
+from backend.storage.tables.keys import api_keys
+from backend.storage.tables.publishing import publications
+from backend.storage.tables.runs import runs, status_in
+from backend.storage.tables.users import users
+from backend.storage.tables.workflows import resources, workflow_version_resources, workflows
+from backend.workflows.deleted_names import DELETED, deleted_name
+from backend.workflows.revision_sql import touch
+
+
+class KeyRow(NamedTuple):
+    """What a key is called."""
+
+    key_id: str
+    name: str
+
+
+class VersionInFlightRow(NamedTuple):
+    """A workflow version that a run executes which has not ended, and one of these runs."""
+
+    workflow_id: str
+    version: int
+    run_id: str
+
+
+_PATTERN: Final = bindparam("pattern", type_=Text)
+_IN_FLIGHT: Final = status_in(*IN_FLIGHT)
+_OPEN: Final[list[ColumnElement[str]]] = [literal_column(f"'{state}'") for state in ("pending", "landed", "removing")]
+# The partial index over open publications serves only a condition with its text.
+_BY_OPEN: Final = "INDEXED BY ix_publications_open"
+_KEYS = Query(
+    KeyRow,
+    select(api_keys.c.key_id, api_keys.c.name)
+    .where(
+        api_keys.c.access_mode == literal_column("'explicit'"),
+        api_keys.c.revoked_at.is_(None),
+        api_keys.c.access_workflow_ids.like(_PATTERN, escape="\\"),
+    )
+    .order_by(api_keys.c.name, api_keys.c.key_id),
+)
+_PEOPLE = ScalarQuery[str](
+    select(users.c.name).where(users.c.workflow_ids.like(_PATTERN, escape="\\")).order_by(users.c.name)
+)
+_RUNS_OF_WORKFLOW = ScalarQuery[str](select(runs.c.run_id).where(runs.c.workflow_id == bindparam("of"), _IN_FLIGHT))
+_RUNS_OF_PIN = ScalarQuery[str](
+    select(runs.c.run_id).where(
+        _IN_FLIGHT,
+        exists().where(
+            workflow_version_resources.c.workflow_id == runs.c.workflow_id,
+            workflow_version_resources.c.version == runs.c.version,
+            workflow_version_resources.c.resource_id == bindparam("of"),
+        ),
+    )
+)
+_VERSIONS_IN_FLIGHT = Query(
+    VersionInFlightRow,
+    select(runs.c.workflow_id, runs.c.version, func.min(runs.c.run_id).label("run_id"))
+    .where(_IN_FLIGHT)
+    .group_by(runs.c.workflow_id, runs.c.version)
+    .order_by(runs.c.workflow_id, runs.c.version),
+)
+_PUBLISHING = ScalarQuery[str](
+    select(publications.c.run_id)
+    .where(
+        publications.c.state.in_(_OPEN),
+        publications.c.state.in_(_OPEN[:2]),
+        publications.c.graph_id == bindparam("of"),
+    )
+    .order_by(publications.c.run_id)
+    .with_hint(publications, _BY_OPEN, "sqlite")
+)
+_DELETE_WORKFLOW = Command(
+    update(workflows)
+    .where(workflows.c.workflow_id == bindparam("of"))
+    .values(
+        name=bindparam("new_name"),
+        name_folded=bindparam("new_name"),
+        status="inactive",
+        updated_at=bindparam("now"),
+        deleted_at=bindparam("now"),
+    )
+)
+_DELETE_RESOURCE = Command(
+    update(resources)
+    .where(resources.c.resource_id == bindparam("of"))
+    .values(name=bindparam("new_name"), kind=bindparam("new_kind"), updated_at=bindparam("now"))
+)
+# A deleted workflow has ended runs alone, which this index has.
+_UNNAMED_WORKFLOWS = ScalarQuery[str](
+    select(workflows.c.workflow_id)
+    .where(
+        workflows.c.deleted_at < bindparam("before"),
+        ~exists().where(runs.c.workflow_id == workflows.c.workflow_id, runs.c.finished_at.is_not(None)),
+    )
+    .limit(bindparam("limit"))
+)
+_UNNAMED_RESOURCES = ScalarQuery[str](
+    select(resources.c.resource_id)
+    .where(
+        resources.c.kind.like(literal_column(f"'{DELETED}%'")),
+        resources.c.updated_at < bindparam("before"),
+        ~exists().where(workflow_version_resources.c.resource_id == resources.c.resource_id),
+        ~exists().where(publications.c.graph_id == resources.c.resource_id),
+    )
+    .limit(bindparam("limit"))
+)
+_REMOVE_WORKFLOW = Command(delete(workflows).where(workflows.c.workflow_id == bindparam("of")))
+_REMOVE_RESOURCE = Command(delete(resources).where(resources.c.resource_id == bindparam("of")))
+
+
+def keys_listing(tx: Tx, workflow_id: str) -> list[KeyRow]:
+    """Returns the keys whose list names a workflow, without revoked ones, which never work again."""
+    return tx.all(_KEYS, pattern=containing(f'"{workflow_id}"'))
+
+
+def people_listing(tx: Tx, workflow_id: str) -> list[str]:
+    """Returns the names of the people who decide for a list of workflows that names this one."""
+    return tx.scalars(_PEOPLE, pattern=containing(f'"{workflow_id}"'))
+
+
+def runs_of_workflow(tx: Tx, workflow_id: str) -> list[str]:
+    """Returns the runs of a workflow that have not ended."""
+    return sorted(tx.scalars(_RUNS_OF_WORKFLOW, of=workflow_id))
+
+
+def runs_of_pin(tx: Tx, resource_id: str) -> list[str]:
+    """Returns the runs that have not ended whose versions are pinned to an agent or environment."""
+    return sorted(tx.scalars(_RUNS_OF_PIN, of=resource_id))
+
+
+def versions_in_flight(tx: Tx) -> list[VersionInFlightRow]:
+    """Returns the workflow versions that runs execute which have not ended."""
+    return tx.all(_VERSIONS_IN_FLIGHT)
+
+
+def publishing(tx: Tx, graph_id: str) -> list[str]:
+    """Returns the runs whose publications to a knowledge graph are under way."""
+    return tx.scalars(_PUBLISHING, of=graph_id)
+
+
+def delete_workflow(tx: Tx, workflow_id: str, name: str, now: int) -> None:
+    """Marks a workflow as deleted, and frees its name."""
+    tx.enqueue(_DELETE_WORKFLOW, of=workflow_id, new_name=deleted_name(name, workflow_id), now=now)
+    touch(tx)
+
+
+def delete_resource(tx: Tx, kind: str, resource_id: str, name: str, now: int) -> None:
+    """Marks a resource as deleted, and frees its name."""
+    freed = deleted_name(name, resource_id)
+    tx.enqueue(_DELETE_RESOURCE, of=resource_id, new_name=freed, new_kind=DELETED + kind, now=now)
+    touch(tx)
+
+
+def remove_unnamed(tx: Tx, before: int, limit: int) -> int:
+    """Removes definitions deleted before a time, of which no run, version or publication names a version.
+
+    Workflows go first, and free what their versions were pinned to. Returns how many; `limit` of each at most.
+    """
+    gone = tx.scalars(_UNNAMED_WORKFLOWS, before=before, limit=limit)
+    tx.many(_REMOVE_WORKFLOW, [{"of": each} for each in gone])
+    unused = tx.scalars(_UNNAMED_RESOURCES, before=before, limit=limit)
+    tx.many(_REMOVE_RESOURCE, [{"of": each} for each in unused])
+    return len(gone) + len(unused)
