@@ -61,7 +61,7 @@ class Landlock(Layer):
             undo.pop_all()
         paths = {
             **self._host,
-            "own": [str(scratch / folder) for folder in ("workspace", "outputs", "files", "tmp", "code")],
+            "own": [str(scratch / folder) for folder in ("workspace", "outputs", "shared", "files", "tmp", "code")],
         }
         paths["read"] = [layout.inputs, *(str(folder.resolve()) for folder in readable.files.values())]
         if limits.packages is not None:

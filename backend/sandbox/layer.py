@@ -31,6 +31,7 @@ class Layout:
 
     workspace: str
     outputs: str
+    shared: str
     inputs: str
     files: str
     temporary: str
@@ -168,6 +169,7 @@ def scratch_layout(readable: Readable, user: int | None = None, packages: str | 
     layout = Layout(
         workspace=str(scratch / "workspace"),
         outputs=str(scratch / "outputs"),
+        shared=str(scratch / "shared"),
         inputs=str(readable.inputs or scratch / "inputs"),
         files=str(scratch / "files"),
         temporary=str(scratch / "tmp"),
@@ -175,7 +177,7 @@ def scratch_layout(readable: Readable, user: int | None = None, packages: str | 
         packages=packages,
     )
     try:
-        for folder in ("workspace", "outputs", "inputs", "files", "tmp", "code"):
+        for folder in ("workspace", "outputs", "shared", "inputs", "files", "tmp", "code"):
             (scratch / folder).mkdir()
             if user is not None:
                 os.chown(scratch / folder, user, user)
