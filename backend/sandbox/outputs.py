@@ -46,7 +46,7 @@ class OutputFolder:
         self._root = root
         self._limits = limits.outputs
         self._bytes_left = limits.workspace_bytes
-        self._files: dict[str, str] = {}
+        self._files: set[str] = set()
         self._directories: set[str] = set()
         self._batch: list[Callable[[], None]] = []
         self._batch_bytes = 0
@@ -67,11 +67,11 @@ class OutputFolder:
         folder, given, size = _checked(announced, self._limits.levels)
         path = safe_path(given if self._scrubber is None else self._scrubber.text(given))
         parents = list(accumulate(path.split("/")[:-1], "{}/{}".format))
-        if path in self._directories or not self._files.keys().isdisjoint([path, *parents]):
+        if path in self._directories or not self._files.isdisjoint([path, *parents]):
             raise self._clash(folder, path, parents)
         new = [parent for parent in parents if parent not in self._directories]
         self._charge(size, len(new))
-        self._files[path] = folder
+        self._files.add(path)
         if folder == SHARED:
             self.shared.add(path)
         self._directories.update(new)
@@ -105,10 +105,9 @@ class OutputFolder:
 
     def _clash(self, folder: str, path: str, parents: Sequence[str]) -> Exception:
         """Returns the error for a path that is taken, or that has a file among its folders."""
-        files = self._files
-        taken = next((one for one in (*parents, path) if one in files), path)
-        other = files.get(taken) or next(files[one] for one in files if one.startswith(f"{path}/"))
-        if other == folder:
+        taken = next((one for one in (*parents, path) if one in self._files), path)
+        file = taken if taken in self._files else next(one for one in self._files if one.startswith(f"{path}/"))
+        if (file in self.shared) == (folder == SHARED):
             return HostileFrameError(f"the path {path!r} is used twice in context.{folder}")
         return NameInBothError(f"{taken!r} is in context.outputs and in context.shared: a name may be in one of them")
 

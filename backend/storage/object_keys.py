@@ -21,8 +21,20 @@ def is_output_key(key: str) -> bool:
     return key.startswith("runs/") and key.count("/") == 2
 
 
+def shared_file_key(run_id: str, step: str, name: str) -> str:
+    """Returns the key of a file that a step left for later steps alone; `name` is an id made by this service."""
+    return object_key(run_id, f"shared/{step}/{name}")
+
+
+def is_shared_file_key(key: str) -> bool:
+    """Returns whether the object of a run is, by its place, a file for later steps alone."""
+    return key.startswith(object_key(run_of(key), "shared/"))
+
+
 def unnamed_outputs_key(run_id: str, asked_by: str) -> str:
-    """Returns the key that stands, among objects to be removed, for all objects of outputs that no row names.
+    """Returns the key that stands, among objects to be removed, for all objects of a finished run that nobody needs.
+
+    These are the shared files of steps, and objects of swept outputs that no row names.
 
     No object has it, so that a former release, which knows it not, removes nothing.
     """

@@ -1,4 +1,4 @@
-"""Output files of steps on this machine's disk, for the steps that need them (contract 25.1)."""
+"""Files that steps left, on this machine's disk, for the steps that need them (contract 25.1)."""
 
 import shutil
 import tempfile
@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
-from backend.outputs.sql import outputs_of
+from backend.outputs.sql import outputs_of, shared_files_of
 from backend.redaction.counts import Counts
 from backend.runtime.execution import retries
 from backend.runtime.execution.segment_context import SegmentContext
@@ -19,7 +19,7 @@ from backend.storage.objects.reading import copy_to_file
 def keep_files(
     context: SegmentContext, run_id: str, step: str, folder: Path, redaction: RunRedaction | None, halt: threading.Event
 ) -> Counts | None:
-    """Keeps the output files of a completed step, which are stored as objects too.
+    """Keeps the files that a completed step left, which are stored as objects too.
 
     Where the policy sweeps what steps hand on, other steps see the swept files; returns the counts of that sweep.
 
@@ -45,13 +45,13 @@ def files_of(
     kept = {step: context.files_of_run(run_id) / step for step in steps}
     missing = [step for step, folder in kept.items() if not folder.exists()]
     if missing:
-        outputs = retries.DATABASE.run_blocking(
-            lambda: context.database.read(lambda tx: outputs_of(tx, run_id)),
-            f"Reading the outputs of run {run_id}",
+        files = retries.DATABASE.run_blocking(
+            lambda: context.database.read(lambda tx: [*outputs_of(tx, run_id), *shared_files_of(tx, run_id)]),
+            f"Reading the files of run {run_id}",
             halt,
         )
         for step in missing:
-            of_step = [(output.path, output.object_key, output.size_bytes) for output in outputs if output.step == step]
+            of_step = [(file.path, file.object_key, file.size_bytes) for file in files if file.step == step]
             if of_step:
                 _restore(context.objects, kept[step], of_step, redaction, halt)
     return {step: folder for step, folder in kept.items() if folder.exists()}
@@ -69,14 +69,14 @@ def _sweep(folder: Path, redaction: RunRedaction | None, halt: threading.Event) 
 def _restore(
     objects: ObjectStore,
     kept: Path,
-    outputs: Iterable[tuple[str, str, int]],
+    files: Iterable[tuple[str, str, int]],
     redaction: RunRedaction | None,
     halt: threading.Event,
 ) -> None:
     kept.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=".", dir=kept.parent))
     try:
-        for path, key, size in outputs:
+        for path, key, size in files:
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
             copy_to_file(objects, key, size, target, halt)

@@ -25,7 +25,7 @@ from backend.runtime.final_sweep import sql
 from backend.runtime.final_sweep.run_sweep import RunSweep
 from backend.runtime.ticker import TICK_SECONDS, Ticker
 from backend.storage.database import Database
-from backend.storage.object_keys import is_output_key, is_unnamed_outputs_key, run_of, run_prefix
+from backend.storage.object_keys import is_output_key, is_shared_file_key, is_unnamed_outputs_key, run_of, run_prefix
 from backend.storage.objects import ObjectStore
 
 _LOG = logging.getLogger(__name__)
@@ -187,15 +187,17 @@ class FinalSweeps:
             else:
                 removed.append(key)
         if removed:
-            self._database.write(lambda tx: sql.deleted(tx, removed), lock_key="deletions")
+            self._database.write(lambda tx: sql.removed(tx, removed), lock_key="deletions")
 
     def _remove_unnamed(self, run_id: str) -> bool:
-        """Removes the objects of outputs that no row of a swept run names, whoever stored them.
+        """Removes the shared files of a finished run, and of a swept one the outputs that no row names, by anyone.
 
-        Returns False if the run was erased meanwhile, whose objects are all being removed; raises OSError.
+        Returns False, and leaves all outputs, if the run is not swept or was erased meanwhile; raises OSError.
         """
         named = self._database.read(lambda tx: sql.swept_outputs(tx, run_id))
-        if named is None:
-            return False
-        self._objects.delete_chosen(run_prefix(run_id), lambda key: is_output_key(key) and key not in named)
-        return True
+
+        def unneeded(key: str) -> bool:
+            return is_shared_file_key(key) or (named is not None and is_output_key(key) and key not in named)
+
+        self._objects.delete_chosen(run_prefix(run_id), unneeded)
+        return named is not None

@@ -22,7 +22,7 @@ from backend.sandbox.inside.protocol import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Iterator
 
     from backend.sandbox.inside.channel import Channel
 
@@ -95,7 +95,7 @@ def _kind(entry: os.DirEntry[str]) -> str | None:
     """Returns the kind of an entry that is no regular file, else None."""
     if entry.is_file(follow_symlinks=False):
         return None
-    note(f"output {entry.path!r} is not a regular file and was left out")
+    note(f"{entry.path!r} is not a regular file and was left out")
     mode = entry.stat(follow_symlinks=False).st_mode
     if stat.S_ISLNK(mode):
         return SYMLINK

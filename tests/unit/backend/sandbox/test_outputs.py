@@ -46,8 +46,8 @@ def disk_work() -> Iterator[list[tuple[str, int]]]:
         _watching.clear()
 
 
-def frame(path: str, content: bytes = b"") -> bytes:
-    announced = json.dumps({"path": path, "size": len(content)}).encode()
+def frame(path: str, content: bytes = b"", folder: str = "outputs") -> bytes:
+    announced = json.dumps({"folder": folder, "path": path, "size": len(content)}).encode()
     return FILE.to_bytes() + len(announced).to_bytes(4, "big") + announced + content
 
 
