@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from backend.outputs.sql import NewOutput
 from backend.runtime.promotion.step_outputs import store_files
 from backend.storage.objects import FolderObjects, StoredObject
+from backend.storage.tables.outputs import SharedFileRow
 
 
 @pytest.fixture
@@ -95,3 +97,40 @@ def test_no_file_is_begun_after_a_halt(tmp_path: Path, folder: Path) -> None:
     outputs = store_files(Halting(tmp_path / "objects"), "run_1", "write", folder, set(), halt)
     assert [output.path for output in outputs] == ["write/b.csv"]
     assert stored(tmp_path) == 1
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["", "after a fault of the store"])
+def test_shared_files_give_way_to_outputs_whose_names_are_one_on_other_systems(tmp_path: Path, again: bool) -> None:
+    folder, shared = tmp_path / "left", {"A.txt", "own/c"}
+    (folder / "own").mkdir(parents=True)
+    for path in ("a.txt", "b", *shared):
+        (folder / path).write_text(path)
+    objects = FolderObjects(tmp_path / "objects")
+    if again:
+        store_files(objects, "run_1", "write", folder, shared, threading.Event())
+    files = store_files(objects, "run_1", "write", folder, shared, threading.Event())
+    assert {file.path: type(file) for file in files} == {
+        "write/A~2.txt": SharedFileRow,
+        "write/a.txt": NewOutput,
+        "write/b": NewOutput,
+        "write/own/c": SharedFileRow,
+    }
+    assert shared == {"A~2.txt", "own/c"}
+    assert (folder / "A~2.txt").read_text() == "A.txt"
+
+
+@pytest.mark.parametrize(
+    ("promote", "share", "kinds"),
+    [
+        (False, True, [SharedFileRow, SharedFileRow]),
+        (False, False, []),
+        (True, False, [NewOutput]),
+    ],
+)
+def test_shared_files_are_stored_where_later_steps_need_them(
+    tmp_path: Path, folder: Path, promote: bool, share: bool, kinds: list[type]
+) -> None:
+    objects = FolderObjects(tmp_path / "objects")
+    files = store_files(objects, "run_1", "write", folder, {"b.csv"}, threading.Event(), promote=promote, share=share)
+    assert [type(file) for file in files] == kinds
+    assert stored(tmp_path) == len(kinds)
