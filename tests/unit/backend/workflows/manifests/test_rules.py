@@ -7,7 +7,7 @@ from backend.workflows.manifests.loader import load_manifests
 from tests.support.content_checks import UNBOUNDED
 from tests.unit.backend.workflows.manifests.documents import problems
 
-APPROVAL = {"approval": {"title": "Well?"}}
+APPROVAL = {"title": "Well?"}
 
 
 def workflow(publish: list[str] | None = None, **step: Any) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def workflow(publish: list[str] | None = None, **step: Any) -> dict[str, Any]:
         (workflow(agent="x", outputs=True), {}),
         (workflow(agent="x", outputs="no"), {"steps[0].outputs": "must be true or false"}),
         (
-            workflow(**APPROVAL, outputs=False),
+            workflow(approval=APPROVAL, outputs=False),
             {"steps[0].outputs": "must not be false of an approval: it leaves no files"},
         ),
         (
