@@ -46,7 +46,7 @@ class Context(Protocol):
 
     @property
     def files(self) -> Path:
-        """A folder with one sub-folder for each needed step, holding the output files of that step; read-only."""
+        """A folder with one sub-folder for each needed step, with its outputs and its shared files; read-only."""
 
     @property
     def workspace(self) -> Path:
@@ -55,6 +55,10 @@ class Context(Protocol):
     @property
     def outputs(self) -> Path:
         """A folder; every plain file in it becomes an output."""
+
+    @property
+    def shared(self) -> Path:
+        """A folder; later steps see every plain file in it beside the outputs, and nobody else does."""
 
     def progress(self, message: str, **data: Any) -> None:
         """Writes a `step.progress` event.

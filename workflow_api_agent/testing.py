@@ -32,13 +32,15 @@ class Event(NamedTuple):
 class AgentRun(NamedTuple):
     """What an agent returned and left: its value as the next step gets it, its output files by path, and its events.
 
-    `dropped` is how many events were too large, and so are not among them.
+    `dropped` is how many events were too large, and so are not among them. `shared` are its files by path that are for
+    later steps alone.
     """
 
     value: Any
     outputs: dict[str, bytes]
     events: list[Event]
     dropped: int
+    shared: dict[str, bytes]
 
 
 def run_agent(
@@ -64,13 +66,14 @@ def run_agent(
         input_text: The run's input text.
         needs: Return values of the steps that it needs, by step.
         inputs: Files of `s3_prefix` parameters, by parameter.
-        files: Output files of the steps that it needs, by step.
+        files: Outputs and shared files of the steps that it needs, by step.
         connectors: Connectors that the step declares, by name: `type`, `bucket` and `prefixes`.
         secrets: Values of the secrets that the agent declares, by name; they are left in what the agent leaves.
         attempt: The number of the attempt.
 
     Raises:
-        ValueError: the return value is not JSON, too large or nested too deep.
+        ValueError: the return value is not JSON, too large or nested too deep, or a name is in both `context.outputs`
+            and `context.shared`.
         Exception: whatever the function raises.
     """
     import contextlib
@@ -79,7 +82,7 @@ def run_agent(
 
     with tempfile.TemporaryDirectory(prefix="agent-") as name:
         root = Path(name).resolve()
-        for folder in ("workspace", "outputs", "inputs", "files"):
+        for folder in ("workspace", "outputs", "shared", "inputs", "files"):
             (root / folder).mkdir()
         for kind, given in (("inputs", inputs), ("files", files)):
             for key, content in (given or {}).items():
@@ -89,12 +92,11 @@ def run_agent(
         context = _Context(root, parameters, input_text, needs, connectors, secrets, attempt)
         with contextlib.chdir(root / "workspace"):
             value = _checked(_finished(function(context)))
-        outputs = {
-            path.relative_to(root / "outputs").as_posix(): path.read_bytes()
-            for path in sorted((root / "outputs").rglob("*"))
-            if path.is_file() and not path.is_symlink()
-        }
-        return AgentRun(value, outputs, context.events, context.dropped)
+        outputs, shared = _left(root / "outputs"), _left(root / "shared")
+        for path in sorted(_names(outputs) & _names(shared)):
+            if path in outputs or path in shared:
+                raise ValueError(f"{path!r} is in context.outputs and in context.shared: a name may be in one of them")
+        return AgentRun(value, outputs, context.events, context.dropped, shared)
 
 
 class _Context:
@@ -117,6 +119,7 @@ class _Context:
         self.files = root / "files"
         self.workspace = root / "workspace"
         self.outputs = root / "outputs"
+        self.shared = root / "shared"
         self.events: list[Event] = []
         self.dropped = 0
         self._connectors = connectors or {}
@@ -170,6 +173,22 @@ def _fill(folder: Path, content: Folder) -> None:
             raise ValueError(f"{name!r} must be a path below its folder")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(given.encode() if isinstance(given, str) else given)
+
+
+def _left(folder: Path) -> dict[str, bytes]:
+    """Returns the plain files below a folder by path."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.is_symlink()
+    }
+
+
+def _names(files: Mapping[str, bytes]) -> set[str]:
+    """Returns the paths of files and of the folders that they are in."""
+    from pathlib import PurePosixPath
+
+    return {str(name) for path in files for name in (PurePosixPath(path), *PurePosixPath(path).parents)}
 
 
 def _finished(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""SQL of outputs."""
+"""SQL of outputs and of shared files."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -8,7 +8,7 @@ from sqlalchemy import BigInteger, bindparam, cast, func, insert, select, update
 
 from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, select_row
-from backend.storage.tables.outputs import OutputRow, outputs
+from backend.storage.tables.outputs import OutputRow, SharedFileRow, outputs, shared_files
 from backend.storage.tables.runs import runs
 
 
@@ -26,6 +26,10 @@ class ManifestRow(NamedTuple):
 
 
 _ADD = Command(insert(outputs), [column.name for column in outputs.columns])
+_ADD_SHARED = Command(insert(shared_files), [column.name for column in shared_files.columns])
+_SHARED = Query(
+    SharedFileRow, select_row(SharedFileRow, shared_files).where(shared_files.c.run_id == bindparam("of_run_id"))
+)
 _OF_RUN = outputs.c.run_id == bindparam("of_run_id")
 _LIST = Query(OutputRow, select_row(OutputRow, outputs).where(_OF_RUN).order_by(outputs.c.path))
 _AFTER = Query(
@@ -73,9 +77,23 @@ class NewOutput:
     crc32: int
 
 
+StepFile = NewOutput | SharedFileRow
+"""A file that a step left, whose bytes are durable under its `object_key`: an output, or one for later steps alone."""
+
+
 def add_outputs(tx: Tx, new: Iterable[NewOutput], at: int) -> None:
     """Writes the outputs of a step with its completion; they are promoted when the run is closed."""
     tx.many(_ADD, [asdict(output) | {"created_at": at} for output in new])
+
+
+def add_shared_files(tx: Tx, new: Iterable[SharedFileRow]) -> None:
+    """Writes the files that a step left for later steps alone, with its completion."""
+    tx.insert(_ADD_SHARED, list(new))
+
+
+def shared_files_of(tx: Tx, run_id: str) -> list[SharedFileRow]:
+    """Returns the files that the steps of a run left for later steps alone."""
+    return tx.all(_SHARED, of_run_id=run_id)
 
 
 def outputs_of(tx: Tx, run_id: str) -> list[OutputRow]:

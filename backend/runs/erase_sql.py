@@ -6,7 +6,7 @@ from sqlalchemy import BindParameter, bindparam, case, delete, insert, literal_c
 
 from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
-from backend.storage.tables.outputs import RemovalRow, outputs, pending_removals
+from backend.storage.tables.outputs import RemovalRow, outputs, pending_removals, shared_files
 from backend.storage.tables.runs import run_traces, runs
 from backend.storage.tables.segments import approvals, events, segments, steps
 from backend.storage.tables.step_logs import step_log_parts, step_logs
@@ -58,6 +58,7 @@ _DELETIONS: Final = (
     # What the caller sent as `tracestate` may say anything.
     Command(delete(run_traces).where(run_traces.c.run_id == _RUN)),
     Command(delete(outputs).where(outputs.c.run_id == _RUN)),
+    Command(delete(shared_files).where(shared_files.c.run_id == _RUN)),
     Command(delete(step_logs).where(step_logs.c.run_id == _RUN)),
     Command(delete(step_log_parts).where(step_log_parts.c.run_id == _RUN)),
 )

@@ -256,6 +256,7 @@ def close_run(
         events += [NewEvent(EVENT_OF_STATUS[status], data=failure), NewEvent("segment.ended")]
         append_events(tx, closing, at, events)
     lifecycle_sql.end_segments(tx, run_id, at)
+    promotion_sql.order_removal_of_shared_files(tx, run_id)
     if closed.has_webhooks:
         add_messages(tx, Event.RUN_ENDED, run_id, at)
     tx.after_commit(lambda: _count(closed, status, error_code or metrics.NO_REASON, at))

@@ -1,10 +1,11 @@
-"""SQL of the promotion of a run's outputs."""
+"""SQL of what becomes of the files of a run: outputs are promoted, shared files go with its end."""
 
-from sqlalchemy import BindParameter, bindparam, func, literal_column, select, update
+from sqlalchemy import BindParameter, Text, bindparam, exists, func, insert, literal_column, select, update
 
 from backend.storage.database import Tx
+from backend.storage.object_keys import unnamed_outputs_key
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
-from backend.storage.tables.outputs import OutputRow, outputs
+from backend.storage.tables.outputs import OutputRow, outputs, pending_deletions, shared_files
 from backend.storage.tables.runs import runs
 
 _RUN: BindParameter[str] = bindparam("of_run_id")
@@ -19,6 +20,11 @@ _PROMOTED = ScalarQuery[str](
 )
 _COUNT_OUTPUTS = Command(update(runs).where(runs.c.run_id == _RUN).values(outputs_count=OUTPUTS_COUNT))
 _STAMP_OUTPUTS = Command(update(outputs).where(outputs.c.run_id == _RUN).values(created_at=bindparam("at_ms")))
+_ORDER_REMOVAL = Command(
+    insert(pending_deletions).from_select(
+        ["object_key"], select(bindparam("key", type_=Text)).where(exists().where(shared_files.c.run_id == _RUN))
+    )
+)
 
 
 def outputs_of(tx: Tx, run_id: str) -> list[OutputRow]:
@@ -40,3 +46,8 @@ def count_outputs(tx: Tx, run_id: str) -> None:
 def stamp_outputs(tx: Tx, run_id: str, at: int) -> None:
     """Sets when the run's outputs were promoted."""
     tx.enqueue(_STAMP_OUTPUTS, of_run_id=run_id, at_ms=at)
+
+
+def order_removal_of_shared_files(tx: Tx, run_id: str) -> None:
+    """Requests the removal of the shared files of a run that ends, where it has any."""
+    tx.enqueue(_ORDER_REMOVAL, of_run_id=run_id, key=unnamed_outputs_key(run_id, "shared"))

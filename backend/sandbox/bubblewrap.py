@@ -26,12 +26,21 @@ from backend.sandbox.users import SYS_ADMIN, Users, can_become_others, open_to_r
 LAYOUT = Layout(
     workspace="/step/workspace",
     outputs="/step/outputs",
+    shared="/step/shared",
     inputs="/inputs",
     files="/step/files",
     temporary="/step/tmp",
     code="/step/code",
 )
-FOLDERS: Final = (LAYOUT.workspace, LAYOUT.outputs, LAYOUT.files, LAYOUT.temporary, LAYOUT.code, "/step/shm")
+FOLDERS: Final = (
+    LAYOUT.workspace,
+    LAYOUT.outputs,
+    LAYOUT.shared,
+    LAYOUT.files,
+    LAYOUT.temporary,
+    LAYOUT.code,
+    "/step/shm",
+)
 PACKAGES: Final = "/packages"
 HOST_ALIASES = ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 HOST_FILES = ("/etc/ld.so.cache", "/etc/alternatives")

@@ -61,7 +61,7 @@ class Landlock(Layer):
             undo.pop_all()
         paths = {
             **self._host,
-            "own": [str(scratch / folder) for folder in ("workspace", "outputs", "files", "tmp", "code")],
+            "own": [str(scratch / folder) for folder in ("workspace", "outputs", "shared", "files", "tmp", "code")],
         }
         paths["read"] = [layout.inputs, *([layout.files] if readable.view else [])]
         if limits.packages is not None:

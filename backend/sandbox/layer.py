@@ -31,6 +31,7 @@ class Layout:
 
     workspace: str
     outputs: str
+    shared: str
     inputs: str
     files: str
     temporary: str
@@ -194,6 +195,7 @@ def scratch_layout(readable: Readable, user: int | None = None, packages: str | 
     layout = Layout(
         workspace=str(scratch / "workspace"),
         outputs=str(scratch / "outputs"),
+        shared=str(scratch / "shared"),
         inputs=str(readable.inputs or scratch / "inputs"),
         files=str(readable.view or scratch / "files"),
         temporary=str(scratch / "tmp"),
@@ -201,7 +203,7 @@ def scratch_layout(readable: Readable, user: int | None = None, packages: str | 
         packages=packages,
     )
     try:
-        for folder in ("workspace", "outputs", "inputs", "files", "tmp", "code"):
+        for folder in ("workspace", "outputs", "shared", "inputs", "files", "tmp", "code"):
             (scratch / folder).mkdir()
             if user is not None:
                 os.chown(scratch / folder, user, user)

@@ -1,4 +1,4 @@
-"""Receives the output files of a step."""
+"""Receives the outputs and the shared files of a step."""
 
 import asyncio
 import shutil
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from backend.output_paths import safe_path
 from backend.sandbox.frames import Frames, HostileFrameError
-from backend.sandbox.inside.protocol import MAX_PATH_BYTES
+from backend.sandbox.inside.protocol import FOLDERS, MAX_PATH_BYTES, SHARED
 from backend.sandbox.limits import Limits
 from backend.secret_scrubbing import Scrubber
 from backend.secret_stream import ScrubbedStream
@@ -28,8 +28,14 @@ class WorkspaceFullError(Exception):
     """The outputs are larger together than the workspace may be."""
 
 
+class NameInBothError(Exception):
+    """A name is among the outputs and among the shared files, which later steps see in one folder."""
+
+
 class OutputFolder:
-    """Folder on the host to which the worker writes the output files that a step sends; created with the first.
+    """Folder on the host to which the worker writes the files that a step sends; created with the first.
+
+    Outputs and shared files are together in it, as later steps see them; `shared` has the paths of the latter.
 
     The step has no access to this folder, so there are no links to follow; sizes are checked before content is read,
     and files get safe names. Each step has a thread for its disk writes, one block or batch of small files at a time,
@@ -46,24 +52,28 @@ class OutputFolder:
         self._batch_bytes = 0
         self._thread: ThreadPoolExecutor | None = None
         self._scrubber = scrubber or None
+        self.shared: set[str] = set()
 
     async def receive(self, announced: Any, frames: Frames) -> None:
-        """Stores a file announced as `{path, size}`, whose bytes follow on `frames`; a small one as late as `finish`.
+        """Stores a file announced as `{folder, path, size}`, whose bytes follow; a small one as late as `finish`.
 
         Raises:
             HostileFrameError: the path is outside of the folder, used twice, too long or too deep, or there are too
                 many files or directories.
+            NameInBothError: the path, or a part of it, is a file of the other folder.
             WorkspaceFullError: there are too many bytes.
             OSError: the host cannot store them.
         """
-        given, size = _checked(announced, self._limits.levels)
+        folder, given, size = _checked(announced, self._limits.levels)
         path = safe_path(given if self._scrubber is None else self._scrubber.text(given))
         parents = list(accumulate(path.split("/")[:-1], "{}/{}".format))
         if path in self._directories or not self._files.isdisjoint([path, *parents]):
-            raise HostileFrameError(f"the output path {path!r} is used twice")
+            raise self._clash(folder, path, parents)
         new = [parent for parent in parents if parent not in self._directories]
         self._charge(size, len(new))
         self._files.add(path)
+        if folder == SHARED:
+            self.shared.add(path)
         self._directories.update(new)
         block = memoryview(bytearray(min(size, _BLOCK_BYTES)))
         await frames.fill(block)
@@ -93,12 +103,20 @@ class OutputFolder:
         if self._thread is not None:
             self._thread.shutdown(wait=False)
 
+    def _clash(self, folder: str, path: str, parents: Sequence[str]) -> Exception:
+        """Returns the error for a path that is taken, or that has a file among its folders."""
+        taken = next((one for one in (*parents, path) if one in self._files), path)
+        file = taken if taken in self._files else next(one for one in self._files if one.startswith(f"{path}/"))
+        if (file in self.shared) == (folder == SHARED):
+            return HostileFrameError(f"the path {path!r} is used twice in context.{folder}")
+        return NameInBothError(f"{taken!r} is in context.outputs and in context.shared: a name may be in one of them")
+
     def _charge(self, size: int, directories: int) -> None:
         self._bytes_left -= size + (1 + directories) * self._limits.entry_bytes
         if len(self._files) == self._limits.files:
-            raise HostileFrameError("more output files than the runner lets through")
+            raise HostileFrameError("more files than the runner lets through")
         if len(self._directories) + directories > self._limits.directories:
-            raise HostileFrameError("more output directories than the runner lets through")
+            raise HostileFrameError("more directories than the runner lets through")
         if self._bytes_left < 0:
             raise WorkspaceFullError
 
@@ -134,19 +152,20 @@ def _written(scrubber: Scrubber | None, first: memoryview) -> _Written:
     return scrubbed
 
 
-def _checked(announced: Any, levels: int) -> tuple[str, int]:
-    path, size = (announced.get("path"), announced.get("size")) if isinstance(announced, dict) else (None, None)
-    if not isinstance(path, str) or type(size) is not int or size < 0:
-        raise HostileFrameError("a file is announced by a path and a size")
+def _checked(announced: Any, levels: int) -> tuple[str, str, int]:
+    members = ("folder", "path", "size")
+    folder, path, size = map(announced.get, members) if isinstance(announced, dict) else (None, None, None)
+    if folder not in FOLDERS or not isinstance(path, str) or type(size) is not int or size < 0:
+        raise HostileFrameError("a file is announced by a folder, a path and a size")
     parts = path.split("/")
     if (
         "\0" in path
         or len(path.encode(errors="surrogatepass")) > MAX_PATH_BYTES
         or not {"", ".", ".."}.isdisjoint(parts)
     ):
-        raise HostileFrameError(f"{path!r} is no path below the outputs")
+        raise HostileFrameError(f"{path!r} is no path below its folder")
     if any(len(part.encode()) > 255 for part in parts):
         raise HostileFrameError(f"a name in {path!r} is too long")
     if len(parts) - 1 > levels:
-        raise HostileFrameError("an output deeper than the runner lets through")
-    return path, size
+        raise HostileFrameError("a file deeper than the runner lets through")
+    return folder, path, size

@@ -26,8 +26,20 @@ def swept_output_key(run_id: str, output_id: str, sweep_id: str) -> str:
     return object_key(run_id, f"{output_id}-{sweep_id}-swept")
 
 
+def shared_file_key(run_id: str, step: str, name: str) -> str:
+    """Returns the key of a file that a step left for later steps alone; `name` is an id made by this service."""
+    return object_key(run_id, f"shared/{step}/{name}")
+
+
+def is_shared_file_key(key: str) -> bool:
+    """Returns whether the object of a run is, by its place, a file for later steps alone."""
+    return key.startswith(object_key(run_of(key), "shared/"))
+
+
 def unnamed_outputs_key(run_id: str, asked_by: str) -> str:
-    """Returns the key that stands, among objects to be removed, for all objects of outputs that no row names.
+    """Returns the key that stands, among objects to be removed, for all objects of a finished run that nobody needs.
+
+    These are the shared files of steps, and objects of swept outputs that no row names.
 
     No object has it, so that a former release, which knows it not, removes nothing.
     """

@@ -20,7 +20,8 @@ class StepTerms:
     """A step of kind `agent` or `approval`, with its names resolved.
 
     `agent` is the definition of the agent, None if `agent_name` names none. `connectors` maps names to definitions.
-    `title` and `instructions` are those of an approval; `retry` is None for a step without retries.
+    `title` and `instructions` are those of an approval; `retry` is None for a step without retries. `outputs` says
+    whether its files are promoted.
     """
 
     step: str
@@ -36,6 +37,7 @@ class StepTerms:
     title: str
     instructions: str | None
     retry: Definition | None = None
+    outputs: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,4 +191,5 @@ def _step(step: Definition, resources: Resources) -> StepTerms:
         title=approval.get("title", ""),
         instructions=approval.get("instructions"),
         retry=step.get("retry"),
+        outputs=step.get("outputs", True),
     )

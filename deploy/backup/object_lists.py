@@ -81,6 +81,13 @@ def named_objects(database: sqlite3.Connection) -> Iterator[Named]:
         for run_id, key, size, sha256 in database.execute("SELECT run_id, object_key, size_bytes, sha256 FROM outputs"):
             if key != result_row_key(run_id):
                 yield Named(key, size, sha256)
+        if "shared_files" in tables:
+            # Those of a run that has ended are being removed.
+            shared = (
+                "SELECT object_key, size_bytes FROM shared_files JOIN runs USING (run_id) WHERE finished_at IS NULL"
+            )
+            for key, size in database.execute(shared):
+                yield Named(key, size, None)
         if "step_logs" in tables:
             logs = "SELECT run_id, step, attempt, size_bytes FROM step_logs WHERE size_bytes IS NOT NULL"
             for run_id, step, attempt, size in database.execute(logs):

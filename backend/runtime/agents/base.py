@@ -25,7 +25,7 @@ class StepRequest:
     """All that an agent sees of its run.
 
     `agent` is its definition, and `source` the files of an agent whose code is a folder. `needs` maps each needed step
-    to its return value, a large one as `JsonText`, and `files` those that left output files to a folder of them.
+    to its return value, a large one as `JsonText`, and `files` those that left files to a folder of them.
     `inputs` is the run's folder of inputs. All folders are read-only to the step. `outputs` is the step's own folder on
     the host, made with the first output file and removed if the step fails. Of a connector only type, bucket and
     prefixes reach the step. `events` counts what the attempt reports. `on_text` gets what the step prints, and the
@@ -56,13 +56,14 @@ class StepRequest:
 class StepResult:
     """The result of a completed step: its JSON return value, and its log.
 
-    A large value is `JsonText`. `skipped` counts the entries of its output folder that are not outputs, by the kinds of
-    `SKIPPED_KINDS`.
+    A large value is `JsonText`. `skipped` counts the entries of its folders that were left out, by the kinds of
+    `SKIPPED_KINDS`. `shared` has the paths of those files in the folder `outputs` that are for later steps alone.
     """
 
     value: Any
     log: bytes
     skipped: Mapping[str, int] = field(default_factory=dict)
+    shared: set[str] = field(default_factory=set)
 
 
 class StepFailed(Exception):  # noqa: N818 - the event's name in the contract (17.12)

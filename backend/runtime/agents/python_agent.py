@@ -18,7 +18,7 @@ from backend.sandbox import Readable, Sandbox
 from backend.sandbox.frames import EndOfStepError, Frames, HostileFrameError
 from backend.sandbox.inside.nesting import deeper_than
 from backend.sandbox.inside.protocol import DROPPED, FAILURE, FILE, PROGRESS, READY, RESULT, SKIPPED, SKIPPED_KINDS
-from backend.sandbox.outputs import OutputFolder, WorkspaceFullError
+from backend.sandbox.outputs import NameInBothError, OutputFolder, WorkspaceFullError
 from backend.sandbox.process import StepProcess
 from backend.secret_scrubbing import Scrubber
 from backend.settings import StepDataLimits
@@ -58,7 +58,7 @@ async def run_python_step(
             value, skipped = await _run(process, request, outputs, on_progress, read_value, scrubbing)
         finally:
             await sandbox.end(process)
-        return StepResult(value, process.log.text(), skipped)
+        return StepResult(value, process.log.text(), skipped, outputs.shared)
     except BaseException as error:
         if isinstance(error, StepFailed):
             error.log = process.log.text(error.log)
@@ -97,6 +97,8 @@ async def _run(
         raise failures.protocol_failure(error) from error
     except WorkspaceFullError as error:
         raise failures.workspace_limit(request.limits) from error
+    except NameInBothError as error:
+        raise StepFailed("InvalidOutputs", str(error)) from error
     except EndOfStepError as error:
         status = await asyncio.to_thread(process.exit_status, EXIT_SECONDS)
         raise failures.died(status, request.limits, process.exceeded) from error
@@ -119,6 +121,7 @@ def _payload(process: StepProcess, request: StepRequest) -> bytes:
             "folders": {
                 "workspace": layout.workspace,
                 "outputs": layout.outputs,
+                "shared": layout.shared,
                 "inputs": layout.inputs,
                 "files": layout.files,
                 "code": layout.code,

@@ -206,8 +206,8 @@ class _SegmentRun:
             step = self._tasks.pop(task)
             at = self._context.clock()
             match task.result():
-                case StepCompletion(value, outputs, redacted, warnings, swept):
-                    self._step_states.complete(step, value, outputs, at, warnings, swept)
+                case StepCompletion(value, files, redacted, warnings, swept):
+                    self._step_states.complete(step, value, files, at, warnings, swept)
                     self._step_states.changes.redacted += redacted
                 case StepFailure() as failed:
                     self._step_states.changes.redacted += failed.redacted
@@ -250,7 +250,7 @@ class _SegmentRun:
             warnings += result_warnings
         if claimed.terms.publish:
             if output is not None:
-                step_states.changes.outputs.append(output)
+                step_states.changes.files.append(output)
                 output = None
             await self._journal.record(lambda tx, at: promote_outputs(tx, claimed.run_id, self._segment_id, at))
             warnings += await publish(
@@ -279,7 +279,7 @@ class _SegmentRun:
     async def _give_up(self) -> None:
         """Ends every step, and discards the changes that were not recorded yet."""
         await self._kill()
-        await self._journal.give_up(self._step_states.take_changes().outputs)
+        await self._journal.give_up(self._step_states.take_changes().files)
 
     async def _kill(self) -> None:
         """Ends every step, and releases every slot; on return no process of the segment is left."""
@@ -298,6 +298,4 @@ class _SegmentRun:
             task.cancel()
         outcomes = await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
-        await self._journal.discard(
-            [output for one in outcomes if isinstance(one, StepCompletion) for output in one.outputs]
-        )
+        await self._journal.discard([file for one in outcomes if isinstance(one, StepCompletion) for file in one.files])

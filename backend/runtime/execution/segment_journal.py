@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from backend.outputs.sql import NewOutput, add_outputs
+from backend.outputs.sql import NewOutput, StepFile, add_outputs
 from backend.runs.erase_sql import order_again
 from backend.runs.lifecycle import RunResult, SegmentLease, complete_run
 from backend.runtime.execution import retries, sql
@@ -47,10 +47,10 @@ class SegmentJournal:
         try:
             await self._write(work)
         except OutcomeUnknownError:
-            # A row may name the outputs; those that none names go with the run's final sweep or erasure.
+            # A row may name the files; those that none names go with the run's final sweep or erasure.
             raise
         except BaseException:
-            await self.discard(changes.outputs)
+            await self.discard(changes.files)
             raise
 
     async def close(self, outcome: Outcome) -> None:
@@ -109,9 +109,9 @@ class SegmentJournal:
     def _write_once(self, work: Callable[[Tx], None]) -> Awaitable[None]:
         return self._context.write(work, lock_key=run_of(self._run_id))
 
-    async def give_up(self, outputs: Sequence[NewOutput]) -> None:
-        """Removes outputs that were not recorded, and orders the removal of objects of a run closed meanwhile."""
-        await self.discard(outputs)
+    async def give_up(self, files: Sequence[StepFile]) -> None:
+        """Removes files that were not recorded, and orders the removal of objects of a run closed meanwhile."""
+        await self.discard(files)
         at = self._context.clock()
 
         def order(tx: Tx) -> None:
@@ -127,6 +127,6 @@ class SegmentJournal:
                 self._run_id,
             )
 
-    async def discard(self, outputs: Sequence[NewOutput]) -> None:
-        """Removes the objects of outputs that no row will name."""
-        await self._context.in_slow_thread(lambda: discard(self._context.objects, outputs))
+    async def discard(self, files: Sequence[StepFile]) -> None:
+        """Removes the objects of files that no row will name."""
+        await self._context.in_slow_thread(lambda: discard(self._context.objects, files))

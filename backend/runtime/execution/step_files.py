@@ -1,4 +1,4 @@
-"""Output files of steps on this machine's disk, for the steps that need them (contract 25.1)."""
+"""Files that steps left, on this machine's disk, for the steps that need them (contract 25.1)."""
 
 import shutil
 import tempfile
@@ -6,20 +6,22 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
-from backend.outputs.sql import outputs_of
+from backend.outputs.sql import outputs_of, shared_files_of
 from backend.redaction.counts import Counts
 from backend.runtime.execution import retries
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.redaction.run_redaction import RunRedaction
 from backend.runtime.redaction.stages import STEPS
+from backend.storage.database import Tx
 from backend.storage.objects import ObjectStore
 from backend.storage.objects.reading import copy_to_file
+from backend.storage.tables.outputs import OutputRow, SharedFileRow
 
 
 def keep_files(
     context: SegmentContext, run_id: str, step: str, folder: Path, redaction: RunRedaction | None, halt: threading.Event
 ) -> Counts | None:
-    """Keeps the output files of a completed step, which are stored as objects too.
+    """Keeps the files that a completed step left, which are stored as objects too.
 
     Where the policy sweeps what steps hand on, other steps see the swept files; returns the counts of that sweep.
 
@@ -45,13 +47,13 @@ def files_of(
     kept = {step: context.files_of_run(run_id) / step for step in steps}
     missing = [step for step, folder in kept.items() if not folder.exists()]
     if missing:
-        outputs = retries.DATABASE.run_blocking(
-            lambda: context.database.read(lambda tx: outputs_of(tx, run_id)),
-            f"Reading the outputs of run {run_id}",
+        files = retries.DATABASE.run_blocking(
+            lambda: context.database.read(lambda tx: _rows_of(tx, run_id)),
+            f"Reading the files of run {run_id}",
             halt,
         )
         for step in missing:
-            of_step = [(output.path, output.object_key, output.size_bytes) for output in outputs if output.step == step]
+            of_step = [file for file in files if file.step == step]
             if of_step:
                 _restore(context.objects, kept[step], of_step, redaction, halt)
     return {step: folder for step, folder in kept.items() if folder.exists()}
@@ -66,20 +68,24 @@ def _sweep(folder: Path, redaction: RunRedaction | None, halt: threading.Event) 
     return redaction.folder(folder, halt) if redaction is not None and redaction.covers(STEPS) else None
 
 
+def _rows_of(tx: Tx, run_id: str) -> list[OutputRow | SharedFileRow]:
+    return [*outputs_of(tx, run_id), *shared_files_of(tx, run_id)]
+
+
 def _restore(
     objects: ObjectStore,
     kept: Path,
-    outputs: Iterable[tuple[str, str, int]],
+    files: Iterable[OutputRow | SharedFileRow],
     redaction: RunRedaction | None,
     halt: threading.Event,
 ) -> None:
     kept.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=".", dir=kept.parent))
     try:
-        for path, key, size in outputs:
-            target = folder / path
+        for file in files:
+            target = folder / file.path
             target.parent.mkdir(parents=True, exist_ok=True)
-            copy_to_file(objects, key, size, target, halt)
+            copy_to_file(objects, file.object_key, file.size_bytes, target, halt)
         # The values found were counted when the step handed its files on.
         _sweep(folder / kept.name, redaction, halt)
         # Renamed as a whole: a concurrent step that needs the same files may have restored them first.

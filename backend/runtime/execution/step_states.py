@@ -7,7 +7,7 @@ from backend import json_text
 from backend.approval_state import ApprovalState
 from backend.clock import to_text
 from backend.ids import new_id
-from backend.outputs.sql import NewOutput
+from backend.outputs.sql import NewOutput, StepFile
 from backend.redaction.counts import Counts
 from backend.runs.lifecycle import decision_event, decision_value
 from backend.runs.new_events import NewEvent
@@ -94,21 +94,22 @@ class StepStates:
         self,
         step: str,
         value: str,
-        outputs: Sequence[NewOutput],
+        files: Sequence[StepFile],
         at: int,
         warnings: Sequence[str] = (),
         swept: Counts | None = None,
     ) -> None:
-        """Completes a step with a value, as JSON text, outputs whose objects are stored, and warnings for the run.
+        """Completes a step with a value, as JSON text, files whose objects are stored, and warnings for the run.
 
         `swept` are the counts of the sweep of what it hands on, where there was one.
         """
         self._move(step, StepStatus.COMPLETED, finished_at=at, value=value)
-        self._changes.outputs += outputs
+        self._changes.files += files
         self._changes.counts["steps_completed"] += 1
         if swept is not None:
             self._changes.event("redaction.completed", step, stage=STEPS, files=swept.files, values=swept.values)
-        self._changes.event("step.completed", step, outputs=len(outputs))
+        outputs = sum(isinstance(file, NewOutput) for file in files)
+        self._changes.event("step.completed", step, outputs=outputs)
         for message in warnings:
             self._changes.event("warning", step, message=message)
         self._changes.warnings += warnings

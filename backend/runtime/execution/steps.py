@@ -13,7 +13,7 @@ from typing import Any
 from backend import json_text, metrics, workflow_metrics
 from backend.environments.lock import PackagesError
 from backend.json_text import JsonText
-from backend.outputs.sql import NewOutput
+from backend.outputs.sql import StepFile
 from backend.redaction.counts import Counts
 from backend.redaction.process.redactor import RedactionError
 from backend.runs.lifecycle import SegmentEndedError, append_event
@@ -27,7 +27,7 @@ from backend.runtime.execution.step_files import files_of, keep_files
 from backend.runtime.execution.step_log import StepLogRecorder
 from backend.runtime.execution.step_secrets import step_secrets
 from backend.runtime.promotion.skipped_outputs import skipped_warning
-from backend.runtime.promotion.step_outputs import discard, store_outputs
+from backend.runtime.promotion.step_outputs import discard, store_files
 from backend.runtime.redaction import manifest_sql
 from backend.runtime.redaction.run_redaction import RunRedaction
 from backend.runtime.redaction.stages import STEPS, StageCounts
@@ -42,13 +42,13 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StepCompletion:
-    """The return value as JSON text, outputs whose objects are stored, counts of sweeps by stage, and warnings.
+    """The return value as JSON text, files whose objects are stored, counts of sweeps by stage, and warnings.
 
     `swept` are the counts of the sweep of the value and the files, where the policy sweeps what steps hand on.
     """
 
     value: str
-    outputs: list[NewOutput]
+    files: list[StepFile]
     redacted: list[StageCounts]
     warnings: list[str] = field(default_factory=list)
     swept: Counts | None = None
@@ -69,7 +69,7 @@ class StepFailure:
 class StepWork:
     """One attempt of one step.
 
-    `inputs` is None where the workflow declares none; `keep_files` says that other steps need its output files.
+    `inputs` is None where the workflow declares none; `keep_files` says that other steps need its files.
     `on_executed` is called before its sweeps, once none of its processes is left.
     """
 
@@ -175,16 +175,16 @@ class StepWork:
         asked = await log.finish(result.log)
         value, redacted = await self._sweep(STEPS, result.value)
         redacted += asked
-        outputs: list[NewOutput] = []
+        left: list[StepFile] = []
         if folder.exists():
-            outputs, kept = await self._store_and_keep(folder)
+            left, kept = await self._store_and_keep(folder, result.shared)
             redacted += kept
         warnings = [skipped_warning(self.step.step, result.skipped, limits.outputs)] if result.skipped else []
         swept = Counts() if sweeps else None
         if swept is not None:
             for one in redacted:
                 swept.add(one.counts)
-        return StepCompletion(json_text.text_of(value), outputs, redacted, warnings, swept)
+        return StepCompletion(json_text.text_of(value), left, redacted, warnings, swept)
 
     async def _source(self, agent: Mapping[str, Any]) -> Mapping[str, bytes] | None:
         """Returns the files of an agent whose code is a folder."""
@@ -312,31 +312,41 @@ class StepWork:
             f"An event of run {self.run_id}",
         )
 
-    async def _store_and_keep(self, folder: Path) -> tuple[list[NewOutput], list[StageCounts]]:
-        """Stores the step's output files, for callers and for the steps that need them."""
-        what = f"Storing the outputs of step {self.step.step} of run {self.run_id}"
+    async def _store_and_keep(self, folder: Path, shared: set[str]) -> tuple[list[StepFile], list[StageCounts]]:
+        """Stores the files that the step left, for callers and for the steps that need them."""
+        what = f"Storing the files of step {self.step.step} of run {self.run_id}"
         try:
-            outputs = await retries.RESOURCE.run(lambda: self._store_outputs(folder), what)
+            files = await retries.RESOURCE.run(lambda: self._store_files(folder, shared), what)
         except OSError as error:
             _LOG.exception("%s failed", what)
             raise StepFailed("OutputsNotStored", "what the step left could not be stored") from error
         try:
-            return outputs, await self.context.in_halting_thread(lambda halt: self._keep(folder, outputs, halt))
+            return files, await self.context.in_halting_thread(lambda halt: self._keep(folder, halt))
         except BaseException as error:
-            await self.context.in_slow_thread(lambda: discard(self.context.objects, outputs))
+            await self.context.in_slow_thread(lambda: discard(self.context.objects, files))
             if isinstance(error, RedactionError):
                 raise _sweep_failure("what the step left", error) from error
             raise
 
-    async def _store_outputs(self, folder: Path) -> list[NewOutput]:
-        """Stores the output files; those of a step that is cancelled meanwhile are removed again."""
+    async def _store_files(self, folder: Path, shared: set[str]) -> list[StepFile]:
+        """Stores the files; those of a step that is cancelled meanwhile are removed again."""
+        objects, step = self.context.objects, self.step
         return await self.context.in_halting_thread(
-            lambda halt: store_outputs(self.context.objects, self.run_id, self.step.step, folder, halt),
-            undo=lambda outputs: discard(self.context.objects, outputs),
+            lambda halt: store_files(
+                objects,
+                self.run_id,
+                step.step,
+                folder,
+                shared,
+                halt,
+                promote=step.outputs,
+                share=self.keep_files,
+            ),
+            undo=lambda files: discard(objects, files),
         )
 
-    def _keep(self, folder: Path, outputs: list[NewOutput], halt: threading.Event) -> list[StageCounts]:
-        if not self.keep_files or not outputs:
+    def _keep(self, folder: Path, halt: threading.Event) -> list[StageCounts]:
+        if not self.keep_files:
             shutil.rmtree(folder)
             return []
         counts = keep_files(self.context, self.run_id, self.step.step, folder, self.redaction, halt)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from backend.outputs.sql import NewOutput, add_outputs
+from backend.outputs.sql import NewOutput, StepFile, add_outputs, add_shared_files
 from backend.runs.lifecycle import append_events
 from backend.runs.new_events import NewEvent
 from backend.runs.parking_sql import add_approvals
@@ -13,6 +13,7 @@ from backend.runtime.execution import sql
 from backend.runtime.redaction import manifest_sql
 from backend.runtime.redaction.stages import StageCounts
 from backend.storage.database import Tx
+from backend.storage.tables.outputs import SharedFileRow
 
 Row = dict[str, Any]
 
@@ -26,14 +27,14 @@ class UnitOfWork:
 
     events: list[NewEvent] = field(default_factory=list)
     steps: dict[str, Row] = field(default_factory=dict)
-    outputs: list[NewOutput] = field(default_factory=list)
+    files: list[StepFile] = field(default_factory=list)
     approvals: list[Row] = field(default_factory=list)
     counts: defaultdict[str, int] = field(default_factory=partial(defaultdict, int))
     redacted: list[StageCounts] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.events or self.steps or self.outputs or self.approvals or self.redacted)
+        return bool(self.events or self.steps or self.files or self.approvals or self.redacted)
 
     def event(self, event_type: str, step: str | None = None, /, **data: Any) -> None:
         """Adds an event."""
@@ -47,7 +48,8 @@ class UnitOfWork:
         """
         append_events(tx, segment_id, at, self.events)
         self.write_rows(tx, run_id)
-        add_outputs(tx, self.outputs, at)
+        add_outputs(tx, [file for file in self.files if isinstance(file, NewOutput)], at)
+        add_shared_files(tx, [file for file in self.files if isinstance(file, SharedFileRow)])
         if self.counts:
             sql.count(tx, run_id, self.counts)
         if self.warnings:

@@ -28,7 +28,7 @@ from backend.runtime.final_sweep import sql
 from backend.runtime.final_sweep.run_sweep import RunSweep
 from backend.runtime.ticker import TICK_SECONDS, Ticker
 from backend.storage.database import Database
-from backend.storage.object_keys import is_output_key, is_unnamed_outputs_key, run_of, run_prefix
+from backend.storage.object_keys import is_output_key, is_shared_file_key, is_unnamed_outputs_key, run_of, run_prefix
 from backend.storage.objects import ObjectStore
 
 _LOG = logging.getLogger(__name__)
@@ -193,10 +193,10 @@ class FinalSweeps:
             else:
                 removed.append(key)
         if removed:
-            self._database.write(lambda tx: sql.deleted(tx, removed), lock_key="deletions")
+            self._database.write(lambda tx: sql.removed(tx, removed), lock_key="deletions")
 
     def _remove_unnamed(self, run_id: str) -> bool:
-        """Removes the objects of outputs that no row of a swept or erased run names, whoever stored them.
+        """Removes the shared files of an ended run, and the objects of outputs that no row names, whoever stored them.
 
         Returns False where a sweep of the run still goes on in any process, which may be about to store one; raises
         OSError.
@@ -204,5 +204,9 @@ class FinalSweeps:
         with self._hold(run_id) as ended:
             if ended:
                 named = {output.object_key for output in self._database.read(lambda tx: outputs_of(tx, run_id))}
-                self._objects.delete_chosen(run_prefix(run_id), lambda key: is_output_key(key) and key not in named)
+
+                def unneeded(key: str) -> bool:
+                    return is_shared_file_key(key) or (is_output_key(key) and key not in named)
+
+                self._objects.delete_chosen(run_prefix(run_id), unneeded)
         return ended

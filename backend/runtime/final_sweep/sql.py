@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 from sqlalchemy import BindParameter, Text, bindparam, delete, exists, func, insert, literal_column, select, update
 
 from backend.storage.database import Tx
-from backend.storage.object_keys import run_of, unnamed_outputs_key
+from backend.storage.object_keys import is_unnamed_outputs_key, run_of, unnamed_outputs_key
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
-from backend.storage.tables.outputs import outputs, pending_deletions
+from backend.storage.tables.outputs import outputs, pending_deletions, shared_files
 from backend.storage.tables.runs import runs
 from backend.storage.tables.segments import steps
 
@@ -103,6 +103,7 @@ _HAS_DELETION = ScalarQuery[str](
     select(pending_deletions.c.object_key).where(pending_deletions.c.object_key == bindparam("of_object_key"))
 )
 _DELETED = Command(delete(pending_deletions).where(pending_deletions.c.object_key == bindparam("of_object_key")))
+_FORGET_SHARED = Command(delete(shared_files).where(shared_files.c.run_id == _RUN))
 
 
 def to_do(tx: Tx) -> tuple[dict[str, str], list[str]]:
@@ -185,6 +186,16 @@ def is_swept(tx: Tx, run_id: str) -> bool:
     return tx.exists(_IS_SWEPT, of_run_id=run_id)
 
 
+def removed(tx: Tx, keys: Iterable[str]) -> None:
+    """Records that objects are removed, and forgets the names of shared files that were among them."""
+    keys = list(keys)
+    runs_cleared = {run_of(key) for key in keys if is_unnamed_outputs_key(key)}
+    if runs_cleared:
+        tx.leaves_no_trace = True
+        tx.many(_FORGET_SHARED, [{"of_run_id": run_id} for run_id in runs_cleared])
+    deleted(tx, keys)
+
+
 def deleted(tx: Tx, keys: Iterable[str]) -> None:
-    """Withdraws the removal of objects, or records that they are removed."""
+    """Withdraws the removal of objects."""
     tx.many(_DELETED, [{"of_object_key": key} for key in keys])

@@ -1,4 +1,4 @@
-"""The warning about entries of a step's output folder that are not promoted (contract 25.14)."""
+"""The warning about entries of a step's folders that are left out (contract 25.14)."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Stores the files of a step's output folder as objects, before its outputs are recorded (contract 25.8)."""
+"""Stores the files that a step left as objects, before they are recorded (contract 25.8)."""
 
 import logging
 import threading
@@ -7,62 +7,85 @@ from pathlib import Path
 
 from backend.distinct_paths import distinct_paths
 from backend.ids import new_id
-from backend.outputs.sql import NewOutput
+from backend.outputs.sql import NewOutput, StepFile
 from backend.runtime.promotion.media_types import media_type
-from backend.storage.object_keys import object_key
+from backend.storage.object_keys import object_key, shared_file_key
 from backend.storage.objects import ObjectStore, StoredObject
+from backend.storage.tables.outputs import SharedFileRow
 
 _LOG = logging.getLogger(__name__)
 
 
-def store_outputs(objects: ObjectStore, run_id: str, step: str, folder: Path, halt: threading.Event) -> list[NewOutput]:
-    """Stores every file below `folder`, durable on return; returns one output for each, by path.
+def store_files(
+    objects: ObjectStore,
+    run_id: str,
+    step: str,
+    folder: Path,
+    shared: set[str],
+    halt: threading.Event,
+    *,
+    promote: bool = True,
+    share: bool = True,
+) -> list[StepFile]:
+    """Stores the files below `folder`, durable on return; returns a row for each, by path.
 
-    Files whose paths differ by case or Unicode normalization alone are renamed first: `name~2.ext`. Starts no file once
-    `halt` is set.
+    Files whose paths differ by case or Unicode normalization alone are renamed first, shared files after outputs:
+    `name~2.ext`. `shared` has the paths of the shared files, and gets their new ones; without `promote` all files are
+    shared. Those are stored only with `share`, where later steps need them. Starts no file once `halt` is set.
 
     Raises:
         OSError: the store did not take a file; those before it are discarded.
     """
-    stored: list[NewOutput] = []
+    stored: list[StepFile] = []
     try:
-        for path in _named_apart(folder):
+        for path in _named_apart(folder, shared):
             if halt.is_set():
                 break
-            stored.append(_store(objects, run_id, step, folder / path, path))
+            if promote and path not in shared:
+                stored.append(_store_output(objects, run_id, step, folder / path, path))
+            elif share:
+                stored.append(_store_shared(objects, run_id, step, folder / path, path))
     except BaseException:
         discard(objects, stored)
         raise
     return stored
 
 
-def discard(objects: ObjectStore, outputs: Iterable[NewOutput]) -> None:
-    """Removes the objects of outputs that no row will name; others go with the run's final sweep or erasure."""
-    for output in outputs:
+def discard(objects: ObjectStore, files: Iterable[StepFile]) -> None:
+    """Removes the objects of files that no row will name; others go with the run's final sweep or erasure."""
+    for file in files:
         try:
-            objects.delete(output.object_key)
+            objects.delete(file.object_key)
         except OSError:
             # A silent store must not be waited for once for each of the others.
-            _LOG.exception(
-                "Object %s and those after it could not be removed, and nothing names them", output.object_key
-            )
+            _LOG.exception("Object %s and those after it could not be removed, and nothing names them", file.object_key)
             return
 
 
-def _named_apart(folder: Path) -> list[str]:
+def _named_apart(folder: Path, shared: set[str]) -> list[str]:
     """Renames files that would be one file on other systems; returns the relative paths of all."""
-    found = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    found = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+    found.sort(key=lambda path: (path in shared, path))
     names = distinct_paths({path: path for path in found}, lambda _, attempt: str(attempt + 2))
     for path, name in names.items():
         if name != path:
             (folder / path).rename(folder / name)
+            if path in shared:
+                shared.remove(path)
+                shared.add(name)
     return sorted(names.values())
 
 
-def _store(objects: ObjectStore, run_id: str, step: str, file: Path, relative: str) -> NewOutput:
+def _store_output(objects: ObjectStore, run_id: str, step: str, file: Path, relative: str) -> NewOutput:
     output_id = new_id("out")
     stored = objects.put_file(object_key(run_id, output_id), file)
     return new_output(run_id, output_id, f"{step}/{relative}", step, stored)
+
+
+def _store_shared(objects: ObjectStore, run_id: str, step: str, file: Path, relative: str) -> SharedFileRow:
+    key = shared_file_key(run_id, step, new_id("shared"))
+    stored = objects.put_file(key, file)
+    return SharedFileRow(key, run_id, f"{step}/{relative}", step, stored.size_bytes)
 
 
 def new_output(

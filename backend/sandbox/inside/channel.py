@@ -41,9 +41,9 @@ class Channel:
             while view:
                 view = view[os.write(self._fd, view) :]
 
-    def send_file(self, path: str, fd: int, size: int) -> None:
-        """Sends the announcement of an output, then its bytes by `sendfile`."""
-        self.send(FILE, encode({"path": path, "size": size}))
+    def send_file(self, folder: str, path: str, fd: int, size: int) -> None:
+        """Sends the announcement of a file of a folder, then its bytes by `sendfile`."""
+        self.send(FILE, encode({"folder": folder, "path": path, "size": size}))
         sent = 0
         while sent < size:
             part = os.sendfile(self._fd, fd, sent, size - sent)

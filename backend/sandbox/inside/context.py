@@ -63,7 +63,7 @@ class Context:
 
     @property
     def files(self) -> Path:
-        """One folder for each step that this one needs, with the files it left."""
+        """One folder for each step that this one needs, with its outputs and its shared files."""
         return _path(self._folders["files"])
 
     @property
@@ -75,6 +75,11 @@ class Context:
     def outputs(self) -> Path:
         """The folder whose files become outputs."""
         return _path(self._folders["outputs"])
+
+    @property
+    def shared(self) -> Path:
+        """The folder whose files only later steps see."""
+        return _path(self._folders["shared"])
 
     def progress(self, message: Any, **data: Any) -> None:
         """Reports progress as an event of the run; events beyond the deployment's limits are dropped and counted.

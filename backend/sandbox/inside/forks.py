@@ -54,7 +54,8 @@ def rehearse(folder: str) -> None:
     given = ("attempt", "parameters", "input_text", "needs", "large_needs", "connectors", "secrets")
     for _ in range(_REHEARSALS):
         request = dict.fromkeys(given) | {"needs": {}, "large_needs": {}, "data_limits": limits}
-        request |= {"code": {"text": _EMPTY_STEP, "name": "agent.py"}, "folders": {"outputs": folder, "files": folder}}
+        request |= {"code": {"text": _EMPTY_STEP, "name": "agent.py"}}
+        request |= {"folders": dict.fromkeys(("outputs", "shared", "files"), folder)}
         channel = Channel(theirs)
         answer(channel, request, code_of(request), outputs)
         os.read(ours, 1_000)

@@ -1,4 +1,4 @@
-"""Sends the files of the output folder to the worker, and counts the entries that are left out."""
+"""Sends outputs and shared files to the worker, and counts the entries that are left out."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from backend.sandbox.inside.channel import note
 from backend.sandbox.inside.plain_json import encode
 from backend.sandbox.inside.protocol import (
     DEVICE,
+    FOLDERS,
     MAX_PATH_BYTES,
     OVER_DIRECTORIES,
     OVER_FILES,
@@ -27,43 +28,44 @@ if TYPE_CHECKING:
 
 
 class OutputsError(Exception):
-    """An output whose name the contract does not allow."""
+    """An output or a shared file whose name the contract does not allow."""
 
 
-def send_outputs(channel: Channel, root: str, limits: dict[str, int]) -> None:
-    """Sends every regular file below `root` within the limits, then the number of skipped entries by kind.
+def send_outputs(channel: Channel, folders: dict[str, str], limits: dict[str, int]) -> None:
+    """Sends the regular files of both folders within the limits of a step, then the skipped entries counted by kind.
 
-    Files beyond the number of directories are those of the directories that come last by name, each before its own.
+    Outputs come before shared files. Files beyond the number of directories are those of the directories that come last
+    by name, each before its own.
 
     Raises:
         OutputsError: a name is not UTF-8 or too long.
     """
     files = 0
     skipped: dict[str, int] = {}
-    for path, unfit in _entries(root, limits):
+    for folder, path, unfit in _entries(folders, limits):
         kind = OVER_FILES if unfit is None and files == limits["files"] else unfit
         if kind is None:
             files += 1
-            _send(channel, os.path.join(root, path), path)  # noqa: PTH118 - names may not be UTF-8
+            _send(channel, folder, os.path.join(folders[folder], path), path)  # noqa: PTH118 - names may not be UTF-8
         else:
             skipped[kind] = skipped.get(kind, 0) + 1
     if skipped:
         channel.send(SKIPPED, encode(skipped))
 
 
-def _entries(root: str, limits: dict[str, int]) -> Iterator[tuple[str, str | None]]:
-    """Yields every entry below `root` that is no folder: its path from there, and the kind by which it is left out.
+def _entries(roots: dict[str, str], limits: dict[str, int]) -> Iterator[tuple[str, str, str | None]]:
+    """Yields (folder, path, kind by which it is left out) of every entry that is no folder itself, folder by folder.
 
-    A folder that is too deep to be listed is yielded itself. The root is one link if it, or what it is in, was replaced
-    by one.
+    A folder that is too deep to be listed is yielded itself. A root is one link if it, or its parent, was replaced by
+    one.
     """
-    if os.path.realpath(root) != root:
-        yield "", SYMLINK
-        return
     directories = 0
-    folders = [("", 0)]
+    folders = [(name, "", 0) for name in reversed(FOLDERS)]
     while folders:
-        folder, level = folders.pop()
+        name, folder, level = folders.pop()
+        if not level and os.path.realpath(roots[name]) != roots[name]:
+            yield name, "", SYMLINK
+            continue
         beyond = None
         if level > limits["levels"]:
             beyond = OVER_LEVELS
@@ -72,20 +74,20 @@ def _entries(root: str, limits: dict[str, int]) -> Iterator[tuple[str, str | Non
             if directories > limits["directories"]:
                 beyond = OVER_DIRECTORIES
         try:
-            entries = sorted(os.scandir(os.path.join(root, folder)), key=lambda entry: entry.name)  # noqa: PTH118 - names may not be UTF-8
+            entries = sorted(os.scandir(os.path.join(roots[name], folder)), key=lambda entry: entry.name)  # noqa: PTH118 - names may not be UTF-8
         except OSError:
             # Its path may exceed the limit of the kernel.
             if beyond != OVER_LEVELS:
                 raise
-            yield folder, beyond
+            yield name, folder, beyond
             continue
         inner = []
         for entry in entries:
             path = f"{folder}/{entry.name}" if folder else entry.name
             if entry.is_dir(follow_symlinks=False):
-                inner.append((path, level + 1))
+                inner.append((name, path, level + 1))
             else:
-                yield path, beyond or _kind(entry)
+                yield name, path, beyond or _kind(entry)
         folders += reversed(inner)
 
 
@@ -93,7 +95,7 @@ def _kind(entry: os.DirEntry[str]) -> str | None:
     """Returns the kind of an entry that is no regular file, else None."""
     if entry.is_file(follow_symlinks=False):
         return None
-    note(f"output {entry.path!r} is not a regular file and was left out")
+    note(f"{entry.path!r} is not a regular file and was left out")
     mode = entry.stat(follow_symlinks=False).st_mode
     if stat.S_ISLNK(mode):
         return SYMLINK
@@ -102,17 +104,17 @@ def _kind(entry: os.DirEntry[str]) -> str | None:
     return SOCKET if stat.S_ISSOCK(mode) else DEVICE
 
 
-def _send(channel: Channel, path: str, relative: str) -> None:
+def _send(channel: Channel, folder: str, path: str, relative: str) -> None:
     try:
         length = len(relative.encode())
     except UnicodeEncodeError:
-        raise OutputsError(f"the name of the output {relative!r} is not UTF-8") from None
+        raise OutputsError(f"the name of {relative!r} in context.{folder} is not UTF-8") from None
     if length > MAX_PATH_BYTES:
-        raise OutputsError(f"the path of the output {relative!r} is longer than {MAX_PATH_BYTES} bytes")
+        raise OutputsError(f"the path of {relative!r} in context.{folder} is longer than {MAX_PATH_BYTES} bytes")
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         status = os.fstat(fd)
         if stat.S_ISREG(status.st_mode):
-            channel.send_file(relative, fd, status.st_size)
+            channel.send_file(folder, relative, fd, status.st_size)
     finally:
         os.close(fd)

@@ -2,8 +2,8 @@
 
 It communicates by frames over one inherited socket: a byte for the kind, four bytes for the length (big-endian), then
 the payload. It receives one request, marshalled. It sends READY, then any number of PROGRESS and DROPPED. At the end it
-sends either FAILURE; or FILE for every output, followed by the file's bytes, SKIPPED if entries of the output folder
-were left out, and RESULT. Payloads are JSON, and the worker treats them as untrusted.
+sends either FAILURE; or FILE for every output and shared file, followed by the file's bytes, SKIPPED if entries of the
+folders were left out, and RESULT. Payloads are JSON, and the worker treats them as untrusted.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ def answer(
         value = _finish(code.load()(Context(events, request)))
         result = _encode_result(value, limits["result_bytes"], limits["json_levels"])
         events.close()
-        send_outputs(channel, request["folders"]["outputs"], output_limits)
+        send_outputs(channel, request["folders"], output_limits)
         _flush()
         channel.send(RESULT, result)
     except BaseException as error:  # noqa: BLE001 - SystemExit of the agent is a failure like any other

@@ -570,4 +570,14 @@ CREATE TABLE run_traces (
  WITHOUT ROWID
 
 ;
-INSERT INTO alembic_version (version_num) VALUES ('0026');
+CREATE TABLE shared_files (
+	object_key TEXT NOT NULL, 
+	run_id TEXT NOT NULL, 
+	path TEXT NOT NULL, 
+	step TEXT NOT NULL, 
+	size_bytes BIGINT NOT NULL, 
+	CONSTRAINT pk_shared_files PRIMARY KEY (object_key), 
+	CONSTRAINT fk_shared_files_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
+);
+CREATE INDEX ix_shared_files_run_id ON shared_files (run_id);
+INSERT INTO alembic_version (version_num) VALUES ('0027');

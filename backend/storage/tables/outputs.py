@@ -1,4 +1,4 @@
-"""Tables of promoted outputs and of the objects that hold their bytes."""
+"""Tables of the files that steps leave, and of objects that are to be removed."""
 
 from typing import NamedTuple
 
@@ -40,6 +40,30 @@ class OutputRow(NamedTuple):
     created_at: int
     object_key: str
     crc32: int | None
+
+
+# Files that only later steps of the run see; rows and objects go once the run has ended.
+shared_files = Table(
+    "shared_files",
+    METADATA,
+    # Name of the stored object, below the prefix of the run's shared files.
+    Column("object_key", Text, primary_key=True),
+    Column("run_id", Text, ForeignKey(runs.c.run_id, ondelete="CASCADE"), nullable=False),
+    Column("path", Text, nullable=False),
+    Column("step", Text, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Index(None, "run_id"),
+)
+
+
+class SharedFileRow(NamedTuple):
+    """A file that a step left for later steps alone."""
+
+    object_key: str
+    run_id: str
+    path: str
+    step: str
+    size_bytes: int
 
 
 # Single objects to be removed: written with the change after which no row names them, or before they are stored and

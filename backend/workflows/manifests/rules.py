@@ -69,6 +69,8 @@ def _steps(definition: dict[str, Any]) -> Iterator[Violation]:
             yield Violation(("steps", index, "approval"), "must not be there beside agent: a step has one of the two")
         if step.get("approval") is not None and step.get("optional"):
             yield Violation(("steps", index, "optional"), "must not be true of an approval: people decide it")
+        if step.get("approval") is not None and step.get("outputs") is False:
+            yield Violation(("steps", index, "outputs"), "must not be false of an approval: it leaves no files")
         if step.get("retry") is not None and step.get("approval") is not None:
             yield Violation(("steps", index, "retry"), "must not be there beside approval: a decision is final")
 
@@ -133,13 +135,16 @@ def _result(definition: dict[str, Any]) -> Iterator[Violation]:
 
 def _publish(definition: dict[str, Any]) -> Iterator[Violation]:
     readable = definition.get("steps") is not None
-    approvals = {step.get("step"): step.get("approval") is not None for _, step in _members(definition, "steps")}
+    steps = {step.get("step"): step for _, step in _members(definition, "steps")}
     for index, entry in _members(definition, "publish"):
         for position, step in enumerate((entry.get("steps") or ()) if readable else ()):
-            if step and step not in approvals:
+            if step and step not in steps:
                 yield Violation(("publish", index, "steps", position), f"must name a step; there is no step {step}")
-            elif step and approvals[step]:
+            elif step and steps[step].get("approval") is not None:
                 yield Violation(("publish", index, "steps", position), "must name a step that an agent runs")
+            elif step and steps[step].get("outputs") is False:
+                reason = f"must name a step that leaves outputs; {step} has outputs: false"
+                yield Violation(("publish", index, "steps", position), reason)
         for path, reason in publication_problems(entry):
             yield Violation(("publish", index, *path), reason)
 

@@ -143,6 +143,12 @@ STEP: Final = Record(
             about="Whether the run goes on without it when it fails; not for approvals.",
             example=True,
         ),
+        "outputs": Field(
+            Flag(),
+            default=True,
+            about="Whether its files become outputs; `false` leaves them to later steps alone. Not for approvals.",
+            example=False,
+        ),
         "retry": Field(
             RETRY,
             about="How often the step is tried again; once without it. Not for approvals.",

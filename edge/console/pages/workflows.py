@@ -181,7 +181,8 @@ def _note(step: Mapping[str, Any]) -> str:
     if step.get("approval") is not None:
         return "approval"
     agent = step.get("agent") or "no agent"
-    return f"{agent}, optional" if step.get("optional") else str(agent)
+    notes = ("optional" if step.get("optional") else "", "no outputs" if step.get("outputs") is False else "")
+    return ", ".join([str(agent), *filter(None, notes)])
 
 
 def _parameter(declared: Mapping[str, Any]) -> Mapping[str, Any]:

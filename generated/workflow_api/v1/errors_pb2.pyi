@@ -95,7 +95,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     Example: details {"bundle": "/api/v1/runs/run_01k5xg3v8m2r7d9w4h6t1c0bqz/outputs.zip"}.
     """
     ERROR_REASON_BUNDLE_TOO_LARGE: _ErrorReason.ValueType  # 25
-    """The zip would exceed 500,000,000 bytes of content or 2,000 files. Example: a run with 2,001 outputs."""
+    """The zip would exceed 500,000,000 bytes of content or 2,000 files. Example: a run with 2,001 outputs. An agent writes
+    files that only later steps need to `context.shared`, where they are no outputs.
+    """
     ERROR_REASON_PAYLOAD_TOO_LARGE: _ErrorReason.ValueType  # 26
     """Body over 1,048,576 bytes, refused before it is read. Example: `Content-Length: 2097152`."""
     ERROR_REASON_RANGE_NOT_SATISFIABLE: _ErrorReason.ValueType  # 27
@@ -187,7 +189,9 @@ ERROR_REASON_USE_BUNDLE: ErrorReason.ValueType  # 24
 Example: details {"bundle": "/api/v1/runs/run_01k5xg3v8m2r7d9w4h6t1c0bqz/outputs.zip"}.
 """
 ERROR_REASON_BUNDLE_TOO_LARGE: ErrorReason.ValueType  # 25
-"""The zip would exceed 500,000,000 bytes of content or 2,000 files. Example: a run with 2,001 outputs."""
+"""The zip would exceed 500,000,000 bytes of content or 2,000 files. Example: a run with 2,001 outputs. An agent writes
+files that only later steps need to `context.shared`, where they are no outputs.
+"""
 ERROR_REASON_PAYLOAD_TOO_LARGE: ErrorReason.ValueType  # 26
 """Body over 1,048,576 bytes, refused before it is read. Example: `Content-Length: 2097152`."""
 ERROR_REASON_RANGE_NOT_SATISFIABLE: ErrorReason.ValueType  # 27

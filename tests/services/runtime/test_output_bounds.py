@@ -50,7 +50,7 @@ AGENTS = {
     "flood": """
         import json, os, stat
         def frame(path, size):
-            data = json.dumps({"path": path, "size": size}).encode()
+            data = json.dumps({"folder": "outputs", "path": path, "size": size}).encode()
             return bytes([4]) + len(data).to_bytes(4, "big") + data
         def run(context):
             context.progress("began")

@@ -115,6 +115,28 @@ def test_the_originals_are_removed_once_the_swept_ones_are_stored(world: Runtime
     until(lambda: MAIL.encode() not in stored(world, run_id), "the removal of the originals")
 
 
+@pytest.mark.parametrize("waits", [False, True], ids=["on this worker's disk", "restored"])
+def test_shared_files_are_swept_before_later_steps_see_them(world: RuntimeWorld, waits: bool) -> None:
+    code = f"""
+def run(context):
+    (context.shared / "{MAIL}.txt").write_text("write to {MAIL} today")
+"""
+    world.apply(json.dumps({"kind": "Agent", "name": "sharer", "type": "python", "code": code}))
+    steps = [agent_step("main", "sharer"), agent_step("read", "reader", "main", *(["review"] if waits else []))]
+    if waits:
+        steps.insert(1, gate("review", "main"))
+    workflow = REDACT | {"result": {"step": "read"}}
+    run_id = world.run("Shares", steps, workflow=workflow)
+    if waits:
+        world.until_status(run_id, "waiting_for_approval")
+        world.decide(world.approvals(run_id)["review"], True)
+    row = until_opened(world, run_id)
+    assert json.loads(row.result)["found"] == {"[EMAIL_ADDRESS].txt": "write to [EMAIL_ADDRESS] today"}
+    assert set(listed(world, run_id)) == {"result.json"}
+    until(lambda: world.count("shared_files") == 0, "the removal of shared files")
+    assert MAIL.encode() not in stored(world, run_id)
+
+
 def test_the_manifest_counts_and_names_no_value(world: RuntimeWorld) -> None:
     run_id = world.run("Counts", [agent_step("main", "teller")], workflow=REDACT, input_text=f"from {MAIL}")
     until_opened(world, run_id)

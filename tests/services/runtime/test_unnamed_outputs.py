@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from backend.outputs.sql import outputs_of
+from backend.outputs.sql import add_shared_files, outputs_of
 from backend.runtime.outcomes import ORPHANED
 from backend.services import Services
 from backend.settings import ObjectSettings
 from backend.storage.objects import FolderObjects, ObjectStore, StoredObject, open_objects
 from backend.storage.objects.bucket import PIECE_BYTES
+from backend.storage.tables.outputs import SharedFileRow
 from tests.services.conftest import TestClock
 from tests.services.runs.world import World
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate, manifest
@@ -74,12 +75,56 @@ def leave(sweeping: StoredWorld, run_id: str, name: str = "out_left") -> None:
     sweeping.world.objects.put_bytes(f"runs/{run_id}/{name}", b"personal")
 
 
+def share(sweeping: StoredWorld, run_id: str) -> None:
+    """A file that a step left for later steps alone."""
+    key = f"runs/{run_id}/shared/first/shared_1"
+    sweeping.world.objects.put_bytes(key, b"personal")
+    row = SharedFileRow(key, run_id, "first/personal.txt", "first", 8)
+    sweeping.world.services.database.write(lambda tx: add_shared_files(tx, [row]))
+
+
 def test_an_original_that_no_row_names_goes_with_the_final_sweep(sweeping: StoredWorld) -> None:
     run_id = sweeping.finished()
     leave(sweeping, run_id)
     sweeping.sweep()
     assert [name.endswith("-swept") for name in sweeping.names(run_id)] == [True]
     assert sweeping.world.count("pending_deletions") == 0
+
+
+def test_shared_files_that_no_row_names_go_with_the_final_sweep(sweeping: StoredWorld) -> None:
+    run_id = sweeping.finished()
+    leave(sweeping, run_id, "shared/first/shared_left")
+    sweeping.sweep()
+    assert [name.endswith("-swept") for name in sweeping.names(run_id)] == [True]
+
+
+def test_shared_files_of_any_run_that_has_ended_are_removed_and_nothing_else(sweeping: StoredWorld) -> None:
+    world = sweeping.world
+    run_id, still = world.started(), world.started()
+    for one in (run_id, still):
+        world.begin(one)
+        leave(sweeping, one)
+        share(sweeping, one)
+    world.close(run_id, "failed")
+    sweeping.sweep()
+    assert sweeping.names(run_id) == {"out_left"}
+    assert sweeping.names(still) == {"out_left", "shared/first/shared_1"}
+    assert [row.run_id for row in world.dump("shared_files")] == [still]
+    assert world.count("pending_deletions") == 0
+
+
+def test_an_erasure_right_after_the_end_forgets_shared_files(sweeping: StoredWorld) -> None:
+    world = sweeping.world
+    run_id = world.started()
+    world.begin(run_id)
+    share(sweeping, run_id)
+    world.close(run_id, "failed")
+    world.erase(run_id)
+    assert world.count("shared_files") == 0
+    world.removals.round()
+    sweeping.sweep()
+    assert sweeping.names(run_id) == set()
+    assert world.count("pending_deletions") == 0
 
 
 @pytest.mark.parametrize("sweeping", ["folder"], indirect=True)

@@ -128,3 +128,24 @@ def test_its_bounds_are_the_defaults_of_a_deployment() -> None:
     assert limits.json_levels == bounds.JSON_LEVELS
     assert limits.event_bytes == bounds.EVENT_BYTES
     assert bounds.MESSAGE_CHARACTERS == MAX_MESSAGE_CHARACTERS
+
+
+def test_shared_files_are_apart_from_outputs() -> None:
+    def run(context: Context) -> None:
+        (context.outputs / "a.txt").write_text("out")
+        (context.shared / "sub").mkdir()
+        (context.shared / "sub" / "b.txt").write_text("own")
+
+    done = run_agent(run)
+    assert (done.outputs, done.shared) == ({"a.txt": b"out"}, {"sub/b.txt": b"own"})
+
+
+@pytest.mark.parametrize(("in_outputs", "in_shared"), [("a", "a"), ("a", "a/b"), ("a/b", "a")])
+def test_a_name_in_outputs_and_in_shared_is_refused(in_outputs: str, in_shared: str) -> None:
+    def run(context: Context) -> None:
+        for path in (context.outputs / in_outputs, context.shared / in_shared):
+            path.parent.mkdir(exist_ok=True)
+            path.touch()
+
+    with pytest.raises(ValueError, match=r"^'a' is in context\.outputs and in context\.shared"):
+        run_agent(run)

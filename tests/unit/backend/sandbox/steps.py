@@ -31,6 +31,7 @@ class Steps:
     warning: dict[str, Any] | None = None
     outputs: Path = Path()
     skipped: Mapping[str, int] = field(default_factory=dict)
+    shared: set[str] = field(default_factory=set)
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
     @property
@@ -66,7 +67,7 @@ class Steps:
         result = asyncio.run(
             run_python_step(self.sandbox, self.request(code, **fields), self.on_progress, value_in_process)
         )
-        self.skipped = result.skipped
+        self.skipped, self.shared = result.skipped, result.shared
         return result.value, result.log
 
     def files(self) -> dict[str, bytes]:

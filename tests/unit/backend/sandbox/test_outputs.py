@@ -46,8 +46,8 @@ def disk_work() -> Iterator[list[tuple[str, int]]]:
         _watching.clear()
 
 
-def frame(path: str, content: bytes = b"") -> bytes:
-    announced = json.dumps({"path": path, "size": len(content)}).encode()
+def frame(path: str, content: bytes = b"", folder: str = "outputs") -> bytes:
+    announced = json.dumps({"folder": folder, "path": path, "size": len(content)}).encode()
     return FILE.to_bytes() + len(announced).to_bytes(4, "big") + announced + content
 
 
@@ -116,7 +116,11 @@ def test_directories_of_forged_frames_count_against_the_workspace(tmp_path: Path
     ("limits", "sent"),
     [
         pytest.param(OutputLimits(files=2), [frame("a"), frame("b"), frame("c")], id="files"),
+        pytest.param(OutputLimits(files=2), [frame("a"), frame("b"), frame("c", folder="shared")], id="files of both"),
         pytest.param(OutputLimits(directories=2), [frame("a/b/f"), frame("c/f")], id="directories"),
+        pytest.param(
+            OutputLimits(directories=2), [frame("a/b/f"), frame("c/f", folder="shared")], id="directories of both"
+        ),
         pytest.param(OutputLimits(levels=2), [frame("a/b/f"), frame("a/b/c/f")], id="levels"),
     ],
 )
@@ -136,6 +140,8 @@ def test_what_fits_to_the_last_byte_is_kept(tmp_path: Path) -> None:
     assert received(tmp_path / "fits", sent, replace(LIMITS, workspace_mb=1)) == ["b", "d", "d/a"]
     with pytest.raises(WorkspaceFullError):
         received(tmp_path / "over", [sent[0], frame("b", bytes(11))], replace(LIMITS, workspace_mb=1))
+    with pytest.raises(WorkspaceFullError):
+        received(tmp_path / "both", [sent[0], frame("b", bytes(11), "shared")], replace(LIMITS, workspace_mb=1))
 
 
 def test_no_work_on_the_disk_is_done_on_the_loop(tmp_path: Path) -> None:

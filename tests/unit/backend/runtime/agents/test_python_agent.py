@@ -184,6 +184,45 @@ def test_outputs_are_kept_by_path(steps: Steps) -> None:
     }
 
 
+def test_shared_files_are_kept_beside_outputs_and_told_apart(steps: Steps) -> None:
+    steps.run(
+        """
+        import os
+        def run(context):
+            for folder in (context.outputs, context.shared):
+                (folder / "sub").mkdir()
+                (folder / "sub" / folder.name).write_text(folder.name)
+            os.mkfifo(context.shared / "pipe")
+        """
+    )
+    assert steps.files() == {"sub/outputs": b"outputs", "sub/shared": b"shared"}
+    assert (steps.shared, steps.skipped) == ({"sub/shared"}, {"pipe": 1})
+
+
+@pytest.mark.parametrize(
+    ("limits", "kept", "skipped"),
+    [
+        pytest.param(OutputLimits(files=2), ["1/a", "2/b"], {"over_files": 2}, id="files"),
+        pytest.param(OutputLimits(directories=3), ["1/a", "2/b", "3/c"], {"over_directories": 1}, id="directories"),
+    ],
+)
+def test_outputs_and_shared_files_have_one_limit_together(
+    steps: Steps, limits: OutputLimits, kept: list[str], skipped: dict[str, int]
+) -> None:
+    steps.run(
+        """
+        def run(context):
+            for folder, paths in ((context.outputs, ("1/a", "2/b")), (context.shared, ("3/c", "4/d"))):
+                for path in paths:
+                    (folder / path).parent.mkdir()
+                    (folder / path).touch()
+        """,
+        limits=replace(LIMITS, outputs=limits),
+    )
+    assert sorted(steps.files()) == kept
+    assert steps.skipped == skipped
+
+
 def test_a_step_without_outputs_leaves_no_folder(steps: Steps) -> None:
     assert steps.run("def run(context): return 1") == 1
     assert not steps.outputs.exists()

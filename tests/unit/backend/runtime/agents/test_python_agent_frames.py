@@ -34,8 +34,8 @@ def frame(kind: int, payload: object = b"") -> bytes:
     return kind.to_bytes() + len(data).to_bytes(4, "big") + data
 
 
-def file(path: object, size: object = 0) -> bytes:
-    return frame(FILE, {"path": path, "size": size})
+def file(path: object, size: object = 0, folder: object = "outputs") -> bytes:
+    return frame(FILE, {"folder": folder, "path": path, "size": size})
 
 
 def dropped(events: object, **fields: object) -> bytes:
@@ -95,6 +95,8 @@ def send(steps: Steps, data: bytes, then: str = "sleep", limits: Limits = FEW_FI
         pytest.param(file("a", True), id="a size that is a boolean"),
         pytest.param(frame(FILE, b"[" * 8192), id="nested announcement"),
         pytest.param(file("a") + file("a"), id="a path twice"),
+        pytest.param(file("a", folder="files"), id="a folder that is not sent"),
+        pytest.param(file("a", folder=["outputs"]), id="a folder that is a list"),
         pytest.param(file("a") + file("a/b"), id="a file as a folder"),
         pytest.param(file("a/b") + file("a"), id="a folder as a file"),
         pytest.param(b"".join(file(f"{n}") for n in range(101)), id="files without end"),

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from backend.runtime.promotion.step_outputs import store_outputs
+from backend.outputs.sql import NewOutput
+from backend.runtime.promotion.step_outputs import store_files
 from backend.storage.objects import FolderObjects, StoredObject
+from backend.storage.tables.outputs import SharedFileRow
 
 
 @pytest.fixture
@@ -22,7 +24,7 @@ def stored(tmp_path: Path) -> int:
 
 
 def test_every_file_is_an_output_by_path(tmp_path: Path, folder: Path) -> None:
-    outputs = store_outputs(FolderObjects(tmp_path / "objects"), "run_1", "write", folder, threading.Event())
+    outputs = store_files(FolderObjects(tmp_path / "objects"), "run_1", "write", folder, set(), threading.Event())
     assert [output.path for output in outputs] == ["write/b.csv", "write/notes/a.txt"]
     assert stored(tmp_path) == 2
 
@@ -33,7 +35,7 @@ def test_names_that_are_one_on_other_systems_get_a_mark_in_the_folder_and_in_the
     for path in left:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(path)
-    outputs = store_outputs(FolderObjects(tmp_path / "objects"), "run_1", "write", folder, threading.Event())
+    outputs = store_files(FolderObjects(tmp_path / "objects"), "run_1", "write", folder, set(), threading.Event())
     named = {output.path.removeprefix("write/"): (folder / output.path[6:]).read_text() for output in outputs}
     assert named == {
         "A.txt": "A.txt",
@@ -47,7 +49,7 @@ def test_names_that_are_one_on_other_systems_get_a_mark_in_the_folder_and_in_the
         "K~2": "K~2",
         "\u212a~3": "\u212a",
     }
-    again = store_outputs(FolderObjects(tmp_path / "objects"), "run_1", "write", folder, threading.Event())
+    again = store_files(FolderObjects(tmp_path / "objects"), "run_1", "write", folder, set(), threading.Event())
     assert [output.path for output in again] == [output.path for output in outputs]
 
 
@@ -59,7 +61,7 @@ def test_a_fault_at_one_file_leaves_none_stored(tmp_path: Path, folder: Path) ->
             return super().put_file(key, source)
 
     with pytest.raises(OSError, match="full"):
-        store_outputs(Full(tmp_path / "objects"), "run_1", "write", folder, threading.Event())
+        store_files(Full(tmp_path / "objects"), "run_1", "write", folder, set(), threading.Event())
     assert stored(tmp_path) == 0
 
 
@@ -80,7 +82,7 @@ def test_a_store_that_keeps_what_is_discarded_is_asked_once_and_the_fault_is_tol
             raise OSError("away")
 
     with pytest.raises(OSError, match="full"), caplog.at_level(logging.CRITICAL):
-        store_outputs(Away(tmp_path / "objects"), "run_1", "write", folder, threading.Event())
+        store_files(Away(tmp_path / "objects"), "run_1", "write", folder, set(), threading.Event())
     assert len(asked) == 1
 
 
@@ -92,6 +94,43 @@ def test_no_file_is_begun_after_a_halt(tmp_path: Path, folder: Path) -> None:
             halt.set()
             return super().put_file(key, source)
 
-    outputs = store_outputs(Halting(tmp_path / "objects"), "run_1", "write", folder, halt)
+    outputs = store_files(Halting(tmp_path / "objects"), "run_1", "write", folder, set(), halt)
     assert [output.path for output in outputs] == ["write/b.csv"]
     assert stored(tmp_path) == 1
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["", "after a fault of the store"])
+def test_shared_files_give_way_to_outputs_whose_names_are_one_on_other_systems(tmp_path: Path, again: bool) -> None:
+    folder, shared = tmp_path / "left", {"A.txt", "own/c"}
+    (folder / "own").mkdir(parents=True)
+    for path in ("a.txt", "b", *shared):
+        (folder / path).write_text(path)
+    objects = FolderObjects(tmp_path / "objects")
+    if again:
+        store_files(objects, "run_1", "write", folder, shared, threading.Event())
+    files = store_files(objects, "run_1", "write", folder, shared, threading.Event())
+    assert {file.path: type(file) for file in files} == {
+        "write/A~2.txt": SharedFileRow,
+        "write/a.txt": NewOutput,
+        "write/b": NewOutput,
+        "write/own/c": SharedFileRow,
+    }
+    assert shared == {"A~2.txt", "own/c"}
+    assert (folder / "A~2.txt").read_text() == "A.txt"
+
+
+@pytest.mark.parametrize(
+    ("promote", "share", "kinds"),
+    [
+        (False, True, [SharedFileRow, SharedFileRow]),
+        (False, False, []),
+        (True, False, [NewOutput]),
+    ],
+)
+def test_shared_files_are_stored_where_later_steps_need_them(
+    tmp_path: Path, folder: Path, promote: bool, share: bool, kinds: list[type]
+) -> None:
+    objects = FolderObjects(tmp_path / "objects")
+    files = store_files(objects, "run_1", "write", folder, {"b.csv"}, threading.Event(), promote=promote, share=share)
+    assert [type(file) for file in files] == kinds
+    assert stored(tmp_path) == len(kinds)

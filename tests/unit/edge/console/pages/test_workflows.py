@@ -79,13 +79,21 @@ def test_the_list_has_every_workflow_of_every_status_and_page() -> None:
 
 def test_a_workflow_shows_its_steps_parameters_and_definition() -> None:
     steps = [
-        {"step": "count", "name": "Count", "agent": "counter", "needs": [], "approval": None, "optional": True},
+        {
+            "step": "count",
+            "name": "Count",
+            "agent": "counter",
+            "needs": [],
+            "approval": None,
+            "optional": True,
+            "outputs": False,
+        },
         {"step": "check", "approval": {"title": "Check"}, "needs": ["count"]},
     ]
     parameters = [{"name": "top", "type": "integer", "required": True, "minimum": 1, "default": None}]
     page = html(answered(services(steps=steps, parameters=parameters), "GET", ONE, HERE))
     assert page.count("<rect ") == 2
-    assert "counter, optional" in page
+    assert "counter, optional, no outputs" in page
     assert "minimum <code>1</code>" in page
     assert "&#34;parameters&#34;: [" in page
 
