@@ -17,16 +17,21 @@ from backend.redaction.rules.rule import ABOVE_REACH, Match, Rule, Value
 from backend.redaction.rules.secrets import RULES as SECRETS
 from backend.redaction.search.characters import normalised
 from backend.redaction.search.document_regions import DocumentRegions
-from backend.redaction.search.folding import Folded, with_decoded_numbers, without_unseen
+from backend.redaction.search.folding import Folded, with_decoded_escapes, without_unseen
 from backend.redaction.search.matching import scored_values
 from backend.redaction.search.mentions import Ask, find_mentions
 from backend.redaction.search.piece_labels import PartLabels, PieceLabels
 from backend.redaction.search.prefilter import Prefilter
 from backend.redaction.search.script_names import names_in_scripts
+from backend.redaction.search.secret_blocks import ENTITY as BLOCK_ENTITY
+from backend.redaction.search.secret_blocks import SCORE as BLOCK_SCORE
+from backend.redaction.search.secret_blocks import find_blocks
 from backend.redaction.search.spans import joined, typed_by_rules, windows
 from backend.redaction.search.whole_cells import WholeCells
 
 RULES: Final = (*EVERYWHERE, *DATES, *PHONES, *PLACES, *SECRETS, *NATIONAL, *PERSONS)
+# An escape may be escaped itself.
+_MOST_ESCAPES: Final = 3
 
 
 class Finder:
@@ -38,6 +43,7 @@ class Finder:
         self._ask = ask
         self._categories = sorted(categories)
         self._prefilter, self.whole_cells = _compiled(self.rules, floor)
+        self._finds_blocks = BLOCK_ENTITY in categories and floor <= BLOCK_SCORE
         self._regions: DocumentRegions | None = None
 
     def in_regions(self, regions: DocumentRegions) -> "Finder":
@@ -70,15 +76,31 @@ class Finder:
         self, text: str, labels: PieceLabels | None = None, *, by_rules_only: bool = False
     ) -> Iterator[Value]:
         """Yields the matches of `find_all` one by one."""
+        return self._each(text, labels, None, _MOST_ESCAPES, by_rules_only=by_rules_only)
+
+    def _each(
+        self,
+        text: str,
+        labels: PieceLabels | None,
+        decoded_at: Sequence[int] | None,
+        escapes: int,
+        *,
+        by_rules_only: bool,
+    ) -> Iterator[Value]:
+        """Yields the matches; of a decoded text those near the places that were decoded, through so many `escapes`."""
         if (seen := without_unseen(text)) is not None:
             moved = None if labels is None else labels.moved(seen.folded)
-            return _moved(seen, self.find_each(seen.text, moved, by_rules_only=by_rules_only))
-        if (decoded := with_decoded_numbers(text)) is None:
-            return self._in_windows(text, labels, by_rules_only)
+            near = None if decoded_at is None else [*map(seen.folded, decoded_at)]
+            return _moved(seen, self._each(seen.text, moved, near, escapes, by_rules_only=by_rules_only))
+        values = self._in_windows(text, labels, decoded_at, by_rules_only)
+        if self._finds_blocks and (blocks := find_blocks(text, None if labels is None else labels.piece_at)):
+            values = iter(sorted([*values, *blocks]))
+        if not escapes or (decoded := with_decoded_escapes(text)) is None:
+            return values
         # An address ends at a decoded space, so the text is searched as it stands too.
         moved = None if labels is None else labels.moved(decoded.folded)
-        found = _moved(decoded, self._in_windows(decoded.text, moved, by_rules_only))
-        return iter(sorted([*self._in_windows(text, labels, by_rules_only), *found]))
+        found = self._each(decoded.text, moved, decoded.places, escapes - 1, by_rules_only=True)
+        return iter(sorted([*values, *_moved(decoded, found)]))
 
     def asked_values(self, text: str, columns: Sequence[Column]) -> Iterator[Value]:
         """Yields what the model finds in a text of which some parts are columns of a table; values may overlap."""
@@ -93,11 +115,16 @@ class Finder:
             found = find_mentions(self._ask, text[low:high], self._categories, self._floor, low, here)
             yield from (value for value in sorted(found) if start <= value[0] < end)
 
-    def _in_windows(self, text: str, labels: PieceLabels | None, by_rules_only: bool) -> Iterator[Value]:
+    def _in_windows(
+        self, text: str, labels: PieceLabels | None, near: Sequence[int] | None, by_rules_only: bool
+    ) -> Iterator[Value]:
+        """Yields the matches in the windows that hold one of some places, if any are given."""
         ask = None if by_rules_only else self._ask
         plain = normalised(text)
         scripts = "PERSON" in self._categories and not text.isascii()
         for start, end, low, high in windows(plain):
+            if near is not None and bisect.bisect_left(near, low) == bisect.bisect_right(near, high):
+                continue
             part = None if labels is None else PartLabels(labels, low, high - low)
             found = self._by_rules(plain[low:high], part, start, end, low)
             if scripts:
