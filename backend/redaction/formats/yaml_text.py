@@ -126,7 +126,7 @@ def _quoted(new: str) -> str:
 
 
 def _plain(new: str) -> str:
-    return _quoted(" ".join(new.split())) if new.startswith("[") else new
+    return _quoted(" ".join(new.split()))
 
 
 def _escaped(new: str) -> str:

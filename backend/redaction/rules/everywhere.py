@@ -14,7 +14,19 @@ _BEYOND: Final = "\u0080-\u00ff"
 # Local parts of addresses that belong to a role, not to a person.
 _ROLES: Final = frozenset(
     (
-        *("info", "support", "sales", "contact", "help", "helpdesk", "hello", "office", "admin", "administrator"),
+        *(
+            "git",
+            "info",
+            "support",
+            "sales",
+            "contact",
+            "help",
+            "helpdesk",
+            "hello",
+            "office",
+            "admin",
+            "administrator",
+        ),
         *(
             "team",
             "noreply",
@@ -35,6 +47,15 @@ _ROLES: Final = frozenset(
     )
 )
 _DOMAIN: Final = rf"(?:[0-9A-Za-z{_BEYOND}_-]{{1,63}}\.){{1,8}}[A-Za-z{_BEYOND}][0-9A-Za-z{_BEYOND}-]{{1,62}}"
+# Ends of names of files that are no top-level domains, and versions with one word behind them.
+_NO_DOMAIN: Final = re.compile(
+    r"[^@\s]{0,64}?(?:@|%40)(?:(?:[0-9A-Za-z_-]{1,63}\.){1,8}(?:png|jpe?g|gif|svg|webp|avif|ico|bmp|tiff?|mp[34]|wav|pdf|[cm]?jsx?|tsx?|"
+    r"vue|css|scss|sass|less|json5?|xml|ya?ml|toml|csv|tsv|html?|xhtml|txt|log|lock|jar|war|whl|egg|gem|tgz|t?gz|bz2|xz|tar|7z|"
+    r"rar|exe|dll|dmg|msi|deb|rpm|apk|wasm|woff2?|ttf|otf|eot|docx?|xlsx?|pptx?|parquet|sqlite|php|java|cpp|hpp|service|"
+    r"socket|timer|slice|scope|mount)"
+    r"|v?[0-9]+(?:\.[0-9]+)+\.[A-Za-z][0-9A-Za-z-]*|[0-9]+x\.[A-Za-z]{2,4})(?![0-9A-Za-z_-]|\.[0-9A-Za-z])",
+    re.IGNORECASE,
+)
 _URL_CHARACTERS: Final = r"[^\x00-\x20\x7f\"'<>\\`|^{}]"
 _CARD: Final = (
     "card|credit|debit|visa|mastercard|amex|maestro|cc|pan|kreditkarte|kartennummer|carte|tarjeta|carta di credito|"
@@ -48,6 +69,11 @@ _TOP_LEVEL: Final = (
     "ca|au|nz|jp|cn|kr|in|br|ru|sg|th|hk|tw|mx|za|tv|cloud|online|site|shop|xyz"
 )
 _COMPANY: Final = r"Inc|LLC|Ltd|Limited|GmbH|AG|PLC|plc|Corp|Corporation|S\.p\.A|S\.A|SARL|BV|Oy|AB"
+
+
+def _is_file_or_version(text: str, start: int) -> bool:
+    """Returns whether an address is none by its domain: `logo@2x.png`, `pkg@1.2.3.js`, `getty@tty1.service`."""
+    return _NO_DOMAIN.match(text, start) is not None
 
 
 def _email_start(text: str, at: int) -> int:
@@ -86,6 +112,7 @@ RULES: Final = (
         f"(?:@|%40){_DOMAIN}",
         1.0,
         longest=600,
+        refuted=_is_file_or_version,
         widen=_email_start,
         opening=f"(?:@|%40)[0-9A-Za-z{_BEYOND}_-]",
         numeric=False,
