@@ -47,13 +47,14 @@ _ROLES: Final = frozenset(
     )
 )
 _DOMAIN: Final = rf"(?:[0-9A-Za-z{_BEYOND}_-]{{1,63}}\.){{1,8}}[A-Za-z{_BEYOND}][0-9A-Za-z{_BEYOND}-]{{1,62}}"
-# Ends of names of files that are no top-level domains, and versions with one word behind them.
+# Ends of names of files that are no top-level domains, versions with a word behind them, and what replaces addresses.
 _NO_DOMAIN: Final = re.compile(
-    r"[^@\s]{0,64}?(?:@|%40)(?:(?:[0-9A-Za-z_-]{1,63}\.){1,8}(?:png|jpe?g|gif|svg|webp|avif|ico|bmp|tiff?|mp[34]|wav|pdf|[cm]?jsx?|tsx?|"
-    r"vue|css|scss|sass|less|json5?|xml|ya?ml|toml|csv|tsv|html?|xhtml|txt|log|lock|jar|war|whl|egg|gem|tgz|t?gz|bz2|xz|tar|7z|"
-    r"rar|exe|dll|dmg|msi|deb|rpm|apk|wasm|woff2?|ttf|otf|eot|docx?|xlsx?|pptx?|parquet|sqlite|php|java|cpp|hpp|service|"
+    r"[^@\s]{0,64}?(?:@|%40)(?:(?:[0-9A-Za-z_-]{1,63}\.){1,8}(?:png|jpe?g|gif|svg|webp|avif|ico|bmp|tiff?|mp[34]|"
+    r"wav|pdf|[cm]?jsx?|tsx?|vue|css|scss|sass|less|json5?|xml|ya?ml|toml|csv|tsv|html?|xhtml|txt|log|lock|jar|war|whl|egg|gem|"
+    r"t?gz|bz2|xz|tar|7z|rar|exe|dll|dmg|msi|deb|rpm|apk|wasm|woff2?|ttf|otf|eot|docx?|xlsx?|pptx?|parquet|sqlite|php|java|cpp|hpp|service|"
     r"socket|timer|slice|scope|mount)"
-    r"|v?[0-9]+(?:\.[0-9]+)+\.[A-Za-z][0-9A-Za-z-]*|[0-9]+x\.[A-Za-z]{2,4})(?![0-9A-Za-z_-]|\.[0-9A-Za-z])",
+    r"|v?[0-9]+(?:\.[0-9]+)+\.[A-Za-z][0-9A-Za-z-]*|[0-9]+x\.[A-Za-z]{2,4}|redacted\.invalid)"
+    r"(?![0-9A-Za-z_-]|\.[0-9A-Za-z])",
     re.IGNORECASE,
 )
 _URL_CHARACTERS: Final = r"[^\x00-\x20\x7f\"'<>\\`|^{}]"

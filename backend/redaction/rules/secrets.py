@@ -157,7 +157,7 @@ RULES: Final = (
     *(
         Rule(
             "SECRET",
-            f"{begun}({line})(?=[ \t]*\r?(?m:$))",
+            f"{begun}({line})(?=[ \t]{{0,4}}\r?(?m:$))",
             0.8,
             check=_is_base64,
             opening=opening,
