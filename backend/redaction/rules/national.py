@@ -35,8 +35,10 @@ _PASSPORT: Final = (
     "pasaporte|paspoort|paspoortnummer|paszport|paszportu|passaporte"
 )
 _GERMAN_PASSPORT: Final = "reisepass|reisepass-?(?:nr|nummer)|pass-?(?:nr|nummer)|deutscher pass"
-_GERMAN_CARD: Final = "personalausweis|personalausweis-?(?:nr|nummer)|ausweis|ausweis-?(?:nr|nummer)|perso|perso-?nr|"
+_GERMAN_CARD: Final = (
+    "personalausweis|personalausweis-?(?:nr|nummer)|ausweis|ausweis-?(?:nr|nummer)|perso|perso-?nr|"
     "german id(?:entity)? ?card"
+)
 _BANK: Final = "account|account ?(?:no|number)|acct|acct ?(?:no|number)|bank ?account|checking|savings|iban|routing|aba"
 _SSN: Final = "ssn|ssns|social ?security|social ?security ?(?:no|number)|soc ?sec|tax ?id|tin"
 _NHS: Final = "nhs|nhs ?(?:no|number)|national health|patient ?(?:id|no|number)?"

@@ -3,7 +3,6 @@
 import io
 import json
 import tomllib
-from collections.abc import Callable
 from configparser import ConfigParser
 
 import pytest
@@ -29,7 +28,7 @@ _FORMS = {
     "escaped-twice": lambda key: key.replace("\n", "\\\\r\\\\n"),
     "form": lambda key: key.replace(" ", "+").replace("\n", "%0A"),
 }
-_KEYS = {
+_PRIVATE = {
     "rsa": rsa.generate_private_key(65537, 2048),
     "ec": ec.generate_private_key(ec.SECP256R1()),
     "ed25519": ed25519.Ed25519PrivateKey.generate(),
@@ -38,7 +37,7 @@ _KEYS = {
 
 def _pem(kind: str, form: PrivateFormat, *, encrypted: bool = False) -> str:
     encryption = BestAvailableEncryption(b"secret") if encrypted else NoEncryption()
-    return _KEYS[kind].private_bytes(Encoding.PEM, form, encryption).decode()
+    return _PRIVATE[kind].private_bytes(Encoding.PEM, form, encryption).decode()
 
 
 _TEXTS = {
@@ -75,9 +74,9 @@ def test_everything_between_the_beginning_of_a_key_and_its_end_goes(
 
 @pytest.mark.parametrize("form", _FORMS)
 @pytest.mark.parametrize("key", ["pkcs1", "openssh"])
-@pytest.mark.parametrize("cut", [lambda text: text[: len(text) * 2 // 3], lambda text: text[len(text) // 3 :]])
-def test_a_key_that_is_cut_goes_too(engine: RedactionEngine, key: str, form: str, cut: Callable[[str], str]) -> None:
-    swept = engine.sweep_text(cut(_FORMS[form](_TEXTS[key])))
+@pytest.mark.parametrize("part", [slice(0, 290), slice(150, None)], ids=["at-its-end", "at-its-beginning"])
+def test_a_key_that_is_cut_goes_too(engine: RedactionEngine, key: str, form: str, part: slice) -> None:
+    swept = engine.sweep_text(_FORMS[form](_TEXTS[key])[part])
     assert not [line for line in _lines(_TEXTS[key])[1:-1] if line[:32] in swept and form != "logged"]
 
 
