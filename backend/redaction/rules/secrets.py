@@ -27,7 +27,7 @@ _NAMES: Final = (
 _BETWEEN: Final = f"[\"']?(?:{BEFORE_SIGN}(?::|=|:=|=>)| is| lautet| est| es){AFTER_SIGN}[\"']?"
 # What may stand before a line of a key: an indent, marks of quotes and comments.
 _MARGIN: Final = "(?m:^)[ \t>#*/|;]{0,12}"
-_LINE_ABOVE: Final = f"{_MARGIN}[0-9A-Za-z+/]{{64,76}}[ \\t]*\\r?\\n"
+_LINE_ABOVE: Final = f"{_MARGIN}[0-9A-Za-z+/]{{64,76}}[ \\t]{{0,4}}\\r?\\n"
 _BETWEEN_QUOTED: Final = f"[\"']?{BEFORE_SIGN}(?::|=|:=|=>){AFTER_SIGN}"
 _CHARACTER: Final = "[^\\x00-\\x20\"'<>;,|`]"
 # A sentence goes on after a secret.
