@@ -18,11 +18,6 @@ SCORE: Final = 0.95
 LONGEST_BLOCK: Final = 20_000
 """Characters between a beginning and an end that may hold anything; longer ones hold data of a key alone."""
 
-# One of them stands in every block.
-_NEEDLES: Final = (
-    *("PRIVATE", "PuTTY-User-", "Private-", "OpenVPN", "LS0tL", "UHVUVFktVXNlci1LZX", "b3BlbnNzaC1rZXktdjE"),
-    *("AAKC", "BADANBgkqhkiG9w0BAQEF", "GByqGSM49", "AQAwBQYDK2", "CAQEE", "AgEBB"),
-)
 _BLANK: Final = "(?:[ _+]|%20)"
 _LABEL: Final = (
     rf"(?:(?:[0-9A-Z.-]{{1,20}}{_BLANK}){{0,5}}PRIVATE{_BLANK}KEY(?:{_BLANK}BLOCK)?"
@@ -76,8 +71,6 @@ def find_blocks(text: str, piece_at: Callable[[int], int] | None = None) -> list
     `piece_at` returns the piece of a joined text that a place is in: a block goes on in other pieces where these are
     its lines.
     """
-    if not any(needle in text for needle in _NEEDLES):
-        return []
     marks = list(_marks(text))
     following: list[re.Match[str] | None] = [None] * len(marks)
     for index in range(len(marks) - 2, -1, -1):
@@ -85,7 +78,7 @@ def find_blocks(text: str, piece_at: Callable[[int], int] | None = None) -> list
         following[index] = after if after["begin"] or after["end"] else following[index + 1]
     blocks: list[Value] = []
     done = 0
-    for mark, after in zip(marks, following, strict=True):
+    for mark, closing in zip(marks, following, strict=True):
         start = mark.start()
         if start < done:
             continue
@@ -94,7 +87,7 @@ def find_blocks(text: str, piece_at: Callable[[int], int] | None = None) -> list
             if start == mark.start():
                 continue
         elif mark["begin"] or mark["lines"]:
-            end = _block_end(text, mark, after if after and after["end"] else None, piece_at)
+            end = _block_end(text, mark, closing if closing is not None and closing["end"] else None, piece_at)
             if end == mark.end():
                 continue
         elif mark["data"] or _encodes_key(text, start):
@@ -110,8 +103,6 @@ def find_blocks(text: str, piece_at: Callable[[int], int] | None = None) -> list
 def open_block(text: str, start: int, end: int) -> int:
     """Returns where the block begins that may go on behind a place, after `start`; the place itself for none."""
     low = max(start, end - LONGEST_BLOCK)
-    if not any(text.find(needle, low, end) >= 0 for needle in _NEEDLES):
-        return end
     begun = end
     for mark in _marks(text[low:end]):
         if mark["end"]:
