@@ -54,7 +54,7 @@ def scored_values(
 
 def _in_identifier(text: str, start: int, end: int) -> bool:
     """Returns whether a span is a part of an identifier of hexadecimal groups, such as a UUID."""
-    if "-" not in text[max(start - 1, 0) : end + 1]:
+    if text[end : end + 1] != "-" and (not start or text[start - 1] != "-"):
         return False
     return any(
         found.start() <= start and end <= found.end() and found.end() - found.start() > end - start
