@@ -61,8 +61,14 @@ _ADDRESSES: Final = frozenset(
 )
 # Headers that say what a part is: their parameters are swept one by one, and encodings are among the known ones.
 _STRUCTURE: Final = frozenset({"content-type", "content-disposition", "content-transfer-encoding"})
-# Headers that people write; the others have a grammar, in which `[` begins no address.
-_FREE_TEXT: Final = frozenset({"subject", "comments", "keywords", "content-description", "thread-topic"})
+# Other headers with a grammar, in which `[` begins no address.
+_OF_ADDRESSES: Final = frozenset(
+    (  # noqa: SIM905 - a table is read more easily as words
+        "return-path delivered-to x-original-to envelope-to errors-to return-receipt-to message-id in-reply-to references "
+        "resent-message-id content-id received received-spf authentication-results list-unsubscribe list-post list-help "
+        "list-owner list-archive list-subscribe"
+    ).split()
+)
 # What replaces an address, with what is left of it on either side.
 _ADDRESS: Final = re.compile(r"[0-9A-Za-z_.%+'&~-]{0,64}\[EMAIL_ADDRESS\]")
 _REDACTED_ADDRESS: Final = "EMAIL_ADDRESS@redacted.invalid"
@@ -337,9 +343,8 @@ def _header_texts(name: str, value: str) -> Iterator[tuple[str, str]]:
 
 
 def _encoded(name: str, texts: list[str]) -> str:
-    if name.lower() in _FREE_TEXT:
-        return _word(" ".join(texts))
-    texts = [_ADDRESS.sub(_REDACTED_ADDRESS, text) for text in texts]
+    if name.lower() in _ADDRESSES | _OF_ADDRESSES:
+        texts = [_ADDRESS.sub(_REDACTED_ADDRESS, text) for text in texts]
     if name.lower() not in _ADDRESSES:
         return _word(" ".join(texts))
     pairs = zip(texts[::2], texts[1::2], strict=True)
