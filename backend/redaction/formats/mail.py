@@ -64,9 +64,9 @@ _STRUCTURE: Final = frozenset({"content-type", "content-disposition", "content-t
 # Other headers with a grammar, in which `[` begins no address.
 _OF_ADDRESSES: Final = frozenset(
     (  # noqa: SIM905 - a table is read more easily as words
-        "return-path delivered-to x-original-to envelope-to errors-to return-receipt-to message-id in-reply-to references "
-        "resent-message-id content-id received received-spf authentication-results list-unsubscribe list-post list-help "
-        "list-owner list-archive list-subscribe"
+        "return-path delivered-to x-original-to envelope-to errors-to return-receipt-to message-id in-reply-to "
+        "references resent-message-id content-id received received-spf authentication-results list-unsubscribe "
+        "list-post list-help list-owner list-archive list-subscribe"
     ).split()
 )
 # What replaces an address, with what is left of it on either side.

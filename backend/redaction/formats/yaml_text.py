@@ -126,7 +126,7 @@ def _quoted(new: str) -> str:
 
 
 def _plain(new: str) -> str:
-    return _quoted(" ".join(new.split()))
+    return _quoted(" ".join(new.split())) if new.startswith("[") else new
 
 
 def _escaped(new: str) -> str:
