@@ -32,6 +32,7 @@ Read = Callable[[Any, grpc.ServicerContext], Message]
 _Key = tuple[str, str, bytes]
 """A method, the id of a key, and the serialised request."""
 
+_IDENTITY: Final = frozenset({KEY_ID, PERSON})
 _MARK: Final = "_cacheable"
 _MOST_BYTES: Final = 32_000_000
 
@@ -91,7 +92,7 @@ def cache_lookup(cache: AnswerCache, method: str, labels: tuple[str, str]) -> Ca
 
     def lookup(request: Message, metadata: Metadata) -> Message | None:
         began = perf_counter()
-        key_id = _key_alone(dict(metadata))
+        key_id = _key_alone(metadata)
         answer = cache.get(method, key_id, request) if key_id else None
         if answer is not None:
             metrics.GRPC_CALLS.observe(perf_counter() - began, labels)
@@ -119,19 +120,20 @@ def cached_or_read(lookup: CacheLookup, read: Read) -> Read:
     """Returns what gives the cached answer, else what is read."""
 
     def call(request: Message, context: grpc.ServicerContext) -> Message:
-        answer = lookup(request, _metadata_of(context).items())
+        answer = lookup(request, _metadata_of(context))
         return read(request, context) if answer is None else answer
 
     return call
 
 
-def _key_alone(metadata: dict[str, str]) -> str | None:
-    """Returns the id of the key that calls, None where there is none, or the call is also a person's."""
-    return None if PERSON in metadata else metadata.get(KEY_ID)
+def _key_alone(metadata: Metadata) -> str | None:
+    """Returns the id of the key that calls, None where there is none or several, or the call is also a person's."""
+    named = [(name, value) for name, value in metadata if name in _IDENTITY]
+    return named[0][1] if len(named) == 1 and named[0][0] == KEY_ID else None
 
 
-def _metadata_of(context: grpc.ServicerContext) -> dict[str, str]:
-    return dict(context.invocation_metadata() or ())  # type: ignore[arg-type]  # text, by our keys
+def _metadata_of(context: grpc.ServicerContext) -> Metadata:
+    return context.invocation_metadata() or ()  # type: ignore[return-value]  # text, by our keys
 
 
 def _size(entry: _Entry) -> int:

@@ -21,6 +21,7 @@ from backend.health.reporter import ProcessReporter
 from backend.health.servicer import DeploymentHealthServicer
 from backend.key_changes import KeyChanges
 from backend.keys import retention as keys_retention
+from backend.keys import sql as keys_sql
 from backend.keys.caller_servicer import CallerServicer
 from backend.keys.edge_servicer import EdgeServicer
 from backend.keys.servicer import KeysServicer
@@ -37,6 +38,7 @@ from backend.redaction.process.redactor import Redactor
 from backend.reviews.service import Reviews
 from backend.reviews.servicer import ReviewsServicer
 from backend.rpc import many_reads
+from backend.rpc.calling_keys import CallingKeys
 from backend.rpc.interceptors import Handler, handlers_of
 from backend.rpc.many_reads import ManyReads
 from backend.run_changes import RunChanges
@@ -284,12 +286,14 @@ class Backend:
             (webhooks_pb2.DESCRIPTOR, WebhooksServicer(services, settings.webhooks)),
         )
         at_once = not parts.database.remote
+        database = parts.database
+        keys = CallingKeys(lambda key_id: database.read(lambda tx: keys_sql.access(tx, key_id)) is not None, changes)
         answer_cache = AnswerCache(parts.database, services.clock) if at_once else None
         self.handlers: Mapping[str, Handler] = {
             path: handler if at_once else replace(handler, point_read=False, page_read=False, begin=None)
             for file, servicer in servicers
             for service in file.services_by_name.values()
-            for path, handler in handlers_of(servicer, service, answer_cache, guard).items()
+            for path, handler in handlers_of(servicer, service, answer_cache, guard, keys.check).items()
             if at_once or path != many_reads.RPC
         }
         reads.serve(self.handlers)

@@ -21,6 +21,23 @@ def system_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
+def is_due(at: int, now: int, longest_ms: int) -> bool:
+    """Returns whether a time has come that was set at most `longest_ms` ahead.
+
+    A time later than that was set by a clock that was ahead and has been corrected since, and has come too.
+    """
+    return not 0 < at - now <= longest_ms
+
+
+def is_recent(at: int, now: int, ms: int) -> bool:
+    """Returns whether something happened less than `ms` ago.
+
+    Clocks of processes differ a little, so a time up to `ms` in the future counts as recent. A later one was recorded
+    by a clock that was ahead, and counts as long ago.
+    """
+    return abs(now - at) < ms
+
+
 def first_millisecond_from(timestamp: Timestamp) -> int:
     """Returns the first whole millisecond that is not before a time."""
     return timestamp.seconds * 1000 - (-timestamp.nanos // 1_000_000)

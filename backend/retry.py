@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final, Protocol, TypeVar
 
-from backend.clock import Clock
+from backend.clock import Clock, is_due
 
 T = TypeVar("T")
 
@@ -146,10 +146,7 @@ class _Tries:
 
 
 class RetryTimes:
-    """When each of several named pieces of work may be tried again, for rounds that come back by themselves.
-
-    What must wait longer than the longest delay was postponed by a clock that was ahead, and may be tried now.
-    """
+    """When each of several named pieces of work may be tried again, for rounds that come back by themselves."""
 
     def __init__(self, clock: Clock, backoff: Backoff) -> None:
         self._clock = clock
@@ -158,8 +155,8 @@ class RetryTimes:
 
     def is_due(self, name: str) -> bool:
         """Returns whether it may be tried now."""
-        left = self._failures.get(name, (0, 0))[1] - self._clock()
-        return left <= 0 or left > round(self._backoff.longest_seconds * 1000)
+        _, at = self._failures.get(name, (0, 0))
+        return is_due(at, self._clock(), round(self._backoff.longest_seconds * 1000))
 
     def postpone(self, name: str) -> float:
         """Records a failure; returns the seconds until the next try."""

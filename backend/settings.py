@@ -222,8 +222,8 @@ class BackendSettings:
         outputs: How many files one attempt of a step may leave.
         schema_bounds: What judging one value by its schema may take.
         drain_seconds: How long steps may go on once the process is to end.
-        launch_timeout_seconds: A segment that was handed over and that nothing takes up for so long fails as
-            `launch_failed`.
+        launch_timeout_seconds: A queued segment fails as `launch_failed` once a live worker with room did not begin it,
+            or no worker lived, for so long.
         step_data: What one attempt of a step may return and report.
         watch_poll_seconds: How often a watch stream looks for changes made by other processes.
         users_limit: People who may be able to sign in to the console.

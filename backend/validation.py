@@ -85,10 +85,15 @@ def _check(message: Message, plan: _Plan, prefix: str, found: ProblemsByReason) 
             if required:
                 found.setdefault(reason, []).append((prefix + spelling, "is required"))
             continue
+        fits = True
         for violation_of in violations:
             violation = violation_of(value)
             if violation is not None:
+                fits = False
                 found.setdefault(reason, []).append((prefix + spelling, violation))
+        if not fits:
+            # The parts of a value that has too many of them are not judged.
+            continue
         for check in checks:
             for each in check(value):
                 found.setdefault(reason, []).append((prefix + spelling, each))
@@ -135,7 +140,7 @@ def _texts_of(names: Sequence[str]) -> Callable[[Any], Iterable[str]]:
 
 
 def _violations(field: FieldDescriptor, rules: FieldRules) -> Iterator[Violation]:
-    if rules.HasField("max_items"):
+    if rules.HasField("max_items") and not rules.raw_json:
         items = ItemBounds(rules, "entries")
         yield lambda value: items.violation(len(value))
     if rules.HasField("max_bytes"):
@@ -145,7 +150,7 @@ def _violations(field: FieldDescriptor, rules: FieldRules) -> Iterator[Violation
     if is_timestamp(field):
         yield _timestamp_violation
     if rules.raw_json:
-        yield _json_violation(rules.raw_json_kind)
+        yield _json_violation(rules)
     elif field.type == FieldDescriptor.TYPE_STRING:
         yield TextBounds(rules).violation
     elif is_duration(field):
@@ -173,12 +178,17 @@ def _timestamp_violation(value: Timestamp) -> str | None:
     return None if in_range else "must be a time in the years 1 to 9999"
 
 
-def _json_violation(kind: str) -> Violation:
+def _json_violation(rules: FieldRules) -> Violation:
+    needs_object = rules.raw_json_kind == "object"
+    members = ItemBounds(rules, "members") if rules.HasField("max_items") else None
+
     def violation(value: str) -> str | None:
         try:
             parsed = json_text.parse(value)
         except (ValueError, RecursionError):
             return "must be JSON"
-        return "must be an object" if kind == "object" and not isinstance(parsed, dict) else None
+        if needs_object and not isinstance(parsed, dict):
+            return "must be an object"
+        return None if members is None else members.violation(len(parsed))
 
     return violation

@@ -109,11 +109,11 @@ class ItemBounds:
 
     def __init__(self, rules: FieldRules, noun: str) -> None:
         self._most = rules.max_items
-        self._message = f"must have at most {rules.max_items:,} {noun}"
+        self._noun = noun
 
     def violation(self, count: int) -> str | None:
         """Returns what is wrong with a number of entries, or None."""
-        return None if count <= self._most else self._message
+        return None if count <= self._most else f"must have at most {self._most:,} {self._noun}, not {count:,}"
 
 
 class SizeBounds:

@@ -50,7 +50,7 @@ class Dispatcher:
         message = route.request_codec.decode(path_params, request.query, request.header_values, call.body)
         # A parsed body may be thirty times as large as the bytes sent: free it before the call.
         call.body = None
-        metadata = ((metadata_names.KEY_ID, call.key_id), (metadata_names.REQUEST_ID, request.request_id))
+        metadata = _metadata_of(call)
         seconds = self._settings.backend_seconds
         if isinstance(message, GetOutputContentRequest | GetOutputsZipRequest):
             take_conditions(request, message)
@@ -97,3 +97,9 @@ class Dispatcher:
             deployment_id=self._keyring.deployment_id or self._settings.deployment_id,
             api_version=API_VERSION,
         )
+
+
+def _metadata_of(call: Call) -> Metadata:
+    """Returns the metadata of a call; one without a key, as for the health, names none."""
+    request_id = (metadata_names.REQUEST_ID, call.request.request_id)
+    return ((metadata_names.KEY_ID, call.key_id), request_id) if call.key_id else (request_id,)

@@ -129,7 +129,7 @@ class _Context:
             raise ValueError(f"a progress message is a string of at most {MESSAGE_CHARACTERS} characters")
         try:
             text = json.dumps({"message": message, "data": data}, allow_nan=False, ensure_ascii=False)
-            known = json.loads(text)["data"]
+            known = json.loads(text, object_pairs_hook=_members)["data"]
             size = len(json.dumps(known, ensure_ascii=False, separators=(",", ":")).encode())
         except (ValueError, TypeError, RecursionError) as error:
             raise ValueError(f"progress data must be JSON: {error}") from error
@@ -190,16 +190,26 @@ def _checked(value: Any) -> Any:
     try:
         text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
         size = len(text.encode())
+        known = json.loads(text, object_pairs_hook=_members)
     except RecursionError as error:
         raise ValueError(f"the return value is nested more than {JSON_LEVELS} levels deep") from error
     except (ValueError, TypeError) as error:
         raise ValueError(f"the return value is not JSON: {error}") from error
     if size > RESULT_BYTES:
         raise ValueError(f"the return value is larger than {RESULT_BYTES} bytes of JSON")
-    known = json.loads(text)
     if _levels(known) > JSON_LEVELS:
         raise ValueError(f"the return value is nested more than {JSON_LEVELS} levels deep")
     return known
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns an object of JSON; raises ValueError for two keys of a mapping that are written alike, as 1 and "1"."""
+    members: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in members:
+            raise ValueError(f"two keys of a mapping are both written as {name!r}")
+        members[name] = value
+    return members
 
 
 def _levels(value: Any) -> int:

@@ -221,8 +221,8 @@ class ScriptedRuns:
     def _store(self, run_id: str, step: str, path: str, data: bytes | str) -> NewOutput:
         output_id = new_id("out")
         content = data.encode() if isinstance(data, str) else data
-        size, sha256 = self._objects.put_bytes(object_key(run_id, output_id), content)
-        return new_output(run_id, output_id, f"{step}/{path}", step, size, sha256)
+        stored = self._objects.put_bytes(object_key(run_id, output_id), content)
+        return new_output(run_id, output_id, f"{step}/{path}", step, stored)
 
 
 def _open_segment(tx: Tx, run_id: str) -> str:

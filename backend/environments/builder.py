@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from backend import metrics
-from backend.clock import Clock
+from backend.clock import Clock, is_due, is_recent
 from backend.environments import sql
 from backend.environments.build import BuiltPackages
 from backend.environments.lock import Lock, PackagesError
@@ -98,8 +98,9 @@ class PackageBuilder:
                 self._ask_now(row.digest)
             if self._is_due(row):
                 self._build(row.digest)
-        if self._clock() >= self._next_upkeep:
-            self._next_upkeep = self._clock() + _UPKEEP_MS
+        now = self._clock()
+        if is_due(self._next_upkeep, now, _UPKEEP_MS):
+            self._next_upkeep = now + _UPKEEP_MS
             self._remove_unused({row.digest for row in rows})
 
     def _run(self) -> None:
@@ -130,8 +131,7 @@ class PackageBuilder:
 
     def _is_due(self, row: sql.WantedRow) -> bool:
         if row.state == "failed" and row.updated_at is not None and row.updated_at >= row.requested_at:
-            # What failed in the future did so by a clock that was ahead.
-            return not 0 <= self._clock() - row.updated_at < RETRY_MS
+            return not is_recent(row.updated_at, self._clock(), RETRY_MS)
         return row.state != "built" or self._store.find(row.digest) is None
 
     def _ask_now(self, digest: str) -> None:

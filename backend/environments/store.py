@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import hashlib
 import json
+import math
 import os
 import threading
 import time
@@ -68,7 +69,8 @@ class PackageStore:
         kept = self._folder / "locks" / hashlib.sha256(key.encode()).hexdigest()
         if settings.lock_seconds:
             with contextlib.suppress(OSError):
-                if time.time() - kept.stat().st_mtime < settings.lock_seconds:
+                # A time further in the future was recorded by a clock that was ahead.
+                if abs(time.time() - kept.stat().st_mtime) < settings.lock_seconds:
                     return Lock(kept.read_text())
         if not self._resolving.acquire(timeout=_RESOLVE_WAIT_SECONDS):
             raise PackagesError("the packages of other environments are being resolved; apply it again in a minute")
@@ -160,8 +162,8 @@ class PackageStore:
 
     def _mark_used(self, digest: str) -> None:
         """Records the use for `remove_unused`, at most once an hour."""
-        now = time.time()
-        if now - self._used.get(digest, 0) > _USED_SECONDS:
+        now = time.monotonic()
+        if now - self._used.get(digest, -math.inf) > _USED_SECONDS:
             with contextlib.suppress(OSError):
                 (self._builds / digest / _USED).touch()
                 self._used[digest] = now

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from backend.clock import is_recent
 from backend.health.sql import ProcessRow, WorkerRow
 from backend.runtime.scheduling.backlog_sql import MAX_COUNTED, BacklogRow
 from workflow_api.v1 import deployment_health_pb2 as pb
@@ -140,7 +141,7 @@ def _others(figures: Figures) -> Iterator[Finding]:
 
 def alive(process: ProcessRow, now: int) -> bool:
     """Returns whether a process reports as it should."""
-    return now - process.seen_at <= GONE_MS
+    return is_recent(process.seen_at, now, GONE_MS + 1)
 
 
 def _counted(count: int) -> str:

@@ -83,7 +83,7 @@ class ProcessReporter:
             tx.uncounted = True
             for row in (own, *edges):
                 sql.report(tx, row)
-            sql.forget(tx, before=now - _KEPT_MS, edges_before=now - _EDGES_KEPT_MS)
+            sql.forget(tx, before=now - _KEPT_MS, edges_before=now - _EDGES_KEPT_MS, after=now + _EDGES_KEPT_MS)
 
         self._services.database.write(work)
         self._reported = True

@@ -65,6 +65,7 @@ _REMOVE = Command(delete(processes).where(processes.c.process_id == bindparam("o
 _FORGET = Command(
     delete(processes).where(
         (processes.c.seen_at < bindparam("before"))
+        | (processes.c.seen_at > bindparam("after"))
         | ((processes.c.seen_at < bindparam("edges_before")) & (processes.c.part == literal_column("'edge'")))
     )
 )
@@ -109,9 +110,12 @@ def remove(tx: Tx, process_id: str) -> None:
     tx.enqueue(_REMOVE, of_process_id=process_id)
 
 
-def forget(tx: Tx, *, before: int, edges_before: int) -> None:
-    """Removes processes that did not report since a time; edges, which cannot say that they stop, since another."""
-    tx.enqueue(_FORGET, before=before, edges_before=edges_before)
+def forget(tx: Tx, *, before: int, edges_before: int, after: int) -> None:
+    """Removes processes that did not report since a time; edges, which cannot say that they stop, since another.
+
+    A report from `after` a time, in the future, was made by a clock that was ahead.
+    """
+    tx.enqueue(_FORGET, before=before, edges_before=edges_before, after=after)
 
 
 def all_processes(tx: Tx) -> list[ProcessRow]:

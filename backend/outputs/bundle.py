@@ -9,7 +9,6 @@ from struct import Struct
 from typing import Final
 from zlib import crc32
 
-from backend.outputs.checksums import Checksums
 from backend.storage.objects import PART_BYTES, ObjectStore
 from backend.storage.tables.outputs import OutputRow
 
@@ -17,15 +16,13 @@ from backend.storage.tables.outputs import OutputRow
 WINDOW_BYTES: Final = 32 * 2**20
 
 # Part of the entity tag: another number for any change of the bytes below.
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _LOCAL_HEADER: Final = Struct("<4s5H3L2H")
-_DESCRIPTOR: Final = Struct("<4s3L")
 _DIRECTORY_ENTRY: Final = Struct("<4s6H3L5H2L")
 _DIRECTORY_END: Final = Struct("<4s4H2LH")
 _VERSION: Final = 20
 _MADE_ON_UNIX: Final = 3 << 8
-# Sizes and checksum follow the bytes; the name is UTF-8.
-_DESCRIBED: Final = 0x08
+# The name is UTF-8.
 _UTF8: Final = 0x800
 _PLAIN_FILE: Final = 0o644 << 16
 
@@ -33,14 +30,16 @@ _PLAIN_FILE: Final = 0o644 << 16
 class Bundle:
     """The zip of outputs: uncompressed, and too small to need zip64, by `require_bundle`.
 
-    Equal rows give equal bytes, as the times are those of promotion. `size` is in bytes, `etag` a strong entity tag.
+    Local headers have sizes and checksums, so that the zip can be unpacked while it is received. Equal rows give equal
+    bytes, as the times are those of promotion. `size` is in bytes, `etag` a strong entity tag, `computed` the CRC-32 by
+    output id of those files whose rows have none, as far as they were needed.
     """
 
-    def __init__(self, rows: Sequence[OutputRow], objects: ObjectStore, checksums: Checksums) -> None:
+    def __init__(self, rows: Sequence[OutputRow], objects: ObjectStore) -> None:
         self._rows = rows
         self._objects = objects
-        self._checksums = checksums
-        per_file = _LOCAL_HEADER.size + _DESCRIPTOR.size + _DIRECTORY_ENTRY.size
+        self.computed: dict[str, int] = {}
+        per_file = _LOCAL_HEADER.size + _DIRECTORY_ENTRY.size
         self.size = _DIRECTORY_END.size + sum(per_file + 2 * len(row.path.encode()) + row.size_bytes for row in rows)
 
     @cached_property
@@ -54,8 +53,7 @@ class Bundle:
     def parts(self, offset: int, length: int) -> Iterator[bytes]:
         """Yields `length` bytes from `offset` on, in parts of 256 KiB or less.
 
-        Reads the objects whose bytes are in the range, and those before it only if the range reaches their checksum and
-        no recent download has computed it.
+        Reads the objects whose bytes are in the range, and first those whose checksum it reaches and no row has.
 
         Raises:
             KeyError: an object has been removed.
@@ -78,14 +76,12 @@ class Bundle:
         offsets = []
         for row in self._rows:
             offsets.append(at)
-            header = _local_header(row)
-            yield _cut(header, at, first, end)
-            at += len(header)
-            yield from self._content(row, max(first - at, 0), min(end - at, row.size_bytes))
+            length = _LOCAL_HEADER.size + len(row.path.encode())
+            if _overlaps(at, length, first, end):
+                yield _cut(self._local_header(row), at, first, end)
+            at += length
+            yield from self._read(row, max(first - at, 0), min(end - at, row.size_bytes))
             at += row.size_bytes
-            if _overlaps(at, _DESCRIPTOR.size, first, end):
-                yield _cut(self._descriptor(row), at, first, end)
-            at += _DESCRIPTOR.size
         directory = at
         for row, offset in zip(self._rows, offsets, strict=True):
             length = _DIRECTORY_ENTRY.size + len(row.path.encode())
@@ -96,41 +92,28 @@ class Bundle:
         tail = _DIRECTORY_END.pack(b"PK\5\6", 0, 0, count, count, at - directory, directory, 0)
         yield _cut(tail, at, first, end)
 
-    def _content(self, row: OutputRow, start: int, stop: int) -> Iterator[bytes]:
-        if start >= stop:
-            return
-        # What is read anyway gives the checksum, which follows the last byte.
-        needed = stop == row.size_bytes and self._checksums.get(row.sha256) is None
-        checksum = self._checksum_of(row, start) if needed else 0
-        for part in self._read(row, start, stop):
-            if needed:
-                checksum = crc32(part, checksum)
-            yield part
-        if needed:
-            self._checksums.add(row.sha256, checksum)
-
     def _read(self, row: OutputRow, start: int, stop: int) -> Iterator[bytes]:
         for begin in range(start, stop, WINDOW_BYTES):
             length = min(WINDOW_BYTES, stop - begin)
             with closing(self._objects.open_range(row.object_key, begin, length)) as source:
                 yield from source
 
-    def _checksum_of(self, row: OutputRow, length: int) -> int:
-        """Returns the checksum of the first bytes of a file."""
-        checksum = 0
-        for part in self._read(row, 0, length):
-            checksum = crc32(part, checksum)
-        return checksum
-
     def _checksum(self, row: OutputRow) -> int:
-        checksum = self._checksums.get(row.sha256)
+        checksum = self.computed.get(row.output_id) if row.crc32 is None else row.crc32
         if checksum is None:
-            checksum = self._checksum_of(row, row.size_bytes)
-            self._checksums.add(row.sha256, checksum)
+            checksum = 0
+            for part in self._read(row, 0, row.size_bytes):
+                checksum = crc32(part, checksum)
+            self.computed[row.output_id] = checksum
         return checksum
 
-    def _descriptor(self, row: OutputRow) -> bytes:
-        return _DESCRIPTOR.pack(b"PK\7\x08", self._checksum(row), row.size_bytes, row.size_bytes)
+    def _local_header(self, row: OutputRow) -> bytes:
+        name, flags = _name(row)
+        size = row.size_bytes
+        fixed = _LOCAL_HEADER.pack(
+            *(b"PK\3\4", _VERSION, flags, 0, *_dos_time(row)), *(self._checksum(row), size, size, len(name), 0)
+        )
+        return fixed + name
 
     def _directory_entry(self, row: OutputRow, offset: int) -> bytes:
         name, flags = _name(row)
@@ -142,13 +125,8 @@ class Bundle:
         return fixed + name
 
 
-def _local_header(row: OutputRow) -> bytes:
-    name, flags = _name(row)
-    return _LOCAL_HEADER.pack(b"PK\3\4", _VERSION, flags, 0, *_dos_time(row), 0, 0, 0, len(name), 0) + name
-
-
 def _name(row: OutputRow) -> tuple[bytes, int]:
-    return row.path.encode(), _DESCRIBED if row.path.isascii() else _DESCRIBED | _UTF8
+    return row.path.encode(), 0 if row.path.isascii() else _UTF8
 
 
 def _dos_time(row: OutputRow) -> tuple[int, int]:

@@ -34,6 +34,9 @@ def select_bytes(request: DownloadRequest, size: int, etag: str) -> Selection:
 
 def _resolve(asked: outputs_pb2.ByteRange, size: int) -> Selection:
     if asked.HasField("suffix_length"):
+        if asked.suffix_length and not size:
+            # Satisfiable (RFC 9110, section 14.1.2), but no Content-Range can express a range of no bytes.
+            return Selection(0, size)
         first, last = max(0, size - asked.suffix_length), size - 1
     else:
         first, last = asked.first, size - 1

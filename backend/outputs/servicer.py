@@ -1,7 +1,9 @@
 """OutputsService over gRPC."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Final
 
 import grpc
 import orjson
@@ -9,7 +11,6 @@ import orjson
 from backend.errors import ApiError
 from backend.outputs import sql
 from backend.outputs.bundle import Bundle
-from backend.outputs.checksums import Checksums
 from backend.outputs.ranges import Selection, select_bytes
 from backend.outputs.rules import require_bundle, require_content, require_open
 from backend.paging import Paging
@@ -17,10 +18,14 @@ from backend.rpc.interceptors import caller_of
 from backend.runs.run_lookup import no_such_run
 from backend.services import Services
 from backend.storage.database import Tx
+from backend.storage.object_keys import run_prefix
 from backend.storage.objects import ObjectStore
 from backend.storage.tables.outputs import OutputRow
 from contract.times import to_timestamp
 from workflow_api.v1 import errors_pb2, outputs_pb2, outputs_pb2_grpc
+
+_LOG = logging.getLogger(__name__)
+_MOST_LOGGED: Final = 100
 
 
 class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
@@ -30,7 +35,6 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
         self._database = services.database
         self._cursors = services.cursors
         self._objects = objects
-        self._checksums = Checksums()
 
     def ListOutputs(
         self, request: outputs_pb2.ListOutputsRequest, context: grpc.ServicerContext
@@ -72,9 +76,11 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
         selection = select_bytes(request, row.size_bytes, row.sha256)
         try:
             opened = self._objects.open_range(row.object_key, selection.offset, selection.length)
-        except KeyError:
-            # An erasure came between the row and its bytes.
-            raise ApiError(errors_pb2.ERROR_REASON_OUTPUT_NOT_FOUND) from None
+        except (KeyError, EOFError):
+            # An erasure may have come between the row and its bytes.
+            if self._database.snapshot(work) is None:
+                raise ApiError(errors_pb2.ERROR_REASON_OUTPUT_NOT_FOUND) from None
+            raise _lost(request.run_id, [row]) from None
         with closing(opened) as parts:
             header = _header(selection, row.media_type, _name(row), row.size_bytes, row.sha256)
             yield outputs_pb2.GetOutputContentResponse(header=header)
@@ -93,7 +99,12 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
             return sql.outputs_of(tx, request.run_id)
 
         rows = self._database.snapshot(work)
-        bundle = Bundle(rows, self._objects, self._checksums)
+        if self._lost_of(rows):
+            # An erasure may have come between the rows and their objects.
+            rows = self._database.snapshot(work)
+            if lost := self._lost_of(rows):
+                raise _lost(request.run_id, lost)
+        bundle = Bundle(rows, self._objects)
         selection = select_bytes(request, bundle.size, bundle.etag)
         header = _header(selection, "application/zip", f"{request.run_id}.zip", bundle.size, bundle.etag)
         yield outputs_pb2.GetOutputsZipResponse(header=header)
@@ -101,8 +112,16 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
             for part in bundle.parts(selection.offset, selection.length):
                 yield outputs_pb2.GetOutputsZipResponse(data=part)
         except KeyError:
-            # An erasure. The header is out, so it can only break the zip off; the next call gets an empty one.
+            # An erasure during the download can only break the zip off; the next call gets an empty one.
             raise ApiError(errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE) from None
+        finally:
+            if bundle.computed:
+                self._database.write(lambda tx: sql.set_checksums(tx, bundle.computed, rows))
+
+    def _lost_of(self, rows: list[OutputRow]) -> list[OutputRow]:
+        """Returns those outputs of a run whose objects are missing or of another size, by one listing."""
+        sizes = self._objects.sizes(run_prefix(rows[0].run_id)) if rows else {}
+        return [row for row in rows if sizes.get(row.object_key) != row.size_bytes]
 
     def GetPiiRedaction(
         self, request: outputs_pb2.GetPiiRedactionRequest, context: grpc.ServicerContext
@@ -115,6 +134,16 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
         if row.pii_redaction is None:
             raise ApiError(errors_pb2.ERROR_REASON_PII_REDACTION_NOT_APPLIED)
         return outputs_pb2.PiiRedaction(**orjson.loads(row.pii_redaction))
+
+
+def _lost(run_id: str, rows: list[OutputRow]) -> ApiError:
+    """Logs that objects of outputs are missing or of another size; returns the error that answers the call."""
+    keys = ", ".join(row.object_key for row in rows[:_MOST_LOGGED])
+    more = f" and {len(rows) - _MOST_LOGGED:,} more" if len(rows) > _MOST_LOGGED else ""
+    _LOG.error("The store has lost objects of outputs of run %s, or has them in another size: %s%s", run_id, keys, more)
+    return ApiError(
+        errors_pb2.ERROR_REASON_RUNTIME_ERROR, f"The store has lost {len(rows):,} files of this run: tell the operator."
+    )
 
 
 def _header(selection: Selection, media_type: str, file_name: str, size: int, etag: str) -> outputs_pb2.DownloadHeader:

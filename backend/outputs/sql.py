@@ -1,10 +1,10 @@
 """SQL of outputs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
-from sqlalchemy import BigInteger, bindparam, cast, func, insert, select
+from sqlalchemy import BigInteger, bindparam, cast, func, insert, select, update
 
 from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, select_row
@@ -36,6 +36,12 @@ _AFTER = Query(
     .limit(bindparam("limit")),
 )
 _GET = Query(OutputRow, select_row(OutputRow, outputs).where(_OF_RUN, outputs.c.output_id == bindparam("of_output_id")))
+# A final sweep may have replaced the file meanwhile.
+_SET_CHECKSUM = Command(
+    update(outputs)
+    .where(outputs.c.output_id == bindparam("of_output_id"), outputs.c.object_key == bindparam("of_object_key"))
+    .values(crc32=bindparam("new_crc32"))
+)
 _TOTAL = Query(
     TotalRow,
     select(
@@ -64,6 +70,7 @@ class NewOutput:
     size_bytes: int
     sha256: str
     object_key: str
+    crc32: int
 
 
 def add_outputs(tx: Tx, new: Iterable[NewOutput], at: int) -> None:
@@ -84,6 +91,18 @@ def outputs_after(tx: Tx, run_id: str, path: str, limit: int) -> list[OutputRow]
 def output(tx: Tx, run_id: str, output_id: str) -> OutputRow | None:
     """Returns one output of a run, or None."""
     return tx.first(_GET, of_run_id=run_id, of_output_id=output_id)
+
+
+def set_checksums(tx: Tx, checksums: Mapping[str, int], rows: Iterable[OutputRow]) -> None:
+    """Adds the CRC-32, by output id, to those rows whose files have not been replaced since."""
+    tx.many(
+        _SET_CHECKSUM,
+        [
+            {"of_output_id": row.output_id, "of_object_key": row.object_key, "new_crc32": checksums[row.output_id]}
+            for row in rows
+            if row.output_id in checksums
+        ],
+    )
 
 
 def total(tx: Tx, run_id: str) -> TotalRow:

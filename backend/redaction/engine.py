@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backend import json_text
+from backend.distinct_paths import folded
 from backend.redaction.counts import Counts
 from backend.redaction.formats.bounds import DEFAULT_EXPANDED_BYTES, ArchiveBounds
 from backend.redaction.formats.file_names import UniqueNames, swept_name
@@ -47,7 +48,8 @@ class RedactionEngine:
         self._calls_left = int(policy["max_model_calls"])
         self._counts = Counts()
         self._names: dict[str, str] = {}
-        self._unique_names = UniqueNames()
+        # Files of one run are unpacked together, also where case counts for nothing.
+        self._unique_names = UniqueNames(folded)
         self._lock = threading.Lock()
         self._first: dict[bool, Sweep] = {}
 

@@ -19,6 +19,7 @@ from backend.deferred import Deferred, quick_of
 from backend.errors import ApiError
 from backend.pauses import Pause, is_pausing
 from backend.rpc.call_log import CallLog, call_log
+from backend.rpc.calling_keys import named_key
 from backend.rpc.paused_streams import PausedStreams
 from backend.rpc.people import Guard, guarded
 from backend.schemas.judge import JudgeUnavailableError
@@ -29,6 +30,7 @@ from contract.metadata import ACTOR, KEY_ID, PERSON, REQUEST_ID, STATUS_TRAILER
 from contract.reasons import code_of
 from workflow_api.v1 import errors_pb2, options_pb2
 
+Check = Callable[[grpc.ServicerContext], object]
 Steps = Callable[[Any, grpc.ServicerContext], Iterator[Message | Pause]]
 
 _OK: Final = grpc.StatusCode.OK.name
@@ -66,7 +68,7 @@ def caller_of(context: grpc.ServicerContext) -> Caller:
     """Reads who calls from the call's metadata."""
     metadata: dict[str, str] = dict(context.invocation_metadata() or ())  # type: ignore[arg-type]  # text, by our keys
     return Caller(
-        key_id=metadata.get(KEY_ID) or None,
+        key_id=metadata.get(KEY_ID),
         actor=metadata.get(ACTOR, "internal"),
         request_id=metadata.get(REQUEST_ID, ""),
         person=metadata.get(PERSON),
@@ -75,21 +77,25 @@ def caller_of(context: grpc.ServicerContext) -> Caller:
 
 
 def handlers_of(
-    servicer: object, service: ServiceDescriptor, cache: AnswerCache | None = None, guard: Guard | None = None
+    servicer: object,
+    service: ServiceDescriptor,
+    cache: AnswerCache | None = None,
+    guard: Guard | None = None,
+    check: Check = named_key,
 ) -> dict[str, Handler]:
     """Wraps every method of a servicer, keyed by `/package.Service/Method`; answers of cacheable methods are cached.
 
-    `guard` decides what people may call; without one there are none.
+    `guard` decides what people may call; without one there are none. `check` judges the metadata of each call first.
 
     Raises:
         ValueError: an RPC does not declare who may call it, or the servicer does not implement it.
     """
     paths = {f"/{service.full_name}/{method.name}": method for method in service.methods}
-    return {path: _handler(servicer, path, method, cache, guard) for path, method in paths.items()}
+    return {path: _handler(servicer, path, method, cache, guard, check) for path, method in paths.items()}
 
 
 def _handler(
-    servicer: object, path: str, method: MethodDescriptor, cache: AnswerCache | None, guard: Guard | None
+    servicer: object, path: str, method: MethodDescriptor, cache: AnswerCache | None, guard: Guard | None, check: Check
 ) -> Handler:
     rules = method.GetOptions().Extensions[options_pb2.method_rules]
     if rules.access == options_pb2.ACCESS_UNSPECIFIED:
@@ -103,20 +109,21 @@ def _handler(
         behaviour = guarded(behaviour, guard, path, caller_of)
     response_class = GetMessageClass(method.output_type)
     log = call_log(method, _method_label(method.full_name))
-    steps = _wrap_stream(behaviour, method.full_name, log) if is_pausing(behaviour) else None
+    steps = _wrap_stream(behaviour, method.full_name, log, check) if is_pausing(behaviour) else None
     quick = quick_of(behaviour)
-    begin = None if quick is None else _wrap_deferring(behaviour, response_class, method.full_name, log)
+    begin = None if quick is None else _wrap_deferring(behaviour, response_class, method.full_name, log, check)
     cached_answer = call_uncached = None
-    unary = _wrap_unary(behaviour, response_class, method.full_name, log)
+    unary = _wrap_unary(behaviour, response_class, method.full_name, log, check)
     if cache is not None and is_cacheable(behaviour):
         cached_answer = cache_lookup(cache, method.full_name, (_method_label(method.full_name), _OK))
-        call_uncached = _wrap_unary(caching(cache, method.full_name, behaviour), response_class, method.full_name, log)
+        read = caching(cache, method.full_name, behaviour)
+        call_uncached = _wrap_unary(read, response_class, method.full_name, log, check)
         unary = cached_or_read(cached_answer, call_uncached)
     return Handler(
         call=(
             _waited_out(steps)
             if steps is not None
-            else _wrap_stream(behaviour, method.full_name, log)
+            else _wrap_stream(behaviour, method.full_name, log, check)
             if method.server_streaming
             else (lambda request, context: begin(request, context).answer())
             if begin is not None
@@ -147,6 +154,7 @@ class DeferredCall:
         names: tuple[str, str],
         empty: type[Message],
         log: CallLog,
+        check: Check,
     ) -> None:
         self._began = perf_counter()
         self._request = request
@@ -156,6 +164,7 @@ class DeferredCall:
         self._empty = empty
         self._code, self._reason = _OK, ""
         try:
+            check(context)
             validate(request)
             self._deferred = behaviour(request, context)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets a status and nothing else
@@ -181,20 +190,29 @@ class DeferredCall:
 
 
 def _wrap_deferring(
-    behaviour: Callable[[Any, grpc.ServicerContext], Deferred[Message]], empty: type[Message], name: str, log: CallLog
+    behaviour: Callable[[Any, grpc.ServicerContext], Deferred[Message]],
+    empty: type[Message],
+    name: str,
+    log: CallLog,
+    check: Check,
 ) -> Callable[[Any, grpc.ServicerContext], DeferredCall]:
     names = (name, _method_label(name))
-    return lambda request, context: DeferredCall(behaviour, request, context, names, empty, log)
+    return lambda request, context: DeferredCall(behaviour, request, context, names, empty, log, check)
 
 
 def _wrap_unary(
-    behaviour: Callable[[Any, grpc.ServicerContext], Message], empty: type[Message], name: str, log: CallLog
+    behaviour: Callable[[Any, grpc.ServicerContext], Message],
+    empty: type[Message],
+    name: str,
+    log: CallLog,
+    check: Check,
 ) -> Callable[[Any, grpc.ServicerContext], Message]:
     method = _method_label(name)
 
     def call(request: Message, context: grpc.ServicerContext) -> Message:
         began, code, reason = perf_counter(), _OK, ""
         try:
+            check(context)
             validate(request)
             return behaviour(request, context)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets a status and nothing else
@@ -208,7 +226,7 @@ def _wrap_unary(
 
 
 def _wrap_stream(
-    behaviour: Callable[[Any, grpc.ServicerContext], Iterator[Message | Pause]], name: str, log: CallLog
+    behaviour: Callable[[Any, grpc.ServicerContext], Iterator[Message | Pause]], name: str, log: CallLog, check: Check
 ) -> Callable[[Any, grpc.ServicerContext], Iterator[Any]]:
     method = _method_label(name)
 
@@ -216,6 +234,7 @@ def _wrap_stream(
         metrics.GRPC_STREAMS.add(method)
         began, code, reason = perf_counter(), _OK, ""
         try:
+            check(context)
             validate(request)
             yield from behaviour(request, context)
         except Exception as error:  # noqa: BLE001 - as above

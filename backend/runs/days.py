@@ -58,15 +58,26 @@ class RunDays:
         days = range(utc_day(now) - NUMBER_OF_DAYS + 1, utc_day(now) + 1)
 
         def work(tx: Tx) -> tuple[dict[int, DayRow], dict[int, DayRow]]:
-            kept = days_sql.kept(tx, days[0], days[-1])
-            return kept, {day: _counted(tx, day) for day in days if day not in kept}
+            kept = days_sql.kept(tx, days[0])
+            return kept, {day: _counted(tx, day) for day in days if day not in kept or not _is_over(day, now)}
 
         kept, counted = self._database.snapshot(work)
-        over = [row for day, row in counted.items() if (day + 1) * DAY_MS + _SETTLED_MS <= now]
-        if over:
-            self._database.write(lambda tx: days_sql.keep(tx, over), lock_key="run_days")
+        over = [row for day, row in counted.items() if _is_over(day, now)]
+        # Runs may still end on these: a clock that was ahead had them counted.
+        early = [day for day in kept if not _is_over(day, now)]
+        if over or early:
+
+            def change(tx: Tx) -> None:
+                days_sql.forget(tx, early)
+                days_sql.keep(tx, over)
+
+            self._database.write(change, lock_key="run_days")
         with self._lock:
-            self._counted = now, [kept.get(day) or counted[day] for day in days]
+            self._counted = now, [counted.get(day) or kept[day] for day in days]
+
+
+def _is_over(day: int, now: int) -> bool:
+    return (day + 1) * DAY_MS + _SETTLED_MS <= now
 
 
 def _counted(tx: Tx, day: int) -> DayRow:

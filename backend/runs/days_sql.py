@@ -1,8 +1,9 @@
 """SQL of the figures of days: counted from an index of the runs that ended, and kept once the day is over."""
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from sqlalchemy import BigInteger, ColumnElement, and_, bindparam, case, func, insert, literal_column, select
+from sqlalchemy import BigInteger, ColumnElement, and_, bindparam, case, delete, func, insert, literal_column, select
 
 from backend.run_status import RunStatus
 from backend.storage.database import Tx
@@ -65,17 +66,16 @@ _NTH: Final[ScalarQuery[int]] = ScalarQuery(
 )
 _KEPT = Query(
     DayRow,
-    select_row(DayRow, run_days)
-    .where(run_days.c.day >= bindparam("first"), run_days.c.day <= bindparam("last"))
-    .order_by(run_days.c.day),
+    select_row(DayRow, run_days).where(run_days.c.day >= bindparam("first")).order_by(run_days.c.day),
 )
 _IS_KEPT: Final[ScalarQuery[int]] = ScalarQuery(select(run_days.c.day).where(run_days.c.day == bindparam("of_day")))
 _KEEP = Command(insert(run_days), list(DayRow._fields))
+_FORGET = Command(delete(run_days).where(run_days.c.day == bindparam("of_day")))
 
 
-def kept(tx: Tx, first: int, last: int) -> dict[int, DayRow]:
-    """Returns the figures that are kept of these days, the last included."""
-    return {row.day: row for row in tx.all(_KEPT, first=first, last=last)}
+def kept(tx: Tx, first: int) -> dict[int, DayRow]:
+    """Returns the figures that are kept of days from the first on."""
+    return {row.day: row for row in tx.all(_KEPT, first=first)}
 
 
 def counted(tx: Tx, day: int, first: int, last: int) -> DayRow:
@@ -93,3 +93,8 @@ def counted(tx: Tx, day: int, first: int, last: int) -> DayRow:
 def keep(tx: Tx, rows: list[DayRow]) -> None:
     """Keeps the figures of days, but for days of which they are kept."""
     tx.many(_KEEP, [row._asdict() for row in rows if not tx.exists(_IS_KEPT, of_day=row.day)])
+
+
+def forget(tx: Tx, days: Iterable[int]) -> None:
+    """Removes the figures of days."""
+    tx.many(_FORGET, [{"of_day": day} for day in days])

@@ -14,7 +14,7 @@ from backend.run_status import TERMINAL, RunStatus
 from backend.runs import lifecycle_sql, promotion_sql
 from backend.runs.change_log import log_change, log_steps
 from backend.runs.new_events import NewEvent, write_events
-from backend.segment_state import SegmentState
+from backend.segment_state import ROOM, SegmentState
 from backend.storage.database import Tx
 from backend.storage.tables.segments import ApprovalRow
 from backend.webhooks.events import Event
@@ -104,6 +104,12 @@ def decision_value(decision: str, comment: str | None) -> str:
     return json_text.write({"decision": decision, "comment": comment})
 
 
+def requeue_segment(tx: Tx, segment_id: str) -> None:
+    """Has a segment handed over again that did not begin; changes nothing where it did."""
+    lifecycle_sql.requeue_segment(tx, segment_id)
+    tx.announce(ROOM)
+
+
 def park_run(tx: Tx, segment_id: str, at: int) -> None:
     """Ends a running segment whose run waits for an approval; closes the run instead where a cancel was requested.
 
@@ -120,6 +126,7 @@ def park_run(tx: Tx, segment_id: str, at: int) -> None:
         return
     append_event(tx, segment_id, "segment.ended", at)
     lifecycle_sql.end_segment(tx, segment_id, at)
+    tx.announce(ROOM)
     lifecycle_sql.set_waiting(tx, run.run_id)
     log_change(
         tx,
@@ -233,6 +240,7 @@ def close_run(
     if closed is None:
         return False
     tx.announce(run_id)
+    tx.announce(ROOM)
     lifecycle_sql.withdraw_approvals(tx, run_id, at)
     lifecycle_sql.cancel_steps(tx, run_id, at)
     before, closing = _closing_segment(tx, run_id, at)

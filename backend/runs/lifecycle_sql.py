@@ -108,6 +108,11 @@ _TAKE_SEGMENT = Command(
     )
     .values(state=SegmentState.RUNNING, owner=bindparam("new_owner"), started_at=_AT)
 )
+_REQUEUE_SEGMENT = Command(
+    update(segments)
+    .where(segments.c.segment_id == _SEGMENT, segments.c.state == SegmentState.QUEUED)
+    .values(handed_over_at=None)
+)
 _SET_RUNNING = Command(
     update(runs)
     .where(
@@ -254,6 +259,11 @@ def add_segment(tx: Tx, segment_id: str, run_id: str, at: int) -> None:
 def take_segment(tx: Tx, segment_id: str, owner: str, at: int) -> bool:
     """Sets a queued segment running; False if it was not queued or its run cannot run."""
     return tx.run(_TAKE_SEGMENT, of_segment_id=segment_id, new_owner=owner, at_ms=at) == 1
+
+
+def requeue_segment(tx: Tx, segment_id: str) -> None:
+    """Marks a queued segment as not handed over."""
+    tx.enqueue(_REQUEUE_SEGMENT, of_segment_id=segment_id)
 
 
 def set_running(tx: Tx, segment_id: str, at: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from backend.runs import parking_sql
 from backend.runs.new_events import NewEvent, write_events
+from backend.segment_state import ROOM
 from backend.storage.database import Tx
 from backend.storage.tables.segments import StepRow
 from backend.webhooks.events import Event
@@ -48,6 +49,7 @@ def begin_parked(
     has_webhooks = parking_sql.set_waiting(tx, run_id, at, approvals)
     write_events(tx, segment_id, 1, at, events)
     tx.announce(run_id)
+    tx.announce(ROOM)
     if has_webhooks:
         add_messages(tx, Event.RUN_WAITING, run_id, at)
     return True

@@ -1,5 +1,6 @@
 """Puts the runtime together; `backend.bootstrap` hands in what the services share."""
 
+import logging
 import socket
 from collections.abc import Callable
 from functools import partial
@@ -12,6 +13,7 @@ from backend.ids import new_id
 from backend.models.catalog import Models
 from backend.redaction.process.redactor import Redactor
 from backend.run_traces import new_threads
+from backend.runs.lifecycle import requeue_segment
 from backend.runs.removals import Removals
 from backend.runtime.engines.local import LocalEngine
 from backend.runtime.execution.agent_sources import AgentSources
@@ -24,7 +26,6 @@ from backend.runtime.publishing.files import stored_outputs
 from backend.runtime.publishing.parsing import FileParser
 from backend.runtime.publishing.sweeping import by_policy
 from backend.runtime.scheduling.dispatcher import Dispatcher
-from backend.runtime.scheduling.engine import Engine
 from backend.runtime.scheduling.launcher import Launcher
 from backend.runtime.scheduling.sweeper import Sweeper
 from backend.runtime.scheduling.upkeep import Upkeep
@@ -37,11 +38,14 @@ from backend.runtime.worker.sessions import WorkerSessions
 from backend.sandbox import Sandbox, choose_sandbox, interpreter
 from backend.services import Services
 from backend.settings import BackendSettings
+from backend.storage.database import DatabaseUnavailableError
 from backend.storage.objects import ObjectStore
 from backend.workflows.revision_sql import touch
 
 if TYPE_CHECKING:
     from backend.runtime.remote import RemoteRuntime
+
+_LOG = logging.getLogger(__name__)
 
 _THREADS: Final = 32
 # Sweeps wait in them for their turn, which must not keep other runs from being copied or swept.
@@ -82,7 +86,8 @@ def new_local_runtime(
     executor = new_executor(settings, services, objects, publisher, redactor, packages, open_sandbox)
     most = SEGMENTS_PER_SLOT * settings.step_slots
     removals = Removals(services.database, objects, executor.forget, services.clock)
-    return LocalRuntime(executor, _dispatcher(services, executor.sessions, lambda: most, upkeep, removals))
+    launcher = Launcher(services.database, services.clock, executor.sessions, lambda: most, reserve=True)
+    return LocalRuntime(executor, Dispatcher(launcher, upkeep, removals))
 
 
 def new_remote_runtime(
@@ -100,10 +105,10 @@ def new_remote_runtime(
 
     queue = DbosQueue(url)
     removals = Removals(services.database, objects, publisher.remove, services.clock)
-    sweeper = Sweeper(services.database, services.clock, queue, settings.launch_timeout_ms, owner="")
-    return RemoteRuntime(
-        services, queue, _dispatcher(services, queue, most_of_workers(services), upkeep, removals), sweeper
-    )
+    database, clock = services.database, services.clock
+    launcher = Launcher(database, clock, queue, most_of_workers(services), reserve=False)
+    sweeper = Sweeper(database, clock, queue, settings.launch_timeout_ms, owner="", lease_clock=database.now)
+    return RemoteRuntime(services, queue, Dispatcher(launcher, upkeep, removals), sweeper)
 
 
 def new_executor(
@@ -132,6 +137,7 @@ def new_executor(
             objects=objects,
             cache=services.cache,
             owner=new_id("proc"),
+            leased=settings.database is not None,
             work=work,
             sandbox=sandbox,
             network=settings.network,
@@ -174,26 +180,32 @@ def new_executor(
     )
 
 
-def _dispatcher(
-    services: Services, engine: Engine, most: Callable[[], int], upkeep: Upkeep, removals: Removals
-) -> Dispatcher:
-    return Dispatcher(Launcher(services.database, services.clock, engine, most), upkeep, removals)
-
-
 def _session(settings: BackendSettings, context: SegmentContext, on_free: Callable[[], None]) -> WorkerSession:
     """Makes a session of the context's owner, with a lease where other processes share the database."""
     engine = LocalEngine(context, on_free)
     database, clock, owner, timeout_ms = context.database, context.clock, context.owner, settings.launch_timeout_ms
     if settings.database is None:
         return WorkerSession(engine, context.slots, Sweeper(database, clock, engine, timeout_ms))
-    lease = Lease(database, clock, owner, socket.gethostname(), settings.step_slots)
-    sweeper = Sweeper(database, clock, engine, timeout_ms, owner)
+    slots, host = settings.step_slots, socket.gethostname()
+    sweeper = Sweeper(database, clock, engine, timeout_ms, owner, lease_clock=database.now)
     if settings.engine == "local":
-        return WorkerSession(engine, context.slots, sweeper, lease)
+        # It begins each segment that it is handed, and steps wait for slots.
+        return WorkerSession(
+            engine, context.slots, sweeper, Lease(database, database.now, owner, host, slots, room=lambda: slots)
+        )
     from backend.runtime.engines.dbos import DbosWorker
 
-    # No more than it has slots for: what waits, waits where another worker may take it.
-    queue = DbosWorker(settings.database, owner, engine, settings.step_slots, database.healthy)
+    def requeue(segment_id: str) -> None:
+        try:
+            database.write(lambda tx: requeue_segment(tx, segment_id), lock_key="launcher")
+        except DatabaseUnavailableError as error:
+            # The sweeper has it handed over again, a little later.
+            _LOG.debug("Segment %s could not be requeued: %s", segment_id, error)
+
+    lease = Lease(database, database.now, owner, host, slots, room=lambda: slots - engine.running)
+    # Backends hand over no more than it has room for. Beyond that it takes some that end at the same moment.
+    most = SEGMENTS_PER_SLOT * slots
+    queue = DbosWorker(settings.database, owner, engine, most, requeue, database.healthy)
     return WorkerSession(engine, context.slots, sweeper, lease, queue)
 
 

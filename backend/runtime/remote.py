@@ -1,6 +1,6 @@
 """The runtime of a process whose runs are executed by workers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from backend import metrics
@@ -9,18 +9,16 @@ from backend.runs.parking import ApprovalRequests
 from backend.runs.run_reservation import RunReservation
 from backend.runtime.engines.dbos import DbosQueue
 from backend.runtime.engines.dbos_sql import is_there, purge
-from backend.runtime.execution.slots import SEGMENTS_PER_SLOT
 from backend.runtime.scheduling.dispatcher import Dispatcher
 from backend.runtime.scheduling.sweeper import Sweeper
 from backend.runtime.scheduling.workers_sql import step_slots
 from backend.runtime.ticker import TICK_SECONDS, Ticker
+from backend.segment_state import ROOM
 from backend.services import Services
 from backend.storage.tables.segments import StepRow
 from backend.workflows.terms import WorkflowTerms
 from telemetry import Family
 
-# Without a worker the first few are handed over all the same: their launch time-out shows that none comes.
-_LEAST: Final = 2
 _PURGE_SECONDS: Final = 600
 _PURGE_BATCH: Final = 1_000
 
@@ -33,6 +31,7 @@ class RemoteRuntime:
         self._queue = queue
         self._dispatcher = dispatcher
         self._sweeping = Ticker("sweeper", sweeper.sweep, TICK_SECONDS)
+        services.database.listen(self._hear)
         self._purging = Ticker("queue-purge", self._purge, _PURGE_SECONDS)
 
     def start(self) -> None:
@@ -89,6 +88,11 @@ class RemoteRuntime:
         """Deletes what is past its time; see `Runtime.upkeep`."""
         return self._dispatcher.upkeep()
 
+    def _hear(self, names: Collection[str] | None) -> None:
+        """Hands over a segment that waits for room, where a worker may have some; a listener of the database."""
+        if names is None or ROOM in names:
+            self._dispatcher.segment_ended()
+
     def _purge(self) -> None:
         """Removes what the queue keeps of segments that ended an hour ago."""
         database, before = self._services.database, self._services.clock() - HOUR_MS
@@ -100,10 +104,8 @@ class RemoteRuntime:
 
 
 def most_of_workers(services: Services) -> Callable[[], int]:
-    """Returns what gives the most segments that all workers hold together, by the slots that they have now."""
+    """Returns a function that gives the most segments that all workers execute together, by the slots they have now.
 
-    def most() -> int:
-        slots = services.database.read(lambda tx: step_slots(tx, services.clock()))
-        return max(_LEAST, SEGMENTS_PER_SLOT * slots)
-
-    return most
+    What waits, waits in the tables, where any worker may take it.
+    """
+    return lambda: services.database.read(lambda tx: step_slots(tx, services.clock()))

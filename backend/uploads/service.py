@@ -99,6 +99,10 @@ class Uploads:
                 key = upload_part_key(request.upload_id, request.number, request.offset, len(request.data))
                 self._objects.put_bytes(key, request.data)
         except NoRoomError:
+            # A repeated call may have stored the part beside this one.
+            stored = self._database.read(lambda tx: sql.file(tx, request.upload_id, request.number))
+            if stored is not None and end <= stored.size_bytes:
+                return stored.size_bytes
             self._give_up(request.upload_id, request.number, owner)
             raise self._no_room(request.name) from None
 
@@ -112,7 +116,7 @@ class Uploads:
         return self._database.write(work, lock_key=sql.of_owner(owner))
 
     def finish(self, upload_id: str, number: int, owner: str, halt: threading.Event) -> uploads_pb2.UploadedFile:
-        """Ends a file; one that is refused is removed.
+        """Ends a file; one that is refused is removed, unless a call beside this one has ended it.
 
         Args:
             upload_id: The upload.
@@ -130,21 +134,20 @@ class Uploads:
         try:
             finished = self._expanded(file, owner, halt) if file.name.lower().endswith(_ZIP) else file
             finished = finished._replace(finished=1)
-            self._database.write(lambda tx: self._end(tx, finished, owner), lock_key=sql.of_owner(owner))
-        except NoRoomError:
-            self._give_up(upload_id, number, owner)
-            raise self._no_room(file.name) from None
+            ended = self._database.write(lambda tx: self._end(tx, file, finished, owner), lock_key=sql.of_owner(owner))
         except ExpansionsBusyError:
             message = f"{rules.shown(file.name)} {_BUSY}."
             raise ApiError(errors_pb2.ERROR_REASON_RATE_LIMITED, message, retry_after=_BUSY_SECONDS) from None
         except ExpansionHaltedError:
             raise ApiError(errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE) from None
-        except ApiError:
-            self.remove(upload_id, number, owner)
-            raise
-        if finished.members is not None:
+        except (ApiError, NoRoomError) as error:
+            by_another = self._withdraw(file, owner)
+            if by_another is None:
+                raise self._no_room(file.name) if isinstance(error, NoRoomError) else error from None
+            ended = by_another
+        if ended.members is not None:
             self._objects.delete_prefix(upload_file_prefix(upload_id, number))
-        return _file_message(finished)
+        return _file_message(ended)
 
     def remove(self, upload_id: str, number: int, owner: str) -> uploads_pb2.Upload:
         """Removes a file, if there is one of this number; raises as `get`."""
@@ -155,9 +158,29 @@ class Uploads:
             return _message(row, [file for file in sql.files(tx, upload_id) if file.number != number])
 
         left = self._database.write(work, lock_key=sql.of_owner(owner))
+        self._delete_objects(upload_id, number)
+        return left
+
+    def _withdraw(self, file: UploadFileRow, owner: str) -> UploadFileRow | None:
+        """Removes a refused file; returns it instead where a call beside this one has ended it."""
+
+        def work(tx: Tx) -> UploadFileRow | None:
+            row = sql.find(tx, file.upload_id)
+            if row is None or not rules.is_open(row, owner, self._clock()):
+                return None
+            found = sql.file(tx, file.upload_id, file.number)
+            if found == file:
+                sql.remove_file(tx, file.upload_id, file.number)
+            return found or file
+
+        found = self._database.write(work, lock_key=sql.of_owner(owner))
+        if found == file:
+            self._delete_objects(file.upload_id, file.number)
+        return found if found is not None and found.finished and _is_same(found, file) else None
+
+    def _delete_objects(self, upload_id: str, number: int) -> None:
         self._objects.delete_prefix(upload_file_prefix(upload_id, number))
         self._objects.delete(upload_members_key(upload_id, number))
-        return left
 
     def close(self) -> None:
         """Ends the processes that expand zips."""
@@ -223,12 +246,19 @@ class Uploads:
                 raise invalid(_FILE, f"{rules.shown(file.name)} {error}") from None
             except KeyError:
                 raise invalid(_FILE, f"{rules.shown(file.name)} was removed meanwhile") from None
-            size, _ = self._objects.put_file(upload_members_key(file.upload_id, file.number), made.content)
+            size = self._objects.put_file(upload_members_key(file.upload_id, file.number), made.content).size_bytes
         return file._replace(stored_bytes=size, members=orjson.dumps(made.members).decode())
 
-    def _end(self, tx: Tx, file: UploadFileRow, owner: str) -> None:
-        """Writes that a file is there, provided that it fits to the others."""
+    def _end(self, tx: Tx, begun: UploadFileRow, file: UploadFileRow, owner: str) -> UploadFileRow:
+        """Writes that a file is there, provided that it fits to the others; returns it as the first call has ended it.
+
+        `begun` is the file before; one that has been removed and begun anew meanwhile is another.
+        """
         before = self._file(tx, file.upload_id, file.number, owner)
+        if before.finished and _is_same(before, begun):
+            return before
+        if before != begun:
+            raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, "The upload has no such file any more.")
         others = [other for other in sql.files(tx, file.upload_id) if other.finished and other.number != file.number]
         beside = [path for other in others if other.parameter == file.parameter for path, _ in members_of(other)]
         paths = [path for path, _ in members_of(file)]
@@ -240,6 +270,7 @@ class Uploads:
             raise invalid(_FILE, f"{rules.shown(file.name)} makes more than {rules.MOST_FILES:,} files in all")
         _check_room(tx, owner, sum(other.stored_bytes for other in others), before, file)
         sql.change_file(tx, file)
+        return file
 
 
 def _check_room(tx: Tx, owner: str, others: int, before: UploadFileRow, after: UploadFileRow) -> None:
@@ -252,6 +283,11 @@ def _check_room(tx: Tx, owner: str, others: int, before: UploadFileRow, after: U
     if sql.staged(tx, owner).bytes + after.stored_bytes - before.stored_bytes > rules.MOST_BYTES_OF_PERSON:
         most = rules.MOST_BYTES_OF_PERSON
         raise invalid(_FILE, f"{name} makes more than {most:,} bytes that wait for a start; each waits for an hour")
+
+
+def _is_same(one: UploadFileRow, other: UploadFileRow) -> bool:
+    """Returns whether two states are of one sent file."""
+    return (one.parameter, one.name, one.size_bytes) == (other.parameter, other.name, other.size_bytes)
 
 
 def _grown(file: UploadFileRow, size: int) -> UploadFileRow:

@@ -4,7 +4,7 @@ import hashlib
 import secrets
 from typing import Final, NamedTuple
 
-from backend.clock import DAY_MS, HOUR_MS
+from backend.clock import DAY_MS, HOUR_MS, is_due, is_recent
 from backend.storage.tables.users import TriesRow
 from backend.users.sql import SessionRow
 
@@ -56,27 +56,29 @@ def sha256_hex(value: str) -> str:
 
 def session_lasts(session: SessionRow, now: int) -> bool:
     """Returns whether a session, read with `disabled_at` of its user, can still be used."""
-    return session.disabled_at is None and now < min(session.created_at + SESSION_MS, session.used_at + _IDLE_MS)
+    return (
+        session.disabled_at is None
+        and is_recent(session.created_at, now, SESSION_MS)
+        # A use in the future is corrected with the next one: `must_record_use`.
+        and now < session.used_at + _IDLE_MS
+    )
 
 
 def must_record_use(used_at: int, now: int) -> bool:
     """Returns whether a session's use must be written: at most once a minute."""
-    return now - used_at >= _USE_NOTED_MS
+    return not is_recent(used_at, now, _USE_NOTED_MS)
 
 
 def seconds_to_wait(waits_until: int, now: int) -> int:
-    """Returns how long further tries are refused.
-
-    A wait that is much longer than any was set by a clock that was ahead, and is over.
-    """
-    if waits_until - now > WAIT_MS + _CLOCKS_APART_MS:
+    """Returns how long further tries are refused."""
+    if is_due(waits_until, now, WAIT_MS + _CLOCKS_APART_MS):
         return 0
-    return max(0, -((now - waits_until) // 1000))
+    return -((now - waits_until) // 1000)
 
 
 def next_try(before: TriesRow | None, now: int, limit: Limit) -> Try:
     """Returns the count with one more try after those of the row `before`, which is None where there are none."""
-    if before is None or before.tries >= limit.most or now - before.last_at >= limit.forgotten_ms:
+    if before is None or before.tries >= limit.most or not is_recent(before.last_at, now, limit.forgotten_ms):
         tries = 1
     else:
         tries = before.tries + 1
@@ -92,4 +94,4 @@ def try_withdrawn(row: TriesRow | None, limit: Limit) -> Try | None:
 
 def must_audit_refusal(audited_at: int, now: int) -> bool:
     """Returns whether a refused sign-in must be audited; unauthenticated callers must not fill the trail."""
-    return now - audited_at >= _REFUSAL_AUDITED_MS
+    return not is_recent(audited_at, now, _REFUSAL_AUDITED_MS)

@@ -12,6 +12,7 @@ from sqlalchemy import (
     func,
     literal_column,
     null,
+    or_,
     select,
     tuple_,
     update,
@@ -163,7 +164,11 @@ _SUCCEEDED = Command(
 )
 _FAILED = Command(
     update(webhooks)
-    .where(webhooks.c.webhook_id == _WEBHOOK, webhooks.c.failing_since.is_(None))
+    .where(
+        webhooks.c.webhook_id == _WEBHOOK,
+        # A time in the future was recorded by a clock that was ahead.
+        or_(webhooks.c.failing_since.is_(None), webhooks.c.failing_since > _AT),
+    )
     .values(failing_since=_AT)
 )
 _FAILING_SINCE = ScalarQuery[int](

@@ -25,8 +25,9 @@ _LONGEST_NAME_SHOWN: Final = 200
 def effective_parameters(declared: Iterable[Declaration], given: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the values of a start with defaults filled in, in the order of the declaration.
 
-    A parameter that is not required, has no default and was not given is omitted; null counts as not given. The value
-    of an `s3_prefix` must lie inside the `bucket` and `prefixes` of its declaration, if that has them.
+    A parameter that is not required, has no default and was not given is omitted. Null is a value of the type `json`,
+    and counts as not given for every other. The value of an `s3_prefix` must lie inside the `bucket` and `prefixes` of
+    its declaration, if that has them.
 
     Raises:
         ApiError: `invalid_parameters` with every problem at once.
@@ -38,7 +39,7 @@ def effective_parameters(declared: Iterable[Declaration], given: Mapping[str, An
         name = declaration["name"]
         names.add(name)
         value = given.get(name)
-        if value is None:
+        if value is None and not (declaration["type"] == "json" and name in given):
             if declaration.get("default") is not None:
                 value = declaration["default"]
             elif declaration.get("required"):

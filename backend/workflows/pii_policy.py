@@ -89,8 +89,10 @@ def apply_override(policy: Mapping[str, Any], override: Any, providers: Abstract
         if name not in FIELDS:
             unknown = name[:_LONGEST_NAME_SHOWN]
             raise _refusal(errors_pb2.ERROR_REASON_INVALID_PII_POLICY, unknown, "is not a field of a PII policy")
+    # A policy that is off searches nothing: each of its other fields would only count once there is a search.
+    compared = {"mode"} if policy.get("mode", "off") == "off" else FIELDS.keys()
     for name, value in changes.items():
-        if not FIELDS[name].tightens(policy.get(name, FIELDS[name].default), value):
+        if name in compared and not FIELDS[name].tightens(policy.get(name, FIELDS[name].default), value):
             raise _refusal(
                 errors_pb2.ERROR_REASON_POLICY_NOT_TIGHTENING, name, "must not be looser than in the workflow's policy"
             )

@@ -53,6 +53,9 @@ def command(
     write_probe: Annotated[
         bool, typer.Option("--write-probe", help="Also write to data folder and objects, and remove it again.")
     ] = False,
+    every_object: Annotated[
+        bool, typer.Option("--objects", help="Also look up every object that the database names, and list lost ones.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Check settings and what a part needs, and say what to do; changes nothing. Exits with 1 if a check fails."""
@@ -67,7 +70,7 @@ def command(
     given = dict(_given(Part(part), options))
     os.environ["GRPC_VERBOSITY"] = "NONE"
     found: list[Check] = []
-    for check in _checks(Part(part), given, config, write_probe=write_probe):
+    for check in _checks(Part(part), given, config, write_probe=write_probe, every_object=every_object):
         found.append(check)
         if not as_json:
             remedy = f" {check.remedy}" if check.remedy else ""
@@ -101,7 +104,9 @@ def _named_backend() -> BackendAddress | None:
         raise typer.BadParameter(str(error), param_hint=GRPC_VARIABLE) from None
 
 
-def _checks(part: Part, given: Mapping[str, str], config: Path | None, *, write_probe: bool) -> Iterator[Check]:
+def _checks(
+    part: Part, given: Mapping[str, str], config: Path | None, *, write_probe: bool, every_object: bool
+) -> Iterator[Check]:
     named = _named_backend()
     setting = _ADDRESSES[part].get("--grpc", "")
     if setting in given:
@@ -120,7 +125,7 @@ def _checks(part: Part, given: Mapping[str, str], config: Path | None, *, write_
         return
     yield ok("settings", f"{config or 'The environment'} holds settings that can be used.")
     folder = settings.data or default_data(os.environ, demo=False)
-    yield from examine(Examined(part, settings, folder, os.environ, write_probe, named))
+    yield from examine(Examined(part, settings, folder, os.environ, write_probe, every_object, named))
 
 
 def _sentence(problem: Mapping[str, str]) -> str:

@@ -15,6 +15,7 @@ from deploy.cli.local.file_changes import changed_files
 from deploy.cli.local.writable_folder import check_writable
 from deploy.cli.option_names import START_OPTIONS, option_names
 from deploy.cli.options import Config, Json
+from deploy.cli.output.terminal import printable
 from deploy.cli.run_inputs import InputText, Params, split_assignment
 from deploy.config.settings import Settings
 from deploy.config.source import read_settings
@@ -115,6 +116,6 @@ def _run_and_watch(runs: "LocalRuns") -> bool:
             runs.run()
         except CommandError as failed:
             failed.options = START_OPTIONS
-            print(failed.to_text(), file=sys.stderr)
+            print(printable(failed.to_text(), lines=True), file=sys.stderr)
         print("\nWaiting for a change; Ctrl-C ends.", file=sys.stderr, flush=True)
     return True

@@ -57,8 +57,8 @@ class Check:
 class Examined:
     """What is examined: a part with its settings, data folder and variables.
 
-    `write_probe` allows to write what is removed again; `named_backend` is where administrators reach the backend, if
-    that is said apart from the settings.
+    `write_probe` allows to write what is removed again, `every_object` to look up each object; `named_backend` is where
+    administrators reach the backend, if that is said apart from the settings.
     """
 
     part: Part
@@ -66,6 +66,7 @@ class Examined:
     data: Path
     environment: Mapping[str, str]
     write_probe: bool = False
+    every_object: bool = False
     named_backend: BackendAddress | None = None
 
 

@@ -14,7 +14,13 @@ _OF_ALL: Final = (
     "files.check_secret_files",
     "files.check_open_files",
 )
-_OF_DATA: Final = ("files.check_data_folder", "files.check_disks", "objects.check_objects", "sandbox.check_sandbox")
+_OF_DATA: Final = (
+    "files.check_data_folder",
+    "files.check_disks",
+    "objects.check_objects",
+    "lost_objects.check_lost_objects",
+    "sandbox.check_sandbox",
+)
 _OF_OTHERS: Final = (
     "redis_server.check_redis",
     "certificates.check_certificates",

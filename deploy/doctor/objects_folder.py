@@ -3,19 +3,16 @@
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from backend.secrets import SecretError
-from backend.storage.factory import DATABASE_FILE
-from deploy.config.secret_references import resolve_database_url
 from deploy.doctor.check import Check, Examined, Outcome, failed, ok, warning
 from deploy.doctor.mounts import read_only, to_make
-from deploy.doctor.sqlite_file import open_beside_user
+from deploy.doctor.output_rows import output_rows
 
 _NAME: Final = "objects"
-_SECONDS: Final = 5
 # A small result is in its run's row (`result_row_key`).
 _NAMED: Final = "SELECT object_key FROM outputs WHERE object_key <> 'runs/' || run_id || '/row/result' LIMIT 100"
 
@@ -61,18 +58,11 @@ def _lost(examined: Examined, folder: Path) -> bool:
 
 def _named(examined: Examined) -> set[str]:
     """Returns some keys that rows name; none where the database cannot be read, which its own check says."""
-    if examined.settings.backend.database is None:
-        file = examined.data / DATABASE_FILE
-        if file.exists():
-            with suppress(sqlite3.Error), closing(open_beside_user(file)) as connection:
-                return {str(key) for (key,) in connection.execute(_NAMED)}
-        return set()
-    with suppress(ImportError):
+    with suppress(ImportError, SecretError, sqlite3.Error):
+        if examined.settings.backend.database is None:
+            return {str(key) for (key,) in output_rows(examined, _NAMED)}
         import psycopg
 
-        with suppress(psycopg.Error, SecretError):
-            url = resolve_database_url(examined.settings.backend.database, examined.environment)
-            with psycopg.connect(url or "", connect_timeout=_SECONDS, autocommit=True) as connection:
-                connection.execute("SET default_transaction_read_only = on")
-                return {str(key) for (key,) in connection.execute(_NAMED)}
+        with suppress(psycopg.Error):
+            return {str(key) for (key,) in output_rows(examined, _NAMED)}
     return set()

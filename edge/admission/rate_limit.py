@@ -24,9 +24,9 @@ class Window(NamedTuple):
         return self.used > self.limit
 
     def after(self, seconds: float) -> "Window | None":
-        """Returns the usage as it is told so many seconds later; None in another minute."""
+        """Returns the usage as a caller learns it so many seconds later; None in another minute, earlier ones too."""
         left = ceil(self.reset_seconds - seconds)
-        return self._replace(reset_seconds=left) if left > 0 else None
+        return self._replace(reset_seconds=left) if 0 < left <= self.reset_seconds else None
 
     @property
     def header_lines(self) -> str:

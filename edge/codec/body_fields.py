@@ -83,6 +83,7 @@ def _text_map_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
         too_many = item_bounds.violation(len(value))
         if too_many is not None:
             findings.add(code, name, too_many)
+            return None
         for key, member in value.items():
             named = f"{name}.{key}" if key else name
             if not key_bounds.hold(key):
@@ -98,10 +99,15 @@ def _text_map_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
 def _raw_json_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
     name, code = json_name(field, rules), violation_of(rules)
     needs_object = rules.raw_json_kind == "object"
+    bounds = ItemBounds(rules, "members") if rules.HasField("max_items") else None
 
     def read(value: Any, findings: Findings) -> str | None:
         if needs_object and not isinstance(value, dict):
             findings.add(code, name, "must be an object")
+            return None
+        too_many = bounds.violation(len(value)) if bounds is not None else None
+        if too_many is not None:
+            findings.add(code, name, too_many)
             return None
         text = write_json(value)
         if _NUL.search(text):

@@ -6,11 +6,18 @@ from typing import Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+_HOUR: Final = r"(?:[01]\d|2[0-3])"
+_SIXTIETH: Final = r"[0-5]\d"
 _DATE_TIME: Final = re.compile(
-    r"(?P<base>\d{4}-\d\d-\d\dT\d\d(?::\d\d(?P<seconds>:\d\d)?)?|\d{8}T\d\d(?:\d\d(?P<basic_seconds>\d\d)?)?)"
+    rf"(?P<base>\d{{4}}-\d\d-\d\dT{_HOUR}(?::{_SIXTIETH}(?P<seconds>:{_SIXTIETH})?)?"
+    rf"|\d{{8}}T{_HOUR}(?:{_SIXTIETH}(?P<basic_seconds>{_SIXTIETH})?)?)"
     r"(?:[.,](?P<fraction>\d+))?"
-    r"(?P<offset>Z|[+-]\d\d(?::?\d\d)?)?",
+    rf"(?P<offset>Z|[+-]{_HOUR}(?::?{_SIXTIETH})?)?",
     re.ASCII,
+)
+_MUST_BE: Final = (
+    "an ISO 8601 date-time as 2026-09-24T10:15:30.123+02:00 or 20260924T101530Z: a date of the calendar, a time from "
+    "00:00:00 to 23:59:59, and an offset of at most 23:59 hours or none for UTC"
 )
 # The raw `+` of an offset arrives as a blank.
 _BLANK_OFFSET: Final = re.compile(r" (?=[\d:]+$)")
@@ -33,11 +40,11 @@ def parse_date_time(text: str) -> Timestamp:
     match = _DATE_TIME.fullmatch(_BLANK_OFFSET.sub("+", text.upper()))
     fraction = (match and match["fraction"]) or ""
     if match is None or (fraction and not (match["seconds"] or match["basic_seconds"])):
-        raise ValueError("an ISO 8601 date-time")
+        raise ValueError(_MUST_BE)
     try:
         moment = datetime.fromisoformat(match["base"] + (match["offset"] or ""))
     except ValueError:
-        raise ValueError("an ISO 8601 date-time") from None
+        raise ValueError(_MUST_BE) from None
     seconds = (moment.replace(tzinfo=None) - _EPOCH - (moment.utcoffset() or timedelta())) // _SECOND
     return Timestamp(seconds=min(max(seconds, _EARLIEST), _LATEST), nanos=_nanos(fraction))
 

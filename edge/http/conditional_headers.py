@@ -8,7 +8,8 @@ from edge.http.request import HttpRequest
 from workflow_api.v1.outputs_pb2 import ByteRange, GetOutputContentRequest, GetOutputsZipRequest
 from workflow_api.v1.runs_pb2 import GetRunRequest
 
-_RANGE: Final = re.compile(r"(?i:bytes)=[ \t]*(?:([0-9]+)-([0-9]*)|-([0-9]+))[ \t]*", re.ASCII)
+# A list of one range: empty elements beside it count for nothing (RFC 9110, section 5.6.1).
+_RANGE: Final = re.compile(r"(?i:bytes)=[ \t,]*(?:([0-9]+)-([0-9]*)|-([0-9]+))(?:[ \t]*,)*[ \t]*", re.ASCII)
 _STRONG_TAG: Final = re.compile(r'"([!#-~]*)"')
 _TAG: Final = r'(?:W/)?"([!#-~]*)"'
 _TAGS: Final = re.compile(rf"[ \t]*(?:{_TAG})?[ \t]*(?:,[ \t]*(?:{_TAG})?[ \t]*)*")

@@ -12,7 +12,7 @@ from edge.http.bounded_connection import BoundedConnection, WaitKind
 from edge.http.buffer_limiter import BufferLimiter
 from edge.http.connection_limiter import ConnectionLimiter
 from edge.http.message import RequestMessage
-from edge.http.parser import RequestParser
+from edge.http.parser import BOUNDS, RequestParser
 from edge.http.request import MAX_BODY_BYTES, HttpRequest
 from edge.http.request_log import RequestLog
 from edge.http.response import Answer, refused
@@ -238,7 +238,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
         _LOG.info("Malformed request from %s: %s", self.peername, reason, extra=extra)
         try:
             request.check_length()
-            problem = {"name": "request", "reason": "is not well-formed HTTP"}
+            problem = {"name": "request", "reason": reason if reason in BOUNDS else "is not well-formed HTTP"}
             refusal = Refusal("invalid_request", details=[problem])
         except Refusal as too_large:
             refusal = too_large

@@ -24,6 +24,13 @@ MAX_HEAD_BYTES: Final = 2 * MAX_LINE_BYTES
 """Most bytes of a request line and all headers together."""
 
 _MAX_HEADERS: Final = 8_192
+_TARGET_BOUND: Final = f"must have a target of at most {MAX_LINE_BYTES:,} bytes in its request line"
+_HEADER_BOUND: Final = f"must have headers of at most {MAX_LINE_BYTES:,} bytes each"
+_HEADERS_BOUND: Final = f"must have at most {_MAX_HEADERS:,} headers"
+_HEAD_BOUND: Final = f"must have a request line and headers of at most {MAX_HEAD_BYTES:,} bytes together"
+BOUNDS: Final = frozenset({_TARGET_BOUND, _HEADER_BOUND, _HEADERS_BOUND, _HEAD_BOUND})
+"""Reasons of malformed requests that are told to the caller: which bound a head exceeds."""
+
 # Pipelined requests are parsed a few at a time: as objects they take a hundred times their bytes.
 _PIECE_BYTES: Final = 4_096
 
@@ -166,7 +173,7 @@ class RequestParser:
             if alone:
                 self._head += data
             if len(self._head) > MAX_HEAD_BYTES:
-                self._break_off("the head is too long", b"", alone=True)
+                self._break_off(_HEAD_BOUND, b"", alone=True)
         elif self._head:
             self._head.clear()
         # Neither an extension of a chunk nor a trailer goes on for longer than a head may.
@@ -225,7 +232,7 @@ class RequestParser:
         if self._in_head:
             self._target += part
             if len(self._target) > MAX_LINE_BYTES:
-                raise MalformedRequestError("the request target is too long")
+                raise MalformedRequestError(_TARGET_BOUND)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Adds a header; trailers are ignored."""
@@ -304,9 +311,9 @@ def _check_lines(headers: dict[str, list[str]]) -> None:
         MalformedRequestError: a header is too long, or there are too many.
     """
     if sum(map(len, headers.values())) > _MAX_HEADERS:
-        raise MalformedRequestError("there are too many headers")
+        raise MalformedRequestError(_HEADERS_BOUND)
     if any(_longest(values) + len(name) > MAX_LINE_BYTES for name, values in headers.items()):
-        raise MalformedRequestError("a header is too long")
+        raise MalformedRequestError(_HEADER_BOUND)
 
 
 def _longest(values: Sequence[str]) -> int:

@@ -6,7 +6,7 @@ from typing import Any, Final
 import orjson
 
 from contract.versions import API_VERSION
-from edge.openapi.failures import REQUEST_ID_EXAMPLE, envelope_schemas
+from edge.openapi.failures import OPTIONAL, RATE_LIMIT_HEADERS, REQUEST_ID_EXAMPLE, envelope_schemas
 from edge.openapi.operations import operation
 from edge.openapi.request_schemas import RequestSchemas
 from edge.openapi.schemas import ResponseSchemas
@@ -24,6 +24,8 @@ parameters are ignored, and a field given as null counts as absent.
 with milliseconds and an offset.
 - Every refusal has the same envelope, `{"error": {"code", "message", "request_id", "details"?}}`. A path that does \
 not exist answers 404 `not_found`, a wrong method 405 `method_not_allowed` with `Allow`.
+- Each answer lists its headers. Beside those of HTTP itself, the answer to a call with an `Origin` has `Vary` and the \
+`Access-Control-` headers of CORS as well.
 - On 429 and 503 wait `Retry-After` seconds and send the same request again; a start of a run with the same \
 `Idempotency-Key`.
 - Bounds of what a step returns, writes and leaves are the defaults; a deployment may set others.
@@ -41,6 +43,10 @@ _TAGS: Final = {
 
 _HEADERS: Final = {
     "X-Request-Id": ("Id of the request: the caller's own where it sent a well-formed one.", {"type": "string"}),
+    "Cache-Control": ("Always `no-store`.", {"type": "string", "const": "no-store"}),
+    "X-Content-Type-Options": ("Always `nosniff`.", {"type": "string", "const": "nosniff"}),
+    "Allow": ("The methods of the path.", {"type": "string"}),
+    "X-Accel-Buffering": ("`no` on a stream of events.", {"type": "string", "const": "no"}),
     "Retry-After": ("Seconds to wait before the next try.", {"type": "integer", "minimum": 1}),
     "WWW-Authenticate": ("Always `Bearer`.", {"type": "string", "const": "Bearer"}),
     "Location": ("Path of the new run.", {"type": "string", "format": "uri-reference"}),
@@ -79,13 +85,20 @@ def _document(app_domain: str) -> dict[str, Any]:
         "components": {
             "securitySchemes": _security_schemes(),
             "parameters": {"X-Request-Id": _request_id()},
-            "headers": {
-                # Of the 409s, only those that pass by themselves say when to try again.
-                name: {"description": text, "required": name != "Retry-After", "schema": schema}
-                for name, (text, schema) in _HEADERS.items()
-            },
+            "headers": _headers(),
             "schemas": {**responses.components, **requests.components, **envelope_schemas()},
         },
+    }
+
+
+def _headers() -> dict[str, Any]:
+    """Returns the headers of answers; those that not every answer of a status has are there a second time for it."""
+    described = {name: {"description": text, "schema": schema} for name, (text, schema) in _HEADERS.items()}
+    # Of the 409s, only those that pass by themselves say when to try again.
+    optional = {f"{name}{OPTIONAL}": described[name] for name in (*RATE_LIMIT_HEADERS, "X-Accel-Buffering")}
+    del described["X-Accel-Buffering"]
+    return {name: {**header, "required": name != "Retry-After"} for name, header in described.items()} | {
+        name: {**header, "required": False} for name, header in optional.items()
     }
 
 

@@ -17,7 +17,7 @@ from workflow_api.v1.options_pb2 import ACCESS_PUBLIC
 REQUEST_ID_EXAMPLE: Final = "req_01k5xg3v8m2r7d9w4h6t1c0bqz"
 
 # What the edge may answer on any route, before or instead of the RPC.
-_ALWAYS: Final = ("invalid_request", "payload_too_large", "internal")
+_ALWAYS: Final = ("invalid_request", "method_not_allowed", "payload_too_large", "internal")
 _WITH_KEY: Final = (
     "unauthorized",
     "forbidden",
@@ -27,10 +27,14 @@ _WITH_KEY: Final = (
     "runtime_unreachable",
     "deployment_updating",
 )
+EVERYWHERE: Final = ("X-Request-Id", "Cache-Control", "X-Content-Type-Options")
+"""Headers of every answer."""
 RATE_LIMIT_HEADERS: Final = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
 """On every answer to a call with a valid key."""
+OPTIONAL: Final = "Optional"
+"""Suffix of the components that describe a header which not every answer of the status carries."""
 
-# Answers that are also given before the key is known.
+# Answers that are also given before the key is known. With a key, a 401 or 503 ends a call that waits.
 _WITHOUT_KEY: Final = frozenset({400, 401, 413, 500, 502, 503})
 # Codes that say when to try again, beside those whose rule names the seconds.
 _RETRIED: Final = frozenset({"idempotency_conflict", "rate_limited", "quota_exceeded"})
@@ -46,14 +50,18 @@ def refusals(route: Route) -> dict[str, Any]:
         by_status.setdefault(BY_CODE[code].http_status, []).append(BY_CODE[code])
     public = route.access == ACCESS_PUBLIC
     return {
-        str(status): _response(status, rules, keyed=not public and status not in _WITHOUT_KEY)
+        str(status): _response(status, rules, rate_limit={} if public or status == 405 else _rate_limit(status))
         for status, rules in sorted(by_status.items())
     }
 
 
-def references(*names: str) -> dict[str, Schema]:
+def references(*names: str, suffix: str = "") -> dict[str, Schema]:
     """Returns headers of an answer by their names, as references to the components."""
-    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+    return {name: {"$ref": f"#/components/headers/{name}{suffix}"} for name in names}
+
+
+def _rate_limit(status: int) -> dict[str, Schema]:
+    return references(*RATE_LIMIT_HEADERS, suffix=OPTIONAL if status in _WITHOUT_KEY else "")
 
 
 def meaning(code: str) -> str:
@@ -102,15 +110,15 @@ def envelope_schemas() -> dict[str, Schema]:
     return {"Problem": problem, "Error": envelope}
 
 
-def _response(status: int, rules: Sequence[ErrorRule], *, keyed: bool) -> dict[str, Any]:
+def _response(status: int, rules: Sequence[ErrorRule], rate_limit: dict[str, Schema]) -> dict[str, Any]:
     codes = [rule.code for rule in rules]
-    headers = ["X-Request-Id"]
+    headers = [*EVERYWHERE]
     if _RETRIED & set(codes) or any(rule.retry_after for rule in rules):
         headers.append("Retry-After")
-    headers += {401: ["WWW-Authenticate"], 416: ["Content-Range"]}.get(status, [])
+    headers += {401: ["WWW-Authenticate"], 405: ["Allow"], 416: ["Content-Range"]}.get(status, [])
     return {
         "description": "\n".join(f"- `{code}`: {meaning(code)}" for code in codes),
-        "headers": references(*headers, *(RATE_LIMIT_HEADERS if keyed else ())),
+        "headers": references(*headers) | rate_limit,
         "content": {
             "application/json": {
                 "schema": {"$ref": "#/components/schemas/Error"},

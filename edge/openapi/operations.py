@@ -11,7 +11,7 @@ from contract.fields import INTEGERS, is_duration, is_timestamp, json_name, publ
 from contract.spellings import spellings
 from edge.codec.text_fields import EMPTY_IS_ABSENT, query_parser
 from edge.openapi.comments import comments
-from edge.openapi.failures import RATE_LIMIT_HEADERS, references, refusals
+from edge.openapi.failures import EVERYWHERE, OPTIONAL, RATE_LIMIT_HEADERS, references, refusals
 from edge.openapi.links import links, operation_id
 from edge.openapi.request_schemas import RequestSchemas, bounded, text
 from edge.openapi.samples import BODIES, sample
@@ -177,7 +177,10 @@ def _successes(route: Route, schemas: ResponseSchemas, linked: dict[str, Any]) -
             "200": _success(text, content, ("ETag",), linked),
             "304": _success("The caller has this state already.", None, ("ETag",)),
         }
-    return {str(route.success_status): _success(text, content, linked=linked)}
+    success = _success(text, content, linked=linked)
+    if route.descriptor.name in _STREAMS:
+        success["headers"] |= references("X-Accel-Buffering", suffix=OPTIONAL)
+    return {str(route.success_status): success}
 
 
 def _file_responses(whole: str, media_types: Sequence[str]) -> dict[str, Any]:
@@ -194,7 +197,7 @@ def _success(
 ) -> dict[str, Any]:
     return {
         "description": text,
-        "headers": references("X-Request-Id", *headers),
+        "headers": references(*EVERYWHERE, *headers),
         **({"content": content} if content else {}),
         **({"links": linked} if linked else {}),
     }

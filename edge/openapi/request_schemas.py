@@ -57,7 +57,7 @@ def bounded(field: FieldDescriptor, rules: FieldRules) -> Schema:
             "additionalProperties": text(rules.values),
         }
     if rules.raw_json:
-        return any_json(rules.raw_json_kind)
+        return any_json(rules.raw_json_kind) | ({"maxProperties": rules.max_items} if rules.max_items else {})
     if field.cpp_type == FieldDescriptor.CPPTYPE_ENUM:
         schema = one_of(field)
     elif field.cpp_type == FieldDescriptor.CPPTYPE_STRING:

@@ -82,7 +82,11 @@ class Waits:
         request: ListRunEventsRequest,
         read: Callable[[ListRunEventsRequest], Awaitable[ListRunEventsResponse]],
     ) -> ListRunEventsResponse:
-        """Returns events once there is one, or there will be none in this segment; raises as `read`."""
+        """Returns events once there is one, or there will be none in this segment; raises as `read`.
+
+        Where a newer segment began meanwhile, `after_seq` is of the one before: the answer is that segment from its
+        beginning and without events.
+        """
         again = ListRunEventsRequest()
         again.CopyFrom(request)
         again.ClearField("wait")
@@ -98,9 +102,16 @@ class Waits:
                 or (bool(request.segment) and _ended(page))
             )
 
-        return await self._wait(
+        page = await self._wait(
             call, request.run_id, request.wait.seconds, lambda: read(again), new, lambda: read(again)
         )
+        if not came or page.segment_id == came[0] or not again.after_seq:
+            return page
+        fresh = ListRunEventsResponse()
+        fresh.CopyFrom(page)
+        fresh.ClearField("events")
+        fresh.next_after_seq = 0
+        return fresh
 
     async def _wait(
         self, call: Call, run_id: str, seconds: int, read: Read[T], new: Callable[[T], bool], read_now: Read[T]

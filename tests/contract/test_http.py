@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.client import Caller
+from tests.support.expect import invalid
 from tests.support.service import Service
 from tests.support.wire import Answer, Wire, exchange, request
 
@@ -156,3 +157,20 @@ def test_headers_with_bytes_beyond_ascii_are_handled(resident: Caller) -> None:
     for name in ("X-Odd", "User-Agent", "Cookie", "Accept", "If-None-Match", "Range", "Content-Type"):
         data = request("GET", "/me", *resident.credential_headers, (name, odd[1]), CLOSE)
         assert exchange(resident.address, data).status == 200
+
+
+BEGIN = b"GET / HTTP/1.1\r\nHost: t\r\n"
+HEADS = {
+    "target": (b"GET /" + b"a" * 32_768 + b" HTTP/1.1\r\nHost: t\r\n\r\n", "a target of at most 32,768 bytes"),
+    "header": (BEGIN + b"X: " + b"a" * 32_768 + b"\r\n\r\n", "headers of at most 32,768 bytes each"),
+    "headers": (BEGIN + b"X: y\r\n" * 9_000 + b"\r\n", "at most 8,192 headers"),
+    "head": (BEGIN + b"X: yyyyyyyyyyyyyyyy\r\n" * 4_000 + b"\r\n", "at most 65,536 bytes together"),
+}
+
+
+@pytest.mark.parametrize("what", HEADS)
+def test_a_head_beyond_a_bound_is_refused_with_the_bound(service: Service, what: str) -> None:
+    head, bound = HEADS[what]
+    answer = exchange(service.address, head)
+    [reason] = invalid(answer, "request")
+    assert bound in reason

@@ -40,6 +40,13 @@ def test_bodies_are_compared_by_value_and_not_by_spelling(caller: Caller, flows:
     assert caller.call("POST", path, headers=headers, body=same).status == 200
 
 
+def test_absent_and_empty_parameters_and_labels_are_one_body(caller: Caller, flows: dict[str, str]) -> None:
+    path, headers = f"/workflows/{flows['Silence']}/runs", {"Idempotency-Key": fresh()}
+    bodies = (b"", b"{}", b'{"parameters":{}}', b'{"labels":{}}', b'{"labels":{},"parameters":null}')
+    statuses = [caller.call("POST", path, headers=headers, body=body).status for body in bodies]
+    assert statuses == [201, 200, 200, 200, 200]
+
+
 def test_the_same_key_with_another_body_conflicts(caller: Caller, flows: dict[str, str]) -> None:
     key = fresh()
     caller.start(flows["Echo"], key, input_text="x")

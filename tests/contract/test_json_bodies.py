@@ -2,6 +2,7 @@
 
 import gzip
 import re
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from tests.support.expect import invalid, refused
 from tests.support.service import Service
 from tests.support.wire import exchange, request
 
+MANY = dict.fromkeys(map(str, range(5_000)), 0)
 START = "/workflows/wf_none/runs"
 BODY_ROUTES = (("POST", START), ("POST", "/runs/run_none/cancel"), ("DELETE", "/runs/run_none/data"))
 
@@ -126,6 +128,26 @@ def test_the_identity_encoding_is_none(resident: Caller) -> None:
 def test_an_unknown_body_field_is_refused_by_name(resident: Caller, method: str, path: str) -> None:
     answer = resident.call(method, path, headers={"Idempotency-Key": "k"}, body=b'{"colour": 1, "size": null}')
     invalid(answer, "colour", "size")
+
+
+@pytest.mark.parametrize(
+    ("body", "name", "reason"),
+    [
+        ({"parameters": MANY}, "parameters", "must have at most 1,000 members, not 5,000"),
+        ({"labels": MANY}, "labels", "must have at most 10 members, not 5,000"),
+        (MANY, "body", "has 5,000 fields that are not fields of this request"),
+    ],
+    ids=["parameters", "labels", "unknown fields"],
+)
+def test_an_object_with_far_too_many_members_is_one_problem_with_its_count(
+    resident: Caller, flows: dict[str, str], body: dict[str, Any], name: str, reason: str
+) -> None:
+    assert invalid(resident.start(flows["Typed"], **body), name) == [reason]
+
+
+def test_a_hundred_unknown_fields_are_a_hundred_problems(resident: Caller, flows: dict[str, str]) -> None:
+    names = [f"field {number}" for number in range(100)]
+    invalid(resident.start(flows["Typed"], **dict.fromkeys(names, 0)), *names)
 
 
 @pytest.mark.parametrize(("method", "path"), BODY_ROUTES)

@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 from openapi_spec_validator import validate
 
+from tests.contract.conftest import NewCaller
 from tests.support.client import Caller, call
 from tests.support.routes import ROUTES, Route
 from tests.support.schemas import misfits
 from tests.support.service import Service
+from tests.support.wire import Answer
 
 # What any keyed route can be refused with, whatever it does.
 EVERYWHERE = {
@@ -150,6 +152,74 @@ def test_every_success_of_every_route_is_as_described(
         assert misfits(description, route, answer) == [], route
     erased = next(route for route in ROUTES if route.template == "/runs/{run_id}")
     assert misfits(description, erased, caller.get(erased.path(run_id=failed["run_id"]))) == []
+
+
+# Of HTTP itself, and of the connection.
+TRANSPORT = {"date", "content-type", "content-length", "transfer-encoding", "connection"}
+
+
+def test_every_header_of_every_answer_is_described(  # noqa: C901, PLR0915 - one run serves all statuses
+    description: Any, caller: Caller, new_caller: NewCaller, service: Service, flows: dict[str, str]
+) -> None:
+    run = caller.finished(flows["Echo"], input_text="x")
+    output = caller.get(f"/runs/{run['run_id']}/outputs").json()["items"][0]["output_id"]
+    parked = caller.parked(flows["Gate"])["run_id"]
+    seen: set[tuple[str, int]] = set()
+
+    def hold(route: Route, answer: Answer) -> None:
+        described = operations(description)[route.method, route.template]["responses"][str(answer.status)]
+        headers = {name.lower(): header for name, header in resolved(description, described)["headers"].items()}
+        sent = {name.lower() for name in answer.headers}
+        assert sent - TRANSPORT <= headers.keys(), (route, answer.status, sent)
+        assert {name for name, header in headers.items() if header["required"]} <= sent, (route, answer.status, sent)
+        seen.add((str(route), answer.status))
+
+    unscoped = new_caller(scopes=["outputs:read"])
+    slow = new_caller(rate_limit_rpm=1)
+    slow.get("/me")
+    small = new_caller(max_concurrent_runs=1)
+    ids = {"workflow_id": flows["Echo"], "run_id": run["run_id"], "output_id": output}
+    for route in ROUTES:
+        path, method = route.path(**ids), route.method
+        # The run stays until the end.
+        hold(route, caller.call(method, route.path(**{**ids, "run_id": parked}) if method == "DELETE" else path))
+        hold(route, caller.call("PUT", path))
+        hold(route, call(service.address, method, f"/api/v1{path}", {"Content-Length": "1048577"}))
+        if route.scope == "":
+            continue
+        hold(route, call(service.address, method, f"/api/v1{path}"))
+        hold(route, slow.call(method, path))
+        if route.scope and route.scope != "outputs:read":
+            hold(route, unscoped.call(method, path))
+        if "{" in route.template:
+            hold(route, caller.call(method, route.path(), headers={"Idempotency-Key": "k"}))
+            hold(route, caller.call(method, route.path(**{**ids, "workflow_id": "w" * 129, "run_id": "r" * 129})))
+        if "outputs" in route.template:
+            hold(route, caller.call(method, route.path(**{**ids, "run_id": parked})))
+    for route in ROUTES:
+        path = route.path(**ids)
+        if "zip" in route.template or "content" in route.template:
+            for conditions in ({"Range": "bytes=0-1"}, {"Range": "bytes=999999999-"}, {"If-None-Match": "*"}):
+                hold(route, caller.call("GET", path, headers=conditions))
+        elif route.template == "/runs/{run_id}":
+            hold(route, caller.call("GET", path, headers={"If-None-Match": "*"}))
+        elif route.template.endswith("events"):
+            hold(route, caller.call("GET", path, headers={"Accept": "text/event-stream"}))
+        elif route.method == "POST" and route.template.endswith("runs"):
+            hold(route, caller.start(flows["Echo"], "one"))
+            hold(route, caller.start(flows["Echo"], "one"))
+            hold(route, caller.start(flows["Drafted"], "draft"))
+            hold(route, caller.start(flows["Echo"], version=99))
+            small.start(flows["Park"])
+            hold(route, small.start(flows["Park"]))
+        elif route.template.endswith("cancel"):
+            hold(route, caller.post(route.path(run_id=parked)))
+        elif route.method == "DELETE":
+            hold(route, caller.delete(path))
+            hold(route, caller.delete(path))
+    assert {status for _, status in seen} == {
+        *(200, 201, 202, 206, 304, 400, 401, 403, 404, 405, 409, 413, 416, 422, 429)
+    }
 
 
 def test_the_reference_page_shows_every_route(service: Service) -> None:

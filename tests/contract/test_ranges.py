@@ -23,6 +23,9 @@ PARTIAL = {
     "bytes=-1024": (0, 1023),
     "bytes=-5000": (0, 1023),
     "bytes=-99999999999999999999999999": (0, 1023),
+    "bytes=0-1,": (0, 1),
+    "bytes=,0-1": (0, 1),
+    "bytes=, , -1 ,": (1023, 1023),
 }
 UNSATISFIABLE = ["bytes=1024-", "bytes=1024-2000", "bytes=-0", "bytes=5000-", "bytes=99999999999999999999999999-"]
 WHOLE = [
@@ -31,6 +34,7 @@ WHOLE = [
     "bytes=5-2",
     "bytes=a-b",
     "bytes=",
+    "bytes=,",
     "bytes=-",
     "bytes",
     "bytes 0-1",
@@ -80,11 +84,19 @@ def test_several_ranges_or_a_malformed_header_get_the_whole_file(resident: Calle
     assert answer.headers["Content-Range"] is None
 
 
-def test_no_range_fits_an_empty_file(resident: Caller, tree_run: dict[str, Any]) -> None:
+@pytest.mark.parametrize("value", ["bytes=0-", "bytes=0-0", "bytes=-0"])
+def test_no_range_fits_an_empty_file(resident: Caller, tree_run: dict[str, Any], value: str) -> None:
     output = resident.outputs(tree_run["run_id"])["grow/empty.bin"]["download"]["path"].removeprefix("/api/v1")
-    answer = resident.get(output, headers={"Range": "bytes=0-"})
+    answer = resident.get(output, headers={"Range": value})
     refused(answer, 416, "range_not_satisfiable")
     assert answer.headers["Content-Range"] == "bytes */0"
+
+
+def test_the_last_bytes_of_an_empty_file_are_the_whole_file(resident: Caller, tree_run: dict[str, Any]) -> None:
+    output = resident.outputs(tree_run["run_id"])["grow/empty.bin"]["download"]["path"].removeprefix("/api/v1")
+    answer = resident.get(output, headers={"Range": "bytes=-1"})
+    assert (answer.status, answer.body, answer.headers["Content-Length"]) == (200, b"", "0")
+    assert answer.headers["Content-Range"] is None
 
 
 def test_if_range_with_the_entity_tag_gives_the_range(resident: Caller, path: str, etag: str) -> None:

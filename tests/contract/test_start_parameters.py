@@ -1,5 +1,6 @@
 """Run parameters against the version's contract. (contract 11.13, 12.23)"""
 
+import uuid
 from typing import Any
 
 import pytest
@@ -67,6 +68,28 @@ def test_a_json_value_is_kept_exactly(resident: Caller, flows: dict[str, str], v
     assert run["parameters"]["extra"] == value
     assert type(run["parameters"]["extra"]) is type(value)
     assert run["result"]["parameters"]["extra"] == value
+
+
+def test_null_is_a_value_of_the_type_json_and_replaces_its_default(resident: Caller, flows: dict[str, str]) -> None:
+    run = resident.finished(flows["Settings"], parameters={"needed": None, "filled": None})
+    assert run["parameters"] == {"needed": None, "filled": None}
+    assert run["result"]["parameters"] == {"needed": None, "filled": None}
+
+
+def test_a_parameter_of_the_type_json_that_is_not_given_takes_its_default(
+    resident: Caller, flows: dict[str, str]
+) -> None:
+    run = resident.finished(flows["Settings"], parameters={"needed": 0})
+    assert run["parameters"] == {"needed": 0, "filled": {"a": 1}}
+    invalid(resident.start(flows["Settings"], parameters={"filled": None}), "needed", code="invalid_parameters")
+
+
+def test_a_fraction_is_kept_as_a_double_and_an_integer_exactly(resident: Caller, flows: dict[str, str]) -> None:
+    body = b'{"parameters":{"word":"ab","extra":[0.1000000000000000055511151231257827,123456789012345678901234567890]}}'
+    headers = {"Idempotency-Key": uuid.uuid4().hex}
+    answer = resident.call("POST", f"/workflows/{flows['Typed']}/runs", headers=headers, body=body)
+    run = resident.wait(answer.json()["run_id"])
+    assert run["result"]["parameters"]["extra"] == [0.1, 123456789012345678901234567890]
 
 
 def test_a_null_character_deep_in_a_parameter_is_refused(resident: Caller, flows: dict[str, str]) -> None:

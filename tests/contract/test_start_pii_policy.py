@@ -68,5 +68,31 @@ def test_a_tightening_is_taken_and_shown(caller: Caller, flows: dict[str, str], 
     caller.post(f"/runs/{answer.json()['run_id']}/cancel")
 
 
+OFF = {
+    "fewer categories": {"mode": "detect", "categories": ["EMAIL_ADDRESS"]},
+    "fewer stages": {"mode": "redact", "stages": ["outputs"]},
+    "a higher confidence": {"mode": "detect", "min_confidence": 1},
+    "fewer model calls": {"mode": "detect", "max_model_calls": 0},
+    "fewer sample rows": {"mode": "redact", "parquet_sample_rows": 1},
+    "no mode": {"stages": []},
+    "the mode that it has": {"mode": "off", "categories": []},
+}
+
+
+@pytest.mark.parametrize("what", OFF)
+def test_of_a_workflow_without_sweeps_only_the_mode_is_compared(
+    resident: Caller, flows: dict[str, str], what: str
+) -> None:
+    answer = resident.start(flows["Echo"], pii_policy_override=OFF[what])
+    assert answer.status == 201, answer
+    policy = answer.json()["pii_policy"]
+    assert {field: policy[field] for field in OFF[what]} == OFF[what]
+
+
+def test_an_invalid_field_is_refused_where_the_workflow_has_no_sweeps(resident: Caller, flows: dict[str, str]) -> None:
+    answer = resident.start(flows["Echo"], pii_policy_override={"mode": "detect", "stages": ["dreams"]})
+    refused(answer, 400, "invalid_pii_policy", {"field": "stages"})
+
+
 def _unordered(value: object) -> object:
     return set(value) if isinstance(value, list) else value

@@ -113,6 +113,22 @@ def test_held_events_without_a_segment_wait_for_the_next_one(
     assert len(held.result().json()["segments"]) == 2
 
 
+def test_events_held_across_an_approval_answer_the_new_segment_from_its_beginning(
+    caller: Caller, flows: dict[str, str], meanwhile: Meanwhile, admin: Admin
+) -> None:
+    run_id = caller.parked(flows["Gate"])["run_id"]
+    page = caller.events(run_id)
+    held = meanwhile(lambda: caller.get(f"/runs/{run_id}/events", after_seq=page["next_after_seq"], wait_seconds=30))
+    (approval,) = caller.get(f"/runs/{run_id}/approvals").json()["items"]
+    admin.decide(approval["approval_id"], approve=True)
+    answer = held.result().json()
+    assert answer["segment_id"] == answer["segments"][1]["segment_id"] != page["segment_id"]
+    assert (answer["events"], answer["next_after_seq"]) == ([], 0)
+    # A caller that forgets the segment goes on with what it was answered, and misses nothing.
+    caller.wait(run_id)
+    assert [event["seq"] for event in caller.events(run_id, after_seq=0)["events"]][:1] == [1]
+
+
 @pytest.mark.parametrize("path", ["/runs/{}", "/runs/{}/events"])
 @pytest.mark.parametrize("given", ["-1", "31", "1.5", "x", ""])
 def test_wait_seconds_outside_its_bounds_is_invalid(

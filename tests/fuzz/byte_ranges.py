@@ -63,6 +63,8 @@ def expected(headers: Sequence[tuple[str, str]], size: int) -> _Expected:
     first, last = asked
     if first is None:
         assert last is not None
+        if last and not size:
+            return whole
         first, last = max(0, size - last), size - 1
     else:
         last = size - 1 if last is None else min(last, size - 1)
@@ -71,7 +73,8 @@ def expected(headers: Sequence[tuple[str, str]], size: int) -> _Expected:
 
 def _range_of(value: str) -> tuple[int | None, int | None] | None:
     unit, equals, rest = value.partition("=")
-    first, dash, last = rest.strip(" \t").partition("-")
+    elements = [element for element in (part.strip(" \t") for part in rest.split(",")) if element]
+    first, dash, last = elements[0].partition("-") if len(elements) == 1 else ("", "", "")
     if unit.lower() != "bytes" or not equals or not dash or not (first or last):
         return None
     if not all(letter in "0123456789" for letter in first + last):
@@ -129,7 +132,16 @@ def seeds() -> Iterator[bytes]:
     """One of each form, for an empty file, a small one and one beyond what a caller may name."""
     lines = (
         *(b"rbytes=0-0", b"rbytes=5-", b"rbytes=-5", b"rbytes=-0", b"rBytes= 1-2 ", b"rbytes=007-0010", b"rbytes=9-1"),
-        *(b"rbytes=0-1,3-4", b"rbytes=-", b"rlines=1-2", b"rbytes=0-" + b"9" * 30, b"rbytes=" + b"9" * 5_000 + b"-"),
+        *(
+            b"rbytes=0-1,3-4",
+            b"rbytes=, 0-1 ,",
+            b"rbytes=-1",
+            b"rbytes=-",
+            b"rlines=1-2",
+            b"rbytes=0-" + b"9" * 30,
+            b"rbytes=" + b"9" * 5_000 + b"-",
+        ),
+        *(b"rbytes=, 0-1 ,", b"rbytes=-1", b"rbytes=,"),
         *(b'rbytes=0-1\ni"abc"', b'rbytes=0-1\niW/"abc"', b"rbytes=0-1\niWed, 21 Oct 2015 07:28:00 GMT"),
         *(b'n"abc"', b'n W/"x" , ,"abc"', b"n*", b'n"x"\nn"abc"', b'n"abc', b"rbytes=0-1\nrbytes=0-1", b""),
     )

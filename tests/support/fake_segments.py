@@ -17,6 +17,10 @@ class FakeSegment:
         self._id = segment_id
         self._stop = asyncio.Event()
 
+    @property
+    def claimed(self) -> bool:
+        return self._id in self.begun
+
     @classmethod
     def reset(cls) -> None:
         cls.begun, cls.ended = [], []

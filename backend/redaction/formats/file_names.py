@@ -55,19 +55,24 @@ def split_extensions(name: str) -> tuple[str, str]:
 
 
 class UniqueNames:
-    """Registry of names that are in use: where `a/b.csv` is taken, it gives `a/b-2.csv`, then `a/b-3.csv`."""
+    """Registry of names that are in use: where `a/b.csv` is taken, it gives `a/b-2.csv`, then `a/b-3.csv`.
 
-    def __init__(self) -> None:
+    `identity` returns what names have in common that count as one; without it, only equal names do.
+    """
+
+    def __init__(self, identity: Callable[[str], str] = str) -> None:
+        self._identity = identity
         self._taken: set[str] = set()
         self._next_number: dict[str, int] = {}
 
     def claim(self, path: str) -> str:
         """Returns the path, or the next numbered one that is free; in constant time on average."""
-        free, number = path, self._next_number.get(path, 2)
-        while free in self._taken:
+        same = self._identity(path)
+        free, number = path, self._next_number.get(same, 2)
+        while self._identity(free) in self._taken:
             free, number = _numbered(path, number), number + 1
-        self._next_number[path] = number
-        self._taken.add(free)
+        self._next_number[same] = number
+        self._taken.add(self._identity(free))
         return free
 
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from backend.clock import DAY_MS
+from backend.clock import DAY_MS, is_recent
 from backend.errors import ApiError
 from backend.runs.start.parsed_start import ParsedStart
 from backend.runs.start.sql import FactsRow, RecordRow
@@ -14,7 +14,7 @@ RECORD_LIFE_MS: Final = DAY_MS
 
 def is_bound(record: FactsRow | RecordRow, at: int) -> bool:
     """Returns whether an idempotency record still holds: for 24 h from its first use."""
-    return record.first_used_at is not None and at - record.first_used_at < RECORD_LIFE_MS
+    return record.first_used_at is not None and is_recent(record.first_used_at, at, RECORD_LIFE_MS)
 
 
 def conflict(record: FactsRow | RecordRow, start: ParsedStart) -> ApiError | None:

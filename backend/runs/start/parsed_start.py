@@ -17,7 +17,7 @@ class ParsedStart(NamedTuple):
     """One call to start a run; `key_id` is empty for an internal caller, `upload_id` without uploaded files.
 
     `fingerprint` is a digest of workflow id and canonical body: bodies that hold the same values have the same one,
-    whatever their spelling. (contract 12)
+    whatever their spelling, and so have bodies without parameters or labels and with empty ones. (contract 12.8)
     """
 
     key_id: str
@@ -64,6 +64,8 @@ def parse_start(request: runs_pb2.StartRunRequest, key_id: str | None, at: int) 
             spelled[name].encode()
         except (ValueError, RecursionError):
             raise invalid(name, "must be JSON") from None
+    if not body.get("parameters"):
+        spelled.pop("parameters", None)
     whole = json_text.canonical([request.workflow_id, spelled])
     trigger = "api_key" if key_id else messages.trigger_name(request.triggered_by or runs_pb2.TRIGGERED_BY_CONSOLE)
     return ParsedStart(

@@ -26,7 +26,7 @@ def tools_of(declared: Iterable[str], request: StepRequest, secrets: Secrets) ->
 
 def _inputs(request: StepRequest) -> Iterator[Tool]:
     root = request.inputs
-    folders = {path.name: path for path in root.iterdir()} if root and root.is_dir() else {}
+    folders = {} if root is None else {path.name: path for path in root.iterdir()}
 
     async def list_inputs(prefix: str = "") -> dict[str, Any]:
         """Lists the input files of this run whose paths begin with a prefix, with their sizes."""

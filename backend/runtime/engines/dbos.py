@@ -1,10 +1,12 @@
 """The engine on DBOS, whose queue on PostgreSQL hands segments to worker processes.
 
-Each segment is one DBOS workflow of the same id, so handing a segment over twice has no effect. The state that DBOS
-keeps does not count: the tables say what runs, and an interrupted segment is never resumed.
+Each hand-over of a segment is one DBOS workflow, whose id is the segment's with the number of the hand-over: DBOS keeps
+an id for ever, and a segment that did not begin is handed over again. Whoever takes a segment first executes it, by the
+tables. The state that DBOS keeps does not count: the tables say what runs, and an interrupted segment is never resumed.
 """
 
 import logging
+import threading
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
@@ -38,7 +40,7 @@ class DbosQueue:
         """Closes the connections."""
         self._client.destroy()
 
-    def submit(self, segment_id: str) -> None:
+    def submit(self, segment_id: str, hand_over: int) -> None:
         """Puts a segment into the queue; see `Engine.submit`.
 
         Raises:
@@ -48,7 +50,7 @@ class DbosQueue:
             {
                 "queue_name": _QUEUE,
                 "workflow_name": _WORKFLOW,
-                "workflow_id": segment_id,
+                "workflow_id": f"{segment_id}:{hand_over}",
                 "app_version": _APPLICATION_VERSION,
                 "serialization_type": WorkflowSerializationFormat.PORTABLE,
             },
@@ -62,22 +64,32 @@ class DbosQueue:
         """Returns False: nothing is executed here."""
         return False
 
-    @property
-    def generation(self) -> int:
-        """Always the same: the queue is durable and loses nothing."""
-        return 0
+    def claimed(self) -> frozenset[str]:
+        """Returns nothing: nothing is executed here."""
+        return frozenset()
 
 
 class DbosWorker:
     """Takes segments from the queue for the local engine, up to `most` at once.
 
-    `healthy` says whether the database answers.
+    `requeue` has a segment handed over again that the engine does not take any more; `healthy` says whether the
+    database answers.
     """
 
-    def __init__(self, url: str, owner: str, engine: LocalEngine, most: int, healthy: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        url: str,
+        owner: str,
+        engine: LocalEngine,
+        most: int,
+        requeue: Callable[[str], None],
+        healthy: Callable[[], bool],
+    ) -> None:
         self._engine = engine
+        self._requeue = requeue
         self._log_filter = OutageFilter(healthy)
         self._most = most
+        self._stops: list[threading.Event] = []
         self._waking: QueueWaking | None = None
         self._config: dict[str, Any] = {
             "name": _NAME,
@@ -97,17 +109,29 @@ class DbosWorker:
 
         @DBOS.workflow(name=_WORKFLOW, max_recovery_attempts=0, serialization_type=WorkflowSerializationFormat.PORTABLE)
         def execute(segment_id: str) -> None:
-            self._engine.execute(segment_id).result()
+            try:
+                ended = self._engine.execute(segment_id)
+            except RuntimeError:
+                # The engine has ended, and another worker or session is to execute the segment.
+                self._requeue(segment_id)
+            else:
+                ended.result()
 
         DBOS.listen_queues([_QUEUE])
         DBOS.launch()
         DBOS.register_queue(_QUEUE, worker_concurrency=self._most, polling_interval_sec=_POLL_SECONDS)
-        self._waking = QueueWaking(dbos.background_thread_stop_events, _QUEUE_THREAD)
+        self._stops = dbos.background_thread_stop_events
+        self._waking = QueueWaking(self._stops, _QUEUE_THREAD)
 
     def hear(self, names: Collection[str] | None) -> None:
         """Looks for segments at once where they were handed over; a listener of the database."""
         if self._waking is not None and (names is None or HANDED_OVER in names):
             self._waking.wake()
+
+    def halt(self) -> None:
+        """Ends the polling of the queue; does not wait; from any thread; may be repeated."""
+        for stop in self._stops:
+            stop.set()
 
     def stop(self, grace_seconds: float) -> None:
         """Takes no more segments, and gives those that run so long to end by themselves."""

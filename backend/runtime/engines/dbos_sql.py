@@ -5,6 +5,7 @@ from typing import Final
 from sqlalchemy import (
     BigInteger,
     Column,
+    ColumnElement,
     MetaData,
     Table,
     Text,
@@ -34,12 +35,14 @@ _PARTS: Final = tuple(
     Table(name, _DBOS, Column("workflow_uuid", Text, primary_key=True), Column("retention_timestamp", BigInteger))
     for name in ("workflow_input", "workflow_output")
 )
+_ONE: Final[ColumnElement[int]] = literal_column("1")
 _ENDED: Final = (
     select(_WORKFLOWS.c.workflow_uuid)
     .where(
         _WORKFLOWS.c.updated_at < bindparam("before"),
         ~exists().where(
-            segments.c.segment_id == _WORKFLOWS.c.workflow_uuid,
+            # Without the number of the hand-over.
+            segments.c.segment_id == func.split_part(_WORKFLOWS.c.workflow_uuid, literal_column("':'"), _ONE),
             segments.c.state != literal_column(f"'{SegmentState.ENDED}'"),
         ),
     )

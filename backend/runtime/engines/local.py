@@ -77,7 +77,7 @@ class LocalEngine:
             if not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(self._abort)
 
-    def submit(self, segment_id: str) -> None:
+    def submit(self, segment_id: str, hand_over: int) -> None:  # noqa: ARG002 - one that it has begins soon
         """Executes a queued segment soon; see `Engine.submit`.
 
         Raises:
@@ -146,10 +146,10 @@ class LocalEngine:
         with self._lock:
             return len(self._segments) + len(self._reserved)
 
-    @property
-    def generation(self) -> int:
-        """Always the same: only an engine that has ended loses segments; see `Engine.generation`."""
-        return 0
+    def claimed(self) -> set[str]:
+        """Returns the segments that are executed here and set running; see `Engine.claimed`."""
+        with self._lock:
+            return {segment_id for segment_id, entry in self._segments.items() if entry.segment.claimed}
 
     def _entry(self, segment_id: str) -> _Entry:
         """Returns the segment's entry, added where there is none; the caller holds the lock."""

@@ -1,6 +1,6 @@
 """Claims a segment for execution, and loads what its execution needs."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ from backend.run_status import RunStatus
 from backend.runs import lifecycle, lifecycle_sql, redaction_manifest
 from backend.runs.change_log import log_change
 from backend.runs.parking import begin_parked
-from backend.runtime.execution import sql
+from backend.runtime.execution import retries, sql
 from backend.runtime.execution.begun_steps import BegunSteps
 from backend.runtime.execution.first_approvals import has_inputs, request_first_approvals
 from backend.runtime.execution.segment_context import SegmentContext
@@ -19,7 +19,7 @@ from backend.runtime.execution.unit_of_work import UnitOfWork
 from backend.runtime.outcomes import LICENSE_UNAVAILABLE
 from backend.runtime.redaction.run_redaction import RunRedaction
 from backend.segment_state import SegmentState
-from backend.storage.database import Tx, run_of
+from backend.storage.database import OutcomeUnknownError, Tx, run_of
 from backend.storage.tables.segments import ApprovalRow, StepRow
 from backend.uploads import sql as uploads_sql
 from backend.workflows.terms import WorkflowTerms
@@ -32,7 +32,7 @@ class ClaimedSegment:
 
     `redaction` is None where the run's PII policy is off. `decisions` are the decided approvals that it continues from
     and that no event records yet. `begun` are steps that began with the claim, and hold their slots. `upload_id` names
-    the files that a person uploaded for the run.
+    the files that a person uploaded for the run. `inputs_manifest` is JSON, of the first segment that copied inputs.
     """
 
     run_id: str
@@ -47,6 +47,7 @@ class ClaimedSegment:
     decisions: list[ApprovalRow]
     begun: Sequence[str] = ()
     upload_id: str | None = None
+    inputs_manifest: str | None = None
 
 
 class _QueuedSegment(NamedTuple):
@@ -64,65 +65,112 @@ async def claim_segment(context: SegmentContext, segment_id: str) -> ClaimedSegm
     That is where another process has claimed it, or its run is over, so handing a segment over twice is harmless; and
     where a first segment only asked for approvals, so that its run was parked with the claim. The first segment of a
     run fails it where the licence is on hold.
+
+    Raises:
+        DatabaseUnavailableError: it was not claimed, as far as it is known, and may be claimed again.
     """
     found = await context.read(lambda tx: _find(context, tx, segment_id))
-    if found is None:
-        return None
-    run, terms, first_steps, upload_id = found
-    run_id, first = run.run_id, first_steps is not None
-    at = context.clock()
-    parameters = json_text.parse(run.parameters or "{}")
-    redaction = _redaction(context, run)
-    states = None if first_steps is None else StepStates(terms.steps, run_id, segment_id, first_steps)
-    asked, begun = None, None
-    if states is not None and redaction is None and upload_id is None and not has_inputs(terms, parameters):
-        asked = request_first_approvals(states, at)
-        if asked is None:
-            begun = BegunSteps(context.slots, run.key_id, states)
-            begun.begin(terms.parallel_steps, at)
-    changes = UnitOfWork() if states is None else states.take_changes()
+    return None if found is None else await _Claim(context, segment_id, found).run()
 
-    def log_taken(tx: Tx, after: RunStatus) -> None:
-        before = RunStatus.QUEUED if first else RunStatus.WAITING
-        key_id, workflow_id = run.key_id, run.workflow_id
-        log_change(tx, run_id, before, after, key_id=key_id, workflow_id=workflow_id, segment_id=segment_id)
 
-    def take(tx: Tx) -> ClaimedSegment | None:
-        licensed = not first or deployment_sql.get(tx).licence_state == "active"
-        if licensed and asked is not None:
-            if begin_parked(tx, run_id, segment_id, context.owner, at, asked.events, len(asked.approvals)):
+class _Claim:
+    """The claim of a segment that was found queued, with the first changes of its run."""
+
+    def __init__(self, context: SegmentContext, segment_id: str, found: _QueuedSegment) -> None:
+        self._context = context
+        self._segment_id = segment_id
+        self._found = found
+        self._run = run = found.run
+        self._first = found.steps is not None
+        self._at = context.clock()
+        self._parameters = json_text.parse(run.parameters or "{}")
+        self._redaction = _redaction(context, run)
+        self._states = states = (
+            None if found.steps is None else StepStates(found.terms.steps, run.run_id, segment_id, found.steps)
+        )
+        self._asked: UnitOfWork | None = None
+        self._begun: BegunSteps | None = None
+        to_prepare = self._redaction is not None or found.upload_id is not None
+        if states is not None and not to_prepare and not has_inputs(found.terms, self._parameters):
+            self._asked = request_first_approvals(states, self._at)
+            if self._asked is None:
+                self._begun = BegunSteps(context.slots, run.key_id, states)
+                self._begun.begin(found.terms.parallel_steps, self._at)
+        self._changes = UnitOfWork() if states is None else states.take_changes()
+
+    async def run(self) -> ClaimedSegment | None:
+        """Writes the claim; returns what was claimed, see `claim_segment`."""
+        claimed = None
+        try:
+            try:
+                claimed = await self._write(self._take)
+            except OutcomeUnknownError:
+                # It may be this process's already.
+                what = f"The claim of segment {self._segment_id}"
+                claimed = await retries.DATABASE.run(lambda: self._write(self._take_unless_taken), what)
+        finally:
+            if claimed is None and self._begun is not None:
+                self._begun.release()
+        return claimed
+
+    def _write(self, work: Callable[[Tx], ClaimedSegment | None]) -> Awaitable[ClaimedSegment | None]:
+        return self._context.write(work, lock_key=run_of(self._run.run_id))
+
+    def _take_unless_taken(self, tx: Tx) -> ClaimedSegment | None:
+        owns = lifecycle_sql.owns(tx, self._segment_id, self._context.owner)
+        return self._claimed(tx) if owns else self._take(tx)
+
+    def _take(self, tx: Tx) -> ClaimedSegment | None:
+        run_id, segment_id, owner, at = self._run.run_id, self._segment_id, self._context.owner, self._at
+        if self._context.leased and not sql.holds_lease(tx, owner):
+            # Others would close its run as orphaned.
+            lifecycle.requeue_segment(tx, segment_id)
+            return None
+        licensed = not self._first or deployment_sql.get(tx).licence_state == "active"
+        if licensed and self._asked is not None:
+            asked = self._asked
+            if begin_parked(tx, run_id, segment_id, owner, at, asked.events, len(asked.approvals)):
                 asked.write_rows(tx, run_id)
-                log_taken(tx, RunStatus.WAITING)
+                self._log_taken(tx, RunStatus.WAITING)
             return None
-        if not lifecycle.begin_segment(tx, segment_id, context.owner, at, changes.events if licensed else ()):
+        if not lifecycle.begin_segment(tx, segment_id, owner, at, self._changes.events if licensed else ()):
             return None
-        log_taken(tx, RunStatus.RUNNING)
+        self._log_taken(tx, RunStatus.RUNNING)
         if not licensed:
             LICENSE_UNAVAILABLE.close(tx, run_id, at)
             return None
-        changes.write_rows(tx, run_id)
-        return ClaimedSegment(
-            run_id=run_id,
-            workflow_id=run.workflow_id,
+        self._changes.write_rows(tx, run_id)
+        return self._claimed(tx)
+
+    def _log_taken(self, tx: Tx, after: RunStatus) -> None:
+        run, before = self._run, RunStatus.QUEUED if self._first else RunStatus.WAITING
+        log_change(
+            tx,
+            run.run_id,
+            before,
+            after,
             key_id=run.key_id,
-            first=first,
-            parameters=parameters,
-            input_text=run.input_text,
-            terms=terms,
-            step_states=states or StepStates(terms.steps, run_id, segment_id, sql.steps_of(tx, run_id)),
-            redaction=redaction,
-            decisions=[] if first else lifecycle_sql.unrecorded_decisions(tx, run_id, segment_id),
-            begun=() if begun is None else begun.names,
-            upload_id=upload_id,
+            workflow_id=run.workflow_id,
+            segment_id=self._segment_id,
         )
 
-    claimed = None
-    try:
-        claimed = await context.write(take, lock_key=run_of(run_id))
-    finally:
-        if claimed is None and begun is not None:
-            begun.release()
-    return claimed
+    def _claimed(self, tx: Tx) -> ClaimedSegment:
+        run, terms, segment_id = self._run, self._found.terms, self._segment_id
+        return ClaimedSegment(
+            run_id=run.run_id,
+            workflow_id=run.workflow_id,
+            key_id=run.key_id,
+            first=self._first,
+            parameters=self._parameters,
+            input_text=run.input_text,
+            terms=terms,
+            step_states=self._states or StepStates(terms.steps, run.run_id, segment_id, sql.steps_of(tx, run.run_id)),
+            redaction=self._redaction,
+            decisions=[] if self._first else lifecycle_sql.unrecorded_decisions(tx, run.run_id, segment_id),
+            begun=() if self._begun is None else self._begun.names,
+            upload_id=self._found.upload_id,
+            inputs_manifest=run.inputs_manifest,
+        )
 
 
 def _find(context: SegmentContext, tx: Tx, segment_id: str) -> _QueuedSegment | None:

@@ -15,7 +15,7 @@ def sweep_inputs(
     """Returns the parameters and the input text as steps may see them, and the counts; sweeps copied files in place.
 
     The URI of an `s3_prefix` input is not swept. Every segment sweeps parameters and text again, for the run keeps what
-    its caller gave; files are swept once, in the segment that copied them in.
+    its caller gave; files are swept only by a segment that copied them in, into `folder`.
 
     Raises:
         RedactionError: the sweep failed, and steps may see none of it.
@@ -24,7 +24,7 @@ def sweep_inputs(
     places = {declared.parameter for declared in claimed.terms.inputs}
     values = {name: value for name, value in claimed.parameters.items() if name not in places}
     (swept, text), found = redaction.value([values, claimed.input_text], halt)
-    if folder is not None and claimed.first:
+    if folder is not None:
         for parameter in sorted(folder.iterdir()):
             found.add(redaction.folder(parameter, halt))
     return {**claimed.parameters, **swept}, text, found

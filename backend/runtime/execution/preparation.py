@@ -14,17 +14,19 @@ from backend.redaction.process.redactor import RedactionError
 from backend.run_status import RunStatus
 from backend.runs.redaction_manifest import COMPLETED
 from backend.runs.redaction_manifest import FAILED as SWEEP_FAILED
-from backend.runtime.execution import sql
+from backend.runtime.execution import retries, sql
 from backend.runtime.execution.claim import ClaimedSegment
 from backend.runtime.execution.input_sweeping import sweep_inputs
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.segment_journal import SegmentJournal
 from backend.runtime.execution.stop_signal import StoppedError, StopSignal
+from backend.runtime.inputs.manifest import Entry
 from backend.runtime.inputs.s3_prefix import InputError, materialise_all
 from backend.runtime.inputs.uploaded import materialise_uploads
 from backend.runtime.outcomes import Outcome
 from backend.runtime.redaction import manifest_sql
 from backend.runtime.redaction.stages import INPUTS, STEPS, StageCounts
+from backend.storage.tables.uploads import UploadFileRow
 from backend.uploads import sql as uploads_sql
 from contract.failure_codes import INPUT_MATERIALISATION_FAILED, INVARIANT_BLOCKED
 
@@ -51,9 +53,12 @@ async def prepare(
         SegmentEndedError: another process closed the run.
     """
     preparation = _Preparation(context, claimed, journal, stop_signal)
-    if await preparation.record_decisions() and await preparation.copy_inputs():
-        return await preparation.sweep_inputs()
-    return None
+    if not (await preparation.record_decisions() and await preparation.copy_inputs()):
+        return None
+    step_inputs = await preparation.sweep_inputs()
+    if step_inputs is not None:
+        await preparation.place_inputs()
+    return step_inputs
 
 
 def inputs_folder(context: SegmentContext, claimed: ClaimedSegment) -> Path | None:
@@ -75,6 +80,7 @@ class _Preparation:
         self._claimed = claimed
         self._journal = journal
         self._stop_signal = stop_signal
+        self._incoming: Path | None = None
 
     async def record_decisions(self) -> bool:
         """Records people's decisions with their swept comments; returns False where the sweep failed."""
@@ -96,13 +102,15 @@ class _Preparation:
         return True
 
     async def copy_inputs(self) -> bool:
-        """Copies the inputs in; returns False where that failed, with the run closed."""
+        """Copies the inputs in where this worker lacks them; returns False where that failed, with the run closed."""
         context, claimed = self._context, self._claimed
         folder = inputs_folder(context, claimed)
-        if folder is None or not claimed.first:
+        if folder is None or folder.is_dir():
             return True
+        files = await self._uploaded()
+        incoming = folder.with_name(f".{folder.name}")
         halt = threading.Event()
-        copying = context.in_slow_thread(lambda: self._materialised(folder, halt))
+        copying = context.in_slow_thread(lambda: self._materialised(incoming, files, halt))
         try:
             manifest = await self._stop_signal.result_of(copying)
         except StoppedError:
@@ -116,6 +124,10 @@ class _Preparation:
                 )
             )
             return False
+        self._incoming = incoming
+        if not claimed.first:
+            _LOG.info("The inputs of run %s were copied in again, for this worker did not have them", claimed.run_id)
+            return True
         text = json_text.write(manifest)
         claimed.step_states.changes.event(
             "inputs.materialised",
@@ -125,26 +137,47 @@ class _Preparation:
         await self._journal.record(lambda tx, _: sql.set_manifest(tx, claimed.run_id, text))
         return True
 
-    def _materialised(self, folder: Path, halt: threading.Event) -> list[dict[str, Any]]:
+    async def _uploaded(self) -> list[UploadFileRow]:
+        """Returns the files that a person uploaded for the run."""
+        context, upload_id = self._context, self._claimed.upload_id
+        if upload_id is None:
+            return []
+        return await retries.DATABASE.run(
+            lambda: context.read(lambda tx: uploads_sql.files(tx, upload_id)),
+            f"Reading the uploads of run {self._claimed.run_id}",
+        )
+
+    def _materialised(self, folder: Path, files: list[UploadFileRow], halt: threading.Event) -> list[Entry]:
         """Copies in what lies in object storage, and what was uploaded; returns the manifest. Raises InputError."""
         context, claimed = self._context, self._claimed
-        upload_id = claimed.upload_id
-        manifest = materialise_all(claimed.terms.inputs, claimed.parameters, folder, halt, context.secrets)
-        if upload_id is None:
-            return manifest
-        files = context.database.read(lambda tx: uploads_sql.files(tx, upload_id))
-        return manifest + materialise_uploads(context.objects, files, folder, halt)
+        recorded = {entry["parameter"]: entry for entry in json_text.parse(claimed.inputs_manifest or "[]")}
+        try:
+            if folder.exists():
+                # A copy that was interrupted.
+                shutil.rmtree(folder)
+            manifest = materialise_all(
+                claimed.terms.inputs, claimed.parameters, folder, halt, context.secrets, recorded
+            )
+            return manifest + materialise_uploads(context.objects, files, folder, halt, recorded)
+        except OSError as error:
+            raise InputError(f"The inputs could not be copied in: {error.strerror or type(error).__name__}") from error
+
+    async def place_inputs(self) -> None:
+        """Puts inputs that this segment copied in where steps find them, now that they are whole and swept."""
+        incoming, folder = self._incoming, inputs_folder(self._context, self._claimed)
+        if incoming is not None and folder is not None:
+            await self._context.in_thread(lambda: incoming.rename(folder))
 
     async def sweep_inputs(self) -> StepInputs | None:
         """Returns what the steps may see; None where the sweep failed, with the run closed."""
-        context, claimed, redaction = self._context, self._claimed, self._claimed.redaction
+        claimed, redaction = self._claimed, self._claimed.redaction
         if redaction is None or not redaction.covers(INPUTS):
             return StepInputs(claimed.parameters, claimed.input_text)
         if claimed.first:
             claimed.step_states.changes.event("redaction.started", stage=INPUTS)
             await self._journal.record()
         found = await self._sweep_or_close(
-            lambda halt: sweep_inputs(redaction, claimed, inputs_folder(context, claimed), halt), "The inputs", INPUTS
+            lambda halt: sweep_inputs(redaction, claimed, self._incoming, halt), "The inputs", INPUTS
         )
         if found is None:
             return None

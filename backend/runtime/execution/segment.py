@@ -6,12 +6,13 @@ in one transaction with its outputs.
 
 import asyncio
 import logging
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from backend.run_status import RunStatus
-from backend.runs.lifecycle import RunResult, SegmentEndedError, park_run, promote_outputs
-from backend.runtime.execution import dag, sql
+from backend.runs.lifecycle import RunResult, SegmentEndedError, park_run, promote_outputs, requeue_segment
+from backend.runtime.execution import dag, retries, sql
 from backend.runtime.execution.begun_steps import slot_memory
 from backend.runtime.execution.claim import ClaimedSegment, claim_segment
 from backend.runtime.execution.preparation import StepInputs, inputs_folder, prepare, remove_folder
@@ -26,6 +27,7 @@ from backend.runtime.execution.stop_signal import StoppedError, StopSignal
 from backend.runtime.execution.traced_work import traced_segment, traced_step
 from backend.runtime.outcomes import Outcome, reason_to_stop
 from backend.schemas.judge import JudgeUnavailableError
+from backend.storage.database import DatabaseUnavailableError
 from contract.failure_codes import INVARIANT_BLOCKED
 
 _LOG = logging.getLogger(__name__)
@@ -42,31 +44,46 @@ class Segment:
         self._claimed = claimed
         self._stop = asyncio.Event()
 
+    @property
+    def claimed(self) -> bool:
+        """Whether it was set running for this process; from any thread."""
+        return self._claimed is not None
+
     def stop(self) -> None:
         """Makes the segment kill its steps and close its run, with the outcome that the run's row then says."""
         self._stop.set()
 
     async def run(self) -> None:
         """Executes the segment to its end; an unexpected failure is logged, and ends a run that began as `orphaned`."""
-        await traced_segment(self._context, self._segment_id, self._execute, reserved=self._claimed is not None)
+        await traced_segment(self._context, self._segment_id, self._execute, reserved=self.claimed)
 
     async def _execute(self) -> None:
         claimed = self._claimed
         if claimed is None:
             if self._stop.is_set():
-                # It stays queued: its run would only be ended.
+                # Its run would only be ended.
+                await self._requeue()
                 return
-            claimed = await self._claim()
+            claimed = self._claimed = await self._claim()
         if claimed is not None:
             await _SegmentRun(self._context, self._segment_id, claimed, self._stop).run()
 
     async def _claim(self) -> ClaimedSegment | None:
+        what = f"The claim of segment {self._segment_id}"
         try:
-            return await claim_segment(self._context, self._segment_id)
+            return await retries.DATABASE.run(lambda: claim_segment(self._context, self._segment_id), what)
+        except DatabaseUnavailableError as error:
+            _LOG.warning("Segment %s could not be claimed: %s", self._segment_id, error)
+            await self._requeue()
         except Exception:  # noqa: BLE001 - logged; other segments go on
-            # It stays queued, and the sweeper's launch time-out fails it.
+            # The sweeper has it handed over again, until its launch times out.
             _LOG.exception("Segment %s could not be claimed", self._segment_id)
-            return None
+        return None
+
+    async def _requeue(self) -> None:
+        """Has the segment, which did not begin, handed over again; a failure is left to the sweeper."""
+        with suppress(DatabaseUnavailableError):
+            await self._context.write(lambda tx: requeue_segment(tx, self._segment_id), lock_key="launcher")
 
 
 class _SegmentRun:

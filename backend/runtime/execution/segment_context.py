@@ -34,6 +34,7 @@ class SegmentContext:
 
     Attributes:
         owner: The id of the session, never used again.
+        leased: Whether the session has a lease, since other processes share the database.
         work: The folder of what running steps need on disk, one folder a run.
         network: The most that an environment may allow its steps.
         output_limits: How many files a step may leave, and how deep.
@@ -47,6 +48,7 @@ class SegmentContext:
     objects: ObjectStore
     cache: RevisionedCache
     owner: str
+    leased: bool
     work: Path
     sandbox: Sandbox
     network: Network
@@ -126,5 +128,5 @@ class SegmentContext:
         return self.folder_of_run(run_id) / "files"
 
     def inputs_of_run(self, run_id: str) -> Path:
-        """Returns the folder of a run's `s3_prefix` inputs, one folder a parameter."""
+        """Returns the folder of a run's inputs, one folder a parameter; it exists once all are copied in and swept."""
         return self.folder_of_run(run_id) / "inputs"

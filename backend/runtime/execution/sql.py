@@ -10,6 +10,7 @@ from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.runs import runs
 from backend.storage.tables.segments import StepRow, segments, steps
+from backend.storage.tables.workers import workers
 
 
 class ExecutedRunRow(NamedTuple):
@@ -39,6 +40,10 @@ _RUN_OF_SEGMENT = Query(
     select_row(ExecutedRunRow, runs, segments)
     .join(segments, segments.c.run_id == runs.c.run_id)
     .where(segments.c.segment_id == _SEGMENT),
+)
+# The lock keeps the lease from being removed before the transaction ends, and lets it be renewed.
+_LEASE = ScalarQuery[str](
+    select(workers.c.owner).where(workers.c.owner == bindparam("of_owner")).with_for_update(read=True, key_share=True)
 )
 _STEPS = Query(StepRow, select_row(StepRow, steps).where(steps.c.run_id == _RUN).order_by(steps.c.position))
 _STEP_COLUMNS: Final = (
@@ -70,6 +75,11 @@ _SET_MANIFEST = Command(update(runs).where(runs.c.run_id == _RUN).values(inputs_
 def run_of_segment(tx: Tx, segment_id: str) -> ExecutedRunRow:
     """Returns the run of a segment that exists."""
     return tx.one(_RUN_OF_SEGMENT, of_segment_id=segment_id)
+
+
+def holds_lease(tx: Tx, owner: str) -> bool:
+    """Returns whether a process holds its lease, which nobody takes from it then before the transaction ends."""
+    return tx.exists(_LEASE, of_owner=owner)
 
 
 def find_run_of_segment(tx: Tx, segment_id: str) -> ExecutedRunRow | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from backend.outputs.sql import outputs_of
 from backend.redaction.counts import Counts
+from backend.runtime.execution import retries
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.redaction.run_redaction import RunRedaction
 from backend.runtime.redaction.stages import STEPS
@@ -44,7 +45,11 @@ def files_of(
     kept = {step: context.files_of_run(run_id) / step for step in steps}
     missing = [step for step, folder in kept.items() if not folder.exists()]
     if missing:
-        outputs = context.database.read(lambda tx: outputs_of(tx, run_id))
+        outputs = retries.DATABASE.run_blocking(
+            lambda: context.database.read(lambda tx: outputs_of(tx, run_id)),
+            f"Reading the outputs of run {run_id}",
+            halt,
+        )
         for step in missing:
             of_step = [(output.path, output.object_key, output.size_bytes) for output in outputs if output.step == step]
             if of_step:
@@ -74,7 +79,7 @@ def _restore(
         for path, key, size in outputs:
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
-            copy_to_file(objects, key, size, target)
+            copy_to_file(objects, key, size, target, halt)
         # The values found were counted when the step handed its files on.
         _sweep(folder / kept.name, redaction, halt)
         # Renamed as a whole: a concurrent step that needs the same files may have restored them first.

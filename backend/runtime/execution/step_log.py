@@ -156,11 +156,11 @@ class StepLogRecorder:
     async def _store(self, content: bytes) -> int | None:
         key = step_log_key(*self._attempt)
         try:
-            size, _ = await self._context.in_thread_to_its_end(lambda: self._context.objects.put_bytes(key, content))
+            stored = await self._context.in_thread_to_its_end(lambda: self._context.objects.put_bytes(key, content))
         except OSError:
             _LOG.exception("The log of a step of run %s could not be stored", self._run_id)
             return None
-        return size
+        return stored.size_bytes
 
     async def _record(self, work: Callable[[Tx, int], None]) -> None:
         """Writes to the log's rows, of a run whose data was not erased meanwhile."""

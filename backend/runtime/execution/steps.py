@@ -142,6 +142,9 @@ class StepWork:
             limits = replace(limits, packages=await self._packages())
         folder = self.context.folder_of_run(self.run_id) / "outputs" / f"{self.step.step}-{self.attempt}"
         files = await self._files()
+        if self.inputs is not None and not self.inputs.is_dir():
+            # A sandbox would give the step an empty folder in its place, or none.
+            raise StepFailed("InputsNotFound", "the run's inputs are no longer on the worker's disk", final=True)
         request = StepRequest(
             step=self.step.step,
             agent=agent,
@@ -246,9 +249,13 @@ class StepWork:
                 ),
                 what,
             )
-        except OSError as error:
+        except (OSError, KeyError, EOFError) as error:
             _LOG.exception("%s failed", what)
-            raise StepFailed("FilesNotRead", "the files of the steps that it needs could not be read") from error
+            why = ": one is no longer stored" if isinstance(error, KeyError) else ""
+            raise StepFailed("FilesNotRead", f"the files of the steps that it needs could not be read{why}") from error
+        except RedactionError as error:
+            _LOG.exception("%s failed", what)
+            raise _sweep_failure("the files of the steps that it needs", error) from error
 
     async def _swept_failure(self, failure: StepFailed, asked: list[StageCounts]) -> StepFailure:
         # The type too, for it is the name that an agent gave its exception.

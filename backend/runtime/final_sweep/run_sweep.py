@@ -16,7 +16,7 @@ from backend.runtime.redaction.stages import OUTPUTS
 from backend.runtime.redaction.sweep_warnings import over_limit_warning, sweep_warning
 from backend.storage.database import Database, Tx, run_of
 from backend.storage.object_keys import object_key, unnamed_outputs_key
-from backend.storage.objects import ObjectStore
+from backend.storage.objects import ObjectStore, StoredObject
 from backend.storage.objects.reading import copy_to_file
 from backend.storage.tables.outputs import OutputRow
 
@@ -211,8 +211,7 @@ class RunSweep:
             self._withheld.append(output.output_id)
         elif self._redacts:
             key = _swept_key(output)
-            size, sha256 = self._objects.put_file(key, target)
-            self._changed.append(_changed(output, name, size, sha256, key))
+            self._changed.append(_changed(output, name, self._objects.put_file(key, target), key))
             target.unlink()
 
     def _sweep_result(self, output: OutputRow) -> None:
@@ -230,12 +229,12 @@ class RunSweep:
             return
         text, summary = swept
         key = _swept_key(output)
-        size, sha256 = self._objects.put_bytes(key, text.encode())
-        self._changed.append(_changed(output, output.path, size, sha256, key))
+        stored = self._objects.put_bytes(key, text.encode())
+        self._changed.append(_changed(output, output.path, stored, key))
         self._columns |= {
             "result": inline_result(text) if self._row.result_error_code is None else None,
-            "result_size_bytes": size,
-            "result_sha256": sha256,
+            "result_size_bytes": stored.size_bytes,
+            "result_sha256": stored.sha256,
             "summary_markdown": None if summary is None else inline_result(summary),
         }
         self._warnings += summary_warnings(summary)
@@ -249,5 +248,5 @@ def _swept_key(output: OutputRow) -> str:
     return object_key(output.run_id, f"{output.output_id}-swept")
 
 
-def _changed(output: OutputRow, path: str, size: int, sha256: str, key: str) -> dict[str, object]:
-    return {"output_id": output.output_id, "path": path, "size_bytes": size, "sha256": sha256, "object_key": key}
+def _changed(output: OutputRow, path: str, stored: StoredObject, key: str) -> dict[str, object]:
+    return {"output_id": output.output_id, "path": path, "object_key": key, **stored._asdict()}

@@ -77,7 +77,7 @@ _RUN_ROW = Query(
 _CHANGE_OUTPUT = Command(
     update(outputs)
     .where(outputs.c.output_id == bindparam("of_output_id"))
-    .values({name: bindparam(f"new_{name}") for name in ("path", "size_bytes", "sha256", "object_key")})
+    .values({name: bindparam(f"new_{name}") for name in ("path", "size_bytes", "sha256", "crc32", "object_key")})
 )
 _WITHHOLD = Command(delete(outputs).where(outputs.c.output_id == bindparam("of_output_id")))
 _FINISH = Command(

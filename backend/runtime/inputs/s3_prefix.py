@@ -10,6 +10,7 @@ from backend.connectors.object_storage import s3_client
 from backend.connectors.s3_errors import explain, failures, list_page
 from backend.runtime.inputs.copying import Copying, ListedObject, require_free_space
 from backend.runtime.inputs.halting import CopyHalt
+from backend.runtime.inputs.manifest import Entry, item_of, manifest_entry, require_unchanged
 from backend.runtime.inputs.names import file_names
 from backend.secrets import Secrets
 from backend.uploads.rules import is_uploaded
@@ -19,8 +20,6 @@ from backend.workflows.terms import InputTerms
 if TYPE_CHECKING:
     from types_boto3_s3.client import S3Client
 
-MAX_ITEMS_LISTED: Final = 1_000
-
 _LONGEST_MESSAGE: Final = 1_000
 
 
@@ -29,15 +28,15 @@ class InputError(Exception):
 
 
 def materialise(
-    declared: InputTerms, uri: str, folder: Path, stop: threading.Event, secrets: Secrets
-) -> dict[str, Any]:
+    declared: InputTerms, uri: str, folder: Path, stop: threading.Event, secrets: Secrets, recorded: Entry | None
+) -> Entry:
     """Copies every object below the prefix into `folder` and returns the manifest's entry.
 
-    Files are named after the keys below the prefix. Nothing is copied where the listing is empty or beyond its limits.
-    Ends soon after `stop` is set.
+    Files are named after the keys below the prefix. Nothing is copied where the listing is empty, beyond its limits or
+    differs from the entry `recorded` by the run's first segment. Ends soon after `stop` is set.
 
     Raises:
-        InputError: the objects cannot be listed or copied, or are none, too many or too large.
+        InputError: the objects cannot be listed or copied, are none, too many or too large, or have changed.
     """
     connector = declared.connector
     if connector is None:
@@ -49,24 +48,20 @@ def materialise(
         client = halt.retry(lambda: s3_client(connector, secrets, attempts=1), f"Credentials for bucket {bucket}")
         copying = Copying(client, connector, halt)
         objects = _within_limits(_list(client, halt, bucket, prefix), declared)
+        items = [item_of(one.key, one.size, one.etag.strip('"')) for one in objects]
+        entry = manifest_entry(declared.parameter, declared.connector_id, uri, items)
+        require_unchanged(entry, items, recorded)
+        if not objects:
+            raise ValueError("there are no objects")
         folder.mkdir(parents=True, exist_ok=True)
-        require_free_space(folder, sum(one.size for one in objects))
+        require_free_space(folder, entry["bytes"])
         names = file_names(one.key[len(prefix) :] for one in objects)
         copying.copy((one, folder / names[one.key[len(prefix) :]]) for one in objects)
     except failures() as error:
         why = explain(error, connector)
         message = f"Parameter '{declared.parameter}': {uri} could not be copied in: {why}"
         raise InputError(message[:_LONGEST_MESSAGE]) from error
-    return {
-        "parameter": declared.parameter,
-        "connector_id": declared.connector_id,
-        "uri": uri,
-        "objects": len(objects),
-        "bytes": sum(one.size for one in objects),
-        "items": [
-            {"key": one.key, "size_bytes": one.size, "etag": one.etag.strip('"')} for one in objects[:MAX_ITEMS_LISTED]
-        ],
-    }
+    return entry
 
 
 def materialise_all(
@@ -75,15 +70,18 @@ def materialise_all(
     folder: Path,
     stop: threading.Event,
     secrets: Secrets,
-) -> list[dict[str, Any]]:
+    recorded: Mapping[str, Entry],
+) -> list[Entry]:
     """Copies in every input whose value is an address, each into a folder of its own; returns the inputs manifest.
+
+    `recorded` are the entries of the run's first segment by parameter, empty in that segment.
 
     Raises:
         InputError: as `materialise`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     return [
-        materialise(one, parameters[one.parameter], folder / one.parameter, stop, secrets)
+        materialise(one, parameters[one.parameter], folder / one.parameter, stop, secrets, recorded.get(one.parameter))
         for one in declared
         if one.parameter in parameters and not is_uploaded(parameters[one.parameter])
     ]
@@ -108,8 +106,6 @@ def _within_limits(found: Iterable[ListedObject], declared: InputTerms) -> list[
             raise ValueError(f"there are more than {declared.max_objects:,} objects (max_objects)")
         if size > declared.max_bytes:
             raise ValueError(f"the objects have more than {declared.max_bytes:,} bytes (max_bytes)")
-    if not objects:
-        raise ValueError("there are no objects")
     return objects
 
 

@@ -3,18 +3,17 @@
 import hashlib
 import threading
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from backend.retry import Backoff, HaltedError, RetryPolicy
-from backend.runtime.inputs.s3_prefix import MAX_ITEMS_LISTED, InputError
+from backend.runtime.inputs.manifest import Entry, Item, item_of, manifest_entry, require_unchanged
+from backend.runtime.inputs.s3_prefix import InputError
 from backend.storage.objects import ObjectStore
 from backend.storage.tables.uploads import UploadFileRow
 from backend.uploads.content import contents
 from backend.uploads.rules import value_of
-
-Item = dict[str, Any]
 
 _RETRY: Final = RetryPolicy(
     retry_on=lambda error: isinstance(error, OSError | EOFError),
@@ -24,14 +23,18 @@ _RETRY: Final = RetryPolicy(
 
 
 def materialise_uploads(
-    objects: ObjectStore, files: Iterable[UploadFileRow], folder: Path, stop: threading.Event
-) -> list[dict[str, Any]]:
+    objects: ObjectStore,
+    files: Iterable[UploadFileRow],
+    folder: Path,
+    stop: threading.Event,
+    recorded: Mapping[str, Entry],
+) -> list[Entry]:
     """Copies every finished file into `folder`, below the name of its parameter; returns the manifest's entries.
 
-    Ends soon after `stop` is set.
+    `recorded` is as in `materialise_all`. Ends soon after `stop` is set.
 
     Raises:
-        InputError: a file could not be copied.
+        InputError: a file could not be copied, or is not the one that the run began with.
     """
     items: defaultdict[str, list[Item]] = defaultdict(list)
     upload_ids: dict[str, str] = {}
@@ -39,17 +42,15 @@ def materialise_uploads(
         if file.finished:
             upload_ids[file.parameter] = file.upload_id
             items[file.parameter] += _copied(objects, file, folder / file.parameter, stop)
-    return [
-        {
-            "parameter": parameter,
-            "connector_id": "",
-            "uri": value_of(upload_ids[parameter], parameter),
-            "objects": len(copied),
-            "bytes": sum(item["size_bytes"] for item in copied),
-            "items": copied[:MAX_ITEMS_LISTED],
-        }
-        for parameter, copied in items.items()
-    ]
+    entries: list[Entry] = []
+    for parameter, copied in items.items():
+        entry = manifest_entry(parameter, "", value_of(upload_ids[parameter], parameter), copied)
+        try:
+            require_unchanged(entry, copied, recorded.get(parameter))
+        except ValueError as error:
+            raise InputError(f"The uploaded files could not be copied in: {error}") from error
+        entries.append(entry)
+    return entries
 
 
 def _copied(objects: ObjectStore, file: UploadFileRow, folder: Path, stop: threading.Event) -> list[Item]:
@@ -76,5 +77,5 @@ def _copy(objects: ObjectStore, file: UploadFileRow, folder: Path, stop: threadi
                 digest.update(part)
                 size += len(part)
                 copy.write(part)
-        items.append({"key": path, "size_bytes": size, "etag": digest.hexdigest()})
+        items.append(item_of(path, size, digest.hexdigest()))
     return items

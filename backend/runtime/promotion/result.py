@@ -1,6 +1,5 @@
 """The result of a run: the result step's value, judged by the version's schema (contract 14.9, 14.11)."""
 
-import hashlib
 from typing import Any, Final, NamedTuple
 
 from backend.ids import new_id
@@ -8,7 +7,7 @@ from backend.outputs.sql import NewOutput
 from backend.runs.lifecycle import RunResult
 from backend.runtime.promotion.step_outputs import new_output
 from backend.storage.object_keys import object_key, result_row_key
-from backend.storage.objects import ObjectStore
+from backend.storage.objects import ContentDigest, ObjectStore, StoredObject
 
 LARGEST_INLINE_BYTES: Final = 262_144
 RESULT_PATH: Final = "result.json"
@@ -40,15 +39,14 @@ def make_result(
     """
     output_id = new_id("out")
     key = object_key(run_id, output_id)
-    size, sha256 = objects.put_bytes(key, value.encode())
-    return _made(run_id, output_id, key, value, size, sha256, mismatch, summary)
+    return _made(run_id, output_id, key, value, objects.put_bytes(key, value.encode()), mismatch, summary)
 
 
 def result_in_row(run_id: str, value: str, summary: str | None = None) -> StoredResult:
     """Makes an inline result that fits its schema, whose `result.json` is read from the row of its run."""
-    content = value.encode()
-    digest = hashlib.sha256(content).hexdigest()
-    return _made(run_id, new_id("out"), result_row_key(run_id), value, len(content), digest, None, summary)
+    digest = ContentDigest()
+    digest.update(value.encode())
+    return _made(run_id, new_id("out"), result_row_key(run_id), value, digest.stored(), None, summary)
 
 
 def _made(
@@ -56,21 +54,20 @@ def _made(
     output_id: str,
     key: str,
     value: str,
-    size: int,
-    sha256: str,
+    stored: StoredObject,
     mismatch: str | None,
     summary: str | None,
 ) -> StoredResult:
     result = RunResult(
         value=inline_result(value) if mismatch is None else None,
         output_id=output_id,
-        size_bytes=size,
-        sha256=sha256,
+        size_bytes=stored.size_bytes,
+        sha256=stored.sha256,
         error_code=None if mismatch is None else SCHEMA_MISMATCH,
         error_message=mismatch,
         summary_markdown=None if summary is None else inline_result(summary),
     )
-    output = new_output(run_id, output_id, RESULT_PATH, None, size, sha256, key)
+    output = new_output(run_id, output_id, RESULT_PATH, None, stored, key)
     return StoredResult(result, output, summary_warnings(summary))
 
 

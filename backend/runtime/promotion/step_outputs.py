@@ -5,11 +5,12 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
+from backend.distinct_paths import distinct_paths
 from backend.ids import new_id
 from backend.outputs.sql import NewOutput
 from backend.runtime.promotion.media_types import media_type
 from backend.storage.object_keys import object_key
-from backend.storage.objects import ObjectStore
+from backend.storage.objects import ObjectStore, StoredObject
 
 _LOG = logging.getLogger(__name__)
 
@@ -17,17 +18,18 @@ _LOG = logging.getLogger(__name__)
 def store_outputs(objects: ObjectStore, run_id: str, step: str, folder: Path, halt: threading.Event) -> list[NewOutput]:
     """Stores every file below `folder`, durable on return; returns one output for each, by path.
 
-    Starts no file once `halt` is set.
+    Files whose paths differ by case or Unicode normalization alone are renamed first: `name~2.ext`. Starts no file once
+    `halt` is set.
 
     Raises:
         OSError: the store did not take a file; those before it are discarded.
     """
     stored: list[NewOutput] = []
     try:
-        for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+        for path in _named_apart(folder):
             if halt.is_set():
                 break
-            stored.append(_store(objects, run_id, step, file, file.relative_to(folder).as_posix()))
+            stored.append(_store(objects, run_id, step, folder / path, path))
     except BaseException:
         discard(objects, stored)
         raise
@@ -47,15 +49,27 @@ def discard(objects: ObjectStore, outputs: Iterable[NewOutput]) -> None:
             return
 
 
+def _named_apart(folder: Path) -> list[str]:
+    """Renames files that would be one file on other systems; returns the relative paths of all."""
+    found = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    names = distinct_paths({path: path for path in found}, lambda _, attempt: str(attempt + 2))
+    for path, name in names.items():
+        if name != path:
+            (folder / path).rename(folder / name)
+    return sorted(names.values())
+
+
 def _store(objects: ObjectStore, run_id: str, step: str, file: Path, relative: str) -> NewOutput:
     output_id = new_id("out")
-    size, sha256 = objects.put_file(object_key(run_id, output_id), file)
-    return new_output(run_id, output_id, f"{step}/{relative}", step, size, sha256)
+    stored = objects.put_file(object_key(run_id, output_id), file)
+    return new_output(run_id, output_id, f"{step}/{relative}", step, stored)
 
 
 def new_output(
-    run_id: str, output_id: str, path: str, step: str | None, size: int, sha256: str, key: str | None = None
+    run_id: str, output_id: str, path: str, step: str | None, stored: StoredObject, key: str | None = None
 ) -> NewOutput:
     """Returns an output whose object is stored under its id, unless another key is given."""
     key = key or object_key(run_id, output_id)
-    return NewOutput(output_id, run_id, path, step, media_type(path), size, sha256, key)
+    return NewOutput(
+        output_id, run_id, path, step, media_type(path), stored.size_bytes, stored.sha256, key, stored.crc32
+    )

@@ -3,27 +3,37 @@
 from collections.abc import Callable
 from math import inf
 from time import monotonic
-from typing import Final
+from typing import Final, NamedTuple
 
 from backend.clock import Clock
 
 _STEP_MS: Final = 1_000
 
 
+class ClockReading(NamedTuple):
+    """A time of the wall clock, and how long ago a reading first saw a step; infinity for none. Milliseconds."""
+
+    now: int
+    since_step: float
+
+
 class ClockSteps:
-    """Compares the wall clock with one that nobody sets. Not thread-safe."""
+    """Compares the wall clock, which may be a server's, with one that nobody sets. Not thread-safe."""
 
     def __init__(self, clock: Clock, steady: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         self._steady = steady
         self._offset_ms: float | None = None
+        self._error_ms = 0.0
         self._stepped_at = -inf
 
-    def ms_since_last(self) -> float:
-        """Returns how long ago a call first saw a step of at least a second; infinity for none since this was made."""
-        now = self._steady()
-        offset_ms = self._clock() - now * 1000
-        if self._offset_ms is not None and abs(offset_ms - self._offset_ms) >= _STEP_MS:
-            self._stepped_at = now
-        self._offset_ms = offset_ms
-        return (now - self._stepped_at) * 1000
+    def read(self) -> ClockReading:
+        """Reads both clocks: they step apart by a second or more, and by more than the readings may be wrong."""
+        before = self._steady()
+        now = self._clock()
+        after = self._steady()
+        offset_ms, error_ms = now - (before + after) * 500, (after - before) * 500
+        if self._offset_ms is not None and abs(offset_ms - self._offset_ms) >= _STEP_MS + error_ms + self._error_ms:
+            self._stepped_at = after
+        self._offset_ms, self._error_ms = offset_ms, error_ms
+        return ClockReading(now, (after - self._stepped_at) * 1000)

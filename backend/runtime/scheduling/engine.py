@@ -1,13 +1,16 @@
 """The port through which segments are scheduled; `backend.runtime.engines` has its implementations."""
 
+from collections.abc import Set as AbstractSet
 from typing import Protocol
 
 
 class Engine(Protocol):
     """Executes segments by id. It keeps no state of its own that counts: what it loses is still in the tables."""
 
-    def submit(self, segment_id: str) -> None:
+    def submit(self, segment_id: str, hand_over: int) -> None:
         """Executes a queued segment soon, once however often it is submitted. Does not wait for it; from any thread.
+
+        `hand_over` numbers the hand-overs of the segment, from 1: a segment that did not begin is handed over again.
 
         Raises:
             Exception: it was not accepted, and must be submitted again.
@@ -22,6 +25,5 @@ class Engine(Protocol):
     def executes(self, segment_id: str) -> bool:
         """Returns whether the engine has the segment, and so will record its end; from any thread."""
 
-    @property
-    def generation(self) -> int:
-        """A number that changes whenever the engine may have lost segments that it had accepted; from any thread."""
+    def claimed(self) -> AbstractSet[str]:
+        """Returns the segments that it executes and has set running; from any thread."""

@@ -1,6 +1,7 @@
 """Hands queued segments over from the tables to the engine."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from backend.clock import Clock
@@ -15,18 +16,21 @@ _FIRST: Final = 1
 class Launcher:
     """Keeps up to `most` segments with the engine; the keys with the fewest there go first.
 
-    Beyond that, keys without a segment there get one each, up to as many again: they do not wait for what segments of
-    others do after their steps, which takes no slot.
+    With `reserve`, keys without a segment there get one each beyond that, up to as many again: they do not wait for
+    what segments of others do after their steps, which takes no slot.
 
-    A segment is marked as handed over once the engine has it; marks that a dead process left are taken back at the
-    start of the next one.
+    A segment is marked as handed over once the engine has it; a mark whose segment does not begin is taken back by
+    the sweeper.
     """
 
-    def __init__(self, database: Database, clock: Clock, engine: Engine, most: Callable[[], int]) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, engine: Engine, most: Callable[[], int], *, reserve: bool
+    ) -> None:
         self._database = database
         self._clock = clock
         self._engine = engine
         self._most = most
+        self._reserve = reserve
         self.waits = True
         """Whether segments may wait for room, so that one that ends lets another begin; from any thread."""
         self._left = True
@@ -41,31 +45,29 @@ class Launcher:
     def launch(self) -> None:
         """Hands over waiting segments, as far as there is room.
 
-        A segment that a crash left without its mark is handed over again. Marks are taken back where the engine may
-        have dropped segments.
+        A segment that a crash left without its mark is handed over again, by the same number.
         """
         # While it is not known, a segment that ends asks for another round.
         self.waits = True
         most = self._most()
-        waiting = self._database.read(lambda tx: sql.waiting(tx, most))
+        waiting = self._database.read(lambda tx: sql.waiting(tx, max(_FIRST, most)))
         if not waiting:
             self.waits = self._left = False
             return
         taken = self._database.read(sql.taken_by_key)
         total = sum(taken.values())
-        room, reserve = max(0, most - total), max(0, 2 * most - max(most, total))
+        room = max(0, most - total)
+        reserve = max(0, 2 * most - max(most, total)) if self._reserve else 0
         waiting.sort(key=lambda row: (taken.get(row.key_id, 0) + row.rank, row.created_at, row.segment_id))
         held = {*taken, *(row.key_id for row in waiting[:room])}
         reserved = [row for row in waiting[room:] if row.rank == _FIRST and row.key_id not in held]
         handed_over = []
-        generation = self._engine.generation
         try:
             for row in [*waiting[:room], *reserved[:reserve]]:
-                self._engine.submit(row.segment_id)
-                handed_over.append(row.segment_id)
+                self._engine.submit(row.segment_id, row.hand_overs + 1)
+                handed_over.append(row)
         finally:
             if handed_over:
-                self._database.write(lambda tx: sql.hand_over(tx, handed_over, self._clock()), lock_key="launcher")
-                if self._engine.generation != generation:
-                    self._database.write(sql.take_back, lock_key="launcher")
+                mark = partial(sql.mark_handed_over, segments=handed_over, now=self._clock())
+                self._database.write(mark, lock_key="launcher")
         self.waits = self._left = len(handed_over) < len(waiting) or len(waiting) >= most

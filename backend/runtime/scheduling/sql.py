@@ -1,4 +1,4 @@
-"""SQL of the launcher and the sweeper: which segments wait to be launched, and which runs must end."""
+"""SQL of the launcher and the sweeper: segments that wait to be launched, and runs that must end."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -24,10 +24,11 @@ from backend.storage.tables.segments import segments
 
 
 class WaitingSegmentRow(NamedTuple):
-    """A segment that waits to be handed over, with its place among those of its key."""
+    """A segment that waits to be handed over, how often it was before, and its place among those of its key."""
 
     segment_id: str
     created_at: int
+    hand_overs: int
     key_id: str
     rank: int
 
@@ -51,10 +52,11 @@ class RunningSegmentRow(NamedTuple):
 
 
 class QueuedSegmentRow(NamedTuple):
-    """A queued segment of a run."""
+    """A queued segment of a run; `handed_over_at` is None while no engine has it."""
 
     run_id: str
     segment_id: str
+    handed_over_at: int | None
 
 
 class OverdueRunRow(NamedTuple):
@@ -69,6 +71,7 @@ _BEFORE: Final[BindParameter[int]] = bindparam("before")
 _HOUR_MS: Final[ColumnElement[int]] = literal_column("3600000")
 # As text, so that the partial index over open segments serves.
 _OPEN: Final[ColumnElement[bool]] = segments.c.state != literal_column(f"'{SegmentState.ENDED}'")
+_SEGMENT: Final[ColumnElement[bool]] = segments.c.segment_id == bindparam("of_segment_id")
 _QUEUED: Final[ColumnElement[bool]] = segments.c.state == literal_column(f"'{SegmentState.QUEUED}'")
 _RUNNING: Final[ColumnElement[bool]] = segments.c.state == literal_column(f"'{SegmentState.RUNNING}'")
 
@@ -76,6 +79,7 @@ _RANKED = (
     select(
         segments.c.segment_id,
         segments.c.created_at,
+        segments.c.hand_overs,
         runs.c.key_id,
         func.row_number()
         .over(partition_by=runs.c.key_id, order_by=(segments.c.created_at, segments.c.segment_id))
@@ -94,26 +98,24 @@ _TAKEN = Query(
     .group_by(runs.c.key_id),
 )
 _HAND_OVER = Command(
-    update(segments).where(segments.c.segment_id == bindparam("of_segment_id"), _QUEUED).values(handed_over_at=_NOW)
+    update(segments).where(_SEGMENT, _QUEUED).values(handed_over_at=_NOW, hand_overs=bindparam("number"))
 )
-_TAKE_BACK = Command(update(segments).where(_OPEN, _QUEUED).values(handed_over_at=None))
+_REQUEUE_ALL = Command(update(segments).where(_OPEN, _QUEUED).values(handed_over_at=None))
 
 _RUNNING_SEGMENTS = Query(
     RunningSegmentRow,
     select_row(RunningSegmentRow, runs, segments).join(runs, runs.c.run_id == segments.c.run_id).where(_OPEN, _RUNNING),
 )
-_NOT_LAUNCHED = Query(
-    QueuedSegmentRow, select_row(QueuedSegmentRow, segments).where(_OPEN, _QUEUED, segments.c.handed_over_at < _BEFORE)
-)
-_NOT_HANDED_OVER = Query(
+_NOT_BEGUN = Query(
     QueuedSegmentRow,
     select_row(QueuedSegmentRow, segments).where(
-        _OPEN, _QUEUED, segments.c.handed_over_at.is_(None), segments.c.created_at < _BEFORE
+        _OPEN, _QUEUED, or_(segments.c.handed_over_at.is_not(None), segments.c.hand_overs > literal_column("0"))
     ),
 )
-_IS_QUEUED = ScalarQuery[str](
-    select(segments.c.run_id).where(segments.c.segment_id == bindparam("of_segment_id"), _QUEUED)
+_QUEUED_BEFORE = Query(
+    QueuedSegmentRow, select_row(QueuedSegmentRow, segments).where(_OPEN, _QUEUED, segments.c.created_at < _BEFORE)
 )
+_IS_QUEUED = ScalarQuery[str](select(segments.c.run_id).where(_SEGMENT, _QUEUED))
 # A run that waits for an approval has no running segment; after the decision it has a queued one.
 _OVERDUE = Query(
     OverdueRunRow,
@@ -138,15 +140,16 @@ def taken_by_key(tx: Tx) -> dict[str, int]:
     return {row.key_id: row.taken for row in tx.all(_TAKEN)}
 
 
-def hand_over(tx: Tx, segment_ids: Iterable[str], now: int) -> None:
-    """Marks queued segments as handed over to the engine, and tells workers that wait for some."""
+def mark_handed_over(tx: Tx, segments: Iterable[WaitingSegmentRow], now: int) -> None:
+    """Marks queued segments as handed over to the engine once more, and wakes workers that wait for some."""
     tx.announce(HANDED_OVER)
-    tx.many(_HAND_OVER, [{"of_segment_id": segment_id, "now": now} for segment_id in segment_ids])
+    rows = [{"of_segment_id": row.segment_id, "now": now, "number": row.hand_overs + 1} for row in segments]
+    tx.many(_HAND_OVER, rows)
 
 
-def take_back(tx: Tx) -> None:
+def requeue_all(tx: Tx) -> None:
     """Marks every queued segment as not handed over, after the engine that had them is gone."""
-    tx.enqueue(_TAKE_BACK)
+    tx.enqueue(_REQUEUE_ALL)
 
 
 def running(tx: Tx) -> list[RunningSegmentRow]:
@@ -154,14 +157,14 @@ def running(tx: Tx) -> list[RunningSegmentRow]:
     return tx.all(_RUNNING_SEGMENTS)
 
 
-def not_launched(tx: Tx, handed_over_before: int) -> list[QueuedSegmentRow]:
-    """Returns the segments that were handed over before that time and are still queued."""
-    return tx.all(_NOT_LAUNCHED, before=handed_over_before)
+def not_begun(tx: Tx) -> list[QueuedSegmentRow]:
+    """Returns the queued segments that were handed over, now or before."""
+    return tx.all(_NOT_BEGUN)
 
 
-def not_handed_over(tx: Tx, queued_before: int) -> list[QueuedSegmentRow]:
-    """Returns the segments that have waited since before that time to be handed over."""
-    return tx.all(_NOT_HANDED_OVER, before=queued_before)
+def queued_before(tx: Tx, before: int) -> list[QueuedSegmentRow]:
+    """Returns the segments that are queued since before that time."""
+    return tx.all(_QUEUED_BEFORE, before=before)
 
 
 def is_queued(tx: Tx, segment_id: str) -> bool:

@@ -1,30 +1,43 @@
-"""Ends runs that must end and that no segment ends by itself."""
+"""Ends runs that must end and that no segment ends by itself, and has segments handed over again that did not begin."""
 
 import logging
-from collections.abc import Callable
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Collection
+from functools import partial
 from time import monotonic
+from typing import Final
 
 from backend import metrics
 from backend.clock import Clock
-from backend.runs.lifecycle import SegmentLease
+from backend.runs import lifecycle_sql
+from backend.runs.lifecycle import SegmentLease, requeue_segment
 from backend.runtime.outcomes import LAUNCH_FAILED, ORPHANED, Outcome, reason_to_stop, time_limit
 from backend.runtime.scheduling import sql, workers_sql
-from backend.runtime.scheduling.clock_steps import ClockSteps
+from backend.runtime.scheduling.clock_steps import ClockReading, ClockSteps
 from backend.runtime.scheduling.engine import Engine
+from backend.runtime.scheduling.launch_timeouts import LaunchTimeouts
 from backend.runtime.scheduling.sql import QueuedSegmentRow, RunningSegmentRow
+from backend.runtime.scheduling.workers_sql import LeaseRow
 from backend.storage.database import Database, Tx, run_of
 from contract import failure_codes
 
 _LOG = logging.getLogger(__name__)
 
+# A segment that was handed over and has not begun for so long is handed over again: its engine may have lost it.
+_REQUEUED_AFTER_MS: Final = 10_000
+
 
 class Sweeper:
     """Checks every run in flight; each closing is a compare-and-set, so that a run that just ended stays as it is.
 
-    `owner` is this session where other processes share the database, and a segment without a live owner belongs to
-    nobody; it is None where every segment belongs to this process. After a step of the clock, leases and launches get
-    their full time again.
+    Args:
+        database: The database with the runs.
+        clock: The times of changes.
+        engine: The engine of this process.
+        launch_timeout_ms: How long a segment may not begin where it could.
+        owner: This session where other processes share the database, and a segment whose owner has no lease belongs to
+            nobody; None where every segment belongs to this process.
+        lease_clock: The times of leases, where the clock of the changes is not theirs.
+        steady: Seconds that nobody sets.
     """
 
     def __init__(
@@ -35,6 +48,7 @@ class Sweeper:
         launch_timeout_ms: int,
         owner: str | None = None,
         *,
+        lease_clock: Clock | None = None,
         steady: Callable[[], float] = monotonic,
     ) -> None:
         self._database = database
@@ -42,7 +56,9 @@ class Sweeper:
         self._engine = engine
         self._launch_timeout_ms = launch_timeout_ms
         self._owner = owner
-        self._steps = ClockSteps(clock, steady)
+        self._steady = steady
+        self._steps = ClockSteps(lease_clock or clock, steady)
+        self._timeouts = LaunchTimeouts(launch_timeout_ms / 1000)
 
     def recover(self) -> None:
         """Ends runs that an earlier process left running, and has queued segments handed over; called at the start.
@@ -53,21 +69,25 @@ class Sweeper:
         now = self._clock()
         for segment in self._database.read(sql.running):
             self._end(segment, reason_to_stop(segment, now), now)
-        self._database.write(sql.take_back)
+        self._database.write(sql.requeue_all)
 
-    def take_back(self) -> None:
+    def requeue_all(self) -> None:
         """Has every queued segment handed over again: an engine that is gone may have had it."""
-        self._database.write(sql.take_back, lock_key="launcher")
+        self._database.write(sql.requeue_all, lock_key="launcher")
 
     def sweep(self) -> None:
         """Runs one round, which is cheap where nothing is in flight."""
         now = self._clock()
-        since_step_ms = self._steps.ms_since_last()
+        reading = self._steps.read()
+        # Before the table is read: a segment that begins meanwhile is in neither.
+        executed = self._engine.claimed()
         running = self._database.read(sql.running)
-        live = self._live(running, now, since_step_ms)
+        leases = self._leases(reading)
+        others = {lease.owner for lease in leases or ()} - {self._owner}
         for segment in running:
             reason = reason_to_stop(segment, now)
-            if segment.owner in live:
+            if segment.owner in others:
+                # It ends its segments itself.
                 continue
             if not self._engine.executes(segment.segment_id):
                 # Its executor could not record the end, as while the database was unavailable.
@@ -75,29 +95,59 @@ class Sweeper:
             elif reason is not None:
                 # It records the end itself, once its processes are dead.
                 self._engine.cancel(segment.segment_id)
+        self._end_lost(executed - {segment.segment_id for segment in running if segment.owner == self._owner})
         for run in self._database.read(lambda tx: sql.parked_past_limit(tx, now)):
             self._close(run.run_id, time_limit(run.max_run_hours), now)
-        if since_step_ms >= self._launch_timeout_ms:
-            self._fail_launches(now)
+        self._check_launches(leases, now, reading.since_step)
 
-    def _fail_launches(self, now: int) -> None:
-        before = now - self._launch_timeout_ms
-        for queued in self._database.read(lambda tx: sql.not_launched(tx, before)):
+    def _check_launches(self, leases: Collection[LeaseRow] | None, now: int, since_step_ms: float) -> None:
+        """Fails launches that timed out, and requeues segments that an engine may have lost."""
+        steady = self._steady()
+        not_begun = self._database.read(sql.not_begun)
+        for queued in self._timeouts.timed_out(not_begun, leases, steady):
             self._fail_launch(queued, now)
-        if self._owner is not None and not self._database.read(lambda tx: workers_sql.live(tx, now)):
-            # No worker is alive: segments that wait to be handed over are not taken up either.
-            for queued in self._database.read(lambda tx: sql.not_handed_over(tx, before)):
+        # Not with a time that the clock has not reached, as of one that was ahead.
+        for queued in not_begun:
+            if queued.handed_over_at is not None and abs(now - queued.handed_over_at) > _REQUEUED_AFTER_MS:
+                requeue = partial(requeue_segment, segment_id=queued.segment_id)
+                self._database.write(requeue, lock_key=run_of(queued.run_id))
+        if leases is None or not self._timeouts.without_worker(leases, steady):
+            return
+        if since_step_ms >= self._launch_timeout_ms:
+            before = now - self._launch_timeout_ms
+            for queued in self._database.read(lambda tx: sql.queued_before(tx, before)):
                 self._fail_launch(queued, now)
 
-    def _live(self, running: list[RunningSegmentRow], now: int, since_step_ms: float) -> AbstractSet[str | None]:
-        """Returns the other processes that hold a lease, and end their segments themselves."""
-        owners = {segment.owner for segment in running} - {self._owner}
-        if self._owner is None or not owners:
-            return set()
-        if since_step_ms < workers_sql.LEASE_SECONDS * 1000:
-            # Their leases were written before the step.
-            return owners
-        return self._database.read(lambda tx: workers_sql.live(tx, now)) - {self._owner}
+    def _leases(self, reading: ClockReading) -> Collection[LeaseRow] | None:
+        """Returns the leases of all live processes, after those were removed that ended; None without other processes.
+
+        A process whose lease was removed learns it at its next renewal. None is removed soon after a step of the
+        clock, before which they were written.
+        """
+        if self._owner is None:
+            return None
+        leases = self._database.read(workers_sql.leases)
+        if reading.since_step < workers_sql.LEASE_MS:
+            return leases
+        lapsed = [lease for lease in leases if lease.lapsed(reading.now) and lease.owner != self._owner]
+        removed = {lease.owner for lease in lapsed if self._remove(lease)}
+        return [lease for lease in leases if lease.owner not in removed]
+
+    def _remove(self, lease: LeaseRow) -> bool:
+        lock_key = workers_sql.lock_key(lease.owner)
+        removed = self._database.write(lambda tx: workers_sql.remove_lapsed(tx, lease), lock_key=lock_key)
+        if removed:
+            _LOG.warning("The lease of %s on %s ended without being renewed", lease.owner, lease.host)
+        return removed
+
+    def _end_lost(self, suspects: Collection[str]) -> None:
+        """Ends segments that are executed here though others closed their runs, or took them."""
+        if self._owner is None:
+            return
+        for segment_id in suspects:
+            if not self._database.read(partial(lifecycle_sql.owns, segment_id=segment_id, owner=self._owner)):
+                _LOG.warning("Segment %s goes on here, and does not run any more: it is ended", segment_id)
+                self._engine.cancel(segment_id)
 
     def _end(self, segment: RunningSegmentRow, reason: Outcome | None, now: int) -> None:
         """Closes the run of a segment that nobody executes, unless it ended or parked since it was read."""

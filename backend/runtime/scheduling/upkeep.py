@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from backend.clock import HOUR_MS, Clock
+from backend.clock import HOUR_MS, Clock, is_due
 from backend.retention import RetentionRule
 from backend.storage.database import Database
 
@@ -40,7 +40,7 @@ class Upkeep:
     def round(self) -> None:
         """Runs every rule once an hour, in one of the processes that share the database; reclaims space every time."""
         now = self._clock()
-        if now >= self._next_expiry:
+        if is_due(self._next_expiry, now, HOUR_MS):
             with self._database.hold("upkeep") as mine:
                 if mine:
                     self._next_expiry = now + HOUR_MS

@@ -1,7 +1,7 @@
 """The lease of a process that executes segments beside others (docs/architecture.md).
 
-Other processes close the runs of a process without a lease as orphaned. So a process that cannot renew its lease must
-have ended its steps before that: it gives up a little before the lease ends.
+Other processes remove a lease that was not renewed in time, and close the runs of a process without one as orphaned. So
+a process that cannot renew its lease must have ended its steps before that: it gives up a little before the lease ends.
 """
 
 import logging
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from backend import metrics
-from backend.clock import DAY_MS, Clock
+from backend.clock import Clock
 from backend.runtime.scheduling import workers_sql
 from backend.storage.database import Database, Tx
 from backend.storage.outage import RepeatedRounds, is_logged
@@ -20,19 +20,47 @@ _LOG = logging.getLogger(__name__)
 
 _OTHER_WORKER_HOST_SECONDS: Final = 6.0
 _RENEWED_EVERY_SECONDS: Final = 5.0
+_RETRIED_AFTER_SECONDS: Final = 0.2
 _WATCHED_EVERY_SECONDS: Final = 0.5
 _GIVEN_UP_AFTER_SECONDS: Final = 15.0
 
 
-class Lease:
-    """The lease of `owner`, renewed by one thread of its own and watched by another."""
+def seconds_since_boot() -> float:
+    """Returns seconds that nobody sets, and that go on while the machine is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
-    def __init__(self, database: Database, clock: Clock, owner: str, host: str, step_slots: int) -> None:
+
+class Lease:
+    """The lease of `owner`, renewed by one thread of its own and watched by another.
+
+    Args:
+        database: The database that the processes share.
+        clock: The database's own time, by which other processes judge the lease.
+        owner: An id that was never used before.
+        host: The name of this machine.
+        step_slots: How many steps this process executes at once.
+        room: Returns how many segments it could take besides those that it has.
+        steady: Seconds that nobody sets, and that go on while the machine is suspended.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        owner: str,
+        host: str,
+        step_slots: int,
+        room: Callable[[], int],
+        *,
+        steady: Callable[[], float] = seconds_since_boot,
+    ) -> None:
         self._database = database
         self._clock = clock
         self._owner = owner
         self._host = host
         self._step_slots = step_slots
+        self._room = room
+        self._steady = steady
         self._on_lost: Callable[[], None] = lambda: None
         self._draining = False
         self._gone = False
@@ -46,7 +74,7 @@ class Lease:
         ]
 
     def start(self, on_lost: Callable[[], None]) -> None:
-        """Takes the lease, before anything is executed under it, and removes those that ended more than a day ago.
+        """Takes the lease, before anything is executed under it.
 
         `on_lost` is called by the watching thread, once, when the lease does not stand any more. It must not wait for a
         thread that stops the lease, as `stop` waits for both threads of the lease.
@@ -55,21 +83,14 @@ class Lease:
             DatabaseUnavailableError: the database cannot be reached.
         """
         self._on_lost = on_lost
-        self._renewed = time.monotonic()
+        self._renewed = self._steady()
         now = self._clock()
+        lease = {"owner": self._owner, "host": self._host}
 
         def work(tx: Tx) -> None:
-            workers_sql.forget(tx, now - DAY_MS)
-            workers_sql.add(
-                tx,
-                owner=self._owner,
-                host=self._host,
-                step_slots=self._step_slots,
-                now=now,
-                until=now + round(workers_sql.LEASE_SECONDS * 1000),
-            )
+            workers_sql.add(tx, **lease, step_slots=self._step_slots, now=now, until=now + workers_sql.LEASE_MS)
 
-        self._database.write(work, lock_key=f"worker {self._owner}")
+        self._database.write(work, lock_key=workers_sql.lock_key(self._owner))
         for thread in self._threads:
             thread.start()
 
@@ -87,8 +108,9 @@ class Lease:
         return None
 
     def _others(self) -> dict[str, tuple[str, int]]:
-        rows = self._database.read(lambda tx: workers_sql.leases(tx, self._clock()))
-        return {row.owner: (row.host, row.lease_until) for row in rows if row.owner != self._owner}
+        now, rows = self._clock(), self._database.read(workers_sql.leases)
+        others = [row for row in rows if row.owner != self._owner and row.lease_until > now]
+        return {row.owner: (row.host, row.lease_until) for row in others}
 
     def drain(self) -> None:
         """Marks the lease as of a process that takes nothing new and goes on with what it has."""
@@ -102,41 +124,54 @@ class Lease:
             if thread.is_alive():
                 thread.join()
         try:
-            self._database.write(lambda tx: workers_sql.remove(tx, self._owner), lock_key=f"worker {self._owner}")
+            lock_key = workers_sql.lock_key(self._owner)
+            self._database.write(lambda tx: workers_sql.remove(tx, self._owner), lock_key=lock_key)
         except Exception as error:  # noqa: BLE001 - unrenewed, the lease ends by itself
             level = logging.DEBUG if is_logged(error) else logging.WARNING
             _LOG.log(level, "The lease of %s could not be given back", self._owner, exc_info=error)
 
     def _renew_forever(self) -> None:
-        while not self._ended.wait(_RENEWED_EVERY_SECONDS):
-            self._renew()
+        pause = _RENEWED_EVERY_SECONDS
+        while not self._ended.wait(pause):
+            # A try may take half of the time that is left to the next.
+            pause = _RENEWED_EVERY_SECONDS if self._renew() else _RETRIED_AFTER_SECONDS
 
     def _watch(self) -> None:
         """Looks for a lost lease, apart from the thread that renews, which may wait long for the database."""
         while not self._ended.wait(_WATCHED_EVERY_SECONDS):
-            if self._gone or time.monotonic() - self._renewed > _GIVEN_UP_AFTER_SECONDS:
+            if self._gone or self._overdue():
                 metrics.LEASES_LOST.add()
                 _LOG.error("The lease of %s was lost; its steps are killed", self._owner)
                 self._on_lost()
                 return
 
-    def _renew(self) -> None:
+    def _overdue(self) -> bool:
+        return self._steady() - self._renewed > _GIVEN_UP_AFTER_SECONDS
+
+    def _renew(self) -> bool:
+        """Renews the lease, unless it is overdue and others may have removed it; False where that failed."""
         # One at a time, so that none that began earlier overwrites what a later one recorded.
         with self._renewing:
-            began = time.monotonic()
-            until = self._clock() + round(workers_sql.LEASE_SECONDS * 1000)
+            began = self._steady()
+            if self._gone or self._overdue():
+                self._gone = True
+                return False
             try:
+                until = self._clock() + workers_sql.LEASE_MS
                 stands = self._database.write(
-                    lambda tx: workers_sql.renew(tx, self._owner, until, draining=self._draining),
-                    lock_key=f"worker {self._owner}",
+                    lambda tx: workers_sql.renew(
+                        tx, self._owner, until, draining=self._draining, room=max(0, self._room())
+                    ),
+                    lock_key=workers_sql.lock_key(self._owner),
                 )
             except Exception as error:  # noqa: BLE001 - the cause may pass before the lease ends
                 metrics.LEASE_RENEWALS.add("failed")
                 self._renewals.failed(error)
-                return
+                return False
             self._renewals.succeeded()
             metrics.LEASE_RENEWALS.add("renewed" if stands else "failed")
             if stands:
                 self._renewed = began
             else:
                 self._gone = True
+            return stands

@@ -96,6 +96,8 @@ class WorkerSession:
             parts.callback(self.engine.stop, 0 if queue is not None else grace_seconds)
             if queue is not None and grace_seconds:
                 parts.callback(queue.stop, grace_seconds)
+            if queue is not None:
+                parts.callback(queue.halt)
             if lease is not None and grace_seconds:
                 parts.callback(lease.drain)
 
@@ -103,6 +105,8 @@ class WorkerSession:
         def lose() -> None:
             # Others may take it that this process is dead.
             self._lost = True
+            if self._queue is not None:
+                self._queue.halt()
             self.engine.abort()
             on_lost()
 
@@ -113,7 +117,7 @@ class WorkerSession:
             self._lease.start(lose)
             if self._queue is None:
                 # A dead process may have had them; handing over one that a live process has is harmless.
-                self.sweeper.take_back()
+                self.sweeper.requeue_all()
         self.engine.start()
         if self._queue is not None:
             self._started.append(self._queue)

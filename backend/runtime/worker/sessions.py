@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Collection
+from collections.abc import Set as AbstractSet
 
 from backend import metrics
 from backend.runtime.ticker import TICK_SECONDS, Ticker
@@ -28,9 +29,6 @@ class WorkerSessions:
         self._new_session = new_session
         self._make: Callable[[], WorkerSession] | None = None
         self._session: WorkerSession | None = None
-        self._generation = 0
-        self._ended: WorkerSession | None = None
-        """The lost session that was ended and counted last."""
         self._sweeping = Ticker("sweeper", self._sweep, TICK_SECONDS)
         self._replacing = Ticker("session", self._replace_lost, TICK_SECONDS)
 
@@ -63,7 +61,7 @@ class WorkerSessions:
             self._session.stop(grace_seconds)
         self._sweeping.stop()
 
-    def submit(self, segment_id: str) -> None:
+    def submit(self, segment_id: str, hand_over: int) -> None:
         """Executes a queued segment soon; see `Engine.submit`.
 
         Raises:
@@ -72,7 +70,7 @@ class WorkerSessions:
         session = self._session
         if session is None:
             raise RuntimeError("this process executes nothing now")
-        session.engine.submit(segment_id)
+        session.engine.submit(segment_id, hand_over)
 
     def cancel(self, segment_id: str) -> None:
         """Ends a segment; see `Engine.cancel`."""
@@ -85,10 +83,10 @@ class WorkerSessions:
         session = self._session
         return session is not None and session.engine.executes(segment_id)
 
-    @property
-    def generation(self) -> int:
-        """The number of sessions that were lost; see `Engine.generation`."""
-        return self._generation
+    def claimed(self) -> AbstractSet[str]:
+        """Returns the segments that are executed here and set running; see `Engine.claimed`."""
+        session = self._session
+        return frozenset() if session is None else session.engine.claimed()
 
     def hear(self, names: Collection[str] | None) -> None:
         """Looks into the queue at once where segments were handed over; a listener of the database."""
@@ -123,13 +121,7 @@ class WorkerSessions:
         session, make = self._session, self._make
         if session is None or make is None or not session.lost:
             return
-        if session is not self._ended:
-            self._ended = session
-            try:
-                session.stop(0)
-            finally:
-                # Before the next session takes back what this one was handed; once, however often that fails to start.
-                self._generation += 1
+        session.stop(0)
         try:
             self._begin(make())
         except DatabaseUnavailableError as error:

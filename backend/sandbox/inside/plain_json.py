@@ -10,13 +10,40 @@ _LEVELS = 20
 
 
 def encode(value: Any) -> bytes:
-    """Returns the value as UTF-8 JSON; raises ValueError, TypeError or RecursionError if JSON cannot express it."""
+    """Returns the value as UTF-8 JSON; raises ValueError, TypeError or RecursionError if JSON cannot express it.
+
+    A mapping with two keys that JSON writes alike, as 1 and "1", is a ValueError: readers keep only one of them.
+    """
     plain = _plain(value, _LEVELS)
     if plain is not None:
         return plain.encode()
     import json
 
-    return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+    text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    _refuse_equal_keys(value)
+    return text.encode()
+
+
+def _refuse_equal_keys(value: Any) -> None:
+    """Looks at every mapping in a value that JSON can express, and so does not contain itself."""
+    containers: list[Any] = [[value]]
+    while containers:
+        one = containers.pop()
+        if isinstance(one, dict) and any(type(key) is not str for key in one):
+            _refuse_equal_keys_of(one)
+        inner = one.values() if isinstance(one, dict) else one
+        containers += [each for each in inner if isinstance(each, (dict, list, tuple))]
+
+
+def _refuse_equal_keys_of(mapping: dict[Any, Any]) -> None:
+    import json
+
+    members = json.loads(json.dumps(dict.fromkeys(mapping)), object_pairs_hook=list)
+    written: dict[str, Any] = {}
+    for key, (name, _) in zip(mapping, members, strict=True):
+        if name in written:
+            raise ValueError(f"the keys {written[name]!r} and {key!r} of a mapping are both written as {name!r}")
+        written[name] = key
 
 
 def _plain(value: Any, levels: int) -> str | None:

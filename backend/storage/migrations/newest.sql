@@ -195,7 +195,7 @@ CREATE TABLE outputs (
 	size_bytes BIGINT NOT NULL, 
 	sha256 TEXT NOT NULL, 
 	created_at BIGINT NOT NULL, 
-	object_key TEXT NOT NULL, 
+	object_key TEXT NOT NULL, crc32 BIGINT, 
 	CONSTRAINT pk_outputs PRIMARY KEY (output_id), 
 	CONSTRAINT fk_outputs_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE, 
 	CONSTRAINT uq_outputs_run_id_path UNIQUE (run_id, path)
@@ -218,7 +218,7 @@ CREATE TABLE segments (
 	handed_over_at BIGINT, 
 	started_at BIGINT, 
 	ended_at BIGINT, 
-	last_seq INTEGER NOT NULL, 
+	last_seq INTEGER NOT NULL, hand_overs INTEGER DEFAULT '0' NOT NULL, 
 	CONSTRAINT pk_segments PRIMARY KEY (segment_id), 
 	CONSTRAINT fk_segments_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
@@ -298,7 +298,7 @@ CREATE TABLE workers (
 	step_slots INTEGER NOT NULL, 
 	started_at BIGINT NOT NULL, 
 	lease_until BIGINT NOT NULL, 
-	draining INTEGER NOT NULL, 
+	draining INTEGER NOT NULL, room INTEGER DEFAULT '1' NOT NULL, 
 	CONSTRAINT pk_workers PRIMARY KEY (owner)
 );
 CREATE TABLE users (
@@ -570,4 +570,4 @@ CREATE TABLE run_traces (
  WITHOUT ROWID
 
 ;
-INSERT INTO alembic_version (version_num) VALUES ('0022');
+INSERT INTO alembic_version (version_num) VALUES ('0024');

@@ -2,6 +2,22 @@
 
 from backend.storage.objects.factory import open_objects
 from backend.storage.objects.folder import FolderObjects
-from backend.storage.objects.interface import PART_BYTES, ObjectReader, ObjectStore, ObjectStoreError
+from backend.storage.objects.interface import (
+    PART_BYTES,
+    ContentDigest,
+    ObjectReader,
+    ObjectStore,
+    ObjectStoreError,
+    StoredObject,
+)
 
-__all__ = ["PART_BYTES", "FolderObjects", "ObjectReader", "ObjectStore", "ObjectStoreError", "open_objects"]
+__all__ = [
+    "PART_BYTES",
+    "ContentDigest",
+    "FolderObjects",
+    "ObjectReader",
+    "ObjectStore",
+    "ObjectStoreError",
+    "StoredObject",
+    "open_objects",
+]

@@ -1,7 +1,6 @@
 """Objects in a bucket of S3, or of a store with the same protocol."""
 
 import contextlib
-import hashlib
 import io
 import logging
 import random
@@ -16,7 +15,14 @@ from botocore.exceptions import BotoCoreError, ClientError
 from backend import metrics
 from backend.settings import ObjectSettings
 from backend.storage.objects.aws_clients import Endpoint, s3_client
-from backend.storage.objects.interface import ObjectReader, ObjectStoreError, checked_key, folder_key
+from backend.storage.objects.interface import (
+    ContentDigest,
+    ObjectReader,
+    ObjectStoreError,
+    StoredObject,
+    checked_key,
+    folder_key,
+)
 from backend.storage.objects.ranged import Body, BucketRange
 
 if TYPE_CHECKING:
@@ -96,12 +102,12 @@ class BucketObjects:
             else:
                 return
 
-    def put_file(self, key: str, source: Path) -> tuple[int, str]:
+    def put_file(self, key: str, source: Path) -> StoredObject:
         """Stores a copy of a file; see `ObjectStore`."""
         with source.open("rb") as file:
             return self._put(key, file, max(PIECE_BYTES, -(-source.stat().st_size // _MAX_PIECES)))
 
-    def put_bytes(self, key: str, data: bytes) -> tuple[int, str]:
+    def put_bytes(self, key: str, data: bytes) -> StoredObject:
         """Stores bytes; see `ObjectStore`."""
         return self._put(key, io.BytesIO(data), PIECE_BYTES)
 
@@ -117,15 +123,32 @@ class BucketObjects:
                         self._client.head_object(Bucket=self._bucket, Key=name)
                         return io.BytesIO()
                     wanted = f"bytes={first}-{first + left - 1}"
-                    return self._client.get_object(Bucket=self._bucket, Key=name, Range=wanted)["Body"]
+                    answer = self._client.get_object(Bucket=self._bucket, Key=name, Range=wanted)
+                    if answer["ContentLength"] < left:
+                        answer["Body"].close()
+                        raise EOFError(f"the object {key} ends before byte {first + left}")
+                    return answer["Body"]
                 except ClientError as error:
                     if _code(error) in _ABSENT:
                         raise KeyError(key) from None
                     if _code(error) == "InvalidRange":
-                        return io.BytesIO()
+                        raise EOFError(f"the object {key} ends before byte {first + left}") from None
                     raise
 
         return BucketRange(open_at, offset, length)
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Returns the sizes of objects below a prefix; see `ObjectStore`."""
+        below = f"{self._prefix}{folder_key(prefix)}/"
+        with _as_store_errors(f"Listing {prefix} failed"):
+            pages = self._client.get_paginator("list_objects_v2").paginate(
+                Bucket=self._bucket, Prefix=below, Delimiter="/"
+            )
+            return {
+                found["Key"].removeprefix(self._prefix): found["Size"]
+                for page in pages
+                for found in page.get("Contents", ())
+            }
 
     def delete(self, key: str) -> None:
         """Removes an object with all its versions; see `ObjectStore`."""
@@ -148,26 +171,26 @@ class BucketObjects:
             self._abort_uploads(below, meant)
             self._remove(below, meant)
 
-    def _put(self, key: str, source: BinaryIO, piece_bytes: int) -> tuple[int, str]:
+    def _put(self, key: str, source: BinaryIO, piece_bytes: int) -> StoredObject:
         name = self._prefix + checked_key(key)
         piece = source.read(piece_bytes)
         with _as_store_errors(f"Storing {key} failed"):
             if len(piece) == piece_bytes:
                 return self._upload(name, piece, source)
             self._client.put_object(Bucket=self._bucket, Key=name, Body=piece, **self._encryption)
-        return len(piece), hashlib.sha256(piece).hexdigest()
+        digest = ContentDigest()
+        digest.update(piece)
+        return digest.stored()
 
-    def _upload(self, name: str, piece: bytes, source: BinaryIO) -> tuple[int, str]:
+    def _upload(self, name: str, piece: bytes, source: BinaryIO) -> StoredObject:
         """Uploads a first piece and the rest of a source; the object appears with the last request."""
         piece_bytes = len(piece)
         upload = self._client.create_multipart_upload(Bucket=self._bucket, Key=name, **self._encryption)["UploadId"]
-        digest = hashlib.sha256()
-        size = 0
+        digest = ContentDigest()
         parts: list[CompletedPartTypeDef] = []
         try:
             while piece:
                 digest.update(piece)
-                size += len(piece)
                 number = len(parts) + 1
                 part = self._client.upload_part(
                     Bucket=self._bucket, Key=name, UploadId=upload, PartNumber=number, Body=piece
@@ -180,7 +203,7 @@ class BucketObjects:
         except BaseException:
             self._give_up(name, upload)
             raise
-        return size, digest.hexdigest()
+        return digest.stored()
 
     def _give_up(self, name: str, upload: str) -> None:
         try:

@@ -1,7 +1,6 @@
 """Objects as files, the default of an embedded deployment."""
 
 import contextlib
-import hashlib
 import math
 import os
 import shutil
@@ -12,7 +11,14 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from backend.storage.durable import sync_folder
-from backend.storage.objects.interface import PART_BYTES, ObjectReader, checked_key, folder_key
+from backend.storage.objects.interface import (
+    PART_BYTES,
+    ContentDigest,
+    ObjectReader,
+    StoredObject,
+    checked_key,
+    folder_key,
+)
 
 _LEFT_BEHIND_SECONDS: Final = 86_400.0
 
@@ -31,12 +37,12 @@ class FolderObjects:
                 if left.stat().st_mtime < newest:
                     left.unlink()
 
-    def put_file(self, key: str, source: Path) -> tuple[int, str]:
+    def put_file(self, key: str, source: Path) -> StoredObject:
         """Stores a copy of a file; see `ObjectStore`."""
         with source.open("rb") as file:
             return self._put(key, _parts(file))
 
-    def put_bytes(self, key: str, data: bytes) -> tuple[int, str]:
+    def put_bytes(self, key: str, data: bytes) -> StoredObject:
         """Stores bytes; see `ObjectStore`."""
         return self._put(key, (data,))
 
@@ -46,7 +52,14 @@ class FolderObjects:
             file = self._path(key).open("rb")
         except FileNotFoundError:
             raise KeyError(key) from None
+        if os.fstat(file.fileno()).st_size < offset + length:
+            file.close()
+            raise EOFError(f"the object {key} ends before byte {offset + length}")
         return _Range(file, offset, length)
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Returns the sizes of objects below a prefix; see `ObjectStore`."""
+        return sizes_below(self._objects, prefix)
 
     def delete(self, key: str) -> None:
         """Removes an object; see `ObjectStore`."""
@@ -79,22 +92,20 @@ class FolderObjects:
     def _path(self, key: str) -> Path:
         return self._objects / checked_key(key)
 
-    def _put(self, key: str, parts: Iterable[bytes]) -> tuple[int, str]:
+    def _put(self, key: str, parts: Iterable[bytes]) -> StoredObject:
         """Writes beside the objects, then moves: a reader sees the whole object or none.
 
         File and folders are synced behind the move, so that a journaling file system writes its journal once, not
         three times; this halves the time. What a crash leaves before the return has no name anywhere else.
         """
         path = self._path(key)
-        digest = hashlib.sha256()
-        size = 0
+        digest = ContentDigest()
         handle, name = tempfile.mkstemp(dir=self._incoming)
         written = Path(name)
         try:
             with os.fdopen(handle, "wb") as file:
                 for part in parts:
                     digest.update(part)
-                    size += len(part)
                     file.write(part)
                 file.flush()
                 replaces = path.exists()
@@ -111,7 +122,7 @@ class FolderObjects:
             raise
         for folder in dict.fromkeys(changed):
             sync_folder(folder)
-        return size, digest.hexdigest()
+        return digest.stored()
 
     def _make_folder(self, folder: Path) -> list[Path]:
         """Makes a folder and its parents; returns those that are to be synced."""
@@ -146,6 +157,18 @@ class _Range(Iterator[bytes]):
 
     def __del__(self) -> None:
         self._file.close()
+
+
+def sizes_below(root: Path, prefix: str) -> dict[str, int]:
+    """Returns the sizes of the objects directly below a prefix, by key."""
+    sizes: dict[str, int] = {}
+    with contextlib.suppress(FileNotFoundError), os.scandir(root / folder_key(prefix)) as found:
+        for entry in found:
+            # Another process may remove it meanwhile.
+            with contextlib.suppress(FileNotFoundError):
+                if entry.is_file():
+                    sizes[prefix + entry.name] = entry.stat().st_size
+    return sizes
 
 
 def _parts(file: BinaryIO) -> Iterator[bytes]:

@@ -14,8 +14,8 @@ from typing import Final
 from sqlalchemy import bindparam, select
 
 from backend.storage.database import Database
-from backend.storage.object_keys import result_row_key, run_of
-from backend.storage.objects.interface import PART_BYTES, ObjectReader, ObjectStore
+from backend.storage.object_keys import result_row_key, run_of, run_prefix
+from backend.storage.objects.interface import PART_BYTES, ObjectReader, ObjectStore, StoredObject
 from backend.storage.statements import ScalarQuery
 from backend.storage.tables.runs import runs
 
@@ -31,11 +31,11 @@ class ObjectsWithRows:
         self._objects = objects
         self._database = database
 
-    def put_file(self, key: str, source: Path) -> tuple[int, str]:
+    def put_file(self, key: str, source: Path) -> StoredObject:
         """Stores a copy of a file."""
         return self._objects.put_file(key, source)
 
-    def put_bytes(self, key: str, data: bytes) -> tuple[int, str]:
+    def put_bytes(self, key: str, data: bytes) -> StoredObject:
         """Stores bytes."""
         return self._objects.put_bytes(key, data)
 
@@ -43,10 +43,21 @@ class ObjectsWithRows:
         """Opens an object, or a result in its row."""
         if not _in_row(key):
             return self._objects.open_range(key, offset, length)
-        text = self._database.read(lambda tx: tx.scalar(_RESULT, of_run_id=run_of(key)))
-        if text is None:
+        content = self._result(run_of(key))
+        if content is None:
             raise KeyError(key)
-        return _Range(text.encode()[offset : offset + length], length)
+        if len(content) < offset + length:
+            raise EOFError(f"the object {key} ends before byte {offset + length}")
+        return _Range(content[offset : offset + length])
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Returns the sizes of objects below a prefix; below that of a run, also that of a result in its row."""
+        sizes = self._objects.sizes(prefix)
+        run_id = run_of(prefix)
+        content = self._result(run_id) if prefix == run_prefix(run_id) else None
+        if content is not None:
+            sizes[result_row_key(run_id)] = len(content)
+        return sizes
 
     def delete(self, key: str) -> None:
         """Removes an object; what is in a row goes with that."""
@@ -61,25 +72,26 @@ class ObjectsWithRows:
         """Removes chosen objects below a prefix."""
         self._objects.delete_chosen(prefix, chosen)
 
+    def _result(self, run_id: str) -> bytes | None:
+        text = self._database.read(lambda tx: tx.scalar(_RESULT, of_run_id=run_id))
+        return None if text is None else text.encode()
+
 
 class _Range(Iterator[bytes]):
-    """Bytes that were read already, `length` of them if the row is whole."""
+    """Bytes that were read already."""
 
-    def __init__(self, data: bytes, length: int) -> None:
+    def __init__(self, data: bytes) -> None:
         self._left = data
-        self._missing = length - len(data)
 
     def __next__(self) -> bytes:
         part, self._left = self._left[:PART_BYTES], self._left[PART_BYTES:]
-        if part:
-            return part
-        if self._missing:
-            raise EOFError(f"the object ended {self._missing} bytes early")
-        raise StopIteration
+        if not part:
+            raise StopIteration
+        return part
 
     def close(self) -> None:
         """Forgets the rest."""
-        self._left, self._missing = b"", 0
+        self._left = b""
 
 
 def _in_row(key: str) -> bool:

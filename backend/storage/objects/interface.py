@@ -1,9 +1,11 @@
 """The interface of every object store."""
 
+import hashlib
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
+from zlib import crc32
 
 PART_BYTES: Final = 256 * 1024
 
@@ -12,6 +14,33 @@ _KEY: Final = re.compile(r"[a-z0-9_-]+(/[a-z0-9_-]+)*")
 
 class ObjectStoreError(OSError):
     """An operation of the object store failed; the message says in one sentence which, and why."""
+
+
+class StoredObject(NamedTuple):
+    """Size and checksums of an object that was stored; `sha256` is in hexadecimal."""
+
+    size_bytes: int
+    sha256: str
+    crc32: int
+
+
+class ContentDigest:
+    """Size and checksums of content that is stored part by part."""
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._sha256 = hashlib.sha256()
+        self._crc32 = 0
+
+    def update(self, part: bytes) -> None:
+        """Adds the next part."""
+        self._size += len(part)
+        self._sha256.update(part)
+        self._crc32 = crc32(part, self._crc32)
+
+    def stored(self) -> StoredObject:
+        """Returns size and checksums of all parts."""
+        return StoredObject(self._size, self._sha256.hexdigest(), self._crc32)
 
 
 class ObjectReader(Protocol):
@@ -36,18 +65,22 @@ class ObjectStore(Protocol):
     An object is seen whole or not at all, and storing it again is harmless. What fails is an OSError.
     """
 
-    def put_file(self, key: str, source: Path) -> tuple[int, str]:
-        """Stores a copy of a file, durable on return; returns its size and its SHA-256 in hexadecimal."""
+    def put_file(self, key: str, source: Path) -> StoredObject:
+        """Stores a copy of a file, durable on return."""
 
-    def put_bytes(self, key: str, data: bytes) -> tuple[int, str]:
-        """Stores bytes, durable on return; returns their size and SHA-256 in hexadecimal."""
+    def put_bytes(self, key: str, data: bytes) -> StoredObject:
+        """Stores bytes, durable on return."""
 
     def open_range(self, key: str, offset: int, length: int) -> ObjectReader:
         """Opens an object to read `length` bytes from `offset`.
 
         Raises:
             KeyError: there is no such object.
+            EOFError: it ends before the range does.
         """
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Returns the sizes in bytes of the objects below `prefix`, without those in its folders, by key."""
 
     def delete(self, key: str) -> None:
         """Removes an object, if it exists."""

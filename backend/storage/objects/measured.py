@@ -6,7 +6,7 @@ from pathlib import Path
 from time import perf_counter
 
 from backend import metrics
-from backend.storage.objects.interface import ObjectReader, ObjectStore
+from backend.storage.objects.interface import ObjectReader, ObjectStore, StoredObject
 
 
 class MeasuredObjects:
@@ -15,12 +15,12 @@ class MeasuredObjects:
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
 
-    def put_file(self, key: str, source: Path) -> tuple[int, str]:
+    def put_file(self, key: str, source: Path) -> StoredObject:
         """Stores a copy of a file."""
         with _measured("put_file"):
             return self._objects.put_file(key, source)
 
-    def put_bytes(self, key: str, data: bytes) -> tuple[int, str]:
+    def put_bytes(self, key: str, data: bytes) -> StoredObject:
         """Stores bytes."""
         with _measured("put_bytes"):
             return self._objects.put_bytes(key, data)
@@ -29,6 +29,11 @@ class MeasuredObjects:
         """Opens an object to read a range of it."""
         with _measured("open_range"):
             return _Reader(self._objects.open_range(key, offset, length))
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Returns the sizes of objects below a prefix."""
+        with _measured("sizes"):
+            return self._objects.sizes(prefix)
 
     def delete(self, key: str) -> None:
         """Removes an object."""
@@ -68,7 +73,7 @@ def _measured(operation: str) -> Iterator[None]:
     began = perf_counter()
     try:
         yield
-    except OSError:
+    except (OSError, EOFError):
         metrics.OBJECTS_ERRORS.add(operation)
         raise
     finally:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backend.storage.objects.interface import ObjectReader, ObjectStore
+from backend.storage.objects.interface import ObjectReader, ObjectStore, StoredObject
 
 if TYPE_CHECKING:
     from telemetry.otel import Tracing
@@ -17,14 +17,14 @@ class TracedObjects:
         self._objects = objects
         self._tracing = tracing
 
-    def put_file(self, key: str, source: Path) -> tuple[int, str]:
+    def put_file(self, key: str, source: Path) -> StoredObject:
         """Stores a copy of a file."""
         with self._tracing.child("objects put", kind=self._tracing.CLIENT) as span:
-            size, digest = self._objects.put_file(key, source)
-            span.set_attribute("workflow_api.object.size", size)
-            return size, digest
+            stored = self._objects.put_file(key, source)
+            span.set_attribute("workflow_api.object.size", stored.size_bytes)
+            return stored
 
-    def put_bytes(self, key: str, data: bytes) -> tuple[int, str]:
+    def put_bytes(self, key: str, data: bytes) -> StoredObject:
         """Stores bytes."""
         with self._tracing.child("objects put", {"workflow_api.object.size": len(data)}, kind=self._tracing.CLIENT):
             return self._objects.put_bytes(key, data)
@@ -33,6 +33,11 @@ class TracedObjects:
         """Opens an object."""
         with self._tracing.child("objects get", {"workflow_api.object.size": length}, kind=self._tracing.CLIENT):
             return self._objects.open_range(key, offset, length)
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """Returns the sizes of objects below a prefix."""
+        with self._tracing.child("objects list", kind=self._tracing.CLIENT):
+            return self._objects.sizes(prefix)
 
     def delete(self, key: str) -> None:
         """Removes an object."""

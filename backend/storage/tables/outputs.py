@@ -21,6 +21,8 @@ outputs = Table(
     Column("created_at", BigInteger, nullable=False),
     # Name of the stored object, below the run's own prefix.
     Column("object_key", Text, nullable=False),
+    # Null for outputs of earlier releases, until their first zip.
+    Column("crc32", BigInteger),
     UniqueConstraint("run_id", "path"),
 )
 
@@ -37,6 +39,7 @@ class OutputRow(NamedTuple):
     sha256: str
     created_at: int
     object_key: str
+    crc32: int | None
 
 
 # Single objects to be removed: written with the change after which no row names them, or before they are stored and

@@ -23,6 +23,8 @@ segments = Table(
     Column("started_at", BigInteger),
     Column("ended_at", BigInteger),
     Column("last_seq", Integer, nullable=False),
+    # How often it was handed over to an engine, which may know each hand-over by this number.
+    Column("hand_overs", Integer, nullable=False, server_default="0"),
     Index(None, "run_id", "ordinal", unique=True),
     partial_index(
         "ix_segments_open",

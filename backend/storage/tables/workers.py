@@ -4,7 +4,7 @@ from sqlalchemy import BigInteger, Column, Integer, Table, Text
 
 from backend.storage.tables.metadata import METADATA
 
-# A process that does not renew its lease is dead, or must behave as if it were: its segments are orphaned.
+# A process whose row is gone is dead, or must behave as if it were: its segments are orphaned.
 workers = Table(
     "workers",
     METADATA,
@@ -17,4 +17,6 @@ workers = Table(
     Column("lease_until", BigInteger, nullable=False),
     # Set once it takes no new segments.
     Column("draining", Integer, nullable=False),
+    # Segments that it could have taken besides those it had, when it last renewed.
+    Column("room", Integer, nullable=False, server_default="1"),
 )

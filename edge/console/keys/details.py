@@ -82,7 +82,7 @@ def state_of(record: KeyRecord | FoundKey, now_ms: int) -> State:
     """Returns the state of a key."""
     if record.state == "rotating":
         return State("Rotating", "busy")
-    if record.state == "active" and now_ms - milliseconds_of(record.created_at) < PICKED_UP_MS:
+    if record.state == "active" and abs(now_ms - milliseconds_of(record.created_at)) < PICKED_UP_MS:
         return State("Not yet active", "warn")
     text, kind = _STATES.get(record.state, (record.state, ""))
     return State(text, kind)

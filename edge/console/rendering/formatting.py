@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from contract.spellings import spellings
-from edge.console.rendering.turns import TURNS
+from edge.console.rendering.marks import escaped_json
 from workflow_api.v1.reviews_pb2 import ApprovalState
 from workflow_api.v1.runs_pb2 import (
     TRIGGERED_BY_API_KEY,
@@ -116,12 +116,12 @@ def size(count: int) -> str:
 def json_lines(text: str) -> str:
     """Returns JSON text indented, of the same value; deeply nested values stay on one line.
 
-    Characters that turn the order of others around are escaped: what is decided upon must read as it is.
+    Characters that nobody sees, or that turn others around, are escaped: what is decided upon must read as it is.
     """
     written: list[str] = []
     depth = 0
     before = ""
-    for part in _JSON_PART.findall(TURNS.sub(lambda turn: f"\\u{ord(turn[0]):04x}", text)):
+    for part in _JSON_PART.findall(escaped_json(text)):
         closes = part in ("}", "]")
         depth -= closes
         # No line begins within a deeply nested value, nor at the end of an empty one.

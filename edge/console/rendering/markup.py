@@ -6,6 +6,8 @@ from typing import Final
 import nh3
 from markupsafe import Markup
 
+from edge.console.rendering.marks import marked
+
 _TAGS: Final = {
     *("h1", "h2", "h3", "h4", "h5", "h6", "p", "br", "hr", "blockquote", "pre", "code", "em", "strong", "s", "del"),
     *("ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "a"),
@@ -31,4 +33,4 @@ def sanitised(html: str, below: int) -> Markup:
         link_rel="noopener noreferrer nofollow",
     )
     lowered = _HEADING.sub(lambda found: f"<{found[1]}h{min(6, int(found[2]) + below)}>", clean)
-    return Markup(lowered)  # noqa: S704 - it is cleaned above
+    return Markup(marked(lowered))  # noqa: S704 - it is cleaned above

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from edge.console.rendering.turns import visible
+from edge.console.rendering.marks import visible
 
 MOST_BYTES: Final = 100_000
 """Of a page."""

@@ -1,4 +1,4 @@
-"""Renders templates to HTML: all values are escaped, and an undefined name raises an error."""
+"""Renders templates to HTML: all values are escaped and what is not seen marked; an undefined name raises an error."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,8 +14,8 @@ from markupsafe import Markup, escape
 from contract.times import milliseconds_of
 from edge.console.http.static_files import StaticFiles
 from edge.console.rendering import formatting, times
+from edge.console.rendering.marks import marked, marked_value, verbatim, visible
 from edge.console.rendering.times import machine_text, text_in
-from edge.console.rendering.turns import visible
 
 _NOTHING: Final = "\N{EN DASH}"
 _ROW_TAG: Final = re.compile(r"<(tr|td|th)\b")
@@ -28,6 +28,7 @@ class Rendering:
         self.environment = jinja2.Environment(
             loader=jinja2.PackageLoader("edge.console"),
             autoescape=True,
+            finalize=marked_value,
             undefined=jinja2.StrictUndefined,
             auto_reload=False,
             trim_blocks=True,
@@ -40,6 +41,7 @@ class Rendering:
             "span": span,
             "labelled": labelled,
             "visible": visible,
+            "verbatim": verbatim,
         }
         self.environment.tests["containing"] = _contains
         self.environment.globals |= {"static": files.url_of, "api_url": api_url}
@@ -106,6 +108,6 @@ def labelled(rows: str, heads: Sequence[str]) -> Markup:
             labels = iter(heads)
             return tag[0]
         head = next(labels, "")
-        return f'{tag[0]} data-label="{escape(head)}"' if head else tag[0]
+        return f'{tag[0]} data-label="{escape(marked(head))}"' if head else tag[0]
 
     return Markup(_ROW_TAG.sub(label, rows))  # noqa: S704 - the rows were rendered with escaping

@@ -4,6 +4,7 @@ import json
 import shlex
 from typing import Any, Final, NamedTuple
 
+from edge.console.rendering.marks import escaped_json
 from edge.console.start.earlier_run import had_uploads
 from workflow_api.v1.runs_pb2 import Run
 
@@ -35,7 +36,7 @@ def lines_of(run: Run) -> list[CodeSample]:
     given = _given(run)
     if given is None:
         return shown
-    body = json.dumps(given, ensure_ascii=False)
+    body = escaped_json(json.dumps(given, ensure_ascii=False))
     start = (
         _curl(f"/workflows/{run.summary.workflow_id}/runs")
         + ' \\\n  -H "Content-Type: application/json" -H "Idempotency-Key: $(uuidgen)"'

@@ -61,9 +61,8 @@ def start_fields(
 
 def initial_texts(declared: Sequence[Declared], values: Mapping[str, Any]) -> dict[str, str]:
     """Returns the texts of fields that stand for these values; parameters without one are empty."""
-    return {
-        each["name"]: _text(each, values[each["name"]]) for each in declared if values.get(each["name"]) is not None
-    }
+    texts = {each["name"]: _text(each, values[each["name"]]) for each in declared if each["name"] in values}
+    return {name: text for name, text in texts.items() if text or values[name] is not None}
 
 
 def carried_texts(shown: Sequence[Declared], chosen: Sequence[Declared], typed: Mapping[str, str]) -> dict[str, str]:
@@ -217,6 +216,8 @@ def _bound(declared: Declared, name: str) -> str:
 
 
 def _text(declared: Declared, value: Any) -> str:
+    if value is None and declared["type"] != "json":
+        return ""
     if _kind(declared) == "choice" or declared["type"] in _NUMBERS:
         return json.dumps(value)
     if declared["type"] == "json":

@@ -769,7 +769,9 @@ class StartRunRequest(_message.Message):
     corrected body needs a new one.
     """
     parameters: _builtins.str
-    """Values of the parameters that the workflow version declares, by name. A declared pattern matches the whole value."""
+    """Values of the parameters that the workflow version declares, by name, at most 1,000. A declared pattern matches the
+    whole value. `null` is a value of type `json`, and counts as not given for the other types.
+    """
     input_text: _builtins.str
     """Free text for the run."""
     client_reference: _builtins.str
@@ -1413,7 +1415,8 @@ class ListRunEventsRequest(_message.Message):
         """For maintainers: as of GetRunRequest; over gRPC there is WatchRunEvents instead.
 
         Holds an answer without events until an event after `after_seq` is there, the segment ends, or the run finishes, for
-        so many seconds at most. Without `segment` it waits across segments.
+        so many seconds at most. Without `segment` it waits across segments: an answer of a newer segment than the call
+        began with has `next_after_seq` 0 and no events.
         """
 
     @_builtins.property
@@ -1568,7 +1571,9 @@ class ListRunEventsResponse(_message.Message):
     segment_id: _builtins.str
     """The segment read; null when none has begun."""
     next_after_seq: _builtins.int
-    """The last seq returned, or `after_seq` when there was none: where to go on."""
+    """The last seq returned, or `after_seq` when there was none: where to go on. 0 of a segment that began while the call
+    waited.
+    """
     next_page_token: _builtins.str
     """Where the next page begins; absent where the segment had no more events."""
     run_status: Global___RunStatus.ValueType

@@ -74,6 +74,17 @@ def test_one_that_reports_no_more_is_shown_as_gone_and_forgotten_after_a_day(
     assert "worker" not in [part for part, _ in parts(caller)]
 
 
+def test_one_that_reported_by_a_clock_ahead_is_shown_as_gone_and_forgotten(
+    caller: Caller, services: Services, clock: TestClock, tmp_path: Path
+) -> None:
+    clock.now += 120 * MINUTE
+    reporter(services, tmp_path, "worker").report()
+    clock.now -= 120 * MINUTE
+    assert ("worker", False) in parts(caller)
+    reporter(services, tmp_path, "backend").report()
+    assert parts(caller) == [("backend", True)]
+
+
 def test_one_that_stops_in_order_is_no_longer_shown(caller: Caller, services: Services, tmp_path: Path) -> None:
     stopping = reporter(services, tmp_path, "worker")
     stopping.start()

@@ -7,13 +7,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from backend.ids import new_id
 from backend.outputs.bundle import WINDOW_BYTES, Bundle
-from backend.outputs.checksums import Checksums
 from backend.outputs.sql import NewOutput, add_outputs, outputs_of
 from backend.storage.object_keys import object_key
-from backend.storage.tables.outputs import OutputRow
+from backend.storage.statements import Command
+from backend.storage.tables.outputs import OutputRow, outputs
 from tests.services.calls import RefusedError
 from tests.services.runs.world import World
 from workflow_api.v1 import outputs_pb2
@@ -42,7 +43,9 @@ def claiming(world: World, sizes: list[int]) -> str:
     run_id = world.started()
     world.begin(run_id)
     new = [
-        NewOutput(new_id("out"), run_id, f"first/{n}", "first", "text/plain", size, "ab", object_key(run_id, "none"))
+        NewOutput(
+            new_id("out"), run_id, f"first/{n}", "first", "text/plain", size, "ab", object_key(run_id, f"sparse-{n}"), 0
+        )
         for n, size in enumerate(sizes)
     ]
     world.services.database.write(lambda tx: add_outputs(tx, new, world.clock()))
@@ -92,21 +95,13 @@ def test_the_same_zip_is_made_each_time(world: World) -> None:
 def test_the_bytes_are_those_of_the_standard_librarys_writer(world: World) -> None:
     run_id = filled(world, FILES)
 
-    class Pipe(io.RawIOBase):
-        written = b""
-
-        def write(self, data: Any) -> int:
-            self.written += bytes(data)
-            return len(data)
-
-    pipe = Pipe()
-    with zipfile.ZipFile(pipe, "w") as archive:
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w") as archive:
         for row in rows_of(world, run_id):
             info = zipfile.ZipInfo(row.path, datetime.fromtimestamp(row.created_at / 1000, UTC).timetuple()[:6])
             info.external_attr = 0o644 << 16
-            with archive.open(info, "w") as target:
-                target.write(FILES[row.path])
-    assert bundle(world, run_id)[1] == pipe.written
+            archive.writestr(info, FILES[row.path])
+    assert bundle(world, run_id)[1] == written.getvalue()
 
 
 def test_every_range_is_that_part_of_the_zip(world: World) -> None:
@@ -115,7 +110,7 @@ def test_every_range_is_that_part_of_the_zip(world: World) -> None:
     rows = rows_of(world, run_id)
     for offset in range(len(whole)):
         for length in (1, 40, len(whole) - offset):
-            made = Bundle(rows, world.objects, Checksums())
+            made = Bundle(rows, world.objects)
             assert b"".join(made.parts(offset, length)) == whole[offset : offset + length]
 
 
@@ -137,7 +132,7 @@ def test_other_outputs_have_another_entity_tag(world: World) -> None:
     rows = rows_of(world, filled(world, FILES))
 
     def tag(*changed: OutputRow) -> str:
-        return Bundle([*changed, *rows[1:]], world.objects, Checksums()).etag
+        return Bundle([*changed, *rows[1:]], world.objects).etag
 
     first = rows[0]
     others = [
@@ -152,16 +147,33 @@ def test_other_outputs_have_another_entity_tag(world: World) -> None:
 
 def test_only_objects_within_the_range_are_read(world: World) -> None:
     run_id = filled(world, FILES)
-    objects, checksums = Counting(world), Checksums()
-    made = Bundle(rows_of(world, run_id), objects, checksums)  # type: ignore[arg-type]
+    objects = Counting(world)
+    made = Bundle(rows_of(world, run_id), objects)  # type: ignore[arg-type]
     whole = b"".join(made.parts(0, made.size))
     assert objects.read == sum(map(len, FILES.values()))
-    for known, most in ((checksums, 1_001), (Checksums(), sum(map(len, FILES.values())))):
-        objects.read = 0
-        offset = whole.index(b"first/b.bin") + len(b"first/b.bin") + 511_000
-        again = Bundle(rows_of(world, run_id), objects, known)  # type: ignore[arg-type]
-        assert b"".join(again.parts(offset, made.size - offset)) == whole[offset:]
-        assert objects.read == most
+    objects.read = 0
+    offset = whole.index(b"first/b.bin") + len(b"first/b.bin") + 511_000
+    assert b"".join(made.parts(offset, made.size - offset)) == whole[offset:]
+    assert objects.read == 1_001
+
+
+def test_the_checksums_of_older_outputs_are_computed_by_their_first_zip_and_stored(world: World) -> None:
+    run_id = filled(world, FILES)
+    whole = bundle(world, run_id)
+    rows = rows_of(world, run_id)
+    world.services.database.write(lambda tx: tx.run(Command(update(outputs).values(crc32=None))))
+    assert bundle(world, run_id) == whole
+    assert rows_of(world, run_id) == rows
+
+
+def test_a_range_computes_only_the_checksums_that_it_contains(world: World) -> None:
+    rows = rows_of(world, filled(world, FILES))
+    older = Bundle([row._replace(crc32=None) for row in rows], world.objects)
+    whole = b"".join(Bundle(rows, world.objects).parts(0, older.size))
+    assert b"".join(older.parts(0, 40)) == whole[:40]
+    assert older.computed == {rows[0].output_id: rows[0].crc32}
+    assert b"".join(older.parts(0, older.size)) == whole
+    assert older.computed == {row.output_id: row.crc32 for row in rows}
 
 
 def test_an_erasure_ends_the_download_of_a_zip(world: World) -> None:
@@ -175,6 +187,22 @@ def test_an_erasure_ends_the_download_of_a_zip(world: World) -> None:
     with pytest.raises(RefusedError) as caught:
         stream.rest()
     assert caught.value.reason == "runtime_unreachable"
+
+
+@pytest.mark.parametrize("damage", ["removed", "shortened", "lengthened"])
+def test_what_the_store_has_lost_is_found_before_the_first_byte_and_logged(
+    world: World, caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
+    run_id = filled(world, FILES)
+    key = rows_of(world, run_id)[1].object_key
+    if damage == "removed":
+        world.objects.delete(key)
+    else:
+        world.objects.put_bytes(
+            key, FILES["first/b.bin"][:-1] if damage == "shortened" else FILES["first/b.bin"] + b"x"
+        )
+    assert refusal(world, run_id) == "runtime_error"
+    assert key in caplog.text
 
 
 @pytest.mark.parametrize("erased", [False, True])
@@ -198,6 +226,11 @@ def test_two_thousand_files_are_a_bundle_and_one_more_is_too_large(world: World)
 def test_500_million_bytes_of_content_are_the_most(world: World) -> None:
     assert refusal(world, claiming(world, [400_000_000, 100_000_001])) == "bundle_too_large"
     run_id = claiming(world, [400_000_000, 100_000_000])
+    for row in rows_of(world, run_id):
+        file = world.folder / "objects" / row.object_key
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("wb") as sparse:
+            sparse.truncate(row.size_bytes)
     request = outputs_pb2.GetOutputsZipRequest(run_id=run_id)
     stream = world.outputs.stream("GetOutputsZip", request, world.key)
     assert stream.take().header.length > 500_000_000
@@ -205,7 +238,7 @@ def test_500_million_bytes_of_content_are_the_most(world: World) -> None:
 
 def test_a_bundle_is_made_in_constant_memory(world: World) -> None:
     run_id = filled(world, {f"first/{number}": bytes(8_000_000) for number in range(5)})
-    made = Bundle(rows_of(world, run_id), world.objects, Checksums())
+    made = Bundle(rows_of(world, run_id), world.objects)
     tracemalloc.start()
     try:
         size = sum(len(part) for part in made.parts(0, made.size))

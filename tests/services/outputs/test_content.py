@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from backend.outputs.servicer import OutputsServicer
+from backend.outputs.sql import outputs_of
 from backend.rpc.interceptors import handlers_of
 from backend.settings import ObjectSettings
 from backend.storage.objects.bucket import BucketObjects
@@ -85,11 +86,30 @@ def test_a_range_that_does_not_fit_names_the_size(world: World, asked: dict[str,
     assert (refused.reason, refused.metadata) == ("range_not_satisfiable", {"size": "100"})
 
 
-@pytest.mark.parametrize("asked", [{"first": 0}, {"suffix_length": 5}])
+@pytest.mark.parametrize("asked", [{"first": 0}, {"suffix_length": 0}])
 def test_no_range_fits_an_empty_output(world: World, asked: dict[str, int]) -> None:
     run_id, output_id = made(world, b"")
     assert refusal(world, run_id, output_id, range=asked).metadata == {"size": "0"}
     assert content(world, run_id, output_id)[1] == b""
+
+
+def test_the_last_bytes_of_an_empty_output_are_all_of_it(world: World) -> None:
+    header, data = content(world, *made(world, b""), range={"suffix_length": 5})
+    assert (header.partial, header.length, data) == (False, 0, b"")
+
+
+@pytest.mark.parametrize("kept", [None, DATA[:50]])
+def test_what_the_store_has_lost_is_an_error_before_the_first_byte(
+    world: World, caplog: pytest.LogCaptureFixture, kept: bytes | None
+) -> None:
+    run_id, output_id = made(world)
+    (row,) = world.services.database.read(lambda tx: outputs_of(tx, run_id))
+    if kept is None:
+        world.objects.delete(row.object_key)
+    else:
+        world.objects.put_bytes(row.object_key, kept)
+    assert refusal(world, run_id, output_id).reason == "runtime_error"
+    assert row.object_key in caplog.text
 
 
 def test_a_range_that_ends_before_it_begins_is_ignored(world: World) -> None:

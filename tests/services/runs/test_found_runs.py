@@ -134,6 +134,19 @@ def test_a_day_is_counted_once_it_is_over_and_today_every_ten_seconds(world: Wor
     assert world.clock() // DAY_MS not in {row.day for row in kept}
 
 
+def test_a_day_that_a_clock_ahead_took_for_over_is_counted_again(world: World, lists: Caller) -> None:
+    world.finished()
+    world.clock.advance(days=1, hours=1)
+    days(lists)
+    assert [row.ended for row in world.dump("run_days") if row.ended] == [1]
+    world.clock.advance(days=-1, hours=-1)
+    world.finished()
+    assert days(lists)[-1].ended == 2
+    world.clock.advance(days=1, hours=1)
+    assert [day.ended for day in days(lists)[-2:]] == [2, 0]
+    assert [row.ended for row in world.dump("run_days") if row.ended] == [2]
+
+
 def figures_of(world: World, lists: Caller, name: str) -> run_lists_pb2.WorkflowFigures:
     request = run_lists_pb2.GetWorkflowFiguresRequest(workflow_id=world.workflows[name])
     answer: run_lists_pb2.WorkflowFigures = lists("GetWorkflowFigures", request)

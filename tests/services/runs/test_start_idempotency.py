@@ -113,6 +113,15 @@ def test_a_record_holds_for_24_hours_from_its_first_use(world: World) -> None:
     assert world.start("Gated", "k", key=key).run == fresh.run
 
 
+def test_a_record_of_a_clock_that_was_days_ahead_binds_nothing_once_that_is_right(world: World) -> None:
+    world.clock.advance(days=30)
+    first = world.start("Plain", "k")
+    world.clock.advance(days=-30)
+    assert world.start("Plain", "k").run != first.run
+    world.clock.advance(seconds=-600)
+    assert world.start("Plain", "k").replayed
+
+
 def test_a_second_request_while_the_first_is_undecided_is_refused_with_retry_after(world: World) -> None:
     entered, release = threading.Event(), threading.Event()
 

@@ -297,8 +297,8 @@ class World:
         """Stores an output as a completed step leaves it."""
         output_id = new_id("out")
         key = object_key(run_id, output_id)
-        size, sha256 = self.objects.put_bytes(key, data)
-        new = NewOutput(output_id, run_id, path, step, "text/plain", size, sha256, key)
+        size, sha256, crc32 = self.objects.put_bytes(key, data)
+        new = NewOutput(output_id, run_id, path, step, "text/plain", size, sha256, key, crc32)
         self.services.database.write(lambda tx: add_outputs(tx, [new], self.clock()))
         return output_id
 

@@ -1,11 +1,14 @@
 """Runs whose process shares the database with others."""
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from backend.clock import DAY_MS
+from backend.runtime.remote import most_of_workers
 from backend.runtime.scheduling import workers_sql
+from backend.runtime.scheduling.launcher import Launcher
 from backend.runtime.scheduling.sweeper import Sweeper
 from backend.runtime.worker.lease import Lease
 from backend.services import Services
@@ -27,9 +30,44 @@ class Elsewhere(RecordingEngine):
         return False
 
 
-def sweeper(world: World) -> Sweeper:
-    services = world.services
-    return Sweeper(services.database, services.clock, Elsewhere(), launch_timeout_ms=300_000, owner="")
+class Swept:
+    """A sweeper of a process that executes nothing, and a launcher that hands over what workers have room for."""
+
+    def __init__(self, world: World, launch_timeout_ms: int = 300_000) -> None:
+        self.world = world
+        self.steady = 0.0
+        services = world.services
+        self.engine = Elsewhere()
+        self.sweeper = Sweeper(
+            services.database,
+            services.clock,
+            self.engine,
+            launch_timeout_ms=launch_timeout_ms,
+            owner="",
+            steady=lambda: self.steady,
+        )
+        self.launcher = Launcher(
+            services.database, services.clock, self.engine, most_of_workers(services), reserve=False
+        )
+
+    def after(self, seconds: float, *renewed: str, room: int = 8) -> None:
+        """Lets time pass in rounds of five seconds, in which workers renew and segments are handed over."""
+        while True:
+            for owner in renewed:
+                renew(self.world, owner, room=room)
+            self.sweeper.sweep()
+            self.launcher.launch()
+            if not seconds:
+                return
+            passed = min(seconds, 5)
+            seconds -= passed
+            self.steady += passed
+            self.world.clock.advance(seconds=passed)
+
+
+@pytest.fixture
+def swept(world: World) -> Swept:
+    return Swept(world)
 
 
 def lease(world: World, owner: str, seconds: float = 20, slots: int = 8) -> None:
@@ -40,95 +78,172 @@ def lease(world: World, owner: str, seconds: float = 20, slots: int = 8) -> None
     )
 
 
+def renew(world: World, owner: str, *, draining: bool = False, room: int = 8) -> bool:
+    until_ms = world.clock() + 20_000
+    return world.services.database.write(
+        lambda tx: workers_sql.renew(tx, owner, until_ms, draining=draining, room=room)
+    )
+
+
+def own_lease(world: World, owner: str = "one", **fields: Any) -> Lease:
+    return Lease(world.services.database, world.clock, owner, "here", 8, room=lambda: 8, **fields)
+
+
+def owners(world: World) -> set[str]:
+    return {row.owner for row in world.services.database.read(workers_sql.leases)}
+
+
 def claimed(world: World, owner: str) -> str:
     run_id = world.started()
     world.begin(run_id, owner=owner)
     return run_id
 
 
-def test_a_run_whose_owner_holds_no_lease_any_more_is_orphaned(world: World) -> None:
+def test_a_run_whose_owner_holds_no_lease_any_more_is_orphaned(world: World, swept: Swept) -> None:
     lease(world, "one", 20)
-    lease(world, "two", 60)
+    lease(world, "two", 20)
     dead, alive = claimed(world, "one"), claimed(world, "two")
-    world.clock.advance(seconds=21)
-    sweeper(world).sweep()
+    swept.after(21, "two")
     assert (world.row(dead).status, world.row(dead).error_code) == ("failed", "orphaned")
     assert world.row(alive).status == "running"
 
 
-def test_a_step_of_the_clock_ends_no_run_of_a_live_owner(world: World) -> None:
-    steady = [0.0]
-    services = world.services
-    swept = Sweeper(
-        services.database, services.clock, Elsewhere(), launch_timeout_ms=300_000, owner="", steady=lambda: steady[0]
-    )
+def test_a_lease_whose_runs_were_orphaned_is_never_renewed(world: World, swept: Swept) -> None:
+    lease(world, "one", 20)
+    assert renew(world, "one")
+    swept.after(21)
+    assert owners(world) == set()
+    assert not renew(world, "one")
+
+
+def test_a_lease_that_is_renewed_before_others_remove_it_stands(world: World, swept: Swept) -> None:
+    lease(world, "one", 20)
+    run_id = claimed(world, "one")
+    world.clock.advance(seconds=21)
+    (lapsed,) = world.services.database.read(workers_sql.leases)
+    assert lapsed.lapsed(world.clock())
+    assert renew(world, "one")
+    assert not world.services.database.write(lambda tx: workers_sql.remove_lapsed(tx, lapsed))
+    swept.after(0)
+    assert world.row(run_id).status == "running"
+
+
+def test_a_step_of_the_clock_ends_no_run_of_a_live_owner(world: World, swept: Swept) -> None:
     lease(world, "one")
     run_id = claimed(world, "one")
-    swept.sweep()
+    swept.after(0)
     world.clock.advance(seconds=600)
-    swept.sweep()
-    steady[0] += 19
-    world.clock.advance(seconds=19)
-    swept.sweep()
+    swept.after(19)
     assert world.row(run_id).status == "running", "its owner has had no time to renew"
-    steady[0] += 1
-    world.clock.advance(seconds=1)
-    swept.sweep()
+    swept.after(1)
     assert world.row(run_id).error_code == "orphaned"
 
 
-def test_a_cancel_that_was_answered_holds_though_the_owner_died(world: World) -> None:
+def test_a_cancel_that_was_answered_holds_though_the_owner_died(world: World, swept: Swept) -> None:
     lease(world, "one")
     run_id = claimed(world, "one")
     world.cancel(run_id)
-    sweeper(world).sweep()
+    swept.after(0)
     assert world.row(run_id).status == "running", "its owner ends it"
-    world.clock.advance(seconds=21)
-    sweeper(world).sweep()
+    swept.after(21)
     assert world.row(run_id).status == "cancelled"
 
 
-def test_a_run_that_nobody_could_take_fails_at_the_launch_time_out(world: World) -> None:
+def test_no_more_is_handed_over_than_live_workers_have_room_for(world: World, swept: Swept) -> None:
+    lease(world, "one", slots=1)
+    lease(world, "two", slots=2)
+    runs = [world.started() for _ in range(5)]
+    swept.after(0)
+    assert len(swept.engine.submitted) == 3
+    world.begin(runs[0], owner="one")
+    swept.after(0)
+    assert len(swept.engine.submitted) == 3, "a running segment holds its place"
+    world.close(runs[0])
+    swept.after(0)
+    assert len(swept.engine.submitted) == 4
+
+
+def test_a_run_that_waits_behind_busy_workers_never_fails_as_launch_failed(world: World, swept: Swept) -> None:
+    lease(world, "one", slots=1)
+    claimed(world, "one")
+    waiting = world.started()
+    swept.after(900, "one", room=0)
+    assert world.row(waiting).status == "queued"
+
+
+def test_a_run_that_a_live_worker_with_room_does_not_begin_fails_at_the_launch_time_out(
+    world: World, swept: Swept
+) -> None:
+    lease(world, "one")
     run_id = world.started()
-    lease(world, "one", 400)
-    world.clock.advance(seconds=301)
-    sweeper(world).sweep()
-    assert world.row(run_id).status == "queued", "it waits for its turn"
-    world.clock.advance(seconds=100)
-    sweeper(world).sweep()
+    swept.after(295, "one")
+    assert world.row(run_id).status == "queued"
+    swept.after(10, "one")
     assert (world.row(run_id).status, world.row(run_id).error_code) == ("failed", "launch_failed")
 
 
+def test_the_launch_time_out_does_not_count_while_the_worker_is_frozen(world: World) -> None:
+    swept = Swept(world, launch_timeout_ms=5_000)
+    lease(world, "one")
+    run_id = world.started()
+    swept.after(19)
+    assert swept.engine.submitted
+    assert world.row(run_id).status == "queued", "no renewal proves that the worker could have begun it"
+
+
+def test_a_lease_of_a_clock_that_was_ahead_does_not_outlive_its_process(world: World, swept: Swept) -> None:
+    lease(world, "one", 3600)
+    run_id = claimed(world, "one")
+    swept.after(0)
+    assert world.row(run_id).error_code == "orphaned"
+
+
+def test_a_restart_of_the_only_worker_fails_nothing_of_a_backlog_older_than_the_time_out(
+    world: World, swept: Swept
+) -> None:
+    lease(world, "one", slots=1)
+    claimed(world, "one")
+    backlog = [world.started() for _ in range(4)]
+    swept.after(400, "one", room=0)
+    world.services.database.write(lambda tx: workers_sql.remove(tx, "one"))
+    swept.after(290)
+    lease(world, "two", slots=1)
+    swept.after(60, "two")
+    assert {world.row(run_id).status for run_id in backlog} == {"queued"}
+
+
+def test_runs_fail_as_launch_failed_once_no_worker_has_lived_for_the_time_out(world: World, swept: Swept) -> None:
+    run_id = world.started()
+    swept.after(200)
+    late = world.started()
+    swept.after(95)
+    assert world.row(run_id).status == "queued"
+    swept.after(10)
+    assert (world.row(run_id).status, world.row(run_id).error_code) == ("failed", "launch_failed")
+    assert world.row(late).status == "queued", "it has its whole time, too"
+    swept.after(200)
+    assert world.row(late).error_code == "launch_failed"
+    assert swept.engine.submitted == [], "there was nobody to begin them"
+
+
 def test_draining_and_dead_workers_have_no_slots(world: World) -> None:
-    database = world.services.database
     for owner in ("one", "two", "three"):
         lease(world, owner, 20 if owner == "one" else 60)
-    now = world.clock()
-    database.write(lambda tx: workers_sql.renew(tx, "two", now + 60_000, draining=True))
-    world.clock.advance(seconds=21)
+    renew(world, "two", draining=True)
+    world.clock.advance(seconds=10)
+    renew(world, "three")
+    world.clock.advance(seconds=11)
+    database = world.services.database
     assert database.read(lambda tx: workers_sql.step_slots(tx, world.clock())) == 8
-
-
-def test_a_new_worker_removes_leases_that_ended_a_day_ago(world: World) -> None:
-    lease(world, "dead")
-    world.clock.advance(seconds=DAY_MS // 1000 + 21)
-    lease(world, "recent", -60)
-    own = Lease(world.services.database, world.clock, "own", "here", 8)
-    own.start(lambda: None)
-    try:
-        rows = world.services.database.read(lambda tx: workers_sql.leases(tx, 0))
-    finally:
-        own.stop()
-    assert {row.owner for row in rows} == {"recent", "own"}
 
 
 def test_a_lease_that_somebody_removed_is_noticed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_RENEWED_EVERY_SECONDS", "_WATCHED_EVERY_SECONDS"):
         monkeypatch.setattr(f"backend.runtime.worker.lease.{name}", 0.01)
     lost: list[bool] = []
-    one = Lease(world.services.database, world.clock, "one", "here", 8)
+    one = own_lease(world)
     one.start(lambda: lost.append(True))
-    assert world.services.database.read(lambda tx: workers_sql.live(tx, world.clock())) == {"one"}
+    assert owners(world) == {"one"}
     world.services.database.write(lambda tx: workers_sql.remove(tx, "one"))
     until(lambda: lost, "the loss")
     one.stop()
@@ -142,7 +257,7 @@ def test_a_lease_that_cannot_be_renewed_is_given_up_before_it_ends(
     monkeypatch.setattr("backend.runtime.worker.lease._WATCHED_EVERY_SECONDS", 0.01)
     monkeypatch.setattr("backend.runtime.worker.lease._GIVEN_UP_AFTER_SECONDS", 0.1)
     lost: list[bool] = []
-    one = Lease(world.services.database, world.clock, "one", "here", 8)
+    one = own_lease(world)
 
     def away(*_: object, **__: object) -> bool:
         raise OSError("away")
@@ -152,4 +267,54 @@ def test_a_lease_that_cannot_be_renewed_is_given_up_before_it_ends(
     until(lambda: lost, "the loss")
     one.stop()
     assert "could not be renewed" in caplog.text
-    assert world.services.database.read(lambda tx: workers_sql.live(tx, world.clock())) == set()
+    assert owners(world) == set()
+
+
+def test_a_renewal_that_failed_is_tried_again_without_the_pause_between_renewals(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("backend.runtime.worker.lease._RENEWED_EVERY_SECONDS", 0.5)
+    monkeypatch.setattr("backend.runtime.worker.lease._RETRIED_AFTER_SECONDS", 0.0)
+    renewing, renewed = workers_sql.renew, threading.Event()
+    pauses: list[float] = []
+
+    def fail_at_first(*args: Any, **fields: Any) -> bool:
+        if len(pauses) == 1:
+            raise OSError("away")
+        renewed.set()
+        return renewing(*args, **fields)
+
+    monkeypatch.setattr("backend.runtime.scheduling.workers_sql.renew", fail_at_first)
+    one = own_lease(world)
+    ended = one._ended
+    wait = ended.wait
+
+    def recorded(seconds: float | None = None) -> bool:
+        if threading.current_thread() is one._threads[0]:
+            pauses.append(seconds or 0.0)
+        return wait(seconds)
+
+    monkeypatch.setattr(ended, "wait", recorded)
+    one.start(lambda: None)
+    assert renewed.wait(60)
+    one.stop()
+    assert pauses[:2] == [0.5, 0.0]
+
+
+def test_a_lease_that_lapsed_while_the_machine_was_suspended_is_lost_and_not_renewed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("backend.runtime.worker.lease._RENEWED_EVERY_SECONDS", 0.01)
+    lost = threading.Event()
+    since_boot = [1000.0]
+    one = own_lease(world, steady=lambda: since_boot[0])
+    one.start(lost.set)
+    before = {row.lease_until for row in world.services.database.read(workers_sql.leases)}
+    world.clock.advance(seconds=5)
+    until(lambda: {row.lease_until for row in world.services.database.read(workers_sql.leases)} != before, "a renewal")
+    since_boot[0] += 16
+    assert lost.wait(60)
+    world.clock.advance(seconds=5)
+    held = {row.lease_until for row in world.services.database.read(workers_sql.leases)}
+    assert held == {world.clock() + 15_000}, "the last renewal was before"
+    one.stop()

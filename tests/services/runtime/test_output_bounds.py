@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from backend.outputs.bundle import Bundle
-from backend.outputs.checksums import Checksums
 from backend.outputs.sql import outputs_of
 from backend.settings import OutputLimits
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate
@@ -102,7 +101,7 @@ def test_names_of_outputs_stay_inside_their_folder_on_every_system(world: Runtim
     assert paths == {f"odd/{safe}" for safe in ODD_NAMES.values()}
     assert json.loads(row.result)["files"] == {f"odd/{safe}": name for name, safe in ODD_NAMES.items()}
     assert json.loads(row.warnings) == []
-    bundle = Bundle(rows, world.objects, Checksums())
+    bundle = Bundle(rows, world.objects)
     with zipfile.ZipFile(io.BytesIO(b"".join(bundle.parts(0, bundle.size)))) as archive:
         assert {*archive.namelist()} == {*paths, "result.json"}
         archive.extractall(tmp_path / "unpacked")

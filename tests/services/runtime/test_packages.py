@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,10 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
+from backend.environments.builder import PackageBuilder
 from backend.environments.interpreter_tag import interpreter_tag
+from backend.environments.store import PackageStore
+from backend.sandbox import interpreter
 from backend.storage.statements import ScalarQuery
 from backend.storage.tables.environments import environment_locks
 from backend.workflows import resources_sql
@@ -204,6 +208,29 @@ def test_a_build_that_failed_by_a_clock_ahead_is_tried_again_at_once(packages: P
     wheel.with_suffix(".away").rename(wheel)
     packages.world.clock.advance(seconds=-600)
     packages.until_ready()
+
+
+@pytest.mark.parametrize("ahead_hours", [1 / 6, 2])
+def test_after_a_clock_that_was_ahead_unused_packages_are_removed_within_the_hour(
+    packages: Packages, ahead_hours: float
+) -> None:
+    services, clock = packages.world.services, packages.world.clock
+    folder = packages.world.folder / "data"
+    left = folder / "packages" / "scratch" / "resolve-old"
+    store = PackageStore(package_settings(folder), folder / "packages", interpreter.executable)
+    builder = PackageBuilder(services.database, clock, store, "here", lambda _: None)
+
+    def is_removed() -> bool:
+        left.mkdir(parents=True, exist_ok=True)
+        os.utime(left, (0, 0))
+        builder.round()
+        return not left.exists()
+
+    clock.advance(hours=ahead_hours)
+    assert is_removed()
+    clock.advance(hours=-ahead_hours)
+    assert (is_removed(), is_removed()) == (True, False)
+    builder.stop()
 
 
 def test_a_build_that_failed_is_tried_again_when_an_administrator_asks(packages: Packages) -> None:

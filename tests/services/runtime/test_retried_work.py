@@ -215,3 +215,56 @@ def test_objects_named_by_a_commit_of_unknown_outcome_stay_stored(
     world.until_ended(run_id)
     for output in named:
         assert sum(map(len, world.objects.open_range(output.object_key, 0, output.size_bytes))) == output.size_bytes
+
+
+def _claims_failing(world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch, fail: Callable[[Commit], Any]) -> None:
+    """Has what takes a queued segment committed by `fail`."""
+
+    def commits(work: Work, _: str, commit: Commit) -> Any:
+        return fail(commit) if work.__qualname__.startswith("_Claim._take") else commit()
+
+    _commit_by(commits, world, monkeypatch)
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("attempts", [None, 1])
+def test_a_claim_that_fails_while_the_database_is_away_is_made_again(
+    world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch, attempts: int | None
+) -> None:
+    monkeypatch.setattr(retries, "DATABASE", replace(retries.DATABASE, backoff=Backoff(0.0, 0.0), attempts=attempts))
+    left = [3]
+
+    def away(commit: Commit) -> Any:
+        if left[0]:
+            left[0] -= 1
+            raise DatabaseUnavailableError
+        return commit()
+
+    run_id = world.run("Waits", [gate("look"), agent_step("say", "echo", "look")])
+    world.until_status(run_id, "waiting_for_approval")
+    _claims_failing(world, monkeypatch, away)
+    world.decide(world.approvals(run_id)["look"], True)
+    assert (world.until_ended(run_id).status, left) == ("completed", [0])
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_claim_of_unknown_outcome_orphans_no_run(
+    world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch, holds: bool
+) -> None:
+    left = [1]
+
+    def unknown(commit: Commit) -> Any:
+        if not left[0]:
+            return commit()
+        left[0] -= 1
+        if holds:
+            commit()
+        raise OutcomeUnknownError
+
+    run_id = world.run("Waits", [gate("look"), agent_step("say", "echo", "look")])
+    world.until_status(run_id, "waiting_for_approval")
+    _claims_failing(world, monkeypatch, unknown)
+    world.decide(world.approvals(run_id)["look"], True)
+    assert (world.until_ended(run_id).status, left) == ("completed", [0])
+    assert world.event_types(run_id).count("segment.started") == 1

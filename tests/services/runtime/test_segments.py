@@ -235,9 +235,9 @@ def test_handing_a_segment_over_twice_is_harmless(world: RuntimeWorld) -> None:
     world.until_event(run_id, "step.progress")
     segment_id = world.events(run_id).segment_id
     engine = world.engine
-    engine.submit(segment_id)
+    engine.submit(segment_id, 1)
     assert world.until_ended(run_id).status == "completed"
-    engine.submit(segment_id)
+    engine.submit(segment_id, 1)
     world.until_ended(world.run("Next", [agent_step("main")]))
     assert world.event_types(run_id).count("step.started") == 1
 

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from sqlalchemy import bindparam, select
 
 from backend.ids import new_id
 from backend.runtime.engines.dbos import DbosWorker
@@ -20,6 +21,8 @@ from backend.runtime.worker.lease import Lease
 from backend.runtime.worker.sessions import WorkerSessions
 from backend.segment_state import HANDED_OVER
 from backend.storage.database import DatabaseUnavailableError
+from backend.storage.statements import ScalarQuery
+from backend.storage.tables.segments import segments
 from tests.services.runtime.conftest import RuntimeWorld, agent_step
 from tests.support.fake_segments import FakeSegment
 from tests.support.poll import until
@@ -43,7 +46,7 @@ def shared(world: RuntimeWorld, folder: Path) -> LocalRuntime:
 
 
 def owners(world: RuntimeWorld) -> set[str]:
-    return world.services.database.read(lambda tx: workers_sql.live(tx, world.services.clock()))
+    return {lease.owner for lease in world.services.database.read(workers_sql.leases)}
 
 
 def lose(world: RuntimeWorld) -> None:
@@ -52,11 +55,16 @@ def lose(world: RuntimeWorld) -> None:
         world.services.database.write(lambda tx, owner=owner: workers_sql.remove(tx, owner))  # type: ignore[misc]
 
 
+def hand_overs(world: RuntimeWorld, run_id: str) -> int:
+    query = ScalarQuery[int](select(segments.c.hand_overs).where(segments.c.run_id == bindparam("run_id")))
+    return world.services.database.read(lambda tx: tx.scalar_one(query, run_id=run_id))
+
+
 def submit_many(one: WorkerSessions) -> None:
     for _ in range(100):
         segment_id = new_id("seg")
         with contextlib.suppress(RuntimeError):
-            one.submit(segment_id)
+            one.submit(segment_id, 1)
         one.cancel(segment_id)
         one.executes(segment_id)
         one.measured()
@@ -89,12 +97,12 @@ def test_nothing_runs_after_a_stop_that_meets_the_loss_of_a_lease(
         failures: list[BaseException] = []
         threads = [caught(partial(submit_many, one), failures) for _ in range(2)]
         for _ in range(random.randrange(3)):
-            lost = one.generation
+            lost = one.present
             if number % 3 == 0:
                 until(lambda: owners(idle_world), "a lease to take away")
             lose(idle_world)
             if number % 3 == 0:
-                until(lambda lost=lost, one=one: one.generation > lost, "another session", seconds=20)  # type: ignore[misc]
+                until(lambda lost=lost, one=one: one.present is not lost, "another session", seconds=20)  # type: ignore[misc]
         threads.append(caught(lambda: lose(idle_world), failures))
         threads.append(caught(executor.stop, failures))
         executor.stop()
@@ -152,7 +160,6 @@ def test_a_session_that_cannot_follow_a_lost_one_at_first_follows_later(
     assert idle_world.until_ended(run_id).error_code == "orphaned"
     assert idle_world.until_ended(idle_world.run("Second", [agent_step("main")])).status == "completed"
     assert len(tries) == 3
-    assert runtime._executor.sessions.generation == 1
     runtime.stop()
     assert owners(idle_world) == set()
 
@@ -177,6 +184,36 @@ def test_a_worker_hears_of_segments_in_its_present_session_and_in_none_before(
     executor.stop()
     assert present is not None
     assert hearing == [present._queue]
+
+
+def test_a_segment_is_not_begun_under_a_lease_that_was_removed(
+    idle_world: RuntimeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_RENEWED_EVERY_SECONDS", "_WATCHED_EVERY_SECONDS"):
+        monkeypatch.setattr(f"backend.runtime.worker.lease.{name}", 3600)
+    runtime = shared(idle_world, tmp_path)
+    runtime.start()
+    (owner,) = owners(idle_world)
+    lose(idle_world)
+    run_id = idle_world.run("Waits", [agent_step("main")])
+    until(lambda: hand_overs(idle_world, run_id) > 1, "the segment to be handed over again")
+    assert idle_world.status(run_id) == "queued"
+    now = idle_world.services.clock()
+    lease = partial(workers_sql.add, owner=owner, host="here", step_slots=8, now=now, until=now + 20_000)
+    idle_world.services.database.write(lease)
+    assert idle_world.until_ended(run_id).status == "completed"
+    runtime.stop()
+
+
+def test_a_segment_whose_run_another_process_closed_is_ended(idle_world: RuntimeWorld, tmp_path: Path) -> None:
+    runtime = shared(idle_world, tmp_path)
+    runtime.start()
+    run_id = idle_world.run("Closed", [agent_step("slow", "sleeper")])
+    idle_world.until_event(run_id, "step.progress")
+    idle_world.close(run_id, "failed", error_code="orphaned", error_message="As after a long pause.")
+    # The step sleeps for hours, and records nothing meanwhile.
+    until(lambda: idle_world.engine.running == 0, "the step to be ended")
+    runtime.stop()
 
 
 def test_an_engine_that_fails_to_stop_does_not_keep_another_session_from_following(

@@ -12,7 +12,7 @@ from backend.outputs.sql import outputs_of
 from backend.runtime.outcomes import ORPHANED
 from backend.services import Services
 from backend.settings import ObjectSettings
-from backend.storage.objects import FolderObjects, ObjectStore, open_objects
+from backend.storage.objects import FolderObjects, ObjectStore, StoredObject, open_objects
 from backend.storage.objects.bucket import PIECE_BYTES
 from tests.services.conftest import TestClock
 from tests.services.runs.world import World
@@ -215,7 +215,7 @@ class Late(FolderObjects):
         self.away = False
         self.refused = 0
 
-    def put_file(self, key: str, source: Path) -> tuple[int, str]:
+    def put_file(self, key: str, source: Path) -> StoredObject:
         until(self.may_store, "the time to store")
         self.away = True
         return super().put_file(key, source)

@@ -10,7 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 from sqlalchemy import bindparam, select, text
 
 from backend.audit import retention as audit_retention
-from backend.clock import DAY_MS
+from backend.clock import DAY_MS, HOUR_MS
 from backend.keys import retention as keys_retention
 from backend.keys import usage_sql
 from backend.runs import retention as runs_retention
@@ -39,14 +39,15 @@ class RecordingEngine:
     submitted: list[str] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
     lost: set[str] = field(default_factory=set)
-    generation: int = 0
+    hand_overs: list[int] = field(default_factory=list)
 
     def start(self) -> None: ...
 
     def stop(self) -> None: ...
 
-    def submit(self, segment_id: str) -> None:
+    def submit(self, segment_id: str, hand_over: int) -> None:
         self.submitted.append(segment_id)
+        self.hand_overs.append(hand_over)
 
     def cancel(self, segment_id: str) -> None:
         self.cancelled.append(segment_id)
@@ -54,12 +55,15 @@ class RecordingEngine:
     def executes(self, segment_id: str) -> bool:
         return segment_id not in self.lost
 
+    def claimed(self) -> set[str]:
+        return set()
+
 
 class Rounds:
     def __init__(self, world: World, most: int = 4) -> None:
         services = world.services
         self.engine = RecordingEngine()
-        self.launcher = Launcher(services.database, services.clock, self.engine, lambda: most)
+        self.launcher = Launcher(services.database, services.clock, self.engine, lambda: most, reserve=True)
         self.steady_seconds = 0.0
         self.sweeper = Sweeper(
             services.database,
@@ -139,27 +143,37 @@ def test_a_segment_handed_to_a_dead_process_is_handed_over_again(world: World, r
     assert rounds.engine.submitted == [_segment(world, run_id)] * 2
 
 
-def test_a_segment_that_the_engine_lost_before_it_was_marked_is_handed_over_again(
-    world: World, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+def test_a_segment_that_was_handed_over_and_does_not_begin_is_handed_over_again_by_another_number(
+    world: World, rounds: Rounds
 ) -> None:
     run_id = world.started()
-
-    def drop(_: str) -> None:
-        rounds.engine.generation += 1
-
-    with monkeypatch.context() as dropping:
-        dropping.setattr(rounds.engine, "submit", drop)
+    rounds.launcher.launch()
+    for seconds in (0, 10):
+        rounds.sweep_after(world, seconds)
         rounds.launcher.launch()
+    assert rounds.engine.hand_overs == [1], "it may still begin"
+    rounds.sweep_after(world, 1)
     rounds.launcher.launch()
+    assert rounds.engine.submitted == [_segment(world, run_id)] * 2
+    assert rounds.engine.hand_overs == [1, 2]
+
+
+def test_a_hand_over_in_the_future_of_a_clock_that_was_ahead_counts_as_lost(world: World, rounds: Rounds) -> None:
+    world.started()
     rounds.launcher.launch()
-    assert rounds.engine.submitted == [_segment(world, run_id)]
+    world.clock.advance(seconds=-3600)
+    rounds.sweep_after(world, 0)
+    rounds.launcher.launch()
+    assert rounds.engine.hand_overs == [1, 2]
 
 
 def test_a_segment_that_nothing_takes_up_in_time_fails_as_launch_failed(world: World, rounds: Rounds) -> None:
     run_id = world.started()
     rounds.launcher.launch()
-    rounds.sweep_after(world, 300)
-    assert world.row(run_id).status == "queued"
+    for seconds in (0, 299):
+        rounds.sweep_after(world, seconds)
+        rounds.launcher.launch()
+        assert world.row(run_id).status == "queued"
     rounds.sweep_after(world, 1)
     row = world.row(run_id)
     assert (row.status, row.error_code) == ("failed", "launch_failed")
@@ -176,8 +190,9 @@ def test_after_a_step_of_the_clock_a_segment_has_the_whole_time_to_be_taken_up(
     world.clock.advance(seconds=step)
     for seconds in (0, 299):
         rounds.sweep_after(world, seconds)
+        rounds.launcher.launch()
         assert world.row(run_id).status == "queued"
-    rounds.sweep_after(world, 2 + max(0, -step))
+    rounds.sweep_after(world, 1)
     assert world.row(run_id).error_code == "launch_failed"
 
 
@@ -270,6 +285,7 @@ def test_records_are_deleted_after_their_time(world: World, rounds: Rounds) -> N
     assert world.count("audit_records") == 0
 
 
+EXPIRE_RECORDS = Command(text("UPDATE idempotency_records SET first_used_at = 0"))
 ADD_USAGE = Command(
     text(
         "INSERT INTO usage_records (batch_id, position, at, key_id, method, route, status, address, reason,"
@@ -396,7 +412,7 @@ def test_folders_of_runs_that_ended_in_another_process_are_removed(world: World,
         (scheduling_sql._WAITING, "ix_segments_open"),
         (scheduling_sql._TAKEN, "ix_segments_open"),
         (scheduling_sql._RUNNING_SEGMENTS, "ix_segments_open"),
-        (scheduling_sql._NOT_LAUNCHED, "ix_segments_open"),
+        (scheduling_sql._NOT_BEGUN, "ix_segments_open"),
         (scheduling_sql._OVERDUE, "ix_runs_in_flight"),
         (sql._WAITING, "ix_runs_unswept"),
         (publishing_sql._ANY_OPEN, "ix_publications_open"),
@@ -444,3 +460,17 @@ def test_the_database_file_shrinks_after_the_erasure_of_a_run_with_many_events(
 
 def size_of_database(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.glob("workflow-api.sqlite3*"))
+
+
+@pytest.mark.parametrize("ahead_hours", [1 / 6, 2])
+def test_after_a_clock_that_was_ahead_the_hourly_upkeep_runs_within_the_hour(
+    world: World, rounds: Rounds, ahead_hours: float
+) -> None:
+    world.clock.advance(hours=ahead_hours)
+    rounds.upkeep.round()
+    world.clock.advance(hours=-ahead_hours)
+    world.started()
+    world.services.database.write(lambda tx: tx.enqueue(EXPIRE_RECORDS))
+    rounds.upkeep.round()
+    assert world.count("idempotency_records") == 0
+    assert rounds.upkeep.next_round_at == world.clock() + HOUR_MS

@@ -1,5 +1,6 @@
 """Files that a person uploads, and runs that start with them."""
 
+import errno
 import io
 import json
 import shutil
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from backend.errors import ApiError
-from backend.storage.objects.folder import FolderObjects
+from backend.storage.objects import FolderObjects, ObjectReader, StoredObject
 from backend.uploads import sql
 from backend.uploads.content import contents
 from backend.uploads.expansion import ExpansionHaltedError
@@ -24,7 +25,7 @@ from backend.uploads.servicer import UploadsServicer
 from contract.metadata import ACTOR
 from edge.channel.context import InProcessContext
 from tests.services.calls import Caller, RefusedError
-from tests.services.runtime.conftest import RuntimeWorld, agent_step, manifest
+from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate, manifest
 from tests.support.poll import until
 from tests.support.small_disk import SmallDisk
 from tests.unit.backend.runtime.bucket import Bucket, serve_bucket
@@ -62,6 +63,9 @@ class Person:
     def send(self, upload_id: str, number: int, name: str, data: bytes, parameter: str = "uploads") -> Any:
         for offset in range(0, max(1, len(data)), PART_BYTES):
             self.append(upload_id, number, name, data[offset : offset + PART_BYTES], offset, parameter)
+        return self.finish(upload_id, number)
+
+    def finish(self, upload_id: str, number: int) -> Any:
         request = uploads_pb2.FinishUploadedFileRequest(upload_id=upload_id, number=number)
         return self.call("FinishUploadedFile", request, actor=self.name)
 
@@ -138,6 +142,25 @@ def test_a_run_gets_uploaded_files_and_the_members_of_a_zip(ana: Person) -> None
     assert {item["key"] for item in entry["items"]} == {"table.csv", "a.txt", "deep/b.txt"}
 
 
+def test_uploaded_files_are_kept_for_a_run_that_goes_on_with_another_worker(ana: Person, tmp_path: Path) -> None:
+    steps = [gate("look"), agent_step("read", "sizes", "look")]
+    ana.world.workflows |= ana.world.apply(manifest("Reads later", steps, result={"step": "read"}))
+    upload_id = ana.begin()
+    ana.send(upload_id, 1, "table.csv", b"a,b")
+    ana.send(upload_id, 2, "more.zip", zipped({"a.txt": b"A", "deep/b.txt": b"BB"}))
+    run_id = ana.start("Reads later", upload_id).run.summary.run_id
+    ana.world.until_status(run_id, "waiting_for_approval")
+    ana.world.local_runtime.stop()
+    ana.world.clock.advance(hours=2)
+    ana.world.removals.round()
+    ana.world.local_runtime = ana.world.new_runtime(tmp_path / "another", sandbox="none")
+    ana.world.local_runtime.start()
+    waiting = ana.world.runs("ListRunApprovals", runs_pb2.ListRunApprovalsRequest(run_id=run_id), actor=ANA)
+    ana.world.decide(waiting.items[0].approval_id, True)
+    result = json.loads(ana.world.until_ended(run_id).result)
+    assert result == {"uploads/a.txt": 1, "uploads/deep/b.txt": 2, "uploads/table.csv": 3}
+
+
 def test_a_start_that_is_sent_again_answers_its_run_and_another_one_cannot_have_the_files(ana: Person) -> None:
     upload_id = ana.begin()
     ana.send(upload_id, 1, "a.txt", b"A")
@@ -168,6 +191,17 @@ def test_an_upload_that_nobody_uses_is_gone_after_an_hour(ana: Person) -> None:
     assert not ana.stored(unused)
     assert not ana.stored(begun)
     assert ana.world.count("uploads", "1 = 1") == ana.world.count("upload_files", "1 = 1") == 0
+
+
+def test_an_upload_outlasts_a_step_of_the_clock_back_but_none_of_days(ana: Person) -> None:
+    upload_id = ana.begin()
+    ana.send(upload_id, 1, "a.txt", b"A")
+    ana.world.clock.advance(hours=-2)
+    ana.world.removals.round()
+    assert ana.stored(upload_id)
+    ana.world.clock.advance(days=-30)
+    ana.world.removals.round()
+    assert not ana.stored(upload_id)
 
 
 def test_erasing_a_run_removes_its_uploaded_files(ana: Person) -> None:
@@ -209,15 +243,27 @@ def test_parts_are_taken_in_order_and_once(ana: Person) -> None:
 
 
 class Overtaken(FolderObjects):
-    """A store in which one write is overtaken by other calls."""
+    """A store in which one operation is overtaken by other calls."""
 
     overtake: Callable[[], object] | None = None
+    at = "put_bytes"
 
-    def put_bytes(self, key: str, data: bytes) -> tuple[int, str]:
-        overtake, self.overtake = self.overtake, None
-        if overtake is not None:
-            overtake()
+    def put_bytes(self, key: str, data: bytes) -> StoredObject:
+        self._reached("put_bytes")
         return super().put_bytes(key, data)
+
+    def put_file(self, key: str, source: Path) -> StoredObject:
+        self._reached("put_file")
+        return super().put_file(key, source)
+
+    def open_range(self, key: str, offset: int, length: int) -> ObjectReader:
+        self._reached("open_range")
+        return super().open_range(key, offset, length)
+
+    def _reached(self, operation: str) -> None:
+        if operation == self.at and self.overtake is not None:
+            overtake, self.overtake = self.overtake, None
+            overtake()
 
 
 @pytest.mark.parametrize(("late", "whole"), [(b"short", b"the longer"), (b"the longer", b"short")])
@@ -232,6 +278,77 @@ def test_a_part_that_comes_late_with_another_length_leaves_a_finished_file_as_it
     (file,) = world.services.database.snapshot(lambda tx: sql.files(tx, upload_id))
     assert [(path, b"".join(parts)) for path, parts in contents(objects, file)] == [("a.txt", whole)]
     bob.service.close()
+
+
+@pytest.fixture
+def overtaken(world: RuntimeWorld, tmp_path: Path) -> Iterator[tuple[Person, Overtaken]]:
+    objects = Overtaken(tmp_path / "objects")
+    person = Person(world, tmp_path, objects=objects)
+    yield person, objects
+    person.service.close()
+
+
+@pytest.mark.parametrize("operation", ["open_range", "put_file"])
+def test_a_zip_that_two_calls_finish_at_a_time_is_there_for_both(
+    overtaken: tuple[Person, Overtaken], operation: str
+) -> None:
+    ana, objects = overtaken
+    upload_id = ana.begin()
+    ana.append(upload_id, 1, "a.zip", zipped({"a.txt": b"A", "b.txt": b"BB"}))
+    first: list[Any] = []
+    objects.at, objects.overtake = operation, lambda: first.append(ana.finish(upload_id, 1))
+    assert ana.finish(upload_id, 1) == first[0]
+    assert first[0].files == 2
+    (file,) = ana.world.services.database.snapshot(lambda tx: sql.files(tx, upload_id))
+    assert {path: b"".join(parts) for path, parts in contents(objects, file)} == {"a.txt": b"A", "b.txt": b"BB"}
+
+
+def test_a_zip_that_lacks_room_stays_where_another_call_has_finished_it(overtaken: tuple[Person, Overtaken]) -> None:
+    ana, objects = overtaken
+    upload_id = ana.begin()
+    ana.append(upload_id, 1, "a.zip", zipped({"a.txt": b"A"}))
+
+    def finish_then_fill() -> None:
+        ana.finish(upload_id, 1)
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    objects.at, objects.overtake = "put_file", finish_then_fill
+    assert ana.finish(upload_id, 1).files == 1
+    assert ana.files(upload_id) == ["a.zip"]
+
+
+def test_a_part_that_lacks_room_stays_where_another_call_has_stored_it(overtaken: tuple[Person, Overtaken]) -> None:
+    ana, objects = overtaken
+    upload_id = ana.begin()
+
+    def send_then_fill() -> None:
+        ana.send(upload_id, 1, "a.txt", b"whole")
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    objects.overtake = send_then_fill
+    assert ana.append(upload_id, 1, "a.txt", b"whole") == 5
+    assert ana.files(upload_id) == ["a.txt"]
+
+
+@pytest.mark.parametrize("operation", ["open_range", "put_file"])
+def test_a_file_that_is_removed_while_it_is_finished_leaves_the_next_of_its_number_alone(
+    overtaken: tuple[Person, Overtaken], operation: str
+) -> None:
+    ana, objects = overtaken
+    upload_id = ana.begin()
+    ana.append(upload_id, 1, "a.zip", zipped({"a.txt": b"A"}))
+
+    def replace() -> None:
+        request = uploads_pb2.RemoveUploadedFileRequest(upload_id=upload_id, number=1)
+        ana.call("RemoveUploadedFile", request, actor=ANA)
+        ana.send(upload_id, 1, "b.txt", b"B")
+
+    objects.at, objects.overtake = operation, replace
+    with pytest.raises(RefusedError):
+        ana.finish(upload_id, 1)
+    assert ana.files(upload_id) == ["b.txt"]
+    (file,) = ana.world.services.database.snapshot(lambda tx: sql.files(tx, upload_id))
+    assert [(path, b"".join(parts)) for path, parts in contents(objects, file)] == [("b.txt", b"B")]
 
 
 @pytest.mark.parametrize("name", ["../a", "a/b", "..", "a\x01b", "a\\b", "con\u202etxt"])

@@ -120,3 +120,20 @@ def test_upkeep_deletes_sessions_and_tries_past_their_time(people: People, clock
     assert {rule.name: write(partial(rule.delete_batch, now=clock.now)) for rule in RULES} == rows
     assert not people.rows("sessions")
     assert not people.rows("sign_in_tries")
+
+
+def test_a_session_goes_on_after_a_step_of_the_clock_back_and_lasts_no_longer_for_it(
+    people: People, clock: TestClock
+) -> None:
+    token = people.sign_in(people.add()).token
+    clock.advance(seconds=-600)
+    assert people.session(token).user.name == "ana"
+    clock.advance(seconds=HOUR)
+    assert reason(people.session, token).message == "The session has ended."
+
+
+def test_no_session_lasts_for_days_because_a_clock_that_was_ahead_began_it(people: People, clock: TestClock) -> None:
+    clock.advance(days=30)
+    token = people.sign_in(people.add()).token
+    clock.advance(days=-30)
+    assert reason(people.session, token).message == "The session has ended."

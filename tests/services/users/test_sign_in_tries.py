@@ -195,3 +195,18 @@ def test_a_password_that_was_reset_during_a_sign_in_opens_nothing(
             signing_in.result()
     assert refused.value.reason == "unauthorized"
     assert not people.rows("sessions")
+
+
+@pytest.mark.parametrize("ahead", [600, 7_200])
+def test_limits_of_sign_ins_are_as_long_as_ever_after_a_clock_that_was_ahead(
+    people: People, clock: TestClock, ahead: int
+) -> None:
+    people.add()
+    crowd = "198.51.100.7"
+    clock.advance(seconds=ahead)
+    for number in range(59):
+        outcomes(people, f"name-{number}", 1, crowd)
+    audited = people.audited()
+    clock.advance(seconds=-ahead)
+    assert outcomes(people, "nobody", 2, crowd) == ["unauthorized"] * 2
+    assert len(people.audited()) == len(audited) + 1

@@ -411,6 +411,26 @@ def test_a_pause_that_a_clock_ahead_set_ends_with_the_schedule(hooked: WebhookWo
     assert hooked.attempted(webhook_id, 2).state == DELIVERED
 
 
+def test_a_webhook_that_failed_by_a_clock_ahead_counts_as_failing_since_that_is_right(
+    hooked: WebhookWorld, receiver: Receiver
+) -> None:
+    receiver.status = 503
+    webhook_id = hooked.hook(receiver.url).webhook.webhook_id
+    hooked.clock.advance(days=365)
+    hooked.finished()
+    hooked.deliver()
+    hooked.attempted(webhook_id, 1)
+    hooked.clock.advance(days=-365)
+    longest = round(1.1 * BACK_OFF_MS[0])
+    until(
+        lambda: hooked.deliveries(webhook_id)[0].next_attempt_at.ToMilliseconds() - hooked.clock() <= longest,
+        "a pause of the schedule",
+    )
+    hooked.clock.advance(seconds=6)
+    hooked.attempted(webhook_id, 2)
+    assert hooked.show(webhook_id).failing_since.ToMilliseconds() == hooked.clock()
+
+
 def test_a_claim_of_a_clock_that_was_ahead_lapses_within_a_minute(hooked: WebhookWorld, receiver: Receiver) -> None:
     webhook_id = hooked.hook(receiver.url).webhook.webhook_id
     hooked.finished()

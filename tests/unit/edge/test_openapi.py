@@ -19,6 +19,7 @@ DOCUMENT: dict[str, Any] = json.loads(openapi_document("workflows.example.org"))
 ROUTES = RouteTable().routes
 WITH_KEY = {
     "invalid_request",
+    "method_not_allowed",
     "unauthorized",
     "forbidden",
     "outside_time_window",
@@ -60,7 +61,7 @@ EVENT_DATA: dict[str, dict[str, Any]] = {
     "publish.completed": {"knowledge_graph": "contracts", "graph": "urn:run", "triples": 3},
     "warning": {"message": "late", "knowledge_graph": "contracts", "attempt": 1, "dropped": 3, "exact": True},
 }
-WITHOUT_KEY = {"invalid_request", "payload_too_large", "internal"}
+WITHOUT_KEY = {"method_not_allowed", "invalid_request", "payload_too_large", "internal"}
 
 by_operation = pytest.mark.parametrize("route", ROUTES, ids=[route.descriptor.name for route in ROUTES])
 
@@ -187,8 +188,14 @@ def test_every_answer_declares_its_headers(route: Route) -> None:
         )
         assert ("Retry-After" in response["headers"]) == bool(retry)
         assert ("WWW-Authenticate" in response["headers"]) == (status == "401")
-        keyed = route.access != ACCESS_PUBLIC and status not in {"400", "401", "413", "500", "502", "503"}
+        assert {"Cache-Control", "X-Content-Type-Options"} <= response["headers"].keys()
+        keyed = route.access != ACCESS_PUBLIC and status != "405"
         assert ("RateLimit-Remaining" in response["headers"]) == keyed
+        if keyed:
+            # These are also answered before a key is known.
+            always = status not in {"400", "401", "413", "500", "502", "503"}
+            assert resolved(response["headers"]["RateLimit-Remaining"])["required"] == always
+        assert ("Allow" in response["headers"]) == (status == "405")
         assert ("Content-Range" in response["headers"]) == (status in {"206", "416"})
 
 

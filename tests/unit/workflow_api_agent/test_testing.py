@@ -82,7 +82,7 @@ def test_exceptions_pass_through() -> None:
         run_agent(run)
 
 
-@pytest.mark.parametrize("value", [float("nan"), object(), {1, 2}, nested(101), "x" * (8 * 2**20)])
+@pytest.mark.parametrize("value", [float("nan"), object(), {1, 2}, {1: 0, "1": 0}, nested(101), "x" * (8 * 2**20)])
 def test_a_value_that_would_fail_the_step_is_refused(value: Any) -> None:
     with pytest.raises(ValueError, match="the return value"):
         run_agent(lambda _: value)
@@ -99,7 +99,7 @@ def test_a_message_that_would_fail_the_step_is_refused(message: Any) -> None:
         run_agent(lambda context: context.progress(message))
 
 
-@pytest.mark.parametrize("data", [object(), nested(101)])
+@pytest.mark.parametrize("data", [object(), {None: 0, "null": 0}, nested(101)])
 def test_data_that_would_fail_the_step_is_refused(data: Any) -> None:
     with pytest.raises(ValueError, match=r"a progress event|progress data"):
         run_agent(lambda context: context.progress("m", data=data))

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 import psycopg
 from psycopg import errors
+from psycopg.pq import TransactionStatus
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import QueuePool
 
@@ -24,6 +25,13 @@ T = TypeVar("T")
 _ATTEMPTS: Final = 4
 # The transaction is gone, and nothing of it holds: it may be run anew.
 _UNDONE: Final = (errors.DeadlockDetected, errors.SerializationFailure)
+# The driver and the server disagree about the state of the connection: it is as good as lost.
+_OUT_OF_STEP: Final = (
+    errors.InvalidSqlStatementName,
+    errors.DuplicatePreparedStatement,
+    errors.InFailedSqlTransaction,
+    errors.PipelineAborted,
+)
 # Nothing of it holds either, and another attempt would end no better: the server is too slow, full, or no longer the
 # one that takes changes.
 _UNABLE: Final = (psycopg.OperationalError, errors.ReadOnlySqlTransaction)
@@ -67,25 +75,21 @@ class ConnectionPool:
         """
         until = time.monotonic() + self._timeouts.attempts_seconds
         for left in reversed(range(_ATTEMPTS)):
-            with self._connection() as connection:
-                try:
-                    with self.deadlines.watched(connection, until):
-                        result = work(connection)
-                except psycopg.Error as error:
-                    lost = connection.closed
-                    if left and time.monotonic() < until and (lost or isinstance(error, _UNDONE)):
-                        metrics.DATABASE_RETRIES.add("lost" if lost else "undone")
-                        continue
-                    metrics.DATABASE_ERRORS.add("lost" if lost else "statement")
-                    if isinstance(error, errors.ReadOnlySqlTransaction):
-                        # Another server takes the changes now.
-                        connection.close()
-                    if connection.closed or isinstance(error, _UNABLE):
-                        raise _unavailable(error, lost=connection.closed) from error
-                    raise
-                if OUTAGE.lasts:
-                    OUTAGE.answered()
-                return result
+            try:
+                with self._connection() as connection, self.deadlines.watched(connection, until):
+                    result = work(connection)
+            except psycopg.Error as error:
+                lost = connection.broken or isinstance(error, _OUT_OF_STEP)
+                if left and time.monotonic() < until and (lost or isinstance(error, _UNDONE)):
+                    metrics.DATABASE_RETRIES.add("lost" if lost else "undone")
+                    continue
+                metrics.DATABASE_ERRORS.add("lost" if lost else "statement")
+                if lost or isinstance(error, _UNABLE):
+                    raise _unavailable(error, lost=lost) from error
+                raise
+            if OUTAGE.lasts:
+                OUTAGE.answered()
+            return result
         raise AssertionError("the last attempt has returned or raised")
 
     @contextmanager
@@ -103,6 +107,7 @@ class ConnectionPool:
                     with self._watched(connection):
                         begun = begin(connection)
                 except psycopg.Error as error:
+                    connection.close()
                     if left:
                         continue
                     metrics.DATABASE_ERRORS.add("lost")
@@ -140,16 +145,24 @@ class ConnectionPool:
             metrics.DATABASE_WAIT.observe(perf_counter() - began)
         connection = pooled.dbapi_connection
         assert isinstance(connection, psycopg.Connection)
+        usable = True
         try:
             yield connection
+        except psycopg.Error as error:
+            # After an error within a pipeline, psycopg takes statements for prepared that the server skipped.
+            usable = False
+            if isinstance(error, errors.ReadOnlySqlTransaction):
+                # Another server takes the changes now.
+                self._forget(pool)
+            raise
         finally:
             if connection.closed:
-                pooled.invalidate()
                 self._forget(pool)
-            elif pool is self._pool:
+            idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
+            # Nobody takes a connection out of a forgotten pool again.
+            if usable and idle and pool is self._pool:
                 pooled.close()
             else:
-                # Nobody takes it out of a forgotten pool again.
                 pooled.invalidate()
             if self._closed:
                 pool.dispose()

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 import psycopg
+from psycopg import errors
 from psycopg.pq import TransactionStatus
 from sqlalchemy import Dialect
 
@@ -44,8 +45,8 @@ class PipelinedTx(Tx):
 
     def each(self, query: Query[RowT], rows: Iterable[Params]) -> list[list[RowT]]:
         """Returns every row of a query for each set of parameters, in one round trip."""
+        bound = [query.bind(self._dialect, params) for params in rows]
         with self._pipelined.pipeline():
-            bound = [query.bind(self._dialect, params) for params in rows]
             cursors = [self._execute(text, arguments) for text, arguments in bound]
         return [[query.make_row(row) for row in cursor.fetchall()] for cursor in cursors]
 
@@ -53,6 +54,7 @@ class PipelinedTx(Tx):
         """Ends the transaction with what still waits.
 
         Raises:
+            InFailedSqlTransaction: work went on after a statement had failed.
             OutcomeUnknownError: the connection was lost before it was known whether the changes hold.
         """
         if self._opening:
@@ -61,7 +63,7 @@ class PipelinedTx(Tx):
             # Nothing has been sent: a connection that was lost long ago is found before anything can be in doubt.
             self._execute(*self._waiting.pop())
         try:
-            self._execute("COMMIT")
+            ended = self._execute("COMMIT")
         except psycopg.Error as error:
             if not self._pipelined.closed:
                 raise
@@ -72,6 +74,8 @@ class PipelinedTx(Tx):
             )
             unknown.logged = True
             raise unknown from error
+        if ended.statusmessage == "ROLLBACK":
+            raise errors.InFailedSqlTransaction("a statement failed before the commit, which undid all of them")
 
     def _execute(self, text: str, arguments: Sequence[object] | None = None) -> Cursor:
         connection = self._pipelined

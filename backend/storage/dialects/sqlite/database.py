@@ -48,7 +48,8 @@ class SqliteDatabase:
         self._claims: set[str] = set()
         self._claims_lock = threading.Lock()
         self._listeners = Listeners()
-        self._writer = Writer(self._connect, self._dialect, self._listeners.notify)
+        log_left = Path(f"{path}-wal").exists()
+        self._writer = Writer(self._connect, self._dialect, self._listeners.notify, log_left=log_left)
 
     @property
     def commits(self) -> int | None:

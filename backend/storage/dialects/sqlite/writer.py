@@ -15,7 +15,7 @@ from sqlalchemy import Dialect
 from backend import metrics
 from backend.storage.commit_future import CommitFuture
 from backend.storage.database import GroupWork, Tx
-from backend.storage.dialects.sqlite.connection import empty_log
+from backend.storage.dialects.sqlite.log_emptying import LogEmptying
 from backend.storage.outage import OUTAGE
 
 Item = TypeVar("Item")
@@ -51,11 +51,17 @@ class _TransactionLostError(Exception):
 class Writer:
     """Group commit with full durability; `connect` opens the connection of the thread.
 
-    `announce` gets the names that the changes of a commit announce.
+    `announce` gets the names that the changes of a commit announce. `log_left`: there is a write-ahead log of an
+    earlier process, which may hold deleted content.
     """
 
     def __init__(
-        self, connect: Callable[[], sqlite3.Connection], dialect: Dialect, announce: Callable[[set[str]], None]
+        self,
+        connect: Callable[[], sqlite3.Connection],
+        dialect: Dialect,
+        announce: Callable[[set[str]], None],
+        *,
+        log_left: bool,
     ) -> None:
         self._connect = connect
         self._announce = announce
@@ -64,7 +70,7 @@ class Writer:
         # No change may queue behind the end of the thread, where nothing would take it.
         self._closing = threading.Lock()
         self._closed = False
-        self._log_holds_deleted = False
+        self._log_emptying = LogEmptying(wanted=log_left)
         self._commits = 0
         self._committing = False
         self._thread = threading.Thread(target=self._run, name="sqlite-writer", daemon=True)
@@ -112,14 +118,20 @@ class Writer:
             try:
                 connection = connection or self._connect()
             except sqlite3.Error as error:
+                self._log_emptying.postpone()
                 _fail(batch, error)
                 continue
-            self._commit_batch(connection, batch)
+            if batch:
+                self._commit_batch(connection, batch)
+            self._log_emptying.attempt(connection, early=last)
 
     def _next_batch(self) -> tuple[list[_Job], bool]:
-        """The jobs that have queued, at least one, and whether the thread must end after them."""
+        """The jobs that have queued, and whether the thread must end after them; none if the log is to be emptied."""
         batch: list[_Job] = []
-        job = self._queue.get()
+        try:
+            job = self._queue.get(timeout=self._log_emptying.seconds_left())
+        except queue.Empty:
+            return batch, False
         while job is not None:
             batch.append(job)
             if len(batch) >= _MAX_JOBS_A_COMMIT:
@@ -155,9 +167,9 @@ class Writer:
             if outcome.error is None:
                 actions += outcome.tx.take_after_commit()
                 announced |= outcome.tx.announced
-                self._log_holds_deleted |= outcome.tx.leaves_no_trace
-        if self._log_holds_deleted:
-            self._log_holds_deleted = not empty_log(connection)
+                if outcome.tx.leaves_no_trace:
+                    self._log_emptying.request()
+        self._log_emptying.attempt(connection)
         if announced:
             self._announce(announced)
         for action in actions:

@@ -877,7 +877,8 @@ class ListRunEventsResponse:
     events: list[Event]
     """The events."""
     next_after_seq: int
-    """The last seq returned, or `after_seq` when there was none: where to go on."""
+    """The last seq returned, or `after_seq` when there was none: where to go on. 0 of a segment that began while the
+    call waited."""
     segments: list[Segment]
     """All segments that have begun, in order. A new one is read from `after_seq` 0."""
 

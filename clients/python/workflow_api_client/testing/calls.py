@@ -158,7 +158,8 @@ class Call:
         if self._state.streams and "text/event-stream" in self._request.headers.get("accept", ""):
             pieces = self._stream(run, self._request.headers.get("last-event-id"))
             return httpx.Response(200, headers={"Content-Type": "text/event-stream"}, stream=Pieces(self._cut(pieces)))
-        segment = self._request.query.get("segment") or (run.segments[-1]["segment_id"] if run.segments else None)
+        asked = self._request.query.get("segment")
+        segment = asked or _latest(run)
         if segment is not None and segment not in run.events:
             raise Refused("segment_not_found")
         after, limit = int(self._request.query.get("after_seq", "0")), int(self._request.query.get("limit", "200"))
@@ -168,8 +169,11 @@ class Call:
 
         begun = len(run.segments)
         ended = any(each["segment_id"] == segment and each["ended_at"] for each in run.segments)
-        if not run.has_ended and not ended:
+        if not run.has_ended and not (asked and ended):
             self._hold(lambda: bool(new()) or len(run.segments) > begun)
+        if not asked and _latest(run) != segment:
+            # `after_seq` is of the segment before.
+            segment, limit, after = _latest(run), limit if after == 0 else 0, 0
         events = new()[:limit]
         return json_answer(
             {
@@ -282,6 +286,10 @@ class Call:
                 if cleanly:
                     return
                 raise httpx.ReadError("broken off by the script")
+
+
+def _latest(run: FakeRun) -> str | None:
+    return str(run.segments[-1]["segment_id"]) if run.segments else None
 
 
 def _tag(record: Mapping[str, Any]) -> str:

@@ -49,6 +49,19 @@ def test_a_lock_is_kept_for_as_long_as_the_settings_say(
     assert keeping.resolve(["alpha"]).versions == ["alpha==2.0"]
 
 
+def test_a_lock_that_a_clock_ahead_stored_is_not_kept_for_longer(
+    settings: PackageSettings, wheels: Path, tmp_path: Path
+) -> None:
+    make_wheel(wheels, "alpha", "1.0")
+    keeping = PackageStore(replace(settings, lock_seconds=3600), tmp_path / "packages", interpreter.executable)
+    keeping.resolve(["alpha"])
+    make_wheel(wheels, "alpha", "2.0")
+    ahead = time.time() + 2 * 3600
+    for kept in (tmp_path / "packages" / "locks").iterdir():
+        os.utime(kept, (ahead, ahead))
+    assert keeping.resolve(["alpha"]).versions == ["alpha==2.0"]
+
+
 @pytest.mark.parametrize(
     ("requirements", "words"),
     [

@@ -57,6 +57,7 @@ def add_output(data: Path, key: str, content: bytes) -> None:
         hashlib.sha256(content).hexdigest(),
         0,
         key,
+        None,
     )
     with closing(connect(data)) as database:
         database.execute(f"INSERT INTO outputs VALUES ({','.join('?' * len(row))})", row)

@@ -35,7 +35,7 @@ def data(tmp_path: Path) -> Path:
 
 def add_output(data: Path, key: str) -> None:
     with closing(sqlite3.connect(data / DATABASE_FILE, isolation_level=None)) as database:
-        database.execute(f"INSERT INTO outputs VALUES ({','.join('?' * 9)})", (*ROW, key))
+        database.execute(f"INSERT INTO outputs VALUES ({','.join('?' * 10)})", (*ROW, key, None))
 
 
 def store(folder: Path) -> None:

@@ -44,3 +44,9 @@ def test_header_lines_never_tell_of_less_than_none_left() -> None:
         "RateLimit-Remaining: 0",
         "RateLimit-Remaining: 0",
     ]
+
+
+def test_usage_of_a_call_that_was_held_does_not_outlast_its_minute_after_a_step_of_the_clock_back() -> None:
+    window = Window(2, 1, 40)
+    assert window.after(10) == Window(2, 1, 30)
+    assert (window.after(40), window.after(-600)) == (None, None)

@@ -24,6 +24,8 @@ TEN = int(datetime(2026, 9, 24, 10, tzinfo=UTC).timestamp() * 1000)
         "2026-09-24T11+01",
         "20260924T100000Z",
         "20260924T1000",
+        "2026-09-25T09:59:00+23:59",
+        "2026-09-23T10:01:00-23:59",
     ],
 )
 def test_an_iso_date_time_is_read_to_the_instant(text: str) -> None:
@@ -75,8 +77,18 @@ def test_the_ends_of_time_do_not_overflow(text: str, seconds: int) -> None:
         "2026-0924T10:00:00Z",
         "2026-02-30T10:00:00Z",
         "2026-09-24T25:00:00Z",
+        "2026-09-24T24:00:00Z",
+        "20260924T240000Z",
         "2026-09-24T10:61:00Z",
+        "2026-09-24T10:60Z",
+        "2026-09-24T23:59:60Z",
+        "2026-09-24T10:00:00+02:60",
+        "2026-09-24T10:00:00-0099",
+        "2026-09-24T10:00:00+99",
         "2026-W39-4T10:00:00Z",
+        "2026W394T100000Z",
+        "2026-267T10:00:00Z",
+        "2026267T100000Z",
         "0000-01-01T00:00:00Z",
         "+2026-09-24T10:00:00Z",
         "٢٠٢٦-09-24T10:00:00Z",
@@ -84,6 +96,6 @@ def test_the_ends_of_time_do_not_overflow(text: str, seconds: int) -> None:
         "now",
     ],
 )
-def test_what_is_no_iso_date_time_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"^an ISO 8601 date-time$"):
+def test_what_is_no_iso_date_time_is_refused_with_the_forms_that_are_accepted(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^an ISO 8601 date-time as 2026-09-24T10:15:30\.123\+02:00 or "):
         parse_date_time(text)

@@ -5,7 +5,7 @@ from typing import Any
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from edge.errors import Refusal
-from tests.unit.edge.console.seen import Answer, MemoryServices
+from tests.unit.edge.console.seen import UNSEEN, Answer, MemoryServices
 from workflow_api.v1.logs_pb2 import ListRunLogsResponse
 from workflow_api.v1.previews_pb2 import StepPreview, SummaryPreview
 from workflow_api.v1.reviews_pb2 import ListDecisionsResponse
@@ -22,7 +22,7 @@ from workflow_api.v1.runs_pb2 import (
 )
 from workflow_api.v1.workflows_pb2 import ListWorkflowsResponse, Workflow
 
-EVIL = "<script>alert(1)</script>"
+EVIL = f"<script>alert(1)</script>{UNSEEN}"
 HERE = {"run_id": "run_1"}
 ONE = "/runs/{run_id}"
 _OTHERS = (

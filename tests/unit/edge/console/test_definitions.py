@@ -6,7 +6,7 @@ from edge.console.definitions.editor import LONGEST_TEXT
 from edge.console.definitions.kinds import CONNECTOR, ENVIRONMENT, GRAPH, DefinitionKind
 from edge.console.visit import ADMINISTRATORS, ONLOOKERS, Redirect, View
 from edge.errors import Refusal
-from tests.unit.edge.console.seen import MemoryServices, answered, html, roles_of
+from tests.unit.edge.console.seen import UNSEEN, MemoryServices, answered, html, roles_of
 from workflow_api.v1.definitions_pb2 import (
     CompareVersionsResponse,
     DefinitionUse,
@@ -26,7 +26,7 @@ from workflow_api.v1.workflows_pb2 import (
 )
 
 VIEWER = User(name="vic", role=ROLE_VIEWER)
-EVIL = "<script>alert(1)</script>"
+EVIL = f"<script>alert(1)</script>{UNSEEN}"
 TEXT = "kind: Agent\nname: counter\n"
 EDIT = "/agents/{definition_id}/edit"
 HERE = {"definition_id": "agt_1"}

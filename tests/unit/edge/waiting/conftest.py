@@ -40,6 +40,7 @@ class Runs:
     def __init__(self, channel: MemoryChannel) -> None:
         self.status: RunStatus.ValueType = RUN_STATUS_RUNNING
         self.events: list[Event] = []
+        self.segment_id = "seg_1"
         self.reachable = True
         self.announces = True
         """Whether changes are announced, and heartbeats sent."""
@@ -62,10 +63,10 @@ class Runs:
         after = [event for event in self.events if event.seq > request.after_seq][: request.page_size or 200]
         return ListRunEventsResponse(
             run_id=request.run_id,
-            segment_id="seg_1",
+            segment_id=self.segment_id,
             events=after,
             next_after_seq=after[-1].seq if after else request.after_seq,
-            segments=[Segment(segment_id="seg_1", ordinal=1, started_at=Timestamp(seconds=1))],
+            segments=[Segment(segment_id=self.segment_id, ordinal=1, started_at=Timestamp(seconds=1))],
             run_status=self.status,
         )
 

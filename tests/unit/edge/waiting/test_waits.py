@@ -8,7 +8,7 @@ from tests.unit.edge.services import mirror, mirrored_key
 from tests.unit.edge.waiting.conftest import GET_RUN, HeldCalls
 from tests.unit.edge.wire import Wire
 from workflow_api.v1.keys_pb2 import AllowedHours
-from workflow_api.v1.runs_pb2 import RUN_STATUS_CANCELLED, RUN_STATUS_WAITING_FOR_APPROVAL
+from workflow_api.v1.runs_pb2 import RUN_STATUS_CANCELLED, RUN_STATUS_WAITING_FOR_APPROVAL, Event
 
 NewHeld = Callable[..., HeldCalls]
 WAIT = "?wait_seconds=30"
@@ -62,6 +62,20 @@ def test_calls_that_are_held_leave_connections_to_others(held: NewHeld) -> None:
     for wire in wires:
         wire.socket.close()
     world.held(0)
+
+
+def test_events_held_across_segments_skip_nothing_of_the_newer_one(held: NewHeld) -> None:
+    world = held()
+    world.runs.events = [Event(seq=seq) for seq in (1, 2)]
+    with Wire(world.service.edge.port) as wire:
+        world.send(wire, f"/events{WAIT}&after_seq=2")
+        world.held(1)
+        world.following()
+        world.waiting()
+        world.runs.segment_id = "seg_2"
+        world.change(None, Event(seq=3))
+        page = wire.read().json
+    assert (page["segment_id"], page["events"], page["next_after_seq"]) == ("seg_2", [], 0)
 
 
 def test_a_caller_that_goes_is_held_no_longer(held: NewHeld) -> None:

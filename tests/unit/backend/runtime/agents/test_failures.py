@@ -64,6 +64,8 @@ def test_code_without_run_is_told(steps: Steps) -> None:
         ("{1, 2}", "is not JSON: Object of type set is not JSON serializable"),
         ("float('nan')", "is not JSON: Out of range float values are not JSON compliant"),
         ("float('inf')", "is not JSON: Out of range float values are not JSON compliant"),
+        ("{1: 'a', '1': 'b'}", "is not JSON: the keys 1 and '1' of a mapping are both written as '1'"),
+        ("[{True: 'a', 'true': 'b'}]", "is not JSON: the keys True and 'true' of a mapping are both written as 'true'"),
         ("'\\ud800'", "is not JSON: 'utf-8' codec can't encode"),
         ("'a\\0b'", "holds the character U+0000, which cannot be stored"),
         ("'x' * (9 * 1024 * 1024)", "is larger than 8388608 bytes of JSON"),

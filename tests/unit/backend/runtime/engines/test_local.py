@@ -59,7 +59,7 @@ def together(*works: Callable[[], None]) -> None:
 def submit_all(one: LocalEngine, ids: list[str], refused: list[str]) -> None:
     for segment_id in ids:
         try:
-            one.submit(segment_id)
+            one.submit(segment_id, 1)
         except RuntimeError:
             refused.append(segment_id)
 
@@ -99,7 +99,7 @@ def test_a_segment_that_is_submitted_while_the_engine_ends_is_executed_to_its_en
 def test_a_segment_that_many_threads_submit_at_once_begins_once() -> None:
     one = engine()
     for number in range(ROUNDS):
-        together(*[partial(one.submit, f"long-{number}")] * 4)
+        together(*[partial(one.submit, f"long-{number}", 1)] * 4)
     assert one.running == ROUNDS
     one.stop(0)
     assert sorted(FakeSegment.begun) == sorted(f"long-{number}" for number in range(ROUNDS))
@@ -117,12 +117,12 @@ def test_whoever_waits_for_a_segment_hears_of_its_end_however_close_it_is() -> N
 
 def test_an_ended_engine_takes_cancels_and_aborts_and_refuses_segments() -> None:
     one = engine()
-    one.submit("long")
+    one.submit("long", 1)
     one.stop(0)
     one.cancel("long")
     one.abort()
     with pytest.raises(RuntimeError):
-        one.submit("other")
+        one.submit("other", 1)
     with pytest.raises(RuntimeError):
         one.execute("other")
     assert not one.executes("long")

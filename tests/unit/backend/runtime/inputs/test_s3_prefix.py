@@ -49,7 +49,7 @@ def copy_from(
     halt = halt or threading.Event()
     if stop:
         halt.set()
-    return materialise_all([declared], {"documents": uri}, folder, halt, Secrets())
+    return materialise_all([declared], {"documents": uri}, folder, halt, Secrets(), {})
 
 
 def test_objects_land_below_the_parameters_folder(bucket: Bucket, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from backend.runtime.promotion.step_outputs import store_outputs
-from backend.storage.objects import FolderObjects
+from backend.storage.objects import FolderObjects, StoredObject
 
 
 @pytest.fixture
@@ -27,9 +27,33 @@ def test_every_file_is_an_output_by_path(tmp_path: Path, folder: Path) -> None:
     assert stored(tmp_path) == 2
 
 
+def test_names_that_are_one_on_other_systems_get_a_mark_in_the_folder_and_in_the_outputs(tmp_path: Path) -> None:
+    folder = tmp_path / "left"
+    left = ["A.txt", "a.txt", "é/ß.csv", "e\u0301/SS.csv", "x", "X/y", "a~2.txt", "k", "K~2", "\u212a"]
+    for path in left:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(path)
+    outputs = store_outputs(FolderObjects(tmp_path / "objects"), "run_1", "write", folder, threading.Event())
+    named = {output.path.removeprefix("write/"): (folder / output.path[6:]).read_text() for output in outputs}
+    assert named == {
+        "A.txt": "A.txt",
+        "a~3.txt": "a.txt",
+        "a~2.txt": "a~2.txt",
+        "é/ß~2.csv": "é/ß.csv",
+        "e\u0301/SS.csv": "e\u0301/SS.csv",
+        "x~2": "x",
+        "X/y": "X/y",
+        "k": "k",
+        "K~2": "K~2",
+        "\u212a~3": "\u212a",
+    }
+    again = store_outputs(FolderObjects(tmp_path / "objects"), "run_1", "write", folder, threading.Event())
+    assert [output.path for output in again] == [output.path for output in outputs]
+
+
 def test_a_fault_at_one_file_leaves_none_stored(tmp_path: Path, folder: Path) -> None:
     class Full(FolderObjects):
-        def put_file(self, key: str, source: Path) -> tuple[int, str]:
+        def put_file(self, key: str, source: Path) -> StoredObject:
             if source.name == "a.txt":
                 raise OSError("full")
             return super().put_file(key, source)
@@ -46,7 +70,7 @@ def test_a_store_that_keeps_what_is_discarded_is_asked_once_and_the_fault_is_tol
     asked: list[str] = []
 
     class Away(FolderObjects):
-        def put_file(self, key: str, source: Path) -> tuple[int, str]:
+        def put_file(self, key: str, source: Path) -> StoredObject:
             if source.name == "a.txt":
                 raise OSError("full")
             return super().put_file(key, source)
@@ -64,7 +88,7 @@ def test_no_file_is_begun_after_a_halt(tmp_path: Path, folder: Path) -> None:
     halt = threading.Event()
 
     class Halting(FolderObjects):
-        def put_file(self, key: str, source: Path) -> tuple[int, str]:
+        def put_file(self, key: str, source: Path) -> StoredObject:
             halt.set()
             return super().put_file(key, source)
 

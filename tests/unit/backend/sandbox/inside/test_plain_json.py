@@ -1,7 +1,9 @@
 """Values of steps are encoded as json encodes them, also if json is not imported."""
 
 import json
+import re
 import subprocess
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -32,9 +34,18 @@ class Loud(str):
 
 def _by_json(value: Any) -> bytes | type[Exception]:
     try:
-        return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+        text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+        json.loads(text, object_pairs_hook=_single)
+        return text.encode()
     except (ValueError, TypeError, RecursionError) as error:
         return type(error)
+
+
+def _single(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError("two members of one name")
+    return members
 
 
 def _by_us(value: Any) -> bytes | type[Exception]:
@@ -68,6 +79,34 @@ def test_a_value_that_holds_itself_is_refused() -> None:
     value: list[Any] = []
     value.append(value)
     assert _by_us(value) is ValueError
+
+
+def _deep(value: Any) -> Any:
+    return {"in": [0, ('quote "', value)]}
+
+
+@pytest.mark.parametrize(
+    ("mapping", "first", "second", "name"),
+    [
+        ({1: "a", "1": "b"}, "1", "'1'", "'1'"),
+        ({"true": "a", True: "b"}, "'true'", "True", "'true'"),
+        ({None: "a", "x": 1, "null": "b"}, "None", "'null'", "'null'"),
+        ({1.5: "a", "1.5": "b"}, "1.5", "'1.5'", "'1.5'"),
+    ],
+)
+@pytest.mark.parametrize("place", [pytest.param(lambda one: one, id="outermost"), pytest.param(_deep, id="deep")])
+def test_a_mapping_with_two_keys_that_json_writes_alike_is_refused_by_name(
+    mapping: dict[Any, Any], first: str, second: str, name: str, place: Callable[[Any], Any]
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"the keys {first} and {second} of a mapping")) as refused:
+        plain_json.encode(place(mapping))
+    assert str(refused.value).endswith(f"are both written as {name}")
+
+
+def test_keys_of_different_mappings_may_be_written_alike() -> None:
+    assert plain_json.encode([{1: {"1": 2}}, {"1": 3}, {True: 1, 2: 2, None: 3, 0.5: 4}]) == (
+        b'[{"1":{"1":2}},{"1":3},{"true":1,"2":2,"null":3,"0.5":4}]'
+    )
 
 
 @pytest.mark.parametrize("value", [{"words": 1}, {"share": 0.5, "done": True, "none": None, "names": ["é", ""]}])

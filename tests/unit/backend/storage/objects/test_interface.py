@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
+from zlib import crc32
 
 import pytest
 
@@ -56,14 +57,14 @@ def test_a_file_is_stored_with_its_size_and_digest(objects: ObjectStore, tmp_pat
     source = tmp_path / "source"
     data = os.urandom(2 * PIECE_BYTES + PART_BYTES + 17)
     source.write_bytes(data)
-    assert objects.put_file("runs/run_1/out_1", source) == (len(data), hashlib.sha256(data).hexdigest())
+    assert objects.put_file("runs/run_1/out_1", source) == (len(data), hashlib.sha256(data).hexdigest(), crc32(data))
     assert source.read_bytes() == data
     assert read(objects, "runs/run_1/out_1", 0, len(data)) == data
 
 
 def test_bytes_are_stored_and_replaced(objects: ObjectStore) -> None:
     objects.put_bytes("runs/run_1/out_1", b"old")
-    assert objects.put_bytes("runs/run_1/out_1", b"new!") == (4, hashlib.sha256(b"new!").hexdigest())
+    assert objects.put_bytes("runs/run_1/out_1", b"new!") == (4, hashlib.sha256(b"new!").hexdigest(), crc32(b"new!"))
     assert read(objects, "runs/run_1/out_1", 0, 4) == b"new!"
 
 
@@ -79,8 +80,8 @@ def test_a_range_comes_in_parts_of_at_most_256_kib(objects: ObjectStore) -> None
 def test_a_file_of_any_size_comes_back_as_it_was(objects: ObjectStore, tmp_path: Path, size: int) -> None:
     source = tmp_path / "source"
     source.write_bytes(os.urandom(size))
-    stored, digest = objects.put_file("runs/run_1/out_1", source)
-    assert (stored, digest) == (size, hashlib.sha256(source.read_bytes()).hexdigest())
+    data = source.read_bytes()
+    assert objects.put_file("runs/run_1/out_1", source) == (size, hashlib.sha256(data).hexdigest(), crc32(data))
     assert read(objects, "runs/run_1/out_1", 0, size) == source.read_bytes()
 
 
@@ -102,11 +103,19 @@ def test_a_missing_object_is_an_error_when_it_is_opened(objects: ObjectStore) ->
             objects.open_range("runs/run_1/out_1", 0, length)
 
 
-def test_an_object_that_is_too_short_is_an_error(objects: ObjectStore) -> None:
+def test_an_object_that_is_too_short_is_an_error_when_it_is_opened(objects: ObjectStore) -> None:
     objects.put_bytes("runs/run_1/out_1", b"abc")
     for offset, length in ((0, 4), (3, 1), (7, 2)):
         with pytest.raises(EOFError):
-            read(objects, "runs/run_1/out_1", offset, length)
+            objects.open_range("runs/run_1/out_1", offset, length)
+
+
+def test_sizes_are_those_of_the_objects_directly_below_a_prefix(objects: ObjectStore) -> None:
+    for name in ("out_1", "out_2", "logs/one-1"):
+        objects.put_bytes(f"runs/run_1/{name}", name.encode())
+    objects.put_bytes("runs/run_10/out_1", b"another run's")
+    assert objects.sizes("runs/run_1/") == {"runs/run_1/out_1": 5, "runs/run_1/out_2": 5}
+    assert objects.sizes("runs/run_none/") == {}
 
 
 def test_closing_a_read_closes_the_file(objects: ObjectStore) -> None:

@@ -7,7 +7,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from edge.console.pages.approvals import MAX_COMMENT_CHARS
 from edge.console.visit import DECIDERS, EventStream, Redirect, View
 from edge.errors import Refusal
-from tests.unit.edge.console.seen import APPROVER, MemoryServices, answered, html, roles_of
+from tests.unit.edge.console.seen import APPROVER, UNSEEN, MemoryServices, answered, html, roles_of
 from workflow_api.v1 import reviews_pb2
 from workflow_api.v1.reviews_pb2 import (
     Review,
@@ -27,7 +27,7 @@ from workflow_api.v1.runs_pb2 import (
     PendingApproval,
 )
 
-EVIL = "<script>alert(1)</script>"
+EVIL = f"<script>alert(1)</script>{UNSEEN}"
 ONE = "/approvals/{approval_id}"
 HERE = {"approval_id": "apr_1"}
 DECIDED = DecideApprovalResponse(approval_id="apr_1", run_id="run_1", status=RUN_STATUS_RUNNING)

@@ -6,7 +6,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from edge.console.visit import ADMINISTRATORS, View
 from edge.errors import Refusal
-from tests.unit.edge.console.seen import MemoryServices, answered, definition_answers, html, roles_of
+from tests.unit.edge.console.seen import UNSEEN, MemoryServices, answered, definition_answers, html, roles_of
 from workflow_api.v1.definitions_pb2 import DefinitionUse
 from workflow_api.v1.workflows_pb2 import (
     ConnectorCheck,
@@ -16,7 +16,7 @@ from workflow_api.v1.workflows_pb2 import (
     ResourceDefinition,
 )
 
-EVIL = "<script>alert(1)</script>"
+EVIL = f"<script>alert(1)</script>{UNSEEN}"
 LIST = "/resources/connectors"
 ONE = f"{LIST}/{{resource}}"
 HERE = {"resource": "con_1"}

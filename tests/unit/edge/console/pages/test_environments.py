@@ -7,7 +7,15 @@ import pytest
 from edge.console.pages.environments import stream
 from edge.console.visit import ADMINISTRATORS, Download, EventStream, Redirect, Visit
 from edge.errors import Refusal
-from tests.unit.edge.console.seen import ADMINISTRATOR, MemoryServices, answered, definition_answers, html, roles_of
+from tests.unit.edge.console.seen import (
+    ADMINISTRATOR,
+    UNSEEN,
+    MemoryServices,
+    answered,
+    definition_answers,
+    html,
+    roles_of,
+)
 from workflow_api.v1 import environments_pb2
 from workflow_api.v1.definitions_pb2 import DefinitionUse
 from workflow_api.v1.environments_pb2 import (
@@ -18,7 +26,7 @@ from workflow_api.v1.environments_pb2 import (
 )
 from workflow_api.v1.workflows_pb2 import ApplyManifestsResponse, Resource, ResourceDefinition
 
-EVIL = "<script>alert(1)</script>"
+EVIL = f"<script>alert(1)</script>{UNSEEN}"
 LIST = "/resources/environments"
 ONE = f"{LIST}/{{resource}}"
 HERE = {"resource": "env_1"}
@@ -102,7 +110,7 @@ def test_the_end_of_a_builds_log_is_shown_and_all_of_it_downloaded(text: str | N
     assert EVIL not in page
     sent = answered(backend, "GET", f"{ONE}/log/download", HERE, **asked)
     assert isinstance(sent, Download)
-    assert (sent.file_name, sent.length) == ("tables-host a.log", len(text or ""))
+    assert (sent.file_name, sent.length) == ("tables-host a.log", len((text or "").encode()))
     assert backend.asked("EnvironmentsService/GetEnvironmentBuildLog")[0].machine == "host a"
 
 

@@ -7,7 +7,15 @@ import pytest
 from edge.console.pages.graphs import query
 from edge.console.visit import ADMINISTRATORS, Download, View, Visit
 from edge.errors import Refusal
-from tests.unit.edge.console.seen import ADMINISTRATOR, MemoryServices, answered, definition_answers, html, roles_of
+from tests.unit.edge.console.seen import (
+    ADMINISTRATOR,
+    UNSEEN,
+    MemoryServices,
+    answered,
+    definition_answers,
+    html,
+    roles_of,
+)
 from workflow_api.v1.workflows_pb2 import (
     KnowledgeGraph,
     KnowledgeGraphAnswer,
@@ -18,7 +26,7 @@ from workflow_api.v1.workflows_pb2 import (
     ResourceDefinition,
 )
 
-EVIL = "<script>alert(1)</script>"
+EVIL = f"<script>alert(1)</script>{UNSEEN}"
 LIST = "/resources/graphs"
 ONE = f"{LIST}/{{resource}}"
 HERE = {"resource": "kg_1"}

@@ -6,10 +6,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from edge.console.pages import health as page_of_health
 from edge.console.visit import ONLOOKERS, EventStream
-from tests.unit.edge.console.seen import MemoryServices, answered, html, roles_of
+from tests.unit.edge.console.seen import UNSEEN, MemoryServices, answered, html, roles_of
 from workflow_api.v1 import deployment_health_pb2 as pb
 
-EVIL = "<script>alert(1)</script>"
+EVIL = f"<script>alert(1)</script>{UNSEEN}"
 PATH = "/deployment/health"
 GB = 10**9
 

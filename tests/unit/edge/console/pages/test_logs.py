@@ -9,11 +9,11 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from edge.console.pages import logs
 from edge.console.visit import OPERATORS, Download, EventStream, View
 from edge.errors import Refusal
-from tests.unit.edge.console.seen import MemoryServices, answered, html, roles_of
+from tests.unit.edge.console.seen import UNSEEN, MemoryServices, answered, html, roles_of
 from workflow_api.v1.logs_pb2 import ListRunLogsResponse, RunLog, RunLogSummary, StreamRunLogsResponse
 from workflow_api.v1.runs_pb2 import RUN_STATUS_COMPLETED, RUN_STATUS_RUNNING, Run, RunStatus, RunSummary
 
-EVIL = "<script>alert(1)</script>"
+EVIL = f"<script>alert(1)</script>{UNSEEN}"
 PAGE = "/runs/{run_id}/logs/{step}"
 HERE = {"run_id": "run_1", "step": "count"}
 BEGAN = Timestamp(seconds=1_790_000_000)

@@ -12,7 +12,7 @@ from edge.console.run.events import PAGE
 from edge.console.visit import ADMINISTRATORS, OPERATORS, EventStream, Redirect, View
 from edge.errors import Refusal
 from tests.unit.edge.console.run_answers import EVIL, HERE, ONE, events, services, summary
-from tests.unit.edge.console.seen import APPROVER, MemoryServices, answered, html, roles_of, sent_html
+from tests.unit.edge.console.seen import APPROVER, UNSEEN, MemoryServices, answered, html, roles_of, sent_html
 from workflow_api.v1 import runs_pb2
 from workflow_api.v1.logs_pb2 import ListRunLogsResponse, RunLog, RunLogSummary
 from workflow_api.v1.outputs_pb2 import ListOutputsResponse, Output
@@ -58,7 +58,7 @@ def test_a_run_shows_its_board_as_a_drawing_and_as_a_table() -> None:
 
 def test_a_run_of_hundreds_of_steps_shows_some_of_them_at_a_time() -> None:
     names = [f"step-with-a-long-handle-{number}" for number in range(300)]
-    steps = [Step(step=name, name=EVIL + name, needs=names[:place]) for place, name in enumerate(names)]
+    steps = [Step(step=name, name=f"<b>{name}", needs=names[:place]) for place, name in enumerate(names)]
     backend = services(ListRunSteps=ListRunStepsResponse(items=steps))
     for query, first in (({}, 0), ({"steps": "8"}, 140), ({"step": names[100]}, 100), ({"steps": "16"}, 0)):
         page = html(answered(backend, "GET", ONE, HERE, query=query))
@@ -134,6 +134,14 @@ def test_values_of_a_run_are_escaped() -> None:
     )
     assert "alert(1)" in page
     assert EVIL not in page
+
+
+def test_what_nobody_sees_in_the_texts_of_a_run_is_marked() -> None:
+    steps = ListRunStepsResponse(items=[Step(step="a", name=f"first{UNSEEN}")])
+    run = Run(summary=summary(workflow_name=f"daily{UNSEEN}", client_reference=UNSEEN), input_text=UNSEEN)
+    page = html(answered(services(run, ListRunSteps=steps), "GET", ONE, HERE))
+    for name in ("daily", "first"):
+        assert f"{name}⟨U+001B⟩[31m⟨U+0007⟩⟨U+007F⟩⟨U+009B⟩⟨U+200B⟩⟨U+200E⟩⟨U+202E⟩⟨U+2066⟩⟨U+FEFF⟩" in page
 
 
 def test_no_page_has_inline_styles_or_scripts() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from edge.errors import Refusal
 from tests.unit.edge.console.recorded_services import KEY_ID
-from tests.unit.edge.console.seen import ADMINISTRATOR, APPROVER, Answer, MemoryServices, answered, html
+from tests.unit.edge.console.seen import ADMINISTRATOR, APPROVER, UNSEEN, Answer, MemoryServices, answered, html
 from workflow_api.v1.definitions_pb2 import FindResourcesResponse, FindWorkflowsResponse, FoundResource, FoundWorkflow
 from workflow_api.v1.keys_pb2 import FindKeysResponse, FoundKey
 from workflow_api.v1.runs_pb2 import RUN_STATUS_FAILED, ListRunsResponse, Run, RunSummary
@@ -12,7 +12,7 @@ from workflow_api.v1.users_pb2 import ROLE_VIEWER, User
 from workflow_api.v1.workflows_pb2 import RESOURCE_KIND_AGENT, RESOURCE_KIND_CONNECTOR
 
 VIEWER = User(name="vic", role=ROLE_VIEWER)
-EVIL = "<script>alert(1)</script>"
+EVIL = f"<script>alert(1)</script>{UNSEEN}"
 RUN = RunSummary(run_id="run_1", workflow_name="Digest", client_reference="order 7", status=RUN_STATUS_FAILED)
 
 

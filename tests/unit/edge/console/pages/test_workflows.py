@@ -7,7 +7,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from edge.console.visit import ADMINISTRATORS, Redirect, View
 from edge.errors import Refusal
-from tests.unit.edge.console.seen import ADMINISTRATOR, APPROVER, MemoryServices, answered, html, roles_of
+from tests.unit.edge.console.seen import ADMINISTRATOR, APPROVER, UNSEEN, MemoryServices, answered, html, roles_of
 from workflow_api.v1.definitions_pb2 import DefinitionVersion, ListDefinitionVersionsResponse
 from workflow_api.v1.deployment_pb2 import Deployment, Licence
 from workflow_api.v1.keys_pb2 import ApiKey, KeyRecord, ListKeysResponse, WorkflowAccess
@@ -29,7 +29,7 @@ from workflow_api.v1.workflows_pb2 import (
     WorkflowStatus,
 )
 
-EVIL = "<script>alert(1)</script>"
+EVIL = f"<script>alert(1)</script>{UNSEEN}"
 ONE = "/workflows/{workflow_id}"
 HERE = {"workflow_id": "wf_1"}
 

@@ -89,6 +89,13 @@ def test_deep_or_broken_json_never_raises_anything_else() -> None:
             read_json(text)
 
 
+def test_null_of_a_json_field_is_sent_and_shown_again_and_becomes_no_text_of_another_type() -> None:
+    assert json_of(DECLARED, {"options": " null "}) == ('{"options":  null }', {})
+    assert initial_texts(DECLARED, {"options": None}) == {"options": "null"}
+    text = [{"name": "options", "type": "string"}]
+    assert carried_texts(DECLARED, text, {"options": "null"}) == {"options": ""}
+
+
 def test_values_of_a_run_become_the_same_texts_again() -> None:
     values = {"language": "fr", "count": 3, "loud": True, "options": {"a": 1}, "documents": "s3://b/in/", "day": None}
     texts = initial_texts(DECLARED, values)

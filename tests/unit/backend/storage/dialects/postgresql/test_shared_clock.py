@@ -1,13 +1,23 @@
+import itertools
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 from typing import cast
 
 import pytest
 
+from backend.runtime.scheduling.clock_steps import ClockSteps
 from backend.storage.database import Database, DatabaseUnavailableError
 from backend.storage.dialects.postgresql import shared_clock
+from backend.storage.dialects.postgresql.database import PostgresqlDatabase
 from backend.storage.dialects.postgresql.shared_clock import SharedClock
+from tests.support.own_postgresql import OwnPostgresql
 from tests.support.poll import until
+from tests.support.stepped_clock import SteppedClock, clock_library
 
 FAR_AHEAD_MS = 1_000_000_000_000
+START_MS = 1_790_000_000_000
+MINUTE_MS = 60_000
 
 
 class FailingOnce:
@@ -32,3 +42,105 @@ def test_the_clock_is_compared_again_after_any_error(error: Exception, monkeypat
         until(lambda: clock() >= FAR_AHEAD_MS, "the next comparison", seconds=10)
     finally:
         clock.stop()
+
+
+class World:
+    """A database whose clock is `ahead` of the time that passes here, and takes `answer_ms` to say it."""
+
+    def __init__(self) -> None:
+        self.passed = 1_000
+        self.ahead = START_MS
+        self.answer_ms = 0
+        self.clock = SharedClock(cast(Database, self), steady=lambda: self.passed)
+
+    def now(self) -> int:
+        told = self.passed + self.ahead
+        self.passed += self.answer_ms
+        return told
+
+    @property
+    def behind(self) -> int:
+        """How far the database's clock is behind the shared one."""
+        return self.clock() - (self.passed + self.ahead)
+
+    def compare_after(self, seconds: float) -> None:
+        self.passed += round(seconds * 1000)
+        self.clock.compare()
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.setattr(shared_clock, "_COMPARED_EVERY_SECONDS", 3600)
+    world = World()
+    yield world
+    world.clock.stop()
+
+
+def test_the_clock_goes_on_while_the_databases_is_behind_and_follows_it_back(world: World) -> None:
+    world.ahead -= 10 * MINUTE_MS
+    world.compare_after(5)
+    times = []
+    for _ in range(4):
+        times.append(world.clock())
+        world.compare_after(3)
+    assert [later - earlier for earlier, later in itertools.pairwise(times)] == [3_000] * 3
+    world.compare_after(3)
+    assert abs(world.behind) <= 1
+
+
+def test_sweepers_notice_a_step_back_before_any_clock_follows_it_and_again_then(world: World) -> None:
+    steps = ClockSteps(world.clock, lambda: world.passed / 1000)
+    steps.ms_since_last()
+    world.ahead -= 10 * MINUTE_MS
+    world.compare_after(5)
+    assert steps.ms_since_last() == 0
+    assert world.behind > 9 * MINUTE_MS
+    world.compare_after(14)
+    assert steps.ms_since_last() == 14_000
+    assert world.behind > 9 * MINUTE_MS
+    world.compare_after(1)
+    assert steps.ms_since_last() == 0
+
+
+def test_a_clock_that_is_ahead_is_followed_immediately(world: World) -> None:
+    world.ahead += 120 * MINUTE_MS
+    world.compare_after(5)
+    assert abs(world.behind) <= 1
+
+
+def test_a_small_correction_back_lets_the_clock_stand_still_and_not_go_back(world: World) -> None:
+    before = world.clock()
+    world.ahead -= 400
+    world.compare_after(0.1)
+    assert world.clock() == before
+    world.passed += 1_000
+    assert abs(world.behind) <= 1
+
+
+def test_a_slow_answer_corrects_nothing(world: World) -> None:
+    world.answer_ms = 8_000
+    for _ in range(3):
+        world.compare_after(5)
+    assert world.behind == 0
+
+
+def test_the_clock_follows_a_postgresql_whose_clock_steps_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_clock, "_COMPARED_EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(shared_clock, "_REST_AFTER_MS", 100)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        # The server's user reads its clock there.
+        folder.chmod(0o711)
+        step = SteppedClock(clock_library(folder), folder / "clock")
+        server = OwnPostgresql(step.variables)
+        try:
+            database = PostgresqlDatabase(server.url, 2)
+            clock = SharedClock(database)
+            ahead = clock()
+            step.step(-600)
+            until(lambda: clock() < ahead - 9 * MINUTE_MS, "a clock that follows")
+            assert abs(clock() - database.now()) < MINUTE_MS
+            clock.stop()
+            database.close()
+        finally:
+            server.close()

@@ -1,6 +1,5 @@
 """The embedded database: acknowledged changes are on the disk."""
 
-import logging
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
@@ -295,55 +294,6 @@ def test_closing_commits_what_has_queued(path: Path) -> None:
     again = SqliteDatabase(path)
     assert numbers(again) == [7]
     again.close()
-
-
-def test_what_is_erased_without_trace_is_in_no_file(database: SqliteDatabase, path: Path) -> None:
-    secret = "a very private sentence"
-    for number in range(50):
-        add(database, number, f"{secret} {number} {'x' * 500}")
-
-    def erase(tx: Tx) -> None:
-        tx.leaves_no_trace = True
-        tx.run(Command(NOTES.delete().where(NOTES.c.number < 40)))
-        tx.run(Command(NOTES.update().values(text="gone")))
-
-    database.write(erase)
-    for file in path.parent.iterdir():
-        assert secret.encode() not in file.read_bytes(), file.name
-
-
-def test_a_reader_in_the_way_only_puts_off_the_emptying_of_the_log(database: SqliteDatabase, path: Path) -> None:
-    secret = b"a very private sentence"
-    add(database, 1, secret.decode())
-    reader = sqlite3.connect(path, isolation_level=None)
-    reader.execute("BEGIN")
-    reader.execute("SELECT count(*) FROM notes").fetchone()
-
-    def erase(tx: Tx) -> None:
-        tx.leaves_no_trace = True
-        tx.run(Command(NOTES.update().values(text="gone")))
-
-    database.write(erase)
-    reader.execute("COMMIT")
-    reader.close()
-    add(database, 2)
-    assert not [file.name for file in path.parent.iterdir() if secret in file.read_bytes()]
-
-
-def test_a_log_that_cannot_be_emptied_does_not_stop_the_writer(
-    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    def erase(tx: Tx) -> None:
-        tx.leaves_no_trace = True
-
-    with monkeypatch.context() as fault, caplog.at_level(logging.CRITICAL):
-        fault.setattr(
-            "backend.storage.dialects.sqlite.connection._LOG_BUSY_MS", "no number, so the pragma is no SQL ;;"
-        )
-        database.write(erase)
-    add(database, 1)
-    assert numbers(database) == [1]
-    assert database.healthy()
 
 
 def test_a_database_whose_writer_ended_is_not_healthy(database: SqliteDatabase) -> None:
