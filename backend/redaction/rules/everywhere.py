@@ -47,16 +47,20 @@ _ROLES: Final = frozenset(
     )
 )
 _DOMAIN: Final = rf"(?:[0-9A-Za-z{_BEYOND}_-]{{1,63}}\.){{1,8}}[A-Za-z{_BEYOND}][0-9A-Za-z{_BEYOND}-]{{1,62}}"
-# Ends of names of files that are no top-level domains, versions with a word behind them, and what replaces addresses.
-_NO_DOMAIN: Final = re.compile(
-    r"[^@\s]{0,64}?(?:@|%40)(?:(?:[0-9A-Za-z_-]{1,63}\.){1,8}(?:png|jpe?g|gif|svg|webp|avif|ico|bmp|tiff?|mp[34]|"
-    r"wav|pdf|[cm]?jsx?|tsx?|vue|css|scss|sass|less|json5?|xml|ya?ml|toml|csv|tsv|html?|xhtml|txt|log|lock|jar|war|whl|egg|gem|"
-    r"t?gz|bz2|xz|tar|7z|rar|exe|dll|dmg|msi|deb|rpm|apk|wasm|woff2?|ttf|otf|eot|docx?|xlsx?|pptx?|parquet|sqlite|php|java|cpp|hpp|service|"
-    r"socket|timer|slice|scope|mount)"
-    r"|v?[0-9]+(?:\.[0-9]+)+\.[A-Za-z][0-9A-Za-z-]*|[0-9]+x\.[A-Za-z]{2,4}|redacted\.invalid)"
-    r"(?![0-9A-Za-z_-]|\.[0-9A-Za-z])",
-    re.IGNORECASE,
+# Ends of names of files that are no top-level domains.
+_FILE_ENDS: Final = frozenset(
+    (  # noqa: SIM905 - a table is read more easily as words
+        "png jpg jpeg gif svg webp avif heic ico bmp tif tiff psd eps mp3 mp4 wav pdf js cjs mjs jsx ts tsx vue css scss "
+        "sass less json json5 xml yml yaml toml csv tsv htm html xhtml txt log lock jar war whl egg gem gz tgz bz2 xz tar "
+        "7z rar exe dll dmg msi deb rpm apk wasm woff woff2 ttf otf eot doc docx xls xlsx ppt pptx parquet sqlite php "
+        "java cpp hpp service socket timer slice scope mount"
+    ).split()
 )
+# Labels of a domain but for the last, and that one.
+_LABELS: Final = re.compile(
+    rf"[^@\s]{{0,64}}?(?:@|%40)((?:[0-9A-Za-z{_BEYOND}_-]{{1,63}}\.){{1,8}})([A-Za-z0-9_-]++)(?!\.[0-9A-Za-z])"
+)
+_VERSION: Final = re.compile(r"v?[0-9]+(?:\.[0-9]+)+\.")
 _URL_CHARACTERS: Final = r"[^\x00-\x20\x7f\"'<>\\`|^{}]"
 _CARD: Final = (
     "card|credit|debit|visa|mastercard|amex|maestro|cc|pan|kreditkarte|kartennummer|carte|tarjeta|carta di credito|"
@@ -73,8 +77,13 @@ _COMPANY: Final = r"Inc|LLC|Ltd|Limited|GmbH|AG|PLC|plc|Corp|Corporation|S\.p\.A
 
 
 def _is_file_or_version(text: str, start: int) -> bool:
-    """Returns whether an address is none by its domain: `logo@2x.png`, `pkg@1.2.3.js`, `getty@tty1.service`."""
-    return _NO_DOMAIN.match(text, start) is not None
+    """Returns whether an address is none by its domain: `logo@2x.png`, `pkg@1.2.3.Final`, or a replacement."""
+    if (found := _LABELS.match(text, start)) is None:
+        return False
+    labels, last = found.groups()
+    if last.lower() in _FILE_ENDS or (last == "invalid" and labels == "redacted."):
+        return True
+    return labels[0] in "v0123456789" and last[0].isalpha() and _VERSION.fullmatch(labels) is not None
 
 
 def _email_start(text: str, at: int) -> int:
