@@ -50,10 +50,10 @@ _DOMAIN: Final = rf"(?:[0-9A-Za-z{_BEYOND}_-]{{1,63}}\.){{1,8}}[A-Za-z{_BEYOND}]
 # Ends of names of files that are no top-level domains.
 _FILE_ENDS: Final = frozenset(
     (  # noqa: SIM905 - a table is read more easily as words
-        "png jpg jpeg gif svg webp avif heic ico bmp tif tiff psd eps mp3 mp4 wav pdf js cjs mjs jsx ts tsx vue css scss "
-        "sass less json json5 xml yml yaml toml csv tsv htm html xhtml txt log lock jar war whl egg gem gz tgz bz2 xz tar "
-        "7z rar exe dll dmg msi deb rpm apk wasm woff woff2 ttf otf eot doc docx xls xlsx ppt pptx parquet sqlite php "
-        "java cpp hpp service socket timer slice scope mount"
+        "png jpg jpeg gif svg webp avif heic ico bmp tif tiff psd eps mp3 mp4 wav pdf js cjs mjs jsx ts tsx vue "
+        "css scss sass less json json5 xml yml yaml toml csv tsv htm html xhtml txt log lock jar war whl egg gem "
+        "gz tgz bz2 xz tar 7z rar exe dll dmg msi deb rpm apk wasm woff woff2 ttf otf eot doc docx xls xlsx ppt "
+        "pptx parquet sqlite php java cpp hpp service socket timer slice scope mount"
     ).split()
 )
 # Labels of a domain but for the last, and that one.

@@ -3,7 +3,7 @@
 import bisect
 import copy
 import functools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from backend.redaction.model import Column
@@ -17,7 +17,7 @@ from backend.redaction.rules.rule import ABOVE_REACH, Match, Rule, Value
 from backend.redaction.rules.secrets import RULES as SECRETS
 from backend.redaction.search.characters import normalised
 from backend.redaction.search.document_regions import DocumentRegions
-from backend.redaction.search.folding import Folded, with_decoded_escapes, without_unseen
+from backend.redaction.search.folding import Folded, has_hiding_escape, with_decoded_escapes, without_unseen
 from backend.redaction.search.matching import scored_values
 from backend.redaction.search.mentions import Ask, find_mentions
 from backend.redaction.search.piece_labels import PartLabels, PieceLabels
@@ -82,24 +82,25 @@ class Finder:
         self,
         text: str,
         labels: PieceLabels | None,
-        decoded_at: Sequence[int] | None,
+        searches: Callable[[int, int], bool] | None,
         escapes: int,
         *,
         by_rules_only: bool,
     ) -> Iterator[Value]:
-        """Yields the matches; of a decoded text those near the places that were decoded, through so many `escapes`."""
+        """Yields the matches in the windows that `searches` is true for, with escapes decoded up to so many times."""
         if (seen := without_unseen(text)) is not None:
             moved = None if labels is None else labels.moved(seen.folded)
-            near = None if decoded_at is None else [*map(seen.folded, decoded_at)]
-            return _moved(seen, self._each(seen.text, moved, near, escapes, by_rules_only=by_rules_only))
-        values = self._in_windows(text, labels, decoded_at, by_rules_only)
+            chosen = None if searches is None else _moved_search(seen, searches)
+            return _moved(seen, self._each(seen.text, moved, chosen, escapes, by_rules_only=by_rules_only))
+        values = self._in_windows(text, labels, searches, by_rules_only)
         if self._finds_blocks and (blocks := find_blocks(text, None if labels is None else labels.piece_at)):
             values = iter(sorted([*values, *blocks]))
         if not escapes or (decoded := with_decoded_escapes(text)) is None:
             return values
         # An address ends at a decoded space, so the text is searched as it stands too.
         moved = None if labels is None else labels.moved(decoded.folded)
-        found = self._each(decoded.text, moved, decoded.places, escapes - 1, by_rules_only=True)
+        chosen = _moved_search(decoded, lambda low, high: has_hiding_escape(text[low:high]))
+        found = self._each(decoded.text, moved, chosen, escapes - 1, by_rules_only=True)
         return iter(sorted([*values, *_moved(decoded, found)]))
 
     def asked_values(self, text: str, columns: Sequence[Column]) -> Iterator[Value]:
@@ -116,14 +117,18 @@ class Finder:
             yield from (value for value in sorted(found) if start <= value[0] < end)
 
     def _in_windows(
-        self, text: str, labels: PieceLabels | None, near: Sequence[int] | None, by_rules_only: bool
+        self,
+        text: str,
+        labels: PieceLabels | None,
+        searches: Callable[[int, int], bool] | None,
+        by_rules_only: bool,
     ) -> Iterator[Value]:
-        """Yields the matches in the windows that hold one of some places, if any are given."""
+        """Yields the matches in the windows that `searches` is true for, in all for None."""
         ask = None if by_rules_only else self._ask
         plain = normalised(text)
         scripts = "PERSON" in self._categories and not text.isascii()
         for start, end, low, high in windows(plain):
-            if near is not None and bisect.bisect_left(near, low) == bisect.bisect_right(near, high):
+            if searches is not None and not searches(low, high):
                 continue
             part = None if labels is None else PartLabels(labels, low, high - low)
             found = self._by_rules(plain[low:high], part, start, end, low)
@@ -148,6 +153,11 @@ class Finder:
                 values = [value for value in values if regional(part, value[0] - low, value[1] - low, known)]
             found += values
         return found
+
+
+def _moved_search(folded: Folded, searches: Callable[[int, int], bool]) -> Callable[[int, int], bool]:
+    """Returns whether to search a part of a folded text: whether to search that part of its original."""
+    return lambda low, high: searches(folded.original(low), folded.original(high))
 
 
 def _moved(folded: Folded, values: Iterator[Value]) -> Iterator[Value]:

@@ -24,14 +24,15 @@ _INVISIBLE: Final = "".join(
     )
 )
 _UNSEEN: Final = re.compile(f"[{_INVISIBLE}]+")
-# Escapes of a character in source texts, markup and addresses of the web.
+# Escapes of a character in source texts, markup and addresses of the web. Each alternative begins with the characters
+# that it may begin with, which `re` looks for faster than for what is around them.
 _ESCAPE: Final = re.compile(
-    r"\\{1,4}(?:u\{0{0,4}(?P<braced>[0-9A-Fa-f]{1,6})\}|u{1,2}(?P<four>[0-9A-Fa-f]{4})|U(?P<eight>000[0-9A-Fa-f]{5})"
+    r"\\\\{0,3}(?:u\{0{0,4}(?P<braced>[0-9A-Fa-f]{1,6})\}|u{1,2}(?P<four>[0-9A-Fa-f]{4})|U(?P<eight>000[0-9A-Fa-f]{5})"
     r"|x\{0{0,4}(?P<perl>[0-9A-Fa-f]{1,6})\}|x(?P<two>[0-9A-Fa-f]{2})|(?P<octal>100|05[5-7])|(?P<mark>[!-&(-/:-@\[\]-`{-~]))"
     r"|&(?:#(?P<decimal>[0-9]{1,7})|#[xX](?P<hexadecimal>[0-9A-Fa-f]{1,6})|(?P<entity>[A-Za-z][A-Za-z0-9]{1,31})(?=;));?"
     r"|%(?P<percent>[2-7][0-9A-Fa-f])"
     # Marks of emphasis within a word.
-    r"|(?<=[^\s*])\*{1,3}(?=[^\s*])|(?<=[^\s~])~~(?=[^\s~])|(?<=[^\s`])`(?=[^\s`])"
+    r"|\*(?<=[^\s*]\*)\*{0,2}(?=[^\s*])|~(?<=[^\s~]~)~(?=[^\s~])|`(?<=[^\s`]`)(?=[^\s`])"
 )
 # Texts with none of these hold no escape that hides a value.
 _HIDING: Final = search_for(
@@ -40,10 +41,14 @@ _HIDING: Final = search_for(
     r"|Tab;|NewLine;|bsol;|ZeroWidthSpace;|NoBreak;|amp;(?:#|commat;|period;)"
     r"|[A-Za-z](?:uml|acute|grave|circ|tilde|ring|cedil|caron|slash|strok|ogon);|szlig;)"
     # Digits, letters, and the marks beside them: others are common in addresses of the web.
-    r"|%3[0-9]|%2[Bb][0-9]|[0-9]%2[0Dd8]|%4[1-9A-Fa-f]|%5[0-9Aa]|%6[1-9A-Fa-f]|%7[0-9Aa]"
-    r"|%40[0-9A-Za-z-]{0,63}%2[DdEe]|@[0-9A-Za-z-]{0,63}%2[DdEe]"
-    r"|[@0-9][0-9A-Za-z.-]{0,60}(?:\*{1,3}|~~|`)[0-9A-Za-z.@-]|[0-9A-Za-z.](?:\*{1,3}|~~|`)[0-9A-Za-z.+-]{0,60}@"
+    r"|%3[0-9]|%2[Bb][0-9]|%2[DdEe]|[0-9]%2[08]|%4[1-9A-Fa-f]|%5[0-9Aa]|%6[1-9A-Fa-f]|%7[0-9Aa]"
 )
+# Marks of emphasis within a word, and such words that may be an address or a number.
+_EMPHASIS: Final = search_for(r"[0-9A-Za-z.@-](?:\*{1,3}|~~|`)[0-9A-Za-z.@-]")
+_EMPHASISED: Final = re.compile(
+    r"[@0-9][0-9A-Za-z.-]{0,60}+(?:\*{1,3}|~~|`)[0-9A-Za-z.@-]|[0-9A-Za-z.](?:\*{1,3}|~~|`)[0-9A-Za-z.+-]{0,60}+@"
+)
+_LONGEST_EMPHASISED: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +86,20 @@ def without_unseen(text: str) -> Folded | None:
 
 def with_decoded_escapes(text: str) -> Folded | None:
     """Returns a text with its escaped characters decoded, of whatever form; None if it has none that hides a value."""
-    if not any(character in text for character in "\\&%*`~") or _HIDING(text.encode("latin-1", "replace"), 0) < 0:
-        return None
-    return _folded(text, _ESCAPE, _character)
+    return _folded(text, _ESCAPE, _character) if has_hiding_escape(text) else None
+
+
+def has_hiding_escape(text: str) -> bool:
+    """Returns whether a text has an escape, or a mark of emphasis, that may hide a value."""
+    raw = b""
+    if "\\" in text or "&" in text or "%" in text:
+        raw = text.encode("latin-1", "replace")
+        if _HIDING(raw, 0) >= 0:
+            return True
+    if "*" not in text and "`" not in text and "~" not in text:
+        return False
+    first = _EMPHASIS(raw or text.encode("latin-1", "replace"), 0)
+    return first >= 0 and _EMPHASISED.search(text, max(first - _LONGEST_EMPHASISED, 0)) is not None
 
 
 def _character(found: re.Match[str]) -> str:
