@@ -4,7 +4,7 @@ import bisect
 import html
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -81,12 +81,14 @@ def without_unseen(text: str) -> Folded | None:
     """Returns a text without characters that nobody sees; None if it has none."""
     if text.isascii() or not any(character in text for character in _INVISIBLE):
         return None
-    return _folded(text, _UNSEEN, lambda _: "")
+    return _folded(text, [(*found.span(), "") for found in _UNSEEN.finditer(text)])
 
 
 def with_decoded_escapes(text: str) -> Folded | None:
     """Returns a text with its escaped characters decoded, of whatever form; None if it has none that hides a value."""
-    return _folded(text, _ESCAPE, _character) if has_hiding_escape(text) else None
+    if not has_hiding_escape(text):
+        return None
+    return _folded(text, [(*found.span(), _character(found)) for found in _ESCAPE.finditer(text)])
 
 
 def has_hiding_escape(text: str) -> bool:
@@ -117,18 +119,17 @@ def _character(found: re.Match[str]) -> str:
     return chr(code) if code <= sys.maxunicode else found[0]
 
 
-def _folded(text: str, pattern: re.Pattern[str], replacement: Callable[[re.Match[str]], str]) -> Folded:
+def _folded(text: str, replacements: Iterable[tuple[int, int, str]]) -> Folded:
+    """Returns a text with parts replaced, each given by its start, its end and a text that is no longer."""
     parts: list[str] = []
     places: list[int] = []
     missing: list[int] = []
     done = gone = 0
-    for found in pattern.finditer(text):
-        start, end = found.span()
-        new = replacement(found)
+    for start, end, new in replacements:
         parts += text[done:start], new
         done = end
-        if len(new) < end - start:
-            gone += end - start - len(new)
+        if less := end - start - len(new):
+            gone += less
             places.append(end - gone)
             missing.append(gone)
     parts.append(text[done:])

@@ -38,7 +38,7 @@ def scored_values(
     values = _values(rule, text, [found.span(1) for found in candidates])
     if (refuted := rule.refuted) is not None:
         values = [span for span in values if not refuted(text, span[0])]
-    if rule.numeric:
+    if rule.numeric and "-" in text:
         values = [span for span in values if not _in_identifier(text, *span)]
     entity, score = rule.entity, rule.score
     if score < floor:
