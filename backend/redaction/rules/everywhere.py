@@ -53,7 +53,7 @@ _FILE_ENDS: Final = frozenset(
         "png jpg jpeg gif svg webp avif heic ico bmp tif tiff psd eps mp3 mp4 wav pdf js cjs mjs jsx ts tsx vue "
         "css scss sass less json json5 xml yml yaml toml csv tsv htm html xhtml txt log lock jar war whl egg gem "
         "gz tgz bz2 xz tar 7z rar exe dll dmg msi deb rpm apk wasm woff woff2 ttf otf eot doc docx xls xlsx ppt "
-        "pptx parquet sqlite php java cpp hpp service socket timer slice scope mount"
+        "pptx parquet sqlite php java cpp hpp min umd esm service socket timer slice scope mount"
     ).split()
 )
 # Labels of a domain but for the last, and that one.
@@ -81,9 +81,18 @@ def _is_file_or_version(text: str, start: int) -> bool:
     if (found := _LABELS.match(text, start)) is None:
         return False
     labels, last = found.groups()
-    if last.lower() in _FILE_ENDS or (last == "invalid" and labels == "redacted."):
+    if last == "invalid" and labels == "redacted.":
         return True
-    return labels[0] in "v0123456789" and last[0].isalpha() and _VERSION.fullmatch(labels) is not None
+    version = _VERSION.match(labels) if labels[0] in "v0123456789" else None
+    if version is not None and version.end() == len(labels) and last[0].isalpha():
+        return True
+    if last.lower() not in _FILE_ENDS:
+        return False
+    # A file may be named by an address: `jane@example.org.csv`.
+    domain = labels[:-1].split(".")
+    while len(domain) > 1 and domain[-1].lower() in _FILE_ENDS:
+        domain.pop()
+    return version is not None or len(domain) == 1 or len(domain[-1]) == 1 or not domain[-1].isalpha()
 
 
 def _email_start(text: str, at: int) -> int:

@@ -42,6 +42,8 @@ def test_what_is_rendered_reveals_no_escaped_value(engine: RedactionEngine, swee
         "icon@3x~ipad.png",
         "bundle@1.2.3.js",
         "lib@1.2.3.zip",
+        "react@18.2.0.development.js",
+        "style@main.min.css",
         "@scope/pkg@1.0.0",
         "getty@tty1.service",
         "phone 123e4567-e89b-12d3-a456-426614174000",
@@ -51,6 +53,12 @@ def test_what_is_rendered_reveals_no_escaped_value(engine: RedactionEngine, swee
 def test_names_of_files_and_ids_are_no_values(engine: RedactionEngine, text: str) -> None:
     assert engine.sweep_text(text) == text
     assert engine.sweep_value({"note": text}) == {"note": text}
+
+
+@pytest.mark.parametrize("text", ["jane@example.com.xml", "export/jane.doe@163.com.tar.gz", "jane@firma.koeln.pdf"])
+def test_a_file_named_by_an_address_holds_that_address(engine: RedactionEngine, text: str) -> None:
+    assert "[EMAIL_ADDRESS]" in engine.sweep_text(text)
+    assert "[EMAIL_ADDRESS]" in engine.sweep_name(text)
 
 
 def test_headers_of_a_swept_mail_are_addresses_to_a_parser(engine: RedactionEngine, sweep_file: SweepFile) -> None:
