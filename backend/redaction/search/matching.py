@@ -39,7 +39,12 @@ def scored_values(
     if (refuted := rule.refuted) is not None:
         values = [span for span in values if not refuted(text, span[0])]
     if rule.numeric and "-" in text:
-        values = [span for span in values if not _in_identifier(text, *span)]
+        # The comparison comes before the call, as few values stand beside a dash.
+        values = [
+            (start, end)
+            for start, end in values
+            if (text[end : end + 1] != "-" and text[start - 1 : start] != "-") or not _in_identifier(text, start, end)
+        ]
     entity, score = rule.entity, rule.score
     if score < floor:
         score = rule.context_score
@@ -54,8 +59,6 @@ def scored_values(
 
 def _in_identifier(text: str, start: int, end: int) -> bool:
     """Returns whether a span is a part of an identifier of hexadecimal groups, such as a UUID."""
-    if text[end : end + 1] != "-" and (not start or text[start - 1] != "-"):
-        return False
     return any(
         found.start() <= start and end <= found.end() and found.end() - found.start() > end - start
         for found in _IDENTIFIER.finditer(text, max(start - _LONGEST_IDENTIFIER, 0), end + _LONGEST_IDENTIFIER)
