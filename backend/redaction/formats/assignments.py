@@ -12,7 +12,7 @@ _STRING: Final = r""""(?:[^"\\\r\n]|\\.)*+"|'[^'\r\n]*+'"""
 _KEY: Final = rf"""(?:[\w$.-]|{_STRING})(?:[\w$. \t-]|{_STRING}){{0,80}}?"""
 _LINE: Final = re.compile(
     rf"^[ \t]*(?:\[{{1,2}}(?P<section>[^\]\r\n]{{1,200}})\]|(?:export[ \t]+|set[ \t]+)?(?P<key>{_KEY})[ \t]*[=:]"
-    r"[ \t]*(?P<value>[^ \t\r\n][^\r\n]*))",
+    r"""[ \t]*(?P<value>(?P<quote>["'])-{4,5} ?BEGIN [^"']{1,20000}(?P=quote)|[^ \t\r\n][^\r\n]*))""",
     re.MULTILINE,
 )
 _WHOLE: Final = re.compile(rf"({_STRING})[ \t]*+,?[ \t]*+(?:(?:[#;]|//).*)?")
@@ -58,6 +58,9 @@ class Assignments:
                     continue
                 own = nested_label(label, _last(inner[1])) if inner[1] else label
                 yield self._string(inner[2], start + inner.start(2), own)
+        elif value[0] in "\"'" and "\n" in value:
+            # A key in quotes.
+            yield Labelled(start + 1, start + len(value) - 1, value[1:-1], label)
         elif value[:3] in {'"""', "'''"}:
             begun = value[3:].partition(value[:3])[0]
             yield from _lines(begun, 0, len(begun), start + 3)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from backend.redaction.formats.labelled_text import Labelled
+from backend.redaction.formats.labelled_text import Labelled, as_text
 
 _LINE: Final = re.compile(
     r'^(?P<name>(?:[\w-]+\.)?[A-Za-z][\w-]*)(?P<parameters>(?:;(?:[^":;\r\n]|"[^"\r\n]*"|\r?\n[ \t])*)*)'
@@ -90,7 +90,12 @@ def _values(name: str, parameters: str, colon: str, value: str, start: int) -> I
             yield Labelled(start + piece.start(), start + piece.end(), _unescaped(_FOLD.sub("", piece[0])), label)
     else:
         shown = len(plain) - len(plain.lstrip(" "))
-        yield Labelled(start + shown, end, _unescaped(plain[shown:]), label)
+        written = _in_uri if plain[shown:].lower().startswith("mailto:") else as_text
+        yield Labelled(start + shown, end, _unescaped(plain[shown:]), label, written)
+
+
+def _in_uri(new: str) -> str:
+    return new.replace("[EMAIL_ADDRESS]", "EMAIL_ADDRESS@redacted.invalid")
 
 
 def _unescaped(text: str) -> str:

@@ -80,7 +80,9 @@ def _with_values_swept(
 
 def _without_plain(find: FindLabelled) -> FindLabelled:
     """Returns a finder without the texts that rules find as much in when they are swept with all others."""
-    return lambda text: (one for one in find(text) if one.label or one.text != text[one.start : one.end])
+    return lambda text: (
+        one for one in find(text) if one.label or one.written is not as_text or one.text != text[one.start : one.end]
+    )
 
 
 def swept_values(text: str, values: "Sweep", find: FindLabelled) -> str:

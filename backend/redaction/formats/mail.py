@@ -42,9 +42,36 @@ _COMMENT: Final = re.compile(r"\([^()]*\)")
 _IDENTITY: Final = frozenset({"", "7bit", "8bit", "binary"})
 _KNOWN_ENCODINGS: Final = _IDENTITY | {"base64", "quoted-printable", "x-uuencode", "uuencode", "uue", "x-uue"}
 _OVER_BOUNDS: Final = frozenset({"too_many_members", "too_large", "too_deep"})
-_ADDRESSES: Final = frozenset({"from", "to", "cc", "bcc", "sender", "reply-to", "resent-from", "resent-to"})
+_ADDRESSES: Final = frozenset(
+    {
+        "from",
+        "to",
+        "cc",
+        "bcc",
+        "sender",
+        "reply-to",
+        "resent-from",
+        "resent-to",
+        "resent-cc",
+        "resent-bcc",
+        "resent-sender",
+        "mail-followup-to",
+        "disposition-notification-to",
+    }
+)
 # Headers that say what a part is: their parameters are swept one by one, and encodings are among the known ones.
 _STRUCTURE: Final = frozenset({"content-type", "content-disposition", "content-transfer-encoding"})
+# Other headers with a grammar, in which `[` begins no address.
+_OF_ADDRESSES: Final = frozenset(
+    (  # noqa: SIM905 - a table is read more easily as words
+        "return-path delivered-to x-original-to envelope-to errors-to return-receipt-to message-id in-reply-to "
+        "references resent-message-id content-id received received-spf authentication-results list-unsubscribe "
+        "list-post list-help list-owner list-archive list-subscribe"
+    ).split()
+)
+# What replaces an address, with what is left of it on either side.
+_ADDRESS: Final = re.compile(r"[0-9A-Za-z_.%+'&~-]{0,64}\[EMAIL_ADDRESS\]")
+_REDACTED_ADDRESS: Final = "EMAIL_ADDRESS@redacted.invalid"
 # The label of the names beside addresses.
 _NAME_LABEL: Final = "full name"
 _NAME: Final = "[PERSON]"
@@ -218,7 +245,7 @@ class _MailCopy:
             return None
         text = _decoded(value)
         swept = self._text(text)
-        return None if swept is None or swept == text else _word(swept)
+        return None if swept is None or swept == text else _word(_ADDRESS.sub(_REDACTED_ADDRESS, swept))
 
     def _structure(self, part: "Message[str, str]") -> str:
         """Sweeps the parameters of the headers that say what a part is; returns the name of its file, or ""."""
@@ -316,6 +343,8 @@ def _header_texts(name: str, value: str) -> Iterator[tuple[str, str]]:
 
 
 def _encoded(name: str, texts: list[str]) -> str:
+    if name.lower() in _ADDRESSES | _OF_ADDRESSES:
+        texts = [_ADDRESS.sub(_REDACTED_ADDRESS, text) for text in texts]
     if name.lower() not in _ADDRESSES:
         return _word(" ".join(texts))
     pairs = zip(texts[::2], texts[1::2], strict=True)
@@ -324,7 +353,7 @@ def _encoded(name: str, texts: list[str]) -> str:
 
 
 def _phrase(shown: str) -> str:
-    return _word(shown) if not shown.isascii() or shown.startswith("[") else f'"{shown.translate(_QUOTES)}"'
+    return f'"{shown.translate(_QUOTES)}"' if shown.isascii() else _word(shown)
 
 
 def _word(text: str) -> str:

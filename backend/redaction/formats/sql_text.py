@@ -18,7 +18,7 @@ _STATEMENT: Final = re.compile(
     re.IGNORECASE,
 )
 _COMMENT: Final = r"--[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/)?"
-_BESIDE: Final = re.compile(rf"({_STRING})|{_COMMENT}")
+_BESIDE: Final = re.compile(rf"({_STRING})|(?<![\w$.])(-?[0-9]{{5,}}+)(?![\w.])|{_COMMENT}")
 _TOKEN: Final = re.compile(rf"({_STRING})|(-?[0-9][0-9.eE+-]*)|([(),;])|({_COMMENT})|[\w$]+|\s+|.", re.DOTALL)
 _DECLARED: Final = re.compile(rf"(?:^|,|\()[ \t]*+({_QUOTED}|[A-Za-z_][\w$]*+)\s++[A-Za-z]", re.MULTILINE)
 _LONGEST_DECLARATION: Final = 50_000
@@ -115,7 +115,9 @@ class SqlValues:
 def _beside(text: str, low: int, high: int) -> Iterator[Labelled]:
     """Yields the strings and comments from one place of a text to another."""
     for found in _BESIDE.finditer(text, low, high):
-        if (string := found[1]) is None:
+        if found[2] is not None:
+            yield Labelled(found.start(), found.end(), found[2], "", _as_string)
+        elif (string := found[1]) is None:
             yield Labelled(found.start(), found.end(), found[0])
         else:
             yield Labelled(found.start() + 1, found.end() - 1, _unescaped(string[1:-1]), "", _escaped)

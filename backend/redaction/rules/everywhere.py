@@ -14,7 +14,19 @@ _BEYOND: Final = "\u0080-\u00ff"
 # Local parts of addresses that belong to a role, not to a person.
 _ROLES: Final = frozenset(
     (
-        *("info", "support", "sales", "contact", "help", "helpdesk", "hello", "office", "admin", "administrator"),
+        *(
+            "git",
+            "info",
+            "support",
+            "sales",
+            "contact",
+            "help",
+            "helpdesk",
+            "hello",
+            "office",
+            "admin",
+            "administrator",
+        ),
         *(
             "team",
             "noreply",
@@ -35,6 +47,20 @@ _ROLES: Final = frozenset(
     )
 )
 _DOMAIN: Final = rf"(?:[0-9A-Za-z{_BEYOND}_-]{{1,63}}\.){{1,8}}[A-Za-z{_BEYOND}][0-9A-Za-z{_BEYOND}-]{{1,62}}"
+# Ends of names of files that are no top-level domains.
+_FILE_ENDS: Final = frozenset(
+    (  # noqa: SIM905 - a table is read more easily as words
+        "png jpg jpeg gif svg webp avif heic ico bmp tif tiff psd eps mp3 mp4 wav pdf js cjs mjs jsx ts tsx vue "
+        "css scss sass less json json5 xml yml yaml toml csv tsv htm html xhtml txt log lock jar war whl egg gem "
+        "gz tgz bz2 xz tar 7z rar exe dll dmg msi deb rpm apk wasm woff woff2 ttf otf eot doc docx xls xlsx ppt "
+        "pptx parquet sqlite php java cpp hpp min umd esm service socket timer slice scope mount"
+    ).split()
+)
+# Labels of a domain but for the last, and that one.
+_LABELS: Final = re.compile(
+    rf"[^@\s]{{0,64}}?(?:@|%40)((?:[0-9A-Za-z{_BEYOND}_-]{{1,63}}\.){{1,8}})([A-Za-z0-9_-]++)(?!\.[0-9A-Za-z])"
+)
+_VERSION: Final = re.compile(r"v?[0-9]+(?:\.[0-9]+)+\.")
 _URL_CHARACTERS: Final = r"[^\x00-\x20\x7f\"'<>\\`|^{}]"
 _CARD: Final = (
     "card|credit|debit|visa|mastercard|amex|maestro|cc|pan|kreditkarte|kartennummer|carte|tarjeta|carta di credito|"
@@ -48,6 +74,25 @@ _TOP_LEVEL: Final = (
     "ca|au|nz|jp|cn|kr|in|br|ru|sg|th|hk|tw|mx|za|tv|cloud|online|site|shop|xyz"
 )
 _COMPANY: Final = r"Inc|LLC|Ltd|Limited|GmbH|AG|PLC|plc|Corp|Corporation|S\.p\.A|S\.A|SARL|BV|Oy|AB"
+
+
+def _is_file_or_version(text: str, start: int) -> bool:
+    """Returns whether an address is none by its domain: `logo@2x.png`, `pkg@1.2.3.Final`, or a replacement."""
+    if (found := _LABELS.match(text, start)) is None:
+        return False
+    labels, last = found.groups()
+    if last == "invalid" and labels == "redacted.":
+        return True
+    version = _VERSION.match(labels) if labels[0] in "v0123456789" else None
+    if version is not None and version.end() == len(labels) and last[0].isalpha():
+        return True
+    if last.lower() not in _FILE_ENDS:
+        return False
+    # A file may be named by an address: `jane@example.org.csv`.
+    domain = labels[:-1].split(".")
+    while len(domain) > 1 and domain[-1].lower() in _FILE_ENDS:
+        domain.pop()
+    return version is not None or len(domain) == 1 or len(domain[-1]) == 1 or not domain[-1].isalpha()
 
 
 def _email_start(text: str, at: int) -> int:
@@ -86,6 +131,7 @@ RULES: Final = (
         f"(?:@|%40){_DOMAIN}",
         1.0,
         longest=600,
+        refuted=_is_file_or_version,
         widen=_email_start,
         opening=f"(?:@|%40)[0-9A-Za-z{_BEYOND}_-]",
         numeric=False,

@@ -34,6 +34,11 @@ _PASSPORT: Final = (
     "passport|passport ?(?:no|number)|passaporto|travel document|reisepass|reisepassnummer|reisepass-nr|passeport|"
     "pasaporte|paspoort|paspoortnummer|paszport|paszportu|passaporte"
 )
+_GERMAN_PASSPORT: Final = "reisepass|reisepass-?(?:nr|nummer)|pass-?(?:nr|nummer)|deutscher pass"
+_GERMAN_CARD: Final = (
+    "personalausweis|personalausweis-?(?:nr|nummer)|ausweis|ausweis-?(?:nr|nummer)|perso|perso-?nr|"
+    "german id(?:entity)? ?card"
+)
 _BANK: Final = "account|account ?(?:no|number)|acct|acct ?(?:no|number)|bank ?account|checking|savings|iban|routing|aba"
 _SSN: Final = "ssn|ssns|social ?security|social ?security ?(?:no|number)|soc ?sec|tax ?id|tin"
 _NHS: Final = "nhs|nhs ?(?:no|number)|national health|patient ?(?:id|no|number)?"
@@ -75,15 +80,17 @@ RULES: Final = (
     Rule("US_ITIN", "9[0-9]{2}-(?:[5-8][0-9]|9[0-24-9])-[0-9]{4}", 0.8, 0.95, "itin|tax ?id|tin|taxpayer"),
     Rule("US_ITIN", "9[0-9]{2} ?(?:[5-8][0-9]|9[0-24-9]) ?[0-9]{4}", 0.0, 0.9, "itin|tax ?id|tin|taxpayer"),
     Rule("US_PASSPORT", "[A-Z]?[0-9]{8,9}", 0.0, 0.85, _PASSPORT),
-    # Of Germany, without the letters that look like a digit or make words; with its check digit or without.
-    Rule(
-        "US_PASSPORT",
-        "[CFGHJKLMNPRTVWXYZ][0-9CFGHJKLMNPRTVWXYZ]{8}[0-9]?",
-        0.0,
-        0.85,
-        f"{_PASSPORT}|personalausweis|personalausweis-?(?:nr|nummer)|ausweis-?(?:nr|nummer)|ausweis",
-        check=_mixed,
+    # Without the letters that look like a digit or make words; with its check digit or without.
+    *(
+        Rule(entity, "[CFGHJKLMNPRTVWXYZ][0-9CFGHJKLMNPRTVWXYZ]{8}[0-9]?", 0.0, score, words, check=_mixed)
+        for entity, score, words in (
+            ("DE_ID_CARD", 0.9, _GERMAN_CARD),
+            ("DE_PASSPORT", 0.9, _GERMAN_PASSPORT),
+            ("DE_PASSPORT", 0.8, _PASSPORT),
+        )
     ),
+    # The identity card of before 2010.
+    Rule("DE_ID_CARD", "T?[0-9]{8,10}D?", 0.0, 0.85, _GERMAN_CARD),
     Rule("US_DRIVER_LICENSE", "[A-Z0-9]{5,18}", 0.0, 0.8, _LICENCE, check=_mixed),
     Rule("US_DRIVER_LICENSE", "[A-Z][0-9]{3}(?:-[0-9]{3,4}){2,4}", 0.0, 0.85, _LICENCE),
     Rule("US_BANK_NUMBER", "[0-9]{8,17}|[0-9]{2}-[0-9]{2}-[0-9]{2}", 0.0, 0.8, f"{_BANK}|sort ?code"),

@@ -14,7 +14,7 @@ _KEYS: Final = (
     "SG\\.[0-9A-Za-z_-]{16,32}\\.[0-9A-Za-z_-]{16,64}|SK[0-9a-f]{32}|key-[0-9a-f]{32}|[0-9a-f]{32}-us[0-9]{1,2}|"
     "[0-9]{8,10}:AA[0-9A-Za-z_-]{33}|do[opr]_v1_[0-9a-f]{64}|hf_[0-9A-Za-z]{30,40}|dapi[0-9a-f]{32}|"
     "sq0[a-z]{3}-[0-9A-Za-z_-]{22,60}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|AKC[0-9A-Za-z]{10,80}|"
-    "hv[sb]\\.[0-9A-Za-z_-]{20,200}|ak_[0-9A-Za-z]{6,64}\\.[0-9A-Za-z_-]{16,256}|"
+    "hv[sb]\\.[0-9A-Za-z_-]{20,200}|(?:AGE-SECRET-KEY|age-secret-key)-(?:(?:PQ|pq)-)?1[0-9A-Za-z]{40,120}|ak_[0-9A-Za-z]{6,64}\\.[0-9A-Za-z_-]{16,256}|"
     "eyJ[0-9A-Za-z_-]{8,500}\\.eyJ[0-9A-Za-z_-]{8,800}\\.[0-9A-Za-z_-]{10,500}"
 )
 _NAMES: Final = (
@@ -25,6 +25,9 @@ _NAMES: Final = (
     "passe|parola d'ordine|palavra-passe|contraseña|clave|senha|wachtwoord|has\u00ffo"
 )
 _BETWEEN: Final = f"[\"']?(?:{BEFORE_SIGN}(?::|=|:=|=>)| is| lautet| est| es){AFTER_SIGN}[\"']?"
+# What may stand before a line of a key: an indent, marks of quotes and comments.
+_MARGIN: Final = "(?m:^)[ \t>#*/|;]{0,12}"
+_LINE_ABOVE: Final = f"{_MARGIN}[0-9A-Za-z+/]{{64,76}}[ \\t]{{0,4}}\\r?\\n"
 _BETWEEN_QUOTED: Final = f"[\"']?{BEFORE_SIGN}(?::|=|:=|=>){AFTER_SIGN}"
 _CHARACTER: Final = "[^\\x00-\\x20\"'<>;,|`]"
 # A sentence goes on after a secret.
@@ -52,8 +55,8 @@ def _is_password(text: str) -> bool:
 
 
 def _is_base64(text: str) -> bool:
-    """Returns whether a text has letters of either case, as hexadecimal digits have not."""
-    return text.lower() != text != text.upper()
+    """Returns whether a text has letters of either case and a digit: hexadecimal digits and paths have not."""
+    return text.lower() != text != text.upper() and any(map(str.isdigit, text))
 
 
 def _may_be_secret(text: str) -> bool:
@@ -150,16 +153,22 @@ RULES: Final = (
         numeric=False,
         after="",
     ),
-    # The lines of a key in PEM, and its last one.
-    Rule("SECRET", "(?m:^)[0-9A-Za-z+/]{64}(?m:$)", 0.8, check=_is_base64, numeric=False),
-    Rule(
-        "SECRET",
-        "(?m:^)[0-9A-Za-z+/]{64}\r?\n([0-9A-Za-z+/]{1,63}={0,2})(?m:$)",
-        0.8,
-        opening="(?m:^)[0-9A-Za-z+/]{64}\r?\n[0-9A-Za-z+/]",
-        longest=140,
-        check=_is_base64,
-        numeric=False,
-        after="",
+    # Lines of a key that stand alone, and its last one; `secret_blocks` finds whole keys.
+    *(
+        Rule(
+            "SECRET",
+            f"{begun}({line})(?=[ \t]{{0,4}}\r?(?m:$))",
+            0.8,
+            check=_is_base64,
+            opening=opening,
+            longest=300,
+            numeric=False,
+            before="",
+            after="",
+        )
+        for begun, line, opening in (
+            (_MARGIN, "[0-9A-Za-z+/]{64,76}", f"{_MARGIN}[0-9A-Za-z+/]{{64}}"),
+            (_LINE_ABOVE + _MARGIN, "[0-9A-Za-z+/]{1,76}={0,2}", _LINE_ABOVE),
+        )
     ),
 )

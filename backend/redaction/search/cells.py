@@ -13,6 +13,7 @@ from backend.redaction.search.cell_labels import CellLabel
 from backend.redaction.search.characters import normalised
 from backend.redaction.search.finder import Finder
 from backend.redaction.search.piece_labels import PieceLabels
+from backend.redaction.search.secret_blocks import split_by_pieces
 from backend.redaction.search.spans import joined, typed_by_rules
 from backend.redaction.search.whole_cells import LONGEST as LONGEST_WHOLE
 from backend.redaction.search.whole_cells import LONGEST_QUIET, Found, WholeCells, is_quiet
@@ -174,8 +175,10 @@ def _searched(
     texts = [cells[index] for index in chosen]
     starts = list(itertools.accumulate((len(text) + 1 for text in texts), initial=0))
     piece_labels = PieceLabels(starts, labels)
-    # A cell that is longer than a window has matches in several.
-    following = finder.find_each("\n".join(texts), piece_labels, by_rules_only=True)
+    # A cell that is longer than a window has matches in several; only a block of a secret reaches into others.
+    joined_text = "\n".join(texts)
+    each = finder.find_each(joined_text, piece_labels, by_rules_only=True)
+    following = split_by_pieces(joined_text, each, starts, piece_labels.piece_at)
     for piece, group in itertools.groupby(following, lambda value: piece_labels.piece_at(value[0])):
         low, size = starts[piece], len(texts[piece])
         found = [(start - low, min(end - low, size), entity, score) for start, end, entity, score in group]

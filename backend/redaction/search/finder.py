@@ -3,7 +3,7 @@
 import bisect
 import copy
 import functools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from backend.redaction.model import Column
@@ -17,16 +17,21 @@ from backend.redaction.rules.rule import ABOVE_REACH, Match, Rule, Value
 from backend.redaction.rules.secrets import RULES as SECRETS
 from backend.redaction.search.characters import normalised
 from backend.redaction.search.document_regions import DocumentRegions
-from backend.redaction.search.folding import Folded, with_decoded_numbers, without_unseen
+from backend.redaction.search.folding import Folded, has_hiding_escape, with_decoded_escapes, without_unseen
 from backend.redaction.search.matching import scored_values
 from backend.redaction.search.mentions import Ask, find_mentions
 from backend.redaction.search.piece_labels import PartLabels, PieceLabels
 from backend.redaction.search.prefilter import Prefilter
 from backend.redaction.search.script_names import names_in_scripts
+from backend.redaction.search.secret_blocks import ENTITY as BLOCK_ENTITY
+from backend.redaction.search.secret_blocks import SCORE as BLOCK_SCORE
+from backend.redaction.search.secret_blocks import find_blocks
 from backend.redaction.search.spans import joined, typed_by_rules, windows
 from backend.redaction.search.whole_cells import WholeCells
 
 RULES: Final = (*EVERYWHERE, *DATES, *PHONES, *PLACES, *SECRETS, *NATIONAL, *PERSONS)
+# An escape may be escaped itself.
+_MOST_ESCAPES: Final = 3
 
 
 class Finder:
@@ -38,6 +43,7 @@ class Finder:
         self._ask = ask
         self._categories = sorted(categories)
         self._prefilter, self.whole_cells = _compiled(self.rules, floor)
+        self._finds_blocks = BLOCK_ENTITY in categories and floor <= BLOCK_SCORE
         self._regions: DocumentRegions | None = None
 
     def in_regions(self, regions: DocumentRegions) -> "Finder":
@@ -70,15 +76,32 @@ class Finder:
         self, text: str, labels: PieceLabels | None = None, *, by_rules_only: bool = False
     ) -> Iterator[Value]:
         """Yields the matches of `find_all` one by one."""
+        return self._each(text, labels, None, _MOST_ESCAPES, by_rules_only=by_rules_only)
+
+    def _each(
+        self,
+        text: str,
+        labels: PieceLabels | None,
+        searches: Callable[[int, int], bool] | None,
+        escapes: int,
+        *,
+        by_rules_only: bool,
+    ) -> Iterator[Value]:
+        """Yields the matches in the windows that `searches` is true for, with escapes decoded up to so many times."""
         if (seen := without_unseen(text)) is not None:
             moved = None if labels is None else labels.moved(seen.folded)
-            return _moved(seen, self.find_each(seen.text, moved, by_rules_only=by_rules_only))
-        if (decoded := with_decoded_numbers(text)) is None:
-            return self._in_windows(text, labels, by_rules_only)
+            chosen = None if searches is None else _moved_search(seen, searches)
+            return _moved(seen, self._each(seen.text, moved, chosen, escapes, by_rules_only=by_rules_only))
+        values = self._in_windows(text, labels, searches, by_rules_only)
+        if self._finds_blocks and (blocks := find_blocks(text, None if labels is None else labels.piece_at)):
+            values = iter(sorted([*values, *blocks]))
+        if not escapes or (decoded := with_decoded_escapes(text)) is None:
+            return values
         # An address ends at a decoded space, so the text is searched as it stands too.
         moved = None if labels is None else labels.moved(decoded.folded)
-        found = _moved(decoded, self._in_windows(decoded.text, moved, by_rules_only))
-        return iter(sorted([*self._in_windows(text, labels, by_rules_only), *found]))
+        chosen = _moved_search(decoded, lambda low, high: has_hiding_escape(text[low:high]))
+        found = self._each(decoded.text, moved, chosen, escapes - 1, by_rules_only=True)
+        return iter(sorted([*values, *_moved(decoded, found)]))
 
     def asked_values(self, text: str, columns: Sequence[Column]) -> Iterator[Value]:
         """Yields what the model finds in a text of which some parts are columns of a table; values may overlap."""
@@ -93,11 +116,20 @@ class Finder:
             found = find_mentions(self._ask, text[low:high], self._categories, self._floor, low, here)
             yield from (value for value in sorted(found) if start <= value[0] < end)
 
-    def _in_windows(self, text: str, labels: PieceLabels | None, by_rules_only: bool) -> Iterator[Value]:
+    def _in_windows(
+        self,
+        text: str,
+        labels: PieceLabels | None,
+        searches: Callable[[int, int], bool] | None,
+        by_rules_only: bool,
+    ) -> Iterator[Value]:
+        """Yields the matches in the windows that `searches` is true for, in all for None."""
         ask = None if by_rules_only else self._ask
         plain = normalised(text)
         scripts = "PERSON" in self._categories and not text.isascii()
         for start, end, low, high in windows(plain):
+            if searches is not None and not searches(low, high):
+                continue
             part = None if labels is None else PartLabels(labels, low, high - low)
             found = self._by_rules(plain[low:high], part, start, end, low)
             if scripts:
@@ -121,6 +153,11 @@ class Finder:
                 values = [value for value in values if regional(part, value[0] - low, value[1] - low, known)]
             found += values
         return found
+
+
+def _moved_search(folded: Folded, searches: Callable[[int, int], bool]) -> Callable[[int, int], bool]:
+    """Returns whether to search a part of a folded text: whether to search that part of its original."""
+    return lambda low, high: searches(folded.original(low), folded.original(high))
 
 
 def _moved(folded: Folded, values: Iterator[Value]) -> Iterator[Value]:

@@ -1,11 +1,14 @@
-"""Folds a text for the search: without characters that nobody sees, or with percent-encoded numbers decoded."""
+"""Folds a text for the search: without characters that nobody sees, or with escaped characters decoded."""
 
 import bisect
-import itertools
+import html
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
+
+from backend.redaction.search.linear_search import search_for
 
 # Soft hyphen, zero-width and joining characters, marks of direction, and selectors of variants.
 _INVISIBLE: Final = "".join(
@@ -21,9 +24,31 @@ _INVISIBLE: Final = "".join(
     )
 )
 _UNSEEN: Final = re.compile(f"[{_INVISIBLE}]+")
-# Digits, and the characters that stand between those of cards, accounts and phones.
-_ENCODED: Final = re.compile(r"%(?:3[0-9]|2[0BbDdEeFf89])")
-_ENCODED_NUMBER: Final = re.compile(r"%3[0-9]|%2[Bb][0-9]|[0-9]%2[0Dd8]")
+# Escapes of a character in source texts, markup and addresses of the web. Each alternative begins with the characters
+# that it may begin with, which `re` looks for faster than for what is around them.
+_ESCAPE: Final = re.compile(
+    r"\\\\{0,3}(?:u\{0{0,4}(?P<braced>[0-9A-Fa-f]{1,6})\}|u{1,2}(?P<four>[0-9A-Fa-f]{4})|U(?P<eight>000[0-9A-Fa-f]{5})"
+    r"|x\{0{0,4}(?P<perl>[0-9A-Fa-f]{1,6})\}|x(?P<two>[0-9A-Fa-f]{2})|(?P<octal>100|05[5-7])|(?P<mark>[!-&(-/:-@\[\]-`{-~]))"
+    r"|&(?:#(?P<decimal>[0-9]{1,7})|#[xX](?P<hexadecimal>[0-9A-Fa-f]{1,6})|(?P<entity>[A-Za-z][A-Za-z0-9]{1,31})(?=;));?"
+    r"|%(?P<percent>[2-7][0-9A-Fa-f])"
+    # Marks of emphasis within a word.
+    r"|\*(?<=[^\s*]\*)\*{0,2}(?=[^\s*])|~(?<=[^\s~]~)~(?=[^\s~])|`(?<=[^\s`]`)(?=[^\s`])"
+)
+# Texts with none of these hold no escape that hides a value.
+_HIDING: Final = search_for(
+    r"\\(?:[uU]\{?00|x\{?[0-9A-Fa-f]|100|05[567]|[@._+#/:-])"
+    r"|&(?:#[0-9xX]|commat;|period;|lowbar;|UnderBar;|hyphen;|dash;|num;|plus;|sol;|colon;|nbsp;|shy;|zwn?j;|lpar;|rpar;|percnt;"
+    r"|Tab;|NewLine;|bsol;|ZeroWidthSpace;|NoBreak;|amp;(?:#|commat;|period;)"
+    r"|[A-Za-z](?:uml|acute|grave|circ|tilde|ring|cedil|caron|slash|strok|ogon);|szlig;)"
+    # Digits, letters, and the marks beside them: others are common in addresses of the web.
+    r"|%3[0-9]|%2[Bb][0-9]|%2[DdEe]|[0-9]%2[08]|%4[1-9A-Fa-f]|%5[0-9Aa]|%6[1-9A-Fa-f]|%7[0-9Aa]"
+)
+# Marks of emphasis within a word, and such words that may be an address or a number.
+_EMPHASIS: Final = search_for(r"[0-9A-Za-z.@-](?:\*{1,3}|~~|`)[0-9A-Za-z.@-]")
+_EMPHASISED: Final = re.compile(
+    r"[@0-9][0-9A-Za-z.-]{0,60}+(?:\*{1,3}|~~|`)[0-9A-Za-z.@-]|[0-9A-Za-z.](?:\*{1,3}|~~|`)[0-9A-Za-z.+-]{0,60}+@"
+)
+_LONGEST_EMPHASISED: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +81,56 @@ def without_unseen(text: str) -> Folded | None:
     """Returns a text without characters that nobody sees; None if it has none."""
     if text.isascii() or not any(character in text for character in _INVISIBLE):
         return None
-    return _folded(text, _UNSEEN, "", 0)
+    return _folded(text, [(*found.span(), "") for found in _UNSEEN.finditer(text)])
 
 
-def with_decoded_numbers(text: str) -> Folded | None:
-    """Returns a text with percent-encoded digits and separators decoded; None if it has no such number."""
-    if "%" not in text or _ENCODED_NUMBER.search(text) is None:
+def with_decoded_escapes(text: str) -> Folded | None:
+    """Returns a text with its escaped characters decoded, of whatever form; None if it has none that hides a value."""
+    if not has_hiding_escape(text):
         return None
-    return _folded(text, _ENCODED, lambda found: chr(int(found[0][1:], 16)), 1)
+    return _folded(text, [(*found.span(), _character(found)) for found in _ESCAPE.finditer(text)])
 
 
-def _folded(
-    text: str, pattern: re.Pattern[str], replacement: str | Callable[[re.Match[str]], str], kept: int
-) -> Folded:
-    """Replaces each match by `kept` characters."""
-    spans = [found.span() for found in pattern.finditer(text)]
-    missing = list(itertools.accumulate([end - start - kept for start, end in spans]))
-    places = [end - gone for (_, end), gone in zip(spans, missing, strict=True)]
-    return Folded(pattern.sub(replacement, text), places, missing)
+def has_hiding_escape(text: str) -> bool:
+    """Returns whether a text has an escape, or a mark of emphasis, that may hide a value."""
+    raw = b""
+    if "\\" in text or "&" in text or "%" in text:
+        raw = text.encode("latin-1", "replace")
+        if _HIDING(raw, 0) >= 0:
+            return True
+    if "*" not in text and "`" not in text and "~" not in text:
+        return False
+    first = _EMPHASIS(raw or text.encode("latin-1", "replace"), 0)
+    return first >= 0 and _EMPHASISED.search(text, max(first - _LONGEST_EMPHASISED, 0)) is not None
+
+
+def _character(found: re.Match[str]) -> str:
+    """Returns the character that an escape stands for, "" for a mark of emphasis, or what is no escape as it is."""
+    group = found.lastgroup
+    if group is None:
+        return ""
+    digits = found[group]
+    if group == "mark":
+        return digits
+    if group == "entity":
+        character = html.unescape(f"&{digits};")
+        return character if len(character) == 1 else found[0]
+    code = int(digits, 10 if group == "decimal" else 8 if group == "octal" else 16)
+    return chr(code) if code <= sys.maxunicode else found[0]
+
+
+def _folded(text: str, replacements: Iterable[tuple[int, int, str]]) -> Folded:
+    """Returns a text with parts replaced, each given by its start, its end and a text that is no longer."""
+    parts: list[str] = []
+    places: list[int] = []
+    missing: list[int] = []
+    done = gone = 0
+    for start, end, new in replacements:
+        parts += text[done:start], new
+        done = end
+        if less := end - start - len(new):
+            gone += less
+            places.append(end - gone)
+            missing.append(gone)
+    parts.append(text[done:])
+    return Folded("".join(parts), places, missing)

@@ -9,6 +9,12 @@ from backend.redaction.rules.rule import Rule, Value, Zone
 from backend.redaction.search.linear_search import at_first, first_characters
 from backend.redaction.search.piece_labels import PartLabels
 
+# A UUID, or groups such as those of traces, with a letter among many digits.
+_IDENTIFIER: Final = re.compile(
+    r"(?<![0-9A-Za-z-])(?:[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}"
+    r"|(?=[0-9-]{0,40}[A-Fa-f])(?=(?:[0-9A-Fa-f]-?){24})[0-9A-Fa-f]{1,32}(?:-[0-9A-Fa-f]{1,32}){1,5})(?![0-9A-Za-z-])"
+)
+_LONGEST_IDENTIFIER: Final = 80
 _NOWHERE: Final = (1 << 62, 1 << 62)
 
 
@@ -32,6 +38,13 @@ def scored_values(
     values = _values(rule, text, [found.span(1) for found in candidates])
     if (refuted := rule.refuted) is not None:
         values = [span for span in values if not refuted(text, span[0])]
+    if rule.numeric and "-" in text:
+        # The comparison comes before the call, as few values stand beside a dash.
+        values = [
+            (start, end)
+            for start, end in values
+            if (text[end : end + 1] != "-" and text[start - 1 : start] != "-") or not _in_identifier(text, start, end)
+        ]
     entity, score = rule.entity, rule.score
     if score < floor:
         score = rule.context_score
@@ -42,6 +55,14 @@ def scored_values(
             for (start, end), beside in zip(values, near, strict=True)
         ]
     return [(start + offset, end + offset, entity, score) for start, end in values]
+
+
+def _in_identifier(text: str, start: int, end: int) -> bool:
+    """Returns whether a span is a part of an identifier of hexadecimal groups, such as a UUID."""
+    return any(
+        found.start() <= start and end <= found.end() and found.end() - found.start() > end - start
+        for found in _IDENTIFIER.finditer(text, max(start - _LONGEST_IDENTIFIER, 0), end + _LONGEST_IDENTIFIER)
+    )
 
 
 def _inside(spans: Iterable[Zone], zones: Sequence[Zone]) -> Iterator[bool]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from backend.redaction.rules.rule import REACH, Value, line_above
+from backend.redaction.search.secret_blocks import open_block
 from backend.redaction.search.spans import resolved
 
 _BATCH: Final = 512 * 1024
@@ -27,6 +28,10 @@ def sweep_stream(
         if len(text) - done < max(batch, 2 * REACH):
             continue
         if (end := text.rfind("\n", done) + 1) > done:
+            # A secret of many lines stays whole, unless it fills the batch.
+            end = open_block(text, done, end)
+            if end == done:
+                end = text.rfind("\n", done) + 1
             yield swept_part(text[:end], done, end, find_all(text[:end]), swept)
             kept = line_above(text, end)
             text, done = text[kept:], end - kept

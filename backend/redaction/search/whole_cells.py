@@ -127,12 +127,14 @@ def _whole(rule: Rule) -> str:
 def _fills(rule: Rule) -> Callable[[str], bool]:
     """Returns a function that says whether the value that a rule finds at the beginning of a text is all of it."""
     pattern = compiled(rule)
-    match, check, trim, widen = pattern.match, rule.check, rule.trim, rule.widen
+    match, check, trim, widen, refuted = pattern.match, rule.check, rule.trim, rule.widen, rule.refuted
 
     def widened(plain: str) -> bool:
         assert widen is not None
         found = pattern.search(plain)
-        return found is not None and found.end(1) == len(plain) and widen(plain, found.start(1)) == 0
+        if found is None or found.end(1) < len(plain) or (refuted is not None and refuted(plain, found.start(1))):
+            return False
+        return widen(plain, found.start(1)) == 0
 
     def trimmed(plain: str) -> bool:
         assert trim is not None

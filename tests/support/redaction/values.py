@@ -208,6 +208,8 @@ MAKERS: dict[str, tuple[Callable[[random.Random], str], str]] = {
     ),
     "US_BANK_NUMBER": (lambda rng: _digits(rng, rng.choice([9, 10, 12]), "123456789"), "account number"),
     "US_DRIVER_LICENSE": (lambda rng: _letters(rng, 1) + _digits(rng, 7), "driver's license"),
+    "DE_ID_CARD": (lambda rng: f"L{_digits(rng, 8, '0123456789')}", "Personalausweis"),
+    "DE_PASSPORT": (lambda rng: f"C{_digits(rng, 8, '0123456789')}", "Reisepass"),
     "US_PASSPORT": (lambda rng: _digits(rng, 9, "123456789"), "passport number"),
     "US_SSN": (ssn, "SSN"),
 }

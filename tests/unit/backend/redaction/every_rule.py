@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from backend.redaction.rules.rule import CONTEXT_REACH, Match, Rule, Value
 from backend.redaction.search.characters import normalised
-from backend.redaction.search.folding import Folded, with_decoded_numbers, without_unseen
+from backend.redaction.search.folding import Folded, with_decoded_escapes, without_unseen
 from backend.redaction.search.matching import compiled, scored_values
 from backend.redaction.search.piece_labels import PartLabels, PieceLabels
 from backend.redaction.search.spans import resolved
@@ -23,15 +23,14 @@ def find_by_every_rule(
 
 
 def _values(
-    rules: Sequence[Rule], text: str, floor: float, starts: Sequence[int], labels: Sequence[str]
+    rules: Sequence[Rule], text: str, floor: float, starts: Sequence[int], labels: Sequence[str], escapes: int = 3
 ) -> list[Value]:
     if (seen := without_unseen(text)) is not None:
-        return _moved(seen, _values(rules, seen.text, floor, [seen.folded(start) for start in starts], labels))
+        return _moved(seen, _values(rules, seen.text, floor, [seen.folded(start) for start in starts], labels, escapes))
     values = [value for rule in rules for value in find_by_rule(rule, text, floor, starts, labels)]
-    if (decoded := with_decoded_numbers(text)) is not None:
+    if escapes and (decoded := with_decoded_escapes(text)) is not None:
         moved = [decoded.folded(start) for start in starts]
-        found = [value for rule in rules for value in find_by_rule(rule, decoded.text, floor, moved, labels)]
-        values += _moved(decoded, found)
+        values += _moved(decoded, _values(rules, decoded.text, floor, moved, labels, escapes - 1))
     return values
 
 

@@ -68,6 +68,8 @@ SAMPLES: dict[str, tuple[str, ...]] = {
     "US_BANK_NUMBER": ("account number 123456789012",),
     "US_DRIVER_LICENSE": ("driver's license D1234567",),
     "US_ITIN": ("912-70-1234",),
+    "DE_ID_CARD": ("Personalausweis L01X00T47",),
+    "DE_PASSPORT": ("Reisepass C01X00T478",),
     "US_PASSPORT": ("passport no: 123456789",),
     "US_SSN": ("123-45-6789", "SSN 123456789"),
     "BR_CPF": ("390.533.447-05",),

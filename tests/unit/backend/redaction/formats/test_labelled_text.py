@@ -39,7 +39,7 @@ IN_BASE64 = base64.b64encode(MAIL.encode()).decode()
         (
             "a.ics",
             'ATTENDEE;CN="Roe, Jane":mailto:a@roe.co\nDESCRIPTION:a@ro\n e.co\n',
-            'ATTENDEE;CN="[PERSON]":mailto:[EMAIL_ADDRESS]\nDESCRIPTION:[EMAIL_ADDRESS]\n',
+            'ATTENDEE;CN="[PERSON]":mailto:EMAIL_ADDRESS@redacted.invalid\nDESCRIPTION:[EMAIL_ADDRESS]\n',
         ),
         (
             "a.ldif",

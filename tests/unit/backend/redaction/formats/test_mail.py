@@ -66,8 +66,8 @@ def test_names_beside_addresses_and_encoded_headers_are_swept(tmp_path: Path) ->
     made["X-Note"] = f"über {MAIL}"
     made["X-Plain"] = "unchanged  text"
     found, _ = swept(made, tmp_path)
-    assert found["From"] == "[PERSON] <[EMAIL_ADDRESS]>"
-    assert found["To"] == "[PERSON] <[EMAIL_ADDRESS]>, [EMAIL_ADDRESS]"
+    assert found["From"] == '"[PERSON]" <EMAIL_ADDRESS@redacted.invalid>'
+    assert found["To"] == '"[PERSON]" <EMAIL_ADDRESS@redacted.invalid>, EMAIL_ADDRESS@redacted.invalid'
     assert str(make_header(decode_header(found["X-Note"]))) == "über [EMAIL_ADDRESS]"
     assert found["X-Plain"] == "unchanged  text"
 

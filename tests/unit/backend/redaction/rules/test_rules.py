@@ -232,8 +232,8 @@ def test_what_looks_like_a_title_or_field_is_let_through(finder: Finder, text: s
         ("am einundzwanzigsten April 1971", "einundzwanzigsten April 1971", "DATE_TIME"),
         ("so 00 44 7700 900461", "00 44 7700 900461", "PHONE_NUMBER"),
         ("so 00 33 6 12 34 56 78", "00 33 6 12 34 56 78", "PHONE_NUMBER"),
-        ("Personalausweis L01X00T47", "L01X00T47", "US_PASSPORT"),
-        ("Reisepass-Nr. C01X00T478", "C01X00T478", "US_PASSPORT"),
+        ("Personalausweis L01X00T47", "L01X00T47", "DE_ID_CARD"),
+        ("Reisepass-Nr. C01X00T478", "C01X00T478", "DE_PASSPORT"),
     ],
 )
 def test_a_date_or_number_in_other_forms_is_found(finder: Finder, text: str, value: str, entity: str) -> None:

@@ -1,0 +1,132 @@
+"""Private keys are found whole in every form, and what holds them stays legal."""
+
+import json
+import tomllib
+from collections.abc import Callable
+from configparser import ConfigParser
+from typing import Any
+
+import pytest
+import yaml
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
+
+from backend.redaction.engine import RedactionEngine
+from backend.redaction.search.secret_blocks import find_blocks
+from tests.support.work import calls_of
+from tests.unit.backend.redaction.conftest import SweepFile
+
+_FORMS: dict[str, Callable[[str], str]] = {
+    "lf": lambda key: key,
+    "crlf": lambda key: key.replace("\n", "\r\n"),
+    "cr": lambda key: key.replace("\n", "\r"),
+    "blanks": lambda key: key.replace("\n", " "),
+    "indented": lambda key: "".join(f"      {line}\n" for line in key.splitlines()),
+    "quoted": lambda key: "".join(f"> {line}\n" for line in key.splitlines()),
+    "commented": lambda key: "".join(f"// {line}\n" for line in key.splitlines()),
+    "logged": lambda key: "".join(f"2026-01-02 10:00:00 INFO {line}\n" for line in key.splitlines()),
+    "escaped": lambda key: key.replace("\n", "\\n"),
+    "escaped-twice": lambda key: key.replace("\n", "\\\\r\\\\n"),
+    "form": lambda key: key.replace(" ", "+").replace("\n", "%0A"),
+}
+_PRIVATE: dict[str, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey] = {
+    "rsa": rsa.generate_private_key(65537, 2048),
+    "ec": ec.generate_private_key(ec.SECP256R1()),
+    "ed25519": ed25519.Ed25519PrivateKey.generate(),
+}
+
+
+def _pem(kind: str, form: PrivateFormat, *, encrypted: bool = False) -> str:
+    encryption = BestAvailableEncryption(b"secret") if encrypted else NoEncryption()
+    return _PRIVATE[kind].private_bytes(Encoding.PEM, form, encryption).decode()
+
+
+_TEXTS = {
+    "pkcs1": _pem("rsa", PrivateFormat.TraditionalOpenSSL),
+    "pkcs8": _pem("ec", PrivateFormat.PKCS8),
+    "encrypted": _pem("rsa", PrivateFormat.PKCS8, encrypted=True),
+    "proc-type": _pem("rsa", PrivateFormat.TraditionalOpenSSL, encrypted=True),
+    "openssh": _pem("ed25519", PrivateFormat.OpenSSH),
+}
+_TEXTS |= {
+    "ssh2": _TEXTS["pkcs8"]
+    .replace("-----BEGIN ", "---- BEGIN SSH2 ")
+    .replace("-----END ", "---- END SSH2 ")
+    .replace("KEY-----", "KEY ----"),
+    "pgp": _TEXTS["pkcs8"].replace("PRIVATE KEY", "PGP PRIVATE KEY BLOCK"),
+}
+
+
+def _ini(text: str) -> Any:
+    parser = ConfigParser()
+    parser.read_string(text)
+    return parser["a"]
+
+
+def _lines(key: str) -> list[str]:
+    return [line for line in key.splitlines()[1:-1] if ":" not in line and line]
+
+
+@pytest.mark.parametrize("form", _FORMS)
+@pytest.mark.parametrize("key", _TEXTS)
+def test_everything_between_the_beginning_of_a_key_and_its_end_goes(
+    engine: RedactionEngine, key: str, form: str
+) -> None:
+    swept = engine.sweep_text("before\n" + _FORMS[form](_TEXTS[key]) + "\nafter")
+    assert swept.startswith("before\n")
+    assert swept.endswith("after")
+    assert not [line for line in _lines(_TEXTS[key]) if line in swept]
+    assert "PRIVATE" not in swept
+
+
+@pytest.mark.parametrize("form", _FORMS)
+@pytest.mark.parametrize("key", ["pkcs1", "openssh"])
+@pytest.mark.parametrize("part", [slice(0, 290), slice(150, None)], ids=["at-its-end", "at-its-beginning"])
+def test_a_key_that_is_cut_goes_too(engine: RedactionEngine, key: str, form: str, part: slice) -> None:
+    swept = engine.sweep_text(_FORMS[form](_TEXTS[key])[part])
+    assert not [line for line in _lines(_TEXTS[key])[1:-1] if line[:32] in swept and form != "logged"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Look for -----BEGIN PRIVATE KEY----- in the file.\nThen go on with the next chapter.",
+        "PuTTY writes a line with its version.\n\nPrivate notes stay.",
+    ],
+)
+def test_the_name_of_a_key_without_its_data_stays(engine: RedactionEngine, text: str) -> None:
+    assert engine.sweep_text(text) == text
+
+
+@pytest.mark.parametrize("key", ["pkcs1", "openssh"])
+def test_files_of_a_grammar_with_a_key_stay_legal(engine: RedactionEngine, sweep_file: SweepFile, key: str) -> None:
+    text = _TEXTS[key]
+    files = {
+        "key.yaml": f"key: |\n  {text.rstrip().replace(chr(10), chr(10) + '  ')}\nport: 1\n",
+        "key.toml": f'key = """\n{text}"""\nport = 1\n',
+        "key.json": json.dumps({"key": text, "port": 1}),
+        "key.ipynb": json.dumps({"key": [*text.splitlines(keepends=True)], "port": 1}),
+        "key.ini": f"[a]\nkey = {text.rstrip().replace(chr(10), chr(92) + 'n')}\nport = 1\n",
+    }
+    read: dict[str, Callable[[str], Any]] = {
+        "key.yaml": yaml.safe_load,
+        "key.toml": tomllib.loads,
+        "key.json": json.loads,
+        "key.ipynb": json.loads,
+        "key.ini": _ini,
+    }
+    for name, content in files.items():
+        _, swept = sweep_file(engine, name, content.encode())
+        assert swept is not None
+        assert int(read[name](swept.decode())["port"]) == 1, name
+        assert not [line for line in _lines(text) if line in swept.decode()], name
+
+
+@pytest.mark.parametrize(
+    "unit", ["-----BEGIN PRIVATE KEY-----\n", "-----END PRIVATE KEY-----\n", "LS0tLS ", "aB1defghijklmnopq\n-----END"]
+)
+def test_texts_of_many_marks_cost_linear_time(unit: str) -> None:
+    find_blocks(unit)
+    half = calls_of(lambda: find_blocks(unit * 1_000))
+    whole = calls_of(lambda: find_blocks(unit * 2_000))
+    assert whole < 2.3 * half + 100
