@@ -35,7 +35,7 @@ def check_certificates(examined: Examined) -> Iterator[Check]:
 
 def _checked(name: str, tls: ServerTls, settings: Settings) -> Iterator[Check]:
     try:
-        pem = CertificateFiles(tls).first
+        pem = CertificateFiles(tls).current()
     except CertificateError as error:
         yield failed(name, error.message, "Renew it, or write files that fit together (docs/security.md).")
         return
