@@ -65,7 +65,9 @@ class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
         refused = request.process.host, caller
         if why and refused not in self._refused and len(self._refused) < _MOST_REFUSED:
             self._refused.add(refused)
-            _LOG.warning("A caller on %s cannot use this backend: %s", request.process.host or "an unnamed machine", why)
+            _LOG.warning(
+                "A caller on %s cannot use this backend: %s", request.process.host or "an unnamed machine", why
+            )
         self._edges.shook_hands(request)
         return edge_pb2.HandshakeResponse(api_version=API_VERSION, release=RELEASE, incompatibility=why)
 

@@ -41,7 +41,9 @@ def test_a_probe_that_succeeds_imports_neither_grpc_nor_the_command_line(parts: 
     parts.edge.start()
     address = parts.edge.ready["base_address"].split("/")[2]
     show = "import sys; sys.argv[0] = 'workflow-api'; from deploy.cli import entry\n"
-    show += "try:\n    entry.main()\nfinally:\n    print(sorted({'grpc', 'typer', 'google.protobuf'} & sys.modules.keys()))"
+    show += (
+        "try:\n    entry.main()\nfinally:\n    print(sorted({'grpc', 'typer', 'google.protobuf'} & sys.modules.keys()))"
+    )
     for options in (("--grpc", parts.grpc), ("--http", address)):
         ended = subprocess.run(
             [sys.executable, "-c", show, "health", *options],

@@ -78,8 +78,8 @@ def test_an_edge_calls_no_backend_of_an_older_contract_and_says_so_and_calls_the
 def test_an_expired_certificate_is_logged_once_at_both_ends_and_once_that_calls_succeed_again(tmp_path: Path) -> None:
     parts = CertifiedParts(tmp_path)
     try:
-        parts.certify("backend", parts.trusted.issue(BACKEND, days=15 / 86_400), parts.trusted.pem)
         parts.backend.start()
+        parts.certify("backend", parts.trusted.issue(BACKEND, days=40 / 86_400), parts.trusted.pem)
         backend, edge = tmp_path / "backend", tmp_path / "edge"
         until(lambda: "The certificate of the backend has expired" in log_of(backend), "the backend's log", seconds=60)
         parts.edge.start()
