@@ -40,16 +40,20 @@ _CONNECTION_AGE: Final = (
 
 
 class _Health(health.HealthServicer):  # type: ignore[misc]  # grpc_health has no types
-    """Health service that knows a caller with incompatible versions by the name that it asks for, and does not serve it.
+    """Health service that is unknown to callers with incompatible versions, which the name that they ask for states.
 
     Channels watch the name on each connection, and send calls to backends that serve it only.
     """
 
-    def Check(self, request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext) -> Any:
+    def Check(  # noqa: N802 - the RPC's name
+        self, request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext
+    ) -> Any:
         """Returns whether a service is served."""
         return super().Check(_known(request), context)
 
-    def Watch(self, request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext, *callback: Any) -> Any:
+    def Watch(  # noqa: N802 - the RPC's name
+        self, request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext, *callback: Any
+    ) -> Any:
         """Sends whether a service is served, now and at each change."""
         return super().Watch(_known(request), context, *callback)
 

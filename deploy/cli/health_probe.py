@@ -4,11 +4,8 @@ gRPC and the command line take ten times that to import. Whatever this probe doe
 left to `workflow-api health`, which names the reason.
 """
 
-import json
 import os
 import socket
-import ssl
-import tomllib
 from collections.abc import Sequence
 from contextlib import closing
 from typing import Final, NamedTuple
@@ -54,7 +51,7 @@ def probe(arguments: Sequence[str]) -> str | None:
     if not serves:
         return None
     part = f"edge at {target.http}" if target.http else f"backend at {target.grpc}"
-    return json.dumps({"serving": True}) if target.as_json else f"The {part} serves."
+    return '{"serving": true}' if target.as_json else f"The {part} serves."
 
 
 def _target(arguments: Sequence[str]) -> _Target | None:
@@ -108,6 +105,8 @@ def _connection(where: str, tls: dict[str, str]) -> socket.socket:
         return plain
     if "key_password" in tls:
         raise ValueError("a password may be kept anywhere")
+    import ssl
+
     context = ssl.create_default_context(cafile=tls["ca"])
     # As strict as gRPC.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
@@ -121,7 +120,9 @@ def _certificate() -> dict[str, str]:
     config = os.environ.get("WORKFLOW_API_CONFIG")
     document: object = {}
     if config:
-        with open(config, "rb") as file:
+        import tomllib
+
+        with open(config, "rb") as file:  # noqa: PTH123 - without the import of pathlib
             document = tomllib.load(file)
     for name in ("admin", "backend_tls"):
         document = document.get(name, {}) if isinstance(document, dict) else {}

@@ -14,6 +14,7 @@ import grpc.aio
 from contract.versions import OWN, Versions, incompatibility
 from edge.process import this_process
 from telemetry import Family, Gauge
+from telemetry.outages import RepeatedWork
 from workflow_api.v1.edge_pb2 import HandshakeRequest, HandshakeResponse
 
 BACKEND_UP: Final = Gauge("backend_up", "1 where a backend can be reached and called, else 0.", ("backend",))
@@ -65,6 +66,7 @@ class BackendWatch:
         self._states: dict[str, _State] = {}
         self._unresolved: set[str] = set()
         self._resolved: dict[str, str] = {}
+        self._rounds = RepeatedWork(_LOG, "The watch of backends fails", "The watch of backends goes on", logging.ERROR)
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -99,8 +101,10 @@ class BackendWatch:
                     del self._states[gone]
                 for gone in self._channels.keys() - targets:
                     await self._channels.pop(gone).close()
-            except Exception:
-                _LOG.exception("The watch of backends failed")
+            except Exception as error:  # noqa: BLE001 - the next round may succeed
+                self._rounds.failed(error)
+            else:
+                self._rounds.succeeded()
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _targets(self) -> dict[str, str]:
