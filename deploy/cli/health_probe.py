@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 
 HEALTH_PATH: Final = "/api/v1/health"
 DEFAULT_GRPC: Final = "127.0.0.1:9090"
+SERVING_JSON: Final = '{\n  "serving": true\n}'
+"""Success as the command prints it with `--json`."""
 
 _SECONDS: Final = 5.0
 _MOST_BYTES: Final = 65_536
@@ -51,7 +53,7 @@ def probe(arguments: Sequence[str]) -> str | None:
     if not serves:
         return None
     part = f"edge at {target.http}" if target.http else f"backend at {target.grpc}"
-    return '{"serving": true}' if target.as_json else f"The {part} serves."
+    return SERVING_JSON if target.as_json else f"The {part} serves."
 
 
 def _target(arguments: Sequence[str]) -> _Target | None:

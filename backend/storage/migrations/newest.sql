@@ -218,7 +218,7 @@ CREATE TABLE segments (
 	handed_over_at BIGINT, 
 	started_at BIGINT, 
 	ended_at BIGINT, 
-	last_seq INTEGER NOT NULL, 
+	last_seq INTEGER NOT NULL, hand_overs INTEGER DEFAULT '0' NOT NULL, 
 	CONSTRAINT pk_segments PRIMARY KEY (segment_id), 
 	CONSTRAINT fk_segments_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
@@ -298,7 +298,7 @@ CREATE TABLE workers (
 	step_slots INTEGER NOT NULL, 
 	started_at BIGINT NOT NULL, 
 	lease_until BIGINT NOT NULL, 
-	draining INTEGER NOT NULL, 
+	draining INTEGER NOT NULL, room INTEGER DEFAULT '1' NOT NULL, 
 	CONSTRAINT pk_workers PRIMARY KEY (owner)
 );
 CREATE TABLE users (
@@ -556,7 +556,7 @@ CREATE TABLE processes (
 	data_total BIGINT, 
 	data_free BIGINT, 
 	objects_total BIGINT, 
-	objects_free BIGINT, 
+	objects_free BIGINT, data_filling BIGINT, objects_filling BIGINT, certificate_expires_at BIGINT, unusable_backends TEXT, 
 	CONSTRAINT pk_processes PRIMARY KEY (process_id)
 );
 CREATE INDEX ix_publications_graph_id_requested_at ON publications (graph_id, requested_at);
@@ -570,4 +570,4 @@ CREATE TABLE run_traces (
  WITHOUT ROWID
 
 ;
-INSERT INTO alembic_version (version_num) VALUES ('0022');
+INSERT INTO alembic_version (version_num) VALUES ('0029');

@@ -11,6 +11,12 @@ from deploy.transport.certificates import CertificateFiles
 from tests.support.authority import Authority
 
 OURS = Authority("ours")
+
+
+def files_in(folder: Path) -> CertificateFiles:
+    return CertificateFiles(ServerTls(folder / "certificate.pem", folder / "key.pem", folder / "ca.pem"))
+
+
 DAY = 86_400
 
 
@@ -19,9 +25,7 @@ def test_a_certificate_that_ends_soon_is_logged_once_at_14_days_and_at_1_and_onc
 ) -> None:
     caplog.set_level(logging.WARNING)
     OURS.issue("edge.test", days=20).write(tmp_path, OURS.pem)
-    watch = CertificateWatch(
-        "edge", CertificateFiles(ServerTls(*(tmp_path / f"{name}.pem" for name in ("certificate", "key", "ca"))))
-    )
+    watch = CertificateWatch("edge", files_in(tmp_path))
     logged = []
     for days in (20, 13, 0.5, 20):
         OURS.issue("edge.test", days=days).write(tmp_path, OURS.pem)
@@ -42,6 +46,5 @@ def test_a_certificate_that_ends_soon_is_logged_once_at_14_days_and_at_1_and_onc
 def test_an_authority_that_ends_first_counts_as_the_end_of_a_certificate(tmp_path: Path) -> None:
     """The authority of tests is valid for 30 days."""
     OURS.issue("edge.test", days=300).write(tmp_path, OURS.pem)
-    files = CertificateFiles(ServerTls(*(tmp_path / f"{name}.pem" for name in ("certificate", "key", "ca"))))
-    [family] = CertificateWatch("edge", files).measured()
+    [family] = CertificateWatch("edge", files_in(tmp_path)).measured()
     assert family.samples[0].value < 31 * DAY
