@@ -55,7 +55,8 @@ class CertificateWatch:
 def watched_certificate(part: str, files: CertificateFiles | None, metrics: MetricsRegistry) -> Iterator[None]:
     """Watches the certificate of a part while the context lasts; None is a part without one."""
     if files is None:
-        yield
+        with metrics.registered(lambda: [EXPIRES.with_values({})]):
+            yield
         return
     watch, ended = CertificateWatch(part, files), threading.Event()
 

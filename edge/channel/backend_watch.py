@@ -12,15 +12,11 @@ import grpc
 import grpc.aio
 
 from contract.versions import OWN, Versions, incompatibility
+from edge.metrics import BACKEND_COMPATIBLE, BACKEND_UP
 from edge.process import this_process
-from telemetry import Family, Gauge
+from telemetry import Family
 from telemetry.outages import RepeatedWork
 from workflow_api.v1.edge_pb2 import HandshakeRequest, HandshakeResponse
-
-BACKEND_UP: Final = Gauge("backend_up", "1 where a backend can be reached and called, else 0.", ("backend",))
-BACKEND_COMPATIBLE: Final = Gauge(
-    "backend_compatible", "1 where a backend that was reached has compatible versions, else 0.", ("backend",)
-)
 
 _RPC: Final = "/workflow_api.v1.EdgeService/Handshake"
 _PAUSE_SECONDS: Final = 5.0

@@ -58,7 +58,10 @@ def test_the_document_lists_exactly_the_metrics_that_a_service_reports(metered: 
         name: labels for name, labels in seen.labels.items() if labels
     }
     assert {name for name, row in rows.items() if not seen.labels[name] and row.labels} <= {
+        "workflow_api_backend_compatible",
+        "workflow_api_backend_up",
         "workflow_api_background_failures_total",
+        "workflow_api_certificate_expires_seconds",
         "workflow_api_database_connections",
         "workflow_api_grpc_streams_ended_total",
         "workflow_api_redaction_seconds",
