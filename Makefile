@@ -27,6 +27,8 @@ CODE := $(wildcard backend contract edge telemetry deploy workflow_api_agent wor
 CLIENT := clients/python/workflow_api_client
 # The protos as the change before left them, which every change is held to.
 BASELINE := protos/baseline.binpb
+# The protos of the last release, which parts of this one must understand during a rolling upgrade.
+RELEASED := protos/release.binpb
 BUILD_PROTOS = $(BIN)/buf build --exclude-source-info --output
 
 .DEFAULT_GOAL := help
@@ -69,6 +71,7 @@ lint-protos: $(DEV)
 	$(BIN)/buf format --diff --exit-code --exclude-path protos/google
 
 lint-breaking: $(DEV)
+	$(BIN)/buf breaking --against $(RELEASED)
 	$(BIN)/buf breaking --against $(BASELINE)
 	@$(BUILD_PROTOS) - | cmp --quiet - $(BASELINE) || { echo 'protos/ has changed: make baseline' >&2; exit 1; }
 
@@ -84,6 +87,7 @@ generate: $(DEV) ## Write generated/ and the Python client's records from protos
 	$(BIN)/python scripts/generate.py
 
 baseline: $(DEV) ## Record a change of protos/ that breaks nothing, for the next change to be held to
+	$(BIN)/buf breaking --against $(RELEASED)
 	$(BIN)/buf breaking --against $(BASELINE)
 	$(BUILD_PROTOS) $(BASELINE)
 

@@ -200,7 +200,7 @@ class Worker:
 
     def measured(self) -> list[Family]:
         """Returns its metrics; from any thread."""
-        return [*self._parts.measured(), *self._executor.measured()]
+        return [*self._parts.measured(), *self._executor.measured(), *self._reporter.measured()]
 
     def stop(self) -> None:
         """Takes no more segments, and lets steps go on for the grace of the settings."""
@@ -309,8 +309,16 @@ class Backend:
         self._deliverer.start()
         self._reporter.start()
 
-    def serve_grpc(self, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
-        """Serves gRPC and returns the port; see `GrpcServer`. With credentials, `identities` say who may call what."""
+    def serve_grpc(
+        self,
+        address: str,
+        credentials: grpc.ServerCredentials | None = None,
+        certificate_expires_at: Callable[[], int | None] = lambda: None,
+    ) -> int:
+        """Serves gRPC and returns the port; see `GrpcServer`. With credentials, `identities` say who may call what.
+
+        `certificate_expires_at` returns the end of the certificate that callers see, in milliseconds since the epoch.
+        """
         from backend.rpc.access import Access
         from backend.rpc.server import GrpcServer
 
@@ -318,11 +326,12 @@ class Backend:
         access = None if credentials is None else Access(rpcs, self._identities)
         self._server = GrpcServer(self.handlers, self._database, address, credentials, access)
         self._server.start()
+        self._reporter.certificate_expires_at = certificate_expires_at
         return self._server.port
 
     def measured(self) -> list[Family]:
         """Returns its metrics; from any thread."""
-        return [*self._parts.measured(), *self._runtime.measured()]
+        return [*self._parts.measured(), *self._runtime.measured(), *self._reporter.measured()]
 
     def stop(self, grace_seconds: float = GRACE_SECONDS) -> None:
         """Stops calls, then the runtime, then the database, so that nothing acknowledged is lost.

@@ -134,6 +134,12 @@ OBJECTS_ERRORS: Final = Counter(
 )
 OBJECTS_RETRIES: Final = Counter("object_store_retries_total", "Requests to the bucket that were retried.")
 
+DISK_TOTAL: Final = Gauge("disk_bytes", "Size of a file system that the process writes to.", ("folder",))
+DISK_FREE: Final = Gauge("disk_free_bytes", "Bytes free there.", ("folder",))
+DISK_FILLING: Final = Gauge(
+    "disk_filling_bytes_per_hour", "How fast it fills, over the last hour at most; 0 where it does not.", ("folder",)
+)
+
 _COUNTED: Final = tuple(measure for measure in tuple(globals().values()) if isinstance(measure, Counter | Histogram))
 
 

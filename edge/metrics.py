@@ -33,6 +33,11 @@ RATE_LIMIT_SHARED: Final = Gauge(
 )
 RATE_LIMIT_FAILURES: Final = Counter("rate_limit_failures_total", "Times that Redis could not count.")
 
+BACKEND_UP: Final = Gauge("backend_up", "1 where a backend can be reached and called, else 0.", ("backend",))
+BACKEND_COMPATIBLE: Final = Gauge(
+    "backend_compatible", "1 where a backend that was reached has compatible versions, else 0.", ("backend",)
+)
+
 OTHER: Final = "other"
 """Stands for paths and methods that are none of the API's: a caller may send any."""
 
@@ -56,4 +61,6 @@ def method_of(method: str) -> str:
 def counted() -> list[Family]:
     """Returns what is counted where it happens; the rest an edge is asked for."""
     counters = (REFUSALS, MALFORMED, DOWNLOADED, RATE_LIMIT_FAILURES)
-    return [*REQUESTS.collect(), *(counter.collect() for counter in counters)]
+    # A backend in the same process is not watched, and the metrics have no series.
+    watched = [gauge.with_values({}) for gauge in (BACKEND_UP, BACKEND_COMPATIBLE)]
+    return [*REQUESTS.collect(), *(counter.collect() for counter in counters), *watched]

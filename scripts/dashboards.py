@@ -5,6 +5,7 @@ A dashboard is a list of panels here, because in Grafana's JSON each of them is 
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import count
@@ -20,6 +21,8 @@ _HEIGHT: Final = 8
 _P: Final = "workflow_api_"
 _WORKFLOW: Final = 'workflow_id="$workflow"'
 _KEY: Final = 'key_id="$key"'
+_JOB: Final = 'job="$job"'
+_METRIC: Final = re.compile(r"\b((?:P|process)_\w+)(?:\{([^}]*)\})?")
 
 
 class Panel(NamedTuple):
@@ -131,6 +134,10 @@ SERVICE: Final = Dashboard(
             ),
             Panel("Memory", "bytes", {"{{instance}}": "process_resident_memory_bytes"}),
             Panel("Open files", "short", {"{{instance}}": "process_open_fds"}),
+            Panel("Free on disks", "bytes", {"{{instance}} {{folder}}": "P_disk_free_bytes"}),
+            Panel("Disks filling, an hour", "bytes", {"{{instance}} {{folder}}": "P_disk_filling_bytes_per_hour"}),
+            Panel("Certificates expire in", "s", {"{{instance}} {{part}}": "P_certificate_expires_seconds"}),
+            Panel("Backends that can be called", "short", {"{{instance}} {{backend}}": "P_backend_up"}),
             Panel("Releases", "short", {"{{part}} {{version}}": "count by (part, version) (P_build_info)"}),
             Panel("Background work that failed", "short", _rate("background_failures_total", "work")),
             Panel("Requests of the console", "reqps", _rate("console_requests_total", "status")),
@@ -220,7 +227,7 @@ KEY: Final = Dashboard(
             ),
         ],
     },
-    Variable("key", "Key", f"label_values({_P}key_requests_total, key_id)"),
+    Variable("key", "Key", f"label_values({_P}key_requests_total{{{_JOB}}}, key_id)"),
 )
 
 WORKFLOW: Final = Dashboard(
@@ -262,7 +269,7 @@ WORKFLOW: Final = Dashboard(
     Variable(
         "workflow",
         "Workflow",
-        f"query_result(count by (workflow, workflow_id) ({_P}workflow_runs_started_total))",
+        f"query_result(count by (workflow, workflow_id) ({_P}workflow_runs_started_total{{{_JOB}}}))",
         '/workflow="(?<text>[^"]+)".*workflow_id="(?<value>[^"]+)"/',
     ),
 )
@@ -291,8 +298,8 @@ def as_json(dashboard: Dashboard) -> str:
 
 def _variables(dashboard: Dashboard) -> Iterator[dict[str, Any]]:
     yield {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"}
-    if dashboard.variable is not None:
-        name, title, query, regex = dashboard.variable
+    deployment = Variable("job", "Deployment", f"label_values({_P}build_info, job)")
+    for name, title, query, regex in filter(None, (deployment, dashboard.variable)):
         yield {
             "name": name,
             "label": title,
@@ -303,6 +310,13 @@ def _variables(dashboard: Dashboard) -> Iterator[dict[str, Any]]:
             "refresh": 2,
             "sort": 1,
         }
+
+
+def _of_job(query: str) -> str:
+    """Returns a query with the metrics' full names, for the chosen deployment alone."""
+    return _METRIC.sub(
+        lambda found: f"{found[1].replace('P_', _P)}{{{', '.join(filter(None, (_JOB, found[2])))}}}", query
+    )
 
 
 def _panels(dashboard: Dashboard) -> Iterator[dict[str, Any]]:
@@ -324,7 +338,7 @@ def _panels(dashboard: Dashboard) -> Iterator[dict[str, Any]]:
                 "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
                 "options": {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi"}},
                 "targets": [
-                    {"refId": chr(ord("A") + number), "expr": query.replace("P_", _P), "legendFormat": legend}
+                    {"refId": chr(ord("A") + number), "expr": _of_job(query), "legendFormat": legend}
                     for number, (legend, query) in enumerate(panel.queries.items())
                 ],
             }

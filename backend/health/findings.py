@@ -1,10 +1,11 @@
 """What a person should look at, by the figures of a deployment; no I/O."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from backend.clock import is_recent
+from backend.clock import DAY_MS, HOUR_MS, is_recent
 from backend.health.sql import ProcessRow, WorkerRow
 from backend.runtime.scheduling.backlog_sql import MAX_COUNTED, BacklogRow
 from workflow_api.v1 import deployment_health_pb2 as pb
@@ -20,6 +21,11 @@ _SLOW_DATABASE_MS: Final = 1_000
 _LITTLE: Final = 0.1
 _VERY_LITTLE: Final = 0.03
 _GIGABYTE: Final = 10**9
+_HALF: Final = 0.5
+_SOON_HOURS: Final = 24
+_VERY_SOON_HOURS: Final = 4
+CERTIFICATE_WARNING_MS: Final = 14 * DAY_MS
+CERTIFICATE_CRITICAL_MS: Final = DAY_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +52,8 @@ class Finding:
 
 def findings(figures: Figures) -> list[Finding]:
     """Returns what should be looked at, the critical first."""
-    found = [*_queue(figures), *_processes(figures), *_disks(figures), *_clocks(figures), *_others(figures)]
+    groups = (_queue, _processes, _backends, _certificates, _disks, _clocks, _others)
+    found = [finding for group in groups for finding in group(figures)]
     return sorted(found, key=lambda finding: not finding.critical)
 
 
@@ -88,28 +95,62 @@ def _processes(figures: Figures) -> Iterator[Finding]:
         yield Finding(pb.HEALTH_TOPIC_PROCESSES, False, message, "Finish the upgrade of all processes.")
 
 
+def _backends(figures: Figures) -> Iterator[Finding]:
+    for process in figures.processes:
+        if process.unusable_backends and alive(process, figures.now):
+            for reason in json.loads(process.unusable_backends):
+                yield Finding(
+                    pb.HEALTH_TOPIC_PROCESSES,
+                    False,
+                    f"The {process.part} on {process.host} (process {process.pid}) cannot call a backend: {reason}.",
+                    "Look at that backend, the certificates of both, and their releases; other backends are called.",
+                )
+
+
+def _certificates(figures: Figures) -> Iterator[Finding]:
+    for process in figures.processes:
+        if process.certificate_expires_at is None or not alive(process, figures.now):
+            continue
+        left = process.certificate_expires_at - figures.now
+        if left < CERTIFICATE_WARNING_MS:
+            when = f"expires in {left // HOUR_MS:,} hours" if left > 0 else "has expired: new connections fail"
+            yield Finding(
+                pb.HEALTH_TOPIC_CERTIFICATES,
+                left < CERTIFICATE_CRITICAL_MS,
+                f"The certificate of the {process.part} on {process.host} (process {process.pid}) {when}.",
+                "Replace its files, or that of an authority in them; they are read again without a restart.",
+            )
+
+
 def _disks(figures: Figures) -> Iterator[Finding]:
     for process in figures.processes:
         if not alive(process, figures.now):
             continue
-        for what, total, free in (
-            ("data folder", process.data_total, process.data_free),
-            ("object store", process.objects_total, process.objects_free),
+        for what, total, free, filling in (
+            ("data folder", process.data_total, process.data_free, process.data_filling),
+            ("object store", process.objects_total, process.objects_free, process.objects_filling),
         ):
-            very = None if not total or free is None else little_space(total, free)
+            very = None if not total or free is None else little_space(total, free, filling or 0)
             if free is not None and very is not None:
+                rate = f" and fills by {filling / _GIGABYTE:,.1f} GB an hour" if filling else ""
                 yield Finding(
                     pb.HEALTH_TOPIC_DISK,
                     very,
-                    f"The disk of the {what} on {process.host} has {free / _GIGABYTE:,.1f} GB free.",
+                    f"The disk of the {what} on {process.host} has {free / _GIGABYTE:,.1f} GB free{rate}.",
                     "Make room or a larger disk, or keep run data for fewer days.",
                 )
 
 
-def little_space(total: int, free: int) -> bool | None:
-    """Returns whether a disk has very little room free, or None where it has enough; sizes in bytes."""
+def little_space(total: int, free: int, filling: int = 0) -> bool | None:
+    """Returns whether a disk has very little room free, or None where it has enough.
+
+    Sizes are in bytes, `filling` in bytes an hour: one that is full within a day has little room, within four hours
+    very little, unless more than half of it is free.
+    """
     if free < total * _LITTLE and free < 10 * _GIGABYTE:
-        return free < total * _VERY_LITTLE or free < _GIGABYTE
+        return free < total * _VERY_LITTLE or free < max(_GIGABYTE, _VERY_SOON_HOURS * filling)
+    if free < total * _HALF and free < _SOON_HOURS * filling:
+        return free < _VERY_SOON_HOURS * filling
     return None
 
 

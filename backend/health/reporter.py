@@ -1,20 +1,23 @@
 """Reports that this process is there, and which edges watch it."""
 
 import os
-import shutil
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from backend import metrics
 from backend.clock import HOUR_MS, system_clock
 from backend.health import sql
+from backend.health.disks import Disk
 from backend.health.sql import ProcessRow
 from backend.ids import new_id
 from backend.live_edges import LiveEdge, LiveEdges
 from backend.runtime.ticker import Ticker
 from backend.services import Services
 from backend.storage.database import DatabaseUnavailableError, Tx
+from telemetry import Family
 
 REPORT_SECONDS: Final = 15.0
 
@@ -43,8 +46,7 @@ class ProcessReporter:
         edges: LiveEdges | None = None,
     ) -> None:
         self._services = services
-        self._data = data
-        self._objects = objects
+        self._data, self._objects = Disk(data), Disk(objects)
         self._shares_clock = shares_clock
         self._edges = edges
         now = services.clock()
@@ -53,6 +55,8 @@ class ProcessReporter:
         )
         self._ticker = Ticker("process-reporter", self.report, REPORT_SECONDS, _FIRST_SECONDS)
         self._reported = False
+        self.certificate_expires_at: Callable[[], int | None] = lambda: None
+        """Returns when the certificate that this process presents expires, in milliseconds since the epoch."""
 
     def start(self) -> None:
         """Begins to report."""
@@ -65,17 +69,31 @@ class ProcessReporter:
             with suppress(DatabaseUnavailableError):
                 self._services.database.write(self._remove)
 
+    def measured(self) -> list[Family]:
+        """Returns the room on the file systems of this process; from any thread."""
+        disks = {"data": self._data.space(), "objects": self._objects.space()}
+        families = {metrics.DISK_TOTAL: "total", metrics.DISK_FREE: "free", metrics.DISK_FILLING: "filling"}
+        return [
+            gauge.with_values(
+                {(name,): value for name, space in disks.items() if (value := getattr(space, field)) is not None}
+            )
+            for gauge, field in families.items()
+        ]
+
     def report(self) -> None:
         """Writes what there is to report now."""
         now = self._services.clock()
-        data, objects = _space(self._data), _space(self._objects)
+        data, objects = self._data.sample(), self._objects.sample()
         own = self._process._replace(
             seen_at=now,
             clock_ahead=system_clock() - now if self._shares_clock else None,
-            data_total=data[0],
-            data_free=data[1],
-            objects_total=objects[0],
-            objects_free=objects[1],
+            data_total=data.total,
+            data_free=data.free,
+            data_filling=data.filling,
+            objects_total=objects.total,
+            objects_free=objects.free,
+            objects_filling=objects.filling,
+            certificate_expires_at=self.certificate_expires_at(),
         )
         edges = [ProcessRow(part="edge", seen_at=now, **edge._asdict()) for edge in self._watching()]
 
@@ -94,14 +112,3 @@ class ProcessReporter:
     def _remove(self, tx: Tx) -> None:
         tx.uncounted = True
         sql.remove(tx, self._process.process_id)
-
-
-def _space(folder: Path | None) -> tuple[int | None, int | None]:
-    """Returns the size of a folder's file system and what is free there, in bytes."""
-    if folder is None:
-        return None, None
-    try:
-        usage = shutil.disk_usage(folder)
-    except OSError:
-        return None, None
-    return usage.total, usage.free

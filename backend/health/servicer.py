@@ -1,5 +1,6 @@
 """DeploymentHealthService over gRPC."""
 
+import json
 from collections.abc import Mapping
 from time import monotonic
 from typing import Literal
@@ -107,8 +108,10 @@ def _process(row: ProcessRow, now: int) -> pb.DeploymentProcess:
         seen_at=to_timestamp(row.seen_at),
         alive=alive(row, now),
         clock_ahead=None if row.clock_ahead is None else _signed(row.clock_ahead),
-        data=_space(row.data_total, row.data_free),
-        objects=_space(row.objects_total, row.objects_free),
+        data=_space(row.data_total, row.data_free, row.data_filling),
+        objects=_space(row.objects_total, row.objects_free, row.objects_filling),
+        certificate_expires_at=None if row.certificate_expires_at is None else to_timestamp(row.certificate_expires_at),
+        unusable_backends=json.loads(row.unusable_backends or "[]"),
     )
 
 
@@ -118,8 +121,10 @@ def _signed(milliseconds: int) -> Duration:
     return duration
 
 
-def _space(total: int | None, free: int | None) -> pb.DiskSpace | None:
-    return None if total is None or free is None else pb.DiskSpace(total_bytes=total, free_bytes=free)
+def _space(total: int | None, free: int | None, filling: int | None) -> pb.DiskSpace | None:
+    if total is None or free is None:
+        return None
+    return pb.DiskSpace(total_bytes=total, free_bytes=free, filling_bytes_per_hour=filling or 0)
 
 
 def _lease(row: WorkerRow) -> pb.WorkerLease:

@@ -17,7 +17,10 @@ _KINDS: Final = ("agent", "connector", "environment", "knowledge_graph")
 
 
 class ProcessRow(NamedTuple):
-    """A process as it last reported; times and `clock_ahead` in milliseconds, room in bytes."""
+    """A process as it last reported; times and `clock_ahead` in milliseconds, room in bytes, filling in bytes an hour.
+
+    `unusable_backends` is a JSON list of texts.
+    """
 
     process_id: str
     part: str
@@ -31,6 +34,10 @@ class ProcessRow(NamedTuple):
     data_free: int | None = None
     objects_total: int | None = None
     objects_free: int | None = None
+    data_filling: int | None = None
+    objects_filling: int | None = None
+    certificate_expires_at: int | None = None
+    unusable_backends: str | None = None
 
 
 class WorkerRow(NamedTuple):
@@ -55,7 +62,7 @@ class SecretRow(NamedTuple):
     secrets: str | None
 
 
-_REPORTED: Final = ("seen_at", "clock_ahead", "data_total", "data_free", "objects_total", "objects_free")
+_REPORTED: Final = ProcessRow._fields[ProcessRow._fields.index("seen_at") :]
 _ADD = Command(insert(processes), [column.name for column in processes.columns])
 _REPORT = Command(
     update(processes)

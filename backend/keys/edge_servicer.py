@@ -1,5 +1,6 @@
 """EdgeService over gRPC."""
 
+import logging
 from collections.abc import Callable, Iterator
 from time import monotonic, sleep
 from typing import Final
@@ -19,12 +20,17 @@ from backend.services import Services
 from backend.storage.database import Tx
 from contract.call_groups import calls_of, group_calls
 from contract.times import milliseconds_of
+from contract.versions import API_VERSION, OWN, RELEASE, Versions, incompatibility
 from workflow_api.v1 import edge_pb2, edge_pb2_grpc
 
 _DEFAULT_HEARTBEAT_MS: Final = 5_000
 # A busy deployment commits thousands of times a second; a message for each would cost more than the changes.
 _PAUSE_SECONDS: Final = 0.005
 _MESSAGES_WITHOUT_PAUSE: Final = 2
+_MOST_REFUSED: Final = 100
+"""Callers with other versions that are remembered, to log each once."""
+
+_LOG = logging.getLogger(__name__)
 
 
 class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
@@ -48,6 +54,22 @@ class EdgeServicer(edge_pb2_grpc.EdgeServiceServicer):
         self._poll_seconds = poll_seconds
         self._read_many = read_many
         self._edges = edges
+        self._refused: set[tuple[str, Versions]] = set()
+
+    def Handshake(
+        self, request: edge_pb2.HandshakeRequest, context: grpc.ServicerContext
+    ) -> edge_pb2.HandshakeResponse:
+        """Compares the versions of both sides, and logs callers that this backend cannot work with, each once."""
+        caller = Versions(request.api_version, request.release)
+        why = incompatibility(caller, OWN) or ""
+        refused = request.process.host, caller
+        if why and refused not in self._refused and len(self._refused) < _MOST_REFUSED:
+            self._refused.add(refused)
+            _LOG.warning(
+                "A caller on %s cannot use this backend: %s", request.process.host or "an unnamed machine", why
+            )
+        self._edges.shook_hands(request)
+        return edge_pb2.HandshakeResponse(api_version=API_VERSION, release=RELEASE, incompatibility=why)
 
     def GetKeyMirror(self, request: edge_pb2.GetKeyMirrorRequest, context: grpc.ServicerContext) -> edge_pb2.KeyMirror:
         """Returns what an edge needs to admit calls."""

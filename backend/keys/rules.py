@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from backend.errors import ApiError
 from contract.spellings import SCOPE_SPELLINGS, SCOPES
-from contract.versions import FIRST_RELEASE_WITH_API
+from contract.versions import FIRST_RELEASE_WITH_API, release_numbers
 from workflow_api.v1 import errors_pb2, keys_pb2, options_pb2
 
 Problem = tuple[str, str]
@@ -65,7 +65,7 @@ def hours_problems(hours: keys_pb2.AllowedHours) -> Iterator[Problem]:
 
 def release_problems(release: str) -> Iterator[Problem]:
     """Yields what keeps a deployment of this release from having keys (contract 9.5)."""
-    if _numbers(release) < _numbers(FIRST_RELEASE_WITH_API):
+    if release_numbers(release) < release_numbers(FIRST_RELEASE_WITH_API):
         yield "deployment_id", f"must be of release {FIRST_RELEASE_WITH_API} or later; this one is of {release}"
 
 
@@ -85,7 +85,3 @@ def state_of(*, revoked_at: int | None, expires_at: int, previous_secret_expires
     if previous_secret_expires_at is not None and now < previous_secret_expires_at:
         return "rotating"
     return "active"
-
-
-def _numbers(release: str) -> list[int]:
-    return [int(number) for number in release.split(".")]

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -16,11 +16,9 @@ from backend.rpc.paused_streams import PausedStreams
 from backend.rpc.reflection import add_reflection
 from backend.rpc.unix_socket import claim_socket
 from backend.storage.database import Database
+from contract.versions import LIVENESS, OWN, caller_of, incompatibility
 
 UNARY_THREADS: Final = 8
-LIVENESS: Final = "liveness"
-"""Name at the health service that says whether the process must be restarted. Edges watch it, too."""
-
 SHORTEST_PING_SECONDS: Final = 1.0
 """The shortest time between two keepalive pings of a channel, idle or not, that callers may count on."""
 
@@ -44,6 +42,32 @@ _CONNECTION_AGE: Final = (
     ("grpc.max_connection_age_ms", 300_000),
     ("grpc.max_connection_age_grace_ms", 4 * 3_600_000),
 )
+
+
+class _Health(health.HealthServicer):  # type: ignore[misc]  # grpc_health has no types
+    """Health service that is unknown to callers with incompatible versions, which the name that they ask for states.
+
+    Channels watch the name on each connection, and send calls to backends that serve it only.
+    """
+
+    def Check(  # noqa: N802 - the RPC's name
+        self, request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext
+    ) -> Any:
+        """Returns whether a service is served."""
+        return super().Check(_known(request), context)
+
+    def Watch(  # noqa: N802 - the RPC's name
+        self, request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext, *callback: Any
+    ) -> Any:
+        """Sends whether a service is served, now and at each change."""
+        return super().Watch(_known(request), context, *callback)
+
+
+def _known(request: health_pb2.HealthCheckRequest) -> health_pb2.HealthCheckRequest:
+    caller = caller_of(request.service)
+    if caller is None or incompatibility(caller, OWN) is not None:
+        return request
+    return health_pb2.HealthCheckRequest(service=LIVENESS)
 
 
 class GrpcServer:
@@ -77,7 +101,7 @@ class GrpcServer:
         )
         self._paused = PausedStreams()
         self._server.add_generic_rpc_handlers((generic_handler(handlers, self._streams, self._paused),))
-        self._health = health.HealthServicer()
+        self._health = _Health()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         add_reflection((*self._services, health.SERVICE_NAME), self._server)
         try:

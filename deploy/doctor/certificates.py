@@ -11,8 +11,9 @@ from typing import Final
 from cryptography import x509
 
 from deploy.config.settings import ServerTls, Settings
-from deploy.doctor.check import SOON, Check, Examined, Outcome, Part, failed, not_applicable, ok, warning
+from deploy.doctor.check import Check, Examined, Outcome, Part, failed, not_applicable, ok, warning
 from deploy.doctor.files import private_file
+from deploy.transport.certificate_watch import SOON
 from deploy.transport.certificates import CertificateError, CertificateFiles
 
 _LATE_PART: Final = 5
@@ -35,7 +36,7 @@ def check_certificates(examined: Examined) -> Iterator[Check]:
 
 def _checked(name: str, tls: ServerTls, settings: Settings) -> Iterator[Check]:
     try:
-        pem = CertificateFiles(tls).first
+        pem = CertificateFiles(tls).current()
     except CertificateError as error:
         yield failed(name, error.message, "Renew it, or write files that fit together (docs/security.md).")
         return

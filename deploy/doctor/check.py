@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -13,10 +12,6 @@ from deploy.config.settings import Settings
 
 FAR_SECONDS: Final = 3.0
 """Difference of clocks that is reported; an answer's way and the whole seconds of some protocols are within it."""
-
-
-SOON: Final = timedelta(days=14)
-"""Time before a certificate's end at which it is reported."""
 
 
 class Outcome(StrEnum):

@@ -10,7 +10,8 @@ from typing import Final
 
 from cryptography import x509
 
-from deploy.doctor.check import SOON, Check, failed, ok, warning
+from deploy.doctor.check import Check, failed, ok, warning
+from deploy.transport.certificate_watch import SOON
 
 _NAME: Final = "database certificate"
 _SECONDS: Final = 5.0

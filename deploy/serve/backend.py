@@ -16,7 +16,8 @@ from backend.storage.objects import ObjectStoreError
 from deploy.config.addresses import Address, GrpcAddress
 from deploy.config.settings import Settings, backend_settings
 from deploy.failures import CommandError
-from deploy.transport.grpc_channels import listening_credentials
+from deploy.transport.certificate_watch import watched_certificate
+from deploy.transport.grpc_channels import certificate_files, listening_credentials
 from telemetry import MetricsRegistry
 
 _LOG = logging.getLogger(__name__)
@@ -52,16 +53,19 @@ async def running_backend(
             address cannot be used; the message says why.
     """
     address = settings.backend.grpc
-    credentials = listening_credentials(settings.backend.tls)
+    certificate = certificate_files(settings.backend.tls)
+    credentials = None if certificate is None else listening_credentials(certificate)
     if settings.runtime.network == "full" and credentials is None and isinstance(address, Address):
         _LOG.warning("Steps with `network: full` can administer this deployment over %s: see docs/security.md", address)
     with startup_failures():
         backend = Backend(backend_settings(settings, data), open_sandbox=open_sandbox)
-    with metrics.registered(backend.measured):
+    with metrics.registered(backend.measured), watched_certificate("backend", certificate, metrics):
         try:
             with startup_failures():
                 backend.start()
-                port = backend.serve_grpc(str(address), credentials)
+                port = backend.serve_grpc(
+                    str(address), credentials, lambda: None if certificate is None else certificate.expires_at_ms
+                )
             yield backend, Address(address.host, port) if isinstance(address, Address) else address
         finally:
             await asyncio.to_thread(backend.stop)

@@ -23,8 +23,10 @@ def serve_console(settings: Settings, on_ready: Callable[[str], None], metrics: 
     from deploy.transport.grpc_channels import serving_channel
 
     async def serve(stop: asyncio.Event) -> None:
-        channel = serving_channel(settings.console.backend, settings.console.backend_tls)
-        async with running_console(settings, settings.console.listen or DEFAULT_LISTEN, channel, metrics) as address:
+        async with (
+            serving_channel(settings.console.backend, settings.console.backend_tls, "console", metrics) as channel,
+            running_console(settings, settings.console.listen or DEFAULT_LISTEN, channel, metrics) as address,
+        ):
             on_ready(address)
             await stop.wait()
 

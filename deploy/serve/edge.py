@@ -39,20 +39,25 @@ def serve_edge(
     share = None if files is None else Share.attached(files, system_clock)
 
     async def serve(stop: asyncio.Event) -> None:
-        channel = await _channel(settings, backend)
-        async with running_edge(settings, channel, metrics, share) as base_address:
+        async with (
+            _channel(settings, backend, metrics) as channel,
+            running_edge(settings, channel, metrics, share) as base_address,
+        ):
             on_ready(base_address)
             await stop.wait()
 
     run_until_stopped(serve)
 
 
-async def _channel(settings: Settings, backend: int | None) -> Channel:
+@asynccontextmanager
+async def _channel(settings: Settings, backend: int | None, metrics: MetricsRegistry) -> AsyncIterator[Channel]:
     if backend is not None:
-        return await PairChannel.over(socket.socket(fileno=backend))
+        yield await PairChannel.over(socket.socket(fileno=backend))
+        return
     from deploy.transport.grpc_channels import serving_channel
 
-    return serving_channel(settings.edge.backend, settings.edge.backend_tls)
+    async with serving_channel(settings.edge.backend, settings.edge.backend_tls, "edge", metrics) as channel:
+        yield channel
 
 
 @asynccontextmanager

@@ -3,7 +3,7 @@
 import logging
 import os
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -28,18 +28,21 @@ class CertificateError(CommandError):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Pem:
-    """PEM texts for gRPC: the certificate with its chain, its key, and the trusted authorities."""
+    """PEM texts for gRPC: the certificate with its chain, its key, and the trusted authorities.
+
+    `expires_at` is when the first certificate of the chain expires, or the last of the authorities.
+    """
 
     certificate: bytes
     key: bytes
     ca: bytes
+    expires_at: datetime
 
 
 class CertificateFiles:
     """Certificate files of one side, watched for changes.
 
-    The files may be replaced one by one: until they fit together, the former contents stay in use. `first` holds the
-    initial contents.
+    The files may be replaced one by one: until they fit together, the former contents stay in use.
 
     Raises:
         CertificateError: they cannot be used.
@@ -52,25 +55,31 @@ class CertificateFiles:
         self._key_password = tls.key_password
         self._lock = threading.Lock()
         self._state = self._file_states()
-        self.first = self._load()
+        self._pem = self._load()
 
-    def renewed(self) -> Pem | None:
-        """Returns the contents where the files changed since they were last read and can be used, else None."""
+    def current(self) -> Pem:
+        """Returns the contents to use: those of the files, or the former ones while the files cannot be used."""
         with self._lock:
             state = self._file_states()
             if state == self._state:
-                return None
+                return self._pem
             try:
                 pem = self._load()
             except CertificateError as error:
                 pem = None
                 _LOG.warning("The current certificate stays in use: %s", error)
             if self._file_states() != state:  # changed while they were read: the next call reads them again
-                return None
+                return self._pem
             self._state = state
-        if pem is not None:
-            _LOG.info("Certificate %s was reloaded", self._certificate)
-        return pem
+            if pem is not None:
+                self._pem = pem
+                _LOG.info("Certificate %s was reloaded", self._certificate)
+            return self._pem
+
+    @property
+    def expires_at_ms(self) -> int:
+        """Returns when the current certificate expires, in milliseconds since the epoch."""
+        return int(self.current().expires_at.timestamp() * 1000)
 
     def _file_states(self) -> object:
         password = self._key_password or ""
@@ -78,22 +87,28 @@ class CertificateFiles:
         return tuple(_file_state(path) for path in (self._certificate, self._key, self._ca, *password_files))
 
     def _load(self) -> Pem:
-        pem = Pem(_content(self._certificate), _content(self._key), _content(self._ca))
+        certificate, key_text, ca = _content(self._certificate), _content(self._key), _content(self._ca)
         try:
-            own = x509.load_pem_x509_certificates(pem.certificate)[0]
+            chain = x509.load_pem_x509_certificates(certificate)
         except ValueError:
             raise CertificateError(f"{self._certificate} holds no certificate in PEM.") from None
         try:
-            x509.load_pem_x509_certificates(pem.ca)
+            authorities = x509.load_pem_x509_certificates(ca)
         except ValueError:
             raise CertificateError(f"{self._ca} holds no certificate in PEM.") from None
-        key = self._private_key(pem.key)
+        own = chain[0]
+        key = self._private_key(key_text)
         if key.public_key() != own.public_key():
             raise CertificateError(f"The key in {self._key} is not that of the certificate in {self._certificate}.")
         if own.not_valid_after_utc <= datetime.now(UTC):
             raise CertificateError(f"The certificate in {self._certificate} expired at {own.not_valid_after_utc}.")
         # gRPC takes no password.
-        return replace(pem, key=key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        # A file of authorities may hold one that is on its way out beside the next one.
+        expires_at = min(
+            *(each.not_valid_after_utc for each in chain), max(each.not_valid_after_utc for each in authorities)
+        )
+        return Pem(certificate, private, ca, expires_at)
 
     def _private_key(self, key: bytes) -> PrivateKeyTypes:
         try:

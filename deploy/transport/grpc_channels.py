@@ -1,15 +1,17 @@
 """gRPC channels and credentials: plain text on this machine only, mutual TLS anywhere."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 import grpc.aio
 
-from deploy.config.addresses import Addresses, BackendAddress, GrpcAddress
+from deploy.config.addresses import Address, Addresses, BackendAddress, GrpcAddress
 from deploy.config.rules import NEEDS_TLS
 from deploy.config.settings import ClientTls, ServerTls
 from deploy.failures import CommandError
+from telemetry import MetricsRegistry
 
 if TYPE_CHECKING:
     from deploy.transport.certificates import CertificateFiles, Pem
@@ -20,22 +22,33 @@ Options = Sequence[tuple[str, Any]]
 _NAME_OPTION: Final = "grpc.ssl_target_name_override"
 
 
-def listening_credentials(tls: ServerTls) -> grpc.ServerCredentials | None:
-    """Returns a backend's credentials, None for plain text; new connections use the current certificate files.
+def certificate_files(tls: ServerTls) -> "CertificateFiles | None":
+    """Returns the certificate files of a part, None where its connections are plain text.
 
     Raises:
         CommandError: the certificate cannot be used; the message says why.
     """
     if not tls.given:
         return None
-    files = _files(tls)
+    from deploy.transport.certificates import CertificateFiles
+
+    return CertificateFiles(tls)
+
+
+def listening_credentials(files: "CertificateFiles") -> grpc.ServerCredentials:
+    """Returns a backend's credentials; new connections use the current certificate files."""
+    used = files.current()
 
     def renewed() -> grpc.ServerCertificateConfiguration | None:
-        pem = files.renewed()
-        return None if pem is None else _configuration(pem)
+        nonlocal used
+        pem = files.current()
+        if pem is used:
+            return None
+        used = pem
+        return _configuration(pem)
 
     return grpc.dynamic_ssl_server_credentials(
-        _configuration(files.first),
+        _configuration(used),
         renewed,  # type: ignore[arg-type]  # grpc documents None for no change
         require_client_authentication=True,
     )
@@ -47,33 +60,60 @@ def calling_channel(address: GrpcAddress, tls: ClientTls, options: Options) -> g
     Raises:
         CommandError: the certificate cannot be used, or there is none and the address is not on this machine.
     """
-    if not tls.given:
+    files = certificate_files(tls)
+    if files is None:
         return grpc.insecure_channel(_plain_target(address), options=options)
-    return grpc.secure_channel(str(address), _credentials(_files(tls).first), options=[*options, *_name_override(tls)])
+    return grpc.secure_channel(str(address), _credentials(files.current()), options=[*options, *_name_override(tls)])
 
 
-def serving_channel(address: BackendAddress, tls: ClientTls) -> "RemoteChannel":
-    """Opens a channel for a serving process, which follows changes of the certificate files.
+@asynccontextmanager
+async def serving_channel(
+    address: BackendAddress, tls: ClientTls, part: str, metrics: MetricsRegistry
+) -> AsyncIterator["RemoteChannel"]:
+    """Yields a channel for a serving process, which follows changes of the certificate files and watches each backend.
 
     Raises:
         CommandError: as `calling_channel`.
     """
-    from edge.channel.remote import CHANNEL_OPTIONS, RemoteChannel
+    from deploy.transport.certificate_watch import watched_certificate
+    from edge.channel.backend_watch import BackendWatch
+    from edge.channel.remote import CHANNEL_OPTIONS, PROBE_OPTIONS, RemoteChannel
 
-    if not tls.given:
-        return RemoteChannel(grpc.aio.insecure_channel(_plain_target(address), options=CHANNEL_OPTIONS))
-    files = _files(tls)
+    files = certificate_files(tls)
+    target = _plain_target(address) if files is None else _target(address)
+    used = None if files is None else files.current()
 
-    def secure_channel(pem: "Pem") -> grpc.aio.Channel:
-        return grpc.aio.secure_channel(
-            _target(address), _credentials(pem), options=[*CHANNEL_OPTIONS, *_name_override(tls)]
-        )
+    def open_channel(where: str, options: Options, pem: "Pem | None") -> grpc.aio.Channel:
+        if pem is None:
+            return grpc.aio.insecure_channel(where, options=options)
+        return grpc.aio.secure_channel(where, _credentials(pem), options=[*options, *_name_override(tls)])
 
     def renewed() -> grpc.aio.Channel | None:
-        pem = files.renewed()
-        return None if pem is None else secure_channel(pem)
+        nonlocal used
+        pem = None if files is None else files.current()
+        if pem is used:
+            return None
+        used = pem
+        return open_channel(target, CHANNEL_OPTIONS, pem)
 
-    return RemoteChannel(secure_channel(files.first), renewed)
+    def probe(where: str, name: str) -> grpc.aio.Channel:
+        # The address is one of those that the name stands for, which the certificate bears.
+        options = (*PROBE_OPTIONS, (_NAME_OPTION, name)) if name and files is not None else PROBE_OPTIONS
+        return open_channel(where, options, None if files is None else files.current())
+
+    each = address.each if isinstance(address, Addresses) else (address,)
+    watch = BackendWatch(
+        [(one.host, one.port) if isinstance(one, Address) else str(one) for one in each],
+        probe,
+        lambda: None if files is None else files.current().expires_at,
+    )
+    channel = RemoteChannel(open_channel(target, CHANNEL_OPTIONS, used), renewed)
+    with watched_certificate(part, files, metrics), metrics.registered(watch.measured):
+        async with watch:
+            try:
+                yield channel
+            finally:
+                await channel.close()
 
 
 def _target(address: BackendAddress) -> str:
@@ -84,12 +124,6 @@ def _plain_target(address: BackendAddress) -> str:
     if not address.is_local:
         raise CommandError(f"The backend's address {address} {NEEDS_TLS} to call it with.", code="invalid_settings")
     return _target(address)
-
-
-def _files(tls: ServerTls) -> "CertificateFiles":
-    from deploy.transport.certificates import CertificateFiles
-
-    return CertificateFiles(tls)
 
 
 def _configuration(pem: "Pem") -> grpc.ServerCertificateConfiguration:

@@ -2,20 +2,17 @@
 
 import asyncio
 import logging
-import os
-import socket
 from contextlib import aclosing
 from time import monotonic
 from typing import Final, cast
-from uuid import uuid4
 
 from google.protobuf.duration_pb2 import Duration
 
 from contract.metadata import ACTOR
-from contract.versions import RELEASE
 from edge.admission.keyring import Keyring
 from edge.channel import Channel
 from edge.outages import RepeatedCall
+from edge.process import this_process
 from edge.settings import EdgeSettings
 from workflow_api.v1.edge_pb2 import EdgeProcess, GetKeyMirrorRequest, KeyMirror, WatchKeyMirrorRequest
 
@@ -37,10 +34,8 @@ class KeyMirrorFollower:
         self._first = asyncio.Event()
         self._following = RepeatedCall(_LOG, "The keys cannot be followed", "The keys are followed again")
         self._tasks: list[asyncio.Task[None]] = []
-        self._process = EdgeProcess(
-            process_id=f"edge_{uuid4().hex}", host=socket.gethostname(), pid=os.getpid(), release=RELEASE
-        )
-        self._process.started_at.GetCurrentTime()
+        self._process = EdgeProcess()
+        self._process.CopyFrom(this_process())
 
     async def start(self) -> None:
         """Starts to follow the keys and waits a while for the first copy."""

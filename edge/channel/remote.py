@@ -16,6 +16,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from contract.metadata import STATUS_TRAILER
+from contract.versions import OWN, liveness_of
 from edge.channel import LONGEST_STREAM_SECONDS, Messages, Metadata
 from edge.channel.gathered_reads import READ_MANY, GatheredReads, NotServedError
 from edge.channel.trailer import refusal_from_trailer
@@ -25,12 +26,11 @@ from edge.services import METHODS
 _SERVICE_CONFIG: Final = {
     # Each call goes to the next of the backends that a name or several addresses stand for ...
     "loadBalancingConfig": [{"round_robin": {}}],
-    # ... and that live: one that is about to end says so before it does.
-    "healthCheckConfig": {"serviceName": "liveness"},
+    # ... and that live and have compatible versions: one that is about to end says so before it does.
+    "healthCheckConfig": {"serviceName": liveness_of(OWN)},
 }
 
-CHANNEL_OPTIONS: Final = (
-    ("grpc.service_config", json.dumps(_SERVICE_CONFIG)),
+PROBE_OPTIONS: Final = (
     # Backends that come and go change what a name stands for.
     ("grpc.dns_min_time_between_resolutions_ms", 2_000),
     # A mirror of many keys or a page of large events is more than gRPC takes by itself.
@@ -47,7 +47,10 @@ CHANNEL_OPTIONS: Final = (
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
 )
-"""What a grpc.aio channel to the backend should be opened with."""
+"""Options of a channel to one backend, of whatever versions."""
+
+CHANNEL_OPTIONS: Final = (("grpc.service_config", json.dumps(_SERVICE_CONFIG)), *PROBE_OPTIONS)
+"""Options of a grpc.aio channel to all backends, for calls."""
 
 _RENEWAL_SECONDS: Final = 1.0
 # Longer than the longest pause before a backend is looked for again.

@@ -58,8 +58,12 @@ def test_the_document_lists_exactly_the_metrics_that_a_service_reports(metered: 
         name: labels for name, labels in seen.labels.items() if labels
     }
     assert {name for name, row in rows.items() if not seen.labels[name] and row.labels} <= {
+        "workflow_api_backend_compatible",
+        "workflow_api_backend_up",
         "workflow_api_background_failures_total",
+        "workflow_api_certificate_expires_seconds",
         "workflow_api_database_connections",
+        "workflow_api_disk_filling_bytes_per_hour",
         "workflow_api_grpc_streams_ended_total",
         "workflow_api_redaction_seconds",
     }
@@ -223,7 +227,7 @@ def test_a_backend_and_an_edge_report_metrics(tmp_path: Path) -> None:
             assert at_backend.value("grpc_streams", method="EdgeService/WatchKeyMirror") == 1
             assert 0 <= at_edge.value("keys_age_seconds") < 60
             common = {name for name in at_backend.kinds if name in at_edge.kinds}
-            everywhere = {"build_info", "log_lines_dropped_total", "trace_spans_total"}
+            everywhere = {"build_info", "certificate_expires_seconds", "log_lines_dropped_total", "trace_spans_total"}
             named = {name for name in common if not name.startswith("process_")}
             assert named == {f"workflow_api_{name}" for name in everywhere}
             at_console = scrape_of_console(tmp_path / "console", backend.ready["grpc"])

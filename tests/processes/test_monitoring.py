@@ -61,6 +61,20 @@ def test_the_dashboards_are_those_that_the_script_writes() -> None:
     }
 
 
+def test_every_panel_shows_the_chosen_deployment_alone() -> None:
+    for file in FOLDER.glob("*.json"):
+        board = json.loads(file.read_text(encoding="utf-8"))
+        variables = {each["name"]: each for each in board["templating"]["list"]}
+        assert variables["job"]["query"]["query"] == "label_values(workflow_api_build_info, job)"
+        assert not variables["job"].get("multi")
+        assert not variables["job"].get("includeAll")
+        queries = [target["expr"] for panel in board["panels"] for target in panel.get("targets", ())]
+        chosen = [each["query"]["query"] for name, each in variables.items() if name not in {"datasource", "job"}]
+        for query in [*queries, *chosen]:
+            metrics = len(_METRIC.findall(query))
+            assert metrics == query.count('{job="$job"') > 0, query
+
+
 def test_dashboards_and_alerts_name_only_metrics_and_labels_that_exist() -> None:
     rows = documented_metrics(by_name=True)
     labels = {label for row in rows.values() for label in row.labels} | {"instance", "job", "process", "le"}
@@ -105,8 +119,8 @@ def test_prometheus_evaluates_every_alert_and_panel(monitored: Monitored, tmp_pa
         until(lambda: {rule["health"] for rule in rules(prometheus)} == {"ok"}, "every rule to be evaluated")
         assert {rule["name"] for rule in rules(prometheus) if rule["state"] == "firing"} == set()
         for expression in expressions():
-            told = expression.replace("$__rate_interval", "1m").replace("$key", monitored.caller.key_id)
-            prometheus.series(told.replace("$workflow", monitored.flows["Echo"]))
+            asked = expression.replace("$__rate_interval", "1m").replace("$key", monitored.caller.key_id)
+            prometheus.series(asked.replace("$workflow", monitored.flows["Echo"]).replace("$job", "workflow-api"))
         monitored.service.kill()
         try:
             until(lambda: not prometheus.series("up == 1"), "the end of the scrapes")

@@ -1,5 +1,6 @@
 """The commands of docs/operators-guide.md work as they are written, and its SQL builds the indexes of the schema."""
 
+import json
 import os
 import re
 import shutil
@@ -7,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Final
@@ -18,6 +20,7 @@ from backend.storage.factory import open_postgresql
 from tests.documents.commands import problem_of
 from tests.support.admin import Credentials
 from tests.support.page import ROOT, blocks_of
+from tests.support.part import Part
 from tests.support.ports import reserved_port
 from tests.support.postgresql import Postgresql
 from tests.support.redis_server import RedisServer
@@ -180,6 +183,49 @@ def test_the_embedded_database_is_backed_up_restored_converted_and_examined(tmp_
         service.stop()
     # The settings of the units name certificates and addresses that this machine has not.
     assert "tls" in run(replaced(settings, {"/etc/workflow-api/": f"{ROOT}/deploy/systemd/"}), folder, ends=1)
+
+
+def secured_by(settings: Path, folder: Path) -> Path:
+    """Writes the sections of shipped settings that say who may call a backend, with certificates below `folder`."""
+    sections = re.split(r"^(?=\[)", settings.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    kept = "".join(part for part in sections if re.match(r"\[(backend\.tls|admin\.backend_tls|identities)\]", part))
+    config = folder / "settings.toml"
+    config.write_text(re.sub("/etc/workflow-api|/run/secrets", f"{folder}/tls", kept), encoding="utf-8")
+    return config
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("settings", sorted(ROOT.glob("deploy/*/settings.toml")), ids=lambda path: path.parent.name)
+def test_administrators_may_run_each_command_of_the_guide_with_the_shipped_settings(
+    settings: Path, tmp_path: Path
+) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl")
+    folder = at_the_top(tmp_path)
+    run("deploy/container/certificates.sh tls localhost 2>/dev/null", folder)
+    config = secured_by(settings, folder)
+    command = ("backend", "--grpc", "127.0.0.1:0", "--data", str(folder / "data"), "--config", str(config))
+    with Part.started(folder / "backend", *command) as backend:
+        port = backend.ready["grpc"].rpartition(":")[2]
+        here = {
+            "WORKFLOW_API_CONFIG": str(config),
+            "WORKFLOW_API_GRPC": f"localhost:{port}",
+            "BACKUP_TIME": f"{datetime.now(UTC) - timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}",
+        }
+        administer = [line for line in FIRST_CALLS.splitlines() if line.startswith("workflow-api ")]
+        in_containers = [line for line in COMPOSE.splitlines() if " run --rm admin " in line]
+        assert len(administer) == len(in_containers) == 2
+        run("\n".join(("workflow-api health", *administer)), folder, here)
+        run("\n".join(f"workflow-api {line.partition(' run --rm admin ')[2]}" for line in in_containers), folder, here)
+        start = 'workflow-api runs start "Text digest" --input-text "To be" --wait --json | jq --raw-output .run_id'
+        run_id = run(start, folder, here).strip()
+        # As the export of an audit trail that a restore did not touch names it.
+        erased = json.dumps({"action": "run.erased", "target": run_id})
+        run(ERASED, folder, here)
+        (folder / "erased.jsonl").write_text(f"{erased}\n")
+        run(ERASE_AGAIN, folder, here)
+        run(ERASED, folder, here)
+        assert json.loads((folder / "erased.jsonl").read_text())["target"] == run_id
 
 
 def test_the_files_of_the_units_are_installed(tmp_path: Path) -> None:

@@ -556,7 +556,7 @@ CREATE TABLE processes (
 	data_total BIGINT, 
 	data_free BIGINT, 
 	objects_total BIGINT, 
-	objects_free BIGINT, 
+	objects_free BIGINT, data_filling BIGINT, objects_filling BIGINT, certificate_expires_at BIGINT, unusable_backends TEXT, 
 	CONSTRAINT pk_processes PRIMARY KEY (process_id)
 );
 CREATE INDEX ix_publications_graph_id_requested_at ON publications (graph_id, requested_at);
@@ -580,4 +580,4 @@ CREATE TABLE shared_files (
 	CONSTRAINT fk_shared_files_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
 CREATE INDEX ix_shared_files_run_id ON shared_files (run_id);
-INSERT INTO alembic_version (version_num) VALUES ('0027');
+INSERT INTO alembic_version (version_num) VALUES ('0028');

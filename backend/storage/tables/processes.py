@@ -24,4 +24,11 @@ processes = Table(
     Column("data_free", BigInteger),
     Column("objects_total", BigInteger),
     Column("objects_free", BigInteger),
+    # Bytes an hour by which these two fill.
+    Column("data_filling", BigInteger),
+    Column("objects_filling", BigInteger),
+    # Of the certificate that it presents to other parts; null where it presents none.
+    Column("certificate_expires_at", BigInteger),
+    # JSON list of texts: backends that it cannot call, and why; null where there are none.
+    Column("unusable_backends", Text),
 )

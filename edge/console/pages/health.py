@@ -30,6 +30,7 @@ _LINKS: Final[Mapping[int, tuple[str, str]]] = {
     deployment_health_pb2.HEALTH_TOPIC_DISK: ("/deployment", "Days to keep run data"),
     deployment_health_pb2.HEALTH_TOPIC_CLOCK: ("#processes", "Processes"),
     deployment_health_pb2.HEALTH_TOPIC_REDACTION: ("/runs?status=completed", "Completed runs"),
+    deployment_health_pb2.HEALTH_TOPIC_CERTIFICATES: ("#processes", "Processes"),
     deployment_health_pb2.HEALTH_TOPIC_DATABASE: ("#storage", "Storage"),
 }
 

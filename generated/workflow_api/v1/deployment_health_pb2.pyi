@@ -69,6 +69,8 @@ class _HealthTopicEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_HealthTop
     """Sweeps for personal data."""
     HEALTH_TOPIC_DATABASE: _HealthTopic.ValueType  # 6
     """The database."""
+    HEALTH_TOPIC_CERTIFICATES: _HealthTopic.ValueType  # 7
+    """Certificates between parts."""
 
 class HealthTopic(_HealthTopic, metaclass=_HealthTopicEnumTypeWrapper):
     """What a finding is about."""
@@ -87,6 +89,8 @@ HEALTH_TOPIC_REDACTION: HealthTopic.ValueType  # 5
 """Sweeps for personal data."""
 HEALTH_TOPIC_DATABASE: HealthTopic.ValueType  # 6
 """The database."""
+HEALTH_TOPIC_CERTIFICATES: HealthTopic.ValueType  # 7
+"""Certificates between parts."""
 Global___HealthTopic: _TypeAlias = HealthTopic  # noqa: Y015
 
 @_typing.final
@@ -317,19 +321,23 @@ class DiskSpace(_message.Message):
 
     TOTAL_BYTES_FIELD_NUMBER: _builtins.int
     FREE_BYTES_FIELD_NUMBER: _builtins.int
+    FILLING_BYTES_PER_HOUR_FIELD_NUMBER: _builtins.int
     total_bytes: _builtins.int
     """All of it."""
     free_bytes: _builtins.int
     """What is free."""
+    filling_bytes_per_hour: _builtins.int
+    """How fast it fills, over the last hour at most; 0 where it does not."""
     def __init__(
         self,
         *,
         total_bytes: _builtins.int = ...,
         free_bytes: _builtins.int = ...,
+        filling_bytes_per_hour: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["free_bytes", b"free_bytes", "total_bytes", b"total_bytes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filling_bytes_per_hour", b"filling_bytes_per_hour", "free_bytes", b"free_bytes", "total_bytes", b"total_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -352,6 +360,8 @@ class DeploymentProcess(_message.Message):
     CLOCK_AHEAD_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
     OBJECTS_FIELD_NUMBER: _builtins.int
+    CERTIFICATE_EXPIRES_AT_FIELD_NUMBER: _builtins.int
+    UNUSABLE_BACKENDS_FIELD_NUMBER: _builtins.int
     process_id: _builtins.str
     """Made at its start."""
     part: _builtins.str
@@ -384,6 +394,14 @@ class DeploymentProcess(_message.Message):
     def objects(self) -> Global___DiskSpace:
         """The file system of the object store; absent where that is a bucket."""
 
+    @_builtins.property
+    def certificate_expires_at(self) -> _timestamp_pb2.Timestamp:
+        """When the certificate that it presents to other parts expires; absent where it presents none."""
+
+    @_builtins.property
+    def unusable_backends(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Backends that it cannot call, each as an address and the reason."""
+
     def __init__(
         self,
         *,
@@ -398,17 +416,23 @@ class DeploymentProcess(_message.Message):
         clock_ahead: _duration_pb2.Duration | None = ...,
         data: Global___DiskSpace | None = ...,
         objects: Global___DiskSpace | None = ...,
+        certificate_expires_at: _timestamp_pb2.Timestamp | None = ...,
+        unusable_backends: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_clock_ahead", b"_clock_ahead", "_data", b"_data", "_objects", b"_objects", "clock_ahead", b"clock_ahead", "data", b"data", "objects", b"objects", "seen_at", b"seen_at", "started_at", b"started_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_certificate_expires_at", b"_certificate_expires_at", "_clock_ahead", b"_clock_ahead", "_data", b"_data", "_objects", b"_objects", "certificate_expires_at", b"certificate_expires_at", "clock_ahead", b"clock_ahead", "data", b"data", "objects", b"objects", "seen_at", b"seen_at", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_clock_ahead", b"_clock_ahead", "_data", b"_data", "_objects", b"_objects", "alive", b"alive", "clock_ahead", b"clock_ahead", "data", b"data", "host", b"host", "objects", b"objects", "part", b"part", "pid", b"pid", "process_id", b"process_id", "release", b"release", "seen_at", b"seen_at", "started_at", b"started_at"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_certificate_expires_at", b"_certificate_expires_at", "_clock_ahead", b"_clock_ahead", "_data", b"_data", "_objects", b"_objects", "alive", b"alive", "certificate_expires_at", b"certificate_expires_at", "clock_ahead", b"clock_ahead", "data", b"data", "host", b"host", "objects", b"objects", "part", b"part", "pid", b"pid", "process_id", b"process_id", "release", b"release", "seen_at", b"seen_at", "started_at", b"started_at", "unusable_backends", b"unusable_backends"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__certificate_expires_at: _TypeAlias = _typing.Literal["certificate_expires_at"]  # noqa: Y015
+    _WhichOneofArgType__certificate_expires_at: _TypeAlias = _typing.Literal["_certificate_expires_at", b"_certificate_expires_at"]  # noqa: Y015
     _WhichOneofReturnType__clock_ahead: _TypeAlias = _typing.Literal["clock_ahead"]  # noqa: Y015
     _WhichOneofArgType__clock_ahead: _TypeAlias = _typing.Literal["_clock_ahead", b"_clock_ahead"]  # noqa: Y015
     _WhichOneofReturnType__data: _TypeAlias = _typing.Literal["data"]  # noqa: Y015
     _WhichOneofArgType__data: _TypeAlias = _typing.Literal["_data", b"_data"]  # noqa: Y015
     _WhichOneofReturnType__objects: _TypeAlias = _typing.Literal["objects"]  # noqa: Y015
     _WhichOneofArgType__objects: _TypeAlias = _typing.Literal["_objects", b"_objects"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__certificate_expires_at) -> _WhichOneofReturnType__certificate_expires_at | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__clock_ahead) -> _WhichOneofReturnType__clock_ahead | None: ...
     @_typing.overload

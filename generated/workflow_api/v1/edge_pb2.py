@@ -29,13 +29,19 @@ from workflow_api.v1 import options_pb2 as workflow__api_dot_v1_dot_options__pb2
 from workflow_api.v1 import usage_pb2 as workflow__api_dot_v1_dot_usage__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aworkflow_api/v1/edge.proto\x12\x0fworkflow_api.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aworkflow_api/v1/keys.proto\x1a\x1dworkflow_api/v1/options.proto\x1a\x1bworkflow_api/v1/usage.proto\"\x15\n\x13GetKeyMirrorRequest\"\xc3\x01\n\x0b\x45\x64geProcess\x12\x1a\n\nprocess_id\x18\x01 \x01(\tB\x06\xba\xbb\x18\x02\x18@\x12\x15\n\x04host\x18\x02 \x01(\tB\x07\xba\xbb\x18\x03\x18\xff\x01\x12\x0b\n\x03pid\x18\x03 \x01(\x03\x12\x17\n\x07release\x18\x04 \x01(\tB\x06\xba\xbb\x18\x02\x18@\x12.\n\nstarted_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x07sent_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x98\x01\n\x15WatchKeyMirrorRequest\x12\x31\n\theartbeat\x18\x01 \x01(\x0b\x32\x19.google.protobuf.DurationH\x00\x88\x01\x01\x12\x32\n\x07process\x18\x02 \x01(\x0b\x32\x1c.workflow_api.v1.EdgeProcessH\x01\x88\x01\x01\x42\x0c\n\n_heartbeatB\n\n\x08_process\"Y\n\x16WatchRunChangesRequest\x12\x31\n\theartbeat\x18\x01 \x01(\x0b\x32\x19.google.protobuf.DurationH\x00\x88\x01\x01\x42\x0c\n\n_heartbeat\"-\n\nRunChanges\x12\x0f\n\x07run_ids\x18\x01 \x03(\t\x12\x0e\n\x06missed\x18\x02 \x01(\x08\"\xb0\x03\n\x0bMirroredKey\x12\x0e\n\x06key_id\x18\x01 \x01(\t\x12\x15\n\rdeployment_id\x18\x02 \x01(\t\x12\x15\n\rsecret_sha256\x18\x03 \x01(\x0c\x12\x1e\n\x16previous_secret_sha256\x18\x04 \x01(\x0c\x12>\n\x1aprevious_secret_expires_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x1a\n\x12\x65xternal_id_sha256\x18\x06 \x01(\x0c\x12&\n\x06scopes\x18\x07 \x03(\x0e\x32\x16.workflow_api.v1.Scope\x12\x19\n\x11source_allow_list\x18\x08 \x03(\t\x12\x39\n\rallowed_hours\x18\t \x01(\x0b\x32\x1d.workflow_api.v1.AllowedHoursH\x00\x88\x01\x01\x12.\n\nexpires_at\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0erate_limit_rpm\x18\x0b \x01(\x05\x12\x0f\n\x07revoked\x18\x0c \x01(\x08\x42\x10\n\x0e_allowed_hours\"\xb0\x01\n\tKeyMirror\x12\x15\n\rdeployment_id\x18\x01 \x01(\t\x12\x10\n\x08governed\x18\x02 \x01(\x08\x12\x13\n\x0b\x61pi_enabled\x18\x03 \x01(\x08\x12\x14\n\x0c\x61ny_key_ever\x18\x04 \x01(\x08\x12\x10\n\x08revision\x18\x05 \x01(\x03\x12*\n\x04keys\x18\x06 \x03(\x0b\x32\x1c.workflow_api.v1.MirroredKey\x12\x11\n\tunchanged\x18\x07 \x01(\x08\"\x89\x01\n\x12RecordUsageRequest\x12-\n\x07records\x18\x01 \x03(\x0b\x32\x1c.workflow_api.v1.UsageRecord\x12\x18\n\x08\x62\x61tch_id\x18\x02 \x01(\tB\x06\xba\xbb\x18\x02\x18@\x12*\n\x06groups\x18\x03 \x03(\x0b\x32\x1a.workflow_api.v1.CallGroup\"\x15\n\x13RecordUsageResponse\"B\n\x0fReadManyRequest\x12/\n\x05reads\x18\x01 \x03(\x0b\x32\x18.workflow_api.v1.KeyReadB\x06\xba\xbb\x18\x02Hd\"f\n\x07KeyRead\x12\x14\n\x03rpc\x18\x01 \x01(\tB\x07\xba\xbb\x18\x03\x18\xc8\x01\x12\x0f\n\x07request\x18\x02 \x01(\x0c\x12\x17\n\x06key_id\x18\x03 \x01(\tB\x07\xba\xbb\x18\x03\x18\xc8\x01\x12\x1b\n\nrequest_id\x18\x04 \x01(\tB\x07\xba\xbb\x18\x03\x18\xc8\x01\"C\n\x10ReadManyResponse\x12/\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x1e.workflow_api.v1.KeyReadAnswer\"A\n\rKeyReadAnswer\x12\x12\n\x08response\x18\x01 \x01(\x0cH\x00\x12\x11\n\x07refusal\x18\x02 \x01(\x0cH\x00\x42\t\n\x07outcome2\x85\x04\n\x0b\x45\x64geService\x12^\n\x0cGetKeyMirror\x12$.workflow_api.v1.GetKeyMirrorRequest\x1a\x1a.workflow_api.v1.KeyMirror\"\x0c\x90\x02\x01\xb2\xbb\x18\x05\x08\x01:\x01\x01\x12\x61\n\x0eWatchKeyMirror\x12&.workflow_api.v1.WatchKeyMirrorRequest\x1a\x1a.workflow_api.v1.KeyMirror\"\t\xb2\xbb\x18\x05\x08\x01:\x01\x01\x30\x01\x12\x64\n\x0fWatchRunChanges\x12\'.workflow_api.v1.WatchRunChangesRequest\x1a\x1b.workflow_api.v1.RunChanges\"\t\xb2\xbb\x18\x05\x08\x01:\x01\x01\x30\x01\x12i\n\x0bRecordUsage\x12#.workflow_api.v1.RecordUsageRequest\x1a$.workflow_api.v1.RecordUsageResponse\"\x0f\x90\x02\x02\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x01\x12\x62\n\x08ReadMany\x12 .workflow_api.v1.ReadManyRequest\x1a!.workflow_api.v1.ReadManyResponse\"\x11\x90\x02\x01\xb2\xbb\x18\n\x08\x01\"\x01\x01:\x01\x01P\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aworkflow_api/v1/edge.proto\x12\x0fworkflow_api.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1aworkflow_api/v1/keys.proto\x1a\x1dworkflow_api/v1/options.proto\x1a\x1bworkflow_api/v1/usage.proto\"\xf9\x01\n\x10HandshakeRequest\x12\x1b\n\x0b\x61pi_version\x18\x01 \x01(\tB\x06\xba\xbb\x18\x02\x18@\x12\x17\n\x07release\x18\x02 \x01(\tB\x06\xba\xbb\x18\x02\x18@\x12-\n\x07process\x18\x03 \x01(\x0b\x32\x1c.workflow_api.v1.EdgeProcess\x12?\n\x16\x63\x65rtificate_expires_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x00\x88\x01\x01\x12$\n\x11unusable_backends\x18\x05 \x03(\tB\t\xba\xbb\x18\x05\x18\xf4\x03H\x10\x42\x19\n\x17_certificate_expires_at\"R\n\x11HandshakeResponse\x12\x13\n\x0b\x61pi_version\x18\x01 \x01(\t\x12\x0f\n\x07release\x18\x02 \x01(\t\x12\x17\n\x0fincompatibility\x18\x03 \x01(\t\"\x15\n\x13GetKeyMirrorRequest\"\xc3\x01\n\x0b\x45\x64geProcess\x12\x1a\n\nprocess_id\x18\x01 \x01(\tB\x06\xba\xbb\x18\x02\x18@\x12\x15\n\x04host\x18\x02 \x01(\tB\x07\xba\xbb\x18\x03\x18\xff\x01\x12\x0b\n\x03pid\x18\x03 \x01(\x03\x12\x17\n\x07release\x18\x04 \x01(\tB\x06\xba\xbb\x18\x02\x18@\x12.\n\nstarted_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x07sent_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x98\x01\n\x15WatchKeyMirrorRequest\x12\x31\n\theartbeat\x18\x01 \x01(\x0b\x32\x19.google.protobuf.DurationH\x00\x88\x01\x01\x12\x32\n\x07process\x18\x02 \x01(\x0b\x32\x1c.workflow_api.v1.EdgeProcessH\x01\x88\x01\x01\x42\x0c\n\n_heartbeatB\n\n\x08_process\"Y\n\x16WatchRunChangesRequest\x12\x31\n\theartbeat\x18\x01 \x01(\x0b\x32\x19.google.protobuf.DurationH\x00\x88\x01\x01\x42\x0c\n\n_heartbeat\"-\n\nRunChanges\x12\x0f\n\x07run_ids\x18\x01 \x03(\t\x12\x0e\n\x06missed\x18\x02 \x01(\x08\"\xb0\x03\n\x0bMirroredKey\x12\x0e\n\x06key_id\x18\x01 \x01(\t\x12\x15\n\rdeployment_id\x18\x02 \x01(\t\x12\x15\n\rsecret_sha256\x18\x03 \x01(\x0c\x12\x1e\n\x16previous_secret_sha256\x18\x04 \x01(\x0c\x12>\n\x1aprevious_secret_expires_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x1a\n\x12\x65xternal_id_sha256\x18\x06 \x01(\x0c\x12&\n\x06scopes\x18\x07 \x03(\x0e\x32\x16.workflow_api.v1.Scope\x12\x19\n\x11source_allow_list\x18\x08 \x03(\t\x12\x39\n\rallowed_hours\x18\t \x01(\x0b\x32\x1d.workflow_api.v1.AllowedHoursH\x00\x88\x01\x01\x12.\n\nexpires_at\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0erate_limit_rpm\x18\x0b \x01(\x05\x12\x0f\n\x07revoked\x18\x0c \x01(\x08\x42\x10\n\x0e_allowed_hours\"\xb0\x01\n\tKeyMirror\x12\x15\n\rdeployment_id\x18\x01 \x01(\t\x12\x10\n\x08governed\x18\x02 \x01(\x08\x12\x13\n\x0b\x61pi_enabled\x18\x03 \x01(\x08\x12\x14\n\x0c\x61ny_key_ever\x18\x04 \x01(\x08\x12\x10\n\x08revision\x18\x05 \x01(\x03\x12*\n\x04keys\x18\x06 \x03(\x0b\x32\x1c.workflow_api.v1.MirroredKey\x12\x11\n\tunchanged\x18\x07 \x01(\x08\"\x89\x01\n\x12RecordUsageRequest\x12-\n\x07records\x18\x01 \x03(\x0b\x32\x1c.workflow_api.v1.UsageRecord\x12\x18\n\x08\x62\x61tch_id\x18\x02 \x01(\tB\x06\xba\xbb\x18\x02\x18@\x12*\n\x06groups\x18\x03 \x03(\x0b\x32\x1a.workflow_api.v1.CallGroup\"\x15\n\x13RecordUsageResponse\"B\n\x0fReadManyRequest\x12/\n\x05reads\x18\x01 \x03(\x0b\x32\x18.workflow_api.v1.KeyReadB\x06\xba\xbb\x18\x02Hd\"f\n\x07KeyRead\x12\x14\n\x03rpc\x18\x01 \x01(\tB\x07\xba\xbb\x18\x03\x18\xc8\x01\x12\x0f\n\x07request\x18\x02 \x01(\x0c\x12\x17\n\x06key_id\x18\x03 \x01(\tB\x07\xba\xbb\x18\x03\x18\xc8\x01\x12\x1b\n\nrequest_id\x18\x04 \x01(\tB\x07\xba\xbb\x18\x03\x18\xc8\x01\"C\n\x10ReadManyResponse\x12/\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x1e.workflow_api.v1.KeyReadAnswer\"A\n\rKeyReadAnswer\x12\x12\n\x08response\x18\x01 \x01(\x0cH\x00\x12\x11\n\x07refusal\x18\x02 \x01(\x0cH\x00\x42\t\n\x07outcome2\xe8\x04\n\x0b\x45\x64geService\x12\x61\n\tHandshake\x12!.workflow_api.v1.HandshakeRequest\x1a\".workflow_api.v1.HandshakeResponse\"\r\x90\x02\x01\xb2\xbb\x18\x06\x08\x01:\x02\x01\x03\x12^\n\x0cGetKeyMirror\x12$.workflow_api.v1.GetKeyMirrorRequest\x1a\x1a.workflow_api.v1.KeyMirror\"\x0c\x90\x02\x01\xb2\xbb\x18\x05\x08\x01:\x01\x01\x12\x61\n\x0eWatchKeyMirror\x12&.workflow_api.v1.WatchKeyMirrorRequest\x1a\x1a.workflow_api.v1.KeyMirror\"\t\xb2\xbb\x18\x05\x08\x01:\x01\x01\x30\x01\x12\x64\n\x0fWatchRunChanges\x12\'.workflow_api.v1.WatchRunChangesRequest\x1a\x1b.workflow_api.v1.RunChanges\"\t\xb2\xbb\x18\x05\x08\x01:\x01\x01\x30\x01\x12i\n\x0bRecordUsage\x12#.workflow_api.v1.RecordUsageRequest\x1a$.workflow_api.v1.RecordUsageResponse\"\x0f\x90\x02\x02\xb2\xbb\x18\x08\x08\x01\"\x01\x01:\x01\x01\x12\x62\n\x08ReadMany\x12 .workflow_api.v1.ReadManyRequest\x1a!.workflow_api.v1.ReadManyResponse\"\x11\x90\x02\x01\xb2\xbb\x18\n\x08\x01\"\x01\x01:\x01\x01P\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'workflow_api.v1.edge_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_HANDSHAKEREQUEST'].fields_by_name['api_version']._loaded_options = None
+  _globals['_HANDSHAKEREQUEST'].fields_by_name['api_version']._serialized_options = b'\272\273\030\002\030@'
+  _globals['_HANDSHAKEREQUEST'].fields_by_name['release']._loaded_options = None
+  _globals['_HANDSHAKEREQUEST'].fields_by_name['release']._serialized_options = b'\272\273\030\002\030@'
+  _globals['_HANDSHAKEREQUEST'].fields_by_name['unusable_backends']._loaded_options = None
+  _globals['_HANDSHAKEREQUEST'].fields_by_name['unusable_backends']._serialized_options = b'\272\273\030\005\030\364\003H\020'
   _globals['_EDGEPROCESS'].fields_by_name['process_id']._loaded_options = None
   _globals['_EDGEPROCESS'].fields_by_name['process_id']._serialized_options = b'\272\273\030\002\030@'
   _globals['_EDGEPROCESS'].fields_by_name['host']._loaded_options = None
@@ -52,6 +58,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_KEYREAD'].fields_by_name['key_id']._serialized_options = b'\272\273\030\003\030\310\001'
   _globals['_KEYREAD'].fields_by_name['request_id']._loaded_options = None
   _globals['_KEYREAD'].fields_by_name['request_id']._serialized_options = b'\272\273\030\003\030\310\001'
+  _globals['_EDGESERVICE'].methods_by_name['Handshake']._loaded_options = None
+  _globals['_EDGESERVICE'].methods_by_name['Handshake']._serialized_options = b'\220\002\001\262\273\030\006\010\001:\002\001\003'
   _globals['_EDGESERVICE'].methods_by_name['GetKeyMirror']._loaded_options = None
   _globals['_EDGESERVICE'].methods_by_name['GetKeyMirror']._serialized_options = b'\220\002\001\262\273\030\005\010\001:\001\001'
   _globals['_EDGESERVICE'].methods_by_name['WatchKeyMirror']._loaded_options = None
@@ -62,32 +70,36 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EDGESERVICE'].methods_by_name['RecordUsage']._serialized_options = b'\220\002\002\262\273\030\010\010\001\"\001\001:\001\001'
   _globals['_EDGESERVICE'].methods_by_name['ReadMany']._loaded_options = None
   _globals['_EDGESERVICE'].methods_by_name['ReadMany']._serialized_options = b'\220\002\001\262\273\030\n\010\001\"\001\001:\001\001P\001'
-  _globals['_GETKEYMIRRORREQUEST']._serialized_start=200
-  _globals['_GETKEYMIRRORREQUEST']._serialized_end=221
-  _globals['_EDGEPROCESS']._serialized_start=224
-  _globals['_EDGEPROCESS']._serialized_end=419
-  _globals['_WATCHKEYMIRRORREQUEST']._serialized_start=422
-  _globals['_WATCHKEYMIRRORREQUEST']._serialized_end=574
-  _globals['_WATCHRUNCHANGESREQUEST']._serialized_start=576
-  _globals['_WATCHRUNCHANGESREQUEST']._serialized_end=665
-  _globals['_RUNCHANGES']._serialized_start=667
-  _globals['_RUNCHANGES']._serialized_end=712
-  _globals['_MIRROREDKEY']._serialized_start=715
-  _globals['_MIRROREDKEY']._serialized_end=1147
-  _globals['_KEYMIRROR']._serialized_start=1150
-  _globals['_KEYMIRROR']._serialized_end=1326
-  _globals['_RECORDUSAGEREQUEST']._serialized_start=1329
-  _globals['_RECORDUSAGEREQUEST']._serialized_end=1466
-  _globals['_RECORDUSAGERESPONSE']._serialized_start=1468
-  _globals['_RECORDUSAGERESPONSE']._serialized_end=1489
-  _globals['_READMANYREQUEST']._serialized_start=1491
-  _globals['_READMANYREQUEST']._serialized_end=1557
-  _globals['_KEYREAD']._serialized_start=1559
-  _globals['_KEYREAD']._serialized_end=1661
-  _globals['_READMANYRESPONSE']._serialized_start=1663
-  _globals['_READMANYRESPONSE']._serialized_end=1730
-  _globals['_KEYREADANSWER']._serialized_start=1732
-  _globals['_KEYREADANSWER']._serialized_end=1797
-  _globals['_EDGESERVICE']._serialized_start=1800
-  _globals['_EDGESERVICE']._serialized_end=2317
+  _globals['_HANDSHAKEREQUEST']._serialized_start=201
+  _globals['_HANDSHAKEREQUEST']._serialized_end=450
+  _globals['_HANDSHAKERESPONSE']._serialized_start=452
+  _globals['_HANDSHAKERESPONSE']._serialized_end=534
+  _globals['_GETKEYMIRRORREQUEST']._serialized_start=536
+  _globals['_GETKEYMIRRORREQUEST']._serialized_end=557
+  _globals['_EDGEPROCESS']._serialized_start=560
+  _globals['_EDGEPROCESS']._serialized_end=755
+  _globals['_WATCHKEYMIRRORREQUEST']._serialized_start=758
+  _globals['_WATCHKEYMIRRORREQUEST']._serialized_end=910
+  _globals['_WATCHRUNCHANGESREQUEST']._serialized_start=912
+  _globals['_WATCHRUNCHANGESREQUEST']._serialized_end=1001
+  _globals['_RUNCHANGES']._serialized_start=1003
+  _globals['_RUNCHANGES']._serialized_end=1048
+  _globals['_MIRROREDKEY']._serialized_start=1051
+  _globals['_MIRROREDKEY']._serialized_end=1483
+  _globals['_KEYMIRROR']._serialized_start=1486
+  _globals['_KEYMIRROR']._serialized_end=1662
+  _globals['_RECORDUSAGEREQUEST']._serialized_start=1665
+  _globals['_RECORDUSAGEREQUEST']._serialized_end=1802
+  _globals['_RECORDUSAGERESPONSE']._serialized_start=1804
+  _globals['_RECORDUSAGERESPONSE']._serialized_end=1825
+  _globals['_READMANYREQUEST']._serialized_start=1827
+  _globals['_READMANYREQUEST']._serialized_end=1893
+  _globals['_KEYREAD']._serialized_start=1895
+  _globals['_KEYREAD']._serialized_end=1997
+  _globals['_READMANYRESPONSE']._serialized_start=1999
+  _globals['_READMANYRESPONSE']._serialized_end=2066
+  _globals['_KEYREADANSWER']._serialized_start=2068
+  _globals['_KEYREADANSWER']._serialized_end=2133
+  _globals['_EDGESERVICE']._serialized_start=2136
+  _globals['_EDGESERVICE']._serialized_end=2752
 # @@protoc_insertion_point(module_scope)

@@ -24,6 +24,82 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
+class HandshakeRequest(_message.Message):
+    """The versions of a caller, and how it is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    API_VERSION_FIELD_NUMBER: _builtins.int
+    RELEASE_FIELD_NUMBER: _builtins.int
+    PROCESS_FIELD_NUMBER: _builtins.int
+    CERTIFICATE_EXPIRES_AT_FIELD_NUMBER: _builtins.int
+    UNUSABLE_BACKENDS_FIELD_NUMBER: _builtins.int
+    api_version: _builtins.str
+    """Date of the contract that it serves, as `2026-09-24`."""
+    release: _builtins.str
+    """Release of the product that it runs, as `1.0.139`."""
+    @_builtins.property
+    def process(self) -> Global___EdgeProcess:
+        """The process, as it says when it watches keys."""
+
+    @_builtins.property
+    def certificate_expires_at(self) -> _timestamp_pb2.Timestamp:
+        """When the certificate that it presents expires; absent where it has none."""
+
+    @_builtins.property
+    def unusable_backends(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Backends that it cannot call, each as an address and the reason; the first 16."""
+
+    def __init__(
+        self,
+        *,
+        api_version: _builtins.str = ...,
+        release: _builtins.str = ...,
+        process: Global___EdgeProcess | None = ...,
+        certificate_expires_at: _timestamp_pb2.Timestamp | None = ...,
+        unusable_backends: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_certificate_expires_at", b"_certificate_expires_at", "certificate_expires_at", b"certificate_expires_at", "process", b"process"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_certificate_expires_at", b"_certificate_expires_at", "api_version", b"api_version", "certificate_expires_at", b"certificate_expires_at", "process", b"process", "release", b"release", "unusable_backends", b"unusable_backends"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__certificate_expires_at: _TypeAlias = _typing.Literal["certificate_expires_at"]  # noqa: Y015
+    _WhichOneofArgType__certificate_expires_at: _TypeAlias = _typing.Literal["_certificate_expires_at", b"_certificate_expires_at"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__certificate_expires_at) -> _WhichOneofReturnType__certificate_expires_at | None: ...
+
+Global___HandshakeRequest: _TypeAlias = HandshakeRequest  # noqa: Y015
+
+@_typing.final
+class HandshakeResponse(_message.Message):
+    """The versions of a backend."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    API_VERSION_FIELD_NUMBER: _builtins.int
+    RELEASE_FIELD_NUMBER: _builtins.int
+    INCOMPATIBILITY_FIELD_NUMBER: _builtins.int
+    api_version: _builtins.str
+    """Date of the contract that it serves, as `2026-09-24`."""
+    release: _builtins.str
+    """Release of the product that it runs, as `1.0.139`."""
+    incompatibility: _builtins.str
+    """Why the caller and this backend do not fit together; empty where they do."""
+    def __init__(
+        self,
+        *,
+        api_version: _builtins.str = ...,
+        release: _builtins.str = ...,
+        incompatibility: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["api_version", b"api_version", "incompatibility", b"incompatibility", "release", b"release"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HandshakeResponse: _TypeAlias = HandshakeResponse  # noqa: Y015
+
+@_typing.final
 class GetKeyMirrorRequest(_message.Message):
     """Asks for the mirror."""
 

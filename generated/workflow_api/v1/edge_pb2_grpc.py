@@ -35,6 +35,11 @@ class EdgeServiceStub:
         Args:
             channel: A grpc.Channel.
         """
+        self.Handshake = channel.unary_unary(
+                '/workflow_api.v1.EdgeService/Handshake',
+                request_serializer=workflow__api_dot_v1_dot_edge__pb2.HandshakeRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_edge__pb2.HandshakeResponse.FromString,
+                _registered_method=True)
         self.GetKeyMirror = channel.unary_unary(
                 '/workflow_api.v1.EdgeService/GetKeyMirror',
                 request_serializer=workflow__api_dot_v1_dot_edge__pb2.GetKeyMirrorRequest.SerializeToString,
@@ -65,6 +70,13 @@ class EdgeServiceStub:
 class EdgeServiceServicer:
     """Serves edges themselves: the keys that they mirror, and the usage records that they send.
     """
+
+    def Handshake(self, request, context):
+        """Compares the versions of an edge or a console with those of this backend, and takes how the caller is.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
 
     def GetKeyMirror(self, request, context):
         """Everything an edge needs to admit calls, once.
@@ -106,6 +118,11 @@ class EdgeServiceServicer:
 
 def add_EdgeServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'Handshake': grpc.unary_unary_rpc_method_handler(
+                    servicer.Handshake,
+                    request_deserializer=workflow__api_dot_v1_dot_edge__pb2.HandshakeRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_edge__pb2.HandshakeResponse.SerializeToString,
+            ),
             'GetKeyMirror': grpc.unary_unary_rpc_method_handler(
                     servicer.GetKeyMirror,
                     request_deserializer=workflow__api_dot_v1_dot_edge__pb2.GetKeyMirrorRequest.FromString,
@@ -142,6 +159,33 @@ def add_EdgeServiceServicer_to_server(servicer, server):
 class EdgeService:
     """Serves edges themselves: the keys that they mirror, and the usage records that they send.
     """
+
+    @staticmethod
+    def Handshake(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.EdgeService/Handshake',
+            workflow__api_dot_v1_dot_edge__pb2.HandshakeRequest.SerializeToString,
+            workflow__api_dot_v1_dot_edge__pb2.HandshakeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def GetKeyMirror(request,

@@ -33,6 +33,8 @@ class EdgeServiceStub:
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> EdgeServiceAsyncStub: ...
+    Handshake: _grpc.UnaryUnaryMultiCallable[_edge_pb2.HandshakeRequest, _edge_pb2.HandshakeResponse]
+    """Compares the versions of an edge or a console with those of this backend, and takes how the caller is."""
     GetKeyMirror: _grpc.UnaryUnaryMultiCallable[_edge_pb2.GetKeyMirrorRequest, _edge_pb2.KeyMirror]
     """Everything an edge needs to admit calls, once."""
     WatchKeyMirror: _grpc.UnaryStreamMultiCallable[_edge_pb2.WatchKeyMirrorRequest, _edge_pb2.KeyMirror]
@@ -53,6 +55,8 @@ class EdgeServiceAsyncStub(EdgeServiceStub):
     """Serves edges themselves: the keys that they mirror, and the usage records that they send."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
+    Handshake: _aio.UnaryUnaryMultiCallable[_edge_pb2.HandshakeRequest, _edge_pb2.HandshakeResponse]  # type: ignore[assignment]
+    """Compares the versions of an edge or a console with those of this backend, and takes how the caller is."""
     GetKeyMirror: _aio.UnaryUnaryMultiCallable[_edge_pb2.GetKeyMirrorRequest, _edge_pb2.KeyMirror]  # type: ignore[assignment]
     """Everything an edge needs to admit calls, once."""
     WatchKeyMirror: _aio.UnaryStreamMultiCallable[_edge_pb2.WatchKeyMirrorRequest, _edge_pb2.KeyMirror]  # type: ignore[assignment]
@@ -70,6 +74,14 @@ class EdgeServiceAsyncStub(EdgeServiceStub):
 
 class EdgeServiceServicer(metaclass=_abc_1.ABCMeta):
     """Serves edges themselves: the keys that they mirror, and the usage records that they send."""
+
+    @_abc_1.abstractmethod
+    def Handshake(
+        self,
+        request: _edge_pb2.HandshakeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_edge_pb2.HandshakeResponse, _abc.Awaitable[_edge_pb2.HandshakeResponse]]:
+        """Compares the versions of an edge or a console with those of this backend, and takes how the caller is."""
 
     @_abc_1.abstractmethod
     def GetKeyMirror(

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
+from backend.health.disks import Disk, Space
+from backend.health.findings import little_space
 from backend.health.reporter import ProcessReporter
 from backend.health.secret_use import secret_use
 from backend.health.sql import SecretRow
@@ -17,7 +19,7 @@ from contract.versions import RELEASE
 from tests.services.calls import Caller
 from tests.services.conftest import TestClock
 from workflow_api.v1 import deployment_health_pb2, deployment_pb2, runs_pb2, workflows_pb2
-from workflow_api.v1.edge_pb2 import EdgeProcess
+from workflow_api.v1.edge_pb2 import EdgeProcess, HandshakeRequest
 from workflow_api_testing import TestBackend
 
 MINUTE = 60_000
@@ -144,3 +146,60 @@ def test_what_resources_name_is_read_from_their_newest_version(caller: Caller) -
     told = [(each.name, each.state, [user.kind for user in each.used_by]) for each in found.secrets]
     missing = deployment_health_pb2.SECRET_STATE_MISSING
     assert told == [("inbox-key", missing, ["connector"]), ("token", missing, ["agent"])]
+
+
+def test_a_certificate_that_ends_soon_and_a_backend_that_cannot_be_called_are_findings(
+    caller: Caller, services: Services, clock: TestClock, tmp_path: Path
+) -> None:
+    edges = LiveEdges(services.clock)
+    edge = EdgeProcess(process_id="edge_2", host="front", pid=8, release=RELEASE)
+    for left, critical, words in (
+        (13 * 24 * 60, False, "expires in 312 hours"),
+        (23 * 60, True, "expires in 23 hours"),
+        (-1, True, "has expired"),
+        (15 * 24 * 60, None, ""),
+    ):
+        with edges.watching(edge):
+            edges.shook_hands(
+                HandshakeRequest(
+                    process=edge,
+                    certificate_expires_at=to_timestamp(clock() + left * MINUTE),
+                    unusable_backends=["10.0.0.2:9090: certificate has expired"],
+                )
+            )
+            reporter(services, tmp_path, "backend", edges).report()
+        answer = health(caller)
+        found = {each.message: each.critical for each in answer.findings if "certificate" in each.message}
+        other = "The edge on front (process 8) cannot call a backend: 10.0.0.2:9090: certificate has expired."
+        assert found.pop(other) is False
+        assert list(found.values()) == ([] if critical is None else [critical])
+        assert all(words in message for message in found)
+        [shown] = [each for each in answer.processes if each.process_id == "edge_2"]
+        assert shown.certificate_expires_at == to_timestamp(clock() + left * MINUTE)
+        assert list(shown.unusable_backends) == ["10.0.0.2:9090: certificate has expired"]
+
+
+@pytest.mark.parametrize(
+    ("total", "free", "filling", "judged"),
+    [
+        (1_000, 600, 500, None),
+        (1_000, 200, 10, False),
+        (1_000, 200, 60, True),
+        (1_000, 200, 1, None),
+        (100, 5, 0, False),
+        (100, 2, 0, True),
+    ],
+)
+def test_a_disk_that_is_full_within_a_day_is_a_finding_and_within_four_hours_a_critical_one(
+    total: int, free: int, filling: int, judged: bool | None
+) -> None:
+    gigabyte = 10**9
+    assert little_space(total * gigabyte, free * gigabyte, filling * gigabyte) is judged
+
+
+def test_the_rate_at_which_a_disk_fills_is_that_of_the_last_hour(tmp_path: Path) -> None:
+    times = iter((0.0, 60.0, 1200.0))
+    disk = Disk(tmp_path, lambda: next(times))
+    assert [disk.sample().filling is None for _ in range(3)] == [True, True, False]
+    assert (disk.space().filling or 0) >= 0
+    assert Disk(None).sample() == Space()

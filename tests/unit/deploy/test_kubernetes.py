@@ -184,6 +184,12 @@ def test_network_policies_allow_listed_traffic_only() -> None:
         labels = pod["metadata"]["labels"]
         assert everything["podSelector"]["matchLabels"].items() <= labels.items()
         assert policies[name]["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
+    collector = {
+        "to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
+        "ports": [{"protocol": "TCP", "port": 4318}],
+    }
+    traced = {name for name, policy in policies.items() if collector in policy["spec"]["egress"]}
+    assert traced == {f"workflow-api-{part}" for part in ("edge", "console", "backend", "worker")}
     allowed = {
         (name, peer["podSelector"]["matchLabels"][NAME], direction)
         for name, policy in policies.items()

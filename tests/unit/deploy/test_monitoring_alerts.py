@@ -40,6 +40,13 @@ HEALTHY = {
     f"{P}webhooks_paused_total{{reason='gone'}}": "0",
     f"{P}leases_lost_total": "0",
 }
+
+
+def _disk(total: float, free: float, filling: float = 0) -> dict[str, str]:
+    numbers = {"disk_bytes": total, "disk_free_bytes": free, "disk_filling_bytes_per_hour": filling}
+    return {f"{P}{name}{{folder='data'}}": f"{number:.0f}" for name, number in numbers.items()}
+
+
 FAULTS: dict[str, tuple[str | None, dict[str, str]]] = {
     "several machines that work": (None, SEVERAL),
     "one process with all slots in use": (
@@ -111,10 +118,37 @@ FAULTS: dict[str, tuple[str | None, dict[str, str]]] = {
         },
     ),
     "a webhook was paused": ("WebhooksPaused", {f"{P}webhooks_paused_total{{reason='gone'}}": "0x60 1x60"}),
+    "a certificate expires within two weeks": (
+        "CertificateExpiresSoon",
+        {f"{P}certificate_expires_seconds{{part='edge'}}": str(13 * 86_400)},
+    ),
+    "a certificate expires within a day": (
+        "CertificateExpires",
+        {f"{P}certificate_expires_seconds{{part='backend'}}": str(23 * 3_600)},
+    ),
+    "a certificate is valid for three weeks": (None, {f"{P}certificate_expires_seconds": str(21 * 86_400)}),
+    "one backend of two cannot be called": (
+        "BackendUnusable",
+        {f"{P}backend_up{{backend='one'}}": "1", f"{P}backend_up{{backend='two'}}": "0"},
+    ),
+    "a backend has another contract": (
+        "BackendIncompatible",
+        {f"{P}backend_up{{backend='two'}}": "0", f"{P}backend_compatible{{backend='two'}}": "0"},
+    ),
+    "a disk has a twentieth free": ("DiskLow", _disk(100e9, 5e9)),
+    "a disk is full within a day": ("DiskLow", _disk(1000e9, 200e9, filling=10e9)),
+    "a disk has a fiftieth free": ("DiskFillsUp", _disk(100e9, 2e9)),
+    "a disk is full within four hours": ("DiskFillsUp", _disk(1000e9, 100e9, filling=50e9)),
+    "a large disk fills slowly": (None, _disk(1000e9, 700e9, filling=100e9)),
     "a lease was lost": ("LeaseLost", {f"{P}leases_lost_total": "0+1x100"}),
 }
-# The only process of a deployment is the last that is scraped.
-COMPANIONS = {"ProcessDown": {"NoMetrics"}}
+# The only process of a deployment is the last that is scraped, and what is critical was a warning before.
+COMPANIONS = {
+    "ProcessDown": {"NoMetrics"},
+    "CertificateExpires": {"CertificateExpiresSoon"},
+    "BackendIncompatible": {"BackendUnusable"},
+    "DiskFillsUp": {"DiskLow"},
+}
 
 
 def test_every_alert_has_a_fault_that_it_fires_for() -> None:

@@ -17,6 +17,7 @@ RULES = {rpc: method.GetOptions().Extensions[options_pb2.method_rules] for rpc, 
 INTERNAL = {rpc for rpc, rules in RULES.items() if rules.access == options_pb2.ACCESS_INTERNAL}
 PUBLIC = {rpc for rpc, rules in RULES.items() if rules.access == options_pb2.ACCESS_PUBLIC}
 
+HANDSHAKE = "/workflow_api.v1.EdgeService/Handshake"
 OF_EDGES = {key_mirror._GET, key_mirror._WATCH, follower._WATCH, run_checks._FIND, usage._RPC, READ_MANY}
 
 
@@ -29,13 +30,13 @@ def given(*names: str) -> set[str]:
 
 
 def test_an_edge_may_call_what_its_routes_and_its_mirror_need() -> None:
-    assert given("edge") == edge_rpcs(RULES) == (set(METHODS) - INTERNAL) | OF_EDGES
+    assert given("edge") == edge_rpcs(RULES) == (set(METHODS) - INTERNAL) | OF_EDGES | {HANDSHAKE}
 
 
 def test_an_edge_names_a_key_wherever_the_rpc_is_a_keys() -> None:
     access = Access(RULES, {"dns:a": ["edge"]})
     without = {rpc for rpc in METHODS if access.refusal(["dns:a"], rpc, names_a_key=False) is None}
-    assert without == PUBLIC | OF_EDGES
+    assert without == PUBLIC | OF_EDGES | {HANDSHAKE}
 
 
 def test_reads_that_name_their_keys_are_for_those_alone_who_act_for_keys() -> None:
@@ -85,7 +86,7 @@ def test_the_console_may_read_what_its_pages_show_and_alone_hears_of_passwords()
     console, administration = given("console"), given("administration")
     assert not own & (administration | given("edge"))
     assert own | administration <= console
-    more = console - administration - own
+    more = console - administration - own - {HANDSHAKE}
     assert all(re.search("/(Get|List|(Start|Cancel)Run$|EraseRunData$)|[.]UploadsService/", rpc) for rpc in more)
     assert not console & OF_EDGES
 

@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_files_are_read_at_first(folder: Path) -> None:
-    first = CertificateFiles(tls(folder)).first
+    first = CertificateFiles(tls(folder)).current()
     files = [(folder / name).read_bytes() for name in ("certificate.pem", "key.pem", "ca.pem")]
     assert [first.certificate, first.key, first.ca] == files
     assert "PRIVATE" not in repr(first)
@@ -31,37 +31,37 @@ def test_the_files_are_read_at_first(folder: Path) -> None:
 
 def test_nothing_is_reloaded_until_a_file_changes(folder: Path) -> None:
     files = CertificateFiles(tls(folder))
-    assert files.renewed() is None
+    former = files.current()
+    assert files.current() is former
 
     other = OURS.issue("backend.test")
     other.write(folder, OURS.pem)
 
-    renewed = files.renewed()
-    assert renewed is not None
+    renewed = files.current()
     assert (renewed.certificate, renewed.key) == (other.certificate, other.key)
-    assert files.renewed() is None
+    assert files.current() is renewed
 
 
 def test_files_that_do_not_fit_yet_change_nothing(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     files, other = CertificateFiles(tls(folder)), OURS.issue("backend.test")
     caplog.set_level(logging.WARNING)
+    former = files.current()
 
     (folder / "certificate.pem").write_bytes(other.certificate)
-    assert files.renewed() is None
-    assert files.renewed() is None
+    assert files.current() is former
+    assert files.current() is former
     (reported,) = caplog.messages
     assert reported.startswith("The current certificate stays in use: The key in")
 
     (folder / "key.pem").write_bytes(other.key)
-    renewed = files.renewed()
-    assert renewed is not None
-    assert renewed.key == other.key
+    assert files.current().key == other.key
 
 
 def test_files_that_are_gone_change_nothing(folder: Path) -> None:
     files = CertificateFiles(tls(folder))
+    former = files.current()
     (folder / "key.pem").unlink()
-    assert files.renewed() is None
+    assert files.current() is former
 
 
 @pytest.mark.parametrize(
@@ -99,12 +99,12 @@ def sealed(folder: Path, password: Path) -> ServerTls:
 def test_a_key_with_a_password_is_decrypted_for_grpc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     OURS.issue("a", password="planted").write(tmp_path, OURS.pem)
     (tmp_path / "password").write_text("planted\n")
-    opened = CertificateFiles(sealed(tmp_path, tmp_path / "password")).first
+    opened = CertificateFiles(sealed(tmp_path, tmp_path / "password")).current()
     assert b"ENCRYPTED" in (tmp_path / "key.pem").read_bytes()
     assert isinstance(load_pem_private_key(opened.key, password=None), ec.EllipticCurvePrivateKey)
 
     monkeypatch.setenv("KEY_PASSWORD", "planted")
-    assert CertificateFiles(replace(tls(tmp_path), key_password="env:KEY_PASSWORD")).first == opened
+    assert CertificateFiles(replace(tls(tmp_path), key_password="env:KEY_PASSWORD")).current() == opened
 
 
 def test_a_key_and_its_password_may_be_replaced_one_by_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -113,10 +113,11 @@ def test_a_key_and_its_password_may_be_replaced_one_by_one(tmp_path: Path, caplo
     OURS.issue("a", password="planted").write(tmp_path, OURS.pem)
     files = CertificateFiles(sealed(tmp_path, password))
 
+    former = files.current()
     OURS.issue("a", password="planted anew").write(tmp_path, OURS.pem)
-    assert files.renewed() is None
+    assert files.current() is former
     password.write_text("planted anew")
-    assert files.renewed() is not None
+    assert files.current() is not former
     assert "planted" not in caplog.text
 
 

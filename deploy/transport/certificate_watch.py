@@ -1,0 +1,76 @@
+"""Log lines and a metric about the end of the certificate that a part presents to others."""
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from deploy.transport.certificates import CertificateFiles
+from telemetry import Family, Gauge, MetricsRegistry
+
+EXPIRES: Final = Gauge(
+    "certificate_expires_seconds", "Time until the certificate of a part expires; negative once it has.", ("part",)
+)
+SOON: Final = timedelta(days=14)
+VERY_SOON: Final = timedelta(days=1)
+
+_PAUSE_SECONDS: Final = 15.0
+
+_LOG = logging.getLogger(__name__)
+
+
+class CertificateWatch:
+    """Logs once that a certificate expires soon, very soon, or has expired, and once that it was replaced."""
+
+    def __init__(self, part: str, files: CertificateFiles) -> None:
+        self._part = part
+        self._files = files
+        self._said = 0
+
+    def check(self) -> None:
+        """Looks at the current certificate."""
+        expires_at = self._files.current().expires_at
+        left = expires_at - datetime.now(UTC)
+        stage = sum(left < bound for bound in (SOON, VERY_SOON, timedelta()))
+        if stage == self._said:
+            return
+        if stage > self._said:
+            level = logging.ERROR if left < VERY_SOON else logging.WARNING
+            what = "has expired: new connections fail" if left < timedelta() else "expires soon"
+            _LOG.log(level, "The certificate of the %s %s (%s)", self._part, what, f"{expires_at:%Y-%m-%dT%H:%M:%SZ}")
+        else:
+            until = f"{expires_at:%Y-%m-%dT%H:%M:%SZ}"
+            _LOG.warning("The certificate of the %s was replaced; it is valid until %s", self._part, until)
+        self._said = stage
+
+    def measured(self) -> list[Family]:
+        """Returns the time left; from any thread."""
+        left = self._files.current().expires_at - datetime.now(UTC)
+        return [EXPIRES.with_values({(self._part,): left.total_seconds()})]
+
+
+@contextmanager
+def watched_certificate(part: str, files: CertificateFiles | None, metrics: MetricsRegistry) -> Iterator[None]:
+    """Watches the certificate of a part while the context lasts; None is a part without one."""
+    if files is None:
+        with metrics.registered(lambda: [EXPIRES.with_values({})]):
+            yield
+        return
+    watch, ended = CertificateWatch(part, files), threading.Event()
+
+    def run() -> None:
+        while True:
+            watch.check()
+            if ended.wait(_PAUSE_SECONDS):
+                return
+
+    thread = threading.Thread(target=run, name="certificate-watch", daemon=True)
+    thread.start()
+    try:
+        with metrics.registered(watch.measured):
+            yield
+    finally:
+        ended.set()
+        thread.join()
