@@ -38,12 +38,16 @@ def called(channel: grpc.Channel, method: MethodDescriptor, metadata: Any) -> gr
     assert method.containing_service is not None
     path = f"/{method.containing_service.full_name}/{method.name}"
     request, answer = GetMessageClass(method.input_type)(), GetMessageClass(method.output_type)
-    connect = channel.unary_stream if method.server_streaming else channel.unary_unary
-    call: Any = connect(path, request.__class__.SerializeToString, answer.FromString)
-    with pytest.raises(grpc.RpcError) as refused:
-        answered: Any = call(request, metadata=metadata, timeout=60)
-        if method.server_streaming:
-            next(answered)
+    serialize, parse = request.__class__.SerializeToString, answer.FromString
+    refused: pytest.ExceptionInfo[grpc.RpcError]
+    if method.server_streaming:
+        stream: Any = channel.unary_stream(path, serialize, parse)(request, metadata=metadata, timeout=60)
+        with pytest.raises(grpc.RpcError) as refused:
+            next(stream)
+    else:
+        call: Any = channel.unary_unary(path, serialize, parse)
+        with pytest.raises(grpc.RpcError) as refused:
+            call(request, metadata=metadata, timeout=60)
     code: grpc.StatusCode = refused.value.code()
     return code
 
