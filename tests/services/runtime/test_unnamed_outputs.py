@@ -98,7 +98,9 @@ def test_shared_files_that_no_row_names_go_with_the_final_sweep(sweeping: Stored
     assert [name.endswith("-swept") for name in sweeping.names(run_id)] == [True]
 
 
-def test_shared_files_of_any_run_that_has_ended_are_removed_and_nothing_else(sweeping: StoredWorld) -> None:
+def test_shared_files_of_any_ended_run_are_removed_with_outputs_that_no_row_names(
+    sweeping: StoredWorld,
+) -> None:
     world = sweeping.world
     run_id, still = world.started(), world.started()
     for one in (run_id, still):
@@ -107,7 +109,7 @@ def test_shared_files_of_any_run_that_has_ended_are_removed_and_nothing_else(swe
         share(sweeping, one)
     world.close(run_id, "failed")
     sweeping.sweep()
-    assert sweeping.names(run_id) == {"out_left"}
+    assert sweeping.names(run_id) == set()
     assert sweeping.names(still) == {"out_left", "shared/first/shared_1"}
     assert [row.run_id for row in world.dump("shared_files")] == [still]
     assert world.count("pending_deletions") == 0

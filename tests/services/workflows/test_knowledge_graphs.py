@@ -112,11 +112,12 @@ def test_the_newest_publications_of_a_graph_are_shown_with_their_runs(workflows:
     workflows.apply(RESOURCES)
     graph_id = workflows.resource("knowledge_graph", "contracts").resource_id
     columns = {"graph_version": 1, "entry": "{}", "attempts": 0, "next_attempt_at": 0}
+    unclaimed = {"claimed_by": None, "claimed_until": None}
     command = Command(insert(publications), [column.name for column in publications.columns])
 
     def work(tx: Tx) -> None:
         for n, state in enumerate(["kept", "failed", *["landed"] * 19]):
-            tx.run(command, run_id=f"run_{n}", graph_id=graph_id, state=state, requested_at=n, **columns)
+            tx.run(command, run_id=f"run_{n}", graph_id=graph_id, state=state, requested_at=n, **columns, **unclaimed)
 
     workflows.services.database.write(work)
     request = workflows_pb2.GetKnowledgeGraphPublicationsRequest(name="contracts")

@@ -82,7 +82,7 @@ class Call:
 
     def _list_parameters(self, workflow_id: str) -> httpx.Response:
         self._found(workflow_id)
-        declared = self._state.parameters[workflow_id]
+        declared = self._state.parameters.get(workflow_id, [])
         return json_answer({"workflow_id": workflow_id, "version": 1, "parameters": declared})
 
     def _start(self, workflow_id: str) -> httpx.Response:
@@ -98,7 +98,8 @@ class Call:
         workflow = self._found(workflow_id)
         if (body.get("version") or 1) != 1:
             raise Refused("version_not_found")
-        check_parameters(self._state.parameters[workflow_id], body.get("parameters") or {})
+        if workflow_id in self._state.parameters:
+            check_parameters(self._state.parameters[workflow_id], body.get("parameters") or {})
         run_id = f"run_{next(self._state.numbers):026}"
         run = FakeRun(run_id, (workflow_id, workflow["name"]), body, self._state.clock)
         record = run.detail()

@@ -51,17 +51,18 @@ class FakeApi:
         name: str,
         *,
         script: Sequence[Moment] = (),
-        parameters: Sequence[Mapping[str, Any]] = (),
+        parameters: Sequence[Mapping[str, Any]] | None = None,
         description: str = "",
     ) -> str:
         """Adds a workflow whose runs follow a script, by default one that completes at once; returns its id.
 
-        `parameters` are declarations as the API shows them; a `name` is enough.
+        `parameters` are declarations as the API shows them; a `name` is enough. Starts are checked against them, and
+        may give anything where there are none.
 
         Raises:
             ValueError: a parameter has no name, or a type that the service does not know.
         """
-        for declared in parameters:
+        for declared in parameters or ():
             if not declared.get("name") or declared.get("type", "string") not in PARAMETER_TYPES:
                 kinds = ", ".join(PARAMETER_TYPES)
                 raise ValueError(f"A parameter needs a name and one of the types {kinds}, not {dict(declared)!r}.")
@@ -88,7 +89,8 @@ class FakeApi:
         }
         self._state.scripts[workflow_id] = tuple(script) or (complete(),)
         blank = {"type": "string", "description": None, "required": False, "default": None}
-        self._state.parameters[workflow_id] = [{**blank, **declared} for declared in parameters]
+        if parameters is not None:
+            self._state.parameters[workflow_id] = [{**blank, **declared} for declared in parameters]
         return workflow_id
 
     def remove_workflow(self, workflow_id: str) -> None:

@@ -283,7 +283,8 @@ def test_what_was_published_to_a_graph_in_a_folder_is_published_again(data: Path
                 "INSERT INTO resource_versions (resource_id, version, definition, created_at) VALUES (?, 1, ?, 0)",
                 (graph, definition),
             )
-            database.execute("INSERT INTO publications VALUES ('run_a', ?, 1, '{}', 'kept', 0, 2, 0)", (graph,))
+            kept = "INSERT INTO publications VALUES ('run_a', ?, 1, '{}', 'kept', 0, 2, 0, NULL, NULL)"
+            database.execute(kept, (graph,))
     sink = io.BytesIO()
     write_backup(source_of(data), sink, tmp_path)
     restored(sink.getvalue(), tmp_path / "restored")

@@ -98,7 +98,7 @@ def test_time_spent_on_outputs_counts(steps: Steps) -> None:
         def run(context):
             fd = next(n for n in range(3, 4096)
                       if os.path.exists(f"/proc/self/fd/{n}") and stat.S_ISSOCK(os.fstat(n).st_mode))
-            announced = b'{"path":"a","size":1000}'
+            announced = b'{"folder":"outputs","path":"a","size":1000}'
             os.write(fd, bytes([4]) + len(announced).to_bytes(4, "big") + announced)
             time.sleep(3600)
     """
@@ -151,7 +151,7 @@ def test_a_process_that_dies_is_told_by_how(steps: Steps, body: str, message: st
 
 def test_an_output_name_beyond_utf8_is_told(steps: Steps) -> None:
     failed = failure(steps, "import os\ndef run(context): open(os.fsencode(context.outputs) + b'/a\\xff', 'w')")
-    assert (failed.type, failed.message) == ("InvalidOutputs", "the name of the output 'a\\udcff' is not UTF-8")
+    assert (failed.type, failed.message) == ("InvalidOutputs", "the name of 'a\\udcff' in context.outputs is not UTF-8")
 
 
 def test_an_output_path_that_is_too_long_is_told(steps: Steps) -> None:
