@@ -1,5 +1,7 @@
 """`pii_policy_override` may only tighten. (contract 21.3 to 21.6)"""
 
+from typing import Any
+
 import pytest
 
 from tests.support.client import Caller
@@ -68,7 +70,7 @@ def test_a_tightening_is_taken_and_shown(caller: Caller, flows: dict[str, str], 
     caller.post(f"/runs/{answer.json()['run_id']}/cancel")
 
 
-OFF = {
+OFF: dict[str, dict[str, Any]] = {
     "fewer categories": {"mode": "detect", "categories": ["EMAIL_ADDRESS"]},
     "fewer stages": {"mode": "redact", "stages": ["outputs"]},
     "a higher confidence": {"mode": "detect", "min_confidence": 1},

@@ -69,7 +69,7 @@ def test_every_part_gets_a_certificate_of_its_own(tmp_path: Path) -> None:
         "probe": ["probe.workflow-api"],
     }.items():
         folder = tmp_path / part
-        pem = CertificateFiles(ServerTls(folder / "tls.crt", folder / "tls.key", folder / "ca.crt")).first
+        pem = CertificateFiles(ServerTls(folder / "tls.crt", folder / "tls.key", folder / "ca.crt")).current()
         certificate = x509.load_pem_x509_certificate(pem.certificate)
         borne = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         assert borne.get_values_for_type(x509.DNSName) == names
