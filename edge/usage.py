@@ -79,7 +79,8 @@ class _RefusalGroups:
         return ended
 
     def _end_minute(self, now_ms: float) -> None:
-        if now_ms // _MINUTE_MS <= self._minute:
+        # Also where the clock was set back.
+        if now_ms // _MINUTE_MS == self._minute:
             return
         for groups in self._groups.values():
             self._ended += groups.values()

@@ -1,7 +1,7 @@
 """OutputsService over gRPC."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Final
 
@@ -17,7 +17,7 @@ from backend.paging import Paging
 from backend.rpc.interceptors import caller_of
 from backend.runs.run_lookup import no_such_run
 from backend.services import Services
-from backend.storage.database import Tx
+from backend.storage.database import DatabaseUnavailableError, Tx, run_of
 from backend.storage.object_keys import run_prefix
 from backend.storage.objects import ObjectStore
 from backend.storage.tables.outputs import OutputRow
@@ -116,7 +116,14 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
             raise ApiError(errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE) from None
         finally:
             if bundle.computed:
-                self._database.write(lambda tx: sql.set_checksums(tx, bundle.computed, rows))
+                self._keep_checksums(request.run_id, bundle.computed, rows)
+
+    def _keep_checksums(self, run_id: str, computed: Mapping[str, int], rows: list[OutputRow]) -> None:
+        """Stores checksums that were computed for a zip; the next zip computes them again where that fails."""
+        try:
+            self._database.write(lambda tx: sql.set_checksums(tx, computed, rows), lock_key=run_of(run_id))
+        except DatabaseUnavailableError as error:
+            _LOG.warning("The checksums of run %s could not be stored: %s", run_id, error)
 
     def _lost_of(self, rows: list[OutputRow]) -> list[OutputRow]:
         """Returns those outputs of a run whose objects are missing or of another size, by one listing."""

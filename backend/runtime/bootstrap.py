@@ -203,9 +203,8 @@ def _session(settings: BackendSettings, context: SegmentContext, on_free: Callab
             _LOG.debug("Segment %s could not be requeued: %s", segment_id, error)
 
     lease = Lease(database, database.now, owner, host, slots, room=lambda: slots - engine.running)
-    # Backends hand over no more than it has room for. Beyond that it takes some that end at the same moment.
-    most = SEGMENTS_PER_SLOT * slots
-    queue = DbosWorker(settings.database, owner, engine, most, requeue, database.healthy)
+    # No more than it has slots for, so that what workers have room for together is shared among them.
+    queue = DbosWorker(settings.database, owner, engine, slots, requeue, database.healthy)
     return WorkerSession(engine, context.slots, sweeper, lease, queue)
 
 

@@ -67,7 +67,8 @@ async def claim_segment(context: SegmentContext, segment_id: str) -> ClaimedSegm
     run fails it where the licence is on hold.
 
     Raises:
-        DatabaseUnavailableError: it was not claimed, as far as it is known, and may be claimed again.
+        DatabaseUnavailableError: it was not claimed, and may be claimed again.
+        OutcomeUnknownError: whether it was claimed could not be found out for ten seconds.
     """
     found = await context.read(lambda tx: _find(context, tx, segment_id))
     return None if found is None else await _Claim(context, segment_id, found).run()
@@ -107,7 +108,7 @@ class _Claim:
             except OutcomeUnknownError:
                 # It may be this process's already.
                 what = f"The claim of segment {self._segment_id}"
-                claimed = await retries.DATABASE.run(lambda: self._write(self._take_unless_taken), what)
+                claimed = await retries.REPEATABLE.run(lambda: self._write(self._take_unless_taken), what)
         finally:
             if claimed is None and self._begun is not None:
                 self._begun.release()

@@ -1,5 +1,6 @@
 """How long an executing run waits for what it depends on."""
 
+from dataclasses import replace
 from typing import Final
 
 from backend.retry import Backoff, RetryPolicy
@@ -21,3 +22,6 @@ DATABASE: Final = RetryPolicy(
     describe=lambda error: str(error) or type(error).__name__,
 )
 """For a change of a run while the database is unavailable for a moment."""
+
+REPEATABLE: Final = replace(DATABASE, retry_on=lambda error: isinstance(error, DatabaseUnavailableError))
+"""As `DATABASE`, for a change that finds out whether an earlier try of it holds."""

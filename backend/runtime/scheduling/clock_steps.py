@@ -1,7 +1,6 @@
 """Notices that the wall clock was set, or that it went on while this machine was suspended."""
 
 from collections.abc import Callable
-from math import inf
 from time import monotonic
 from typing import Final, NamedTuple
 
@@ -11,7 +10,7 @@ _STEP_MS: Final = 1_000
 
 
 class ClockReading(NamedTuple):
-    """A time of the wall clock, and how long ago a reading first saw a step; infinity for none. Milliseconds."""
+    """A time of the wall clock, and how long there was no step of it, as far as the readings tell. Milliseconds."""
 
     now: int
     since_step: float
@@ -25,7 +24,8 @@ class ClockSteps:
         self._steady = steady
         self._offset_ms: float | None = None
         self._error_ms = 0.0
-        self._stepped_at = -inf
+        # A step just before cannot be told from none.
+        self._stepped_at = steady()
 
     def read(self) -> ClockReading:
         """Reads both clocks: they step apart by a second or more, and by more than the readings may be wrong."""

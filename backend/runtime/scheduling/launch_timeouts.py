@@ -5,7 +5,6 @@ A segment that waits behind busy workers, or for workers that are starting again
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from math import inf
 from typing import Final
 
 from backend.runtime.scheduling.sql import QueuedSegmentRow
@@ -25,8 +24,9 @@ class _Wait:
 class LaunchTimeouts:
     """Counts the time in which a live worker with room did not begin a segment that was handed over.
 
-    A renewed lease proves that its worker was alive before: for half a lease at most, since a worker that was frozen
-    renews as well once it goes on. Times are seconds of a clock that nobody sets. Not thread-safe.
+    A renewed lease proves that its worker was alive before, and a call that this process was: for half a lease at most,
+    since who was frozen, or could not write, goes on as well. Times are seconds of a clock that nobody sets. Not
+    thread-safe.
     """
 
     def __init__(self, timeout_seconds: float) -> None:
@@ -46,13 +46,12 @@ class LaunchTimeouts:
             now: The present time.
         """
         proven = leases is None or self._renewed_with_room(leases)
-        longest = inf if leases is None else _LONGEST_PROVEN_SECONDS
         self._waits = {row.segment_id: self._waits.get(row.segment_id) or _Wait(0.0, now) for row in not_begun}
         if proven:
             for row in not_begun:
                 wait = self._waits[row.segment_id]
                 if row.handed_over_at is not None:
-                    wait.seconds += min(now - wait.counted_until, longest)
+                    wait.seconds += min(now - wait.counted_until, _LONGEST_PROVEN_SECONDS)
                 wait.counted_until = now
         return [row for row in not_begun if self._waits[row.segment_id].seconds >= self._timeout_seconds]
 

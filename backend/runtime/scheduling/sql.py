@@ -16,7 +16,7 @@ from sqlalchemy import (
 )
 
 from backend.run_status import IN_FLIGHT, RunStatus
-from backend.segment_state import HANDED_OVER, SegmentState
+from backend.segment_state import HANDED_OVER, ROOM, SegmentState
 from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.runs import runs, status_in
@@ -98,7 +98,14 @@ _TAKEN = Query(
     .group_by(runs.c.key_id),
 )
 _HAND_OVER = Command(
-    update(segments).where(_SEGMENT, _QUEUED).values(handed_over_at=_NOW, hand_overs=bindparam("number"))
+    update(segments)
+    .where(_SEGMENT, _QUEUED, segments.c.hand_overs == bindparam("before"))
+    .values(handed_over_at=_NOW, hand_overs=bindparam("number"))
+)
+_REQUEUE = Command(
+    update(segments)
+    .where(_SEGMENT, _QUEUED, segments.c.handed_over_at == bindparam("seen"))
+    .values(handed_over_at=None)
 )
 _REQUEUE_ALL = Command(update(segments).where(_OPEN, _QUEUED).values(handed_over_at=None))
 
@@ -143,8 +150,19 @@ def taken_by_key(tx: Tx) -> dict[str, int]:
 def mark_handed_over(tx: Tx, segments: Iterable[WaitingSegmentRow], now: int) -> None:
     """Marks queued segments as handed over to the engine once more, and wakes workers that wait for some."""
     tx.announce(HANDED_OVER)
-    rows = [{"of_segment_id": row.segment_id, "now": now, "number": row.hand_overs + 1} for row in segments]
-    tx.many(_HAND_OVER, rows)
+    tx.many(
+        _HAND_OVER,
+        [
+            {"of_segment_id": row.segment_id, "now": now, "before": row.hand_overs, "number": row.hand_overs + 1}
+            for row in segments
+        ],
+    )
+
+
+def requeue(tx: Tx, queued: QueuedSegmentRow) -> None:
+    """Marks a segment as not handed over, unless it was handed over again since it was read; wakes launchers."""
+    tx.announce(ROOM)
+    tx.enqueue(_REQUEUE, of_segment_id=queued.segment_id, seen=queued.handed_over_at)
 
 
 def requeue_all(tx: Tx) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 from backend import metrics
 from backend.clock import Clock
 from backend.runs import lifecycle_sql
-from backend.runs.lifecycle import SegmentLease, requeue_segment
+from backend.runs.lifecycle import SegmentLease
 from backend.runtime.outcomes import LAUNCH_FAILED, ORPHANED, Outcome, reason_to_stop, time_limit
 from backend.runtime.scheduling import sql, workers_sql
 from backend.runtime.scheduling.clock_steps import ClockReading, ClockSteps
@@ -24,6 +24,7 @@ _LOG = logging.getLogger(__name__)
 
 # A segment that was handed over and has not begun for so long is handed over again: its engine may have lost it.
 _REQUEUED_AFTER_MS: Final = 10_000
+_SUSPECTED_TIMES: Final = 2
 
 
 class Sweeper:
@@ -59,6 +60,7 @@ class Sweeper:
         self._steady = steady
         self._steps = ClockSteps(lease_clock or clock, steady)
         self._timeouts = LaunchTimeouts(launch_timeout_ms / 1000)
+        self._suspects: dict[str, int] = {}
 
     def recover(self) -> None:
         """Ends runs that an earlier process left running, and has queued segments handed over; called at the start.
@@ -104,13 +106,13 @@ class Sweeper:
         """Fails launches that timed out, and requeues segments that an engine may have lost."""
         steady = self._steady()
         not_begun = self._database.read(sql.not_begun)
+        for queued in not_begun:
+            # Also with a time that the clock has not reached, as of one that was ahead.
+            if queued.handed_over_at is not None and abs(now - queued.handed_over_at) > _REQUEUED_AFTER_MS:
+                self._database.write(partial(sql.requeue, queued=queued), lock_key=run_of(queued.run_id))
+        # After that, so that no time counts in which the database takes no changes.
         for queued in self._timeouts.timed_out(not_begun, leases, steady):
             self._fail_launch(queued, now)
-        # Not with a time that the clock has not reached, as of one that was ahead.
-        for queued in not_begun:
-            if queued.handed_over_at is not None and abs(now - queued.handed_over_at) > _REQUEUED_AFTER_MS:
-                requeue = partial(requeue_segment, segment_id=queued.segment_id)
-                self._database.write(requeue, lock_key=run_of(queued.run_id))
         if leases is None or not self._timeouts.without_worker(leases, steady):
             return
         if since_step_ms >= self._launch_timeout_ms:
@@ -141,12 +143,15 @@ class Sweeper:
         return removed
 
     def _end_lost(self, suspects: Collection[str]) -> None:
-        """Ends segments that are executed here though others closed their runs, or took them."""
+        """Ends segments that are executed here though others closed their runs, or took them.
+
+        A segment that has just ended is a suspect once, and longer while its files are removed.
+        """
         if self._owner is None:
             return
-        for segment_id in suspects:
+        self._suspects = {segment_id: self._suspects.get(segment_id, 0) + 1 for segment_id in suspects}
+        for segment_id in [one for one, times in self._suspects.items() if times == _SUSPECTED_TIMES]:
             if not self._database.read(partial(lifecycle_sql.owns, segment_id=segment_id, owner=self._owner)):
-                _LOG.warning("Segment %s goes on here, and does not run any more: it is ended", segment_id)
                 self._engine.cancel(segment_id)
 
     def _end(self, segment: RunningSegmentRow, reason: Outcome | None, now: int) -> None:

@@ -96,10 +96,10 @@ class WorkerSession:
             parts.callback(self.engine.stop, 0 if queue is not None else grace_seconds)
             if queue is not None and grace_seconds:
                 parts.callback(queue.stop, grace_seconds)
-            if queue is not None:
-                parts.callback(queue.halt)
             if lease is not None and grace_seconds:
                 parts.callback(lease.drain)
+            if queue is not None:
+                parts.callback(queue.halt)
 
     def _start(self, on_lost: Callable[[], None]) -> None:
         def lose() -> None:

@@ -133,9 +133,9 @@ def test_a_step_of_the_clock_ends_no_run_of_a_live_owner(world: World, swept: Sw
     run_id = claimed(world, "one")
     swept.after(0)
     world.clock.advance(seconds=600)
-    swept.after(19)
+    swept.after(15)
     assert world.row(run_id).status == "running", "its owner has had no time to renew"
-    swept.after(1)
+    swept.after(5)
     assert world.row(run_id).error_code == "orphaned"
 
 
@@ -212,7 +212,18 @@ def test_the_launch_time_out_does_not_count_while_the_worker_is_frozen(world: Wo
 def test_a_lease_of_a_clock_that_was_ahead_does_not_outlive_its_process(world: World, swept: Swept) -> None:
     lease(world, "one", 3600)
     run_id = claimed(world, "one")
-    swept.after(0)
+    swept.after(20)
+    assert world.row(run_id).error_code == "orphaned"
+
+
+def test_a_process_that_starts_right_after_a_step_of_the_clock_ends_no_run_of_a_live_owner(world: World) -> None:
+    lease(world, "one")
+    run_id = claimed(world, "one")
+    world.clock.advance(seconds=600)
+    swept = Swept(world)
+    swept.after(15)
+    assert world.row(run_id).status == "running", "its owner may renew by the new time"
+    swept.after(5)
     assert world.row(run_id).error_code == "orphaned"
 
 

@@ -252,7 +252,7 @@ def test_a_claim_that_fails_while_the_database_is_away_is_made_again(
 def test_a_claim_of_unknown_outcome_orphans_no_run(
     world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch, holds: bool
 ) -> None:
-    left = [1]
+    left = [2]
 
     def unknown(commit: Commit) -> Any:
         if not left[0]:

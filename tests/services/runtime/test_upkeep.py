@@ -1,5 +1,6 @@
 """The launcher, the sweeper and the upkeep, round by round, with an engine that only records its calls."""
 
+import contextlib
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ from backend.runtime.scheduling.sweeper import Sweeper
 from backend.runtime.scheduling.upkeep import Upkeep
 from backend.runtime.worker.leftovers import LeftoverRemoval
 from backend.services import Services
+from backend.storage.database import DatabaseUnavailableError
 from backend.storage.object_keys import object_key
 from backend.storage.statements import Command, ScalarQuery, Statement
 from backend.storage.tables.segments import segments
@@ -75,11 +77,18 @@ class Rounds:
         self.upkeep = Upkeep(services.database, services.clock)
         self.upkeep.register(*runs_retention.rules(world.runtime), *keys_retention.RULES, *audit_retention.RULES)
 
-    def sweep_after(self, world: World, seconds: int) -> None:
-        """Lets time pass, then sweeps."""
-        self.steady_seconds += seconds
-        world.clock.advance(seconds=seconds)
-        self.sweeper.sweep()
+    def sweep_after(self, world: World, seconds: int, *, launch: bool = False) -> None:
+        """Lets time pass in rounds of five seconds, each of which sweeps, and launches where asked to."""
+        while True:
+            passed = min(seconds, 5)
+            self.steady_seconds += passed
+            world.clock.advance(seconds=passed)
+            self.sweeper.sweep()
+            if launch:
+                self.launcher.launch()
+            seconds -= passed
+            if not seconds:
+                return
 
 
 @pytest.fixture
@@ -170,11 +179,10 @@ def test_a_hand_over_in_the_future_of_a_clock_that_was_ahead_counts_as_lost(worl
 def test_a_segment_that_nothing_takes_up_in_time_fails_as_launch_failed(world: World, rounds: Rounds) -> None:
     run_id = world.started()
     rounds.launcher.launch()
-    for seconds in (0, 299):
-        rounds.sweep_after(world, seconds)
-        rounds.launcher.launch()
+    for seconds in (0, 290):
+        rounds.sweep_after(world, seconds, launch=True)
         assert world.row(run_id).status == "queued"
-    rounds.sweep_after(world, 1)
+    rounds.sweep_after(world, 10, launch=True)
     row = world.row(run_id)
     assert (row.status, row.error_code) == ("failed", "launch_failed")
     assert world.events(run_id).segments == []
@@ -188,12 +196,30 @@ def test_after_a_step_of_the_clock_a_segment_has_the_whole_time_to_be_taken_up(
     run_id = world.started()
     rounds.launcher.launch()
     world.clock.advance(seconds=step)
-    for seconds in (0, 299):
-        rounds.sweep_after(world, seconds)
-        rounds.launcher.launch()
+    for seconds in (0, 290):
+        rounds.sweep_after(world, seconds, launch=True)
         assert world.row(run_id).status == "queued"
-    rounds.sweep_after(world, 1)
+    rounds.sweep_after(world, 20, launch=True)
     assert world.row(run_id).error_code == "launch_failed"
+
+
+def test_the_launch_time_out_does_not_count_while_the_database_takes_no_changes(
+    world: World, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = world.started()
+    rounds.launcher.launch()
+    rounds.sweep_after(world, 0)
+
+    def full(*_: object, **__: object) -> None:
+        raise DatabaseUnavailableError("The disk is full.")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(world.services.database, "write", full)
+        for _ in range(100):
+            with contextlib.suppress(DatabaseUnavailableError):
+                rounds.sweep_after(world, 5)
+    rounds.sweep_after(world, 0, launch=True)
+    assert world.row(run_id).status == "queued"
 
 
 def test_a_segment_that_waits_its_turn_does_not_time_out(world: World, rounds: Rounds) -> None:
