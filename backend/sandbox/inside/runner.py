@@ -177,12 +177,12 @@ def use_packages(packages: dict[str, Any]) -> list[str]:
 def main(fd: int, packages: dict[str, Any] | None = None) -> NoReturn:
     """Runs one request in a fresh interpreter."""
     sys.setrecursionlimit(NESTING_LIMIT)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
     modules = [] if packages is None else use_packages(packages)
     channel = Channel(fd)
     channel.send(READY)
     failures = _prepare(fd, modules)
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
     provide_library()
     _run(channel, failures)
 
@@ -233,19 +233,20 @@ def answer(
         result = _encode_result(value, limits["result_bytes"], limits["json_levels"])
         events.close()
         send_outputs(channel, request["folders"], output_limits)
-        _flush()
+        flush()
         channel.send(RESULT, result)
     except BaseException as error:  # noqa: BLE001 - SystemExit of the agent is a failure like any other
-        _flush()
+        flush()
         events.close()
         _send_failure(channel, error, code)
 
 
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
+def flush() -> None:
+    """Flushes what Python flushes at its end: the streams in use, then those that they may wrap."""
+    for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
         try:
-            stream.flush()
-        except (OSError, ValueError):  # the agent may have closed it
+            getattr(sys, name).flush()
+        except BaseException:  # noqa: BLE001, S112 - the agent may have closed, removed or replaced it
             continue
 
 
