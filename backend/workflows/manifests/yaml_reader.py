@@ -5,6 +5,7 @@ It accepts values that JSON can express: no tags, no objects, and plain scalars 
 """
 
 import re
+import string
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NoReturn
 
@@ -19,7 +20,7 @@ _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _NOTICED_LATER: Final = frozenset({"while scanning a simple key", "while scanning a quoted scalar"})
 """Contexts whose mistake, a missing colon or quote, is where the context begins."""
-_NAME_AT_END: Final = re.compile(r"[\w.-]{1,200}\Z")
+_OF_NAMES: Final = f"{string.ascii_letters}{string.digits}_.-"
 
 _PLAIN_SCALARS: Final[tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...]] = (
     (re.compile(r"~|null|Null|NULL|"), lambda _: None),
@@ -71,7 +72,7 @@ def _line_of_error(error: yaml.MarkedYAMLError, text: str) -> int:
         return _line(error.context_mark)
     if context.startswith("while parsing a flow") and error.problem_mark:
         # Behind the last entry, which a name on the next line belongs to.
-        above = _NAME_AT_END.sub("", text[: error.problem_mark.index]).rstrip()
+        above = text[: error.problem_mark.index].rstrip(_OF_NAMES).rstrip()
         return above.count("\n") + 1
     return _line(error.problem_mark or error.context_mark)
 
