@@ -14,6 +14,10 @@ _PINNED: Final = re.compile(
 """A release or all of its patches, in the standard spelling as it stands."""
 _MUST_BE: Final = "must be a requirement as pandas==2.3.*"
 _NOT_ALLOWED: Final = "must name a package of the index: no URL, path or option"
+_HASH: Final = re.compile(r"(?:^|\s)--hash\b")
+_NO_HASH: Final = (
+    "must have no --hash: the lock of the environment has the hashes that the index gives for its packages"
+)
 _COMMENT: Final = re.compile(r"(^|\s)#.*$")
 
 
@@ -26,6 +30,8 @@ class NumberedRequirement(NamedTuple):
 
 def normalised_requirement(text: str) -> str:
     """Returns a requirement in its standard spelling; raises ValueError that says what is allowed."""
+    if _HASH.search(text):
+        raise ValueError(_NO_HASH)
     if not 1 <= len(text) <= LONGEST_REQUIREMENT:
         raise ValueError(f"must have 1 to {LONGEST_REQUIREMENT} characters")
     stripped = text.strip()

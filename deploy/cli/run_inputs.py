@@ -25,6 +25,12 @@ _STANDARD_INPUT: Final = "-"
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
+class _DuplicateNameError(ValueError):
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
 def text_or_file(option: str, value: str) -> str:
     """Returns the text of an option: what follows it, or of `@FILE` what the file holds; `@-` is standard input.
 
@@ -111,10 +117,22 @@ def _boolean(text: str) -> bool:
 
 def _json(text: str) -> RawJson:
     try:
-        json.loads(text, parse_constant=_finite, parse_float=_finite)
+        json.loads(text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_members)
+    except _DuplicateNameError as error:
+        raise ValueError(f"JSON in which no object has the name {_shortened(error.name)!r} twice") from None
     except (ValueError, RecursionError):
         raise ValueError("JSON") from None
     return RawJson(text)
+
+
+def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Returns an object of JSON; Python keeps the last of equal names, and HTTP refuses them."""
+    members: dict[str, object] = {}
+    for name, value in pairs:
+        if name in members:
+            raise _DuplicateNameError(name)
+        members[name] = value
+    return members
 
 
 def _finite(text: str) -> float:

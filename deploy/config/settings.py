@@ -20,6 +20,7 @@ from backend.settings import (
     StepDataLimits,
     WebhookSettings,
 )
+from deploy.config import checks, redis_address, secret_references
 from deploy.config.addresses import (
     DEFAULT_GRPC,
     Address,
@@ -33,27 +34,21 @@ from deploy.config.checks import (
     absolute_path,
     between,
     bucket_name,
-    client_address,
-    deployment_id,
     email_domains,
     host_name,
     host_names,
     http_url,
     identity,
-    issuer,
     key_prefix,
     log_levels,
     model_provider,
     networks,
     one_of,
     role_mapping,
-    scopes,
     text,
 )
-from deploy.config.redis_address import redis_url
 from deploy.config.secret_references import (
     database_url,
-    index_url,
     reference,
     resolve_database_url,
     resolve_index_url,
@@ -73,6 +68,7 @@ _STEP_DATA: Final = StepDataLimits()
 _PACKAGES: Final = PackageSettings()
 _OIDC: Final = IdentityProvider(issuer="", client_id="", client_secret="", roles={})
 
+# In the body of a class, a field hides a function of its name from later fields: call those by their module.
 CHECK: Final = "check"
 """Key of a field's metadata: a function that returns the value to keep, or raises ValueError with what is allowed."""
 
@@ -113,10 +109,10 @@ class Edge:
     backend: BackendAddress = field(default=DEFAULT_GRPC, metadata={CHECK: backend_address})
     backend_tls: ClientTls = field(default_factory=ClientTls)
     app_domain: str = _EDGE.app_domain
-    client_address: str = field(default=_EDGE.client_address, metadata={CHECK: client_address})
+    client_address: str = field(default=_EDGE.client_address, metadata={CHECK: checks.client_address})
     traceparent: str = field(default=_EDGE.traceparent, metadata={CHECK: one_of("continue", "link")})
     processes: int = field(default=1, metadata={CHECK: between(1, 64)})
-    redis_url: str | None = field(default=None, repr=False, metadata={CHECK: redis_url})
+    redis_url: str | None = field(default=None, repr=False, metadata={CHECK: redis_address.redis_url})
     connections: int = field(default=_EDGE.connections, metadata={CHECK: between(16, 100_000)})
     buffer_mb: int = field(default=_EDGE.buffer_mb, metadata={CHECK: between(8, 65_536)})
     backend_seconds: float = field(default=_EDGE.backend_seconds, metadata={CHECK: between(0.1, 600)})
@@ -143,7 +139,7 @@ class Console:
     https: bool | None = None
     backend: BackendAddress = field(default=DEFAULT_GRPC, metadata={CHECK: backend_address})
     backend_tls: ClientTls = field(default_factory=ClientTls)
-    client_address: str = field(default=_CONSOLE.client_address, metadata={CHECK: client_address})
+    client_address: str = field(default=_CONSOLE.client_address, metadata={CHECK: checks.client_address})
     hosts: tuple[str, ...] | None = field(default=None, metadata={CHECK: host_names})
 
 
@@ -220,8 +216,10 @@ class Publishing:
 class Packages:
     """Python packages of environments."""
 
-    index_url: str | None = field(default=_PACKAGES.index_url, metadata={CHECK: index_url})
-    extra_index_url: str | None = field(default=_PACKAGES.extra_index_url, metadata={CHECK: index_url})
+    index_url: str | None = field(default=_PACKAGES.index_url, metadata={CHECK: secret_references.index_url})
+    extra_index_url: str | None = field(
+        default=_PACKAGES.extra_index_url, metadata={CHECK: secret_references.index_url}
+    )
     wheels: Path | None = field(default=_PACKAGES.wheels, metadata={CHECK: absolute_path})
     folder: Path | None = field(default=_PACKAGES.folder, metadata={CHECK: absolute_path})
     resolve_seconds: float = field(default=_PACKAGES.resolve_seconds, metadata={CHECK: between(1, 600)})
@@ -244,14 +242,14 @@ class Webhooks:
 class Oidc:
     """The identity provider that people may sign in to the console with."""
 
-    issuer: str | None = field(default=None, metadata={CHECK: issuer})
+    issuer: str | None = field(default=None, metadata={CHECK: checks.issuer})
     client_id: str | None = field(default=None, metadata={CHECK: text(256)})
     client_secret: str | None = field(default=None, metadata={CHECK: secret_name})
     roles: Mapping[str, str] | None = field(default=None, metadata={CHECK: role_mapping})
     role_claim: str = field(default=_OIDC.role_claim, metadata={CHECK: text(256)})
     email_domains: tuple[str, ...] | None = field(default=None, metadata={CHECK: email_domains})
     label: str = field(default=_OIDC.label, metadata={CHECK: text(60)})
-    scopes: str = field(default=_OIDC.scopes, metadata={CHECK: scopes})
+    scopes: str = field(default=_OIDC.scopes, metadata={CHECK: checks.scopes})
     timeout_seconds: float = field(default=_OIDC.timeout_seconds, metadata={CHECK: between(1, 12)})
     sign_out: bool = _OIDC.sign_out
 
@@ -300,7 +298,7 @@ class Settings:
     """All settings of one process, read once by the entry point and passed down."""
 
     data: Path | None = None
-    deployment_id: str = field(default=_BACKEND.deployment_id, metadata={CHECK: deployment_id})
+    deployment_id: str = field(default=_BACKEND.deployment_id, metadata={CHECK: checks.deployment_id})
     log_level: str = field(default=DEFAULT_LEVEL, metadata={CHECK: log_levels})
     log_format: str = field(default=AUTO, metadata={CHECK: one_of(*FORMATS)})
     serve: Serve = field(default_factory=Serve)

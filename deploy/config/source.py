@@ -44,7 +44,7 @@ class Setting:
     def read(self, value: object) -> object:
         """Returns the value to keep; raises ValueError with what is allowed."""
         if self.kind is Path:
-            value = Path(_string(value)).expanduser()
+            value = _path(value)
         elif self.kind is bool:
             value = _boolean(value)
         elif self.kind is float:
@@ -191,6 +191,16 @@ def _string(value: object) -> str:
     return value
 
 
+def _path(value: object) -> Path:
+    text = _string(value)
+    if "\0" in text:
+        raise ValueError("must be a path, which has no NUL character")
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise ValueError("must be a path; '~' alone or with the name of a user who has a home folder") from None
+
+
 def _boolean(value: object) -> bool:
     if isinstance(value, bool):
         return value
@@ -206,5 +216,5 @@ def _number(value: object, kind: type[int] | type[float]) -> float:
         value = ""
     try:
         return kind(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ValueError("must be a whole number" if kind is int else "must be a number") from None

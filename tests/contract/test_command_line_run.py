@@ -47,6 +47,16 @@ kind: Workflow
 name: Fail
 steps:
   - {step: fail, agent: failing, environment: elsewhere}
+---
+kind: Agent
+name: telling
+type: python
+code: "def run(context): return 7"
+---
+kind: Workflow
+name: Mismatch
+steps: [{step: tell, agent: telling, environment: elsewhere}]
+result: {step: tell, schema: {type: string}}
 """
 
 
@@ -115,6 +125,12 @@ def test_a_step_that_fails_shows_its_log(folder: Path) -> None:
     assert (failed.returncode, failed.stdout) == (1, "")
     assert "fail | about to fail" in failed.stderr
     assert "fail | ValueError: no good" in failed.stderr
+
+
+def test_a_result_that_does_not_fit_its_schema_fails_the_command(folder: Path) -> None:
+    failed = run(folder, "--workflow", "Mismatch")
+    assert failed.returncode == 1, failed.stderr
+    assert "result: " in failed.stderr
 
 
 def test_json_has_the_log_of_a_step_that_fails(folder: Path) -> None:

@@ -2,13 +2,22 @@
 
 import json
 import signal
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from backend.runtime.agents.base import StepFailed
 from backend.sandbox import Limits
 from backend.sandbox.inside.protocol import MAX_MESSAGE_CHARACTERS
 from backend.sandbox.limits import PROCESSES
 from backend.sandbox.process import Excess
+
+_REMEDIES: Final[Mapping[str, str]] = {
+    "module": "name its package in python.packages of the environment, or bring the module with the agent",
+    "network": "the step has no network: give its environment network: full",
+    "variable": "steps have no variables of the service: name a secret in secrets of the agent for context.secret()",
+    "place": "steps write to context.outputs, context.shared or context.workspace alone",
+}
+"""What to do about a failure, by the symptom that the runner names."""
 
 PROTOCOL_MESSAGE = "the step's process sent something other than a result"
 
@@ -44,11 +53,12 @@ def protocol_failure(reason: object) -> StepFailed:
 
 
 def reported(payload: bytes, limits: Limits) -> StepFailed:
-    """Returns the failure that the runner reported: `{kind, type, message, traceback}`."""
+    """Returns the failure that the runner reported: `{kind, type, message, traceback, symptom}`."""
     try:
         report = json.loads(payload)
         kind, name, message = str(report["kind"]), plain(report["type"]), plain(report["message"])
         trace = plain(report["traceback"], len(payload)).encode()
+        message += _remedy(str(report["symptom"]), limits)
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         return protocol_failure(error)
     by_kind = {
@@ -64,6 +74,12 @@ def reported(payload: bytes, limits: Limits) -> StepFailed:
     failure = by_kind[kind]()
     failure.log = trace
     return failure
+
+
+def _remedy(symptom: str, limits: Limits) -> str:
+    if symptom == "network" and limits.network == "full":
+        return ""
+    return f" ({_REMEDIES[symptom]})" if symptom in _REMEDIES else ""
 
 
 def process_limit() -> StepFailed:

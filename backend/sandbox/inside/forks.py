@@ -15,6 +15,8 @@ from backend.sandbox.inside.library import provide as provide_library
 from backend.sandbox.inside.runner import answer
 
 _REHEARSALS = 40
+# What is preloaded may have wrapped their buffers, which close with them.
+_replaced: list[object] = []
 _EMPTY_STEP = "def run(context):\n    return {'empty': [1, 1.0, None]}\n"
 
 
@@ -32,10 +34,13 @@ def open_streams() -> None:
     # They find out here that they cannot seek.
     for fd in (1, 2):
         os.dup2(write, fd)
-    sys.stdout, sys.stderr = (
-        open(fd, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115 - descriptors
-        for fd in (1, 2)
-    )
+    _replaced.extend((sys.__stdout__, sys.__stderr__))
+    for fd, name in ((1, "stdout"), (2, "stderr")):
+        stream = open(fd, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115 - a descriptor
+        stream.buffer.raw.name = f"<{name}>"  # type: ignore[attr-defined]  # as in a new interpreter
+        # As Python does, which keeps the stream open while an agent wraps its buffer in another.
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
     for fd, earlier in zip((1, 2), before, strict=True):
         os.dup2(earlier, fd)
     for fd in (read, write, *before):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 _LEVELS = 20
+_MOST_NAME_CHARACTERS = 100
 
 
 def encode(value: Any) -> bytes:
@@ -22,6 +24,46 @@ def encode(value: Any) -> bytes:
     text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     _refuse_equal_keys(value)
     return text.encode()
+
+
+def path_beyond_json(value: Any) -> str | None:
+    """Returns the path of the first value inside `value` that JSON cannot express, as `$.items[3].at`, and why.
+
+    None where each value by itself is JSON.
+    """
+    waiting: list[Iterator[tuple[str, Any]]] = [iter((("$", value),))]
+    looked_at: set[int] = set()
+    while waiting:
+        path, one = next(waiting[-1], ("", None))
+        if not path:
+            waiting.pop()
+        elif isinstance(one, dict) and id(one) not in looked_at:
+            for name in one:
+                if name is not None and not isinstance(name, (str, int, float)):
+                    return f"{path}: a name is of type {type(name).__name__}, not text"
+            waiting.append(_members_of(path, one))
+            looked_at.add(id(one))
+        elif isinstance(one, (list, tuple)) and id(one) not in looked_at:
+            waiting.append(_items_of(path, one))
+            looked_at.add(id(one))
+        elif isinstance(one, float):
+            if one - one != 0:
+                return f"{path}: {one!r} is no number of JSON; return None or a text"
+        elif one is not None and not isinstance(one, (str, int, dict, list, tuple)):
+            how = "its isoformat()" if hasattr(one, "isoformat") else "text, numbers, lists and dicts"
+            return f"{path}: it is of type {type(one).__name__}; return {how}"
+    return None
+
+
+def _items_of(path: str, items: list[Any] | tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
+    for number, item in enumerate(items):
+        yield f"{path}[{number}]", item
+
+
+def _members_of(path: str, mapping: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
+    for name, item in mapping.items():
+        short = name[:_MOST_NAME_CHARACTERS] if isinstance(name, str) else ""
+        yield f"{path}.{short}" if short.isidentifier() else f"{path}[{short!r}]", item
 
 
 def _refuse_equal_keys(value: Any) -> None:

@@ -20,7 +20,7 @@ from backend.sandbox.inside.events import EventBudget, EventReporter
 from backend.sandbox.inside.library import provide as provide_library
 from backend.sandbox.inside.nesting import deeper_than
 from backend.sandbox.inside.outputs import OutputsError, send_outputs
-from backend.sandbox.inside.plain_json import encode
+from backend.sandbox.inside.plain_json import encode, path_beyond_json
 from backend.sandbox.inside.protocol import FAILURE, MAX_MESSAGE_CHARACTERS, MAX_TRACEBACK_CHARACTERS, READY, RESULT
 
 TYPE_CHECKING = False
@@ -36,6 +36,7 @@ IDLE_MILLISECONDS = 200
 
 PRELOAD_CPU_SECONDS = 120
 
+_MOST_CAUSES = 10
 _SPARE_MEMORY_BYTES = 64 * 1024 * 1024
 
 
@@ -84,7 +85,9 @@ def _encode_result(value: Any, most_bytes: int, most_levels: int) -> bytes:
     except RecursionError as error:
         raise _StepError("not_json", too_deep) from error
     except (ValueError, TypeError) as error:
-        raise _StepError("not_json", f"the return value is not JSON: {error}") from error
+        found = path_beyond_json(value)
+        where = f": {error}" if found is None else f" at {found}"
+        raise _StepError("not_json", f"the return value is not JSON{where}") from error
     if len(payload) > most_bytes:
         raise _StepError("not_json", f"the return value is larger than {most_bytes} bytes of JSON")
     if deeper_than(payload, most_levels):
@@ -115,13 +118,40 @@ def _describe(error: BaseException, code: TextCode | FolderCode) -> dict[str, st
     trace = error.__traceback__
     while trace is not None and not code.owns(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
-    lines = traceback.format_exception(type(error), error, trace)
+    lines = traceback.format_exception(type(error), error, trace) if kind != "not_json" else [f"{message}\n"]
     return {
         "kind": kind,
         "type": type(error).__name__[:200],
         "message": message[:MAX_MESSAGE_CHARACTERS],
+        "symptom": _symptom(error),
         "traceback": code.shown("".join(lines))[-MAX_TRACEBACK_CHARACTERS:],
     }
+
+
+def _symptom(error: BaseException) -> str:
+    """Returns the kind of a failure for which the worker knows a remedy; empty for others."""
+    causes: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and len(causes) < _MOST_CAUSES:
+        causes.append(cause)
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    if isinstance(error, ImportError) and any(isinstance(each, ModuleNotFoundError) for each in causes):
+        return "module"
+    # The module socket need not be there.
+    if any(type(each).__name__ == "gaierror" or getattr(each, "errno", 0) == errno.ENETUNREACH for each in causes):
+        return "network"
+    if isinstance(error, KeyError) and _raised_by(error) is os._Environ.__getitem__.__code__:  # noqa: SLF001 - its code
+        return "variable"
+    if isinstance(error, OSError) and error.filename and error.errno in {errno.EROFS, errno.EACCES, errno.EPERM}:
+        return "place"
+    return ""
+
+
+def _raised_by(error: BaseException) -> Any:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace and trace.tb_frame.f_code
 
 
 def _send_failure(channel: Channel, error: BaseException, code: TextCode | FolderCode) -> None:
@@ -177,12 +207,12 @@ def use_packages(packages: dict[str, Any]) -> list[str]:
 def main(fd: int, packages: dict[str, Any] | None = None) -> NoReturn:
     """Runs one request in a fresh interpreter."""
     sys.setrecursionlimit(NESTING_LIMIT)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
     modules = [] if packages is None else use_packages(packages)
     channel = Channel(fd)
     channel.send(READY)
     failures = _prepare(fd, modules)
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
     provide_library()
     _run(channel, failures)
 
@@ -233,19 +263,20 @@ def answer(
         result = _encode_result(value, limits["result_bytes"], limits["json_levels"])
         events.close()
         send_outputs(channel, request["folders"], output_limits)
-        _flush()
+        flush()
         channel.send(RESULT, result)
     except BaseException as error:  # noqa: BLE001 - SystemExit of the agent is a failure like any other
-        _flush()
+        flush()
         events.close()
         _send_failure(channel, error, code)
 
 
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
+def flush() -> None:
+    """Flushes what Python flushes at its end: the streams in use, then those that they may wrap."""
+    for name in ("stdout", "stderr", "__stdout__", "__stderr__"):
         try:
-            stream.flush()
-        except (OSError, ValueError):  # the agent may have closed it
+            getattr(sys, name).flush()
+        except BaseException:  # noqa: BLE001, S112 - the agent may have closed, removed or replaced it
             continue
 
 

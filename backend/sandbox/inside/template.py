@@ -51,7 +51,7 @@ from backend.sandbox.inside.isolation import (
     use_capabilities,
     with_retries,
 )
-from backend.sandbox.inside.runner import NESTING_LIMIT, preload, run, use_packages
+from backend.sandbox.inside.runner import NESTING_LIMIT, flush, preload, run, use_packages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,8 +130,7 @@ def _prepare(control: socket.socket, options: dict[str, Any]) -> None:
     modules = [] if packages is None else use_packages(packages)
     _end_by(signal.SIGXCPU)
     options["failures"] = preload(modules)
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+    flush()
     prepare_forks("/step")
     # What modules registered for a fork takes 0.4 ms, and those of the template need none of it.
     options["fork_runner"] = os.fork if modules else fork_plainly

@@ -105,7 +105,8 @@ def all_packages(python: Mapping[str, Any], attachments: Attachments) -> tuple[l
     if len(files[path]) > LARGEST_FILE_BYTES:
         return packages, [("requirements", f"{path} must have at most {LARGEST_FILE_BYTES:,} bytes")]
     try:
-        text = files[path].decode()
+        # Editors of Windows begin a file with a byte order mark.
+        text = files[path].decode("utf-8-sig")
     except UnicodeDecodeError as error:
         return packages, [("requirements", f"{path} is not UTF-8 at byte {error.start}")]
     problems: list[tuple[str, str]] = []

@@ -5,6 +5,7 @@ It accepts values that JSON can express: no tags, no objects, and plain scalars 
 """
 
 import re
+import string
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NoReturn
 
@@ -16,6 +17,10 @@ _MOST_NODES: Final = 100_000
 _DEEPEST: Final = 64
 _LARGEST_INTEGER: Final = 2**63 - 1
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+_NOTICED_LATER: Final = frozenset({"while scanning a simple key", "while scanning a quoted scalar"})
+"""Contexts whose mistake, a missing colon or quote, is where the context begins."""
+_OF_NAMES: Final = f"{string.ascii_letters}{string.digits}_.-"
 
 _PLAIN_SCALARS: Final[tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...]] = (
     (re.compile(r"~|null|Null|NULL|"), lambda _: None),
@@ -43,7 +48,7 @@ def read_documents(text: str, problems: list[Problem]) -> list[Node]:
         problems.append(error.problem)
     except yaml.MarkedYAMLError as error:
         what = ", ".join(part for part in (error.context, error.problem) if part)
-        problems.append(Problem(_line(error.problem_mark or error.context_mark), "document", f"must be YAML: {what}"))
+        problems.append(Problem(_line_of_error(error, text), "document", f"must be YAML: {what}"))
     except yaml.YAMLError as error:
         line = text.count("\n", 0, getattr(error, "position", 0) or 0) + 1
         problems.append(Problem(line, "document", f"must be YAML: {getattr(error, 'reason', 'not readable')}"))
@@ -58,6 +63,18 @@ class _UnreadableError(Exception):
 
 def _line(mark: Any) -> int:
     return mark.line + 1 if mark else 1
+
+
+def _line_of_error(error: yaml.MarkedYAMLError, text: str) -> int:
+    """Returns the line to correct, which is above the one where the parser noticed that something is missing."""
+    context = error.context or ""
+    if context in _NOTICED_LATER:
+        return _line(error.context_mark)
+    if context.startswith("while parsing a flow") and error.problem_mark:
+        # Behind the last entry, which a name on the next line belongs to.
+        above = text[: error.problem_mark.index].rstrip(_OF_NAMES).rstrip()
+        return above.count("\n") + 1
+    return _line(error.problem_mark or error.context_mark)
 
 
 def _stop(event: yaml.Event, field: str, reason: str) -> NoReturn:

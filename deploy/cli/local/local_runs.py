@@ -99,7 +99,9 @@ class LocalRuns:
         return watched_files(given, others)
 
     def run(self) -> bool:
-        """Applies the files, runs the workflow and shows what became of it; returns whether the run completed.
+        """Applies the files, runs the workflow and shows how it ended.
+
+        Returns whether the run completed with a result that fits its schema.
 
         Raises:
             CommandError: the files, the parameters or the workflow do not allow a run.
@@ -124,7 +126,7 @@ class LocalRuns:
             print_json({**record, "outputs": items, "files": files, "failures": self._failures})
         else:
             self._show_end(record, record_of(outputs)["items"], written)
-        return run.summary.status == runs_pb2.RUN_STATUS_COMPLETED
+        return run.summary.status == runs_pb2.RUN_STATUS_COMPLETED and not run.HasField("result_error")
 
     def _apply(self) -> workflows_pb2.WorkflowDefinition:
         """Applies the files and what they need from beside them; returns the workflow to run, which is active."""

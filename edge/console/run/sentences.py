@@ -48,8 +48,14 @@ def _step_completed(step: str, data: _Data) -> str:
     return f"{step} completed." if not left else f"{step} completed and left {_many(left, 'file')}."
 
 
+def error_text(kind: str, message: str) -> str:
+    """Returns the message of a failure behind its type, which that of an agent's exception has already."""
+    named = message == kind or message.startswith(f"{kind}:")
+    return message if named else ": ".join(part for part in (kind, message) if part)
+
+
 def _step_failed(step: str, data: _Data) -> str:
-    said = f"{step} failed at attempt {data['attempt']}: {data['type']}: {data['message']}"
+    said = f"{step} failed at attempt {data['attempt']}: {error_text(data['type'], data['message'])}"
     if data.get("retry_at"):
         said += f" The next attempt begins at {data['retry_at']}."
     return said

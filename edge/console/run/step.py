@@ -9,6 +9,7 @@ from edge.console.rendering import formatting
 from edge.console.rendering.page_budget import PageBudget, html_bytes
 from edge.console.run.advice import advice
 from edge.console.run.attempts import Span
+from edge.console.run.sentences import error_text
 from edge.console.visit import Visit
 from edge.errors import Refusal
 from workflow_api.v1.logs_pb2 import GetRunLogRequest, RunLog
@@ -111,5 +112,5 @@ def _attempt(span: Span, room: PageBudget) -> Mapping[str, Any]:
         "outcome": span.outcome or ("going on" if span.ended_at is None else ""),
         "began_at": span.began_at,
         "lasted": "" if span.ended_at is None else formatting.duration(max(0, span.ended_at - span.began_at)),
-        "error": room.begin(": ".join(part for part in (span.error_type, span.message) if part), _MOST_ERROR_CHARS)[0],
+        "error": room.begin(error_text(span.error_type, span.message), _MOST_ERROR_CHARS)[0],
     }

@@ -30,6 +30,7 @@ def test_a_pinned_release_is_in_its_standard_spelling(given: str) -> None:
         ("two words", "must be a requirement as pandas==2.3.*"),
         ("-r other.txt", "must name a package of the index: no URL, path or option"),
         ("--index-url=https://example.org", "must name a package of the index"),
+        (f"pandas==2.3.1 --hash=sha256:{'0' * 64} --hash=sha256:{'1' * 400}", "must have no --hash: the lock of"),
         ("./local", "must name a package of the index"),
         ("thing @ https://example.org/thing.whl", "must name a package of the index"),
         ("git+https://example.org/thing", "must name a package of the index"),

@@ -36,6 +36,13 @@ def test_json_is_sent_exactly_as_it_is_written() -> None:
     assert read_parameters(["rates=1.000000000000000000001"], DECLARED) == '{"rates":1.000000000000000000001}'
 
 
+@pytest.mark.parametrize("text", ['{"a":1,"a":2}', '[{"b":{"a":1,"c":[],"a":1}}]'])
+def test_json_in_which_an_object_has_a_name_twice_is_refused(text: str) -> None:
+    with pytest.raises(CommandError, match="cannot be read") as failed:
+        read_parameters([f"rates={text}"], DECLARED)
+    assert "--param rates: must be JSON in which no object has the name 'a' twice" in failed.value.to_text()
+
+
 def test_every_parameter_that_cannot_be_read_is_named() -> None:
     with pytest.raises(CommandError) as failed:
         read_parameters(["count=1.5", "strict=yes", "share=true", "rates={", "title=x"], DECLARED)

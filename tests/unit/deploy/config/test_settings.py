@@ -29,6 +29,99 @@ def test_without_sources_every_setting_has_its_default() -> None:
     assert read_settings({}) == Settings()
 
 
+GOOD_VALUES = {
+    "data": "/data",
+    "deployment_id": "plant-7",
+    "log_level": "info,edge=debug",
+    "log_format": "json",
+    "edge.http": "127.0.0.1:1",
+    "edge.backend": "127.0.0.1:2",
+    "edge.app_domain": "api.example.org",
+    "edge.client_address": "header:X-Address",
+    "edge.traceparent": "link",
+    "edge.redis_url": "redis://localhost",
+    "console.listen": "127.0.0.1:3",
+    "console.backend": "127.0.0.1:4",
+    "console.client_address": "load_balancer",
+    "console.hosts": "console.example.org",
+    "backend.grpc": "127.0.0.1:5",
+    "backend.database": "postgresql://user@host/name",
+    "runtime.sandbox": "bwrap",
+    "runtime.network": "full",
+    "runtime.engine": "dbos",
+    "runtime.memory_mb": "2000",
+    "packages.index_url": "https://one.example.org/simple",
+    "packages.extra_index_url": "https://two.example.org/simple",
+    "packages.wheels": "/wheels",
+    "packages.folder": "/packages",
+    "webhooks.private_networks": "10.0.0.0/8",
+    "oidc.issuer": "https://login.example.org",
+    "oidc.client_id": "console",
+    "oidc.client_secret": "oidc",
+    "oidc.roles": "staff=viewer",
+    "oidc.role_claim": "roles",
+    "oidc.email_domains": "example.org",
+    "oidc.label": "Sign in",
+    "oidc.scopes": "openid",
+    "objects.store": "s3",
+    "objects.folder": "/objects",
+    "objects.bucket": "bucket",
+    "objects.prefix": "plant-7/",
+    "objects.endpoint_url": "https://s3.example.org",
+    "objects.region": "eu-central-1",
+    "objects.sse": "aws:kms",
+    "objects.kms_key_id": "key",
+    "metrics.listen": "127.0.0.1:6",
+    "traces.endpoint": "http://localhost:4318",
+}
+
+
+def good_value(setting: Setting) -> str:
+    """Returns a value other than the default, as an environment variable holds it."""
+    if ".backend_tls." in setting.name or setting.name.startswith("backend.tls."):
+        return {"key_password": "env:PASSWORD", "server_name": "backend"}.get(setting.name.rpartition(".")[2], "/file")
+    if setting.kind is bool:
+        return str(setting.default is False).lower()
+    if setting.kind in {int, float}:
+        return GOOD_VALUES.get(setting.name) or f"{2 if setting.default is None else setting.default + 1}"  # type: ignore[operator]  # a number
+    return GOOD_VALUES[setting.name]
+
+
+def held(settings: object, name: str) -> object:
+    for part in name.split("."):
+        settings = getattr(settings, part)
+    return settings
+
+
+def test_every_setting_is_read_from_the_file_and_from_its_variable(tmp_path: Path) -> None:
+    values = {setting: good_value(setting) for setting in known_settings()}
+    written = {
+        setting.name: value if setting.kind in {int, float, bool} else f'"{value}"' for setting, value in values.items()
+    }
+    tables = '[secrets]\noidc = "env:OIDC"\n[identities]\n"dns:edge" = ["edge"]\n'
+    tables_only, complete = tmp_path / "tables.toml", tmp_path / "settings.toml"
+    tables_only.write_text(tables)
+    complete.write_text("".join(f"{name} = {value}\n" for name, value in written.items()) + tables)
+
+    by_file = read_settings({}, config=complete)
+    by_variable = read_settings({setting.variable: value for setting, value in values.items()}, config=tables_only)
+
+    assert by_file == by_variable
+    assert [each.name for each in values if held(by_file, each.name) == held(Settings(), each.name)] == []
+    assert backend_settings(by_file, tmp_path).packages.extra_index_url == "https://two.example.org/simple"
+
+
+@pytest.mark.parametrize(
+    "value", ["", "\0", "~nobody-has-this-name/x", "nan", "[::", "²", 10**400, -1, True, [], "a" * 9_000]
+)
+def test_a_value_is_read_or_refused_whatever_it_is(value: object) -> None:
+    for setting in known_settings():
+        try:
+            setting.read(value)
+        except ValueError as refused:
+            assert str(refused).startswith("must "), setting.name  # noqa: PT017 - reading it is no failure either
+
+
 def test_a_later_source_overrides_an_earlier_one(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     file.write_text('log_level = "info"\n[edge]\nhttp = "127.0.0.1:1"\n[runtime]\nstep_slots = 1\n')

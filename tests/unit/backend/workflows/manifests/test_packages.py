@@ -71,7 +71,7 @@ def test_the_requirements_of_a_file_are_added_once_each() -> None:
         (None, "must name a file that comes with the manifest; r.txt did not"),
         (b"# nothing\n", "r.txt must name at least one package"),
         (b"alpha\n-r other.txt\n", "r.txt:2: must name a package of the index: no URL, path or option"),
-        (b"alpha==1 --hash=sha256:0\n", "r.txt:1: must be a requirement as pandas==2.3.*"),
+        (b"alpha==1 --hash=sha256:0\n", "r.txt:1: must have no --hash: the lock of the environment has the hashes"),
         (b"\xff", "r.txt is not UTF-8 at byte 0"),
         (b"#" * (LARGEST_FILE_BYTES + 1), "r.txt must have at most 65,536 bytes"),
         (b"".join(b"p%d\n" % number for number in range(201)), "must have at most 200 entries together"),
@@ -104,3 +104,8 @@ def test_a_requirements_file_is_checked_with_the_manifest(attachments: Attachmen
     text = "kind: Environment\nname: e\npython:\n  requirements: ./r.txt\n"
     problems = check_manifests([ManifestText("f", text, attachments)], UNBOUNDED).problems
     assert problems == ([] if reason is None else [("f:4: python.requirements", reason)])
+
+
+def test_a_requirements_file_may_begin_with_a_byte_order_mark() -> None:
+    files = {"r.txt": b"\xef\xbb\xbfpandas==2.3.1\r\nrequests>=2\r\n"}
+    assert all_packages(python("r.txt"), Attachments(files)) == (["pandas==2.3.1", "requests>=2"], [])

@@ -28,6 +28,11 @@ TYPES = {rules_of(field).tag for field in EventData.DESCRIPTOR.fields}
             {"code": "node_failed", "type": "ValueError", "message": "no", "attempt": 1, "retry_at": None},
             "count failed at attempt 1: ValueError: no",
         ),
+        (
+            "step.failed",
+            {"code": "node_failed", "type": "ValueError", "message": "ValueError: no", "attempt": 1, "retry_at": None},
+            "count failed at attempt 1: ValueError: no",
+        ),
         ("step.skipped", {"reason": "a failed"}, "count was skipped: a failed"),
         ("approval.requested", {"approval_id": "apr_1", "title": "Good?"}, "count waits for a person: Good?"),
         (
