@@ -6,6 +6,7 @@ import io
 import zipfile
 from pathlib import Path
 
+import httpx
 import pytest
 
 from workflow_api_client import CorruptDownloadError, Progress, Run, UnexpectedAnswerError, errors
@@ -110,6 +111,39 @@ def test_a_read_goes_on_where_it_broke_off(api: FakeApi, run: Run) -> None:
     assert run.outputs.read("digest/deep/er/all.bin") == LARGE
     ranges = [headers.get("range") for headers in downloads_of(api)]
     assert ranges[-3:] == [None, "bytes=100000-", "bytes=150000-"]
+
+
+def test_a_window_of_an_output_is_fetched_alone_and_goes_on_where_it_broke_off(api: FakeApi, run: Run) -> None:
+    output = run.outputs.get("digest/deep/er/all.bin")
+    api.cut(1000)
+    before = len(api.requests)
+    assert run.outputs.read(output, begin=70, end=5000) == LARGE[70:5000]
+    assert [headers["range"] for headers in downloads_of(api)] == ["bytes=70-4999", "bytes=1070-4999"]
+    assert len(api.requests) == before + 2
+    assert run.outputs.read(output, begin=len(LARGE) - 3) == LARGE[-3:]
+    assert run.outputs.read(output, end=3) == LARGE[:3]
+    assert run.outputs.read(output, begin=5, end=5) == b""
+    with pytest.raises(ValueError, match="from 0 to 4, which 5 is not"):
+        run.outputs.read(output, begin=5, end=4)
+
+
+def test_a_window_is_of_the_bytes_that_are_listed_also_where_no_range_is_served(
+    api: FakeApi, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output, handle = run.outputs.get("digest/deep/er/all.bin"), api.handle
+    changed: dict[str, str] = {}
+
+    def without_ranges(request: httpx.Request, content: bytes) -> httpx.Response:
+        request.headers.pop("range", None)
+        answer = handle(request, content)
+        answer.headers.update(changed)
+        return answer
+
+    monkeypatch.setattr(api, "handle", without_ranges)
+    assert run.outputs.read(output, begin=70, end=5000) == LARGE[70:5000]
+    changed["etag"] = '"other"'
+    with pytest.raises(CorruptDownloadError):
+        run.outputs.read(output, begin=70, end=5000)
 
 
 def test_what_broke_off_after_its_last_byte_is_whole(api: FakeApi, run: Run) -> None:

@@ -127,14 +127,28 @@ class AsyncOutputs:
         """Returns the outputs by path."""
         return await self._driver.run(operations.list_outputs(self._core.within(timeout), self._run_id))
 
-    async def read(self, path: str, *, timeout: float | None = None) -> bytes:
-        """Returns the bytes of one output, by its path.
+    async def get(self, path: str, *, timeout: float | None = None) -> records.Output:
+        """Returns what the list says of one output, by its path.
+
+        Raises:
+            OutputNotFoundError: there is none.
+        """
+        return await self._driver.run(operations.find(self._core.within(timeout), self._run_id, path))
+
+    async def read(
+        self, path: str | records.Output, *, begin: int = 0, end: int | None = None, timeout: float | None = None
+    ) -> bytes:
+        """Returns the bytes of one output, by its path or as the list has it, checked by the listed digest.
+
+        With `begin` or `end`, offsets in bytes, only those between them are fetched, which no digest covers.
 
         Raises:
             OutputNotFoundError: there is none.
             UseBundleError: it is too large for this; `download` takes it from the zip.
+            ValueError: `begin` is no offset before `end` and within the output.
         """
-        return await self._driver.run(operations.read(self._core.within(timeout), self._run_id, path))
+        operation = operations.read(self._core.within(timeout), self._run_id, path, begin, end)
+        return await self._driver.run(operation)
 
     async def download(
         self, folder: str | PathLike[str], *, progress: bool | Report = False, timeout: float | None = None

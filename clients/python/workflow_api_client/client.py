@@ -12,7 +12,7 @@ from workflow_api_client.clock import Clock, SystemClock
 from workflow_api_client.core import Core
 from workflow_api_client.drivers import SyncDriver
 from workflow_api_client.generated import records, routes
-from workflow_api_client.operations.reading import get, items
+from workflow_api_client.operations.reading import PAGE, get, items, page_of, run_filters
 from workflow_api_client.operations.starting import find, parameters, start
 from workflow_api_client.run import Run
 from workflow_api_client.settings import checked, from_environment
@@ -176,11 +176,29 @@ class Runs:
         created_before: datetime | None = None,
     ) -> Iterator[records.RunSummary]:
         """Yields the key's runs, newest first, those that fit all filters. Times without a zone are UTC."""
-        query = {
-            "status": status if status is None or isinstance(status, str) else ",".join(status),
-            "workflow_id": workflow_id,
-            "client_reference": client_reference,
-            "created_after": created_after and created_after.isoformat(),
-            "created_before": created_before and created_before.isoformat(),
-        }
+        query = run_filters(status, workflow_id, client_reference, created_after, created_before)
         return self._driver.iterate(items(self._core, records.ListRunsResponse, routes.LIST_RUNS, query))
+
+    def page(
+        self,
+        *,
+        status: str | Iterable[str] | None = None,
+        workflow_id: str | None = None,
+        client_reference: str | None = None,
+        created_after: datetime | None = None,
+        created_before: datetime | None = None,
+        limit: int = PAGE,
+        cursor: str | None = None,
+        timeout: float | None = None,
+    ) -> records.ListRunsResponse:
+        """Returns a page of the list, of at most `limit` runs (1 to 100), from the `next_cursor` of the page before.
+
+        Raises:
+            InvalidCursorError: the cursor is none of this list and key.
+        """
+        query = {
+            **run_filters(status, workflow_id, client_reference, created_after, created_before),
+            "limit": limit,
+        }
+        operation = page_of(self._core.within(timeout), records.ListRunsResponse, routes.LIST_RUNS, query, cursor)
+        return self._driver.run(operation)

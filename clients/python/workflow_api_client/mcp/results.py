@@ -1,6 +1,7 @@
 """Results of tools: where a run stands, and where what is too large for one answer can be read."""
 
 import base64
+import codecs
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -17,11 +18,24 @@ RUN_STATUS: Final = "run_status"
 READ_OUTPUT: Final = "read_output"
 RESULT_FILE: Final = "result.json"
 MOST_CHARACTERS: Final = 40_000
-"""The longest result, and the longest piece of an output, that one answer holds."""
+"""The longest result that one answer holds."""
+MOST_BYTES: Final = 40_000
+"""The longest piece of an output that one answer holds."""
+MOST_RESOURCE_BYTES: Final = 5_000_000
+"""The largest output that is a resource in one piece, as it is held several times while it is sent."""
 MOST_OUTPUTS: Final = 50
 MOST_REPEATED: Final = 4_000
 """Up to this many characters of JSON are part of the text as well, for hosts that show only text."""
 
+_MOST_CONTINUATION: Final = 3
+# Beside `text/...`, the types that the service gives to texts; of the last it knows nothing.
+_TEXTS: Final = frozenset(
+    f"application/{name}"
+    for name in (
+        *("json", "jsonl", "xml", "yaml", "javascript", "n-quads", "n-triples"),
+        *("x-csh", "x-latex", "x-sh", "x-tex", "octet-stream"),
+    )
+)
 _SCHEME: Final = "workflow-output://"
 
 
@@ -101,23 +115,50 @@ def listed(run_id: str, outputs: Sequence[records.Output], offset: int) -> dict[
     return state
 
 
-def piece_of(run_id: str, path: str, content: bytes, offset: int) -> CallToolResult:
-    """Returns a piece of an output: characters of a text, or bytes of anything else in Base64, and how to read on."""
-    whole: str | bytes
-    try:
-        whole, unit = content.decode(), "characters"
-    except UnicodeDecodeError:
-        whole, unit = content, "bytes"
-    piece = whole[offset : offset + MOST_CHARACTERS]
-    end = offset + len(piece)
-    state: dict[str, Any] = {"run_id": run_id, "path": path, "offset": offset, "total": len(whole), "unit": unit}
-    sentence = f"{path}: {unit} {offset} to {end} of {len(whole)}"
-    if end < len(whole):
-        state["next"] = _call(READ_OUTPUT, {"run_id": run_id, "path": path, "offset": end})
-        sentence += f"; read on with {json.dumps(state['next'], ensure_ascii=False)}"
-    if isinstance(piece, bytes):
-        piece, state["encoding"] = base64.b64encode(piece).decode(), "base64"
+def window_of(offset: int) -> tuple[int, int]:
+    """Returns the offsets of the bytes of which a piece is made: a character may begin up to three before it."""
+    return max(0, offset - _MOST_CONTINUATION), offset + MOST_BYTES
+
+
+def piece_of(run_id: str, output: records.Output, window: bytes, offset: int) -> CallToolResult:
+    """Returns a piece of an output from the bytes of its window, as text or in Base64, and the call that reads on.
+
+    A text begins and ends at whole characters of UTF-8, so it may begin before the offset.
+    """
+    size, (first, _) = output.size_bytes, window_of(offset)
+    begin, end = offset, first + len(window)
+    text = _characters(window, offset - first, is_end=end == size) if is_text(output.media_type) else None
+    if text is None:
+        form, piece = "in Base64", base64.b64encode(window[offset - first :]).decode()
+    else:
+        form, (start, piece, length) = "as text", text
+        begin, end = first + start, first + start + length
+    sentence = f"{output.path} ({output.media_type}): bytes {begin} to {end} of {size}, {form}"
+    if end < size:
+        following = _call(READ_OUTPUT, {"run_id": run_id, "path": output.path, "offset": end})
+        sentence += f"; read on with {json.dumps(following, ensure_ascii=False)}"
     return CallToolResult(content=[TextContent(text=f"{sentence}.\n\n{piece}")], structured_content=None)
+
+
+def is_text(media_type: str) -> bool:
+    """Returns whether an output of a media type is text if it is UTF-8 without NUL; one of no known type may be."""
+    kind = media_type.partition(";")[0].strip().lower()
+    return kind.startswith("text/") or kind.endswith(("+json", "+xml")) or kind in _TEXTS
+
+
+def _characters(window: bytes, offset: int, *, is_end: bool) -> tuple[int, str, int] | None:
+    """Returns the text around an offset, with its own offset and length in bytes; None where it is no text in UTF-8."""
+    if b"\0" in window:
+        return None
+    start = offset
+    while 0 < start < len(window) and window[start] & 0xC0 == 0x80:
+        start -= 1
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        text = decoder.decode(window[start:], final=is_end)
+    except UnicodeDecodeError:
+        return None
+    return start, text, len(window) - start - len(decoder.getstate()[0])
 
 
 def uri_of(run_id: str, path: str) -> str:

@@ -31,15 +31,18 @@ from workflow_api_client.failures import TimedOutError, WorkflowApiError
 from workflow_api_client.generated import records
 from workflow_api_client.generated.errors import AlreadyTerminalError, ForbiddenError
 from workflow_api_client.mcp.results import (
+    MOST_RESOURCE_BYTES,
     READ_OUTPUT,
     RUN_STATUS,
     URI_TEMPLATE,
     answered,
+    is_text,
     listed,
     piece_of,
     place_of,
     refused,
     result_of,
+    window_of,
 )
 from workflow_api_client.mcp.tools import (
     CANCEL_RUN,
@@ -59,6 +62,7 @@ WAIT_SECONDS: Final = 45.0
 _CANCEL_SECONDS: Final = 10.0
 _CANCELLED: Final = "The call of the tool was cancelled."
 _LISTINGS: Final = 4
+_MOST_KNOWN_OUTPUTS: Final = 100
 # More than the longest wait may be asked for, and is cut.
 _MOST_ASKED_SECONDS: Final = 600
 # For each read after the wait, so that the whole call ends before a host gives up.
@@ -81,6 +85,8 @@ class WorkflowTools:
         self._longest = max(wait_seconds, _READ_SECONDS)
         # A version of a workflow never changes what it declares.
         self._declared: dict[tuple[str, int], list[records.Parameter]] = {}
+        # Outputs are listed once they are whole, and never change.
+        self._outputs: dict[tuple[str, str], records.Output] = {}
         self._listing = asyncio.Semaphore(_LISTINGS)
 
     def server(self) -> Server[Any]:
@@ -145,21 +151,30 @@ class WorkflowTools:
         return ListResourceTemplatesResult(resource_templates=[template])
 
     async def read_resource(self, _: _Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        """Returns the bytes of an output."""
+        """Returns the bytes of an output, if they fit a single answer."""
         place = place_of(params.uri)
         if place is None:
             raise MCPError(INVALID_PARAMS, "There is no such resource.")
         run_id, path = place
         try:
             run = await self._client.runs.get(run_id)
-            content = await run.outputs.read(path)
+            output = await self._output(run, path)
+            if output.size_bytes > MOST_RESOURCE_BYTES:
+                raise MCPError(
+                    INVALID_PARAMS,
+                    f"{output.path} has {output.size_bytes} bytes; a resource has at most {MOST_RESOURCE_BYTES}. "
+                    f"{READ_OUTPUT} reads it piece by piece, if it is not too large to be served outside the zip.",
+                )
+            content = await run.outputs.read(output)
         except WorkflowApiError as error:
             raise MCPError(INVALID_PARAMS, str(error)) from error
-        try:
-            return ReadResourceResult(contents=[TextResourceContents(uri=params.uri, text=content.decode())])
-        except UnicodeDecodeError:
-            blob = base64.b64encode(content).decode()
-            return ReadResourceResult(contents=[BlobResourceContents(uri=params.uri, blob=blob)])
+        kind = output.media_type
+        if is_text(kind) and b"\0" not in content:
+            with contextlib.suppress(UnicodeDecodeError):
+                text = TextResourceContents(uri=params.uri, mime_type=kind, text=content.decode())
+                return ReadResourceResult(contents=[text])
+        blob = BlobResourceContents(uri=params.uri, mime_type=kind, blob=base64.b64encode(content).decode())
+        return ReadResourceResult(contents=[blob])
 
     async def _names(self) -> ToolNames:
         workflows = [workflow async for workflow in self._client.workflows.list()]
@@ -185,7 +200,7 @@ class WorkflowTools:
         run = await self._client.runs.get(run_id, timeout=self._longest)
         if name == READ_OUTPUT:
             if path is not None:
-                return piece_of(run.id, path, await run.outputs.read(path, timeout=self._longest), offset)
+                return await self._piece(run, path, offset)
             found = await run.outputs.list(timeout=self._longest)
             return answered(f"The run {run.id} has {len(found)} outputs.", listed(run.id, found, offset))
         if name == CANCEL_RUN:
@@ -203,26 +218,41 @@ class WorkflowTools:
         limit = _number(arguments, "limit", 20, 1, MOST_RUNS)
         before = _text(arguments, "created_before") if "created_before" in arguments else None
         workflow = _text(arguments, "workflow") if "workflow" in arguments else None
+        cursor = _text(arguments, "cursor") if "cursor" in arguments else None
         try:
             created_before = before and datetime.fromisoformat(before.replace("Z", "+00:00"))
         except ValueError:
             raise MCPError(INVALID_PARAMS, f"`created_before` must be a time, which {before!r} is not.") from None
-        found: list[records.RunSummary] = []
-        listing = self._client.runs.list(
+        page = await self._client.runs.page(
             status=_text(arguments, "status") if "status" in arguments else None,
             workflow_id=workflow and (await self._client.workflows.get(workflow)).workflow_id,
             created_before=created_before or None,
+            limit=limit,
+            cursor=cursor,
+            timeout=self._longest,
         )
-        async for run in listing:
-            found.append(run)
-            if len(found) > limit:
-                break
-        shown = [_listed_run(run) for run in found[:limit]]
-        state: dict[str, Any] = {"runs": shown}
-        if len(found) > limit:
-            following = {**arguments, "created_before": shown[-1]["created_at"]}
-            state["next"] = {"tool": LIST_RUNS, "arguments": following}
-        return answered(f"{len(shown)} runs{', and there are more' if len(found) > limit else ''}.", state)
+        state: dict[str, Any] = {"runs": [_listed_run(run) for run in page.items]}
+        if page.next_cursor:
+            state["next"] = {"tool": LIST_RUNS, "arguments": {**arguments, "cursor": page.next_cursor}}
+        return answered(f"{len(page.items)} runs{', and there are more' if page.next_cursor else ''}.", state)
+
+    async def _piece(self, run: AsyncRun, path: str, offset: int) -> CallToolResult:
+        output = await self._output(run, path)
+        if offset > output.size_bytes:
+            raise MCPError(INVALID_PARAMS, f"`offset` must be from 0 to {output.size_bytes}, which {offset} is not.")
+        begin, end = window_of(offset)
+        window = await run.outputs.read(output, begin=begin, end=end, timeout=self._longest)
+        return piece_of(run.id, output, window, offset)
+
+    async def _output(self, run: AsyncRun, path: str) -> records.Output:
+        """Returns an output as the run's list has it, which is read once for all of its pieces."""
+        place = (run.id, path)
+        if place not in self._outputs:
+            found = await run.outputs.get(path, timeout=self._longest)
+            if len(self._outputs) >= _MOST_KNOWN_OUTPUTS:
+                self._outputs.clear()
+            self._outputs[place] = found
+        return self._outputs[place]
 
     async def _started(self, workflow_id: str, given: dict[str, Any]) -> AsyncRun:
         """Returns the run that it starts, and cancels it if the call is cancelled meanwhile."""

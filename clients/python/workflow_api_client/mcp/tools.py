@@ -24,7 +24,7 @@ _OFFSET: Final = {
     "type": "integer",
     "minimum": 0,
     "default": 0,
-    "description": "Where to read on, as the piece before says.",
+    "description": "Where to read on, as the piece before says: bytes of an output, or entries of the list.",
 }
 _STATUS: Final = {
     "type": "string",
@@ -60,6 +60,7 @@ def own_tools(wait_seconds: int) -> list[Tool]:
                     "status": _STATUS,
                     "workflow": {"type": "string", "description": "Only runs of the workflow with this name or id."},
                     "created_before": {"type": "string", "format": "date-time", "description": "Only older runs."},
+                    "cursor": {"type": "string", "description": "Where to read on, as the page before says."},
                     "limit": {"type": "integer", "minimum": 1, "maximum": MOST_RUNS, "default": 20},
                 }
             ),

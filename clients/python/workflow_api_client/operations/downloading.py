@@ -5,7 +5,7 @@ import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final, Protocol
+from typing import IO, Any, Final, Protocol
 
 from workflow_api_client.core import Core
 from workflow_api_client.exchange import Answer, Close, Pause, Read, Steps, TransportError, Work
@@ -24,12 +24,16 @@ Arrived = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Source:
-    """Where bytes come from, with the strong entity tag and the size that they must have, where these are known."""
+    """Where bytes come from, with the strong entity tag and the size that they must have, where these are known.
+
+    With `end` only the bytes before this offset are fetched.
+    """
 
     route: Route
     path: dict[str, str]
     tag: str | None = None
     size: int | None = None
+    end: int | None = None
 
 
 class Part(Protocol):
@@ -58,15 +62,30 @@ class FilePart:
 
 
 class MemoryPart(io.BytesIO):
-    """A part in memory."""
+    """A window of the bytes, in memory: those from one offset to another; others that arrive are dropped."""
+
+    def __init__(self, begin: int, end: int) -> None:
+        super().__init__()
+        self._begin = begin
+        self._end = end
+        self._place = begin
 
     def size(self) -> int:
-        """Returns the bytes that have arrived."""
-        return self.getbuffer().nbytes
+        """Returns the offset up to which bytes have arrived."""
+        return self._begin + self.getbuffer().nbytes
 
     def opened(self, begin: int) -> IO[bytes]:
         """Returns itself, truncated."""
-        return _truncated(self, begin)
+        self._place = begin
+        return _truncated(self, max(0, begin - self._begin))
+
+    def write(self, piece: Any, /) -> int:
+        """Writes what of a piece lies in the window."""
+        given = memoryview(piece)
+        kept = given[max(0, self._begin - self._place) : max(0, self._end - self._place)]
+        self._place += given.nbytes
+        super().write(kept)
+        return given.nbytes
 
     def close(self) -> None:
         """Keeps the bytes."""
@@ -83,18 +102,26 @@ def fetch(core: Core, source: Source, part: Part, arrived: Arrived) -> Steps[Non
 
     Raises:
         ConnectionFailedError: the download broke off again and again.
+        CorruptDownloadError: for an `end`, the answer is of other bytes: no digest would show that later.
     """
     tag = source.tag
+    size, last = (source.size, "") if source.end is None else (source.end, source.end - 1)
     failures = 0
     while True:
         offset: int = yield Work(part.size)
-        if offset and offset == source.size:
+        if offset and offset == size:
             # No bytes are asked for beyond a complete part: such a range would not fit.
             return
-        headers = {"Range": f"bytes={offset}-", **({"If-Range": tag} if tag else {})} if offset else {}
+        ranged = offset or source.end is not None
+        headers = {"Range": f"bytes={offset}-{last}", **({"If-Range": tag} if tag else {})} if ranged else {}
         answer = yield from core.call(source.route, source.path, headers=headers, idle=IDLE_SECONDS)
         tag = tag or answer.headers.get("etag")
-        begin = offset if _continues(answer, offset) else 0
+        continues = _continues(answer, offset)
+        if source.end is not None and (
+            answer.headers.get("etag", tag) != tag or (answer.status == _PARTIAL and not continues)
+        ):
+            raise CorruptDownloadError("The answer is of other bytes than were asked for.")
+        begin = offset if continues else 0
         try:
             end = yield from _write(core, part, begin, arrived)
             missing = int(answer.headers.get("content-length", end - begin)) - (end - begin)
@@ -104,8 +131,8 @@ def fetch(core: Core, source: Source, part: Part, arrived: Arrived) -> Steps[Non
         yield Close()
         if failure is None:
             return
-        size: int = yield Work(part.size)
-        failures = 1 if size > offset else failures + 1
+        arrived_size: int = yield Work(part.size)
+        failures = 1 if arrived_size > offset else failures + 1
         if failures > _TRIES_WITHOUT_PROGRESS:
             raise ConnectionFailedError(f"The download broke off: {failure}", sent=True) from failure
         yield Pause(0.5 * 2.0 ** (failures - 1))

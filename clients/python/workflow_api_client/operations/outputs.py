@@ -5,7 +5,7 @@ import itertools
 import shutil
 import zipfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -37,19 +37,32 @@ def list_outputs(core: Core, run_id: str) -> Steps[list[records.Output]]:
     return (yield from get(core, records.ListOutputsResponse, routes.LIST_OUTPUTS, {"run_id": run_id})).items
 
 
-def read(core: Core, run_id: str, path: str) -> Steps[bytes]:
-    """Returns the bytes of the output with this path, or this id."""
+def find(core: Core, run_id: str, path: str) -> Steps[records.Output]:
+    """Returns the output with this path, or this id."""
     found = yield from list_outputs(core, run_id)
     output = next((one for one in found if path in {one.path, one.output_id}), None)
     if output is None:
         raise OutputNotFoundError(
             f"The run has no output {path!r}.", code="output_not_found", status=404, request_id=None
         )
-    part = MemoryPart()
-    yield from fetch(core, _source(run_id, output), part, lambda _: None)
+    return output
+
+
+def read(core: Core, run_id: str, path: str | records.Output, begin: int = 0, end: int | None = None) -> Steps[bytes]:
+    """Returns the bytes of an output, or those from one offset to another, which no digest covers."""
+    output = path if isinstance(path, records.Output) else (yield from find(core, run_id, path))
+    size = output.size_bytes
+    end = size if end is None else min(end, size)
+    if not 0 <= begin <= end:
+        raise ValueError(f"`begin` must be from 0 to {end}, which {begin!r} is not.")
+    is_whole = end - begin == size
+    if begin == end and not is_whole:
+        return b""
+    source, part = _source(run_id, output), MemoryPart(begin, end)
+    yield from fetch(core, source if is_whole else replace(source, end=end), part, lambda _: None)
     content = part.getvalue()
-    if hashlib.sha256(content).hexdigest() != output.sha256:
-        raise CorruptDownloadError(f"{output.path} arrived with another digest than the service lists.")
+    if len(content) != end - begin or (is_whole and hashlib.sha256(content).hexdigest() != output.sha256):
+        raise CorruptDownloadError(f"{output.path} arrived with other bytes than the service lists.")
     return content
 
 

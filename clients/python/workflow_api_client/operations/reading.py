@@ -1,6 +1,7 @@
 """Reads of single records and of lists."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from workflow_api_client.core import Core
@@ -39,6 +40,23 @@ def change(core: Core, kind: type[T], route: Route, path: Mapping[str, str], bod
     given = {name: value for name, value in body.items() if value is not None}
     answer = yield from core.call(route, path, body=given)
     return decode(kind, body_of(answer))
+
+
+def run_filters(
+    status: str | Iterable[str] | None,
+    workflow_id: str | None,
+    client_reference: str | None,
+    created_after: datetime | None,
+    created_before: datetime | None,
+) -> dict[str, object]:
+    """Returns the filters of a list of runs as its query has them."""
+    return {
+        "status": status if status is None or isinstance(status, str) else ",".join(status),
+        "workflow_id": workflow_id,
+        "client_reference": client_reference,
+        "created_after": created_after and created_after.isoformat(),
+        "created_before": created_before and created_before.isoformat(),
+    }
 
 
 def page_of(core: Core, kind: type[T], route: Route, query: Mapping[str, object], cursor: str | None) -> Steps[T]:

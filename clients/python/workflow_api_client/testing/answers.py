@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import mimetypes
 import re
 import zipfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -12,6 +13,8 @@ import httpx
 
 from workflow_api_client.generated.errors import STATUSES
 
+# Without the files of the machine.
+_TYPES: Final = mimetypes.MimeTypes()
 _RANGE: Final = re.compile(r"bytes=([0-9]+)-([0-9]*)")
 
 
@@ -70,15 +73,16 @@ def bytes_answer(
     """Returns bytes, or the range of them that is asked for."""
     tag = f'"{hashlib.sha256(content).hexdigest()}"'
     headers = {"Content-Type": "application/octet-stream", "ETag": tag, "Accept-Ranges": "bytes"}
-    status, begin = 200, 0
+    status, begin, end = 200, 0, len(content)
     asked = _RANGE.fullmatch(asking.get("range", ""))
     if asked and asking.get("if-range", tag) == tag:
         begin = int(asked[1])
+        end = min(int(asked[2] or len(content)) + 1, len(content))
         if begin >= len(content):
             raise Refused("range_not_satisfiable")
         status = 206
-        headers["Content-Range"] = f"bytes {begin}-{len(content) - 1}/{len(content)}"
-    body = content[begin:]
+        headers["Content-Range"] = f"bytes {begin}-{end - 1}/{len(content)}"
+    body = content[begin:end]
     headers["Content-Length"] = str(len(body))
     pieces = (body[place : place + 65536] for place in range(0, len(body), 65536))
     return httpx.Response(status, headers=headers, stream=Pieces(cut(pieces)))
@@ -92,12 +96,17 @@ def output_record(run_id: str, path: str, content: bytes, created_at: str) -> di
         "name": path.rpartition("/")[2],
         "path": path,
         "step": step.partition("/")[0] or None,
-        "media_type": "application/octet-stream",
+        "media_type": _media_type(path),
         "size_bytes": len(content),
         "sha256": hashlib.sha256(content).hexdigest(),
         "created_at": created_at,
         "download": {"path": f"/api/v1/runs/{run_id}/outputs/out_{path}/content"},
     }
+
+
+def _media_type(path: str) -> str:
+    found, encoding = _TYPES.guess_type("x/" + path)
+    return found if found and encoding is None else "application/octet-stream"
 
 
 def zip_of(outputs: Mapping[str, bytes]) -> bytes:
