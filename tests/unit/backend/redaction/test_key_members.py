@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Callable
-from xml.etree.ElementTree import fromstring
 
 import pytest
 import yaml
+from lxml.etree import fromstring
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 
