@@ -70,10 +70,7 @@ def sweep_text_file(sweep: "Sweep", source: Path, target: Path, extension: str, 
         else:
             return "csv", sweep
     elif extension in TURTLE:
-        try:
-            _write(sweep, target, encoding, sweep_turtle(encoding.read(source), sweep))
-        except NotTurtleError:
-            return _sweep_plain(sweep.again(), source, target, encoding)
+        return _sweep_turtle(sweep, source, target, encoding)
     elif extension in YAML:
         _write(sweep, target, encoding, sweep_yaml(encoding.read(source), sweep))
     elif (finder := _finder(extension)) is not None:
@@ -97,6 +94,14 @@ def sweep_text_file(sweep: "Sweep", source: Path, target: Path, extension: str, 
             return "json", sweep
     else:
         return _sweep_plain(sweep, source, target, encoding)
+    return "text", sweep
+
+
+def _sweep_turtle(sweep: "Sweep", source: Path, target: Path, encoding: Encoding) -> SweptFile:
+    try:
+        _write(sweep, target, encoding, sweep_turtle(encoding.read(source), sweep))
+    except NotTurtleError:
+        return _sweep_plain(sweep.again(), source, target, encoding)
     return "text", sweep
 
 
