@@ -66,10 +66,11 @@ class RedactionEngine:
         self._add(sweep.counts)
         return swept
 
-    def sweep_lines(self, above: str, text: str) -> str:
+    def sweep_lines(self, above: str, text: str) -> tuple[str, str]:
         """Returns swept lines of a text that is swept as it grows, with the same result as sweeping the whole.
 
-        `above` are the lines before them, back to `line_above`; they are not swept again.
+        `above` are the lines before them, which are not swept again: "" at the beginning, and then what was returned
+        beside the lines before.
         """
         sweep = self._sweep()
         swept = sweep.lines(above, text)

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from backend.redaction.counts import Counts
-from backend.redaction.rules.rule import Match, Value
+from backend.redaction.rules.rule import Match, Value, line_above
 from backend.redaction.search.cells import CellValues, find_in_cells
 from backend.redaction.search.document_regions import DocumentRegions
 from backend.redaction.search.finder import Finder
 from backend.redaction.search.known_names import KnownNames
+from backend.redaction.search.secret_blocks import open_block
 from backend.redaction.search.spans import joined, replaced, resolved
 from backend.redaction.search.stream import sweep_stream, swept_part
 from backend.workflows.entity_types import ENTITY_TYPES
@@ -74,10 +75,12 @@ class Sweep:
         """Returns the swept text."""
         return self._replaced(text, joined(self._find_all(text)))
 
-    def lines(self, above: str, text: str) -> str:
-        """Returns swept lines of a text of which `above` are the lines before them, as far as rules look up."""
+    def lines(self, above: str, text: str) -> tuple[str, str]:
+        """Returns swept lines of a text that grows, and the lines to give as `above` with those that follow."""
         whole = above + text
-        return swept_part(whole, len(above), len(whole), self._finder.find_all(whole), self._replaced)
+        end = len(whole)
+        swept = swept_part(whole, len(above), end, self._finder.find_all(whole), self._replaced)
+        return swept, whole[min(line_above(whole, end), open_block(whole, 0, end)) :]
 
     def stream(self, blocks: Iterable[str], *, by_rules_only: bool = False) -> Iterator[str]:
         """Yields the swept text block by block.

@@ -20,7 +20,11 @@ _PLAIN: Final = re.compile(r"[^#;]*(?:(?<![ \t])[#;][^#;]*)*")
 # Values of lists and of tables on one line, with the key of those that have one; all behind a string without an end.
 _INNER: Final = re.compile(
     rf"""(?:((?<![\w-])[\w-]++|{_STRING})[ \t]*+=[ \t]*+)?"""
-    rf"""(?:({_STRING}|(?<![\w.-])[0-9]{{5,}}+(?![\w.-]))|"[^\r\n]*+)"""
+    rf"""(?:({_STRING}|(?<![\w.+-])[+-]?[0-9][0-9.:TZ+-]{{4,}}+(?<![.:+-])(?!\w))|"[^\r\n]*+)"""
+)
+# What opens and closes lists and tables of TOML, and what may hold such a mark.
+_BRACKET: Final = re.compile(
+    r'"{3}(?:[^"\\]|\\[\s\S]|"(?!""))*+"{3}' + r"|'{3}(?:[^']|'(?!''))*+'{3}" + rf"|{_STRING}|#[^\r\n]*+|[\[\]{{}}]"
 )
 # A line but for the blanks around it and the mark of a comment.
 _WRITTEN: Final = re.compile(r"[^\W_][^\r\n]*(?<![ \t])")
@@ -34,30 +38,38 @@ class Assignments:
         # Whether a text of the format stands in quotes.
         self._quotes = quotes
         self._section = ""
+        # A list of TOML that goes on in the next lines: how many are open, and its label.
+        self._depth = 0
+        self._label = ""
 
     def __call__(self, text: str) -> Iterator[Labelled]:
         """Yields the values in some lines, and what is none of them, such as comments, without a label."""
         place = 0
-        for line in _LINE.finditer(text):
+        if self._depth:
+            place = self._list_end(text, 0)
+            yield from self._inner(text[:place], 0, self._label)
+        while (line := _LINE.search(text, place)) is not None:
             yield from _lines(text, place, line.start())
             place = line.end()
             if (section := line["section"]) is not None:
                 self._section = _last(section)
                 continue
             label = nested_label(_last(_parent(line["key"])) or self._section, _last(line["key"]))
-            yield from self._values(line["value"], line.start("value"), label)
+            value, start = line["value"], line.start("value")
+            if self._quotes and value[0] in "{[":
+                self._label = label
+                place = self._list_end(text, start)
+                yield from self._inner(text[start:place], start, label)
+            else:
+                yield from self._values(value, start, label)
         yield from _lines(text, place, len(text))
 
     def _values(self, value: str, start: int, label: str) -> Iterator[Labelled]:
         if (string := _WHOLE.fullmatch(value)) is not None:
             yield self._string(string[1], start, label)
             yield from _lines(value, string.end(1), len(value), start)
-        elif value[0] in "{[" and (self._quotes or '"' in value):
-            for inner in _INNER.finditer(value):
-                if inner[2] is None:
-                    continue
-                own = nested_label(label, _last(inner[1])) if inner[1] else label
-                yield self._string(inner[2], start + inner.start(2), own)
+        elif value[0] in "{[" and '"' in value:
+            yield from self._inner(value, start, label)
         elif value[0] in "\"'" and "\n" in value:
             # A key in quotes.
             yield Labelled(start + 1, start + len(value) - 1, value[1:-1], label)
@@ -72,6 +84,24 @@ class Assignments:
                 written = _quoted if self._quotes else _writer(bare)
                 yield Labelled(start, start + len(bare), _unescaped(bare), label, written)
             yield from _lines(value, len(bare), len(value), start)
+
+    def _inner(self, value: str, start: int, label: str) -> Iterator[Labelled]:
+        """Yields the values of a list or table, which stands at `start`."""
+        for inner in _INNER.finditer(value):
+            if inner[2] is not None:
+                own = nested_label(label, _last(inner[1])) if inner[1] else label
+                yield self._string(inner[2], start + inner.start(2), own)
+
+    def _list_end(self, text: str, start: int) -> int:
+        """Returns where a list or table ends that is open at a place, or begins there."""
+        for token in _BRACKET.finditer(text, start):
+            if token[0] in {"[", "{"}:
+                self._depth += 1
+            elif token[0] in {"]", "}"}:
+                self._depth -= 1
+                if self._depth == 0:
+                    return token.end()
+        return len(text)
 
     def _string(self, raw: str, start: int, label: str) -> Labelled:
         if raw[0] not in "\"'":

@@ -90,11 +90,12 @@ def _values(name: str, parameters: str, colon: str, value: str, start: int) -> I
             yield Labelled(start + piece.start(), start + piece.end(), _unescaped(_FOLD.sub("", piece[0])), label)
     else:
         shown = len(plain) - len(plain.lstrip(" "))
-        written = _in_uri if plain[shown:].lower().startswith("mailto:") else as_text
+        written = in_uri if plain[shown:].lower().startswith("mailto:") else as_text
         yield Labelled(start + shown, end, _unescaped(plain[shown:]), label, written)
 
 
-def _in_uri(new: str) -> str:
+def in_uri(new: str) -> str:
+    """Returns the swept text of an address of the web, with an address of mail that is legal there."""
     return new.replace("[EMAIL_ADDRESS]", "EMAIL_ADDRESS@redacted.invalid")
 
 

@@ -30,6 +30,7 @@ ASSIGNMENTS: Final = frozenset({".toml", ".ini", ".cfg", ".conf", ".env", ".prop
 CONTENT_LINES: Final = frozenset({".vcf", ".ics", ".ifb", ".ldif"})
 MARKDOWN: Final = frozenset({".md", ".markdown"})
 SQL: Final = frozenset({".sql"})
+TURTLE: Final = frozenset({".ttl", ".nt", ".nq", ".trig", ".n3"})
 OFFICE: Final = frozenset({".docx", ".xlsx"})
 MAIL: Final = frozenset({".eml", ".mht", ".mhtml"})
 MAILBOX: Final = frozenset({".mbox", ".mbx"})
@@ -39,8 +40,8 @@ EXTENSIONS: Final = frozenset(
         ".zip .gz .bz2 .xz .zst .tar .tgz .7z .pdf .png .jpg .jpeg .gif .webp .svg .bmp .tif .tiff .html .htm "
         ".xml .yaml .yml .toml .ini .doc .docx .xls .xlsx .ppt .pptx .odt .ods .rtf .eml .mht .mhtml .mbox "
         ".msg .ics .vcf .ldif .env .cfg .conf .properties .sql "
-        ".db .sqlite .py .js .ts .css .r .sh .ttl .nq .nt .mp3 .mp4 .wav .mov .avro .orc .feather .arrow .pkl "
-        ".npy .npz .bin .dat"
+        ".db .sqlite .py .js .ts .css .r .sh .ttl .nq .nt .trig .n3 .mp3 .mp4 .wav .mov .avro .orc .feather .arrow "
+        ".pkl .npy .npz .bin .dat"
     ).split()
 )
 

@@ -5,13 +5,15 @@ Keys stay too, unless they hold values of a type with a form of its own, such as
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from backend.redaction.formats.bounds import BATCH, LONGEST_VALUE
 from backend.redaction.formats.json_keys import ReplacedKeys, exact_parts, holds_replacement, is_replaced
 from backend.redaction.formats.json_labels import Keys
 from backend.redaction.formats.outcome import SweepCells
+from backend.redaction.rules.labels import PRIVATE_MEMBER
+from backend.redaction.search.key_members import KeyObjects
 from backend.redaction.search.numbers import plain_number
 
 # JSON in strings of JSON, one inside the other.
@@ -28,6 +30,8 @@ _IN_LITERAL: Final = re.compile(r"[-+.0-9A-Za-z]*+", re.ASCII)
 _IN_BLANKS: Final = re.compile(r"[ \t\r\n]*+", re.ASCII)
 _LITERAL: Final = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 
+# Tokens of the names that objects have which are keys.
+_NAMES_KEYS: Final = ('"kty"', '"Modulus"')
 # `json.dumps` would create an encoder at each call, and so would `json.loads` a decoder.
 _JSON: Final = json.JSONEncoder(ensure_ascii=False).encode
 _ASCII_JSON: Final = json.JSONEncoder().encode
@@ -160,16 +164,17 @@ class Values:
 
     def collect(self, tokens: list[str], keys: Keys, depth: int = 0) -> None:
         """Adds the values of the tokens."""
+        private = _private_places(tokens) if any(name in tokens for name in _NAMES_KEYS) else ()
         for place, token in enumerate(tokens):
             if token[0] == '"':
-                if place + 1 < len(tokens) and tokens[place + 1].lstrip(" \t\r\n")[:1] == ":":
+                if _is_key(tokens, place):
                     self._key(tokens, place, key := _text(token))
                     keys.key(key)
                     continue
                 text = _text(token)
                 if keys.notes:
                     keys.note(text)
-                self.string(tokens, place, text, keys.label, depth)
+                self.string(tokens, place, text, PRIVATE_MEMBER if place in private else keys.label, depth)
                 continue
             if token[0] in " \t\r\n{}[],:":
                 if keys.follows_rows or token.strip(" \t\r\n,:"):
@@ -225,6 +230,28 @@ class Values:
             if id(inner) in touched:
                 tokens[place] = _encoded("".join(inner), tokens[place])
                 touched.add(id(tokens))
+
+
+def _is_key(tokens: list[str], place: int) -> bool:
+    return place + 1 < len(tokens) and tokens[place + 1].lstrip(" \t\r\n")[:1] == ":"
+
+
+def _private_places(tokens: list[str]) -> Collection[int]:
+    """Returns where strings stand in the tokens that are private members of a key."""
+    objects: KeyObjects[int] = KeyObjects()
+    for place, token in enumerate(tokens):
+        if token[0] == '"':
+            if _is_key(tokens, place):
+                objects.name(token[1:-1])
+            else:
+                objects.value(place)
+            continue
+        for character in token:
+            if character == "{":
+                objects.open()
+            elif character == "}":
+                objects.close()
+    return frozenset(objects.private(lambda place: tokens[place][1:-1]))
 
 
 def _with_parts(key: str, parts: tuple[tuple[int, int], ...], swept: list[str]) -> str:

@@ -44,7 +44,7 @@ def sweep_labelled(
     """
     # The values are replaced in every mode, so that none is counted again as text.
     values = sweep.part(redacts=True)
-    yield from sweep.stream(_with_values_swept(blocks, values, find, ends), by_rules_only=True)
+    yield from sweep.stream(with_values_swept(blocks, values, find, ends), by_rules_only=True)
     add_counts(sweep, values)
 
 
@@ -57,9 +57,8 @@ def add_counts(sweep: "Sweep", values: "Sweep") -> None:
     sweep.counts.add(values.counts)
 
 
-def _with_values_swept(
-    blocks: Iterable[str], values: "Sweep", find: FindLabelled, ends: Sequence[str]
-) -> Iterator[str]:
+def with_values_swept(blocks: Iterable[str], values: "Sweep", find: FindLabelled, ends: Sequence[str]) -> Iterator[str]:
+    """Yields a text block by block with its values swept, and nothing else."""
     find = _without_plain(find) if values.by_rules_only else find
     held: list[str] = []
     size = 0

@@ -3,6 +3,8 @@
 from typing import Final
 
 from backend.redaction.formats.nested_labels import is_known_label, is_stated, label_score, nested_label, stated_label
+from backend.redaction.rules.labels import PRIVATE_MEMBER
+from backend.redaction.search.key_members import KEY_ELEMENTS, PRIVATE_ELEMENTS
 
 # Elements below are not followed.
 _DEEPEST: Final = 1_000
@@ -70,6 +72,8 @@ class OpenElements:
         elif inside == "key" and not text.isspace():
             self._key, self._key_depth = text.strip() if is_known_label(text.strip()) else "", len(names) - 1
         parent = names[-2] if len(names) > 1 else ""
+        if names[-1] in PRIVATE_ELEMENTS and parent.lower() in KEY_ELEMENTS:
+            return PRIVATE_MEMBER
         if parent and label_score(self._stated[-2]):
             parent = self._stated[-2]
         label = nested_label(parent, names[-1])

@@ -17,6 +17,7 @@ from backend.redaction.formats.file_extensions import (
     MARKDOWN,
     SQL,
     TABLES,
+    TURTLE,
     XML,
     YAML,
 )
@@ -27,6 +28,7 @@ from backend.redaction.formats.markdown_tables import MarkdownTables
 from backend.redaction.formats.outcome import SweptFile, WithheldError
 from backend.redaction.formats.sql_text import ENDS as SQL_ENDS
 from backend.redaction.formats.sql_text import SqlValues
+from backend.redaction.formats.turtle import NotTurtleError, sweep_turtle
 from backend.redaction.formats.xml_text import sweep_xml
 from backend.redaction.formats.yaml_text import sweep_yaml
 
@@ -67,6 +69,8 @@ def sweep_text_file(sweep: "Sweep", source: Path, target: Path, extension: str, 
             _write(sweep, target, encoding, sweep.stream(encoding.read(source)))
         else:
             return "csv", sweep
+    elif extension in TURTLE:
+        return _sweep_turtle(sweep, source, target, encoding)
     elif extension in YAML:
         _write(sweep, target, encoding, sweep_yaml(encoding.read(source), sweep))
     elif (finder := _finder(extension)) is not None:
@@ -90,6 +94,14 @@ def sweep_text_file(sweep: "Sweep", source: Path, target: Path, extension: str, 
             return "json", sweep
     else:
         return _sweep_plain(sweep, source, target, encoding)
+    return "text", sweep
+
+
+def _sweep_turtle(sweep: "Sweep", source: Path, target: Path, encoding: Encoding) -> SweptFile:
+    try:
+        _write(sweep, target, encoding, sweep_turtle(encoding.read(source), sweep))
+    except NotTurtleError:
+        return _sweep_plain(sweep.again(), source, target, encoding)
     return "text", sweep
 
 

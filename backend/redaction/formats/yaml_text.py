@@ -11,6 +11,8 @@ from backend.redaction.formats.assignments import Assignments
 from backend.redaction.formats.content_lines import decoded_text, in_base64
 from backend.redaction.formats.labelled_text import Labelled, add_counts, as_text, sweep_labelled, swept_values
 from backend.redaction.formats.nested_labels import nested_label
+from backend.redaction.rules.labels import PRIVATE_MEMBER
+from backend.redaction.search.key_members import KeyObjects
 
 if TYPE_CHECKING:
     from backend.redaction.sweep import Sweep
@@ -61,16 +63,19 @@ def _values(text: str) -> Iterator[Labelled]:
         NotYamlError: as soon as the text cannot be read.
     """
     place = 0
-    for label, start, end, scalar in _scalars(text):
+    objects: KeyObjects[yaml.ScalarEvent] = KeyObjects()
+    scalars = list(_scalars(text, objects))
+    private = set(map(id, objects.private(lambda scalar: str(scalar.value))))
+    for label, start, end, scalar, in_flow in scalars:
         if any(map(str.isalnum, text[place:start])):
             yield Labelled(place, start, text[place:start])
-        yield _labelled(text, start, end, label, scalar)
+        yield _labelled(text, start, end, PRIVATE_MEMBER if id(scalar) in private else label, scalar, in_flow=in_flow)
         place = end
     if any(map(str.isalnum, text[place:])):
         yield Labelled(place, len(text), text[place:])
 
 
-def _labelled(text: str, start: int, end: int, label: str, scalar: yaml.ScalarEvent) -> Labelled:
+def _labelled(text: str, start: int, end: int, label: str, scalar: yaml.ScalarEvent, *, in_flow: bool) -> Labelled:
     if scalar.style in {"|", ">"} and scalar.tag != _BINARY:
         head = _BLOCK_HEAD.match(text, start)
         start = min(head.end() if head is not None else start, end)
@@ -78,22 +83,28 @@ def _labelled(text: str, start: int, end: int, label: str, scalar: yaml.ScalarEv
     if scalar.tag == _BINARY:
         end = start + len(text[start:end].rstrip())
         return Labelled(start, end, decoded_text(scalar.value), label, in_base64)
-    if not scalar.style and "\n" in text[start:end]:
+    if not scalar.style and "\n" in text[start:end] and not in_flow:
         return Labelled(start, end, text[start:end], label, _plain)
     written = _single_quoted if scalar.style == "'" else _escaped if "\\" in text[start:end] else _quoted
     return Labelled(start, end, str(scalar.value), label, written)
 
 
-def _scalars(text: str) -> Iterator[tuple[str, int, int, yaml.ScalarEvent]]:
-    """Yields the label, the place and the event of each scalar; keys have no label."""
+def _scalars(
+    text: str, objects: KeyObjects[yaml.ScalarEvent]
+) -> Iterator[tuple[str, int, int, yaml.ScalarEvent, bool]]:
+    """Yields the label, place and event of each scalar, and whether it is in a flow collection; keys have no label."""
     # For each open collection the label around it, and for a mapping whether a key comes next.
     above: list[tuple[str, bool | None]] = []
     label, key_next = "", None
     parent = ""
+    in_flow = 0
     try:
         for event in yaml.parse(text, Loader=yaml.CSafeLoader):
             if isinstance(event, yaml.CollectionEndEvent):
+                if isinstance(event, yaml.MappingEndEvent):
+                    objects.close()
                 parent, key_next = above.pop()
+                in_flow -= in_flow > 0
                 label = parent
             elif isinstance(event, yaml.CollectionStartEvent):
                 if len(above) > _DEEPEST:
@@ -101,14 +112,22 @@ def _scalars(text: str) -> Iterator[tuple[str, int, int, yaml.ScalarEvent]]:
                 inside = "" if key_next else label
                 above.append((parent, None if key_next is None else not key_next))
                 parent = label = inside
-                key_next = True if isinstance(event, yaml.MappingStartEvent) else None
+                # What is in a flow collection has flow style too.
+                in_flow += bool(event.flow_style)
+                key_next = None
+                if isinstance(event, yaml.MappingStartEvent):
+                    key_next = True
+                    objects.open()
             elif isinstance(event, yaml.NodeEvent):
                 if isinstance(event, yaml.ScalarEvent):
                     low, high = _place(event.start_mark), _place(event.end_mark)
                     properties = _PROPERTIES.match(text, low, high)
                     low = low if properties is None else properties.end()
-                    yield "" if key_next else label, low, high, event
-                    if key_next:
+                    yield "" if key_next else label, low, high, event, in_flow > 0
+                    if not key_next:
+                        objects.value(event)
+                    else:
+                        objects.name(str(event.value))
                         label = nested_label(parent, str(event.value)[:200])
                 if key_next is not None:
                     key_next = not key_next

@@ -116,11 +116,14 @@ def sweep_text(arguments: Mapping[str, Any], _: Sequence[int]) -> dict[str, Any]
 
 
 def sweep_lines(arguments: Mapping[str, Any], _: Sequence[int]) -> dict[str, Any]:
-    """Sweeps the lines `text` of a text that grows, which follow the lines `above`."""
+    """Sweeps the lines `text` of a text that grows, which follow the lines `above`.
+
+    `kept` is how many characters of both are `above` of the next lines.
+    """
     engine = _engine(arguments)
     with _described_failures(engine):
-        swept = engine.sweep_lines(arguments["above"], arguments["text"])
-    return {"swept": swept, "counts": engine.counts}
+        swept, above = engine.sweep_lines(arguments["above"], arguments["text"])
+    return {"swept": swept, "kept": len(above), "counts": engine.counts}
 
 
 def preview_file(arguments: Mapping[str, Any], descriptors: Sequence[int]) -> dict[str, Any]:

@@ -62,6 +62,13 @@ class SweptText(NamedTuple):
     member: str | None
 
 
+class SweptLines(NamedTuple):
+    """Swept lines of a text that grows, and the lines that the sweep of those after them has to read too."""
+
+    text: str
+    above: str
+
+
 class Redactor:
     """Client of the processes that sweep. Thread-safe; every call blocks until its sweep has ended.
 
@@ -122,14 +129,18 @@ class Redactor:
 
     def lines(
         self, policy: Policy, above: str, text: str, halt: threading.Event | None = None, *, owner: str
-    ) -> tuple[str, Counts]:
-        """Sweeps whole lines of a text that grows; `above` are the lines before them. Raises as `values`."""
+    ) -> tuple[SweptLines, Counts]:
+        """Sweeps whole lines of a text that grows.
+
+        `above` is "" for the first, and then what was returned with the lines before. Raises as `values`.
+        """
         given = {"above": above, "text": text}
         answer, counts = self._run("lines", policy, given, len(above) + len(text), f"{owner}/values", halt)
-        swept = answer.get("swept")
-        if not isinstance(swept, str):
+        swept, kept = answer.get("swept"), answer.get("kept")
+        whole = above + text
+        if not isinstance(swept, str) or not isinstance(kept, int) or not 0 <= kept <= len(whole):
             raise _malformed()
-        return swept, counts
+        return SweptLines(swept, whole[len(whole) - kept :]), counts
 
     def names(
         self, policy: Policy, names: Sequence[str], halt: threading.Event | None = None, *, owner: str

@@ -74,7 +74,8 @@ _SECRETS: Final = (
     "(?:db|database|user|admin|root|smtp|imap|mail|ftp|sftp|ssh|ldap|mysql|postgres|postgresql|pg|redis|mongo|"
     "rabbitmq|app|service|master|proxy|login|keystore|truststore) ?(?:pass|pw|pwd|passwor[dt]|passwd)|pwd|redis auth|"
     "passwor[dt]|passwd|passphrase|passcode|kennwort|mot de passe|contraseña|senha|wachtwoord|hasło|"
-    "api ?key|secret|secret ?key|client ?secret|(?:access|auth|refresh|bearer) ?token|private ?key"
+    "api ?key|secret|secret ?key|client ?secret|(?:access|auth|refresh|bearer) ?token|private ?key|"
+    "pre ?shared ?key"
 )
 # Labels of a part of a name that is the other part where only one of both has a label of its own: Apellidos and Nombre.
 _OTHER_PART: Final = re.compile("names?|nombres?|nomi|nomes?|naam")
@@ -85,6 +86,8 @@ _FAMILY: Final = re.compile(
 _GIVEN: Final = re.compile("(?:first|given|fore) ?names?|vornamen?|prénoms?|prenoms?|voornaam|voornamen|imię|imie")
 _NAME_WORD: Final = re.compile("name|nom|naam")
 _SURE: Final = 0.85
+PRIVATE_MEMBER: Final = "private member of a key"
+"""Plain label of the secret numbers of a key that is written as an object."""
 LABEL_RULES: Final = (
     ("PERSON", _NAMES, 0.85),
     ("PERSON", f"names?|nombre|nome|naam|(?:{_PERSONS})s?|{_PERSONS_ABROAD}", 0.6),
@@ -95,6 +98,7 @@ LABEL_RULES: Final = (
     ("NRP", _GROUPS, 0.85),
     ("DATE_TIME", _BORN, 0.85),
     ("SECRET", _SECRETS, 0.85),
+    ("SECRET", PRIVATE_MEMBER, 0.95),
 )
 """Entity type, pattern of the plain names of columns and keys, score."""
 _PATTERNS: Final = tuple((entity, re.compile(words), score) for entity, words, score in LABEL_RULES)

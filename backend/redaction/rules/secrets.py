@@ -20,7 +20,8 @@ _KEYS: Final = (
 _NAMES: Final = (
     "(?:pg)?pass(?:word|wd|phrase|code|wort)|pwd|secret|api[ _-]?key|apikey|"
     "(?:access|auth|refresh|bearer|api|session|bot|id)[ _-]?token|"
-    "token|secret[ _-]?(?:access[ _-]?)?key|client[ _-]?secret|private[ _-]?key|access[ _-]?key|account[ _-]?key|"
+    "token|secret[ _-]?(?:access[ _-]?)?key|client[ _-]?secret|private[ _-]?key|"
+    "pre[ _-]?shared[ _-]?key|access[ _-]?key|account[ _-]?key|"
     "encryption[ _-]?key|azure[ _-]?key|session[ _-]?(?:id|key)|signing[ _-]?key|kennwort|passwort|mot de "
     "passe|parola d'ordine|palavra-passe|contraseña|clave|senha|wachtwoord|has\u00ffo"
 )

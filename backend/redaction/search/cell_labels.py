@@ -7,6 +7,7 @@ from typing import Final
 from backend.redaction.rules.labels import (
     NAMED_SCORE,
     PART_SCORE,
+    PRIVATE_MEMBER,
     has_name_form,
     label_entities,
     may_name,
@@ -19,6 +20,7 @@ from backend.workflows.entity_types import ENTITY_TYPES
 
 # A longer cell is no value by its label alone.
 _LONGEST_LABELLED: Final = 500
+_LONGEST_MEMBER: Final = 20_000
 _LETTER: Final = re.compile(r"[^\W_]")
 # A replacement is no value.
 _PLACEHOLDER: Final = re.compile(rf"\[(?:{'|'.join(sorted(ENTITY_TYPES))})\]")
@@ -68,7 +70,8 @@ class CellLabel:
         `plain` are the cells normalised, without quotes and blanks around them; "" for one that is too long for a name.
         """
         if (value := self._value) is not None:
-            given = {cell: value if _may_be_value(cell) else None for cell in set(cells)}
+            longest = _LONGEST_MEMBER if self.plain == PRIVATE_MEMBER else _LONGEST_LABELLED
+            given = {cell: value if _may_be_value(cell, longest) else None for cell in set(cells)}
             return [given[cell] for cell in cells]
         if (name := self._name) is not None:
             if may_be_person("\n".join(plain)):
@@ -77,8 +80,8 @@ class CellLabel:
         return [None] * len(cells)
 
 
-def _may_be_value(cell: str) -> bool:
-    if len(cell) > _LONGEST_LABELLED:
+def _may_be_value(cell: str, longest: int) -> bool:
+    if len(cell) > longest:
         return False
     written = _PLACEHOLDER.sub("", cell) if "[" in cell else cell
     return _LETTER.search(written) is not None and cell.lower() not in _NOTHING

@@ -18,6 +18,7 @@ from backend.redaction.rules.secrets import RULES as SECRETS
 from backend.redaction.search.characters import normalised
 from backend.redaction.search.document_regions import DocumentRegions
 from backend.redaction.search.folding import Folded, has_hiding_escape, with_decoded_escapes, without_unseen
+from backend.redaction.search.key_members import find_members
 from backend.redaction.search.matching import scored_values
 from backend.redaction.search.mentions import Ask, find_mentions
 from backend.redaction.search.piece_labels import PartLabels, PieceLabels
@@ -93,8 +94,10 @@ class Finder:
             chosen = None if searches is None else _moved_search(seen, searches)
             return _moved(seen, self._each(seen.text, moved, chosen, escapes, by_rules_only=by_rules_only))
         values = self._in_windows(text, labels, searches, by_rules_only)
-        if self._finds_blocks and (blocks := find_blocks(text, None if labels is None else labels.piece_at)):
-            values = iter(sorted([*values, *blocks]))
+        if self._finds_blocks:
+            blocks = [*find_blocks(text, None if labels is None else labels.piece_at), *find_members(text)]
+            if blocks:
+                values = iter(sorted([*values, *blocks]))
         if not escapes or (decoded := with_decoded_escapes(text)) is None:
             return values
         # An address ends at a decoded space, so the text is searched as it stands too.

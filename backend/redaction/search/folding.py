@@ -24,6 +24,11 @@ _INVISIBLE: Final = "".join(
     )
 )
 _UNSEEN: Final = re.compile(f"[{_INVISIBLE}]+")
+# Domains behind an at sign in quoted-printable: `width=40px` has none.
+_DOMAIN_AHEAD: Final = (
+    r"[A-Za-z][0-9A-Za-z-]{1,62}(?:(?:\.|=2[Ee])[0-9A-Za-z-]{1,63}){0,6}(?:\.|=2[Ee])"
+    r"(?:com|org|net|edu|gov|info|biz|example|test|io|dev|app|co|eu|[a-z]{2})(?![\w(-])"
+)
 # Escapes of a character in source texts, markup and addresses of the web. Each alternative begins with the characters
 # that it may begin with, which `re` looks for faster than for what is around them.
 _ESCAPE: Final = re.compile(
@@ -31,6 +36,8 @@ _ESCAPE: Final = re.compile(
     r"|x\{0{0,4}(?P<perl>[0-9A-Fa-f]{1,6})\}|x(?P<two>[0-9A-Fa-f]{2})|(?P<octal>100|05[5-7])|(?P<mark>[!-&(-/:-@\[\]-`{-~]))"
     r"|&(?:#(?P<decimal>[0-9]{1,7})|#[xX](?P<hexadecimal>[0-9A-Fa-f]{1,6})|(?P<entity>[A-Za-z][A-Za-z0-9]{1,31})(?=;));?"
     r"|%(?P<percent>[2-7][0-9A-Fa-f])"
+    # Quoted-printable, with its soft line breaks.
+    rf"|=(?:(?P<at>40)(?=(?:=\r?\n)?{_DOMAIN_AHEAD})|(?P<quoted>2[BDEbde]|5[Ff])(?=[0-9A-Za-z=])|(?<=[^\s=]=)\r?\n(?=\S))"
     # Marks of emphasis within a word.
     r"|\*(?<=[^\s*]\*)\*{0,2}(?=[^\s*])|~(?<=[^\s~]~)~(?=[^\s~])|`(?<=[^\s`]`)(?=[^\s`])"
 )
@@ -41,6 +48,7 @@ _HIDING: Final = search_for(
     r"|Tab;|NewLine;|bsol;|ZeroWidthSpace;|NoBreak;|amp;(?:#|commat;|period;)"
     r"|[A-Za-z](?:uml|acute|grave|circ|tilde|ring|cedil|caron|slash|strok|ogon);|szlig;)"
     # Digits, letters, and the marks beside them: others are common in addresses of the web.
+    r"|[0-9A-Za-z_]=40(?:=\r?\n)?[A-Za-z]"
     r"|%3[0-9]|%2[Bb][0-9]|%2[DdEe]|[0-9]%2[08]|%4[1-9A-Fa-f]|%5[0-9Aa]|%6[1-9A-Fa-f]|%7[0-9Aa]"
 )
 # Marks of emphasis within a word, and such words that may be an address or a number.
@@ -94,7 +102,7 @@ def with_decoded_escapes(text: str) -> Folded | None:
 def has_hiding_escape(text: str) -> bool:
     """Returns whether a text has an escape, or a mark of emphasis, that may hide a value."""
     raw = b""
-    if "\\" in text or "&" in text or "%" in text:
+    if "\\" in text or "&" in text or "%" in text or "=40" in text:
         raw = text.encode("latin-1", "replace")
         if _HIDING(raw, 0) >= 0:
             return True

@@ -34,7 +34,9 @@ _MARK: Final = re.compile(
     r"|(?P<data>(?<![0-9A-Za-z+/])(?:b3BlbnNzaC1rZXktdjE"
     r"|MI[0-9A-Za-z+/]{2,6}AAKC|MI[0-9A-Za-z+/]{2,8}BADANBgkqhkiG9w0BAQEF"
     r"|MI[0-9A-Za-z+/]{1,8}AMB[MA]GByqGSM49|M[CE][0-9A-Za-z+/]{1,4}AQAwBQYDK2"
-    r"|M[HI][0-9A-Za-z+/]{1,5}(?:CAQEE|AgEBB[DE])))"
+    r"|M[HI][0-9A-Za-z+/]{1,5}(?:CAQEE|AgEBB[DE])"
+    # Of minisign and signify.
+    r"|RW(?:RTY0Iy|QAAEIy|RCS[w-z])[0-9A-Za-z+/]{80}))"
 )
 # Finds at least each mark; RE2 knows no lookaround.
 _any_mark: Final = search_for(
@@ -61,6 +63,9 @@ _LONG: Final = 16
 _LONG_HEX: Final = 32
 _HEX: Final = re.compile("[0-9a-f]+")
 _LONGEST_PREFIX: Final = 80
+_LAST_WORD: Final = re.compile(r"(?<![0-9A-Za-z+/=])([0-9A-Za-z+/]{4,100}+={0,2})[^0-9A-Za-z\n]{0,8}$", re.MULTILINE)
+# What may stand before a line of data: an indent, marks of quotes and comments.
+_AROUND: Final = " \t>#*/|;\"',"
 _DIGITS: Final = str.maketrans("123456789", "0" * 9)
 _NO_BASE_64: Final = re.compile("[^0-9A-Za-z+/]+")
 
@@ -87,9 +92,17 @@ def find_blocks(text: str, piece_at: Callable[[int], int] | None = None) -> list
             if start == mark.start():
                 continue
         elif mark["begin"] or mark["lines"]:
-            end = _block_end(text, mark, closing if closing is not None and closing["end"] else None, piece_at)
-            if end == mark.end():
-                continue
+            ending = closing if closing is not None and closing["end"] else None
+            end = _block_end(text, mark, ending, piece_at)
+            if end > mark.end():
+                blocks.append((start, end, ENTITY, SCORE))
+                done = end
+            if ending is None and (
+                lines := _lone_lines(text, mark, end, len(text) if closing is None else closing.start())
+            ):
+                blocks += lines
+                done = lines[-1][1]
+            continue
         elif mark["data"] or _encodes_key(text, start):
             end = _data_end(text, start, start)
         else:
@@ -136,11 +149,34 @@ def _block_end(text: str, mark: re.Match[str], end: re.Match[str] | None, piece_
     return stop
 
 
+def _lone_lines(text: str, mark: re.Match[str], low: int, high: int) -> list[Value]:
+    """Returns the lines of data among other lines from a place on, in a block whose end is not known yet."""
+    prefix = _prefix(text, mark.start())
+    if low == mark.end():
+        head = text.find("\n", low, low + _LONGEST_PREFIX)
+        if head < 0 or any(map(str.isalnum, text[low:head])):
+            # It is only the name of a key.
+            return []
+    found: list[Value] = []
+    for line in _LAST_WORD.finditer(text, low, min(high, low + LONGEST_BLOCK)):
+        begun = max(text.rfind("\n", low, line.start()), low)
+        word = line[1]
+        before = text[begun : line.start()].lstrip("\n")
+        alike = not before.strip(_AROUND) or before.translate(_DIGITS) == prefix
+        if alike and (word[-1] == "=" or (len(word) >= _LONG and _ends_key(word))):
+            found.append((*line.span(1), ENTITY, SCORE))
+    return found
+
+
+def _prefix(text: str, start: int) -> str:
+    """Returns what stands before a mark on its line: each line of a log begins alike, but for digits."""
+    line = max(text.rfind("\n", max(start - _LONGEST_PREFIX, 0), start) + 1, start - _LONGEST_PREFIX, 0)
+    return text[line:start].translate(_DIGITS)
+
+
 def _data_end(text: str, start: int, place: int) -> int:
     """Returns where the data ends that begins at a place, in a block that begins at `start`."""
-    line = max(text.rfind("\n", max(start - _LONGEST_PREFIX, 0), start) + 1, start - _LONGEST_PREFIX, 0)
-    # Each line of a log begins alike.
-    prefix = text[line:start].translate(_DIGITS)
+    prefix = _prefix(text, start)
     end, short = place, _MOST_SHORT
     while True:
         at = _end_of(_GAP, text, place)

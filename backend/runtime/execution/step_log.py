@@ -14,7 +14,6 @@ from typing import Final
 from backend.logs import sql
 from backend.redaction.counts import Counts
 from backend.redaction.process.redactor import RedactionError
-from backend.redaction.rules.rule import line_above
 from backend.runs import erase_sql
 from backend.runtime.execution.live_text import KeptParts, LiveText
 from backend.runtime.execution.segment_context import SegmentContext
@@ -126,14 +125,13 @@ class StepLogRecorder:
         text = self._text.take(final=final) if self._live else ""
         if text and self._redaction is not None:
             redaction, above = self._redaction, self._above
-            whole = above + text
-            self._above = whole[line_above(whole, len(whole)) :]
             try:
-                text, _ = await self._context.in_halting_thread(lambda halt: redaction.lines(above, text, halt))
+                swept, _ = await self._context.in_halting_thread(lambda halt: redaction.lines(above, text, halt))
             except RedactionError as error:
                 _LOG.warning("The log of a step of run %s is not shown while it runs: %s", self._run_id, error)
                 self._live = False
                 return
+            text, self._above = swept
         if text:
             parts, cut = self._kept.add(text)
             first = self._kept.next_seq - len(parts)
@@ -151,7 +149,7 @@ class StepLogRecorder:
         text = without_cut_lines(log.decode(errors="replace"))
         swept, counts = await self._context.in_halting_thread(lambda halt: redaction.lines("", text, halt))
         # Nothing of a log leaves the service, so its values do not count among those of the run.
-        return swept.encode(), Counts(model_calls=counts.model_calls, model_skipped=counts.model_skipped)
+        return swept.text.encode(), Counts(model_calls=counts.model_calls, model_skipped=counts.model_skipped)
 
     async def _store(self, content: bytes) -> int | None:
         key = step_log_key(*self._attempt)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from backend.json_text import JsonText
 from backend.redaction.counts import Counts
-from backend.redaction.process.redactor import RedactionError, Redactor
+from backend.redaction.process.redactor import RedactionError, Redactor, SweptLines
 from backend.runtime.redaction.stages import OUTPUTS, STEPS
 from backend.runtime.redaction.sweep_warnings import sweep_warning
 from telemetry import tracing
@@ -69,8 +69,8 @@ class RunRedaction:
         """Whether the policy has a model search too."""
         return self._policy["model"] is not None
 
-    def lines(self, above: str, text: str, halt: threading.Event | None = None) -> tuple[str, Counts]:
-        """Sweeps whole lines of a text that grows; `above` are the lines before them, back to `line_above`."""
+    def lines(self, above: str, text: str, halt: threading.Event | None = None) -> tuple[SweptLines, Counts]:
+        """Sweeps whole lines of a text that grows; see `Redactor.lines`."""
         return self._counted(lambda policy: self._redactor.lines(policy, above, text, halt, owner=self._owner))
 
     def folder(self, folder: Path, halt: threading.Event | None = None) -> Counts:

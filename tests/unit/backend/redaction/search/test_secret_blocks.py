@@ -122,8 +122,47 @@ def test_files_of_a_grammar_with_a_key_stay_legal(engine: RedactionEngine, sweep
         assert not [line for line in _lines(text) if line in swept.decode()], name
 
 
+def _swept_line_by_line(engine: RedactionEngine, text: str) -> str:
+    above = swept = ""
+    for line in text.splitlines(keepends=True):
+        part, above = engine.sweep_lines(above, line)
+        swept += part
+    return swept
+
+
+@pytest.mark.parametrize("width", [16, 63, 76])
+@pytest.mark.parametrize("prefix", ["", "> ", "2026-01-02 10:00:{:02} INFO "])
+@pytest.mark.parametrize("other", ["", "{}GET /health 200\n"], ids=["alone", "among-other-lines"])
+def test_a_key_that_is_printed_line_by_line_is_hidden_in_each_part(
+    engine: RedactionEngine, width: int, prefix: str, other: str
+) -> None:
+    begin, *lines, end = _TEXTS["pkcs1"].splitlines()
+    data = "".join(lines)
+    lines = [data[place : place + width] for place in range(0, len(data), width)]
+    printed = [prefix.format(number % 60) + line for number, line in enumerate([begin, *lines, end])]
+    text = f"\n{other.format(prefix.format(7))}".join(printed) + "\n"
+    swept = _swept_line_by_line(engine, "Starting\n" + text + prefix.format(8) + "Done aB3dEfGh12345678\n")
+    assert swept.startswith("Starting\n")
+    assert swept.endswith("Done aB3dEfGh12345678\n")
+    assert not [line for line in lines if len(line) >= 16 and line in swept]
+    assert swept.count("GET /health 200") == (len(printed) - 1 if other else 0)
+
+
+def test_lines_below_the_name_of_a_key_without_its_data_stay(engine: RedactionEngine) -> None:
+    text = "Look for -----BEGIN PRIVATE KEY----- in the file.\nThen:\naB3dEfGh12345678\n"
+    assert _swept_line_by_line(engine, text) == text
+
+
 @pytest.mark.parametrize(
-    "unit", ["-----BEGIN PRIVATE KEY-----\n", "-----END PRIVATE KEY-----\n", "LS0tLS ", "aB1defghijklmnopq\n-----END"]
+    "unit",
+    [
+        "-----BEGIN PRIVATE KEY-----\n\n",
+        "-----BEGIN PRIVATE KEY-----\na b\n",
+        "-----BEGIN PRIVATE KEY-----\n",
+        "-----END PRIVATE KEY-----\n",
+        "LS0tLS ",
+        "aB1defghijklmnopq\n-----END",
+    ],
 )
 def test_texts_of_many_marks_cost_linear_time(unit: str) -> None:
     find_blocks(unit)
