@@ -215,7 +215,7 @@ def graphs_to_clear(tx: Tx, owner: str, now: int) -> list[str]:
 
 
 def claim_removals(tx: Tx, graph_id: str, owner: str, now: int, most: int) -> list[PublicationRow]:
-    """Claims the removals from a graph that are due and that no other owner has claimed; returns them, longest due first.
+    """Claims and returns the removals from a graph that are due and that no other owner has claimed, longest due first.
 
     A claim that is left of a publication delays its removal, as the update of the graph may not have ended yet:
     removals have an owner of their own, which takes again only the claims that a removal left.
