@@ -126,7 +126,8 @@ class AuditTrail:
                 action="audit.exported",
                 target=services.deployment_id,
                 details=details,
-            )
+            ),
+            lock_key="audit",
         )
 
 

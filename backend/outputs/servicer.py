@@ -99,13 +99,16 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
             return sql.outputs_of(tx, request.run_id)
 
         rows = self._database.snapshot(work)
-        if self._lost_of(rows):
+        bundle = Bundle(rows, self._objects)
+        selection = select_bytes(request, bundle.size, bundle.etag)
+        # A range that begins later fails at the first object that is missing.
+        if selection.length and not selection.offset and self._lost_of(rows):
             # An erasure may have come between the rows and their objects.
             rows = self._database.snapshot(work)
             if lost := self._lost_of(rows):
                 raise _lost(request.run_id, lost)
-        bundle = Bundle(rows, self._objects)
-        selection = select_bytes(request, bundle.size, bundle.etag)
+            bundle = Bundle(rows, self._objects)
+            selection = select_bytes(request, bundle.size, bundle.etag)
         header = _header(selection, "application/zip", f"{request.run_id}.zip", bundle.size, bundle.etag)
         yield outputs_pb2.GetOutputsZipResponse(header=header)
         try:

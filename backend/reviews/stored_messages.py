@@ -8,6 +8,7 @@ from google.protobuf.message import Message
 
 from backend.runs import erase_sql
 from backend.services import Services
+from backend.storage.database import run_of
 from backend.storage.object_keys import object_key
 from backend.storage.objects import ObjectStore
 
@@ -39,7 +40,7 @@ class StoredMessages(Generic[M]):
         self._objects.put_bytes(object_key(run_id, name), len(content).to_bytes(_SIZE_BYTES) + content)
         # The run may have been erased meanwhile, and its removal may have come before this object.
         at = self._services.clock()
-        self._services.database.write(lambda tx: erase_sql.order_again(tx, run_id, at))
+        self._services.database.write(lambda tx: erase_sql.order_again(tx, run_id, at), lock_key=run_of(run_id))
 
     def _read(self, key: str, offset: int, length: int) -> bytes:
         with closing(self._objects.open_range(key, offset, length)) as parts:

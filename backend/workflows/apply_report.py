@@ -42,11 +42,21 @@ def reports(tx: Tx, applied: Iterable[ApplyResult], capabilities: Capabilities, 
     ]
 
 
-def pinned_reports(tx: Tx, one: ApplyResult) -> Iterator[Report]:
-    """Yields the agents and environments that a workflow's new version uses at other versions than the one before."""
+def restored_reports(tx: Tx, one: ApplyResult, capabilities: Capabilities, *, restored: int) -> list[Report]:
+    """Returns reports of a workflow whose version `restored` is active again, also before its new version is written.
+
+    The first is that of the workflow, the others those of the agents and environments that it uses at other versions.
+    """
+    return [
+        _of_workflow(tx, one, capabilities, definitions=True, restored=restored),
+        *_pinned_reports(tx, one, restored),
+    ]
+
+
+def _pinned_reports(tx: Tx, one: ApplyResult, restored: int) -> Iterator[Report]:
     before, after = (
         {} if version is None else versions_sql.pins_of(tx, one.id, version)
-        for version in (one.previous_version, one.version)
+        for version in (one.previous_version, restored)
     )
     for key in sorted(before.keys() & after.keys()):
         old, new = before[key], after[key]
@@ -64,12 +74,15 @@ def pinned_reports(tx: Tx, one: ApplyResult) -> Iterator[Report]:
         yield Report(applied, [], [], *both)
 
 
-def _of_workflow(tx: Tx, one: ApplyResult, capabilities: Capabilities, *, definitions: bool) -> Report:
+def _of_workflow(
+    tx: Tx, one: ApplyResult, capabilities: Capabilities, *, definitions: bool, restored: int | None = None
+) -> Report:
     row = sql.get(tx, one.id)
-    definition = _definition(tx, one.id, one.version)
-    assert row is not None, "it was applied in this transaction"
-    found = resources_of_version(tx, one.id, one.version, definition)
-    not_ready = readiness(definition, found, row.status, capabilities)
+    assert row is not None, "it was found in this transaction"
+    version, status = (one.version, row.status) if restored is None else (restored, "active")
+    definition = _definition(tx, one.id, version)
+    found = resources_of_version(tx, one.id, version, definition)
+    not_ready = readiness(definition, found, status, capabilities)
     warnings = [
         f"Knowledge graph '{entry['knowledge_graph']}' does not exist: nothing is published to it."
         for entry in definition["publish"]
@@ -80,7 +93,7 @@ def _of_workflow(tx: Tx, one: ApplyResult, capabilities: Capabilities, *, defini
     if not definitions or one.previous_version is None or one.outcome != "updated":
         return Report(one, not_ready, warnings)
     before = _described(tx, one.id, one.previous_version, one.previous_status)
-    return Report(one, not_ready, warnings, before, _described(tx, one.id, one.version, row.status))
+    return Report(one, not_ready, warnings, before, _described(tx, one.id, version, status))
 
 
 def _of_resource(tx: Tx, one: ApplyResult, capabilities: Capabilities, *, definitions: bool) -> Report:

@@ -50,20 +50,21 @@ def delete_definition(tx: Tx, kind: str, id_or_name: str, *, now: int, actor: st
 def _users_of_workflow(tx: Tx, found: Definition) -> Iterator[str]:
     yield from _named("key", [f"'{row.name}' ({row.key_id})" for row in deletion_sql.keys_listing(tx, found.id)])
     yield from _named("person", [f"'{name}'" for name in deletion_sql.people_listing(tx, found.id)])
-    yield from _named("run", deletion_sql.runs_of_workflow(tx, found.id))
+    yield from _named("run", *deletion_sql.runs_of_workflow(tx, found.id, _MOST_NAMED))
 
 
 def _users_of_resource(tx: Tx, found: Definition) -> Iterator[str]:
     key = RESOURCE_KINDS[found.kind], found.name
     if key[0] in PINNED_KINDS:
         users = [row.name for row in definitions_sql.uses(tx, found.id, after="", limit=MOST_OF_A_KIND)]
-        runs = deletion_sql.runs_of_pin(tx, found.id)
+        runs, count = deletion_sql.runs_of_pin(tx, found.id, _MOST_NAMED)
     else:
         users = uses.names_of_users(tx, key)
-        runs = list(_runs_naming(tx, key))
+        publishing = deletion_sql.publishing(tx, found.id) if key[0] == "knowledge_graph" else []
+        runs = sorted({*_runs_naming(tx, key), *publishing})
+        count = len(runs)
     yield from _named("workflow", [f"'{name}'" for name in users])
-    publishing = deletion_sql.publishing(tx, found.id) if key[0] == "knowledge_graph" else []
-    yield from _named("run", sorted({*runs, *publishing}))
+    yield from _named("run", runs, count)
 
 
 def _runs_naming(tx: Tx, key: ResourceKey) -> Iterator[str]:
@@ -75,7 +76,9 @@ def _runs_naming(tx: Tx, key: ResourceKey) -> Iterator[str]:
             yield row.run_id
 
 
-def _named(noun: str, names: Sequence[str]) -> Iterator[str]:
+def _named(noun: str, names: Sequence[str], count: int | None = None) -> Iterator[str]:
+    """Yields the first names, and how many more there are; `count` is of all, where there are more than are given."""
     yield from (f"{noun} {name}" for name in names[:_MOST_NAMED])
-    if len(names) > _MOST_NAMED:
-        yield f"{len(names) - _MOST_NAMED:,} more of kind {noun}"
+    more = (len(names) if count is None else count) - _MOST_NAMED
+    if more > 0:
+        yield f"{more:,} more of kind {noun}"

@@ -1,5 +1,6 @@
 """SQL of deleted definitions: what keeps one from being deleted, its marks, and its removal once nothing names it."""
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from sqlalchemy import ColumnElement, Text, bindparam, delete, exists, func, literal_column, select, update
@@ -50,17 +51,35 @@ _KEYS = Query(
 _PEOPLE = ScalarQuery[str](
     select(users.c.name).where(users.c.workflow_ids.like(_PATTERN, escape="\\")).order_by(users.c.name)
 )
-_RUNS_OF_WORKFLOW = ScalarQuery[str](select(runs.c.run_id).where(runs.c.workflow_id == bindparam("of"), _IN_FLIGHT))
-_RUNS_OF_PIN = ScalarQuery[str](
-    select(runs.c.run_id).where(
-        _IN_FLIGHT,
-        exists().where(
-            workflow_version_resources.c.workflow_id == runs.c.workflow_id,
-            workflow_version_resources.c.version == runs.c.version,
-            workflow_version_resources.c.resource_id == bindparam("of"),
-        ),
-    )
+_OF_WORKFLOW: Final = (runs.c.workflow_id == bindparam("of"), _IN_FLIGHT)
+_OF_PIN: Final = (
+    _IN_FLIGHT,
+    exists().where(
+        workflow_version_resources.c.workflow_id == runs.c.workflow_id,
+        workflow_version_resources.c.version == runs.c.version,
+        workflow_version_resources.c.resource_id == bindparam("of"),
+    ),
 )
+
+
+class _Runs:
+    """Queries of the first runs by id that meet a condition on `of`, and of their number."""
+
+    def __init__(self, conditions: Iterable[ColumnElement[bool]]) -> None:
+        met = select(runs.c.run_id).where(*conditions)
+        self._first = ScalarQuery[str](met.order_by(runs.c.run_id).limit(bindparam("most")))
+        self._count = ScalarQuery[int](select(func.count()).select_from(met.subquery()))
+
+    def find(self, tx: Tx, of: str, most: int) -> tuple[list[str], int]:
+        """Returns the first runs, and how many there are."""
+        found = tx.scalars(self._first, of=of, most=most + 1)
+        if len(found) <= most:
+            return found, len(found)
+        return found[:most], tx.scalars(self._count, of=of)[0]
+
+
+_RUNS_OF_WORKFLOW: Final = _Runs(_OF_WORKFLOW)
+_RUNS_OF_PIN: Final = _Runs(_OF_PIN)
 _VERSIONS_IN_FLIGHT = Query(
     VersionInFlightRow,
     select(runs.c.workflow_id, runs.c.version, func.min(runs.c.run_id).label("run_id"))
@@ -127,14 +146,14 @@ def people_listing(tx: Tx, workflow_id: str) -> list[str]:
     return tx.scalars(_PEOPLE, pattern=containing(f'"{workflow_id}"'))
 
 
-def runs_of_workflow(tx: Tx, workflow_id: str) -> list[str]:
-    """Returns the runs of a workflow that have not ended."""
-    return sorted(tx.scalars(_RUNS_OF_WORKFLOW, of=workflow_id))
+def runs_of_workflow(tx: Tx, workflow_id: str, most: int) -> tuple[list[str], int]:
+    """Returns the first runs by id of a workflow that have not ended, `most` at most, and how many there are."""
+    return _RUNS_OF_WORKFLOW.find(tx, workflow_id, most)
 
 
-def runs_of_pin(tx: Tx, resource_id: str) -> list[str]:
-    """Returns the runs that have not ended whose versions are pinned to an agent or environment."""
-    return sorted(tx.scalars(_RUNS_OF_PIN, of=resource_id))
+def runs_of_pin(tx: Tx, resource_id: str, most: int) -> tuple[list[str], int]:
+    """Returns the runs, as `runs_of_workflow`, whose versions are pinned to an agent or environment."""
+    return _RUNS_OF_PIN.find(tx, resource_id, most)
 
 
 def versions_in_flight(tx: Tx) -> list[VersionInFlightRow]:

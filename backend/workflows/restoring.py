@@ -7,17 +7,17 @@ from backend.errors import invalid
 from backend.services import Services
 from backend.storage.database import Tx
 from backend.workflows import definitions, sql, versions_sql
-from backend.workflows.apply_report import Report, pinned_reports, reports
-from backend.workflows.applying import applied_message, in_trial
+from backend.workflows.apply_report import Report, restored_reports
+from backend.workflows.applying import applied_message
 from backend.workflows.definitions import WORKFLOW
-from backend.workflows.service import ApplyResult, add_next_version
+from backend.workflows.service import ApplyResult, add_next_version, next_version
 from workflow_api.v1 import definitions_pb2
 
 
 def restore_version(
     services: Services, request: definitions_pb2.RestoreWorkflowVersionRequest, actor: str
 ) -> definitions_pb2.RestoreWorkflowVersionResponse:
-    """Makes a former version active again as a new one; a dry run does so in a transaction that is taken back.
+    """Makes a former version active again as a new one; a dry run only reads.
 
     Raises:
         ApiError: `not_found`, `version_not_found`; `invalid_request`, if there is a newer version than expected.
@@ -26,9 +26,10 @@ def restore_version(
 
     def work(tx: Tx) -> list[Report]:
         applied = _restore(tx, request, now, actor)
-        return [*reports(tx, [applied], services.capabilities, definitions=True), *pinned_reports(tx, applied)]
+        return restored_reports(tx, applied, services.capabilities, restored=request.version)
 
-    done = in_trial(services.database, work, dry_run=request.dry_run)
+    database = services.database
+    done = database.snapshot(work) if request.dry_run else database.write(work)
     workflow, *pinned = (applied_message(one, dry_run=request.dry_run) for one in done)
     return definitions_pb2.RestoreWorkflowVersionResponse(workflow=workflow, pinned=pinned)
 
@@ -54,20 +55,22 @@ def _restore(tx: Tx, request: definitions_pb2.RestoreWorkflowVersionRequest, now
             previous_version=row.newest_version,
             previous_status=row.status,
         )
-        if outcome == "updated":
-            sql.change_workflow(tx, row, now, status="active")
     else:
-        applied = add_next_version(
-            tx,
-            row,
-            before,
-            pins,
-            now,
-            status="active",
-            description=json.loads(text)["description"],
-            shared_with=request.version,
-        )
-    if applied.outcome != "unchanged":
+        applied = next_version(row, before, pins)
+    if applied.outcome != "unchanged" and not request.dry_run:
+        if applied.version == row.newest_version:
+            sql.change_workflow(tx, row, now, status="active")
+        else:
+            add_next_version(
+                tx,
+                row,
+                before,
+                pins,
+                now,
+                status="active",
+                description=json.loads(text)["description"],
+                shared_with=request.version,
+            )
         details: dict[str, object] = {
             "name": row.name,
             "version": applied.version,

@@ -140,7 +140,13 @@ def add_next_version(
         tx, row.workflow_id, version, definition=definition, pins=pins.values(), now=now, shared_with=shared_with
     )
     sql.change_workflow(tx, row, now, status=status, newest_version=version, description=description)
+    return next_version(row, before, pins)
+
+
+def next_version(row: WorkflowRow, before: Pins, pins: Pins) -> ApplyResult:
+    """Returns the outcome for a workflow of which `add_next_version` writes a version."""
     changed = tuple(f"{MANIFEST_KINDS[kind]} {name}" for kind, name in changed_pins(before, pins))
+    version = row.newest_version + 1
     return ApplyResult(
         "Workflow", row.name, row.workflow_id, version, "updated", changed, row.newest_version, row.status
     )

@@ -38,6 +38,8 @@ CONCURRENT_SWEEPS: Final = 4
 
 _BACKOFF: Final = Backoff(first_seconds=1.0, longest_seconds=300.0)
 _END_SECONDS: Final = 2.0
+# The most runs whose objects one round removes.
+_MOST_CLEARED: Final = 50
 # Another process that sweeps a run may die before it is done.
 _ELSEWHERE_SECONDS: Final = 2.0
 
@@ -53,7 +55,7 @@ class FinalSweeps:
     """Sweeps several runs concurrently, round robin by key. `folder` is for copies of the objects being swept.
 
     Args:
-        concurrent: See CONCURRENT_SWEEPS. Each sweep holds a connection to the database.
+        concurrent: See CONCURRENT_SWEEPS. Each sweep holds a connection to the database, and removals one more.
     """
 
     def __init__(
@@ -76,7 +78,10 @@ class FinalSweeps:
         self._elsewhere: dict[str, float] = {}
         self._lock = threading.Lock()
         self._active: dict[str, _Active] = {}
-        self._threads = ThreadPoolExecutor(2 * concurrent, thread_name_prefix="final-sweep")
+        self._removing = False
+        self._stopping = threading.Event()
+        # One thread more than there are sweeps, for removals.
+        self._threads = ThreadPoolExecutor(2 * concurrent + 1, thread_name_prefix="final-sweep")
         # An earlier process may have died in mid-sweep, and nothing unswept may stay on this disk.
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -85,9 +90,10 @@ class FinalSweeps:
         self._ticker.start()
 
     def round(self) -> "list[Future[None]]":
-        """Removes the originals of swept runs, and starts to sweep finished runs that wait for it.
+        """Starts to sweep finished runs that wait for it, and then to remove the originals of swept runs.
 
-        Ends the sweep of a run that waits for it no longer, as after an erasure by any process.
+        Ends the sweep of a run that waits for it no longer, as after an erasure by any process. Returns the sweeps,
+        and the removals where there are any.
         """
         with self._lock:
             active = dict(self._active)
@@ -98,11 +104,18 @@ class FinalSweeps:
         with self._lock:
             self._retries.keep_only({*waiting, *unnamed})
             self._elsewhere = {run_id: until for run_id, until in self._elsewhere.items() if run_id in waiting}
-        self._remove(unnamed)
-        with self._lock:
             chosen = list(self._chosen(waiting))
             self._active.update(chosen)
-        return [self._threads.submit(self._sweep, run_id, sweep) for run_id, sweep in chosen]
+            # What removes all of a run at once comes first.
+            keys = sorted(filter(self._retries.is_due, unnamed), key=is_unnamed_outputs_key, reverse=True)
+            remove = bool(keys) and not self._removing
+            self._removing |= remove
+        started = [self._threads.submit(self._sweep, run_id, sweep) for run_id, sweep in chosen]
+        if remove:
+            cleared = set(list(dict.fromkeys(map(run_of, keys)))[:_MOST_CLEARED])
+            due = [key for key in keys if run_of(key) in cleared]
+            started.append(self._threads.submit(self._remove, due, more=len(due) < len(keys)))
+        return started
 
     def forget(self, run_id: str) -> None:
         """Ends the sweep of an erased run, and removes its copies from this disk."""
@@ -116,6 +129,7 @@ class FinalSweeps:
     def stop(self) -> None:
         """Ends every sweep, which begins anew in the next process; may be repeated."""
         self._ticker.stop()
+        self._stopping.set()
         with self._lock:
             for sweep in self._active.values():
                 sweep.halt.set()
@@ -171,29 +185,42 @@ class FinalSweeps:
             seconds = self._retries.postpone(run_id)
         _LOG.exception("The final sweep of run %s failed; next try in %d s", run_id, seconds)
 
-    def _remove(self, keys: Iterable[str]) -> None:
+    def _remove(self, keys: Iterable[str], *, more: bool) -> None:
         """Removes objects that no row names; one that cannot be removed delays neither others nor any sweep."""
         removed = []
         cleared: set[str] = set()
-        # What removes all of a run at once comes first.
-        for key in sorted(keys, key=is_unnamed_outputs_key, reverse=True):
-            if not self._retries.is_due(key):
-                continue
-            try:
-                if is_unnamed_outputs_key(key):
-                    if run_of(key) not in cleared and not self._remove_unnamed(run_of(key)):
-                        continue
-                    cleared.add(run_of(key))
-                elif run_of(key) not in cleared:
-                    self._objects.delete(key)
-            except OSError:
-                metrics.REMOVAL_FAILURES.add()
-                what = f"What no row names of run {run_of(key)}" if is_unnamed_outputs_key(key) else f"Object {key}"
-                _LOG.exception("%s could not be removed; next try in %d s", what, self._retries.postpone(key))
-            else:
-                removed.append(key)
-        if removed:
-            self._database.write(lambda tx: sql.removed(tx, removed), lock_key="deletions")
+        try:
+            for key in keys:
+                if self._stopping.is_set():
+                    break
+                try:
+                    if is_unnamed_outputs_key(key):
+                        if run_of(key) not in cleared and not self._remove_unnamed(run_of(key)):
+                            continue
+                        cleared.add(run_of(key))
+                    elif run_of(key) not in cleared:
+                        self._objects.delete(key)
+                except OSError:
+                    self._postpone_removal(key)
+                else:
+                    removed.append(key)
+            if removed:
+                self._database.write(lambda tx: sql.removed(tx, removed), lock_key="deletions")
+        except Exception:  # noqa: BLE001 - the next round tries again
+            metrics.REMOVAL_FAILURES.add()
+            _LOG.exception("Removals of what no row names failed unexpectedly; they stay pending")
+        finally:
+            with self._lock:
+                self._removing = False
+        if more and removed:
+            self._ticker.wake()
+
+    def _postpone_removal(self, key: str) -> None:
+        metrics.REMOVAL_FAILURES.add()
+        what = f"What no row names of run {run_of(key)}" if is_unnamed_outputs_key(key) else f"Object {key}"
+        with self._lock:
+            seconds = self._retries.postpone(key)
+        _LOG.exception("%s could not be removed; next try in %d s", what, seconds)
 
     def _remove_unnamed(self, run_id: str) -> bool:
         """Removes the shared files of an ended run, and the objects of outputs that no row names, whoever stored them.

@@ -87,6 +87,7 @@ class Publisher:
         self._parser = parser
         self._sweep = sweep
         self._owner = new_id("pub")
+        self._removals_owner = new_id("pub")
         self._ticker = Ticker("publisher", self.round, _TICK_SECONDS)
         self._threads = ThreadPoolExecutor(2 * CONCURRENT_PUBLICATIONS, thread_name_prefix="publisher")
         self._removing_threads = ThreadPoolExecutor(_REMOVING_THREADS, thread_name_prefix="publisher-removing")
@@ -141,7 +142,7 @@ class Publisher:
         now = self._clock()
         self._database.write(lambda tx: sql.settle_ended(tx, now), lock_key=_LOCK_KEY)
         self._review_claims(now)
-        for graph_id in self._database.read(lambda tx: sql.graphs_to_clear(tx, now)):
+        for graph_id in self._database.read(lambda tx: sql.graphs_to_clear(tx, self._removals_owner, now)):
             with self._lock:
                 if graph_id in self._removing:
                     continue
@@ -156,13 +157,16 @@ class Publisher:
             in_progress = publishing.union(*(map(_key, rows) for rows in self._removing.values()))
         if not in_progress:
             return
-        claims = {_key(claim): claim for claim in self._database.read(lambda tx: sql.claims(tx, self._owner))}
+        owners = (self._owner, self._removals_owner)
+        claims = {_key(claim): claim for claim in self._database.read(lambda tx: sql.claims(tx, owners))}
         withdrawn = publishing - {key for key, claim in claims.items() if claim.state == sql.PENDING}
         self._halt(lambda active: _key(active) in withdrawn)
         fresh = range(sql.CLAIM_MS - _RENEWED_AFTER_MS, sql.CLAIM_MS + 1)
-        aging = [key for key, claim in claims.items() if key in in_progress and claim.claimed_until - now not in fresh]
+        aging = [
+            claim for key, claim in claims.items() if key in in_progress and claim.claimed_until - now not in fresh
+        ]
         if aging:
-            self._database.write(lambda tx: sql.renew(tx, aging, self._owner, now), lock_key=_LOCK_KEY)
+            self._database.write(lambda tx: sql.renew(tx, aging, now), lock_key=_LOCK_KEY)
 
     def _halt(self, chosen: Callable[[Active], bool]) -> None:
         with self._lock:
@@ -208,7 +212,8 @@ class Publisher:
         try:
             now = self._clock()
             rows = self._database.write(
-                lambda tx: sql.claim_removals(tx, graph_id, self._owner, now, _MAX_REMOVALS), lock_key=_LOCK_KEY
+                lambda tx: sql.claim_removals(tx, graph_id, self._removals_owner, now, _MAX_REMOVALS),
+                lock_key=_LOCK_KEY,
             )
             with self._lock:
                 self._removing[graph_id] = rows
@@ -234,10 +239,10 @@ class Publisher:
                 graph.forget_removed()
         except BaseException as error:  # noqa: BLE001 - a panic of the library is no Exception
             for row in rows:
-                self._postpone(row)
+                self._postpone(row, self._removals_owner)
             _LOG.warning("A removal of publications of run %s failed; it stays pending", rows[0].run_id, exc_info=error)
             return
-        self._database.write(lambda tx: sql.removed(tx, map(_key, rows), self._owner), lock_key=_LOCK_KEY)
+        self._database.write(lambda tx: sql.removed(tx, map(_key, rows), self._removals_owner), lock_key=_LOCK_KEY)
 
     def _publish(self, row: sql.PublicationRow, active: Active) -> None:
         try:
@@ -255,7 +260,7 @@ class Publisher:
             if self._clock() - row.requested_at >= _TRIED_FOR_MS:
                 self._settle(row, PublicationFailure(_reason(error)), may_land=may_land)
             else:
-                self._postpone(row, may_land=may_land)
+                self._postpone(row, self._owner, may_land=may_land)
                 watch = self._watches.get((row.run_id, row.graph_id))
                 if watch is not None:
                     watch.problem = _reason(error)
@@ -298,13 +303,13 @@ class Publisher:
         if watch is not None and not watch.outcome.done():
             watch.outcome.set_result(outcome)
 
-    def _postpone(self, row: sql.PublicationRow, *, may_land: bool = False) -> None:
+    def _postpone(self, row: sql.PublicationRow, owner: str, *, may_land: bool = False) -> None:
         until = self._clock() + round(1000 * _BACKOFF.delay(row.attempts + 1))
 
         def postpone(tx: Tx) -> None:
-            sql.postpone(tx, *_key(row), self._owner, until)
+            sql.postpone(tx, *_key(row), owner, until)
             if not may_land:
-                sql.release(tx, *_key(row), self._owner)
+                sql.release(tx, *_key(row), owner)
 
         self._database.write(postpone, lock_key=_LOCK_KEY)
 

@@ -55,11 +55,12 @@ class PublicationRow(NamedTuple):
 
 
 class ClaimRow(NamedTuple):
-    """A claimed publication or removal, and the time until which it is claimed."""
+    """A claimed publication or removal, with its owner and the time until which it is claimed."""
 
     run_id: str
     graph_id: str
     state: str
+    claimed_by: str
     claimed_until: int
 
 
@@ -112,7 +113,7 @@ _IS_DUE: Final = or_(
     publications.c.next_attempt_at <= _NOW,
     publications.c.next_attempt_at > cast(_NOW, BigInteger) + literal_column(str(LONGEST_WAIT_MS)),
 )
-_TO_REMOVE: Final = and_(_OPEN, _in_state(REMOVING), _IS_DUE, _IS_FREE)
+_TO_REMOVE: Final = and_(_OPEN, _in_state(REMOVING), _IS_DUE, or_(_IS_FREE, _IS_OWN))
 _GRAPH_NAMED = Query(
     GraphRow,
     select_row(GraphRow, resources).where(
@@ -208,17 +209,18 @@ def any_open(tx: Tx) -> bool:
     return tx.exists(_ANY_OPEN)
 
 
-def graphs_to_clear(tx: Tx, now: int) -> list[str]:
-    """Returns the graphs with a removal that is due."""
-    return tx.scalars(_GRAPHS_TO_CLEAR, now=now)
+def graphs_to_clear(tx: Tx, owner: str, now: int) -> list[str]:
+    """Returns the graphs with a removal that is due and that no other owner has claimed."""
+    return tx.scalars(_GRAPHS_TO_CLEAR, of_owner=owner, now=now)
 
 
 def claim_removals(tx: Tx, graph_id: str, owner: str, now: int, most: int) -> list[PublicationRow]:
-    """Claims the removals from a graph that are due and free of claims; returns them, longest due first.
+    """Claims and returns the removals from a graph that are due and that no other owner has claimed, longest due first.
 
-    A claim that is left of a publication delays its removal, as the update of the graph may not have ended yet.
+    A claim that is left of a publication delays its removal, as the update of the graph may not have ended yet:
+    removals have an owner of their own, which takes again only the claims that a removal left.
     """
-    rows = tx.all(_REMOVALS, of_graph_id=graph_id, now=now, most=most)
+    rows = tx.all(_REMOVALS, of_graph_id=graph_id, of_owner=owner, now=now, most=most)
     return [row for row in rows if claim(tx, row.run_id, row.graph_id, REMOVING, owner, now)]
 
 
@@ -237,15 +239,15 @@ def claim(tx: Tx, run_id: str, graph_id: str, state: str, owner: str, now: int) 
     )
 
 
-def renew(tx: Tx, keys: Iterable[tuple[str, str]], owner: str, now: int) -> None:
-    """Renews claims, by run and graph, that the owner still has."""
-    rows = [{"of_run_id": run_id, "of_graph_id": graph_id, "of_owner": owner} for run_id, graph_id in keys]
+def renew(tx: Tx, claims: Iterable[ClaimRow], now: int) -> None:
+    """Renews claims that their owners still have."""
+    rows = [{"of_run_id": each.run_id, "of_graph_id": each.graph_id, "of_owner": each.claimed_by} for each in claims]
     tx.many(_RENEW, [row | {"until": now + CLAIM_MS} for row in rows])
 
 
-def claims(tx: Tx, owner: str) -> list[ClaimRow]:
-    """Returns all open publications that the owner has claimed."""
-    return tx.all(_CLAIMS, of_owner=owner)
+def claims(tx: Tx, owners: Iterable[str]) -> list[ClaimRow]:
+    """Returns all open publications that the owners have claimed."""
+    return [row for owner in owners for row in tx.all(_CLAIMS, of_owner=owner)]
 
 
 def release(tx: Tx, run_id: str, graph_id: str, owner: str) -> None:

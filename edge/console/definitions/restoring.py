@@ -1,6 +1,6 @@
 """Page that goes back to a former version of a workflow, with what would change shown first."""
 
-from typing import Final
+from typing import Any, Final
 
 from edge.console.definitions.difference import difference_lines
 from edge.console.definitions.kinds import WORKFLOW
@@ -30,13 +30,18 @@ async def restore(visit: Visit) -> PageResult:
     except Refusal as refusal:
         if refusal.code in NOT_THERE:
             return missing(WORKFLOW, refusal.message)
-        if refusal.code != "invalid_request":
+        if not _names_expected_version(refusal):
             raise
         return await _asked(visit, visit.sent("version"), _CHANGED)
     made = done.workflow.version
     return Redirect(
         WORKFLOW.page_of(done.workflow.id), f"Version {made} is active, with all that version {version} used."
     )
+
+
+def _names_expected_version(refusal: Refusal) -> bool:
+    problems: Any = refusal.details if isinstance(refusal.details, list) else ()
+    return refusal.code == "invalid_request" and any(each["name"] == "expected_version" for each in problems)
 
 
 async def _asked(visit: Visit, asked: str, problem: str) -> PageResult:

@@ -1,8 +1,10 @@
 """Pages of an agent's code: its files, the text of one, and all of them as a zip."""
 
+import asyncio
 import io
 import zipfile
-from typing import Final
+from codecs import getincrementaldecoder
+from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
 from edge.console.definitions.kinds import AGENT
@@ -20,34 +22,35 @@ _SHOWN_BYTES: Final = 80_000
 _NO_CODE: Final = NOT_THERE | {"invalid_request"}
 
 
+class _Files(NamedTuple):
+    """Names and sizes in bytes of an archive's files; the beginning of the chosen one's text, None for binary data."""
+
+    sizes: list[tuple[str, int]]
+    chosen: str
+    text: str | None
+    cut: bool
+
+
 async def show(visit: Visit) -> PageResult:
     """Lists the files of a version's code, with the text of the one that the query names."""
     code = await _read(visit)
     if isinstance(code, View):
         return code
-    with zipfile.ZipFile(io.BytesIO(code.archive)) as archive:
-        infos = archive.infolist()
-        names = [info.filename for info in infos]
-        chosen = visit.query.get("file", "") or names[0]
-        if chosen not in names:
-            return missing(AGENT, f"Version {code.version} has no file of that name.")
-        try:
-            text = archive.read(chosen).decode()
-        except UnicodeDecodeError:
-            text = None
-    shown, cut = PageBudget(_SHOWN_BYTES).begin(text or "", _SHOWN_CHARS)
+    files = await asyncio.to_thread(_files_of, code.archive, visit.query.get("file", ""))
+    if files is None:
+        return missing(AGENT, f"Version {code.version} has no file of that name.")
     here = AGENT.page_of(code.id)
     version = {"version": code.version}
     context = {
         "code": code,
         "here": here,
-        "chosen": chosen,
+        "chosen": files.chosen,
         "files": [
-            (name, f"{here}/code?{urlencode({**version, 'file': name})}", formatting.size(info.file_size))
-            for name, info in zip(names, infos, strict=True)
+            (name, f"{here}/code?{urlencode({**version, 'file': name})}", formatting.size(size))
+            for name, size in files.sizes
         ],
-        "text": None if text is None else shown,
-        "cut": cut,
+        "text": files.text,
+        "cut": files.cut,
         "download": f"{here}/code/download?{urlencode(version)}",
     }
     return View("agents/code.html", context)
@@ -60,6 +63,25 @@ async def download(visit: Visit) -> PageResult:
         return code
     file_name = f"{code.name}-{code.version}.zip"
     return Download(whole(code.archive), file_name, "application/zip", len(code.archive))
+
+
+def _files_of(content: bytes, wanted: str) -> _Files | None:
+    """Returns the files of an archive, with the wanted one or the first; None where there is none."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        sizes = [(info.filename, info.file_size) for info in archive.infolist()]
+        names = [name for name, _ in sizes]
+        if not names or (wanted and wanted not in names):
+            return None
+        chosen = wanted or names[0]
+        with archive.open(chosen) as file:
+            # No more bytes than these can be shown, however few characters they are.
+            data, more = file.read(_SHOWN_BYTES), bool(file.read(1))
+    try:
+        text = getincrementaldecoder("utf-8")().decode(data, final=not more)
+    except UnicodeDecodeError:
+        return _Files(sizes, chosen, None, cut=False)
+    shown, cut = PageBudget(_SHOWN_BYTES).begin(text, _SHOWN_CHARS)
+    return _Files(sizes, chosen, shown, cut=cut or more)
 
 
 async def _read(visit: Visit) -> AgentCode | View:

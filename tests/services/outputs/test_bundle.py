@@ -205,6 +205,27 @@ def test_what_the_store_has_lost_is_found_before_the_first_byte_and_logged(
     assert key in caplog.text
 
 
+def test_only_a_zip_that_is_sent_from_its_beginning_is_checked_against_a_listing_of_the_store(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = filled(world, FILES)
+    listed: list[str] = []
+    sizes = world.objects.sizes
+
+    def counted(prefix: str) -> dict[str, int]:
+        listed.append(prefix)
+        return dict(sizes(prefix))
+
+    monkeypatch.setattr(world.objects, "sizes", counted)
+    etag = bundle(world, run_id, range=outputs_pb2.ByteRange(first=1))[0].etag
+    assert bundle(world, run_id, if_none_match=[etag])[0].not_modified
+    bundle(world, filled(world, {}))
+    assert listed == []
+    bundle(world, run_id, range=outputs_pb2.ByteRange(first=0, last=9))
+    bundle(world, run_id)
+    assert listed == [f"runs/{run_id}/"] * 2
+
+
 @pytest.mark.parametrize("erased", [False, True])
 def test_a_run_without_outputs_yields_an_empty_zip(world: World, erased: bool) -> None:
     run_id = filled(world, {"first/a.txt": b"x"} if erased else {})

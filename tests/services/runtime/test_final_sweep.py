@@ -3,6 +3,7 @@
 import contextlib
 import json
 import logging
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -71,9 +72,9 @@ class Sweeping:
 
     def sweep(self) -> None:
         """Lets the sweeps that are due come to their end, and their originals be removed."""
-        for sweep in self.sweeps.round():
-            sweep.result()
-        self.sweeps.round()
+        for _ in range(2):
+            for each in self.sweeps.round():
+                each.result()
 
     def restart(self) -> None:
         """As `sweep`, in a new process."""
@@ -314,20 +315,48 @@ def test_an_object_that_cannot_be_removed_delays_no_sweep(sweeping: Sweeping, mo
     assert [sweeping.stored(run_id) for run_id in (first, second)] == [[b"swept"], [b"swept"]]
 
 
-def test_a_run_is_swept_after_a_round_whose_write_failed(sweeping: Sweeping, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_removals_are_repeated_after_their_write_failed(sweeping: Sweeping, monkeypatch: pytest.MonkeyPatch) -> None:
     def away(*_: Any, **__: Any) -> None:
         raise DatabaseUnavailableError
 
     first = sweeping.finished()
     for sweep in sweeping.sweeps.round():
         sweep.result()
-    second = sweeping.finished()
     with monkeypatch.context() as fault:
         fault.setattr(sweeping.world.services.database, "write", away)
-        with pytest.raises(DatabaseUnavailableError):
-            sweeping.sweeps.round()
+        for removals in sweeping.sweeps.round():
+            removals.result()
+    assert sweeping.world.count("pending_deletions")
     sweeping.sweep()
-    assert [sweeping.world.row(run_id).redaction_state for run_id in (first, second)] == ["done", "done"]
+    assert sweeping.world.count("pending_deletions") == 0
+    assert sweeping.stored(first) == [b"swept"]
+
+
+def test_removals_in_progress_delay_no_sweep(sweeping: Sweeping, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, go_on = threading.Event(), threading.Event()
+    remove = sweeping.world.objects.delete_chosen
+
+    def slow(*given: Any) -> None:
+        held.set()
+        assert go_on.wait(60)
+        remove(*given)
+
+    first = sweeping.finished()
+    for sweep in sweeping.sweeps.round():
+        sweep.result()
+    monkeypatch.setattr(sweeping.world.objects, "delete_chosen", slow)
+    try:
+        [removals] = sweeping.sweeps.round()
+        assert held.wait(60)
+        second = sweeping.finished()
+        for sweep in sweeping.sweeps.round():
+            sweep.result(60)
+        assert sweeping.world.row(second).redaction_state == "done"
+        assert not removals.done()
+    finally:
+        go_on.set()
+    removals.result(60)
+    assert sweeping.stored(first) == [b"swept"]
 
 
 def _crash(*_: Any, **__: Any) -> None:

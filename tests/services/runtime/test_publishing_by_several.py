@@ -1,5 +1,6 @@
 """Publications that several processes carry out over one database. (contract 26)"""
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,9 +10,10 @@ from backend.graphs.graphs import Graphs
 from backend.models.catalog import Models
 from backend.redaction.process.redactor import Redactor
 from backend.runtime.bootstrap import new_publisher
-from backend.runtime.publishing import Publisher
+from backend.runtime.publishing import Publisher, sql
 from backend.secrets import Secrets
 from backend.settings import BackendSettings
+from backend.storage.database import DatabaseUnavailableError
 from tests.services.runtime.conftest import RuntimeWorld
 from tests.services.runtime.test_publishing import ABSOLUTE, apply, remote, run, server, states, warnings
 from tests.support.poll import until
@@ -179,4 +181,35 @@ def test_a_removal_goes_on_in_another_process_after_one_that_failed(
     server.status = None
     idle_world.clock.advance(seconds=1)
     until_removed(idle_world, second)
+    assert server.sizes() == {}
+
+
+@pytest.mark.parametrize("failing", ["removed", "postpone"])
+def test_a_process_removes_again_after_the_outcome_of_its_removal_could_not_be_written(
+    idle_world: RuntimeWorld,
+    server: SparqlServer,
+    new_process: Callable[[], Publisher],
+    late: str,
+    monkeypatch: pytest.MonkeyPatch,
+    failing: str,
+) -> None:
+    publisher = new_process()
+    publisher.round()
+    until(lambda: states(idle_world) == ["landed"], "the publication")
+    erase(idle_world, late, publisher)
+    failed = threading.Event()
+
+    def away(*_: object) -> None:
+        failed.set()
+        raise DatabaseUnavailableError
+
+    server.status = 500 if failing == "postpone" else None
+    with monkeypatch.context() as fault:
+        fault.setattr(sql, failing, away)
+        publisher.round()
+        assert failed.wait(60)
+        until(lambda: not publisher._removing, "the end of the attempt")
+    server.status = None
+    assert states(idle_world) == ["removing"]
+    until_removed(idle_world, publisher)
     assert server.sizes() == {}

@@ -234,7 +234,8 @@ def sweep(sweeps: FinalSweeps) -> None:
     """Lets the sweeps that are due come to their end, and their originals be removed."""
     for one in sweeps.round():
         one.result()
-    sweeps.round()
+    for one in sweeps.round():
+        one.result()
 
 
 def decided(world: RuntimeWorld, run_id: str) -> Any:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from edge.console.visit import Redirect, View
 from edge.errors import Refusal
 from tests.unit.edge.console.seen import MemoryServices, answered, html
@@ -47,7 +49,7 @@ def test_what_going_back_changes_is_shown_first() -> None:
 def test_a_version_saved_meanwhile_is_shown_before_it_is_replaced() -> None:
     def newer(request: Any) -> RestoreWorkflowVersionResponse:
         if not request.dry_run:
-            raise Refusal("invalid_request")
+            raise Refusal("invalid_request", details=[{"name": "expected_version", "reason": "must be 3"}])
         return restored()
 
     backend = MemoryServices({RESTORE: newer})
@@ -56,3 +58,14 @@ def test_a_version_saved_meanwhile_is_shown_before_it_is_replaced() -> None:
     assert isinstance(answer, View)
     assert answer.status == 409
     assert "Somebody saved another version meanwhile" in html(answer)
+
+
+def test_another_refusal_is_not_shown_as_a_version_saved_meanwhile() -> None:
+    def refused(request: Any) -> RestoreWorkflowVersionResponse:
+        if not request.dry_run:
+            raise Refusal("invalid_request", "Too large.", details=[{"name": "version", "reason": "must be small"}])
+        return restored()
+
+    form = {"version": "1", "expected": "2"}
+    with pytest.raises(Refusal, match="Too large"):
+        answered(MemoryServices({RESTORE: refused}), "POST", "/workflows/{definition_id}/restore", HERE, form=form)

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import tracemalloc
 import zipfile
 
 from edge.console.visit import Download, View
@@ -12,8 +13,8 @@ EVIL = "<script>alert(1)</script>"
 HERE = {"definition_id": "agt_1"}
 
 
-def services() -> MemoryServices:
-    code = AgentCode(id="agt_1", name="counter", version=2, archive=archive())
+def services(content: bytes | None = None) -> MemoryServices:
+    code = AgentCode(id="agt_1", name="counter", version=2, archive=archive() if content is None else content)
     return MemoryServices({"DefinitionsService/GetAgentCode": code})
 
 
@@ -44,3 +45,30 @@ def test_the_files_of_an_agents_code_are_shown_and_downloaded() -> None:
         return b"".join([part async for part in answer.parts])
 
     assert asyncio.run(content()) == archive()
+
+
+def zipped(**files: bytes) -> bytes:
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as made:
+        for name, content in files.items():
+            made.writestr(name, content)
+    return target.getvalue()
+
+
+def test_a_page_inflates_no_more_of_a_file_than_it_shows() -> None:
+    big = zipped(big="é".encode() * 10_000_000)
+    tracemalloc.start()
+    try:
+        page = html(answered(services(big), "GET", "/agents/{definition_id}/code", HERE))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert "The rest is in the download." in page
+    assert page.count("é") == 40_000
+    assert peak < 10_000_000
+
+
+def test_an_archive_without_files_is_a_page_that_says_so() -> None:
+    answer = answered(services(zipped()), "GET", "/agents/{definition_id}/code", HERE)
+    assert isinstance(answer, View)
+    assert answer.status == 404
