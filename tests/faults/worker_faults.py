@@ -97,7 +97,11 @@ class WorkerFaults:
         """Ends all workers once runs that wait for them are older than the time-out for launches."""
         self._begin_backlog(fault)
         time.sleep(launch_timeout_seconds(self._cluster.store))
-        end_parts([self._cluster.part("worker", number) for number in range(WORKERS)], how)
+        workers = [self._cluster.part("worker", number) for number in range(WORKERS)]
+        for kept in workers:
+            # From the signal on it takes no run, and gives its lease back before it ends.
+            self._journal.part(kept.name, serves=False)
+        end_parts(workers, how)
 
     def _begin_backlog(self, fault: Fault) -> None:
         self._load.start_runs(BUSY, f"fault-{fault.number}", WORKERS * STEP_SLOTS * _WAVES)

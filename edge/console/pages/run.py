@@ -106,6 +106,8 @@ async def show(visit: Visit) -> PageResult:
             "can_erase": visit.may("RunsService/EraseRunData") and ended and not erased,
             "longest": MAX_COMMENT_CHARS,
             "longest_reason": MAX_REASON_CHARS,
+            # Who rejected it is erased with the data.
+            "rejected": None,
             **parts,
             "input_text": room.begin(run.input_text, _MOST_TEXT_CHARS),
             "inputs": inputs,

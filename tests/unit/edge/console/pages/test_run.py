@@ -157,6 +157,14 @@ def test_an_erased_run_says_so_and_makes_no_more_calls() -> None:
     assert [rpc for rpc, _ in backend.calls] == ["RunsService/GetRun"]
 
 
+def test_an_erased_run_that_failed_shows_its_code_alone() -> None:
+    failed = runs_pb2.RunError(code="invariant_blocked")
+    run = Run(summary=summary(status=RUN_STATUS_FAILED), error=failed, data_purged_at=Timestamp(seconds=1_790_000_900))
+    page = html(answered(services(run), "GET", ONE, HERE))
+    assert "invariant_blocked" in page
+    assert "was rejected by" not in page
+
+
 @pytest.mark.parametrize(("part", "code"), [("GetRun", "run_not_found"), ("ListRunSteps", "not_found")])
 def test_an_unknown_run_is_reported(part: str, code: str) -> None:
     backend = services()
