@@ -5,10 +5,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from deploy.transport.certificates import CertificateFiles
 from telemetry import Family, Gauge, MetricsRegistry
+
+if TYPE_CHECKING:
+    # It imports cryptography, which a part without a certificate does without.
+    from deploy.transport.certificates import CertificateFiles
 
 EXPIRES: Final = Gauge(
     "certificate_expires_seconds", "Time until the certificate of a part expires; negative once it has.", ("part",)
@@ -24,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 class CertificateWatch:
     """Logs once that a certificate expires soon, very soon, or has expired, and once that it was replaced."""
 
-    def __init__(self, part: str, files: CertificateFiles) -> None:
+    def __init__(self, part: str, files: "CertificateFiles") -> None:
         self._part = part
         self._files = files
         self._said = 0
@@ -52,7 +55,7 @@ class CertificateWatch:
 
 
 @contextmanager
-def watched_certificate(part: str, files: CertificateFiles | None, metrics: MetricsRegistry) -> Iterator[None]:
+def watched_certificate(part: str, files: "CertificateFiles | None", metrics: MetricsRegistry) -> Iterator[None]:
     """Watches the certificate of a part while the context lasts; None is a part without one."""
     if files is None:
         with metrics.registered(lambda: [EXPIRES.with_values({})]):

@@ -394,11 +394,10 @@ def test_a_publication_ends_when_another_process_erases_its_run(idle_world: Runt
         publisher = idle_world.local_runtime._executor._publisher
         run_id = run_hostile(idle_world, input_text="much")
         until(lambda: publisher._active, "the publication")
-        [active] = publisher._active.values()
         idle_world.services.database.write(
             lambda tx: sql.remove(tx, run_id, idle_world.clock()), lock_key="publications"
         )
-        assert active.halt.wait(60)
+        until(lambda: not publisher._active, "the end of the publication")
         until(lambda: states(idle_world) == [], "the removal")
         assert published(idle_world) == {}
         idle_world.cancel(run_id)

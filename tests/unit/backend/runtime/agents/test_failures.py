@@ -61,9 +61,9 @@ def test_code_without_run_is_told(steps: Steps) -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ("{1, 2}", "is not JSON: Object of type set is not JSON serializable"),
-        ("float('nan')", "is not JSON: Out of range float values are not JSON compliant"),
-        ("float('inf')", "is not JSON: Out of range float values are not JSON compliant"),
+        ("{1, 2}", "is not JSON at $: it is of type set; return text, numbers, lists and dicts"),
+        ("float('nan')", "is not JSON at $: nan is no number of JSON; return None or a text"),
+        ("float('inf')", "is not JSON at $: inf is no number of JSON; return None or a text"),
         ("{1: 'a', '1': 'b'}", "is not JSON: the keys 1 and '1' of a mapping are both written as '1'"),
         ("[{True: 'a', 'true': 'b'}]", "is not JSON: the keys True and 'true' of a mapping are both written as 'true'"),
         ("'\\ud800'", "is not JSON: 'utf-8' codec can't encode"),

@@ -9,6 +9,7 @@ from edge.console.visit import ADMINISTRATORS, Redirect, View
 from edge.errors import Refusal
 from tests.unit.edge.console.seen import ADMINISTRATOR, APPROVER, UNSEEN, MemoryServices, answered, html, roles_of
 from workflow_api.v1.definitions_pb2 import DefinitionVersion, ListDefinitionVersionsResponse
+from workflow_api.v1.deployment_health_pb2 import DeploymentHealth
 from workflow_api.v1.deployment_pb2 import Deployment, Licence
 from workflow_api.v1.keys_pb2 import ApiKey, KeyRecord, ListKeysResponse, WorkflowAccess
 from workflow_api.v1.options_pb2 import SCOPE_RUNS_CREATE, SCOPE_RUNS_READ, Scope
@@ -228,6 +229,7 @@ def test_the_overview_shows_pending_approvals_and_administrators_the_deployment(
             "DeploymentService/GetDeployment": Deployment(
                 deployment_id="dep_1", governed=True, licence=Licence(state="hold", reason="Unpaid")
             ),
+            "DeploymentHealthService/GetDeploymentHealth": DeploymentHealth(),
         }
     )
     page = html(answered(backend, "GET", "/", user=user), user)
