@@ -22,9 +22,11 @@ _INNER: Final = re.compile(
     rf"""(?:((?<![\w-])[\w-]++|{_STRING})[ \t]*+=[ \t]*+)?"""
     rf"""(?:({_STRING}|(?<![\w.+-])[+-]?[0-9][0-9.:TZ+-]{{4,}}+(?<![.:+-])(?!\w))|"[^\r\n]*+)"""
 )
-# What opens and closes lists and tables of TOML, and what may hold such a mark.
+# Marks that open and close lists and tables of TOML, and texts that may hold such marks, also without an end.
 _BRACKET: Final = re.compile(
-    r'"{3}(?:[^"\\]|\\[\s\S]|"(?!""))*+"{3}' + r"|'{3}(?:[^']|'(?!''))*+'{3}" + rf"|{_STRING}|#[^\r\n]*+|[\[\]{{}}]"
+    r'"{3}(?:[^"\\]|\\[\s\S]|"(?!""))*+(?:"{3}|\Z)'
+    r"|'{3}(?:[^']|'(?!''))*+(?:'{3}|\Z)"
+    rf"""|{_STRING}|["'][^\r\n]*+|#[^\r\n]*+|[\[\]{{}}]"""
 )
 # A line but for the blanks around it and the mark of a comment.
 _WRITTEN: Final = re.compile(r"[^\W_][^\r\n]*(?<![ \t])")
