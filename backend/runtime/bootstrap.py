@@ -143,7 +143,12 @@ def new_executor(
             network=settings.network,
             output_limits=settings.outputs,
             step_data=settings.step_data,
-            slots=StepSlots(settings.step_slots, settings.memory_mb or default_memory_mb()),
+            slots=StepSlots(
+                settings.step_slots,
+                settings.memory_mb or default_memory_mb(),
+                # Backends leave room among all workers.
+                reserve=settings.engine == "local",
+            ),
             threads=threads,
             slow_threads=slow_threads,
             secrets=services.secrets,

@@ -20,6 +20,7 @@ SOON: Final = timedelta(days=14)
 VERY_SOON: Final = timedelta(days=1)
 
 _PAUSE_SECONDS: Final = 15.0
+_FIRST_SECONDS: Final = 2.0
 
 _LOG = logging.getLogger(__name__)
 
@@ -64,10 +65,11 @@ def watched_certificate(part: str, files: "CertificateFiles | None", metrics: Me
     watch, ended = CertificateWatch(part, files), threading.Event()
 
     def run() -> None:
-        while True:
+        # Not before a start that fails has said why.
+        pause = _FIRST_SECONDS
+        while not ended.wait(pause):
             watch.check()
-            if ended.wait(_PAUSE_SECONDS):
-                return
+            pause = _PAUSE_SECONDS
 
     thread = threading.Thread(target=run, name="certificate-watch", daemon=True)
     thread.start()

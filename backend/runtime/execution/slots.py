@@ -25,13 +25,14 @@ class StepSlots:
 
     A key that holds a slot leaves one free, with a slot's share of the memory, for keys that hold none, where there is
     room for `LEAST_TO_RESERVE` steps like the one it asks for. A request that only this reservation holds back can be
-    overtaken by those keys.
+    overtaken by those keys. Without `reserve` nothing is: the hand-over of segments leaves room then.
 
     Used on the engine's loop only, but for `take_now`.
     """
 
-    def __init__(self, count: int, memory_mb: int) -> None:
+    def __init__(self, count: int, memory_mb: int, *, reserve: bool = True) -> None:
         self.count = count
+        self._reserve = reserve
         self.memory_mb = memory_mb
         self._free = count
         self._free_mb = memory_mb
@@ -129,6 +130,8 @@ class StepSlots:
 
     def _leaves_room(self, key: str, memory_mb: int) -> bool:
         """Returns whether a key may take a slot that fits, without what is reserved for keys that hold none."""
+        if not self._reserve:
+            return True
         if not self._held[key] or min(self.count, self.memory_mb // max(1, memory_mb)) < LEAST_TO_RESERVE:
             return True
         return self._free > 1 and self._free_mb - memory_mb >= self.memory_mb // self.count
