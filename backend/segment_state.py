@@ -24,6 +24,6 @@ HANDED_OVER: Final = "segments"
 """What is announced once segments were handed over, for workers that wait for some."""
 
 ROOM: Final = "room"
-"""What is announced once a segment ended or waits again, for launchers that wait for room."""
+"""Name announced once a segment ended or waits again, for launchers that wait for room."""
 
 OPEN: Final = tuple(state for state, after in TRANSITIONS.items() if after)

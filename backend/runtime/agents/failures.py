@@ -17,7 +17,7 @@ _REMEDIES: Final[Mapping[str, str]] = {
     "variable": "steps have no variables of the service: name a secret in secrets of the agent for context.secret()",
     "place": "steps write to context.outputs, context.shared or context.workspace alone",
 }
-"""What to do about a failure, by the symptom that the runner names."""
+"""Remedies of failures, by the symptom that the runner names."""
 
 PROTOCOL_MESSAGE = "the step's process sent something other than a result"
 

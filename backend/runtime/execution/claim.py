@@ -100,7 +100,7 @@ class _Claim:
         self._changes = UnitOfWork() if states is None else states.take_changes()
 
     async def run(self) -> ClaimedSegment | None:
-        """Writes the claim; returns what was claimed, see `claim_segment`."""
+        """Writes the claim; returns the claimed segment, see `claim_segment`."""
         claimed = None
         try:
             try:

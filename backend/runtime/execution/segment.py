@@ -46,7 +46,7 @@ class Segment:
 
     @property
     def claimed(self) -> bool:
-        """Whether it was set running for this process; from any thread."""
+        """Returns whether the segment was set running for this process; from any thread."""
         return self._claimed is not None
 
     def stop(self) -> None:
