@@ -193,10 +193,11 @@ class ConfinedPool:
             self._check_not_halted(halt)
             # So that the next job need not wait for a start.
             self._start_spare()
-            if not process.alive:
-                # It has no clock any more; the end of its socket raises the error.
+            used = process.cpu_seconds
+            if math.isinf(used):
+                # It has ended; the end of its socket raises the error.
                 return
-            if process.cpu_seconds > cpu_end:
+            if used > cpu_end:
                 raise ConfinedError(
                     FailureKind.DEADLINE, f"it takes more than {cpu_seconds:g} seconds of processor time"
                 )

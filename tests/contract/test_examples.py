@@ -314,9 +314,10 @@ def test_20_steps_at_10_in_parallel_read_1000_objects_in_bounded_memory(
 ) -> None:
     bodies = {f"in/{n:04}.txt": f"{n}\n".encode() * 400 for n in range(1000)}
     s3_server.fill("many", bodies)
-    monkeypatch.setenv("WORKFLOW_API_RUNTIME_STEP_SLOTS", "10")
-    # Ten environments of 2,048 MB, which they may take and do not, whatever this machine has.
-    monkeypatch.setenv("WORKFLOW_API_RUNTIME_MEMORY_MB", "20480")
+    # One slot stays free for other keys.
+    monkeypatch.setenv("WORKFLOW_API_RUNTIME_STEP_SLOTS", "11")
+    # Environments of 2,048 MB, which they may take and do not, whatever this machine has.
+    monkeypatch.setenv("WORKFLOW_API_RUNTIME_MEMORY_MB", str(11 * 2048))
     service = Service(tmp_path)
     service.start()
     try:

@@ -12,6 +12,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tests.support.authority import ADMIN, EDGE
 from tests.support.certified import IDENTITIES, CertifiedParts
 from tests.support.part import refused
+from tests.support.poll import until
 from workflow_api.v1 import (
     caller_pb2,
     caller_pb2_grpc,
@@ -189,7 +190,9 @@ def test_an_edge_does_not_administer(parts: CertifiedParts) -> None:
 def test_a_refusal_is_logged_with_who_and_what_and_no_more(parts: CertifiedParts) -> None:
     with parts.channel("someone.test") as channel:
         assert not allowed(channel, get_me_for_a_key)
-    lines = [line for line in parts.backend.log().splitlines() if "someone.test" in line]
+    lines = until(
+        lambda: [line for line in parts.backend.log().splitlines() if "someone.test" in line], "a line of the log"
+    )
     assert len(lines) == 1
     assert "dns:someone.test was refused" in lines[0]
     assert "/workflow_api.v1.CallerService/GetMe" in lines[0]

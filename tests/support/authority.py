@@ -43,11 +43,11 @@ class Authority:
     def __init__(self, name: str = "authority") -> None:
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         self._key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(self._name, self._name, self._key.public_key(), days=30)
+        builder = _builder(self._name, self._name, self._key.public_key(), days=90)
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         self.pem = builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
 
-    def issue(self, *names: str, days: float = 1, password: str | None = None) -> IssuedCertificate:
+    def issue(self, *names: str, days: float = 60, password: str | None = None) -> IssuedCertificate:
         """A certificate for host names, addresses and URIs that ends after so many days, or ended before them."""
         key = ec.generate_private_key(ec.SECP256R1())
         names_of = x509.SubjectAlternativeName([_general_name(name) for name in names])
