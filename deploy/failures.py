@@ -1,4 +1,4 @@
-"""The one exception of the command line."""
+"""The one exception of the command line, and the failures of a backend that cannot be called."""
 
 import json
 from collections.abc import Mapping
@@ -50,3 +50,14 @@ class CommandError(Exception):
         if self.details is not None:
             error["details"] = self.details
         return json.dumps({"error": error})
+
+
+def unreachable(address: str, details: str = "") -> CommandError:
+    """Returns the failure of a call where nothing answers; `details` are those of gRPC, or empty."""
+    message = f"No backend answers at {address}: is `workflow-api serve` running, and is that its gRPC address?"
+    return CommandError(message + (f" gRPC says: {details}" if details else ""), code="runtime_unreachable")
+
+
+def late(address: str) -> CommandError:
+    """Returns the failure of a call that was not answered in time."""
+    return CommandError(f"The backend at {address} did not answer in time.", code="runtime_unreachable")

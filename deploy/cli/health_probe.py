@@ -1,7 +1,7 @@
-"""Probe of a part that serves, in a tenth of a second of processor time: sockets and TLS of the standard library only.
+"""Probe of a part in a tenth of a second of processor time: sockets and TLS of the standard library only.
 
-gRPC and the command line take ten times that to import. Whatever this probe does not understand, and each failure, is
-left to `workflow-api health`, which names the reason.
+gRPC and the command line take ten times that to import. Whatever this probe does not understand, and a failure whose
+reason takes more to find, is left to `workflow-api health`.
 """
 
 import os
@@ -9,6 +9,8 @@ import socket
 from collections.abc import Sequence
 from contextlib import closing
 from typing import Final, NamedTuple
+
+from deploy.failures import CommandError, late, unreachable
 
 HEALTH_PATH: Final = "/api/v1/health"
 DEFAULT_GRPC: Final = "127.0.0.1:9090"
@@ -31,6 +33,7 @@ _CALL: Final = b"/grpc.health.v1.Health/Check"
 _REQUEST: Final = bytes(5)
 # A HealthCheckResponse whose status is SERVING.
 _SERVING: Final = b"\x00\x00\x00\x00\x02\x08\x01"
+_NOT_SERVING: Final = b"\x00\x00\x00\x00\x02\x08\x02"
 
 
 class _Target(NamedTuple):
@@ -41,19 +44,24 @@ class _Target(NamedTuple):
     as_json: bool
 
 
-def probe(arguments: Sequence[str]) -> str | None:
-    """Returns what the command prints where the part serves; None where that is not known."""
+def probe(arguments: Sequence[str]) -> str | CommandError | None:
+    """Returns what the command prints where the part serves, or its failure; None where neither is known."""
     target = _target(arguments)
     if target is None:
         return None
+    part = f"edge at {target.http}" if target.http else f"backend at {target.grpc}"
+    stopped = CommandError(f"The {part} does not serve.", code="runtime_unreachable")
     try:
         serves = _edge_serves(target.http) if target.http else _backend_serves(target.grpc)
+    except ConnectionRefusedError:
+        return stopped if target.http else unreachable(target.grpc)
+    except TimeoutError:
+        return stopped if target.http else late(target.grpc)
     except (OSError, ValueError):
         return None
-    if not serves:
-        return None
-    part = f"edge at {target.http}" if target.http else f"backend at {target.grpc}"
-    return SERVING_JSON if target.as_json else f"The {part} serves."
+    if serves:
+        return SERVING_JSON if target.as_json else f"The {part} serves."
+    return stopped if serves is False else None
 
 
 def _target(arguments: Sequence[str]) -> _Target | None:
@@ -70,7 +78,7 @@ def _target(arguments: Sequence[str]) -> _Target | None:
     return _Target(values["--http"] or None, values["--grpc"], as_json)
 
 
-def _edge_serves(where: str) -> bool:
+def _edge_serves(where: str) -> bool | None:
     host, port = _host_and_port(where)
     with socket.create_connection((host, port), timeout=_SECONDS) as connection:
         connection.sendall(f"GET {HEALTH_PATH} HTTP/1.1\r\nHost: {where}\r\nConnection: close\r\n\r\n".encode())
@@ -78,10 +86,10 @@ def _edge_serves(where: str) -> bool:
         while len(answer) < _MOST_BYTES and (part := connection.recv(_MOST_BYTES)):
             answer += part
     head, _, body = answer.partition(b"\r\n\r\n")
-    return head.startswith(b"HTTP/1.1 200 ") and b'"status"' in body
+    return True if head.startswith(b"HTTP/1.1 200 ") and b'"status"' in body else None
 
 
-def _backend_serves(where: str) -> bool:
+def _backend_serves(where: str) -> bool | None:
     tls = _certificate()
     with closing(_connection(where, tls)) as connection:
         connection.sendall(
@@ -90,7 +98,7 @@ def _backend_serves(where: str) -> bool:
             + _frame(_HEADERS, _END_HEADERS, _STREAM, _headers(where, secure=bool(tls)))
             + _frame(_DATA, _END_STREAM, _STREAM, _REQUEST)
         )
-        return _answer(connection) == _SERVING
+        return {_SERVING: True, _NOT_SERVING: False}.get(_answer(connection))
 
 
 def _connection(where: str, tls: dict[str, str]) -> socket.socket:

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from deploy.cli.option_values import PlainCommand, PlainGroup
-from deploy.cli.output.terminal import printable
+from deploy.cli.output.terminal import print_failure
 from deploy.failures import CommandError
 from deploy.garbage import pause_collection, resume_collection
 
@@ -92,7 +92,7 @@ def run(arguments: Sequence[str]) -> int:
         failure, code = CommandError(misuse.format_message(), code="invalid_request"), misuse.exit_code
     else:
         return code if isinstance(code, int) else SUCCEEDED
-    print(failure.to_json() if as_json else printable(failure.to_text(), lines=True), file=sys.stderr)
+    print_failure(failure, as_json=as_json)
     return code
 
 

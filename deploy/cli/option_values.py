@@ -1,7 +1,8 @@
 """Takes the values of options and arguments that are texts, flags or paths as they are.
 
 typer converts every value by pydantic, whose import takes a tenth of the start of a service. A text needs no
-conversion, and what a path names is checked where it is used. Numbers and lists are left to typer.
+conversion, and what a path names is checked where it is used. Lists are left to typer, and numbers, which are then
+held to what a field of the services can hold; their own bounds are those of the protos.
 """
 
 from collections.abc import Callable
@@ -9,9 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from typer import BadParameter
 from typer.core import TyperCommand, TyperGroup
 
-_KINDS: Final = (str, bool, Path)
+_KINDS: Final = (str, bool, Path, int)
+_LARGEST: Final = 2**31 - 1
 
 
 class PlainCommand(TyperCommand):
@@ -38,9 +41,14 @@ class _AsGiven:
         self._convert = convert
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        if value is None or isinstance(value, self._kind):
+        if value is None or (isinstance(value, self._kind) and self._kind is not int):
             return value
-        return Path(value) if self._kind is Path else self._convert().coerce(value, param=param, ctx=ctx)
+        if self._kind is Path:
+            return Path(value)
+        converted = self._convert().coerce(value, param=param, ctx=ctx)
+        if self._kind is int and not -_LARGEST <= converted <= _LARGEST:
+            raise BadParameter(f"{value} is out of range: at most {_LARGEST:,}, at least -{_LARGEST:,}.", ctx, param)
+        return converted
 
 
 def _taken_as_given(parameters: list[Any]) -> list[Any]:

@@ -3,7 +3,7 @@
 import grpc
 from grpc_status import rpc_status
 
-from deploy.failures import CommandError
+from deploy.failures import CommandError, late, unreachable
 from edge.errors import refusal_from_status
 
 
@@ -17,13 +17,9 @@ def failure_of(error: grpc.RpcError, address: str, request_id: str, *, secure: b
     except ValueError:
         status = None
     if status is None and error.code() is grpc.StatusCode.UNAVAILABLE:
-        return CommandError(
-            f"No backend answers at {address}: is `workflow-api serve` running, and is that its gRPC address?"
-            + (f" gRPC says: {error.details()}" if secure else ""),
-            code="runtime_unreachable",
-        )
+        return unreachable(address, error.details() or "" if secure else "")
     if status is None and error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return CommandError(f"The backend at {address} did not answer in time.", code="runtime_unreachable")
+        return late(address)
     if status is None and "message larger than max" in (error.details() or ""):
         return CommandError(
             f"The call of {address}, or its answer, is larger than one message may be: {error.details()}",

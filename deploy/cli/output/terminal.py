@@ -6,6 +6,8 @@ import sys
 from collections.abc import Mapping
 from typing import Final, TextIO
 
+from deploy.failures import CommandError
+
 _ESCAPE: Final = "\x1b["
 _GREEN, _RED, _YELLOW, _CYAN, _DIM = "32", "31", "33", "36", "2"
 
@@ -16,6 +18,11 @@ _COLOUR_OF_STATUS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("running", "queued"), _CYAN),
     **dict.fromkeys(("cancelled", "skipped", "pending", "inactive", "unchanged", "disabled"), _DIM),
 }
+
+
+def print_failure(failure: CommandError, *, as_json: bool) -> None:
+    """Prints why a command failed on standard error: its JSON, or text."""
+    print(failure.to_json() if as_json else printable(failure.to_text(), lines=True), file=sys.stderr)
 
 
 def printable(text: str, *, lines: bool = False) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated
 import pytest
 import typer
 
+from deploy.cli.main import run
 from deploy.cli.option_values import PlainCommand
 
 _PROGRAM = """
@@ -45,3 +46,14 @@ def test_a_value_has_the_kind_of_its_parameter(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("FLAG_OF_A_TEST", "false")
     app(["7", "--path", "a/b", "--number", "3", "--several", "x", "--several", "y"], standalone_mode=False)
     assert seen == ["7", Path("a/b"), None, False, 3, ["x", "y"]]
+
+
+def test_a_number_that_no_field_holds_is_refused_with_its_option_and_the_bounds(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for value in ("99999999999999999999", str(2**31), "-99999999999999999999"):
+        assert run(["runs", "list", "--limit", value]) == 2
+        message = (
+            f"Invalid value for '--limit': {value} is out of range: at most 2,147,483,647, at least -2,147,483,647."
+        )
+        assert capsys.readouterr().err.strip() == message
