@@ -82,7 +82,7 @@ def find_blocks(text: str, piece_at: Callable[[int], int] | None = None) -> list
         after = marks[index + 1]
         following[index] = after if after["begin"] or after["end"] else following[index + 1]
     blocks: list[Value] = []
-    done = 0
+    done = looked = 0
     for mark, closing in zip(marks, following, strict=True):
         start = mark.start()
         if start < done:
@@ -103,10 +103,14 @@ def find_blocks(text: str, piece_at: Callable[[int], int] | None = None) -> list
                 blocks += lines
                 done = lines[-1][1]
             continue
-        elif mark["data"] or _encodes_key(text, start):
-            end = _data_end(text, start, start)
         else:
-            continue
+            if start < looked:
+                # A line of base 64 that holds no key.
+                continue
+            end = _data_end(text, start, start)
+            if not mark["data"] and not _encodes_key(text[start : min(end, start + LONGEST_BLOCK)]):
+                looked = end
+                continue
         if end > start:
             blocks.append((start, end, ENTITY, SCORE))
             done = end
@@ -236,11 +240,11 @@ def _ends_key(word: str) -> bool:
     return not word.isalpha() or word[1:].lower() != word[1:]
 
 
-def _encodes_key(text: str, start: int) -> bool:
-    """Returns whether base 64 from a place on holds the beginning of a private key."""
-    encoded = _NO_BASE_64.sub("", text[start : start + 120])[:88]
-    beginning = base64.b64decode(encoded[: len(encoded) // 4 * 4])
-    return any(name in beginning for name in (b"PRIVATE KEY", b"PuTTY-User-Key", b"OpenVPN"))
+def _encodes_key(data: str) -> bool:
+    """Returns whether base 64 holds the beginning of a private key, maybe behind parameters or certificates."""
+    encoded = _NO_BASE_64.sub("", re.sub(r"\\+(?:[nrt]|u000[aAdD])", "", data))
+    content = base64.b64decode(encoded[: len(encoded) // 4 * 4])
+    return any(name in content for name in (b"PRIVATE KEY", b"PuTTY-User-Key", b"OpenVPN"))
 
 
 def split_by_pieces(

@@ -1,5 +1,6 @@
 """Private keys are found whole in every form, and what holds them stays legal."""
 
+import base64
 import json
 import tomllib
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from backend.redaction.search.secret_blocks import find_blocks
 from tests.support.work import calls_of
 from tests.unit.backend.redaction.conftest import SweepFile
 
+_MADE_UP = "BggqhkjOPQMBB1aBcDeFgHiJkLmNoPqRsTuVwXyZ0123456789+/BggqhkjOPQMB"
 _FORMS: dict[str, Callable[[str], str]] = {
     "lf": lambda key: key,
     "crlf": lambda key: key.replace("\n", "\r\n"),
@@ -85,6 +87,21 @@ def test_everything_between_the_beginning_of_a_key_and_its_end_goes(
 def test_a_key_that_is_cut_goes_too(engine: RedactionEngine, key: str, form: str, part: slice) -> None:
     swept = engine.sweep_text(_FORMS[form](_TEXTS[key])[part])
     assert not [line for line in _lines(_TEXTS[key])[1:-1] if line[:32] in swept and form != "logged"]
+
+
+@pytest.mark.parametrize("breaks", ["", "\n", "\n      ", "\\n"], ids=["none", "lines", "indented", "escaped"])
+@pytest.mark.parametrize("before", ["EC PARAMETERS", "CERTIFICATE"])
+def test_an_encoded_key_goes_behind_other_blocks_too(engine: RedactionEngine, before: str, breaks: str) -> None:
+    block = f"-----BEGIN {before}-----\n" + f"{_MADE_UP}\n" * (1 if before == "EC PARAMETERS" else 40)
+    block += f"-----END {before}-----\n"
+    encoded = base64.b64encode((block + _TEXTS["pkcs8"]).encode()).decode()
+    lines = [encoded[place : place + 76] for place in range(0, len(encoded), 76)]
+    swept = engine.sweep_text(f"before {breaks.join(lines)} and then after")
+    assert swept.startswith("before ")
+    assert swept.endswith(" after")
+    assert not [line for line in lines if line in swept]
+    public = base64.b64encode(block.encode()).decode()
+    assert find_blocks(f"before {public} and then after") == []
 
 
 @pytest.mark.parametrize(
@@ -161,6 +178,7 @@ def test_lines_below_the_name_of_a_key_without_its_data_stay(engine: RedactionEn
         "-----BEGIN PRIVATE KEY-----\n",
         "-----END PRIVATE KEY-----\n",
         "LS0tLS ",
+        "LS0tLSaB1defghijklmnopq\n",
         "aB1defghijklmnopq\n-----END",
     ],
 )
