@@ -8,6 +8,8 @@ from backend.redaction.rules.rule import Rule
 from backend.redaction.rules.versions import is_version
 
 _LOCAL: Final = re.compile(r"[0-9A-Za-z_.%+'&~\x80-\xff-]*+")
+# From right to left; such a part holds what an unquoted one cannot (RFC 5322, 3.2.4).
+_QUOTED: Final = re.compile(r'"[0-9A-Za-z_.%+ \x80-\xff-]{1,60}+"(?![0-9A-Za-z])')
 _NOT_FIRST: Final = ".%+'&~-"
 # Letters of Latin-1 beyond ASCII; those beyond Latin-1 are read as lower-case ones.
 _BEYOND: Final = "\u0080-\u00ff"
@@ -47,6 +49,8 @@ _ROLES: Final = frozenset(
     )
 )
 _DOMAIN: Final = rf"(?:[0-9A-Za-z{_BEYOND}_-]{{1,63}}\.){{1,8}}[A-Za-z{_BEYOND}][0-9A-Za-z{_BEYOND}-]{{1,62}}"
+# An address in place of a domain (RFC 5321, 4.1.3).
+_LITERAL: Final = r"\[(?:IPv6:[0-9A-Fa-f:.]{2,45}|[0-9.]{7,15})\]"
 # Ends of names of files that are no top-level domains.
 _FILE_ENDS: Final = frozenset(
     (  # noqa: SIM905 - a table is read more easily as words
@@ -96,7 +100,10 @@ def _is_file_or_version(text: str, start: int) -> bool:
 
 
 def _email_start(text: str, at: int) -> int:
-    backwards = _LOCAL.match(text[at - 64 if at > 64 else 0 : at][::-1])
+    before = text[at - 64 if at > 64 else 0 : at][::-1]
+    if (quoted := _QUOTED.match(before)) is not None:
+        return at - quoted.end()
+    backwards = _LOCAL.match(before)
     if backwards is None:
         return at
     start = at - len(backwards[0].rstrip(_NOT_FIRST))
@@ -128,12 +135,12 @@ def _strong_ipv4(text: str) -> bool:
 RULES: Final = (
     Rule(
         "EMAIL_ADDRESS",
-        f"(?:@|%40){_DOMAIN}",
+        f"(?:@|%40)(?:{_DOMAIN}|{_LITERAL})",
         1.0,
         longest=600,
         refuted=_is_file_or_version,
         widen=_email_start,
-        opening=f"(?:@|%40)[0-9A-Za-z{_BEYOND}_-]",
+        opening=rf"(?:@|%40)[0-9A-Za-z{_BEYOND}_\[-]",
         numeric=False,
         before="",
         after="",

@@ -4,6 +4,7 @@ import bisect
 import html
 import re
 import sys
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -33,23 +34,48 @@ _DOMAIN_AHEAD: Final = (
 # that it may begin with, which `re` looks for faster than for what is around them.
 _ESCAPE: Final = re.compile(
     r"\\\\{0,3}(?:u\{0{0,4}(?P<braced>[0-9A-Fa-f]{1,6})\}|u{1,2}(?P<four>[0-9A-Fa-f]{4})|U(?P<eight>000[0-9A-Fa-f]{5})"
-    r"|x\{0{0,4}(?P<perl>[0-9A-Fa-f]{1,6})\}|x(?P<two>[0-9A-Fa-f]{2})|(?P<octal>100|05[5-7])|(?P<mark>[!-&(-/:-@\[\]-`{-~]))"
+    r"|x\{0{0,4}(?P<perl>[0-9A-Fa-f]{1,6})\}|x(?P<two>[0-9A-Fa-f]{2})|(?P<octal>100|05[5-7])"
+    # Of CSS and SQL, of RTF, and by the name of the character.
+    r"|0{0,4}(?P<short>40|2[Ee])(?:(?![0-9A-Fa-f]) ?|(?<=00..))|'(?P<rtf>40|2[Ee])|N\{(?P<name>[A-Z][A-Z -]{1,40})\}"
+    r"|(?P<mark>[!-&(-/:-@\[\]-`{-~]))"
     r"|&(?:#(?P<decimal>[0-9]{1,7})|#[xX](?P<hexadecimal>[0-9A-Fa-f]{1,6})|(?P<entity>[A-Za-z][A-Za-z0-9]{1,31})(?=;));?"
     r"|%(?P<percent>[2-7][0-9A-Fa-f])"
     # Quoted-printable, with its soft line breaks.
     rf"|=(?:(?P<at>40)(?=(?:=\r?\n)?{_DOMAIN_AHEAD})|(?P<quoted>2[BDEbde]|5[Ff])(?=[0-9A-Za-z=])|(?<=[^\s=]=)\r?\n(?=\S))"
+    # Signs as people write them for other people, comments in markup, and text that AsciiDoc leaves as it is.
+    r"| {0,2}[(\[{] ?(?P<word>at|AT|dot|DOT) ?[)\]}] {0,2}(?=[0-9A-Za-z])"
+    r"|<!--(?<=[0-9A-Za-z.@_-]<!--)[^<>]{0,80}-->(?=[0-9A-Za-z.@_-])"
+    r"|\+\+\+(?P<passed>[@.])\+\+\+"
     # Marks of emphasis within a word.
     r"|\*(?<=[^\s*]\*)\*{0,2}(?=[^\s*])|~(?<=[^\s~]~)~(?=[^\s~])|`(?<=[^\s`]`)(?=[^\s`])"
 )
 # Texts with none of these hold no escape that hides a value.
 _HIDING: Final = search_for(
-    r"\\(?:[uU]\{?00|x\{?[0-9A-Fa-f]|100|05[567]|[@._+#/:-])"
+    r"\\(?:[uU]\{?00|x\{?[0-9A-Fa-f]|100|05[567]|N\{[A-Z]|0{0,4}40|'40|[@._+#/:-])"
     r"|&(?:#[0-9xX]|commat;|period;|lowbar;|UnderBar;|hyphen;|dash;|num;|plus;|sol;|colon;|nbsp;|shy;|zwn?j;|lpar;|rpar;|percnt;"
     r"|Tab;|NewLine;|bsol;|ZeroWidthSpace;|NoBreak;|amp;(?:#|commat;|period;)"
     r"|[A-Za-z](?:uml|acute|grave|circ|tilde|ring|cedil|caron|slash|strok|ogon);|szlig;)"
     # Digits, letters, and the marks beside them: others are common in addresses of the web.
     r"|[0-9A-Za-z_]=40(?:=\r?\n)?[A-Za-z]"
+    r"|[0-9A-Za-z_] {0,2}[(\[{] ?(?:at|AT) ?[)\]}] {0,2}[0-9A-Za-z]|<!--[^<>]{0,80}-->[0-9A-Za-z@.]|\+\+\+[@.]\+"
     r"|%3[0-9]|%2[Bb][0-9]|%2[DdEe]|[0-9]%2[08]|%4[1-9A-Fa-f]|%5[0-9Aa]|%6[1-9A-Fa-f]|%7[0-9Aa]"
+)
+_HIDING_MARKS: Final = (
+    "\\",
+    "&",
+    "%",
+    "=40",
+    "<!--",
+    "+++",
+    "at)",
+    "at]",
+    "at}",
+    "at )",
+    "at ]",
+    "AT)",
+    "AT]",
+    "AT )",
+    "AT ]",
 )
 # Marks of emphasis within a word, and such words that may be an address or a number.
 _EMPHASIS: Final = search_for(r"[0-9A-Za-z.@-](?:\*{1,3}|~~|`)[0-9A-Za-z.@-]")
@@ -102,7 +128,7 @@ def with_decoded_escapes(text: str) -> Folded | None:
 def has_hiding_escape(text: str) -> bool:
     """Returns whether a text has an escape, or a mark of emphasis, that may hide a value."""
     raw = b""
-    if "\\" in text or "&" in text or "%" in text or "=40" in text:
+    if any(mark in text for mark in _HIDING_MARKS):
         raw = text.encode("latin-1", "replace")
         if _HIDING(raw, 0) >= 0:
             return True
@@ -118,8 +144,15 @@ def _character(found: re.Match[str]) -> str:
     if group is None:
         return ""
     digits = found[group]
-    if group == "mark":
+    if group in {"mark", "passed"}:
         return digits
+    if group == "word":
+        return "@" if digits in {"at", "AT"} else "."
+    if group == "name":
+        try:
+            return unicodedata.lookup(digits)
+        except KeyError:
+            return found[0]
     if group == "entity":
         character = html.unescape(f"&{digits};")
         return character if len(character) == 1 else found[0]

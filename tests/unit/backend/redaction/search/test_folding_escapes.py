@@ -21,7 +21,35 @@ _HIDDEN = [
     "jane.doe77@ma&shy;il.example",
     "jane.doe77@**mail**.example",
     "[write](mailto:jane.doe77&#64;mail.example)",
+    "jane.doe77<!-- -->@mail.example",
+    "jane.doe77@<!-- of work -->mail.example",
 ]
+_AS_WRITTEN = [
+    r"jane.doe77\N{COMMERCIAL AT}mail.example",
+    r"jane.doe77\40 mail.example",
+    r"jane.doe77\000040mail.example",
+    r"jane.doe77\0040mail.example",
+    r"jane.doe77\'40mail.example",
+    "jane.doe77+++@+++mail.example",
+    "jane.doe77 (at) mail.example",
+    "jane.doe77[at]mail[dot]example",
+    "jane.doe77 [AT] mail [DOT] example",
+    '"jane doe77"@mail.example',
+    "jane.doe77@[192.168.1.77]",
+    "jane.doe77@[IPv6:2001:db8::77]",
+]
+
+
+@pytest.mark.parametrize("text", _AS_WRITTEN)
+def test_an_address_in_another_notation_goes_whole(engine: RedactionEngine, text: str) -> None:
+    assert engine.sweep_text(f"Write to {text} today.") == "Write to [EMAIL_ADDRESS] today."
+
+
+@pytest.mark.parametrize(
+    "text", ["look (at) noon", "f(at) and g(dot) x", "a <!-- b --> c", r"\400 and \40", "a+++b+++c"]
+)
+def test_a_sign_that_no_address_holds_stays(engine: RedactionEngine, text: str) -> None:
+    assert engine.sweep_text(text) == text
 
 
 @pytest.mark.parametrize("text", _HIDDEN)
