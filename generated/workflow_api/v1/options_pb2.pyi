@@ -274,7 +274,7 @@ class FieldRules(_message.Message):
     pattern: _builtins.str
     """Regular expression that the whole string matches."""
     pattern_text: _builtins.str
-    """What `pattern` allows, in words for a person; it completes "must be …"."""
+    """What `pattern` allows, or the characters that lengths count, in words for a person; it completes "must be …"."""
     minimum: _builtins.int
     """Least value of a number, or of a Duration in its unit."""
     maximum: _builtins.int
