@@ -12,6 +12,7 @@ _PINNED: Final = re.compile(
     r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,100}[A-Za-z0-9])?==[1-9][0-9]{0,8}(?:\.(?:0|[1-9][0-9]{0,8})){0,5}(?:\.\*)?"
 )
 """A release or all of its patches, in the standard spelling as it stands."""
+_LONGEST_SHOWN: Final = 60
 _MUST_BE: Final = "must be a requirement as pandas==2.3.*"
 _NOT_ALLOWED: Final = "must name a package of the index: no URL, path or option"
 _HASH: Final = re.compile(r"(?:^|\s)--hash\b")
@@ -45,7 +46,9 @@ def normalised_requirement(text: str) -> str:
     try:
         requirement = Requirement(stripped)
     except InvalidRequirement as error:
-        raise ValueError(f"{_MUST_BE}: {_first_line(error)}") from None
+        # An address may hold a password.
+        shown = "" if "@" in stripped or "://" in stripped else f", not {stripped[:_LONGEST_SHOWN]!r}"
+        raise ValueError(f"{_MUST_BE}{shown}: {_first_line(error)}") from None
     if requirement.url is not None:
         raise ValueError(_NOT_ALLOWED)
     return str(requirement)

@@ -10,7 +10,7 @@ from backend.json_text import canonical
 from backend.workflows.manifests.attachments import Attachments
 from backend.workflows.manifests.content_checks import ContentChecks
 from backend.workflows.manifests.kinds import DOCUMENT, LARGEST_DEFINITION_BYTES
-from backend.workflows.manifests.nodes import Node, Problem
+from backend.workflows.manifests.nodes import Node, Problem, with_value
 from backend.workflows.manifests.packages import package_problems
 from backend.workflows.manifests.python_agent import Code, add_code, code_of
 from backend.workflows.manifests.references import Reference, references
@@ -87,7 +87,7 @@ def check_manifests(files: ManifestTexts, checks: ContentChecks, *, complete: bo
         given = ManifestText(*file)
         found: list[Problem] = []
         documents = [_read(given, node, checks) for node in read_documents(given.text, found)]
-        found += (problem for document in documents for problem in document.problems)
+        found += (with_value(problem, document.node) for document in documents for problem in document.problems)
         # Parsers may report the end of a file as one line beyond the last.
         read.append((given.name, max(1, len(given.text.splitlines())), found, documents))
     every = [document for *_, documents in read for document in documents]

@@ -1,9 +1,18 @@
 """The tree of plain values with their lines that a YAML file is read to, and problems of it."""
 
+import re
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from backend.json_text import canonical
+
 _LONGEST_KEY_SHOWN: Final = 80
+_LONGEST_VALUE_SHOWN: Final = 60
+_PART: Final = re.compile(r"([^.\[\]]+)|\[([0-9]+)\]")
+# A secret may have been written where its name belongs.
+_SECRET: Final = re.compile("secret|key|token|password", re.IGNORECASE)
+# Reasons that list what is allowed; behind any other colon a reason quotes what it refuses.
+_LISTS: Final = ("must be one of: ", "must be a list of: ")
 
 
 class Problem(NamedTuple):
@@ -35,6 +44,16 @@ class Node:
             return [node.plain() for node in self.value]
         return self.value
 
+    def at(self, field: str) -> "Node | None":
+        """Returns the node of a field, as a problem names it; None where the document has none."""
+        node = self
+        for name, place in _PART.findall(field):
+            try:
+                node = node.value[name or int(place)]
+            except (KeyError, IndexError, TypeError):
+                return None
+        return node
+
     def line_of(self, *path: str | int) -> int:
         """Returns the line of the value at a path, or of the deepest part of the path that exists."""
         node = self
@@ -44,6 +63,26 @@ class Node:
             except (KeyError, IndexError, TypeError):
                 break
         return node.line
+
+
+def with_value(problem: Problem, document: Node) -> Problem:
+    """Returns a problem of a document whose reason shows the value that it refuses, unless it may be a secret."""
+    reason, node = problem.reason, document.at(problem.field)
+    told = ": " in reason and not reason.startswith(_LISTS)
+    if node is None or told or not reason.startswith("must "):
+        return problem
+    value = node.plain()
+    if isinstance(value, list | dict) and not reason.startswith("must be "):
+        # How many entries it has is wrong, or what is in it.
+        return problem
+    if _SECRET.search(problem.field) and not isinstance(value, int | float):
+        return problem
+    shown = repr(value) if isinstance(value, str) else canonical(value)
+    if isinstance(value, str) and value and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", reason):
+        return problem
+    if len(shown) > _LONGEST_VALUE_SHOWN:
+        shown = f"{shown[:_LONGEST_VALUE_SHOWN]}…"
+    return problem._replace(reason=f"{reason}; it is {shown}")
 
 
 def member(field: str, name: str) -> str:

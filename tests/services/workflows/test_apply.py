@@ -64,7 +64,7 @@ def test_one_problem_keeps_all_files_from_being_applied(workflows: Workflows) ->
     with pytest.raises(RefusedError) as refused:
         workflows.apply(RESOURCES, READY, "kind: Environment\nname: e\nmemory_mb: 1\n")
     assert refused.value.reason == "invalid_request"
-    assert refused.value.problems == {"f2.yaml:3: memory_mb": "must be an integer from 1,769 to 3,008"}
+    assert refused.value.problems == {"f2.yaml:3: memory_mb": "must be an integer from 1,769 to 3,008; it is 1"}
     assert not workflows.list(include_inactive=True).items
     assert [item.outcome for item in workflows.apply(RESOURCES, READY)] == ["created"] * 5
 
@@ -177,7 +177,7 @@ def test_a_dry_run_shows_a_status_and_a_definition_that_change(workflows: Workfl
 def test_a_dry_run_of_what_is_refused_tells_the_problems(workflows: Workflows) -> None:
     with pytest.raises(RefusedError) as refused:
         workflows.apply("kind: Environment\nname: e\nmemory_mb: 1\n", dry_run=True)
-    assert refused.value.problems == {"f0.yaml:3: memory_mb": "must be an integer from 1,769 to 3,008"}
+    assert refused.value.problems == {"f0.yaml:3: memory_mb": "must be an integer from 1,769 to 3,008; it is 1"}
 
 
 def test_an_apply_tells_what_is_not_ready_and_what_will_not_work(workflows: Workflows) -> None:

@@ -26,9 +26,9 @@ def test_problems_of_all_files_are_told_at_once() -> None:
     with pytest.raises(ApiError) as refused:
         load_manifests([("one.yaml", first), ("two.yaml", "\n\nkind: Agent\nname: x\ntype: java\n")], UNBOUNDED)
     assert refused.value.problems == (
-        ("one.yaml:3: memory_mb", "must be an integer from 1,769 to 3,008"),
-        ("one.yaml:7: timeout_seconds", "must be an integer from 1 to 900"),
-        ("two.yaml:5: type", "must be one of: python, llm"),
+        ("one.yaml:3: memory_mb", "must be an integer from 1,769 to 3,008; it is 1"),
+        ("one.yaml:7: timeout_seconds", "must be an integer from 1 to 900; it is 901"),
+        ("two.yaml:5: type", "must be one of: python, llm; it is 'java'"),
     )
 
 
@@ -186,7 +186,7 @@ def test_names_that_no_file_has_are_told_in_the_same_pass() -> None:
     files = [("f", textwrap.dedent(workflow).strip()), ("g", agent)]
     loaded = check_manifests(files, UNBOUNDED, complete=True)
     assert loaded.problems == [
-        ("f:3: parameters[0].name", "must be of the form ^[a-z][a-z0-9_]{0,63}$"),
+        ("f:3: parameters[0].name", "must be of the form ^[a-z][a-z0-9_]{0,63}$; it is 'P'"),
         ("f:3: parameters[1].connector", "must name a document of kind Connector; no file has 'inbox'"),
         ("f:4: steps[0].connectors[0]", "must name a document of kind Connector; no file has 'inbox'"),
         ("f:4: steps[0].environment", "must name a document of kind Environment; no file has 'large'"),

@@ -11,6 +11,7 @@ from backend.workflows.manifests.json_schema import manifest_schema
 from backend.workflows.manifests.loader import LoadedManifests, ManifestText, check_manifests
 from backend.workflows.manifests.python_agent import LARGEST_MODULE_BYTES
 from tests.support.content_checks import UNBOUNDED
+from tests.unit.backend.workflows.manifests.documents import allowed
 
 RUN = b"def run(context):\n    return 1\n"
 LONG = RUN + b"#" * LARGEST_MODULE_BYTES
@@ -27,7 +28,7 @@ def check(
 
 
 def problems(files: dict[str, bytes] | None = None, **fields: Any) -> list[tuple[str, str]]:
-    return [(name.removeprefix("f:1: "), reason) for name, reason in check(files, **fields).problems]
+    return [(name.removeprefix("f:1: "), allowed(reason)) for name, reason in check(files, **fields).problems]
 
 
 def definition(files: dict[str, bytes] | None = None, **fields: Any) -> dict[str, Any]:
