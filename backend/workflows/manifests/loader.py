@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from backend.environments.lock import Lock
 from backend.errors import ApiError
@@ -175,15 +175,22 @@ def _read(given: ManifestText, node: Node, checks: ContentChecks) -> _Document:
         return _Document(file, node, problems, named, None, gaps)
     kind = value.pop("kind")
     status = value.pop("status") if kind == "Workflow" else None
-    if kind == "Environment" and value["python"] is None:
-        # So that an environment that never had packages stays as it is.
-        del value["python"]
+    _leave_out_later_fields(kind, value)
     definition = canonical(value)
     if len(definition.encode()) > LARGEST_DEFINITION_BYTES:
         problems.append(Problem(node.line, "document", f"must have at most {LARGEST_DEFINITION_BYTES:,} bytes"))
         return _Document(file, node, problems, named, None)
     manifest = Manifest(kind, value["name"], definition, status, file, node.line, code)
     return _Document(file, node, problems, named, manifest, gaps)
+
+
+def _leave_out_later_fields(kind: str, value: dict[str, Any]) -> None:
+    """Removes defaults of fields that earlier releases did not have: what did not change makes no new version."""
+    if kind == "Environment" and value["python"] is None:
+        del value["python"]
+    for step in value.get("steps", ()) if kind == "Workflow" else ():
+        if step.get("outputs") is True:
+            del step["outputs"]
 
 
 def _repeated(documents: Iterable[_Document]) -> Iterator[tuple[str, str]]:
