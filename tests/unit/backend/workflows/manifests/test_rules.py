@@ -36,7 +36,7 @@ def test_a_step_may_leave_no_outputs(declared: dict[str, Any], wrong: dict[str, 
 
 
 @pytest.mark.parametrize("said", [{}, {"outputs": True}])
-def test_a_workflow_of_before_a_step_could_leave_no_outputs_is_unchanged(said: dict[str, bool]) -> None:
+def test_a_workflow_of_before_a_step_could_leave_no_outputs_is_unchanged(said: dict[str, Any]) -> None:
     [manifest] = load_manifests([("f", json.dumps(workflow(agent="x", **said)))], UNBOUNDED)
     [step] = json.loads(manifest.definition)["steps"]
     assert "outputs" not in step
