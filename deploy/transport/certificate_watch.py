@@ -31,23 +31,23 @@ class CertificateWatch:
     def __init__(self, part: str, files: "CertificateFiles") -> None:
         self._part = part
         self._files = files
-        self._said = 0
+        self._stage = 0
 
     def check(self) -> None:
         """Looks at the current certificate."""
         expires_at = self._files.current().expires_at
         left = expires_at - datetime.now(UTC)
         stage = sum(left < bound for bound in (SOON, VERY_SOON, timedelta()))
-        if stage == self._said:
+        if stage == self._stage:
             return
-        if stage > self._said:
+        if stage > self._stage:
             level = logging.ERROR if left < VERY_SOON else logging.WARNING
             what = "has expired: new connections fail" if left < timedelta() else "expires soon"
             _LOG.log(level, "The certificate of the %s %s (%s)", self._part, what, f"{expires_at:%Y-%m-%dT%H:%M:%SZ}")
         else:
             until = f"{expires_at:%Y-%m-%dT%H:%M:%SZ}"
             _LOG.warning("The certificate of the %s was replaced; it is valid until %s", self._part, until)
-        self._said = stage
+        self._stage = stage
 
     def measured(self) -> list[Family]:
         """Returns the time left; from any thread."""
