@@ -8,7 +8,7 @@ from backend.clock import HOUR_MS
 from backend.runs.parking import ApprovalRequests
 from backend.runs.run_reservation import RunReservation
 from backend.runtime.engines.dbos import DbosQueue
-from backend.runtime.engines.dbos_sql import is_there, purge
+from backend.runtime.engines.dbos_sql import has_tables, purge
 from backend.runtime.scheduling.dispatcher import Dispatcher
 from backend.runtime.scheduling.sweeper import Sweeper
 from backend.runtime.scheduling.workers_sql import step_slots
@@ -96,7 +96,7 @@ class RemoteRuntime:
     def _purge(self) -> None:
         """Removes what the queue keeps of segments that ended an hour ago."""
         database, before = self._services.database, self._services.clock() - HOUR_MS
-        if not database.read(is_there):
+        if not database.read(has_tables):
             return
         with database.hold("queue purge") as mine:
             while mine and database.write(lambda tx: purge(tx, before, _PURGE_BATCH), lock_key="queue purge"):
