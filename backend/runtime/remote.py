@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from backend import metrics
-from backend.clock import HOUR_MS
+from backend.clock import HOUR_MS, Clock
 from backend.runs.parking import ApprovalRequests
 from backend.runs.run_reservation import RunReservation
 from backend.runtime.engines.dbos import DbosQueue
@@ -15,6 +15,7 @@ from backend.runtime.scheduling.workers_sql import step_slots
 from backend.runtime.ticker import TICK_SECONDS, Ticker
 from backend.segment_state import ROOM
 from backend.services import Services
+from backend.storage.database import Database
 from backend.storage.tables.segments import StepRow
 from backend.workflows.terms import WorkflowTerms
 from telemetry import Family
@@ -103,9 +104,14 @@ class RemoteRuntime:
                 pass
 
 
-def most_of_workers(services: Services) -> Callable[[], int]:
+def most_of_workers(database: Database, lease_clock: Clock) -> Callable[[], int]:
     """Returns a function that gives the most segments that all workers execute together, by the slots they have now.
 
-    What waits, waits in the tables, where any worker may take it.
+    What waits, waits in the tables, where any worker may take it. `lease_clock` gives the times of leases.
     """
-    return lambda: services.database.read(lambda tx: step_slots(tx, services.clock()))
+
+    def most() -> int:
+        now = lease_clock()
+        return database.read(lambda tx: step_slots(tx, now))
+
+    return most
