@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from telemetry import Family, Gauge, MetricsRegistry
+from telemetry.outages import RepeatedWork
 
 if TYPE_CHECKING:
     # It imports cryptography, which a part without a certificate does without.
@@ -63,13 +64,19 @@ def watched_certificate(part: str, files: "CertificateFiles | None", metrics: Me
             yield
         return
     watch, ended = CertificateWatch(part, files), threading.Event()
+    checks = RepeatedWork(_LOG, "The watch of the certificate fails", "The watch of the certificate goes on")
 
     def run() -> None:
         # Not before a start that fails has said why.
         pause = _FIRST_SECONDS
         while not ended.wait(pause):
-            watch.check()
             pause = _PAUSE_SECONDS
+            try:
+                watch.check()
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next check may succeed
+                checks.failed(error)
+            else:
+                checks.succeeded()
 
     thread = threading.Thread(target=run, name="certificate-watch", daemon=True)
     thread.start()
