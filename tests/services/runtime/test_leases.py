@@ -14,7 +14,7 @@ from backend.runtime.worker.lease import Lease
 from backend.services import Services
 from tests.services.conftest import TestClock
 from tests.services.runs.world import World
-from tests.services.runtime.test_upkeep import RecordingEngine, segment_of
+from tests.services.runtime.rounds import RecordingEngine, segment_of
 from tests.support.poll import until
 
 
