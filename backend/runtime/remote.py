@@ -1,5 +1,6 @@
 """The runtime of a process whose runs are executed by workers."""
 
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
@@ -34,6 +35,7 @@ class RemoteRuntime:
         self._sweeping = Ticker("sweeper", sweeper.sweep, TICK_SECONDS)
         services.database.listen(self._hear)
         self._purging = Ticker("queue-purge", self._purge, _PURGE_SECONDS)
+        self._stopping = threading.Event()
 
     def start(self) -> None:
         """Takes up what is queued."""
@@ -43,6 +45,7 @@ class RemoteRuntime:
 
     def stop(self) -> None:
         """Hands over nothing more; may be repeated."""
+        self._stopping.set()
         self._dispatcher.stop()
         self._sweeping.stop()
         self._purging.stop()
@@ -100,8 +103,9 @@ class RemoteRuntime:
         if not database.read(has_tables):
             return
         with database.hold("queue purge") as mine:
-            while mine and database.write(lambda tx: purge(tx, before, _PURGE_BATCH), lock_key="queue purge"):
-                pass
+            more = mine
+            while more and not self._stopping.is_set():
+                more = database.write(lambda tx: purge(tx, before, _PURGE_BATCH), lock_key="queue purge") > 0
 
 
 def most_of_workers(database: Database, lease_clock: Clock) -> Callable[[], int]:
