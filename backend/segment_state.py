@@ -21,9 +21,7 @@ TRANSITIONS: Final[Mapping[SegmentState, tuple[SegmentState, ...]]] = {
 }
 
 HANDED_OVER: Final = "segments"
-"""What is announced once segments were handed over, for workers that wait for some."""
+"""Name announced once segments were handed over, for workers that wait for some."""
 
 ROOM: Final = "room"
 """Name announced once a segment ended or waits again, for launchers that wait for room."""
-
-OPEN: Final = tuple(state for state, after in TRANSITIONS.items() if after)

@@ -11,9 +11,9 @@ from backend.storage.tables.processes import processes
 from backend.storage.tables.runs import runs
 from backend.storage.tables.workers import workers
 from backend.storage.tables.workflows import resources
+from backend.workflows.manifests.kind_names import RESOURCE_KINDS
 
 MOST_SHOWN: Final = 200
-_KINDS: Final = ("agent", "connector", "environment", "knowledge_graph")
 
 
 class ProcessRow(NamedTuple):
@@ -98,7 +98,7 @@ _SECRETS = Query(
         **{name: json_member(resources.c.definition, name) for name in ("secret", "api_key", "secrets")},
     )
     # Not those that were deleted.
-    .where(resources.c.kind.in_([literal_column(f"'{kind}'") for kind in _KINDS]))
+    .where(resources.c.kind.in_([literal_column(f"'{kind}'") for kind in RESOURCE_KINDS.values()]))
     .order_by(resources.c.kind, resources.c.name),
 )
 _OLDEST_FINISHED = ScalarQuery[int](

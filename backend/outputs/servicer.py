@@ -114,7 +114,9 @@ class OutputsServicer(outputs_pb2_grpc.OutputsServiceServicer):
         try:
             for part in bundle.parts(selection.offset, selection.length):
                 yield outputs_pb2.GetOutputsZipResponse(data=part)
-        except KeyError:
+        except (KeyError, EOFError):
+            if lost := self._lost_of(self._database.snapshot(work)):
+                raise _lost(request.run_id, lost) from None
             # An erasure during the download can only break the zip off; the next call gets an empty one.
             raise ApiError(errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE) from None
         finally:

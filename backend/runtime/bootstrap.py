@@ -106,7 +106,7 @@ def new_remote_runtime(
     queue = DbosQueue(url)
     removals = Removals(services.database, objects, publisher.remove, services.clock)
     database, clock = services.database, services.clock
-    launcher = Launcher(database, clock, queue, most_of_workers(services), reserve=False)
+    launcher = Launcher(database, clock, queue, most_of_workers(database, database.now), reserve=False)
     sweeper = Sweeper(database, clock, queue, settings.launch_timeout_ms, owner="", lease_clock=database.now)
     return RemoteRuntime(services, queue, Dispatcher(launcher, upkeep, removals), sweeper)
 

@@ -1,20 +1,22 @@
 """The runtime of a process whose runs are executed by workers."""
 
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from backend import metrics
-from backend.clock import HOUR_MS
+from backend.clock import HOUR_MS, Clock
 from backend.runs.parking import ApprovalRequests
 from backend.runs.run_reservation import RunReservation
 from backend.runtime.engines.dbos import DbosQueue
-from backend.runtime.engines.dbos_sql import is_there, purge
+from backend.runtime.engines.dbos_sql import has_tables, purge
 from backend.runtime.scheduling.dispatcher import Dispatcher
 from backend.runtime.scheduling.sweeper import Sweeper
 from backend.runtime.scheduling.workers_sql import step_slots
 from backend.runtime.ticker import TICK_SECONDS, Ticker
 from backend.segment_state import ROOM
 from backend.services import Services
+from backend.storage.database import Database
 from backend.storage.tables.segments import StepRow
 from backend.workflows.terms import WorkflowTerms
 from telemetry import Family
@@ -33,6 +35,7 @@ class RemoteRuntime:
         self._sweeping = Ticker("sweeper", sweeper.sweep, TICK_SECONDS)
         services.database.listen(self._hear)
         self._purging = Ticker("queue-purge", self._purge, _PURGE_SECONDS)
+        self._stopping = threading.Event()
 
     def start(self) -> None:
         """Takes up what is queued."""
@@ -42,6 +45,7 @@ class RemoteRuntime:
 
     def stop(self) -> None:
         """Hands over nothing more; may be repeated."""
+        self._stopping.set()
         self._dispatcher.stop()
         self._sweeping.stop()
         self._purging.stop()
@@ -96,16 +100,22 @@ class RemoteRuntime:
     def _purge(self) -> None:
         """Removes what the queue keeps of segments that ended an hour ago."""
         database, before = self._services.database, self._services.clock() - HOUR_MS
-        if not database.read(is_there):
+        if not database.read(has_tables):
             return
         with database.hold("queue purge") as mine:
-            while mine and database.write(lambda tx: purge(tx, before, _PURGE_BATCH), lock_key="queue purge"):
-                pass
+            more = mine
+            while more and not self._stopping.is_set():
+                more = database.write(lambda tx: purge(tx, before, _PURGE_BATCH), lock_key="queue purge") > 0
 
 
-def most_of_workers(services: Services) -> Callable[[], int]:
+def most_of_workers(database: Database, lease_clock: Clock) -> Callable[[], int]:
     """Returns a function that gives the most segments that all workers execute together, by the slots they have now.
 
-    What waits, waits in the tables, where any worker may take it.
+    What waits, waits in the tables, where any worker may take it. `lease_clock` gives the times of leases.
     """
-    return lambda: services.database.read(lambda tx: step_slots(tx, services.clock()))
+
+    def most() -> int:
+        now = lease_clock()
+        return database.read(lambda tx: step_slots(tx, now))
+
+    return most

@@ -10,7 +10,7 @@ from backend.storage.database import Tx
 from backend.storage.like_patterns import containing
 from backend.storage.statements import Command, Query, ScalarQuery
 from backend.storage.tables.keys import api_keys
-from backend.storage.tables.publishing import publications
+from backend.storage.tables.publishing import OPEN_STATES, publications, state_in
 from backend.storage.tables.runs import runs, status_in
 from backend.storage.tables.users import users
 from backend.storage.tables.workflows import resources, workflow_version_resources, workflows
@@ -35,8 +35,7 @@ class VersionInFlightRow(NamedTuple):
 
 _PATTERN: Final = bindparam("pattern", type_=Text)
 _IN_FLIGHT: Final = status_in(*IN_FLIGHT)
-_OPEN: Final[list[ColumnElement[str]]] = [literal_column(f"'{state}'") for state in ("pending", "landed", "removing")]
-# The partial index over open publications serves only a condition with its text.
+# For the partial index over open publications.
 _BY_OPEN: Final = "INDEXED BY ix_publications_open"
 _KEYS = Query(
     KeyRow,
@@ -90,8 +89,8 @@ _VERSIONS_IN_FLIGHT = Query(
 _PUBLISHING = ScalarQuery[str](
     select(publications.c.run_id)
     .where(
-        publications.c.state.in_(_OPEN),
-        publications.c.state.in_(_OPEN[:2]),
+        state_in(*OPEN_STATES),
+        state_in("pending", "landed"),
         publications.c.graph_id == bindparam("of"),
     )
     .order_by(publications.c.run_id)

@@ -27,7 +27,7 @@ _CHANGE_WORKFLOW = Command(
 
 
 def get(tx: Tx, workflow_id: str) -> WorkflowRow | None:
-    """Returns a workflow's row by id, or None, also of one that was deleted."""
+    """Returns a workflow's row by id; None where there is none or it was deleted."""
     row = tx.first(_BY_ID, workflow_id=workflow_id)
     return None if row is None or row.deleted_at is not None else row
 

@@ -60,8 +60,7 @@ def command(
     """Run a workflow here, without a server, in a deployment of its own that is gone afterwards.
 
     Steps run in the same sandbox and under the same rules as in a service. The result is printed to standard output,
-    everything else to standard error. Exits with 1 unless the run completed
-    with a result that fits its schema.
+    everything else to standard error. Exits with 1 unless the run completed with a result that fits its schema.
     """
     answer = answer_from(approve, as_json=as_json)
     folders = {name: Path(folder) for name, folder in (split_assignment("--input", each) for each in inputs or [])}

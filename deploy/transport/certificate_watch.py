@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from telemetry import Family, Gauge, MetricsRegistry
+from telemetry.outages import RepeatedWork
 
 if TYPE_CHECKING:
     # It imports cryptography, which a part without a certificate does without.
@@ -31,23 +32,23 @@ class CertificateWatch:
     def __init__(self, part: str, files: "CertificateFiles") -> None:
         self._part = part
         self._files = files
-        self._said = 0
+        self._stage = 0
 
     def check(self) -> None:
         """Looks at the current certificate."""
         expires_at = self._files.current().expires_at
         left = expires_at - datetime.now(UTC)
         stage = sum(left < bound for bound in (SOON, VERY_SOON, timedelta()))
-        if stage == self._said:
+        if stage == self._stage:
             return
-        if stage > self._said:
+        if stage > self._stage:
             level = logging.ERROR if left < VERY_SOON else logging.WARNING
             what = "has expired: new connections fail" if left < timedelta() else "expires soon"
             _LOG.log(level, "The certificate of the %s %s (%s)", self._part, what, f"{expires_at:%Y-%m-%dT%H:%M:%SZ}")
         else:
             until = f"{expires_at:%Y-%m-%dT%H:%M:%SZ}"
             _LOG.warning("The certificate of the %s was replaced; it is valid until %s", self._part, until)
-        self._said = stage
+        self._stage = stage
 
     def measured(self) -> list[Family]:
         """Returns the time left; from any thread."""
@@ -63,13 +64,19 @@ def watched_certificate(part: str, files: "CertificateFiles | None", metrics: Me
             yield
         return
     watch, ended = CertificateWatch(part, files), threading.Event()
+    checks = RepeatedWork(_LOG, "The watch of the certificate fails", "The watch of the certificate goes on")
 
     def run() -> None:
         # Not before a start that fails has said why.
         pause = _FIRST_SECONDS
         while not ended.wait(pause):
-            watch.check()
             pause = _PAUSE_SECONDS
+            try:
+                watch.check()
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next check may succeed
+                checks.failed(error)
+            else:
+                checks.succeeded()
 
     thread = threading.Thread(target=run, name="certificate-watch", daemon=True)
     thread.start()

@@ -48,7 +48,7 @@ _ENDED: Final = (
     )
     .limit(bindparam("most"))
 )
-_IS_THERE = ScalarQuery[bool](
+_HAS_TABLES = ScalarQuery[bool](
     select(func.to_regclass(literal_column("'dbos.workflow_output'")).is_not(None).label("yes"))
 )
 _PURGE = Command(delete(_WORKFLOWS).where(_WORKFLOWS.c.workflow_uuid.in_(_ENDED)))
@@ -69,9 +69,9 @@ _PURGE_PARTS: Final = tuple(
 )
 
 
-def is_there(tx: Tx) -> bool:
+def has_tables(tx: Tx) -> bool:
     """Returns whether DBOS has made its tables, which it does for the first worker."""
-    return tx.scalar_one(_IS_THERE)
+    return tx.scalar_one(_HAS_TABLES)
 
 
 def purge(tx: Tx, before: int, most: int) -> int:

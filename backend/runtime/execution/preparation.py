@@ -16,7 +16,6 @@ from backend.runs.redaction_manifest import COMPLETED
 from backend.runs.redaction_manifest import FAILED as SWEEP_FAILED
 from backend.runtime.execution import retries, sql
 from backend.runtime.execution.claim import ClaimedSegment
-from backend.runtime.execution.input_sweeping import sweep_inputs
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.segment_journal import SegmentJournal
 from backend.runtime.execution.stop_signal import StoppedError, StopSignal
@@ -25,6 +24,7 @@ from backend.runtime.inputs.s3_prefix import InputError, materialise_all
 from backend.runtime.inputs.uploaded import materialise_uploads
 from backend.runtime.outcomes import Outcome
 from backend.runtime.redaction import manifest_sql
+from backend.runtime.redaction.run_redaction import RunRedaction
 from backend.runtime.redaction.stages import INPUTS, STEPS, StageCounts
 from backend.storage.tables.uploads import UploadFileRow
 from backend.uploads import sql as uploads_sql
@@ -177,7 +177,7 @@ class _Preparation:
             claimed.step_states.changes.event("redaction.started", stage=INPUTS)
             await self._journal.record()
         found = await self._sweep_or_close(
-            lambda halt: sweep_inputs(redaction, claimed, self._incoming, halt), "The inputs", INPUTS
+            lambda halt: _swept_inputs(redaction, claimed, self._incoming, halt), "The inputs", INPUTS
         )
         if found is None:
             return None
@@ -243,3 +243,24 @@ class _Preparation:
             context.in_slow_thread(lambda: remove_folder(context, run_id))
 
         work.add_done_callback(clean_up)
+
+
+def _swept_inputs(
+    redaction: RunRedaction, claimed: ClaimedSegment, folder: Path | None, halt: threading.Event
+) -> tuple[dict[str, Any], str | None, Counts]:
+    """Returns the parameters and the input text as steps may see them, and the counts; sweeps copied files in place.
+
+    The URI of an `s3_prefix` input is not swept. Every segment sweeps parameters and text again, for the run keeps what
+    its caller gave; files are swept only by a segment that copied them in, into `folder`.
+
+    Raises:
+        RedactionError: the sweep failed, and steps may see none of it.
+        OSError: the disk is full.
+    """
+    places = {declared.parameter for declared in claimed.terms.inputs}
+    values = {name: value for name, value in claimed.parameters.items() if name not in places}
+    (swept, text), found = redaction.value([values, claimed.input_text], halt)
+    if folder is not None:
+        for parameter in sorted(folder.iterdir()):
+            found.add(redaction.folder(parameter, halt))
+    return {**claimed.parameters, **swept}, text, found

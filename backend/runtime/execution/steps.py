@@ -26,8 +26,7 @@ from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.step_files import files_of, keep_files
 from backend.runtime.execution.step_log import StepLogRecorder
 from backend.runtime.execution.step_secrets import step_secrets
-from backend.runtime.promotion.skipped_outputs import skipped_warning
-from backend.runtime.promotion.step_outputs import discard, store_files
+from backend.runtime.promotion.step_outputs import discard, skipped_warning, store_files
 from backend.runtime.redaction import manifest_sql
 from backend.runtime.redaction.run_redaction import RunRedaction
 from backend.runtime.redaction.stages import STEPS, StageCounts

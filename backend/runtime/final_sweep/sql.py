@@ -86,8 +86,8 @@ _FINISH = Command(
         }
     )
 )
-_ADD_DELETION = Command(insert(pending_deletions), ["object_key"])
-_DELETIONS = ScalarQuery[str](select(pending_deletions.c.object_key))
+_ADD_REMOVAL = Command(insert(pending_deletions), ["object_key"])
+_REMOVALS = ScalarQuery[str](select(pending_deletions.c.object_key))
 _IS_SWEPT = ScalarQuery[str](
     select(runs.c.run_id).where(
         runs.c.run_id == _RUN, runs.c.redaction_state == literal_column("'done'"), runs.c.data_purged_at.is_(None)
@@ -99,10 +99,10 @@ _SWEEPS = ScalarQuery[str](
         func.substr(pending_deletions.c.object_key, 1, func.length(_SWEEPS_PREFIX)) == _SWEEPS_PREFIX
     )
 )
-_HAS_DELETION = ScalarQuery[str](
+_HAS_REMOVAL = ScalarQuery[str](
     select(pending_deletions.c.object_key).where(pending_deletions.c.object_key == bindparam("of_object_key"))
 )
-_DELETED = Command(delete(pending_deletions).where(pending_deletions.c.object_key == bindparam("of_object_key")))
+_FORGET_REMOVAL = Command(delete(pending_deletions).where(pending_deletions.c.object_key == bindparam("of_object_key")))
 _FORGET_SHARED = Command(delete(shared_files).where(shared_files.c.run_id == _RUN))
 
 
@@ -112,7 +112,7 @@ def to_do(tx: Tx) -> tuple[dict[str, str], list[str]]:
     Both of one snapshot: the sweep of a run that waits is not to lose its objects before it names them.
     """
     still = {row.run_id: row.key_id for row in tx.all(_WAITING)}
-    return still, [key for key in tx.scalars(_DELETIONS) if run_of(key) not in still]
+    return still, [key for key in tx.scalars(_REMOVALS) if run_of(key) not in still]
 
 
 def run(tx: Tx, run_id: str) -> SweptRunRow | None:
@@ -137,7 +137,7 @@ def finish(
     `changed` are outputs with output_id and what is new of them, `withheld` the ids of those that nobody may see,
     `originals` the objects that are to be removed; columns that are not given stay.
     """
-    if sweep_id is not None and not tx.exists(_HAS_DELETION, of_object_key=unnamed_outputs_key(row.run_id, sweep_id)):
+    if sweep_id is not None and not tx.exists(_HAS_REMOVAL, of_object_key=unnamed_outputs_key(row.run_id, sweep_id)):
         return False
     values = row._asdict() | columns
     given = {f"new_{name}": values[name] for name in _COLUMNS}
@@ -155,7 +155,7 @@ def finish(
     )
     tx.many(_WITHHOLD, [{"of_output_id": output_id} for output_id in withheld])
     tx.announce(row.run_id)
-    tx.many(_ADD_DELETION, [{"object_key": key} for key in originals])
+    tx.many(_ADD_REMOVAL, [{"object_key": key} for key in originals])
     return True
 
 
@@ -169,16 +169,16 @@ def begin(tx: Tx, run_id: str, sweep_id: str) -> list[str] | None:
         return None
     prefix = unnamed_outputs_key(run_id, "")
     earlier = tx.scalars(_SWEEPS, prefix=prefix)
-    deleted(tx, earlier)
-    tx.enqueue(_ADD_DELETION, object_key=prefix + sweep_id)
+    _forget_removals(tx, earlier)
+    tx.enqueue(_ADD_REMOVAL, object_key=prefix + sweep_id)
     return [key.removeprefix(prefix) for key in earlier]
 
 
 def request_removal_of_unnamed(tx: Tx, run_id: str, asked_by: str) -> None:
     """Requests the removal of outputs that no row of a swept or erased run names, as some may have been stored late."""
     key = unnamed_outputs_key(run_id, asked_by)
-    deleted(tx, [key])
-    tx.enqueue(_ADD_DELETION, object_key=key)
+    _forget_removals(tx, [key])
+    tx.enqueue(_ADD_REMOVAL, object_key=key)
 
 
 def is_swept(tx: Tx, run_id: str) -> bool:
@@ -193,9 +193,9 @@ def removed(tx: Tx, keys: Iterable[str]) -> None:
     if runs_cleared:
         tx.leaves_no_trace = True
         tx.many(_FORGET_SHARED, [{"of_run_id": run_id} for run_id in runs_cleared])
-    deleted(tx, keys)
+    _forget_removals(tx, keys)
 
 
-def deleted(tx: Tx, keys: Iterable[str]) -> None:
-    """Withdraws the removal of objects."""
-    tx.many(_DELETED, [{"of_object_key": key} for key in keys])
+def _forget_removals(tx: Tx, keys: Iterable[str]) -> None:
+    """Removes the requests to remove objects."""
+    tx.many(_FORGET_REMOVAL, [{"of_object_key": key} for key in keys])

@@ -1,14 +1,16 @@
-"""Stores the files that a step left as objects, before they are recorded (contract 25.8)."""
+"""Stores the files that a step left as objects, before they are recorded (contract 25.8, 25.14)."""
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from backend.distinct_paths import distinct_paths
 from backend.ids import new_id
 from backend.outputs.sql import NewOutput, StepFile
 from backend.runtime.promotion.media_types import media_type
+from backend.sandbox.inside.protocol import DEVICE, OVER_DIRECTORIES, OVER_FILES, OVER_LEVELS, PIPE, SOCKET, SYMLINK
+from backend.settings import OutputLimits
 from backend.storage.object_keys import object_key, shared_file_key
 from backend.storage.objects import ObjectStore, StoredObject
 from backend.storage.tables.outputs import SharedFileRow
@@ -60,6 +62,21 @@ def discard(objects: ObjectStore, files: Iterable[StepFile]) -> None:
             # A silent store must not be waited for once for each of the others.
             _LOG.exception("Object %s and those after it could not be removed, and nothing names them", file.object_key)
             return
+
+
+def skipped_warning(step: str, skipped: Mapping[str, int], limits: OutputLimits) -> str:
+    """Returns a warning that counts, by kind, the entries of a step's folders that were left out."""
+    words = {
+        SYMLINK: "symbolic links",
+        PIPE: "named pipes",
+        SOCKET: "sockets",
+        DEVICE: "devices",
+        OVER_FILES: f"over the limit of {limits.files:,} files",
+        OVER_DIRECTORIES: f"over the limit of {limits.directories:,} directories",
+        OVER_LEVELS: f"more than {limits.levels} directories deep",
+    }
+    counts = ", ".join(f"{skipped[kind]} {what}" for kind, what in words.items() if kind in skipped)
+    return f"Step '{step}' left files that are no outputs: {counts}."
 
 
 def _named_apart(folder: Path, shared: set[str]) -> list[str]:

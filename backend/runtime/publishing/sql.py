@@ -23,7 +23,7 @@ from sqlalchemy import (
 from backend.run_status import TERMINAL, RunStatus
 from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
-from backend.storage.tables.publishing import publications
+from backend.storage.tables.publishing import OPEN_STATES, publications, state_in
 from backend.storage.tables.runs import runs, status_in
 from backend.storage.tables.workflows import resource_versions, resources
 
@@ -99,21 +99,16 @@ _IS_FREE: Final = or_(
 )
 
 
-def _in_state(*states: str) -> ColumnElement[bool]:
-    """Returns a condition with the states as text, so that the partial index over open publications serves."""
-    return publications.c.state.in_([literal_column(f"'{state}'") for state in states])
-
-
 def _run_ended_as(*statuses: str) -> ColumnElement[bool]:
     return exists().where(runs.c.run_id == publications.c.run_id, status_in(*statuses))
 
 
-_OPEN: Final = _in_state(PENDING, LANDED, REMOVING)
+_OPEN: Final = state_in(*OPEN_STATES)
 _IS_DUE: Final = or_(
     publications.c.next_attempt_at <= _NOW,
     publications.c.next_attempt_at > cast(_NOW, BigInteger) + literal_column(str(LONGEST_WAIT_MS)),
 )
-_TO_REMOVE: Final = and_(_OPEN, _in_state(REMOVING), _IS_DUE, or_(_IS_FREE, _IS_OWN))
+_TO_REMOVE: Final = and_(_OPEN, state_in(REMOVING), _IS_DUE, or_(_IS_FREE, _IS_OWN))
 _GRAPH_NAMED = Query(
     GraphRow,
     select_row(GraphRow, resources).where(
@@ -144,13 +139,13 @@ _WAITING = Query(
     WaitingPublicationRow,
     select_row(WaitingPublicationRow, publications, runs, ended=status_in(*sorted(TERMINAL)))
     .join(runs, runs.c.run_id == publications.c.run_id)
-    .where(_OPEN, _in_state(PENDING), _IS_DUE, or_(_IS_FREE, _IS_OWN))
+    .where(_OPEN, state_in(PENDING), _IS_DUE, or_(_IS_FREE, _IS_OWN))
     .order_by(publications.c.next_attempt_at, publications.c.run_id)
     .limit(bindparam("most"))
     .with_hint(publications, _BY_OPEN, "sqlite"),
 )
 _PENDING = Query(PublicationRow, _WITH_MANIFEST.where(*_ONE, publications.c.state == PENDING))
-_HAS_LANDED = ScalarQuery[str](select(publications.c.state).where(*_ONE, _in_state(LANDED, KEPT)))
+_HAS_LANDED = ScalarQuery[str](select(publications.c.state).where(*_ONE, state_in(LANDED, KEPT)))
 _UNCLAIMED: Final = {"claimed_by": null(), "claimed_until": null()}
 _CLAIMS = Query(
     ClaimRow,
@@ -164,11 +159,11 @@ _CLAIM = Command(
 _RENEW = Command(update(publications).where(*_ONE, _IS_OWN).values(claimed_until=bindparam("until")))
 _RELEASE = Command(update(publications).where(*_ONE, _IS_OWN).values(_UNCLAIMED))
 _KEEP = Command(
-    update(publications).where(_OPEN, _in_state(LANDED), _run_ended_as(RunStatus.COMPLETED)).values(state=KEPT)
+    update(publications).where(_OPEN, state_in(LANDED), _run_ended_as(RunStatus.COMPLETED)).values(state=KEPT)
 )
 _WITHDRAW = Command(
     update(publications)
-    .where(_OPEN, _in_state(PENDING, LANDED), _run_ended_as(*sorted(TERMINAL - {RunStatus.COMPLETED})))
+    .where(_OPEN, state_in(PENDING, LANDED), _run_ended_as(*sorted(TERMINAL - {RunStatus.COMPLETED})))
     .values(state=REMOVING, attempts=0, next_attempt_at=_NOW)
 )
 _RESUME = Command(update(publications).where(_OPEN).values(next_attempt_at=_NOW))

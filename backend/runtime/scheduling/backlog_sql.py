@@ -10,7 +10,7 @@ from backend.segment_state import SegmentState
 from backend.storage.database import Tx
 from backend.storage.statements import Query
 from backend.storage.tables.outputs import pending_deletions, pending_removals
-from backend.storage.tables.publishing import publications
+from backend.storage.tables.publishing import OPEN_STATES, publications, state_in
 from backend.storage.tables.runs import runs, status_in
 from backend.storage.tables.segments import approvals, segments
 from backend.storage.tables.webhooks import webhook_deliveries
@@ -84,7 +84,7 @@ _BACKLOG = Query(
         _count(
             publications,
             # The condition of the partial index.
-            publications.c.state.in_([literal_column(f"'{state}'") for state in ("pending", "landed", "removing")]),
+            state_in(*OPEN_STATES),
             publications.c.state != literal_column("'landed'"),
         ).label("publications"),
         _count(webhook_deliveries, webhook_deliveries.c.state == literal_column("'pending'")).label(

@@ -1,8 +1,13 @@
 """Table of what runs publish to knowledge graphs: the publisher's queue and record."""
 
-from sqlalchemy import BigInteger, Column, Index, Integer, Table, Text
+from typing import Final
+
+from sqlalchemy import BigInteger, Column, ColumnElement, Index, Integer, Table, Text, literal_column
 
 from backend.storage.tables.metadata import METADATA, partial_index
+
+OPEN_STATES: Final = ("pending", "landed", "removing")
+"""States that the publisher has something to do for."""
 
 # No foreign key to the run: a requested removal outlives it.
 publications = Table(
@@ -25,9 +30,14 @@ publications = Table(
     partial_index(
         "ix_publications_open",
         "next_attempt_at",
-        where="state IN ('pending', 'landed', 'removing')",
+        where=f"state IN {OPEN_STATES}",
     ),
     Index(None, "graph_id"),
     # For the newest of a graph.
     Index("ix_publications_graph_id_requested_at", "graph_id", "requested_at"),
 )
+
+
+def state_in(*states: str) -> ColumnElement[bool]:
+    """Condition on `publications`, with the states in the text: that of `OPEN_STATES` is served by a partial index."""
+    return publications.c.state.in_([literal_column(f"'{state}'") for state in states])

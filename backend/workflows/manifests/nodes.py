@@ -9,8 +9,9 @@ from backend.json_text import canonical
 _LONGEST_KEY_SHOWN: Final = 80
 _LONGEST_VALUE_SHOWN: Final = 60
 _PART: Final = re.compile(r"([^.\[\]]+)|\[([0-9]+)\]")
-# A secret may have been written where its name belongs.
-_SECRET: Final = re.compile("secret|key|token|password", re.IGNORECASE)
+# A secret may have been written where its name belongs, and an address may hold a password.
+_SECRET_FIELD: Final = re.compile("secret|key|token|password|auth", re.IGNORECASE)
+_ADDRESS_WITH_USER: Final = re.compile("//[^/?#]*@")
 # Reasons that list what is allowed; behind any other colon a reason quotes what it refuses.
 _LISTS: Final = ("must be one of: ", "must be a list of: ")
 
@@ -75,9 +76,11 @@ def with_value(problem: Problem, document: Node) -> Problem:
     if isinstance(value, list | dict) and not reason.startswith("must be "):
         # How many entries it has is wrong, or what is in it.
         return problem
-    if _SECRET.search(problem.field) and not isinstance(value, int | float):
+    if _SECRET_FIELD.search(problem.field) and not isinstance(value, int | float):
         return problem
     shown = repr(value) if isinstance(value, str) else canonical(value)
+    if _ADDRESS_WITH_USER.search(shown) or (isinstance(value, list | dict) and _SECRET_FIELD.search(shown)):
+        return problem
     if isinstance(value, str) and value and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", reason):
         return problem
     if len(shown) > _LONGEST_VALUE_SHOWN:

@@ -205,6 +205,22 @@ def test_what_the_store_has_lost_is_found_before_the_first_byte_and_logged(
     assert key in caplog.text
 
 
+@pytest.mark.parametrize("damage", ["removed", "shortened"])
+def test_what_the_store_has_lost_breaks_a_later_range_off_and_is_logged(
+    world: World, caplog: pytest.LogCaptureFixture, damage: str
+) -> None:
+    run_id = filled(world, FILES)
+    key = rows_of(world, run_id)[1].object_key
+    if damage == "removed":
+        world.objects.delete(key)
+    else:
+        world.objects.put_bytes(key, FILES["first/b.bin"][:-1])
+    with pytest.raises(RefusedError) as caught:
+        bundle(world, run_id, range=outputs_pb2.ByteRange(first=1))
+    assert caught.value.reason == "runtime_error"
+    assert key in caplog.text
+
+
 def test_only_a_zip_that_is_sent_from_its_beginning_is_checked_against_a_listing_of_the_store(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

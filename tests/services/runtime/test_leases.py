@@ -14,7 +14,7 @@ from backend.runtime.worker.lease import Lease
 from backend.services import Services
 from tests.services.conftest import TestClock
 from tests.services.runs.world import World
-from tests.services.runtime.test_upkeep import RecordingEngine, segment_of
+from tests.services.runtime.rounds import RecordingEngine, segment_of
 from tests.support.poll import until
 
 
@@ -46,9 +46,8 @@ class Swept:
             owner="",
             steady=lambda: self.steady,
         )
-        self.launcher = Launcher(
-            services.database, services.clock, self.engine, most_of_workers(services), reserve=False
-        )
+        most = most_of_workers(services.database, services.clock)
+        self.launcher = Launcher(services.database, services.clock, self.engine, most, reserve=False)
 
     def after(self, seconds: float, *renewed: str, room: int = 8) -> None:
         """Lets time pass in rounds of five seconds, in which workers renew and segments are handed over."""
@@ -264,6 +263,15 @@ def test_draining_and_dead_workers_have_no_slots(world: World) -> None:
     world.clock.advance(seconds=11)
     database = world.services.database
     assert database.read(lambda tx: workers_sql.step_slots(tx, world.clock())) == 8
+
+
+def test_slots_are_counted_by_the_clock_of_the_leases(world: World) -> None:
+    """After a failover to a server that is behind, the clock of other changes is ahead of it for a while."""
+    written_at = world.clock()
+    lease(world, "one")
+    world.clock.advance(seconds=60)
+    assert most_of_workers(world.services.database, lambda: written_at)() == 8
+    assert most_of_workers(world.services.database, world.clock)() == 0
 
 
 def test_a_lease_that_somebody_removed_is_noticed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

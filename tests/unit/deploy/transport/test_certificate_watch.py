@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from deploy.config.settings import ServerTls
-from deploy.transport.certificate_watch import CertificateWatch
+from deploy.transport.certificate_watch import CertificateWatch, watched_certificate
 from deploy.transport.certificates import CertificateFiles
+from telemetry import MetricsRegistry
 from tests.support.authority import Authority
+from tests.support.poll import until
 
 OURS = Authority("ours")
 
@@ -48,3 +50,23 @@ def test_an_authority_that_ends_first_counts_as_the_end_of_a_certificate(tmp_pat
     OURS.issue("edge.test", days=300).write(tmp_path, OURS.pem)
     [family] = CertificateWatch("edge", files_in(tmp_path)).measured()
     assert family.samples[0].value < 91 * DAY
+
+
+def test_a_check_that_fails_does_not_end_the_watch(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_FIRST_SECONDS", "_PAUSE_SECONDS"):
+        monkeypatch.setattr(f"deploy.transport.certificate_watch.{name}", 0.01)
+    OURS.issue("edge.test", days=20).write(tmp_path, OURS.pem)
+    files = files_in(tmp_path)
+    outcomes = iter([OSError("the certificate cannot be read"), None])
+
+    def check(_: CertificateWatch) -> None:
+        error = next(outcomes, None)
+        if error is not None:
+            raise error
+
+    monkeypatch.setattr(CertificateWatch, "check", check)
+    with watched_certificate("edge", files, MetricsRegistry()):
+        until(lambda: "The watch of the certificate goes on" in caplog.messages, "the next check")
+    assert caplog.messages[0] == "The watch of the certificate fails: the certificate cannot be read"

@@ -441,27 +441,3 @@ def test_a_syntax_error_of_an_agent_is_told_with_its_line_in_the_file() -> None:
 
 def test_the_code_of_an_agent_is_not_run_when_it_is_applied() -> None:
     assert problem_fields(agent(code="raise SystemExit\ndef run(context): ...")) == []
-
-
-@pytest.mark.parametrize(
-    ("fields", "field", "reason"),
-    [
-        ({"memory_mb": 1}, "memory_mb", "must be an integer from 1,769 to 3,008; it is 1"),
-        ({"network": "maybe"}, "network", "must be one of: none, full; it is 'maybe'"),
-        ({"network": ["full"]}, "network", 'must be one of: none, full; it is ["full"]'),
-        ({"python": {"packages": 7}}, "python.packages", "must be a list; it is 7"),
-        ({"network": "x" * 100}, "network", f"must be one of: none, full; it is '{'x' * 59}…"),
-    ],
-)
-def test_a_problem_shows_the_value(fields: dict[str, Any], field: str, reason: str) -> None:
-    with pytest.raises(ApiError) as refused:
-        load_manifests([("f", json.dumps(environment(**fields)))], UNBOUNDED)
-    assert refused.value.problems == ((f"f:1: {field}", reason),)
-
-
-def test_a_problem_shows_no_value_that_may_be_a_secret() -> None:
-    """Somebody wrote the key where its name belongs."""
-    agent = {"kind": "Agent", "name": "a", "type": "llm", "model": "openai:gpt-5", "instructions": "Do."}
-    with pytest.raises(ApiError) as refused:
-        load_manifests([("f", json.dumps({**agent, "api_key": "sk proj 123"}))], UNBOUNDED)
-    assert refused.value.problems == (("f:1: api_key", "must be the name of a secret, of A-Z a-z 0-9 _ -"),)
