@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
@@ -98,7 +99,13 @@ class CertificateFiles:
             raise CertificateError(f"{self._ca} holds no certificate in PEM.") from None
         own = chain[0]
         key = self._private_key(key_text)
-        if key.public_key() != own.public_key():
+        try:
+            fits = key.public_key() == own.public_key()
+        except UnsupportedAlgorithm:
+            raise CertificateError(
+                f"The key of the certificate in {self._certificate} is of no supported kind."
+            ) from None
+        if not fits:
             raise CertificateError(f"The key in {self._key} is not that of the certificate in {self._certificate}.")
         if own.not_valid_after_utc <= datetime.now(UTC):
             raise CertificateError(f"The certificate in {self._certificate} expired at {own.not_valid_after_utc}.")
@@ -122,6 +129,8 @@ class CertificateFiles:
             raise CertificateError(f"The key in {self._key} {how}.") from None
         except ValueError:
             raise CertificateError(f"{self._key} holds no private key in PEM that can be opened.") from None
+        except UnsupportedAlgorithm:
+            raise CertificateError(f"The key in {self._key} is of no supported kind.") from None
 
 
 def _file_state(path: Path) -> object:

@@ -11,6 +11,10 @@ from deploy.transport.certificates import CertificateError, CertificateFiles
 from tests.support.authority import Authority, IssuedCertificate
 
 OURS = Authority()
+_LABEL = "EC PRIVATE KEY"
+# Of the curve secp112r1, which nothing uses any more.
+_SMALL = "MD4CAQEEDjgygPyTsaM8O9cjO7FBoAcGBSuBBAAGoSADHgAE0XN8D8aAUrsYcsR51EmHTIcyJ7n1NdYyFYVGNg=="
+OF_112_BITS = f"-----BEGIN {_LABEL}-----\n{_SMALL[:64]}\n{_SMALL[64:]}\n-----END {_LABEL}-----\n".encode()
 
 
 def tls(folder: Path) -> ServerTls:
@@ -70,6 +74,7 @@ def test_files_that_are_gone_change_nothing(folder: Path) -> None:
         (IssuedCertificate(b"", b""), OURS.pem, "certificate.pem holds no certificate in PEM"),
         (OURS.issue("a"), b"-----BEGIN", "ca.pem holds no certificate in PEM"),
         (IssuedCertificate(OURS.issue("a").certificate, b"secret"), OURS.pem, "key.pem holds no private key in PEM"),
+        (IssuedCertificate(OURS.issue("a").certificate, OF_112_BITS), OURS.pem, "key.pem is of no supported kind"),
         (OURS.issue("a", password="secret"), OURS.pem, "key.pem has a password: key_password says where it is"),
         (
             IssuedCertificate(OURS.issue("a").certificate, OURS.issue("a").key),
