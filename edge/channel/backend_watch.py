@@ -91,7 +91,10 @@ class BackendWatch:
         while True:
             try:
                 targets = await self._targets()
-                await asyncio.gather(*(self._probe(target, name) for target, name in targets.items()))
+                # A probe that fails ends the others: none goes on into the next round.
+                async with asyncio.TaskGroup() as probes:
+                    for target, name in targets.items():
+                        probes.create_task(self._probe(target, name))
                 for gone in self._states.keys() - targets - self._unresolved:
                     self._take(gone, _State(""))
                     del self._states[gone]
