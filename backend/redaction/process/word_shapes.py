@@ -42,6 +42,10 @@ _OF_INSTITUTIONS: Final = frozenset(
         "dipartimento reparto afdeling dział obsługi kundendienst kundenservice klantenservice secretaría secrétariat"
     ).split()
 )
+# Words of closings, in small letters between a capital and a name.
+_OF_CLOSINGS: Final = frozenset(
+    {"powa\u017caniem", "wyrazami", "szacunkiem", "szacunku", "pozdrawiam", "pozdrowieniami"}
+)
 _HEXADECIMAL: Final = re.compile(r"0[xX][0-9a-fA-F]+")
 _BEFORE_SENTENCE: Final = '.!?:;>|*\u2022\u2013-"\u201c\u201e\u00ab\u00bf\u00a1('
 PARTICLES: Final = frozenset(
@@ -77,6 +81,8 @@ def _shift(text: str, word: Word, near: Sequence[Word]) -> float:
     digits = sum(map(str.isdigit, written))
     if word.entity not in _SMALL or digits:
         return _shift_of_number(word, written, digits, near)
+    if written.lower() in _OF_CLOSINGS:
+        return _IMPOSSIBLE
     if written[0].islower():
         line = line_around(text, word)
         if line == line.lower():

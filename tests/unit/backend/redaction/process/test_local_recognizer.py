@@ -52,6 +52,22 @@ def test_a_name_is_hidden_wherever_it_stands(redactor: Redactor) -> None:
     assert "total 3" in values[0]
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Pawe\u0142 Ga\u0142\u0105zka",
+        "I\u015f\u0131l Y\u0131ld\u0131z",
+        "\u0110or\u0111e Petrovi\u0107",
+        "Mette \u00d8rsted",
+        "Kj\u00e6r Nielsen",
+        "C\u0153lia Leb\u0153uf",
+    ],
+)
+def test_a_name_written_with_strokes_or_ligatures_is_found(redactor: Redactor, name: str) -> None:
+    values, _ = redactor.values(POLICY, [f"We met {name} there, and nobody else came."], owner="key")
+    assert values == ["We met [PERSON] there, and nobody else came."]
+
+
 def test_what_a_former_sweep_replaced_stays(redactor: Redactor) -> None:
     once, _ = redactor.values(POLICY, [LETTER], owner="key")
     assert redactor.values(POLICY, once, owner="key")[0] == once
