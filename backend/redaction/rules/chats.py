@@ -8,6 +8,7 @@ from backend.redaction.rules.name_words import ROLE_FIELDS
 from backend.redaction.rules.rule import Rule
 
 _LETTER: Final = "A-Za-z\u00c0-\u00ff"
+_SMALL: Final = "a-z\u00df-\u00ff"
 _CLOCK: Final = "[0-2]?[0-9]:[0-5][0-9](?: ?[AaPp][Mm])?"
 _DATE: Final = "[0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]{2,4},? "
 _SPEAKER: Final = f"[{_LETTER}][0-9{_LETTER}_-]{{0,20}}: ?"
@@ -34,6 +35,17 @@ _I_AM: Final = (
     "(?i:its|it's|this is|i'm|im|hier(?: ist| is| spricht)?|ich bin(?: die| der)?|(?:moi )?c'?(?:est)?|ici|je suis|soy|"
     "met|ik ben|tu|tutaj|z tej strony|jestem|sono|qui|sou(?: a| o)?|aqu\u00ed)"
 )
+# Whom a greeting is for, by no name.
+_NOBODY: Final = frozenset(
+    (  # noqa: SIM905 - a table is read more easily as words
+        "babe boss bro dude everybody gang girls guys hun love lovely ladies mate mates mum dad man people pal "
+        "gorgeous morning zusammen alle ihr leute lieber liebe liebes mama mutti papa schatz m\u00e4dels jungs "
+        "ch\u00e9ri ch\u00e9rie maman tous toutes tout monde madame monsieur amor buenas cari\u00f1o chicas chicos "
+        "familia gente guapa guapo t\u00edo t\u00eda allemaal iedereen jongens lieverd meiden schat kochanie "
+        "wszystkim ludzie mamo tato wszyscy amore bella bello ragazzi tutti gente pessoal galera querida querido "
+        "neighbour buddy champ folks team there hello hey hi hallo hola salut"
+    ).split()
+)
 # Answers that are none, and what else follows a greeting.
 _NO_NAMES: Final = frozenset(
     (  # noqa: SIM905 - a table is read more easily as words
@@ -59,6 +71,7 @@ _NO_NAMES: Final = frozenset(
         "yep yes yo you your z za zij zijn zu"
     ).split()
 )
+_NOT_NAMES: Final = _NO_NAMES | _NOBODY
 _PARTICLES: Final = frozenset(
     "al da das de del den der des di do du e el en et la las le los of ten ter van von y zu".split()  # noqa: SIM905 - as above
 )
@@ -68,7 +81,7 @@ _ROLE: Final = re.compile(f"(?:{ROLE_FIELDS})", re.IGNORECASE)
 def _is_name(text: str) -> bool:
     """Returns whether words in small letters may be a name: none of them is a common word of a chat."""
     words = {*text.lower().split()} - _PARTICLES
-    return bool(words) and words.isdisjoint(_NO_NAMES) and may_be_person(text) and _ROLE.fullmatch(text) is None
+    return bool(words) and words.isdisjoint(_NOT_NAMES) and may_be_person(text) and _ROLE.fullmatch(text) is None
 
 
 def _named(pattern: str, opening: str) -> Rule:
@@ -88,11 +101,11 @@ def _named(pattern: str, opening: str) -> Rule:
 RULES: Final = (
     # Who speaks.
     _named(
-        rf"(?m:^)(?:\[(?:{_DATE})?{_CLOCK}\] ?|{_DATE}{_CLOCK} - )([a-z][0-9a-z\u00df-\u00ff_.-]{{1,20}}): ",
+        rf"(?m:^)(?:\[(?:{_DATE})?{_CLOCK}\] ?|{_DATE}{_CLOCK} - )([a-z][0-9{_SMALL}_.-]{{1,20}}): ",
         rf"(?m:^)(?:\[|{_DATE})[0-9]",
     ),
     _named(
-        rf"(?m:^)\[?{_CLOCK}\]? <[@+]?([a-z][0-9a-z\u00df-\u00ff_.-]{{1,20}})> ",
+        rf"(?m:^)\[?{_CLOCK}\]? <[@+]?([a-z][0-9{_SMALL}_.-]{{1,20}})> ",
         rf"(?m:^)\[?{_CLOCK}\]? <",
     ),
     # The line below a question for the name, or the next speaker's.
@@ -108,5 +121,10 @@ RULES: Final = (
     _named(
         rf"(?m:^)(?:{_SPEAKER})?{_GREETING}[ ,!.]{{1,2}}{_I_AM} ([{_LETTER}][{_LETTER}'-]{{1,20}})(?:[ ,.!?\r]|(?m:$))",
         rf"(?m:^)(?:{_SPEAKER})?{_GREETING}[ ,!.]{{1,2}}{_I_AM} ",
+    ),
+    # A greeting, and whom it is for.
+    _named(
+        rf"(?m:^)(?:{_SPEAKER})?{_GREETING} ([{_SMALL}][{_SMALL}'-]{{1,20}})[ ]?[,!]",
+        rf"(?m:^)(?:{_SPEAKER})?{_GREETING} [{_SMALL}]",
     ),
 )

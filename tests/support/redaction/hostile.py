@@ -106,6 +106,7 @@ _SHORT: Final = (
     "a: your name\na: yes yes aa bb\n",
     "hi its ",
     "hi its aa\n",
+    "hi aa,\n",
     "Mr Aa",
     "Mr Aa ",
     "Dr Aa Bb Cc Dd Ee ",

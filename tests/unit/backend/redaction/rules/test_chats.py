@@ -77,3 +77,15 @@ def test_who_says_hello_is_found_in_small_letters(finder: Finder, text: str) -> 
 )
 def test_a_greeting_without_a_name_stays(finder: Finder, text: str) -> None:
     assert names(finder, text) == []
+
+
+@pytest.mark.parametrize("text", ["hi {}! are you there", "slt {}, ok", "bea: hallo {} !", "hola {}, gracias"])
+def test_whom_a_greeting_is_for_is_found_in_small_letters(finder: Finder, text: str) -> None:
+    assert names(finder, text.format("jona")) == ["jona"]
+
+
+@pytest.mark.parametrize(
+    "text", ["hi mate!", "hey guys, hello", "hallo zusammen!", "hola chicos, hoy no", "hi everyone!"]
+)
+def test_a_greeting_for_nobody_by_name_stays(finder: Finder, text: str) -> None:
+    assert names(finder, text) == []
