@@ -119,7 +119,7 @@ def _is_line(text: str, span: Word) -> bool:
 
 
 def _counts(text: str, word: Word) -> bool:
-    small = text[word.start].islower() and word.entity == "PERSON"
+    small = text[word.start].islower() and word.entity in _NAMES_AND_PLACES
     return word.likelihood >= (_SMALL if small else _BESIDE)
 
 

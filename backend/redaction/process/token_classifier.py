@@ -46,6 +46,10 @@ _BATCH_PIECES: Final = 4
 _WORD: Final = re.compile(r"\w+(?:['\u2019.\-]\w+)*")
 # Bytes that are not valid in their encoding, and escapes of JSON, become these; the tokenizer takes none.
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
+# The tokenizer takes off accents, but not strokes and ligatures, with which the model knows hardly a name.
+_PLAIN_LETTERS: Final = str.maketrans(
+    "\u0141\u0142\u0131\u0110\u0111\u00d8\u00f8\u00c6\u00e6\u0152\u0153", "LliDdOoAaOo"
+)
 _OUTSIDE: Final = "O"
 
 Probabilities = npt.NDArray[np.float32]
@@ -80,7 +84,9 @@ class TokenClassifier:
 
         It reads what stands before and after each of the `breaks` on its own.
         """
-        encoding = self._tokenizer.encode(_SURROGATE.sub("\ufffd", text), add_special_tokens=False)
+        # Each letter stays one, so that places in the text stay the same.
+        plain = _WORD.sub(_plain_name, _SURROGATE.sub("\ufffd", text))
+        encoding = self._tokenizer.encode(plain, add_special_tokens=False)
         ids, offsets = encoding.ids, encoding.offsets
         pieces = [
             (low, high)
@@ -128,6 +134,10 @@ class TokenClassifier:
                 continue
             mean = np.mean(rows, axis=0)
             yield Word(start, end, self._entities[1 + int(mean[1:].argmax())], float(1.0 - mean[0]))
+
+
+def _plain_name(word: re.Match[str]) -> str:
+    return word[0].translate(_PLAIN_LETTERS) if word[0][0].isupper() else word[0]
 
 
 @functools.cache

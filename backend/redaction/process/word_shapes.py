@@ -20,7 +20,7 @@ _CAPITAL: Final = {"PERSON": 1.6, "LOCATION": 2.2}
 _FIRST_OF_SENTENCE: Final = {"PERSON": 0.45, "LOCATION": 1.0}
 _BESIDE_NAME: Final = 1.0
 _SMALL: Final = {"PERSON": -3.35, "LOCATION": -1.8}
-_SMALL_IN_SMALL_LINE: Final = {"PERSON": -0.8, "LOCATION": -1.2}
+_SMALL_IN_SMALL_LINE: Final = {"PERSON": -0.5, "LOCATION": -1.2}
 _NUMBER: Final = {"LOCATION": -2.6, "PHONE_NUMBER": 0.45}
 _NUMBER_IN_ADDRESS: Final = 1.6
 _ID: Final = -0.8
@@ -42,6 +42,22 @@ _OF_INSTITUTIONS: Final = frozenset(
         "dipartimento reparto afdeling dział obsługi kundendienst kundenservice klantenservice secretaría secrétariat"
     ).split()
 )
+_DAYS: Final = frozenset(
+    (  # noqa: SIM905 - a table is read more easily as words
+        "monday tuesday wednesday thursday friday saturday sunday "
+        "montag dienstag mittwoch donnerstag freitag samstag sonnabend sonntag "
+        "lundi mardi mercredi jeudi vendredi samedi dimanche lunes martes miércoles jueves viernes sábado domingo "
+        "lunedì martedì mercoledì giovedì venerdì sabato domenica "
+        "maandag dinsdag woensdag donderdag vrijdag zaterdag zondag segunda-feira terça-feira quarta-feira "
+        "quinta-feira sexta-feira poniedziałek wtorek środa środę czwartek piątek "
+        "sobota sobotę niedziela niedzielę"
+    ).split()
+)
+# Words of closings, in small letters between a capital and a name.
+_OF_CLOSINGS: Final = frozenset(
+    {"powa\u017caniem", "wyrazami", "szacunkiem", "szacunku", "pozdrawiam", "pozdrowieniami"}
+)
+_BY_WORD: Final = {**dict.fromkeys(_DAYS, _NO_NAME), **dict.fromkeys(_OF_CLOSINGS, _IMPOSSIBLE)}
 _HEXADECIMAL: Final = re.compile(r"0[xX][0-9a-fA-F]+")
 _BEFORE_SENTENCE: Final = '.!?:;>|*\u2022\u2013-"\u201c\u201e\u00ab\u00bf\u00a1('
 PARTICLES: Final = frozenset(
@@ -77,6 +93,8 @@ def _shift(text: str, word: Word, near: Sequence[Word]) -> float:
     digits = sum(map(str.isdigit, written))
     if word.entity not in _SMALL or digits:
         return _shift_of_number(word, written, digits, near)
+    if (shift := _BY_WORD.get(written.lower())) is not None:
+        return shift
     if written[0].islower():
         line = line_around(text, word)
         if line == line.lower():

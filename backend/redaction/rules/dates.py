@@ -69,6 +69,7 @@ _YEAR_WORDS: Final = (
     f"(?i:(?:nineteen|twenty)[ -](?:hundred|oh[ -](?:{_UNITS})|(?:{_TENS})(?:[ -](?:{_UNITS}))?|{_TEENS})|"
     f"two thousand(?: and)?(?: (?:(?:{_TENS})(?:[ -](?:{_UNITS}))?|{_TEENS}|{_UNITS}))?)"
 )
+_SHORT_YEAR_WORDS: Final = f"(?i:(?:{_TENS})[ -](?:{_UNITS}))"
 _GERMAN_ORDINALS: Final = (
     "(?i:erste|zweite|dritte|vierte|fünfte|sechste|siebte|siebente|achte|neunte|zehnte|elfte|zwölfte|"
     "(?:drei|vier|fünf|sech|sieb|acht|neun)zehnte|zwanzigste|drei(?:ß|ss)igste|"
@@ -122,7 +123,7 @@ RULES: Final = (
     # With the day, or the day and the year, in words.
     Rule(
         "DATE_TIME",
-        f"{_ORDINAL_WORDS} (?:day )?(?:of )?{_MONTH_NAME},? (?:in )?(?:{_YEAR}|{_YEAR_WORDS})",
+        f"{_ORDINAL_WORDS} (?:day )?(?:of )?{_MONTH_NAME},? (?:in )?(?:{_YEAR}|{_YEAR_WORDS}|{_SHORT_YEAR_WORDS})",
         0.9,
         opening=f"{_ORDINAL_WORDS} (?:day )?(?:of )?{_MONTH_NAME}",
         numeric=False,
@@ -136,7 +137,13 @@ RULES: Final = (
     Rule("DATE_TIME", f"{_MONTH_NAME},? {_YEAR}", 0.6),
     Rule("DATE_TIME", f"{_LOOSE_DAY}{_ORDINAL} {_OF}{_ANY_MONTH_NAME}", 0.55, 0.85, _BORN),
     Rule("DATE_TIME", f"{_MONTH_NAME} {_LOOSE_DAY}(?:st|nd|rd|th)?", 0.55, 0.85, _BORN),
-    Rule("DATE_TIME", f"{_LOOSE_DAY}[ -]{_MONTH_NAME}[ -]'?[0-9]{{2}}", 0.0, 0.85, _BORN),
+    Rule(
+        "DATE_TIME",
+        f"{_LOOSE_DAY}{_ORDINAL}[ -]{_OF}{_ANY_MONTH_NAME}[ -](?:del? |do )?'?[0-9]{{2}}",
+        0.0,
+        0.85,
+        _BORN,
+    ),
     # Chinese, Japanese and Korean dates, the signs of which are read as letters; and Cyrillic and Greek months.
     Rule(
         "DATE_TIME",

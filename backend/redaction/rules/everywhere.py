@@ -13,8 +13,7 @@ _QUOTED: Final = re.compile(r'"[0-9A-Za-z_.%+ \x80-\xff-]{1,60}+"(?![0-9A-Za-z])
 _NOT_FIRST: Final = ".%+'&~-"
 # Letters of Latin-1 beyond ASCII; those beyond Latin-1 are read as lower-case ones.
 _BEYOND: Final = "\u0080-\u00ff"
-# Local parts of addresses that belong to a role, not to a person.
-_ROLES: Final = frozenset(
+ROLES: Final = frozenset(
     (
         *(
             "git",
@@ -48,6 +47,7 @@ _ROLES: Final = frozenset(
         *("rrhh", "contatti", "amministrazione", "klantenservice", "biuro", "suporte", "vendas", "geral"),
     )
 )
+"""Local parts of addresses that belong to a role, not to a person."""
 _DOMAIN: Final = rf"(?:[0-9A-Za-z{_BEYOND}_-]{{1,63}}\.){{1,8}}[A-Za-z{_BEYOND}][0-9A-Za-z{_BEYOND}-]{{1,62}}"
 # An address in place of a domain (RFC 5321, 4.1.3).
 _LITERAL: Final = r"\[(?:IPv6:[0-9A-Fa-f:.]{2,45}|[0-9.]{7,15})\]"
@@ -107,7 +107,7 @@ def _email_start(text: str, at: int) -> int:
     if backwards is None:
         return at
     start = at - len(backwards[0].rstrip(_NOT_FIRST))
-    return at if text[start:at].lower() in _ROLES else start
+    return at if text[start:at].lower() in ROLES else start
 
 
 def _url_length(text: str) -> int:

@@ -1,4 +1,4 @@
-"""Finds the places of a text that follow context words on their line."""
+"""Finds the places of a text that follow context words on their line, or on the short line above."""
 
 import functools
 import re
@@ -9,6 +9,9 @@ from backend.redaction.rules.rule import CONTEXT_REACH, Zone
 from backend.redaction.search.linear_search import Search, at_first, search_for
 from backend.redaction.search.scan import scan
 
+_LONGEST_ABOVE: Final = 120
+"""Characters of a line above whose last words count: less than ABOVE_REACH, so that windows hold all of it."""
+_DIGIT: Final = re.compile("[0-9]")
 _OPTIONAL: Final = re.compile(r"(?<!\()\?")
 
 
@@ -16,29 +19,39 @@ class Contexts:
     """Zones of places beside each set of context words in one text, found when first asked for.
 
     `searches` find the words by RE2; words that begin outside of `where` are left out. `words` are the sets of
-    which the text may hold a word.
+    which the text may hold a word. With `next_line` the last words of a line count for the line below: what somebody
+    asks for in a chat, or the name of a field above its value.
     """
 
     def __init__(
-        self, plain: str, raw: bytes, searches: Mapping[str, Search], where: Zone, words: Collection[str]
+        self,
+        plain: str,
+        raw: bytes,
+        searches: Mapping[str, Search],
+        where: Zone,
+        words: Collection[str],
+        *,
+        next_line: bool = False,
     ) -> None:
         self._plain = plain
         self._raw = raw
         self._searches = searches
         self._where = where
         self._words = words
+        self._next_line = next_line
         self._found: dict[str, Sequence[Zone]] = {}
 
     def zones(self, words: str) -> Sequence[Zone]:
         """Returns the places behind one of the words on its line, at most CONTEXT_REACH from where it begins.
 
-        The zones are in order and disjoint.
+        The first CONTEXT_REACH characters of the line below are such places too, if no more and no digit stand between
+        the word and the end of its line. The zones are in order and disjoint.
         """
         if words not in self._words:
             return ()
         if (zones := self._found.get(words)) is None:
             found = word_spans(words, self._searches[words], self._plain, self._raw, self._where)
-            zones = self._found[words] = _behind(self._plain, found)
+            zones = self._found[words] = _behind(self._plain, found, self._next_line)
         return zones
 
 
@@ -50,13 +63,15 @@ def word_spans(words: str, search: Search, plain: str, raw: bytes, where: Zone) 
     return [found.span(1) for found in scan(search, _pattern(words), plain, raw, [where], CONTEXT_REACH)]
 
 
-def _behind(text: str, words: Iterable[Zone]) -> Sequence[Zone]:
+def _behind(text: str, words: Iterable[Zone], next_line: bool) -> Sequence[Zone]:
     zones: list[Zone] = []
     low = high = line = -1
     for start, end in words:
         if line < start and (line := text.find("\n", start)) < 0:
             line = len(text)
         first, last = end + 1, min(start + CONTEXT_REACH, line) + 1
+        if next_line and line - start <= CONTEXT_REACH:
+            last = max(last, _end_below(text, start, line))
         if first > high:
             if high > low:
                 zones.append((low, high))
@@ -66,6 +81,16 @@ def _behind(text: str, words: Iterable[Zone]) -> Sequence[Zone]:
     if high > low:
         zones.append((low, high))
     return zones
+
+
+def _end_below(text: str, start: int, line: int) -> int:
+    """Returns where the places end on the line below the one that ends at `line`; 0 if the word at `start` has none."""
+    if text.rfind("\n", max(line - _LONGEST_ABOVE - 1, 0), line) < 0 and line > _LONGEST_ABOVE:
+        return 0
+    if _DIGIT.search(text, start, line) is not None:
+        return 0
+    below = text.find("\n", line + 1, line + 1 + CONTEXT_REACH)
+    return (line + 1 + CONTEXT_REACH if below < 0 else below) + 1
 
 
 def joined(first: Sequence[Zone], second: Sequence[Zone]) -> Sequence[Zone]:

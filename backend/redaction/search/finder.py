@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from backend.redaction.model import Column
+from backend.redaction.rules.chats import RULES as CHATS
 from backend.redaction.rules.dates import RULES as DATES
 from backend.redaction.rules.everywhere import RULES as EVERYWHERE
 from backend.redaction.rules.national import RULES as NATIONAL
@@ -15,6 +16,7 @@ from backend.redaction.rules.phones import RULES as PHONES
 from backend.redaction.rules.places import RULES as PLACES
 from backend.redaction.rules.rule import ABOVE_REACH, Match, Rule, Value
 from backend.redaction.rules.secrets import RULES as SECRETS
+from backend.redaction.rules.spoken import RULES as SPOKEN
 from backend.redaction.search.characters import normalised
 from backend.redaction.search.document_regions import DocumentRegions
 from backend.redaction.search.folding import Folded, has_hiding_escape, with_decoded_escapes, without_unseen
@@ -30,7 +32,7 @@ from backend.redaction.search.secret_blocks import find_blocks
 from backend.redaction.search.spans import joined, typed_by_rules, windows
 from backend.redaction.search.whole_cells import WholeCells
 
-RULES: Final = (*EVERYWHERE, *DATES, *PHONES, *PLACES, *SECRETS, *NATIONAL, *PERSONS)
+RULES: Final = (*EVERYWHERE, *DATES, *PHONES, *PLACES, *SECRETS, *NATIONAL, *PERSONS, *SPOKEN, *CHATS)
 # An escape may be escaped itself.
 _MOST_ESCAPES: Final = 3
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from backend.redaction.rules.rule import CONTEXT_REACH, Rule, Zone
+from backend.redaction.rules.rule import ABOVE_REACH, Rule, Zone
 from backend.redaction.search.contexts import Contexts, joined, search_words, words_pattern
 from backend.redaction.search.document_regions import DocumentRegions
 from backend.redaction.search.linear_search import patterns_in, search_for
@@ -78,7 +78,8 @@ class Prefilter:
         if digits := _any_digit(raw, 0) >= 0:  # no other rule has context words
             open_places += [self._numeric[index] for index in self._numeric_gate.open_for(raw)]
             words = {self._words[index] for index in self._words_gate.open_for(raw)} if self._words else ()
-        contexts = Contexts(plain, raw, self._contexts, (max(first - CONTEXT_REACH, 0), last), words)
+        where_words = max(first - ABOVE_REACH, 0), last
+        contexts = Contexts(plain, raw, self._contexts, where_words, words, next_line=labels is None)
         everywhere: Sequence[Zone] = [(first, last)]
         zones: dict[str, Sequence[Zone]] = {"": ()}
         for place in (*open_places, *(self._lifted if digits else ())):

@@ -46,7 +46,11 @@ def find_by_rule(
     beside = [
         found
         for found in candidates
-        if rule.context and _is_beside(rule.context, plain, found.start(1), _label_at(found.start(1), starts, labels))
+        if rule.context
+        and (
+            _is_beside(rule.context, plain, found.start(1), _label_at(found.start(1), starts, labels))
+            or (not labels and _is_below(rule.context, plain, found.start(1)))
+        )
     ]
     zones = [(found.start(1), found.start(1) + 1) for found in beside]
     part = PartLabels(PieceLabels(starts, labels), 0, len(plain)) if labels else None
@@ -63,3 +67,15 @@ def _is_beside(words: str, text: str, start: int, label: str) -> bool:
     before = text[low - 1 : start] if low else f"\n{text[:start]}"
     pattern = re.compile(rf"(?i)[^A-Za-z](?:{words})s?(?:[^A-Za-z]|\Z)", re.ASCII)
     return any(pattern.search(one) for one in (f"\n{label}", before))
+
+
+def _is_below(words: str, text: str, start: int) -> bool:
+    """Whether a word stands at the end of the short line above, and the value near the beginning of its line."""
+    line = text.rfind("\n", 0, start) + 1
+    above = text[text.rfind("\n", 0, max(line - 1, 0)) + 1 : max(line - 1, 0)]
+    if not line or start - line > CONTEXT_REACH or len(above) > 120:
+        return False
+    last = above[-CONTEXT_REACH:]
+    tail = len(last) - len(re.split("[0-9]", last)[-1])
+    pattern = re.compile(rf"(?i)(?<![A-Za-z])(?:{words})s?(?![A-Za-z])", re.ASCII)
+    return pattern.search(above, max(len(above) - len(last) + tail, 0)) is not None

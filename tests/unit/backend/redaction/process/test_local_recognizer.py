@@ -52,6 +52,40 @@ def test_a_name_is_hidden_wherever_it_stands(redactor: Redactor) -> None:
     assert "total 3" in values[0]
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Pawe\u0142 Ga\u0142\u0105zka",
+        "I\u015f\u0131l Y\u0131ld\u0131z",
+        "\u0110or\u0111e Petrovi\u0107",
+        "Mette \u00d8rsted",
+        "Kj\u00e6r Nielsen",
+        "C\u0153lia Leb\u0153uf",
+    ],
+)
+def test_a_name_written_with_strokes_or_ligatures_is_found(redactor: Redactor, name: str) -> None:
+    values, _ = redactor.values(POLICY, [f"We met {name} there, and nobody else came."], owner="key")
+    assert values == ["We met [PERSON] there, and nobody else came."]
+
+
+def test_a_word_in_small_letters_that_is_hardly_one_of_a_place_ends_none(redactor: Redactor) -> None:
+    values, _ = redactor.values(POLICY, ["Wir treffen uns in Kassel am alten Bahnhof."], owner="key")
+    assert "] am alten [" in values[0]
+
+
+def test_a_name_in_a_line_of_small_letters_is_found(redactor: Redactor) -> None:
+    values, _ = redactor.values(POLICY, ["t'as vu bastien hier"], owner="key")
+    assert "bastien" not in values[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Samedi soir, la salle était pleine.", "Le train de vendredi est complet."],
+)
+def test_a_day_of_the_week_stays(redactor: Redactor, text: str) -> None:
+    assert redactor.values(POLICY, [text], owner="key")[0] == [text]
+
+
 def test_what_a_former_sweep_replaced_stays(redactor: Redactor) -> None:
     once, _ = redactor.values(POLICY, [LETTER], owner="key")
     assert redactor.values(POLICY, once, owner="key")[0] == once
