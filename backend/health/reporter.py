@@ -22,6 +22,8 @@ from telemetry import Family
 REPORT_SECONDS: Final = 15.0
 
 _FIRST_SECONDS: Final = 1.0
+# No change of anything else waits for a report.
+_LOCK_KEY: Final = "processes"
 _KEPT_MS: Final = 24 * HOUR_MS
 _EDGES_KEPT_MS: Final = 600_000
 
@@ -67,7 +69,7 @@ class ProcessReporter:
         self._ticker.stop()
         if self._reported:
             with suppress(DatabaseUnavailableError):
-                self._services.database.write(self._remove)
+                self._services.database.write(self._remove, lock_key=_LOCK_KEY)
 
     def measured(self) -> list[Family]:
         """Returns the room on the file systems of this process; from any thread."""
@@ -103,7 +105,7 @@ class ProcessReporter:
                 sql.report(tx, row)
             sql.forget(tx, before=now - _KEPT_MS, edges_before=now - _EDGES_KEPT_MS, after=now + _EDGES_KEPT_MS)
 
-        self._services.database.write(work)
+        self._services.database.write(work, lock_key=_LOCK_KEY)
         self._reported = True
 
     def _watching(self) -> list[LiveEdge]:

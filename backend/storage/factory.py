@@ -27,7 +27,7 @@ class DataFolderError(Exception):
 
 
 def open_postgresql(url: str, connections: int) -> Database:
-    """Opens the database on a server, with the newest schema.
+    """Opens the database on a server, with the newest schema, for a process of the service.
 
     Raises:
         DataFolderError: it cannot be reached or used.
@@ -46,7 +46,9 @@ def open_postgresql(url: str, connections: int) -> Database:
         raise DataFolderError(f"The database cannot be used: {' '.join(str(error.__cause__).split())}") from error
     finally:
         engine.dispose()
-    return PostgresqlDatabase(url, connections)
+    database = PostgresqlDatabase(url, connections)
+    database.end_blocking_sessions()
+    return database
 
 
 class DataFolder:

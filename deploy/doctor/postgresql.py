@@ -12,8 +12,8 @@ from deploy.doctor.schema import schema_check
 from deploy.doctor.server_certificate import check_server_certificate
 
 _CONNECT_SECONDS: Final = 5
-_OF_NOTIFICATIONS: Final = 2
-"""Connections beside `backend.database_connections`, by which processes tell each other of changes."""
+_OF_NOTIFICATIONS: Final = 3
+"""Connections beside `backend.database_connections`: two for announcements, one that looks for blocking sessions."""
 _OF_QUEUE: Final = 20
 """Connections of a worker for the queue that it takes runs from."""
 _RESERVED: Final = """

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import psycopg
 from psycopg.rows import TupleRow
@@ -11,6 +11,8 @@ from sqlalchemy import Engine, create_engine
 from backend.storage.dialects.postgresql.deadlines import Deadlines
 from backend.storage.dialects.postgresql.text import register_text
 
+APPLICATION: Final = "workflow-api"
+"""The name by which the server shows sessions of this service."""
 Connection: TypeAlias = psycopg.Connection[TupleRow]
 Cursor: TypeAlias = psycopg.Cursor[TupleRow]
 
@@ -42,7 +44,7 @@ def connect(url: str, timeouts: Timeouts, deadlines: Deadlines) -> Connection:
         keepalives_interval=2,
         keepalives_count=3,
         tcp_user_timeout=timeouts.attempts_seconds * 1000,
-        application_name="workflow-api",
+        application_name=APPLICATION,
     )
     # A pooler may have taken the connection and have no server for it.
     with deadlines.watched(connection, time.monotonic() + timeouts.connect_seconds):

@@ -15,6 +15,7 @@ from backend import metrics
 from backend.storage.announcements import Listener
 from backend.storage.database import ClaimedError, DatabaseUnavailableError, GroupWork, OutcomeUnknownError, Tx
 from backend.storage.dialects.postgresql.announcements import Announcements
+from backend.storage.dialects.postgresql.blocking_sessions import BlockingSessions
 from backend.storage.dialects.postgresql.connection import Connection, Timeouts, connect
 from backend.storage.dialects.postgresql.guarded_insert import guarded_params, guarded_statement
 from backend.storage.dialects.postgresql.locks import lock_number, take_locks, take_locks_for_next
@@ -46,6 +47,11 @@ class PostgresqlDatabase:
         times = timeouts or Timeouts()
         self._pool = ConnectionPool(url, connections, times)
         self._announcements = Announcements(lambda: connect(url, times, self._pool.deadlines))
+        self._blocking = BlockingSessions(lambda: connect(url, times, self._pool.deadlines))
+
+    def end_blocking_sessions(self) -> None:
+        """Ends sessions of frozen processes from now on, until this database is closed."""
+        self._blocking.start()
 
     def read(self, work: Callable[[Tx], T]) -> T:
         """Runs reads on a pooled connection, each statement by itself; again if the connection was lost."""
@@ -193,5 +199,6 @@ class PostgresqlDatabase:
 
     def close(self) -> None:
         """Ends every connection: those in use once they are not."""
+        self._blocking.stop()
         self._announcements.close()
         self._pool.close()

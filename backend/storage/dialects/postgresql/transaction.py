@@ -65,7 +65,8 @@ class PipelinedTx(Tx):
         try:
             ended = self._execute("COMMIT")
         except psycopg.Error as error:
-            if not self._pipelined.closed:
+            # The driver's own error, as of a connection that is out of step, says nothing of the commit.
+            if error.sqlstate is not None and not self._pipelined.closed:
                 raise
             metrics.DATABASE_ERRORS.add("outcome_unknown")
             OUTAGE.failed(words_of(error))

@@ -326,9 +326,9 @@ def test_postgresql_is_examined_and_its_password_never_shown(postgresql_server: 
         assert not problems(checks, "database", "schema", "clock", "durability")
         assert any(check.name == "database" and check.outcome is Outcome.OK for check in checks)
         for part, engine, connections in (
-            (Part.SERVE, "local", 18),
-            (Part.BACKEND, "dbos", 18),
-            (Part.WORKER, "dbos", 38),
+            (Part.SERVE, "local", 19),
+            (Part.BACKEND, "dbos", 19),
+            (Part.WORKER, "dbos", 39),
         ):
             used = replace(settings, runtime=Runtime(engine=engine))  # type: ignore[arg-type]  # one of the two
             told = check_postgresql(Examined(part, used, tmp_path, {"WORKFLOWS": url}))

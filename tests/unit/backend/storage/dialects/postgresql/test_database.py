@@ -14,6 +14,7 @@ from backend.storage.database import ClaimedError, DatabaseUnavailableError, Out
 from backend.storage.dialects.postgresql.connection import Timeouts
 from backend.storage.dialects.postgresql.database import PostgresqlDatabase
 from backend.storage.dialects.postgresql.shared_clock import SharedClock
+from backend.storage.dialects.postgresql.transaction import PipelinedTx
 from backend.storage.outage import Outage
 from tests.support.poll import until
 from tests.support.postgresql import end_sessions
@@ -139,6 +140,25 @@ def test_a_change_whose_session_ends_in_its_commit_is_not_made_twice(url: str, d
     with ending_sessions_in_their_commit(url), pytest.raises(OutcomeUnknownError):
         add(database, 1)
     assert notes(database) == {}
+
+
+def test_a_commit_on_a_connection_that_is_out_of_step_is_not_repeated(
+    database: PostgresqlDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver gives up though the server has made the change."""
+    execute = PipelinedTx._execute
+
+    def out_of_step(tx: PipelinedTx, text: str, arguments: Any = None) -> Any:
+        cursor = execute(tx, text, arguments)
+        if text == "COMMIT":
+            raise psycopg.OperationalError("cannot exit pipeline mode while busy")
+        return cursor
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PipelinedTx, "_execute", out_of_step)
+        with pytest.raises(OutcomeUnknownError):
+            add(database, 1)
+    assert notes(database) == {1: "text"}
 
 
 def test_changes_in_a_deadlock_are_made_one_after_the_other(database: PostgresqlDatabase) -> None:
