@@ -167,7 +167,7 @@ RULES: Final = (
     # A street of whatever name, with its number, before a postal code; and the place between them in Britain.
     Rule(
         "LOCATION",
-        rf"(?:(?m:^)[ \t>\"]{{0,4}}|[:,] )({_WORDS}{_NUMBER})(?=,? {{0,2}}\r?\n[ \t>]{{0,4}}{_CODE}|, {_CODE})",
+        rf"(?:(?m:^)[ \t>\"]{{0,4}}|[:,] )({_WORDS}{_NUMBER})(?=,? {{0,2}}\r?\n[ \t>]{{0,4}}({_CODE})|, {_CODE})",
         0.8,
         longest=360,
         opening=rf"(?:(?m:^)[ \t>\"]{{0,4}}|[:,] ){_WORDS}[0-9]",

@@ -51,9 +51,10 @@ class Rule:
 
     `pattern` and `opening` are in the syntax that `re` and RE2 share, with ASCII classes, bounded repeats, and no
     character beyond Latin-1. The value is the pattern's first group, if it has one; the part before the group may match
-    on lines above. Every match begins with a match of `opening` (by default, of the pattern). `context` lists words
-    that raise the score to `context_score` when one stands before the value on its line, at most CONTEXT_REACH
-    characters away, or in the name of its column or key.
+    on lines above. A second group stands behind the value, in the same piece of a joined text. Every match begins with
+    a match of `opening` (by default, of the pattern). `context` lists words that raise the score to `context_score`
+    when one stands before the value on its line, at most CONTEXT_REACH characters away, or in the name of its column or
+    key.
     """
 
     entity: str

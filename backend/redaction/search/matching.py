@@ -35,6 +35,13 @@ def scored_values(
     """
     if labels is not None and rule.has_group:
         candidates = [found for found in candidates if not labels.in_different_pieces(found.start(), found.start(1))]
+        if candidates and candidates[0].re.groups > 1:
+            # The second group is what must stand behind the value.
+            candidates = [
+                found
+                for found in candidates
+                if found.start(2) < 0 or not labels.in_different_pieces(found.start(1), found.start(2))
+            ]
     values = _values(rule, text, [found.span(1) for found in candidates])
     if (refuted := rule.refuted) is not None:
         values = [span for span in values if not refuted(text, span[0])]

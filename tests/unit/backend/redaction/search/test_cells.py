@@ -44,6 +44,13 @@ def test_a_cell_of_a_column_is_found_as_its_text_is(cells: list[str], label: str
     assert found == {index: values for index, values in searched.items() if values}
 
 
+def test_a_postal_code_in_the_cell_below_makes_no_address_of_a_cell() -> None:
+    cells = ["4111 1111 1111 1111"] * 6 + ["AA0", "5698 7654 32", "AA0", "Jane Street 5"]
+    found = _found(_FINDERS[0.5], 0.5, cells, [""] * len(cells))
+    assert 6 not in found
+    assert 8 not in found
+
+
 def test_a_label_tells_of_a_cell_that_no_rule_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     given = ["Anna", '"Anna"', "a" * 100, "", "null"]
     found = _found(_FINDERS[0.8], 0.8, given, ["first name"] * 5)
