@@ -12,7 +12,6 @@ from edge.admission.checks import check_again
 from edge.admission.keyring import Key
 from edge.errors import Refusal
 from edge.settings import EdgeSettings
-from edge.shared_memory.held_calls import SharedHeldCalls
 
 _CHECK_SECONDS: Final = 1.0
 # The rest is left to callers that are not held.
@@ -107,15 +106,11 @@ class Holds:
         self.count = 0
         """How many calls are held."""
         self.ended = False
-        self.shared: SharedHeldCalls | None = None
-        """Counts the held calls of each key over several edges, where they do it together."""
 
     def open(self, call: Call, run_id: str) -> Hold | None:
         """Holds a call; None where it must be answered at once."""
         of_key = self._of_key.get(call.key_id, ())
         if self.ended or len(of_key) >= self._most_of_key or self.count >= self._most:
-            return None
-        if self.shared is not None and not self.shared.take(call.key_id, self._most_of_key):
             return None
         hold = Hold(self, call, run_id)
         self._of_run[run_id].add(hold)
@@ -138,8 +133,6 @@ class Holds:
         if hold not in of_run:
             return
         self.count -= 1
-        if self.shared is not None:
-            self.shared.give_back(hold.call.key_id)
         for held, name in ((self._of_run, hold.run_id), (self._of_key, hold.call.key_id)):
             held[name].discard(hold)
             if not held[name]:

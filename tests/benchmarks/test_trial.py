@@ -77,16 +77,6 @@ def test_a_trial_of_overload_prints_ratios_of_every_load() -> None:
 
 
 @two_cores
-def test_a_trial_of_edges_prints_a_row_of_every_call_and_number_of_edges() -> None:
-    head, rule, *rows = trial("benchmarks.edges")
-    assert head.count("|") == rule.count("|") == 8
-    named = [tuple(row.split(" | ")[:2]) for row in rows]
-    calls = ("POST start", "GET /me", "GET /runs/{run_id}")
-    assert named == [(f"| {call}", edges) for call in calls for edges in ("0", "1", "2")]
-    assert all(re.fullmatch(r"\| [^|]+ \| \d \| \d+ \| \d+ to \d+ \| [\d.]+ \| \d+ \| \d+ \|", row) for row in rows)
-
-
-@two_cores
 def test_a_trial_of_growth_prints_a_ratio_of_every_combination_of_filters_and_of_starts() -> None:
     filled, head, rule, *rows = trial("benchmarks", "--runs", "7000")
     assert filled.startswith("7,000 runs")
