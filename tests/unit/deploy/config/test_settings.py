@@ -48,6 +48,7 @@ GOOD_VALUES = {
     "backend.database": "postgresql://user@host/name",
     "runtime.sandbox": "bwrap",
     "runtime.network": "full",
+    "edge.processes": "0",
     "runtime.engine": "dbos",
     "runtime.memory_mb": "2000",
     "packages.index_url": "https://one.example.org/simple",
