@@ -11,6 +11,7 @@ from edge.admission.call import AdmissionDeps, Call
 from edge.admission.checks import PreflightAnswer, admit
 from edge.admission.key_mirror import KeyMirrorFollower
 from edge.admission.keyring import Keyring
+from edge.admission.parsing import Parsing
 from edge.admission.rate_limit import LocalRateLimiter, RateLimiter, Window
 from edge.admission.source_address import address_reader
 from edge.channel import Channel
@@ -19,7 +20,6 @@ from edge.clock import system_clock
 from edge.dispatch import Dispatcher
 from edge.errors import Refusal
 from edge.http.bounded_connection import Timeouts
-from edge.http.cpu_gate import CpuGate
 from edge.http.listener import Listener, listening_sockets
 from edge.http.request import HttpRequest
 from edge.http.response import Answer, refused
@@ -65,7 +65,7 @@ class Edge:
             limiter=limiter or LocalRateLimiter(),
             address_of=address_reader(settings.client_address),
             body_seconds=settings.body_seconds,
-            cpu_gate=CpuGate(),
+            parsing=Parsing(),
             clock=clock,
         )
         self._pages = Pages(settings.app_domain)
@@ -98,6 +98,7 @@ class Edge:
         await self._changes.stop()
         await self._follower.stop()
         await self._usage.stop()
+        self._deps.parsing.close()
 
     def measured(self) -> list[Family]:
         """Returns the metrics of this edge and the counters of all edges of the process; from any thread."""
