@@ -76,6 +76,18 @@ def test_a_trial_of_overload_prints_ratios_of_every_load() -> None:
     assert (blank, idle.split(":")[0]) == ("", "idle, ms")
 
 
+def test_a_trial_of_paths_prints_a_row_of_every_call() -> None:
+    head, rule, *rows = trial("benchmarks.path")
+    assert head.count("|") == rule.count("|") == 4
+    assert [row.split(" | ")[0] for row in rows] == [
+        "| POST start",
+        "| GET /me",
+        "| GET /runs/{run_id}, changed",
+        "| GET /runs/{run_id}, unchanged",
+    ]
+    assert all(re.fullmatch(r"\| [^|]+ \| [1-9]\d* \| [1-9]\d* \|", row) for row in rows)
+
+
 @two_cores
 def test_a_trial_of_growth_prints_a_ratio_of_every_combination_of_filters_and_of_starts() -> None:
     filled, head, rule, *rows = trial("benchmarks", "--runs", "7000")
