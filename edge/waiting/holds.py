@@ -31,7 +31,7 @@ class Hold:
         self.ended = False
         """Whether the edge is about to stop."""
         self.lost = False
-        """Whether the caller has gone."""
+        """Whether the caller has gone, or sends no more."""
         self.refusal: Refusal | None = None
         """Why the key may not call any more."""
         self.on_refused: Callable[[], None] | None = None
@@ -87,7 +87,8 @@ class Hold:
 
     def close(self) -> None:
         """Ends the hold."""
-        self.call.request.connection.on_lost = None
+        connection = self.call.request.connection
+        connection.on_lost = connection.on_ended = None
         self._holds.remove(self)
 
 
@@ -117,9 +118,10 @@ class Holds:
         self._of_key[call.key_id].add(hold)
         self.count += 1
         connection = call.request.connection
-        connection.on_lost = hold.lose
-        if connection.lost:
-            # It disconnected during the checks, which `on_lost` reports only once.
+        # One that sends no more most likely has gone: it is answered with what there is.
+        connection.on_lost = connection.on_ended = hold.lose
+        if connection.lost or connection.ended:
+            # It disconnected during the checks, which is reported only once.
             hold.lose()
         if self.count == 1:
             self._wanted()
