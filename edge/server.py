@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from functools import partial
 from time import perf_counter
 from typing import Final
 
@@ -12,6 +11,7 @@ from edge.admission.call import AdmissionDeps, Call
 from edge.admission.checks import PreflightAnswer, admit
 from edge.admission.key_mirror import KeyMirrorFollower
 from edge.admission.keyring import Keyring
+from edge.admission.parsing import Parsing
 from edge.admission.rate_limit import LocalRateLimiter, RateLimiter, Window
 from edge.admission.source_address import address_reader
 from edge.channel import Channel
@@ -20,7 +20,6 @@ from edge.clock import system_clock
 from edge.dispatch import Dispatcher
 from edge.errors import Refusal
 from edge.http.bounded_connection import Timeouts
-from edge.http.cpu_gate import CpuGate
 from edge.http.listener import Listener, listening_sockets
 from edge.http.request import HttpRequest
 from edge.http.response import Answer, refused
@@ -28,16 +27,12 @@ from edge.http.server import HttpLimits, HttpServer
 from edge.openapi.pages import Pages
 from edge.routes import BASE, RouteTable
 from edge.settings import EdgeSettings
-from edge.shared_memory.share import Share
 from edge.tracing import RequestTracing
 from edge.usage import UsageRecorder
 from edge.waiting.follower import RunChangesFollower
 from telemetry import Family, tracing
 
 _UNDER_BASE: Final = BASE + "/"
-
-# Counts the usage records of calls without a key; no key is named so.
-_WITHOUT_KEY: Final = "without key"
 
 _LOG = logging.getLogger(__name__)
 
@@ -51,9 +46,7 @@ class Edge:
         channel: Channel,
         clock: Callable[[], int] = system_clock,
         limiter: RateLimiter | None = None,
-        share: Share | None = None,
     ) -> None:
-        """Takes what this edge has in common with others of its machine, which then have its listening sockets, too."""
         self.port = settings.port
         self._settings = settings
         self._clock = clock
@@ -63,10 +56,8 @@ class Edge:
         channel = traced(channel)
         keyring = Keyring(settings.mirror_limit_seconds)
         self._follower = KeyMirrorFollower(channel, keyring, settings)
-        self._share = share
-        self._usage = UsageRecorder(channel, settings, partial(_counted_without_key, share) if share else None, clock)
+        self._usage = UsageRecorder(channel, settings, clock)
         self._changes = RunChangesFollower(channel, settings, clock)
-        self._changes.holds.shared = share.held if share else None
         self._dispatcher = Dispatcher(channel, keyring, settings, self._changes)
         self._deps = AdmissionDeps(
             routes=RouteTable(),
@@ -74,7 +65,7 @@ class Edge:
             limiter=limiter or LocalRateLimiter(),
             address_of=address_reader(settings.client_address),
             body_seconds=settings.body_seconds,
-            cpu_gate=CpuGate(),
+            parsing=Parsing(),
             clock=clock,
         )
         self._pages = Pages(settings.app_domain)
@@ -95,27 +86,19 @@ class Edge:
             ),
             self._refused_key,
         )
-        share = self._share
-        if share is None:
-            self._listener = Listener(http, listening_sockets(settings.host, settings.port))
-        else:
-            balance = share.balance
-            self._listener = Listener(
-                http, share.listening, lambda connecting: balance.leads(len(http.connections) + connecting)
-            )
+        self._listener = Listener(http, listening_sockets(settings.host, settings.port))
         self.port = self._listener.port
 
     async def stop(self) -> None:
         """Stops listening, lets calls under way end and sends the remaining usage records."""
         # Callers that wait are answered with what there is, and go on at another edge.
         await self._changes.holds.end()
-        if self._share is not None:
-            self._share.balance.leave()
         if self._listener is not None and self._http is not None:
             await self._http.stop(self._listener, self._settings.drain_seconds)
         await self._changes.stop()
         await self._follower.stop()
         await self._usage.stop()
+        self._deps.parsing.close()
 
     def measured(self) -> list[Family]:
         """Returns the metrics of this edge and the counters of all edges of the process; from any thread."""
@@ -177,7 +160,3 @@ class Edge:
         kind = request.method, call.template.removeprefix(BASE), status, reason
         address, took = plain_address(call.address), int(seconds * 1_000_000)
         self._usage.record((call.now_ms, call.key_id, kind, address, request.request_id, took))
-
-
-def _counted_without_key(share: Share) -> int:
-    return share.counts.add(_WITHOUT_KEY).used

@@ -99,16 +99,8 @@ class UsageRecorder:
     beyond their share of it.
     """
 
-    def __init__(
-        self,
-        channel: Channel,
-        settings: EdgeSettings,
-        counted_anonymous: Callable[[], int] | None = None,
-        clock: Callable[[], int] = system_clock,
-    ) -> None:
-        """Takes what counts the calls without a key of this minute where several edges do it together."""
+    def __init__(self, channel: Channel, settings: EdgeSettings, clock: Callable[[], int] = system_clock) -> None:
         self.lost = 0
-        self._counted_anonymous = counted_anonymous
         self._channel = channel
         self._settings = settings
         self._clock = clock
@@ -144,8 +136,6 @@ class UsageRecorder:
             self._counts[call] = number
 
     def _may_keep_anonymous(self, minute: int) -> bool:
-        if self._counted_anonymous is not None:
-            return self._counted_anonymous() <= self._settings.usage_anonymous_per_minute
         if minute != self._anonymous_minute:
             self._anonymous_minute, self._anonymous_records = minute, 0
         self._anonymous_records += 1

@@ -41,14 +41,7 @@ def command(
         print_ready(base_address, record=record, metrics=metrics.url, as_json=as_json)
         log_serving(base_address=base_address, metrics=metrics.url)
 
-    if settings.edge.processes > 1:
-        from deploy.serve.edge_processes import serve_processes
+    from deploy.serve.edge import serve_edge
 
-        # Each process has metrics of its own.
-        with serving_metrics(settings, None) as metrics:
-            serve_processes(settings, announce, metrics)
-    else:
-        from deploy.serve.edge import serve_edge
-
-        with serving_metrics(settings, "edge") as metrics, recording_traces(settings, "edge", metrics):
-            serve_edge(settings, announce, metrics)
+    with serving_metrics(settings, "edge") as metrics, recording_traces(settings, "edge", metrics):
+        serve_edge(settings, announce, metrics)

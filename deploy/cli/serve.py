@@ -12,7 +12,6 @@ from deploy.cli.output.printing import print_ready
 from deploy.config.addresses import Address
 from deploy.config.settings import ClientTls
 from deploy.config.source import read_settings
-from deploy.failures import CommandError
 from deploy.garbage import collection_paused
 from deploy.serve.lifecycle import default_data, prepare_process
 from deploy.serve.process_log import log_serving
@@ -41,32 +40,18 @@ def command(
             help="Where the web console listens; off by default, but with --demo.",
         ),
     ] = None,
-    edges: Annotated[
-        str | None,
-        typer.Option(
-            "--edges",
-            metavar="N",
-            help="Serve the HTTP API by so many processes of their own, 1 to 16; 0, the default, by this one.",
-        ),
-    ] = None,
     log_level: LogLevel = None,
     log_format: LogFormat = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Serve everything, in one process unless --edges is given. SIGTERM and SIGINT stop it gracefully."""
+    """Serve everything, in one process. SIGTERM and SIGINT stop it gracefully."""
     given = {"data": data and str(data), "edge.http": http, "backend.grpc": grpc, "console.listen": console}
-    given |= {"serve.edges": edges, "log_level": log_level, "log_format": log_format}
+    given |= {"log_level": log_level, "log_format": log_format}
     settings = read_settings(os.environ, config=config, given=given)
     if demo and settings.console.listen is None:
         given["console.listen"] = str(_free_console_address())
         settings = read_settings(os.environ, config=config, given=given)
-    if settings.edge.processes > 1:
-        raise CommandError(
-            "edge.processes is for `workflow-api edge`: set it to 1, and serve.edges (`--edges`) to the number of edge "
-            "processes of `workflow-api serve`.",
-            code="invalid_settings",
-        )
     prepare_process(settings, "serve")
     folder = settings.data or default_data(os.environ, demo=demo)
 

@@ -173,6 +173,16 @@ def between(least: float, most: float) -> Callable[[float], float]:
     return check
 
 
+def one_edge(number: int) -> int:
+    """Accepts what says that a command runs one edge; several of a machine are several commands."""
+    if number not in {0, 1}:
+        raise ValueError(
+            "must be 0 or 1, or left out: several edges of one machine are several `workflow-api edge` behind a load "
+            "balancer, with edge.redis_url (docs/several-machines.md#several-edges-of-one-machine)"
+        )
+    return number
+
+
 def model_provider(name: str, value: object) -> ModelProvider:
     """Reads the defaults of one model provider, for agents that do not set their own."""
     if not re.fullmatch(r"[a-z0-9-]{1,64}", name):

@@ -43,8 +43,6 @@ def _worker_contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _edge_contradictions(settings: Settings) -> Iterator[tuple[str, str]]:
-    if settings.edge.processes > 1 and settings.edge.redis_url is None:
-        yield "edge.processes", "must be 1, or edge.redis_url must name a Redis in which they hold rate limits together"
     secret = secret_name(settings.edge.redis_url or "")
     if secret is not None and secret not in settings.secrets:
         yield "edge.redis_url", f"must name a secret that [secrets] holds; '{secret}' is none"

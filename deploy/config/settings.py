@@ -43,6 +43,7 @@ from deploy.config.checks import (
     log_levels,
     model_provider,
     networks,
+    one_edge,
     one_of,
     role_mapping,
     text,
@@ -111,7 +112,7 @@ class Edge:
     app_domain: str = _EDGE.app_domain
     client_address: str = field(default=_EDGE.client_address, metadata={CHECK: checks.client_address})
     traceparent: str = field(default=_EDGE.traceparent, metadata={CHECK: one_of("continue", "link")})
-    processes: int = field(default=1, metadata={CHECK: between(1, 64)})
+    processes: int = field(default=1, metadata={CHECK: one_edge})
     redis_url: str | None = field(default=None, repr=False, metadata={CHECK: redis_address.redis_url})
     connections: int = field(default=_EDGE.connections, metadata={CHECK: between(16, 100_000)})
     buffer_mb: int = field(default=_EDGE.buffer_mb, metadata={CHECK: between(8, 65_536)})
@@ -128,7 +129,7 @@ class Edge:
 class Serve:
     """All parts started by one command."""
 
-    edges: int = field(default=0, metadata={CHECK: between(0, 16)})
+    edges: int = field(default=0, metadata={CHECK: one_edge})
 
 
 @dataclass(frozen=True, slots=True)

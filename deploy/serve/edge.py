@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -13,35 +12,21 @@ from deploy.config.redis_address import redis_address
 from deploy.config.settings import Settings, edge_settings
 from deploy.failures import CommandError
 from deploy.serve.lifecycle import bind_failure, freeze_startup_objects, raise_open_files_limit, run_until_stopped
-from edge.admission.machine_rate_limit import MachineRateLimiter
 from edge.admission.rate_limit import LocalRateLimiter, RateLimiter
 from edge.channel import Channel
-from edge.channel.pair import PairChannel
-from edge.clock import system_clock
 from edge.routes import BASE
 from edge.server import Edge
-from edge.shared_memory.share import Share, ShareFiles
 from telemetry import MetricsRegistry
 
 
-def serve_edge(
-    settings: Settings,
-    on_ready: Callable[[str], None],
-    metrics: MetricsRegistry,
-    files: ShareFiles | None = None,
-    backend: int | None = None,
-) -> None:
-    """Serves a remote backend's HTTP API until SIGTERM or SIGINT; `on_ready` gets the base address.
-
-    `files` are what this process inherits where it is one of several, `backend` the number of an open socket that leads
-    to the backend where the settings do not say where it is.
-    """
-    share = None if files is None else Share.attached(files, system_clock)
+def serve_edge(settings: Settings, on_ready: Callable[[str], None], metrics: MetricsRegistry) -> None:
+    """Serves a remote backend's HTTP API until SIGTERM or SIGINT; `on_ready` gets the base address."""
+    from deploy.transport.grpc_channels import serving_channel
 
     async def serve(stop: asyncio.Event) -> None:
         async with (
-            _channel(settings, backend, metrics) as channel,
-            running_edge(settings, channel, metrics, share) as base_address,
+            serving_channel(settings.edge.backend, settings.edge.backend_tls, "edge", metrics) as channel,
+            running_edge(settings, channel, metrics) as base_address,
         ):
             on_ready(base_address)
             await stop.wait()
@@ -50,21 +35,8 @@ def serve_edge(
 
 
 @asynccontextmanager
-async def _channel(settings: Settings, backend: int | None, metrics: MetricsRegistry) -> AsyncIterator[Channel]:
-    if backend is not None:
-        yield await PairChannel.over(socket.socket(fileno=backend))
-        return
-    from deploy.transport.grpc_channels import serving_channel
-
-    async with serving_channel(settings.edge.backend, settings.edge.backend_tls, "edge", metrics) as channel:
-        yield channel
-
-
-@asynccontextmanager
-async def running_edge(
-    settings: Settings, channel: Channel, metrics: MetricsRegistry, share: Share | None = None
-) -> AsyncIterator[str]:
-    """Runs the HTTP API over `channel`, and closes the channel at the end; `share` is what it shares with other edges.
+async def running_edge(settings: Settings, channel: Channel, metrics: MetricsRegistry) -> AsyncIterator[str]:
+    """Runs the HTTP API over `channel`, and closes the channel at the end.
 
     Yields the base address, such as `http://127.0.0.1:8080/api/v1`.
 
@@ -72,10 +44,10 @@ async def running_edge(
         CommandError: the address cannot be bound, or that of Redis cannot be read; the message says why.
     """
     try:
-        async with _rate_limiter(settings, share) as limiter:
+        async with _rate_limiter(settings) as limiter:
             wanted = edge_settings(settings)
             possible = replace(wanted, connections=raise_open_files_limit(wanted.connections))
-            edge = Edge(possible, channel, limiter=limiter, share=share)
+            edge = Edge(possible, channel, limiter=limiter)
             with metrics.registered(edge.measured):
                 try:
                     try:
@@ -92,11 +64,11 @@ async def running_edge(
 
 
 @asynccontextmanager
-async def _rate_limiter(settings: Settings, share: Share | None) -> AsyncIterator[RateLimiter]:
-    """Yields the rate limiter: over Redis where `edge.redis_url` is set, else in memory, that of `share` if given."""
+async def _rate_limiter(settings: Settings) -> AsyncIterator[RateLimiter]:
+    """Yields the rate limiter: over Redis where `edge.redis_url` is set, else in memory."""
     redis_url = settings.edge.redis_url
     if redis_url is None:
-        yield LocalRateLimiter() if share is None else MachineRateLimiter(share.counts)
+        yield LocalRateLimiter()
         return
     from edge.admission.shared_rate_limit import RedisRateLimiter
 

@@ -1,14 +1,9 @@
-"""Runs all parts by one command: the edge and the console call the backend in process, without a network between.
-
-With `serve.edges` the edges are processes of their own, which call the backend over pairs of sockets
-([decision 0026](../../docs/decisions/0026-edges-of-one-machine.md)).
-"""
+"""Runs all parts by one command: the edge and the console call the backend in process, without a network between."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -18,7 +13,7 @@ from deploy.config.addresses import GrpcAddress
 from deploy.config.settings import Settings
 from deploy.serve.backend import running_backend
 from deploy.serve.edge import running_edge
-from deploy.serve.lifecycle import freeze_startup_objects, run_until_stopped
+from deploy.serve.lifecycle import run_until_stopped
 from deploy.serve.metrics import serving_metrics
 from deploy.serve.traces import recording_traces
 from edge.channel.in_process import InProcessChannel
@@ -53,48 +48,18 @@ def serve_embedded(
     async def serve(stop: asyncio.Event) -> None:
         async with (
             running_backend(settings, data, metrics, open_sandbox) as (backend, grpc),
-            _running_edges(settings, backend, stop, metrics) as base_address,
+            running_edge(settings, InProcessChannel(backend.handlers), metrics) as base_address,
             _optional_console(settings, backend, metrics) as console,
         ):
-            if base_address is not None:
-                await asyncio.to_thread(on_ready, Ready(base_address, grpc, data, metrics.url, console))
-                # The first run would import what executes it; before this service was ready that would have delayed it.
-                # Where it fails, as for want of file descriptors, the first run imports it after all.
-                with suppress(ImportError, OSError):
-                    await asyncio.to_thread(import_module, "backend.runtime.execution.segment")
-                await stop.wait()
+            await asyncio.to_thread(on_ready, Ready(base_address, grpc, data, metrics.url, console))
+            # The first run would import what executes it; before this service was ready that would have delayed it.
+            # Where it fails, as for want of file descriptors, the first run imports it after all.
+            with suppress(ImportError, OSError):
+                await asyncio.to_thread(import_module, "backend.runtime.execution.segment")
+            await stop.wait()
 
     with serving_metrics(settings, "serve") as metrics, recording_traces(settings, "serve", metrics):
         run_until_stopped(serve)
-
-
-@asynccontextmanager
-async def _running_edges(
-    settings: Settings, backend: Backend, stop: asyncio.Event, metrics: MetricsRegistry
-) -> AsyncIterator[str | None]:
-    """Runs the edge in this process, or `serve.edges` of them in their own; yields their address.
-
-    It is None where `stop` was set before they served.
-    """
-    if not settings.serve.edges:
-        async with running_edge(settings, InProcessChannel(backend.handlers), metrics) as base_address:
-            yield base_address
-        return
-    from backend.rpc.access import edge_rpcs
-    from deploy.serve.edge_processes import running_processes
-    from edge.channel.pair_server import PairServer
-
-    number = settings.serve.edges
-    allowed = edge_rpcs({rpc: handler.rules for rpc, handler in backend.handlers.items()})
-    # Of each edge the streams of keys and of runs that change hold a thread most of the time.
-    channel = InProcessChannel({rpc: backend.handlers[rpc] for rpc in allowed}, stream_threads=3 + 2 * number)
-    try:
-        connect = partial(PairServer.pair, channel)
-        async with running_processes(settings, number, stop, metrics, connect) as base_address:
-            freeze_startup_objects()
-            yield base_address
-    finally:
-        await channel.close()
 
 
 @asynccontextmanager

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 from contract.ids import RUN_ID
 from edge.admission.keyring import Key, Keyring
+from edge.admission.parsing import Parsing
 from edge.admission.rate_limit import RateLimiter, Window
 from edge.admission.source_address import AddressReader
-from edge.http.cpu_gate import CpuGate
 from edge.http.request import HttpRequest
 from edge.routes import Match, RouteTable
 
@@ -20,7 +20,7 @@ class AdmissionDeps(NamedTuple):
     limiter: RateLimiter
     address_of: AddressReader
     body_seconds: float
-    cpu_gate: CpuGate
+    parsing: Parsing
     clock: Callable[[], int]
 
 

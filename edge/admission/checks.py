@@ -4,15 +4,13 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from edge.admission.call import Call
+from edge.admission.keyring import Key
 from edge.admission.rate_limit import Window
 from edge.codec.json_body import parse_json_body
 from edge.errors import Refusal
 from edge.http.cors import preflight_headers
 from edge.http.response import Answer
 from workflow_api.v1.options_pb2 import ACCESS_PUBLIC, ACCESS_SCOPE
-
-_LIGHT_BYTES: Final = 16_384
-"""Bodies beyond it are parsed one at a time: one may take as long as many calls."""
 
 
 class PreflightAnswer(Exception):  # noqa: N818 - ends the checks, and is no error
@@ -61,13 +59,17 @@ def keys_are_served(call: Call) -> None:
 
 def credentials_are_right(call: Call) -> None:
     """Identifies the key; a 401 never says what was wrong."""
-    header_values = call.request.header_values
-    key = call.deps.keyring.identify(
-        header_values("Authorization"), header_values("X-Service-Key-External-Id"), call.now_ms
-    )
+    key = _identified(call)
     if key is None:
         raise Refusal("unauthorized")
     call.is_of(key)
+
+
+def _identified(call: Call) -> Key | None:
+    header_values = call.request.header_values
+    return call.deps.keyring.identify(
+        header_values("Authorization"), header_values("X-Service-Key-External-Id"), call.now_ms
+    )
 
 
 def source_is_allowed(call: Call) -> None:
@@ -193,8 +195,13 @@ async def _parse_body(call: Call) -> None:
     if call.raw_body is None:
         await _read_body(call)
     body, call.raw_body = call.raw_body or b"", None
-    if len(body) <= _LIGHT_BYTES:
+    parsing = call.deps.parsing
+    if parsing.at_once(body, known=False):
         call.body = parse_json_body(body)
         return
-    async with call.deps.cpu_gate:
+    # A malformed body is refused before a wrong key, but who has no key does not hold up who has one.
+    key = _identified(call)
+    if key is not None and parsing.at_once(body, known=True):
         call.body = parse_json_body(body)
+    else:
+        call.body = await parsing.parse("" if key is None else key.key_id, call.address, body)

@@ -7,10 +7,10 @@ from typing import Final, NamedTuple, cast
 from edge.admission.call import AdmissionDeps, Call
 from edge.admission.checks import CHECKS, Check, PreflightAnswer
 from edge.admission.keyring import Keyring
+from edge.admission.parsing import Parsing
 from edge.admission.rate_limit import LocalRateLimiter
 from edge.errors import Refusal
 from edge.http.caller import Caller
-from edge.http.cpu_gate import CpuGate
 from edge.http.message import RequestMessage
 from edge.http.request import HttpRequest
 from edge.routes import RouteTable
@@ -70,7 +70,7 @@ async def try_call(call: TrialCall, key: MirroredKey, mirror: KeyMirror, routes:
         limiter=LocalRateLimiter(),
         address_of=lambda _: call.address,
         body_seconds=0,
-        cpu_gate=CpuGate(),
+        parsing=Parsing(),
         clock=lambda: call.at_ms,
     )
     tried = Call(request, deps, call.at_ms)

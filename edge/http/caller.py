@@ -16,6 +16,14 @@ class Caller(Protocol):
     on_lost: Callable[[], object] | None
     """Called when the connection ends while a request is being served."""
 
+    on_ended: Callable[[], object] | None
+    """Called when the caller has ended its side while a request is being served; it may read the answer."""
+
+    @property
+    def ended(self) -> bool:
+        """Returns whether the caller sends no more."""
+        ...
+
     @property
     def lost(self) -> bool:
         """Returns whether nothing can be sent any more."""

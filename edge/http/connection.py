@@ -55,6 +55,8 @@ class Connection(BoundedConnection, asyncio.Protocol):
         self.held = 0
         self.peername: object = None
         self.on_lost: Callable[[], object] | None = None
+        self.on_ended: Callable[[], object] | None = None
+        self.ended = False
         self.task: asyncio.Task[None] | None = None
         self._host = host
         self._loop = asyncio.get_running_loop()
@@ -118,10 +120,17 @@ class Connection(BoundedConnection, asyncio.Protocol):
         for waiter in (self._message_arrived, self._writable, self._lingering):
             _wake(waiter)
 
-    def eof_received(self) -> None:
-        """Ends the connection of a caller that sends no more; what it was answered in this turn still goes out."""
-        # The transport closes itself after this, and takes nothing from a batch then.
+    def eof_received(self) -> bool:
+        """Ends the connection of a caller that sends no more, once its whole requests are answered."""
         self._flush()
+        self.ended = True
+        body = self._parser.last_body
+        if not self.busy or (body is not None and not body.complete):
+            # The transport closes itself.
+            return False
+        if self.on_ended is not None:
+            self.on_ended()
+        return True
 
     def _leave_host(self, _: object = None) -> None:
         """Leaves the server once the connection has ended and its request, if any, has been served."""
@@ -184,7 +193,7 @@ class Connection(BoundedConnection, asyncio.Protocol):
         if parser.has_rest and not parser.messages:
             self._feed_rest()
         if not parser.messages:
-            if self.lost:
+            if self.lost or self.ended:
                 return None
             self.wait_for(WaitKind.HEAD if parser.in_head else WaitKind.REQUEST)
             self._message_arrived = self._loop.create_future()

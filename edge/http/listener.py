@@ -13,8 +13,6 @@ from typing import Final
 _BACKLOG: Final = 1024
 _MAX_ACCEPTS: Final = 64
 _PAUSE_SECONDS: Final = 0.2
-# How long a connection is left to other processes.
-_TURN_SECONDS: Final = 0.002
 _UNSENT_BYTES: Final = 131_072
 
 _LOG = logging.getLogger(__name__)
@@ -53,20 +51,9 @@ def _close(sockets: list[socket.socket]) -> None:
 class Listener:
     """Accepts from its creation on, in the running loop, and creates a protocol for every connection."""
 
-    def __init__(
-        self,
-        make_protocol: Callable[[], asyncio.Protocol],
-        sockets: list[socket.socket],
-        leads: Callable[[int], bool] = lambda _: False,
-    ) -> None:
-        """Takes listening sockets, from which other processes may accept, too.
-
-        `leads` is asked before each connection whether another process should take it rather than this one, which then
-        waits a moment; it gets the number of connections that are accepted and have no protocol yet.
-        """
+    def __init__(self, make_protocol: Callable[[], asyncio.Protocol], sockets: list[socket.socket]) -> None:
         self.port: int = sockets[0].getsockname()[1]
         self._make_protocol = make_protocol
-        self._leads = leads
         self._loop = asyncio.get_running_loop()
         self._connecting: set[asyncio.Task[None]] = set()
         self._sockets = sockets
@@ -75,7 +62,6 @@ class Listener:
 
     async def close(self) -> None:
         """Accepts the connections that are queued already, which the kernel would reset, and closes the sockets."""
-        self._leads = lambda _: False
         for listening in self._sockets:
             self._loop.remove_reader(listening)
             while self._accept_some(listening):
@@ -87,19 +73,9 @@ class Listener:
         if listening.fileno() >= 0:
             self._loop.add_reader(listening, self._accept_some, listening)
 
-    def _take_turn(self, listening: socket.socket) -> None:
-        """Accepts a connection that no other process has taken, and goes on."""
-        self._watch(listening)
-        if listening.fileno() >= 0:
-            self._accept_some(listening, least=1)
-
-    def _accept_some(self, listening: socket.socket, least: int = 0) -> bool:
-        """Accepts a number of connections, `least` of them whoever leads; returns whether there may be more."""
-        for number in range(_MAX_ACCEPTS):
-            if number >= least and self._leads(len(self._connecting)):
-                self._loop.remove_reader(listening)
-                self._loop.call_later(_TURN_SECONDS, self._take_turn, listening)
-                return False
+    def _accept_some(self, listening: socket.socket) -> bool:
+        """Accepts a number of connections; returns whether there may be more."""
+        for _ in range(_MAX_ACCEPTS):
             try:
                 connection, _ = listening.accept()
             except (BlockingIOError, ConnectionAbortedError):

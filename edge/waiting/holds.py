@@ -12,7 +12,6 @@ from edge.admission.checks import check_again
 from edge.admission.keyring import Key
 from edge.errors import Refusal
 from edge.settings import EdgeSettings
-from edge.shared_memory.held_calls import SharedHeldCalls
 
 _CHECK_SECONDS: Final = 1.0
 # The rest is left to callers that are not held.
@@ -32,7 +31,7 @@ class Hold:
         self.ended = False
         """Whether the edge is about to stop."""
         self.lost = False
-        """Whether the caller has gone."""
+        """Whether the caller has gone, or sends no more."""
         self.refusal: Refusal | None = None
         """Why the key may not call any more."""
         self.on_refused: Callable[[], None] | None = None
@@ -88,7 +87,8 @@ class Hold:
 
     def close(self) -> None:
         """Ends the hold."""
-        self.call.request.connection.on_lost = None
+        connection = self.call.request.connection
+        connection.on_lost = connection.on_ended = None
         self._holds.remove(self)
 
 
@@ -107,24 +107,21 @@ class Holds:
         self.count = 0
         """How many calls are held."""
         self.ended = False
-        self.shared: SharedHeldCalls | None = None
-        """Counts the held calls of each key over several edges, where they do it together."""
 
     def open(self, call: Call, run_id: str) -> Hold | None:
         """Holds a call; None where it must be answered at once."""
         of_key = self._of_key.get(call.key_id, ())
         if self.ended or len(of_key) >= self._most_of_key or self.count >= self._most:
             return None
-        if self.shared is not None and not self.shared.take(call.key_id, self._most_of_key):
-            return None
         hold = Hold(self, call, run_id)
         self._of_run[run_id].add(hold)
         self._of_key[call.key_id].add(hold)
         self.count += 1
         connection = call.request.connection
-        connection.on_lost = hold.lose
-        if connection.lost:
-            # It disconnected during the checks, which `on_lost` reports only once.
+        # One that sends no more most likely has gone: it is answered with what there is.
+        connection.on_lost = connection.on_ended = hold.lose
+        if connection.lost or connection.ended:
+            # It disconnected during the checks, which is reported only once.
             hold.lose()
         if self.count == 1:
             self._wanted()
@@ -138,8 +135,6 @@ class Holds:
         if hold not in of_run:
             return
         self.count -= 1
-        if self.shared is not None:
-            self.shared.give_back(hold.call.key_id)
         for held, name in ((self._of_run, hold.run_id), (self._of_key, hold.call.key_id)):
             held[name].discard(hold)
             if not held[name]:

@@ -76,14 +76,16 @@ def test_a_trial_of_overload_prints_ratios_of_every_load() -> None:
     assert (blank, idle.split(":")[0]) == ("", "idle, ms")
 
 
-@two_cores
-def test_a_trial_of_edges_prints_a_row_of_every_call_and_number_of_edges() -> None:
-    head, rule, *rows = trial("benchmarks.edges")
-    assert head.count("|") == rule.count("|") == 8
-    named = [tuple(row.split(" | ")[:2]) for row in rows]
-    calls = ("POST start", "GET /me", "GET /runs/{run_id}")
-    assert named == [(f"| {call}", edges) for call in calls for edges in ("0", "1", "2")]
-    assert all(re.fullmatch(r"\| [^|]+ \| \d \| \d+ \| \d+ to \d+ \| [\d.]+ \| \d+ \| \d+ \|", row) for row in rows)
+def test_a_trial_of_paths_prints_a_row_of_every_call() -> None:
+    head, rule, *rows = trial("benchmarks.path")
+    assert head.count("|") == rule.count("|") == 4
+    assert [row.split(" | ")[0] for row in rows] == [
+        "| POST start",
+        "| GET /me",
+        "| GET /runs/{run_id}, changed",
+        "| GET /runs/{run_id}, unchanged",
+    ]
+    assert all(re.fullmatch(r"\| [^|]+ \| [1-9]\d* \| [1-9]\d* \|", row) for row in rows)
 
 
 @two_cores

@@ -8,6 +8,7 @@ import resource
 from collections import Counter
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from http.client import parse_headers
 from io import BytesIO
 from itertools import islice
@@ -269,6 +270,33 @@ def test_a_bomb_of_json_is_answered_and_affects_no_other_caller(target: Service,
 
     assert set(run(attack())) <= {*OVER, (401, "unauthorized")}
     assert growth(target, before) < MAX_GROWTH
+
+
+def test_nobody_without_a_key_stands_before_starts_with_one(target: Service, flows: dict[str, str]) -> None:
+    caller = target.new_caller(rate_limit_rpm=10_000)
+    hostile = b'[{"\\u0061":1}' + b',{"a":1}' * 130_000 + b"]"
+    data = request("POST", "/runs/x/cancel", ("Content-Length", str(len(hostile))), body=hostile)
+    start = partial(caller.start, flows["Typed"], parameters={"word": "abc", "extra": "x" * 18_000})
+
+    stopped = asyncio.Event()
+
+    async def keep_sending(attacker: Attacker) -> set[tuple[int, str | None]]:
+        found = set()
+        while not stopped.is_set():
+            attacker.send(data)
+            found.add(await attacker.outcome())
+        return found
+
+    async def attack() -> tuple[list[int], list[set[tuple[int, str | None]]]]:
+        async with crowd(target.address, 34) as attackers, asyncio.timeout(240):
+            attacking = [asyncio.create_task(keep_sending(attacker)) for attacker in attackers]
+            statuses = [(await asyncio.to_thread(start)).status for _ in range(60)]
+            stopped.set()
+            return statuses, await asyncio.gather(*attacking)
+
+    statuses, hostiles = run(attack())
+    assert set(statuses) == {201}
+    assert set().union(*hostiles) <= {*OVER, (401, "unauthorized")}
 
 
 def test_ten_times_the_starts_that_fit_each_succeed_or_are_refused(target: Service, flows: dict[str, str]) -> None:

@@ -11,10 +11,10 @@ from typing import Final
 import pytest
 
 from tests.faults.campaign import run_campaign
-from tests.faults.plan import EMBEDDED, EMBEDDED_EDGES, FOLDER, MACHINES, S3, Extent
+from tests.faults.plan import EMBEDDED, EMBEDDED_S3, FOLDER, MACHINES, S3, Extent
 
 # Of the operations and of the faults.
-_SHARES: Final = {MACHINES: 0.4, S3: 0.35, FOLDER: 0.09, EMBEDDED: 0.07, EMBEDDED_EDGES: 0.09}
+_SHARES: Final = {MACHINES: 0.4, S3: 0.35, FOLDER: 0.09, EMBEDDED: 0.07, EMBEDDED_S3: 0.09}
 
 
 def main() -> int:

@@ -42,7 +42,6 @@ _LOOK_EVERY_SECONDS: Final = 0.2
 _DISK_MEGABYTES: Final = 24
 # With a database beside the objects.
 _EMBEDDED_DISK_MEGABYTES: Final = 96
-_EDGE_PROCESSES: Final = 2
 # The ends of ids of messages that the receiver refuses once: an eighth of them.
 _REFUSED_AT_FIRST: Final = ("0", "1", "2", "3")
 # On a machine that is busy with other things.
@@ -120,11 +119,10 @@ class Cluster:
 
     def _set_up_service(self) -> None:
         """One command, which is both edges and both backends."""
-        edges = ("--edges", str(_EDGE_PROCESSES)) if self.store == plan.EMBEDDED_EDGES else ()
         folder = self._folder / "data" if plan.in_s3(self.store) else self.disk.folder / "data"
         self.database = sqlite_address(folder / "workflow-api.sqlite3")
         listening = ("--http", "127.0.0.1:0", "--console", "127.0.0.1:0")
-        service = self._keep("serve", 0, *listening, "--grpc", "127.0.0.1:0", *edges, data=folder)
+        service = self._keep("serve", 0, *listening, "--grpc", "127.0.0.1:0", data=folder)
         self.packages = [folder / "packages"]
         self.parts = {"service": [service]}
         proxy = self._proxy_of(service)
@@ -227,20 +225,6 @@ class Cluster:
         """A part by its kind; the number counts round where there is only one."""
         parts = self.parts[name]
         return parts[number % len(parts)]
-
-    def kill_edge_process(self, number: int) -> None:
-        """Kills one of the edge processes of the command, if there is one now."""
-        service = self.part("service", 0).part
-        if not service.alive:
-            return
-        children = Path(f"/proc/{service.pid}/task/{service.pid}/children")
-        edges = [
-            int(pid)
-            for pid in children.read_text().split()
-            if b"edge_worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
-        ]
-        if edges:
-            os.kill(edges[number % len(edges)], signal.SIGKILL)
 
     def hook(self, key_id: str) -> None:
         """Makes a webhook of a key that has no run yet."""

@@ -119,8 +119,6 @@ class FaultInjector:
         match words:
             case ["kill", part]:
                 end_parts([self._cluster.part(part, fault.target)], signal.SIGKILL)
-            case ["kill", "edge", "process"]:
-                self._cluster.kill_edge_process(fault.target)
             case ["restart", "postgresql"]:
                 self._postgresql_away(signal.SIGINT if fault.target else signal.SIGQUIT, fault.seconds)
             case ["postgresql", "away"]:

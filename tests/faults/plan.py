@@ -58,7 +58,7 @@ S3: Final = "s3"
 FOLDER: Final = "folder"
 EMBEDDED: Final = "embedded"
 """One `serve`, its database and its objects on a small disk."""
-EMBEDDED_EDGES: Final = "embedded-edges"
+EMBEDDED_S3: Final = "embedded-s3"
 """One `serve` with edge processes and SQLite, its objects in S3."""
 MACHINES: Final = "machines"
 """As with S3, each part on a disk of its own, with few slots and a short time-out for launches."""
@@ -103,10 +103,9 @@ FAULTS: Final[Mapping[str, Mapping[str, int]]] = {
     },
     FOLDER: {"disk full": 12, "kill backend": 4, "kill worker": 4, "restart postgresql": 3},
     EMBEDDED: {"kill service": 5, "disk full": 5, "step clock of service": 4, "sqlite long reader": 3},
-    EMBEDDED_EDGES: {
+    EMBEDDED_S3: {
         "sqlite long reader": 3,
         "kill service": 5,
-        "kill edge process": 4,
         "step clock of service": 3,
         "s3 answers 500": 2,
         "s3 answers 503": 2,
@@ -147,12 +146,12 @@ def kinds_of(store: str, pace: float) -> list[str]:
 
 def embedded(store: str) -> bool:
     """Whether the deployment is one command."""
-    return store in {EMBEDDED, EMBEDDED_EDGES}
+    return store in {EMBEDDED, EMBEDDED_S3}
 
 
 def in_s3(store: str) -> bool:
     """Whether objects are in S3, else in a folder."""
-    return store in {S3, EMBEDDED_EDGES, MACHINES}
+    return store in {S3, EMBEDDED_S3, MACHINES}
 
 
 def workflows(store: str) -> dict[str, int]:

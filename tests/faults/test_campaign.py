@@ -19,7 +19,7 @@ _PACE = 0.25
         (MACHINES, 1000, 10.0),
         (S3, 320, 15.0),
         (FOLDER, 100, 15.0),
-        # `make faults` adds a service with several edges, whose faults are each in one of these but that of an edge.
+        # `make faults` adds an embedded service with objects in S3, whose faults are each in one of these.
         (EMBEDDED, 80, 15.0),
     ],
 )

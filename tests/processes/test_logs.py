@@ -18,8 +18,6 @@ from tests.support.service import Service
 from tests.support.wire import BASE, exchange, request
 from workflow_api.v1.keys_pb2 import RevokeKeyRequest
 
-EDGES = 2
-
 
 @pytest.fixture
 def deployment(tmp_path: Path, postgresql_server: Postgresql) -> Iterator[Deployment]:
@@ -34,7 +32,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
     config = tmp_path / "settings.toml"
     config.write_text('log_format = "json"\n')
     variables = {"WORKFLOW_API_LOG_LEVEL": "info"}
-    service = Service(tmp_path, "--edges", str(EDGES), "--config", str(config), variables=variables)
+    service = Service(tmp_path, "--config", str(config), variables=variables)
     service.start()
     yield service
     service.stop()
@@ -94,17 +92,11 @@ def test_each_process_says_where_it_serves_and_that_it_stops(deployment: Deploym
         assert [line["to"] for line in lines(part, "process")] == ["serving", "stopping"]
 
 
-def test_one_command_has_a_line_of_each_of_its_processes(service: Service) -> None:
-    def serving() -> list[dict[str, Any]]:
-        found = lines(service, "process", to="serving")
-        return found if len(found) == 1 + EDGES else []
-
-    found = until(serving, "the lines of all processes")
-    assert sorted(line["part"] for line in found) == ["edge"] * EDGES + ["serve"]
-    assert len({line["pid"] for line in found}) == 1 + EDGES
-    assert len({line["base_address"] for line in found}) == 1
+def test_one_command_has_a_line_when_it_serves_and_when_it_stops(service: Service) -> None:
+    (serving,) = until(lambda: lines(service, "process", to="serving"), "the line that it serves")
+    assert (serving["part"], serving["pid"]) == ("serve", service.pid)
     service.stop()
-    assert len(lines(service, "process", to="stopping")) == 1 + EDGES
+    assert len(lines(service, "process", to="stopping")) == 1
 
 
 def test_an_outage_of_the_database_and_its_end_have_a_line_each_in_every_process(
@@ -187,11 +179,8 @@ def test_a_call_with_a_revoked_key_is_attributed_in_the_log_alone(deployment: De
     assert call["subject_key_id"] == caller.key_id
 
 
-def test_all_processes_follow_the_settings_file_without_a_restart(service: Service, tmp_path: Path) -> None:
+def test_a_process_follows_the_settings_file_without_a_restart(service: Service, tmp_path: Path) -> None:
     (tmp_path / "settings.toml").write_text('log_format = "text"\n')
-    until(
-        lambda: service.log().count("The log has changed: level info, format text") == 1 + EDGES,
-        "every process to log text",
-    )
+    until(lambda: service.log().count("The log has changed: level info, format text") == 1, "the process to log text")
     service.new_caller().get("/me", headers={"X-Request-Id": "as-text-1"})
     until(lambda: "GET /api/v1/me 200" in service.log().partition("as-text-1")[0].splitlines()[-1], "a line of text")

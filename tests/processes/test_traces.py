@@ -302,21 +302,3 @@ def test_a_trace_goes_through_edge_backend_and_worker(
                 assert any("INSERT run_traces" in span.attributes.get("db.query.summary", "") for span in spans)
         finally:
             deployment.stop()
-
-
-def test_edges_of_one_machine_record_their_own_spans(tmp_path: Path) -> None:
-    with documented_spans() as collector:
-        variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_BSP_SCHEDULE_DELAY": "100"}
-        service = Service(tmp_path, "--edges", "2", variables=variables)
-        service.start()
-        try:
-            caller = service.new_caller()
-            assert caller.call("GET", "/runs", headers={"traceparent": CALLER}).status == 200
-        finally:
-            # What waits is exported at the end.
-            service.stop()
-        spans = collector.trace(TRACE)
-        [read] = [span for span in spans if "db.query.summary" in span.attributes]
-        rpc = "workflow_api.v1.RunsService/ListRuns"
-        assert ancestors(read, spans) == [rpc, rpc, f"GET {BASE}/runs", "b7ad6b7169203331"]
-        assert {span.part for span in spans if span.name == rpc} == {"edge", "serve"}

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from edge.console.account.passkey_answers import passkey_answer, passkey_host
 from edge.console.account.sign_in_queue import SignInQueue
-from edge.console.forms.urlencoded import check_sender, read_form
+from edge.console.forms.urlencoded import SMALL_BYTES, check_sender, read_form
 from edge.console.http.source import source_of
 from edge.console.responses import Responses, is_own_path
 from edge.console.sessions import CONSOLE, NewServices, Sessions, Visitor
@@ -41,7 +41,7 @@ class SecondFactor:
     async def finish(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
         """Starts the session."""
         check_sender(request, self._settings)
-        form = await read_form(request, visitor.secret, self._settings)
+        form = await read_form(request, visitor.secret, self._settings, most_bytes=SMALL_BYTES)
         then = form.get("next", ("/",))[0]
         address = source_of(request, self._settings.client_address)
         finish = FinishPasskeySignInRequest(

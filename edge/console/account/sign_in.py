@@ -10,7 +10,7 @@ from contract.fields import rules_of
 from edge.console.account.provider_sign_in import MAX_NEXT_CHARS, own_address, provider_label
 from edge.console.account.second_factor import SECOND, SIGN_IN, begin_session
 from edge.console.account.sign_in_queue import SignInQueue
-from edge.console.forms.urlencoded import Form, check_sender, read_form
+from edge.console.forms.urlencoded import SMALL_BYTES, Form, check_sender, read_form
 from edge.console.http.source import source_of
 from edge.console.responses import Responses, is_own_path
 from edge.console.sessions import CONSOLE, SIGN_OUT, NewServices, Sessions, Visitor
@@ -125,7 +125,7 @@ class Account:
 
     async def _form(self, request: web.Request, visitor: Visitor) -> Form:
         check_sender(request, self._settings)
-        return await read_form(request, visitor.secret, self._settings)
+        return await read_form(request, visitor.secret, self._settings, most_bytes=SMALL_BYTES)
 
     def _sign_in(
         self,

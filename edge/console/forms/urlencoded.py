@@ -15,6 +15,8 @@ from edge.http.bounded_connection import WaitKind
 TOKEN_FIELD: Final = "csrf"  # noqa: S105 - the name of a field
 _MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
 MAX_FIELDS: Final = 2_000
+SMALL_BYTES: Final = 8_192
+"""The largest form of somebody who has not signed in."""
 _SHOWN_NAME_CHARS: Final = 100
 _FOREIGN: Final = (
     "This form was not sent by a page of this console, or its page is out of date. Go back, reload, try again."
@@ -45,17 +47,33 @@ def check_sender(request: web.Request, settings: ConsoleSettings) -> None:
 
 
 async def read_form(
-    request: web.Request, secret: str, settings: ConsoleSettings, several: Collection[str] = ()
+    request: web.Request,
+    secret: str,
+    settings: ConsoleSettings,
+    several: Collection[str] = (),
+    *,
+    most_bytes: int | None = None,
 ) -> Form:
     """Returns the fields of a form without its token, which must be that of the visitor with this secret.
 
-    Only the fields in `several` may come more than once.
+    Only the fields in `several` may come more than once. Of a visitor without a secret nothing is read.
+
+    Args:
+        request: The request whose body is the form.
+        secret: The visitor's secret, empty where they have none yet.
+        settings: The settings, which bound a form where `most_bytes` does not.
+        several: Names of fields.
+        most_bytes: The largest form, in bytes.
 
     Raises:
         HTTPException: it is no form, too large, too slow, has a field twice, or its token is missing or another
             visitor's.
     """
-    form = _fields(request, await _body(request, settings))
+    if not secret:
+        raise closing(web.HTTPForbidden(text=_FOREIGN))
+    body = await _body(request, settings.form_bytes if most_bytes is None else most_bytes, settings.body_seconds)
+    # A large form takes longer than others may wait for the event loop.
+    form = _fields(request, body) if len(body) <= SMALL_BYTES else await asyncio.to_thread(_fields, request, body)
     request[TOKEN] = check_token(secret, form.pop(TOKEN_FIELD, []))
     for name, values in form.items():
         check_once(name, values, several)
@@ -96,13 +114,12 @@ def closing(error: web.HTTPException) -> web.HTTPException:
     return error
 
 
-async def _body(request: web.Request, settings: ConsoleSettings) -> bytes:
-    limit = settings.form_bytes
+async def _body(request: web.Request, limit: int, seconds: float) -> bytes:
     body = bytearray()
     if (request.content_length or 0) <= limit:
         try:
             with cast("ConsoleConnection", request.protocol).waiting(WaitKind.BODY):
-                async with asyncio.timeout(settings.body_seconds):
+                async with asyncio.timeout(seconds):
                     while len(body) <= limit and (chunk := await request.content.readany()):
                         body += chunk
         except web.RequestPayloadError:

@@ -15,8 +15,6 @@ from google.rpc.status_pb2 import Status
 from contract.metadata import STATUS_TRAILER
 from edge.channel import Channel
 from edge.channel.in_process import InProcessChannel
-from edge.channel.pair import PairChannel
-from edge.channel.pair_server import PairServer
 from edge.channel.remote import CHANNEL_OPTIONS, RemoteChannel
 from edge.services import METHODS
 from workflow_api.v1.caller_pb2 import GetMeRequest
@@ -144,19 +142,6 @@ def remote(handlers: dict[str, Handler], use: Use) -> Any:
         return asyncio.run(run())
     finally:
         server.stop()
-
-
-def paired(handlers: dict[str, Handler], use: Use) -> Any:
-    async def run() -> Any:
-        served = InProcessChannel(handlers)
-        channel = await PairChannel.over(await PairServer.pair(served))
-        try:
-            return await use(channel)
-        finally:
-            await channel.close()
-            await served.close()
-
-    return asyncio.run(run())
 
 
 def get_me(seconds: float = 60.0) -> Use:

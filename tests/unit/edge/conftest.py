@@ -6,7 +6,7 @@ import pytest
 
 from edge.server import Edge
 from edge.settings import EdgeSettings
-from tests.unit.edge.channels import Run, in_process, paired, remote
+from tests.unit.edge.channels import Run, in_process, remote
 from tests.unit.edge.services import MemoryChannel
 from tests.unit.edge.wire import LoopThread, Wire
 
@@ -64,7 +64,7 @@ def _start() -> Iterator[Callable[..., Service]]:
         yield start
 
 
-@pytest.fixture(name="run", params=[in_process, remote, paired], ids=["in-process", "remote", "paired"])
+@pytest.fixture(name="run", params=[in_process, remote], ids=["in-process", "remote"])
 def _run(request: pytest.FixtureRequest) -> Run:
     run: Run = request.param
     return run

@@ -56,6 +56,7 @@ def test_a_call_whose_caller_has_disconnected_is_finished_before_the_stop(start:
     with Wire(service.edge.port) as wire:
         ask(wire, "/api/v1/me")
         wait_until(lambda: bool(channel.called(CALLER + "GetMe")))
+        wire.reset()
     wait_until(lambda: not http.limiter.connections)
     stopping = service.thread.submit(service.edge.stop())
     wait_until(lambda: http.stopping)

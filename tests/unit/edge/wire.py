@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import struct
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
@@ -67,6 +68,11 @@ class Wire:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def reset(self) -> None:
+        """Ends the connection so that the server sees that nobody reads any more."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
 
     def send(self, data: bytes | str) -> Self:

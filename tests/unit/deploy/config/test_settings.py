@@ -48,6 +48,7 @@ GOOD_VALUES = {
     "backend.database": "postgresql://user@host/name",
     "runtime.sandbox": "bwrap",
     "runtime.network": "full",
+    "edge.processes": "0",
     "runtime.engine": "dbos",
     "runtime.memory_mb": "2000",
     "packages.index_url": "https://one.example.org/simple",
@@ -170,7 +171,16 @@ def test_reserved_variables_are_no_settings(variable: str) -> None:
         ("EDGE_BACKEND", "127.0.0.1:9090,", "must be HOST:PORT"),
         ("EDGE_BACKEND_TLS_SERVER_NAME", "a/b", "must be a host's name"),
         ("EDGE_CLIENT_ADDRESS", "header:", "must be peer, load_balancer or header:<Name>"),
-        ("EDGE_PROCESSES", "0", "must be from 1 to 64"),
+        (
+            "EDGE_PROCESSES",
+            "2",
+            "must be 0 or 1, or left out: several edges of one machine are several `workflow-api edge`",
+        ),
+        (
+            "SERVE_EDGES",
+            "2",
+            "must be 0 or 1, or left out: several edges of one machine are several `workflow-api edge`",
+        ),
         ("EDGE_REDIS_URL", "localhost:6379", "must be redis://HOST:PORT"),
         ("EDGE_REDIS_URL", "redis://:pass/word@localhost", "must be redis://HOST:PORT"),
         ("EDGE_REDIS_URL", "redis://localhost/0?password=x", "must be redis://HOST:PORT"),
@@ -349,7 +359,6 @@ def test_every_form_of_a_libpq_address_is_accepted(rest: str, tmp_path: Path, mo
         ('[models.openai]\napi_key = "sk-1234"', "models.openai", "must have as api_key a name that [secrets] holds"),
         ('[backend.tls]\nkey_password = "sk-1234"', "backend.tls.key_password", "must be env:VARIABLE or file:/path"),
         ('[edge]\nredis_url = "secret:a"', "edge.redis_url", "must name a secret that [secrets] holds; 'a' is none"),
-        ("[edge]\nprocesses = 2", "edge.processes", "must be 1, or edge.redis_url must name a Redis"),
         ('[models.Open]\napi_key = "a"', "models.Open", "must be named as models name their provider"),
     ],
 )

@@ -82,46 +82,6 @@ def test_a_name_may_have_several_addresses() -> None:
     uvloop.run(attempt())
 
 
-def test_connections_are_left_to_others_while_this_listener_leads_and_taken_if_nobody_else_does() -> None:
-    asked: list[int] = []
-
-    def leads(connecting: int) -> bool:
-        asked.append(connecting)
-        return True
-
-    async def attempt() -> int:
-        protocol = made()
-        listener = Listener(protocol, listening_sockets("127.0.0.1", 0), leads)
-        with ExitStack() as stack:
-            for _ in range(3):
-                stack.enter_context(socket.create_connection(("127.0.0.1", listener.port)))
-            async with asyncio.timeout(30):
-                while len(protocol.transports) < 3:  # noqa: ASYNC110 - a state of the loop itself
-                    await asyncio.sleep(0.001)
-            for transport in protocol.transports:
-                transport.close()
-            await listener.close()
-        return len(asked)
-
-    assert uvloop.run(attempt()) >= 3
-
-
-def test_a_listener_that_closes_leaves_no_queued_connection_to_others() -> None:
-    async def attempt() -> int:
-        protocol = made()
-        listener = Listener(protocol, listening_sockets("127.0.0.1", 0), lambda _: True)
-        with ExitStack() as stack:
-            for _ in range(CALLERS):
-                stack.enter_context(socket.create_connection(("127.0.0.1", listener.port)))
-            await listener.close()
-            taken = len(protocol.transports)
-            for transport in protocol.transports:
-                transport.close()
-        return taken
-
-    assert uvloop.run(attempt()) == CALLERS
-
-
 def test_accepting_is_tried_again_after_an_error(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

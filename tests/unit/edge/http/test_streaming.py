@@ -206,7 +206,7 @@ def test_a_caller_that_disconnects_ends_the_backends_stream(service: Service) ->
     wait_until(lambda: CONTENT in service.channel.closed_streams)
 
 
-def test_a_caller_that_disconnects_while_nothing_is_sent_ends_the_stream(service: Service) -> None:
+def test_a_caller_that_resets_its_connection_while_nothing_is_sent_ends_the_stream(service: Service) -> None:
     async def stalls(_: Any) -> AsyncIterator[Message]:
         yield content([], length=10)[0]
         await asyncio.sleep(3600)
@@ -215,6 +215,7 @@ def test_a_caller_that_disconnects_while_nothing_is_sent_ends_the_stream(service
     with Wire(service.edge.port) as wire:
         begin(wire)
         wire.socket.recv(1000)
+        wire.reset()
     wait_until(lambda: CONTENT in service.channel.closed_streams)
 
 

@@ -103,6 +103,25 @@ def test_a_malformed_form_is_refused(desk: Desk, content_type: str, body: bytes,
     assert ann.send("POST", RENAME, body, own).status == status
 
 
+@pytest.mark.parametrize("path", ["/sign-in", "/sign-in/passkey"])
+def test_a_form_of_somebody_who_has_not_signed_in_is_small(desk: Desk, path: str) -> None:
+    browser = desk.browser()
+    browser.get("/sign-in")
+    own = {"Origin": f"http://127.0.0.1:{desk.console.port}", "Content-Type": "application/x-www-form-urlencoded"}
+
+    assert browser.send("POST", path, b"a=" + b"%" * 8_190, own).status in {400, 403}
+    assert browser.send("POST", path, b"a=" + b"%" * 8_191, own).status == 413
+
+
+def test_no_form_is_read_of_a_visitor_without_a_cookie(desk: Desk) -> None:
+    head = f"POST /sign-in HTTP/1.1\r\nHost: 127.0.0.1:{desk.console.port}\r\nContent-Length: 100\r\n"
+    content = "Content-Type: application/x-www-form-urlencoded\r\n\r\ncsrf="
+    with socket.create_connection(("127.0.0.1", desk.console.port), timeout=60) as caller:
+        # The rest of the form never comes.
+        caller.sendall(f"{head}{content}".encode())
+        assert b"".join(iter(lambda: caller.recv(65536), b"")).startswith(b"HTTP/1.1 403 ")
+
+
 def test_a_slow_form_is_refused_and_its_connection_closed(start: Callable[..., Desk]) -> None:
     desk = start(body_seconds=0.1)
     token = desk.channel.begin("ann")

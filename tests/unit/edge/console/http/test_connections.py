@@ -19,7 +19,7 @@ from tests.support.poll import until
 from tests.unit.edge.console.conftest import Desk
 
 HALF_A_REQUEST = b"GET /sign-in HTTP/1.1\r\nHost: "
-HALF_A_FORM = b"POST /sign-in HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\ncsrf="
+HALF_A_FORM = b"POST /sign-in HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: visitor=a\r\nContent-Length: 1000\r\n\r\ncsrf="
 
 
 def connect(desk: Desk, source: str = "127.0.0.1") -> socket.socket:
