@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
+from contract.channel import Channel
 from deploy.config.addresses import LOOPBACK_OF_WILDCARD, Address
 from deploy.config.settings import Settings, console_settings
 from deploy.serve.lifecycle import bind_failure, run_until_stopped
-from edge.channel import Channel
 from edge.console.app import Console
 from edge.console.settings import ConsoleSettings
 from telemetry import MetricsRegistry

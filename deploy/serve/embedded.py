@@ -9,6 +9,7 @@ from pathlib import Path
 
 from backend.bootstrap import Backend
 from backend.sandbox import Sandbox
+from contract.channel.in_process import InProcessChannel
 from deploy.config.addresses import GrpcAddress
 from deploy.config.settings import Settings
 from deploy.serve.backend import running_backend
@@ -16,7 +17,6 @@ from deploy.serve.edge import running_edge
 from deploy.serve.lifecycle import run_until_stopped
 from deploy.serve.metrics import serving_metrics
 from deploy.serve.traces import recording_traces
-from edge.channel.in_process import InProcessChannel
 from telemetry import MetricsRegistry
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
+from contract.refusals import Refusal
 from edge.admission.call import Call
 from edge.admission.keyring import Key
 from edge.admission.rate_limit import Window
 from edge.codec.json_body import parse_json_body
-from edge.errors import Refusal
 from edge.http.cors import preflight_headers
 from edge.http.response import Answer
 from workflow_api.v1.options_pb2 import ACCESS_PUBLIC, ACCESS_SCOPE

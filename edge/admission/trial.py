@@ -4,16 +4,16 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import Final, NamedTuple, cast
 
+from contract.refusals import Refusal
+from contract.routes import RouteTable
 from edge.admission.call import AdmissionDeps, Call
 from edge.admission.checks import CHECKS, Check, PreflightAnswer
 from edge.admission.keyring import Keyring
 from edge.admission.parsing import Parsing
 from edge.admission.rate_limit import LocalRateLimiter
-from edge.errors import Refusal
 from edge.http.caller import Caller
 from edge.http.message import RequestMessage
 from edge.http.request import HttpRequest
-from edge.routes import RouteTable
 from workflow_api.v1.edge_pb2 import KeyMirror, MirroredKey
 from workflow_api.v1.options_pb2 import ACCESS_PUBLIC
 

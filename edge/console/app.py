@@ -11,8 +11,10 @@ from typing import Final
 
 from aiohttp import web
 
-from edge.channel import Channel
-from edge.channel.traced import traced
+from contract.channel import Channel
+from contract.channel.traced import traced
+from contract.refusals import Refusal
+from contract.request_ids import request_id_from
 from edge.console import metrics
 from edge.console.account.ended_sessions import EndedSessions
 from edge.console.account.own_passkeys import ADD, CODES, REMOVE, OwnPasskeys
@@ -39,10 +41,8 @@ from edge.console.sessions import SIGN_OUT, NewServices, Sessions, Visitor
 from edge.console.settings import ConsoleSettings
 from edge.console.tracing import PageSpan
 from edge.console.visit import Download, EventStream, Page, Redirect, Services, View, Visit
-from edge.errors import Refusal
-from edge.http.request_id import request_id_from
-from edge.log_events import ABORTED, CLIENT_GONE
 from telemetry import Family, tracing
+from telemetry.request_lines import ABORTED, CLIENT_GONE
 
 _LOG = logging.getLogger(__name__)
 _NOBODY: Final = Visitor("")

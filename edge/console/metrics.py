@@ -4,8 +4,8 @@ from typing import Final
 
 from aiohttp import web
 
-from edge.metrics import OTHER, method_of
 from telemetry import Counter, Gauge
+from telemetry.request_labels import OTHER, method_of
 
 REQUESTS: Final = Counter(
     "console_requests_total", "Requests that the console answered.", ("route", "method", "status")

@@ -5,10 +5,11 @@ from time import perf_counter
 from aiohttp import web
 
 from contract.addresses import plain_address
+from edge.console.log_events import CONSOLE_REQUEST
 from edge.console.metrics import route_of
-from edge.log_events import CONSOLE_REQUEST, CheckSampler, request_message
-from edge.metrics import method_of
 from telemetry.log_events import DEBUG
+from telemetry.request_labels import method_of
+from telemetry.request_lines import CheckSampler, request_message
 
 
 class ConsoleRequestLog:

@@ -6,12 +6,12 @@ from typing import Any, Final, NamedTuple
 
 from aiohttp import web
 
+from contract.refusals import Refusal
 from edge.console.http.tokens import form_token
 from edge.console.rendering.templates import Rendering
 from edge.console.rendering.zones import zone_named
 from edge.console.sessions import Sessions, Visitor
 from edge.console.visit import Page, Redirect, View
-from edge.errors import Refusal
 
 _NAVIGATION: Final = (
     ("/", "Overview"),

@@ -5,7 +5,7 @@ from typing import Any, Final
 from google.protobuf.message import Message
 
 from contract import metadata
-from edge.channel import Channel, Messages, Metadata
+from contract.channel import Channel, Messages, Metadata
 
 PERSON: Final = "user:"
 """What the actor of a person who has signed in begins with; the name follows."""

@@ -9,12 +9,12 @@ from typing import Final, Literal
 
 from aiohttp import web
 
+from contract.refusals import Refusal
 from edge.console.http.tokens import open_notice, seal_notice
 from edge.console.rendering.zones import UTC_NAME, zone_names
 from edge.console.services import PERSON
 from edge.console.settings import ConsoleSettings
 from edge.console.visit import Services
-from edge.errors import Refusal
 from workflow_api.v1.sessions_pb2 import GetSessionRequest
 from workflow_api.v1.users_pb2 import User
 

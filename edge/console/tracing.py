@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from edge.console.metrics import route_of
-from edge.metrics import OTHER, method_of
-from edge.request_spans import add_answer, span_name
+from telemetry.request_labels import OTHER, method_of
+from telemetry.request_spans import add_answer, span_name
 
 if TYPE_CHECKING:
     from telemetry.otel import Tracing

@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from google.protobuf.message import Message
 
+from contract.channel import Messages
 from contract.roles import EVERYBODY, may, roles_of
-from edge.channel import Messages
 from workflow_api.v1.users_pb2 import Role, User
 
 ALL_ROLES: Final = EVERYBODY

@@ -5,6 +5,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from contract.fields import rules_of
+from contract.refusals import Refusal
 from edge.console.account.passkey_answers import passkey_answer, passkey_host
 from edge.console.account.second_factor import PASSKEYS
 from edge.console.account.sign_in_queue import SignInQueue
@@ -14,7 +15,6 @@ from edge.console.responses import Responses
 from edge.console.sessions import NewServices, Sessions, Visitor
 from edge.console.settings import ConsoleSettings
 from edge.console.visit import Redirect, View
-from edge.errors import Refusal
 from workflow_api.v1.passkeys_pb2 import (
     BeginPasskeyConfirmationRequest,
     BeginPasskeyRegistrationRequest,

@@ -6,13 +6,13 @@ from typing import Final
 
 from aiohttp import web
 
+from contract.refusals import Refusal
 from edge.console.account.sign_in_queue import SignInQueue
 from edge.console.http.source import source_of
 from edge.console.responses import Responses, is_own_path
 from edge.console.sessions import CONSOLE, NewServices, Sessions, Visitor
 from edge.console.settings import ConsoleSettings
 from edge.console.visit import View
-from edge.errors import Refusal
 from workflow_api.v1.sessions_pb2 import (
     BeginProviderSignInRequest,
     FinishProviderSignInRequest,

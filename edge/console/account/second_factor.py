@@ -5,6 +5,7 @@ from typing import Final
 
 from aiohttp import web
 
+from contract.refusals import Refusal
 from edge.console.account.passkey_answers import passkey_answer, passkey_host
 from edge.console.account.sign_in_queue import SignInQueue
 from edge.console.forms.urlencoded import SMALL_BYTES, check_sender, read_form
@@ -13,7 +14,6 @@ from edge.console.responses import Responses, is_own_path
 from edge.console.sessions import CONSOLE, NewServices, Sessions, Visitor
 from edge.console.settings import ConsoleSettings
 from edge.console.visit import Redirect, View
-from edge.errors import Refusal
 from workflow_api.v1.passkeys_pb2 import BeginPasskeySignInRequest, FinishPasskeySignInRequest
 from workflow_api.v1.sessions_pb2 import Session, SignOutRequest
 

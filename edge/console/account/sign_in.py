@@ -7,6 +7,7 @@ from aiohttp import web
 from yarl import URL
 
 from contract.fields import rules_of
+from contract.refusals import Refusal
 from edge.console.account.provider_sign_in import MAX_NEXT_CHARS, own_address, provider_label
 from edge.console.account.second_factor import SECOND, SIGN_IN, begin_session
 from edge.console.account.sign_in_queue import SignInQueue
@@ -16,7 +17,6 @@ from edge.console.responses import Responses, is_own_path
 from edge.console.sessions import CONSOLE, SIGN_OUT, NewServices, Sessions, Visitor
 from edge.console.settings import ConsoleSettings
 from edge.console.visit import Redirect, View
-from edge.errors import Refusal
 from workflow_api.v1.sessions_pb2 import ChangePasswordRequest, SignInRequest, SignOutRequest
 
 SIGNED_OUT: Final = "/signed-out"

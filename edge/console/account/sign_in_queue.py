@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Final, TypeVar
 
 from contract.addresses import network_of
-from edge.errors import Refusal
+from contract.refusals import Refusal
 
 _CONCURRENT: Final = 2
 """As many as one backend verifies at a time; each takes at least a tenth of a second of one core."""

@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from contract.refusals import Refusal
 from edge.console.visit import Services
-from edge.errors import Refusal
 from workflow_api.v1.runs_pb2 import DecideApprovalRequest, DecideApprovalResponse
 
 DECISIONS: Final = {"approve": True, "reject": False}

@@ -1,9 +1,9 @@
 """Pages that ask before a definition is deleted, and say what keeps one that is in use."""
 
+from contract.refusals import Refusal
 from edge.console.definitions.kinds import DefinitionKind
 from edge.console.definitions.versions import ID, NOT_THERE, missing, read_manifest
 from edge.console.visit import PageResult, Redirect, View, Visit
-from edge.errors import Refusal
 from workflow_api.v1.definitions_pb2 import DeleteDefinitionRequest
 
 

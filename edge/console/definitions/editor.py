@@ -3,6 +3,7 @@
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
+from contract.refusals import Refusal
 from edge.console.definitions.difference import Difference, difference_lines
 from edge.console.definitions.kinds import DefinitionKind
 from edge.console.definitions.source_text import FILE, LineProblem, line_problems, problems_shown, source_text
@@ -15,7 +16,6 @@ from edge.console.definitions.versions import (
     version_of,
 )
 from edge.console.visit import PageResult, Redirect, Services, View, Visit
-from edge.errors import Refusal
 from workflow_api.v1.definitions_pb2 import CompareVersionsRequest, DefinitionVersion, Manifest
 from workflow_api.v1.workflows_pb2 import AppliedResource, ApplyManifestsRequest, ExpectedVersion, ManifestFile
 

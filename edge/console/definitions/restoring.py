@@ -2,11 +2,11 @@
 
 from typing import Any, Final
 
+from contract.refusals import Refusal
 from edge.console.definitions.difference import difference_lines
 from edge.console.definitions.kinds import WORKFLOW
 from edge.console.definitions.versions import ID, NO_VERSION, NOT_THERE, missing, version_of
 from edge.console.visit import ADMINISTRATORS, Page, PageResult, Redirect, View, Visit
-from edge.errors import Refusal
 from workflow_api.v1.definitions_pb2 import RestoreWorkflowVersionRequest, RestoreWorkflowVersionResponse
 
 _RPC: Final = "DefinitionsService/RestoreWorkflowVersion"

@@ -2,10 +2,10 @@
 
 from typing import Final, NamedTuple
 
+from contract.refusals import Refusal
 from edge.console.definitions.difference import difference_lines
 from edge.console.definitions.kinds import DefinitionKind
 from edge.console.visit import PageResult, Services, View, Visit
-from edge.errors import Refusal
 from workflow_api.v1.definitions_pb2 import (
     CompareVersionsRequest,
     DefinitionVersion,

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, TypeVar, cast
 from aiohttp import BodyPartReader, MultipartReader, web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from contract.connections.bounded_connection import WaitKind
 from edge.console.forms.staging import FileStaging
 from edge.console.forms.urlencoded import (
     MAX_FIELDS,
@@ -26,7 +27,6 @@ from edge.console.forms.urlencoded import (
 from edge.console.http.connections import ConsoleConnection
 from edge.console.settings import ConsoleSettings
 from edge.console.visit import Services
-from edge.http.bounded_connection import WaitKind
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Final, NamedTuple
 
-from edge.errors import Refusal
+from contract.refusals import Refusal
 
 Problems = Mapping[str, str]
 """The problem of each field, in words that complete "the field …"."""

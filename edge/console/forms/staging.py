@@ -7,8 +7,8 @@ from contextlib import suppress
 from time import monotonic
 from typing import Final
 
+from contract.refusals import Refusal
 from edge.console.visit import Services
-from edge.errors import Refusal
 from workflow_api.v1.uploads_pb2 import (
     AppendToUploadRequest,
     BeginUploadRequest,

@@ -7,10 +7,10 @@ from urllib.parse import parse_qsl
 
 from aiohttp import web
 
+from contract.connections.bounded_connection import WaitKind
 from edge.console.http.connections import ConsoleConnection
 from edge.console.http.tokens import is_form_token
 from edge.console.settings import ConsoleSettings
-from edge.http.bounded_connection import WaitKind
 
 TOKEN_FIELD: Final = "csrf"  # noqa: S105 - the name of a field
 _MEDIA_TYPE: Final = "application/x-www-form-urlencoded"

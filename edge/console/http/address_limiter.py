@@ -3,7 +3,7 @@
 from typing import Generic, TypeVar
 
 from contract.addresses import network_of
-from edge.http.connection_limiter import ConnectionLimiter, Evictable
+from contract.connections.connection_limiter import ConnectionLimiter, Evictable
 
 C = TypeVar("C", bound=Evictable)
 

@@ -8,10 +8,10 @@ from typing import Any, Final, cast
 
 from aiohttp import web
 
+from contract.connections.bounded_connection import BoundedConnection, Timeouts, WaitKind
+from contract.connections.connection_watch import watch_connections
 from edge.console.http.address_limiter import AddressLimiter
 from edge.console.settings import ConsoleSettings
-from edge.http.bounded_connection import BoundedConnection, Timeouts, WaitKind
-from edge.http.connection_watch import watch_connections
 
 _MAX_LINE_BYTES: Final = 16_384
 _LIMITS: Final[Mapping[str, Any]] = MappingProxyType(

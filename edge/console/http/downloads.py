@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from edge.channel import Messages
+from contract.channel import Messages
+from contract.content_disposition import content_disposition
+from contract.refusals import Refusal
 from edge.console.visit import Download, Parts
-from edge.errors import Refusal
-from edge.http.streaming import content_disposition
 from workflow_api.v1.outputs_pb2 import DownloadHeader
 
 MESSAGE_SECONDS: Final = 30.0

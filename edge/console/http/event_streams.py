@@ -9,8 +9,8 @@ from typing import Final
 
 from aiohttp import web
 
+from contract.refusals import Refusal
 from edge.console.settings import ConsoleSettings
-from edge.errors import Refusal
 
 _LOG = logging.getLogger(__name__)
 _POLL_SECONDS: Final = 1.0

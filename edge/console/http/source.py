@@ -2,8 +2,7 @@
 
 from aiohttp import web
 
-from contract.addresses import plain_address
-from edge.settings import viewer_header
+from contract.addresses import plain_address, viewer_header
 
 
 def source_of(request: web.Request, client_address: str) -> str:

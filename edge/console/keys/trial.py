@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+from contract.refusals import Refusal
+from contract.routes import BASE, RouteTable
 from contract.spellings import SCOPE_SPELLINGS
 from contract.times import milliseconds_of
 from edge.admission import checks
 from edge.admission.call import Call
 from edge.admission.trial import CheckOutcome, TrialCall, try_call
 from edge.console.rendering.times import utc_text
-from edge.errors import Refusal
-from edge.routes import BASE, RouteTable
 from workflow_api.v1.deployment_pb2 import Deployment
 from workflow_api.v1.edge_pb2 import KeyMirror, MirroredKey
 from workflow_api.v1.keys_pb2 import KeyRecord

@@ -7,13 +7,13 @@ from codecs import getincrementaldecoder
 from typing import Final, NamedTuple
 from urllib.parse import urlencode
 
+from contract.refusals import Refusal
 from edge.console.definitions.kinds import AGENT
 from edge.console.definitions.versions import ID, NO_VERSION, NOT_THERE, missing, version_of
 from edge.console.http.downloads import whole
 from edge.console.rendering import formatting
 from edge.console.rendering.page_budget import PageBudget
 from edge.console.visit import ONLOOKERS, Download, Page, PageResult, View, Visit
-from edge.errors import Refusal
 from workflow_api.v1.definitions_pb2 import AgentCode, GetAgentCodeRequest
 
 _PATH: Final = f"{AGENT.path}/{{{ID}}}/code"

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Final
 
+from contract.refusals import Refusal
 from edge.console.definitions.kinds import AGENT
 from edge.console.definitions.pages import pages_of
 from edge.console.definitions.versions import (
@@ -16,7 +17,6 @@ from edge.console.definitions.versions import (
 )
 from edge.console.paging import all_items
 from edge.console.visit import ADMINISTRATORS, ONLOOKERS, Page, PageResult, View, Visit
-from edge.errors import Refusal
 from workflow_api.v1.definitions_pb2 import ListDefinitionUsesRequest
 from workflow_api.v1.workflows_pb2 import RESOURCE_KIND_AGENT, GetResourceRequest, ListResourcesRequest
 

@@ -6,6 +6,7 @@ from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from contract.refusals import Refusal
 from edge.console.addresses import approval_address, inbox_address
 from edge.console.approvals.decisions import DECISIONS, decide
 from edge.console.approvals.material import PartLimits, page_of, parts_of
@@ -15,7 +16,6 @@ from edge.console.paging import all_items
 from edge.console.rendering import formatting
 from edge.console.rendering.page_budget import PageBudget
 from edge.console.visit import DECIDERS, EventStream, Page, PageResult, Redirect, View, Visit
-from edge.errors import Refusal
 from workflow_api.v1.reviews_pb2 import (
     APPROVAL_STATE_PENDING,
     CountPendingApprovalsRequest,

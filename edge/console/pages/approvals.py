@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from contract.fields import rules_of
+from contract.refusals import Refusal
 from contract.times import milliseconds_of
 from edge.console.addresses import APPROVALS, approval_address, inbox_address, run_address
 from edge.console.approvals.decisions import DECISIONS
@@ -15,7 +16,6 @@ from edge.console.paging import all_items
 from edge.console.rendering import formatting
 from edge.console.rendering.page_budget import MOST_BYTES, PageBudget, html_bytes
 from edge.console.visit import DECIDERS, EventStream, Page, PageResult, Redirect, View, Visit
-from edge.errors import Refusal
 from workflow_api.v1.reviews_pb2 import (
     APPROVAL_STATE_PENDING,
     GetReviewRequest,

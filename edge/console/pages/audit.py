@@ -8,13 +8,13 @@ from urllib.parse import urlencode
 import orjson
 
 from contract.audit_export import CSV, JSON_LINES, head_of, lines_of
+from contract.channel import Messages
+from contract.refusals import Refusal
 from contract.times import milliseconds_of, to_timestamp
-from edge.channel import Messages
 from edge.console.forms.problems import Problems, invalid, problems_of
 from edge.console.http.downloads import MESSAGE_SECONDS
 from edge.console.rendering.times import DAY_MS, start_of_day
 from edge.console.visit import ADMINISTRATORS, Download, Page, PageResult, View, Visit
-from edge.errors import Refusal
 from workflow_api.v1.audit_pb2 import (
     AuditRecord,
     ExportAuditRecordsRequest,

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from contract.refusals import Refusal
 from contract.times import milliseconds_of
 from edge.console.definitions.pages import pages_of
 from edge.console.rendering import formatting
@@ -17,7 +18,6 @@ from edge.console.resources.lookup import (
     test_badge,
 )
 from edge.console.visit import ADMINISTRATORS, Page, PageResult, View, Visit
-from edge.errors import Refusal
 from workflow_api.v1.workflows_pb2 import ConnectorCheck, ConnectorTest, TestConnectorRequest
 
 _LIST: Final = CONNECTORS.path

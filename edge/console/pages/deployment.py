@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from contract.durations import count_of, duration_of
+from contract.refusals import Refusal
 from edge.console.forms.problems import Problems, check_unchanged, form_hash, invalid, problems_of, whole_number
 from edge.console.visit import ADMINISTRATORS, ONLOOKERS, Page, PageResult, Redirect, View, Visit
-from edge.errors import Refusal
 from workflow_api.v1.deployment_pb2 import Deployment, GetDeploymentRequest, UpdateDeploymentRequest
 from workflow_api.v1.options_pb2 import TIME_UNIT_DAYS
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from contract.refusals import Refusal
 from edge.console.definitions.pages import pages_of
 from edge.console.definitions.source_text import FILE
 from edge.console.definitions.versions import read_manifest
@@ -17,7 +18,6 @@ from edge.console.rendering.page_budget import PageBudget
 from edge.console.resources.details import details_of
 from edge.console.resources.lookup import ENVIRONMENTS, PAGE, MissingError, missing, path_of, requested_version
 from edge.console.visit import ADMINISTRATORS, Download, EventStream, Page, PageResult, Redirect, View, Visit
-from edge.errors import Refusal
 from workflow_api.v1 import environments_pb2
 from workflow_api.v1.environments_pb2 import (
     BuildEnvironmentRequest,

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from contract.durations import duration_of
+from contract.refusals import Refusal
 from edge.console.definitions.pages import pages_of
 from edge.console.forms.problems import Problems, problems_of
 from edge.console.paging import all_items
@@ -20,7 +21,6 @@ from edge.console.resources.lookup import (
     requested_version,
 )
 from edge.console.visit import ADMINISTRATORS, Download, Page, PageResult, View, Visit
-from edge.errors import Refusal
 from workflow_api.v1.options_pb2 import TIME_UNIT_SECONDS
 from workflow_api.v1.workflows_pb2 import (
     GetKnowledgeGraphPublicationsRequest,

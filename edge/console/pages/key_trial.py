@@ -4,14 +4,14 @@ from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote
 
+from contract.refusals import Refusal
+from contract.routes import BASE
 from edge.admission.trial import TrialCall
 from edge.console.keys.details import key_details
 from edge.console.keys.trial import Verdict, is_start, route_choices, verdicts
 from edge.console.pages.workflows import every_workflow
 from edge.console.rendering.times import now_ms
 from edge.console.visit import ADMINISTRATORS, Page, PageResult, View, Visit
-from edge.errors import Refusal
-from edge.routes import BASE
 from workflow_api.v1.deployment_pb2 import GetDeploymentRequest
 from workflow_api.v1.keys_pb2 import GetKeyRequest
 from workflow_api.v1.workflows_pb2 import GetWorkflowForKeyRequest

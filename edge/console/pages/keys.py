@@ -7,6 +7,7 @@ from urllib.parse import quote, urlencode
 
 from contract.choices import EXPIRY_DAYS, OVERLAP_HOURS
 from contract.durations import duration_of
+from contract.refusals import Refusal
 from contract.spellings import SCOPES
 from contract.times import milliseconds_of
 from edge.console.forms.problems import Problems, check_unchanged, form_hash, invalid, problems_of, whole_number
@@ -25,7 +26,6 @@ from edge.console.paging import all_items
 from edge.console.rendering import formatting
 from edge.console.rendering.times import now_ms
 from edge.console.visit import ADMINISTRATORS, Page, PageResult, Redirect, Services, View, Visit
-from edge.errors import Refusal
 from workflow_api.v1 import keys_pb2, usage_pb2, webhooks_pb2
 from workflow_api.v1.options_pb2 import TIME_UNIT_HOURS
 from workflow_api.v1.workflows_pb2 import ListWorkflowsRequest, WorkflowStatus

@@ -8,6 +8,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from contract.fields import rules_of
+from contract.refusals import Refusal
 from edge.console.addresses import run_address
 from edge.console.http.downloads import MESSAGE_SECONDS, MessageParts
 from edge.console.paging import all_items
@@ -15,7 +16,6 @@ from edge.console.rendering import formatting
 from edge.console.rendering.page_budget import MOST_BYTES, PageBudget
 from edge.console.run.log_search import MOST_SOUGHT_CHARS, matching_lines
 from edge.console.visit import OPERATORS, Download, EventStream, Page, PageResult, View, Visit
-from edge.errors import Refusal
 from workflow_api.v1.logs_pb2 import (
     GetRunLogRequest,
     ListRunLogsRequest,

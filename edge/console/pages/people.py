@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from contract.refusals import Refusal
 from contract.roles import ROLE_NAMES
 from edge.console.forms.problems import Problems, invalid, problems_of
 from edge.console.pages.workflows import every_workflow
 from edge.console.paging import all_items
 from edge.console.visit import ADMINISTRATORS, Page, PageResult, Redirect, View, Visit
-from edge.errors import Refusal
 from workflow_api.v1.users_pb2 import (
     ROLE_APPROVER,
     ROLE_UNSPECIFIED,

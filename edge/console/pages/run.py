@@ -10,9 +10,10 @@ from urllib.parse import urlencode
 import orjson
 
 from contract.fields import rules_of
+from contract.json_codec.response import object_of
+from contract.refusals import Refusal
 from contract.roles import roles_of
 from contract.times import milliseconds_of
-from edge.codec.response import object_of
 from edge.console.addresses import run_address
 from edge.console.pages.approvals import MAX_COMMENT_CHARS, pending_approvals
 from edge.console.pages.logs import latest_logs
@@ -40,7 +41,6 @@ from edge.console.run.shortened import (
 from edge.console.run.step import selected_step, step_view
 from edge.console.run.timeline import timeline
 from edge.console.visit import ALL_ROLES, EventStream, Page, PageResult, View, Visit
-from edge.errors import Refusal
 from workflow_api.v1.outputs_pb2 import ListOutputsRequest, ListOutputsResponse
 from workflow_api.v1.pii_policy_pb2 import PiiPolicy
 from workflow_api.v1.previews_pb2 import GetSummaryPreviewRequest, SummaryPreview

@@ -2,11 +2,11 @@
 
 from typing import Final
 
+from contract.refusals import Refusal
 from edge.console.addresses import run_address
 from edge.console.pages.run import GONE, MAX_REASON_CHARS, missing
 from edge.console.rendering import formatting
 from edge.console.visit import ADMINISTRATORS, OPERATORS, Page, PageResult, Redirect, Visit
-from edge.errors import Refusal
 from workflow_api.v1.runs_pb2 import CancelRunRequest, EraseRunDataRequest
 
 _TOO_LONG: Final = f"Nothing was changed: a reason has at most {MAX_REASON_CHARS:,} characters."

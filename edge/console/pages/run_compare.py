@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from contract.refusals import Refusal
 from contract.times import milliseconds_of
 from edge.console.addresses import run_address
 from edge.console.pages.run import GONE, missing
@@ -12,7 +13,6 @@ from edge.console.rendering.page_budget import PageBudget
 from edge.console.run.comparison import differences
 from edge.console.run.inputs import read_run
 from edge.console.visit import ALL_ROLES, Page, PageResult, View, Visit
-from edge.errors import Refusal
 from workflow_api.v1.runs_pb2 import ListRunsRequest, ListRunStepsRequest, Run, RunSummary, Step
 
 _CANDIDATES: Final = 30

@@ -3,6 +3,7 @@
 from typing import Any, Final
 from urllib.parse import quote
 
+from contract.refusals import Refusal
 from edge.console.addresses import run_address
 from edge.console.http.downloads import MESSAGE_SECONDS, open_download
 from edge.console.pages.run import missing
@@ -12,7 +13,6 @@ from edge.console.rendering.page_budget import PageBudget
 from edge.console.run.json_tree import tree_of
 from edge.console.run.table_excerpt import table_excerpt
 from edge.console.visit import ALL_ROLES, Page, PageResult, View, Visit
-from edge.errors import Refusal
 from workflow_api.v1.outputs_pb2 import GetOutputContentRequest, GetOutputsZipRequest
 from workflow_api.v1.previews_pb2 import GetOutputPreviewRequest, OutputPreview
 

@@ -6,13 +6,13 @@ from hashlib import sha256
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from contract.json_codec.enum_lists import parse_enum_list
+from contract.refusals import Refusal
 from contract.times import milliseconds_of, to_timestamp
-from edge.codec.enum_lists import parse_enum_list
 from edge.console.pages.workflows import every_workflow
 from edge.console.rendering import formatting, times
 from edge.console.rendering.day_strip import strip, totals
 from edge.console.visit import ALL_ROLES, EventStream, Page, PageResult, View, Visit
-from edge.errors import Refusal
 from workflow_api.v1.keys_pb2 import KeyRecord, ListKeysRequest
 from workflow_api.v1.run_lists_pb2 import (
     FoundRun,

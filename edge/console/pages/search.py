@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from contract.fields import rules_of
+from contract.refusals import Refusal
 from edge.console.addresses import run_address
 from edge.console.definitions.kinds import WORKFLOW
 from edge.console.keys.details import state_of
@@ -14,7 +15,6 @@ from edge.console.rendering.formatting import Badge, run_badge, workflow_badge
 from edge.console.rendering.times import now_ms
 from edge.console.resources.lookup import AGENTS, CONNECTORS, ENVIRONMENTS, GRAPHS, path_of
 from edge.console.visit import ADMINISTRATORS, ALL_ROLES, ONLOOKERS, Page, PageResult, View, Visit
-from edge.errors import Refusal
 from workflow_api.v1.definitions_pb2 import FindResourcesRequest, FindWorkflowsRequest
 from workflow_api.v1.keys_pb2 import FindKeysRequest
 from workflow_api.v1.runs_pb2 import GetRunRequest, ListRunsRequest

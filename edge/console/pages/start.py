@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from contract.fields import rules_of
+from contract.refusals import Refusal
 from edge.console.addresses import run_address
 from edge.console.pages.run import GONE, missing, policy_text
 from edge.console.rendering import formatting
@@ -14,7 +15,6 @@ from edge.console.start.earlier_run import ERASED, had_uploads, has_policy, othe
 from edge.console.start.files import FOLDER, NO_FILES, ChosenFiles, chosen_files, drop
 from edge.console.start.form import PREFIX, Declared, carried_texts, json_of, start_fields
 from edge.console.visit import OPERATORS, Page, PageResult, Redirect, View, Visit
-from edge.errors import Refusal
 from workflow_api.v1.runs_pb2 import TRIGGERED_BY_CONSOLE, GetRunRequest, Run, StartRunRequest
 from workflow_api.v1.workflows_pb2 import (
     BrowseInputsRequest,

@@ -6,12 +6,12 @@ from urllib.parse import quote, urlencode
 
 from contract.choices import OVERLAP_HOURS
 from contract.durations import duration_of
+from contract.refusals import Refusal
 from contract.spellings import spellings
 from edge.console.forms.problems import Problems, invalid, problems_of, whole_number
 from edge.console.paging import all_items
 from edge.console.rendering import formatting
 from edge.console.visit import ADMINISTRATORS, Page, PageResult, Redirect, View, Visit
-from edge.errors import Refusal
 from workflow_api.v1 import webhooks_pb2
 from workflow_api.v1.options_pb2 import TIME_UNIT_HOURS
 

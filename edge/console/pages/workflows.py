@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
+from contract.refusals import Refusal
 from edge.console.definitions import restoring
 from edge.console.definitions.kinds import WORKFLOW
 from edge.console.definitions.pages import pages_of
@@ -15,7 +16,6 @@ from edge.console.paging import all_items
 from edge.console.rendering import dag, formatting
 from edge.console.rendering.step_window import step_window
 from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Page, PageResult, Redirect, View, Visit
-from edge.errors import Refusal
 from workflow_api.v1.keys_pb2 import KeyRecord, ListKeysRequest, WorkflowAccess
 from workflow_api.v1.options_pb2 import SCOPE_RUNS_CREATE
 from workflow_api.v1.run_lists_pb2 import GetWorkflowFiguresRequest

@@ -5,8 +5,8 @@ import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from contract.channel import Messages
 from contract.csv_text import csv_text
-from edge.channel import Messages
 from workflow_api.v1.workflows_pb2 import KnowledgeGraphAnswer
 
 MOST_ROWS: Final = 200

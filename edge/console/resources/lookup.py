@@ -4,12 +4,12 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from contract.refusals import Refusal
 from edge.console.definitions.kinds import AGENT, CONNECTOR, ENVIRONMENT, GRAPH, DefinitionKind
 from edge.console.definitions.versions import NO_VERSION, NOT_THERE, version_of
 from edge.console.paging import all_items
 from edge.console.rendering.formatting import Badge
 from edge.console.visit import View, Visit
-from edge.errors import Refusal
 from workflow_api.v1 import workflows_pb2
 from workflow_api.v1.workflows_pb2 import GetResourceRequest, ListResourcesRequest, Resource, ResourceDefinition
 

@@ -6,9 +6,9 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from contract.refusals import Refusal
 from edge.console.rendering.formatting import ENDED, RUN_STATUSES
 from edge.console.visit import Services
-from edge.errors import Refusal
 from workflow_api.v1.outputs_pb2 import ListOutputsRequest
 from workflow_api.v1.runs_pb2 import (
     GetRunRequest,

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from contract.refusals import Refusal
 from contract.times import milliseconds_of
 from edge.console.rendering import formatting
 from edge.console.rendering.page_budget import PageBudget, html_bytes
@@ -11,7 +12,6 @@ from edge.console.run.advice import advice
 from edge.console.run.attempts import Span
 from edge.console.run.sentences import error_text
 from edge.console.visit import Visit
-from edge.errors import Refusal
 from workflow_api.v1.logs_pb2 import GetRunLogRequest, RunLog
 from workflow_api.v1.previews_pb2 import GetStepPreviewRequest, StepPreview
 from workflow_api.v1.reviews_pb2 import Decision

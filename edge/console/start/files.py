@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from contract.refusals import Refusal
 from edge.console.forms.multipart import UPLOAD_FIELD
 from edge.console.forms.problems import whole_number
 from edge.console.forms.staging import FILES_PREFIX
 from edge.console.rendering import formatting
 from edge.console.visit import Visit
-from edge.errors import Refusal
 from workflow_api.v1.uploads_pb2 import GetUploadRequest, RemoveUploadedFileRequest, Upload, UploadedFile
 
 FOLDER: Final = "uploads"

@@ -5,10 +5,10 @@ import pytest
 
 from backend.rpc.access import Access, edge_rpcs
 from backend.rpc.reflection import SERVICE_NAMES
+from contract.channel.gathered_reads import READ_MANY
+from contract.services import METHODS
 from edge import usage
 from edge.admission import key_mirror
-from edge.channel.gathered_reads import READ_MANY
-from edge.services import METHODS
 from edge.waiting import follower, run_checks
 from workflow_api.v1 import options_pb2
 

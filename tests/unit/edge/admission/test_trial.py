@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from contract.routes import BASE, RouteTable
 from edge.admission import checks
 from edge.admission.trial import CheckOutcome, TrialCall, try_call
-from edge.routes import BASE, RouteTable
 from workflow_api.v1.edge_pb2 import KeyMirror, MirroredKey
 from workflow_api.v1.keys_pb2 import AllowedHours
 from workflow_api.v1.options_pb2 import SCOPE_RUNS_CREATE, SCOPE_WORKFLOWS_READ

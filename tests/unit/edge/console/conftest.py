@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from contract.refusals import Refusal
 from edge.console.app import Console
 from edge.console.settings import ConsoleSettings
 from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Download, EventStream, Page, PageResult, Redirect, View, Visit
-from edge.errors import Refusal
 from tests.support.browsing import Browser
+from tests.support.loop_thread import LoopThread
 from tests.unit.edge.console.people import PeopleChannel
-from tests.unit.edge.wire import LoopThread
 
 HOSTILE = "<script>alert(1)</script>"
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from edge.channel import Messages, Metadata
-from edge.errors import Refusal
+from contract.channel import Messages, Metadata
+from contract.refusals import Refusal
 from workflow_api.v1.passkeys_pb2 import (
     Passkey,
     PasskeyOptions,

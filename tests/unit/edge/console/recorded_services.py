@@ -7,8 +7,8 @@ from typing import Any
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from contract.refusals import Refusal
 from edge.console.visit import Page, PageResult, View, Visit
-from edge.errors import Refusal
 from workflow_api.v1.keys_pb2 import ApiKey, KeyRecord, WorkflowAccess
 from workflow_api.v1.options_pb2 import SCOPE_WORKFLOWS_READ
 from workflow_api.v1.usage_pb2 import CountCallsByKeyResponse, ListUsageHoursResponse, ListUsageRecordsResponse

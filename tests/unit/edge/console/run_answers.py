@@ -4,7 +4,7 @@ from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from edge.errors import Refusal
+from contract.refusals import Refusal
 from tests.unit.edge.console.seen import UNSEEN, Answer, MemoryServices
 from workflow_api.v1.logs_pb2 import ListRunLogsResponse
 from workflow_api.v1.previews_pb2 import StepPreview, SummaryPreview

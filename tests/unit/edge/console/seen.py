@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from google.protobuf.message import Message
 
+from contract.refusals import Refusal
 from edge.console.http.static_files import StaticFiles
 from edge.console.pages import all_pages
 from edge.console.rendering.templates import Rendering
 from edge.console.visit import PageResult, View, Visit
-from edge.errors import Refusal
 from workflow_api.v1.definitions_pb2 import (
     DefinitionUse,
     DefinitionVersion,

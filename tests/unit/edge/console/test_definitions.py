@@ -2,10 +2,10 @@ from typing import Any
 
 import pytest
 
+from contract.refusals import Refusal
 from edge.console.definitions.editor import LONGEST_TEXT
 from edge.console.definitions.kinds import CONNECTOR, ENVIRONMENT, GRAPH, DefinitionKind
 from edge.console.visit import ADMINISTRATORS, ONLOOKERS, Redirect, View
-from edge.errors import Refusal
 from tests.unit.edge.console.seen import UNSEEN, MemoryServices, answered, html, roles_of
 from workflow_api.v1.definitions_pb2 import (
     CompareVersionsResponse,

@@ -4,7 +4,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from edge.log_events import CONSOLE_REQUEST
+from edge.console.log_events import CONSOLE_REQUEST
 from tests.support.log_lines import written_log
 from tests.support.poll import until
 from tests.unit.edge.console.conftest import Desk

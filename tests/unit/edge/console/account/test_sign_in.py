@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 import pytest
 from google.protobuf.message import Message
 
-from edge.errors import Refusal
+from contract.refusals import Refusal
 from tests.unit.edge.console.conftest import Desk
 from tests.unit.edge.console.people import LEAVE, PASSWORD, SESSIONS
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from contract.refusals import Refusal
 from edge.console.account.sign_in_queue import SignInQueue
-from edge.errors import Refusal
 
 CROWD, PERSON = "203.0.113.7", "198.51.100.1"
 

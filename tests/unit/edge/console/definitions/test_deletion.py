@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from contract.refusals import Refusal
 from contract.roles import roles_of as roles_of_rpc
 from edge.console.visit import Redirect, View
-from edge.errors import Refusal
 from tests.unit.edge.console.seen import MemoryServices, answered, html, roles_of
 from workflow_api.v1.definitions_pb2 import DeleteDefinitionRequest, DeleteDefinitionResponse, Manifest
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from contract.refusals import Refusal
 from edge.console.visit import Redirect, View
-from edge.errors import Refusal
 from tests.unit.edge.console.seen import MemoryServices, answered, html
 from workflow_api.v1.definitions_pb2 import RestoreWorkflowVersionResponse
 from workflow_api.v1.workflows_pb2 import AppliedResource

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from edge.errors import Refusal
+from contract.refusals import Refusal
 from tests.support.browsing import Seen
 from tests.unit.edge.console.conftest import Desk
 from workflow_api.v1.uploads_pb2 import AppendToUploadRequest, AppendToUploadResponse, Upload, UploadedFile

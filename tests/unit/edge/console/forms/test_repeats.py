@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from contract.refusals import Refusal
 from edge.console.forms import repeats
 from edge.console.forms.repeats import Repeats, form_key
 from edge.console.visit import PageResult, Redirect, View
-from edge.errors import Refusal
 
 KEY = form_key("secret", "/keys/new", "token", {"name": ["a"]})
 ISSUED = View("keys/issued.html", {"key_value": "ak_1.secret"}, once=True)

@@ -12,9 +12,9 @@ from types import ModuleType
 import pytest
 from aiohttp import web
 
+from contract.connections.bounded_connection import WaitKind
 from edge.console.http import connections as connections_module
 from edge.console.http.connections import ConsoleConnection
-from edge.http.bounded_connection import WaitKind
 from tests.support.poll import until
 from tests.unit.edge.console.conftest import Desk
 

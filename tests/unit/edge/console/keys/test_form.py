@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
+from contract.refusals import Refusal
 from edge.console.keys.form import KeyForm, blank_form, create_request, edit_request, form_of
-from edge.errors import Refusal
 from tests.unit.edge.console.recorded_services import KEY_ID, key_record
 from workflow_api.v1.keys_pb2 import AllowedHours, CreateKeyRequest, SourceAllowList, UpdateKeyRequest, WorkflowAccess
 from workflow_api.v1.options_pb2 import SCOPE_RUNS_CREATE, SCOPE_RUNS_READ, SCOPE_WORKFLOWS_READ

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from contract.routes import BASE
 from contract.times import to_timestamp
 from edge.admission.trial import TrialCall
 from edge.console.keys.trial import explanation, route_choices, verdicts
-from edge.routes import BASE
 from tests.unit.edge.console.recorded_services import key_record
 from workflow_api.v1.deployment_pb2 import Deployment
 from workflow_api.v1.keys_pb2 import AllowedHours

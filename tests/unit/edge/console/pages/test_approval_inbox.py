@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
+from contract.refusals import Refusal
 from edge.console.pages import approval_inbox
 from edge.console.visit import DECIDERS, EventStream, Redirect, Visit
-from edge.errors import Refusal
 from tests.unit.edge.console.pages.test_approvals import DECIDED, EVIL, pending, review, services
 from tests.unit.edge.console.seen import APPROVER, MemoryServices, answered, html, roles_of
 from workflow_api.v1 import reviews_pb2

@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from contract.refusals import Refusal
 from edge.console.pages.approvals import MAX_COMMENT_CHARS
 from edge.console.visit import DECIDERS, EventStream, Redirect, View
-from edge.errors import Refusal
 from tests.unit.edge.console.seen import APPROVER, UNSEEN, MemoryServices, answered, html, roles_of
 from workflow_api.v1 import reviews_pb2
 from workflow_api.v1.reviews_pb2 import (

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
+from contract.refusals import Refusal
 from edge.console.visit import ADMINISTRATORS, View
-from edge.errors import Refusal
 from tests.unit.edge.console.seen import UNSEEN, MemoryServices, answered, definition_answers, html, roles_of
 from workflow_api.v1.definitions_pb2 import DefinitionUse
 from workflow_api.v1.workflows_pb2 import (

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from contract.refusals import Refusal
 from edge.console.pages.environments import stream
 from edge.console.visit import ADMINISTRATORS, Download, EventStream, Redirect, Visit
-from edge.errors import Refusal
 from tests.unit.edge.console.seen import (
     ADMINISTRATOR,
     UNSEEN,

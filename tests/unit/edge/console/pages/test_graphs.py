@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from contract.refusals import Refusal
 from edge.console.pages.graphs import query
 from edge.console.visit import ADMINISTRATORS, Download, View, Visit
-from edge.errors import Refusal
 from tests.unit.edge.console.seen import (
     ADMINISTRATOR,
     UNSEEN,

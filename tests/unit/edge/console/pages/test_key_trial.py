@@ -3,9 +3,9 @@ from collections.abc import Mapping
 import pytest
 from google.protobuf.message import Message
 
+from contract.refusals import Refusal
 from edge.console.pages.key_trial import PAGES
 from edge.console.visit import ADMINISTRATORS, View
-from edge.errors import Refusal
 from tests.unit.edge.console.recorded_services import KEY_ID, RecordedServices, key_record, viewed
 from tests.unit.edge.console.rendered import page_of
 from workflow_api.v1.deployment_pb2 import Deployment

@@ -4,10 +4,10 @@ from typing import Any
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
+from contract.refusals import Refusal
 from contract.times import to_timestamp
 from edge.console.pages.keys import PAGES
 from edge.console.visit import ADMINISTRATORS, Redirect
-from edge.errors import Refusal
 from tests.unit.edge.console.recorded_services import KEY_ID, RecordedServices, answered, invalid, key_record, viewed
 from tests.unit.edge.console.rendered import Fields, page_of
 from tests.unit.edge.console.seen import MemoryServices, html

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from contract.refusals import Refusal
 from edge.console.pages import logs
 from edge.console.visit import OPERATORS, Download, EventStream, View
-from edge.errors import Refusal
 from tests.unit.edge.console.seen import UNSEEN, MemoryServices, answered, html, roles_of
 from workflow_api.v1.logs_pb2 import ListRunLogsResponse, RunLog, RunLogSummary, StreamRunLogsResponse
 from workflow_api.v1.runs_pb2 import RUN_STATUS_COMPLETED, RUN_STATUS_RUNNING, Run, RunStatus, RunSummary

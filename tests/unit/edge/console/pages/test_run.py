@@ -7,10 +7,10 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from contract.refusals import Refusal
 from edge.console.run import events as run_events
 from edge.console.run.events import PAGE
 from edge.console.visit import ADMINISTRATORS, OPERATORS, EventStream, Redirect, View
-from edge.errors import Refusal
 from tests.unit.edge.console.run_answers import EVIL, HERE, ONE, events, services, summary
 from tests.unit.edge.console.seen import APPROVER, UNSEEN, MemoryServices, answered, html, roles_of, sent_html
 from workflow_api.v1 import runs_pb2

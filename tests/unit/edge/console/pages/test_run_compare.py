@@ -1,7 +1,7 @@
 from google.protobuf.duration_pb2 import Duration
 
+from contract.refusals import Refusal
 from edge.console.visit import View
-from edge.errors import Refusal
 from tests.unit.edge.console.run_answers import EVIL, HERE, services, summary
 from tests.unit.edge.console.seen import MemoryServices, answered, html
 from workflow_api.v1 import runs_pb2

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 from markupsafe import escape
 
+from contract.refusals import Refusal
 from edge.console.visit import Download, View
-from edge.errors import Refusal
 from tests.unit.edge.console.run_answers import EVIL, HERE, services
 from tests.unit.edge.console.seen import MemoryServices, answered, html
 from workflow_api.v1.outputs_pb2 import DownloadHeader, GetOutputContentResponse, GetOutputsZipResponse

@@ -3,11 +3,11 @@ from typing import Any
 
 import pytest
 
+from contract.refusals import Refusal
 from contract.times import milliseconds_of, to_duration, to_timestamp
 from edge.console.pages import run_list
 from edge.console.rendering import times
 from edge.console.visit import EventStream, View
-from edge.errors import Refusal
 from tests.unit.edge.console.run_answers import EVIL, summary
 from tests.unit.edge.console.seen import APPROVER, MemoryServices, answered, html
 from workflow_api.v1.keys_pb2 import ApiKey, KeyRecord, ListKeysResponse

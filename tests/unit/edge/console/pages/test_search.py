@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from edge.errors import Refusal
+from contract.refusals import Refusal
 from tests.unit.edge.console.recorded_services import KEY_ID
 from tests.unit.edge.console.seen import ADMINISTRATOR, APPROVER, UNSEEN, Answer, MemoryServices, answered, html
 from workflow_api.v1.definitions_pb2 import FindResourcesResponse, FindWorkflowsResponse, FoundResource, FoundWorkflow

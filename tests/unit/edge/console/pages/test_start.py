@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
+from contract.refusals import Refusal
 from edge.console.visit import OPERATORS, Redirect, View
-from edge.errors import Refusal
 from tests.unit.edge.console.rendered import Fields
 from tests.unit.edge.console.run_answers import EVIL, summary
 from tests.unit.edge.console.seen import Answer, MemoryServices, answered, html, roles_of

@@ -7,8 +7,8 @@ import pytest
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from contract.refusals import Refusal
 from edge.console.visit import View
-from edge.errors import Refusal
 from tests.unit.edge.console.rendered import Fields
 from tests.unit.edge.console.run_answers import EVIL, summary
 from tests.unit.edge.console.seen import Answer, MemoryServices, answered, html

@@ -2,10 +2,10 @@ from typing import Any
 
 import pytest
 
+from contract.refusals import Refusal
 from contract.times import to_timestamp
 from edge.console.pages.webhooks import PAGES
 from edge.console.visit import ADMINISTRATORS, Page, Redirect
-from edge.errors import Refusal
 from tests.unit.edge.console.recorded_services import KEY_ID, RecordedServices, answered, invalid, viewed
 from tests.unit.edge.console.rendered import Fields, page_of
 from workflow_api.v1 import webhooks_pb2

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
+from contract.refusals import Refusal
 from edge.console.visit import ADMINISTRATORS, Redirect, View
-from edge.errors import Refusal
 from tests.unit.edge.console.seen import ADMINISTRATOR, APPROVER, UNSEEN, MemoryServices, answered, html, roles_of
 from workflow_api.v1.definitions_pb2 import DefinitionVersion, ListDefinitionVersionsResponse
 from workflow_api.v1.deployment_health_pb2 import DeploymentHealth
