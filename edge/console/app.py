@@ -40,7 +40,7 @@ from edge.console.services import ChannelServices
 from edge.console.sessions import SIGN_OUT, NewServices, Sessions, Visitor
 from edge.console.settings import ConsoleSettings
 from edge.console.tracing import PageSpan
-from edge.console.visit import Download, EventStream, Page, Redirect, Services, View, Visit
+from edge.console.visit import Download, EventStream, Page, Redirect, Services, TryCall, View, Visit
 from telemetry import Family, tracing
 from telemetry.request_lines import ABORTED, CLIENT_GONE
 
@@ -73,10 +73,13 @@ _STATE: Final = web.RequestKey("state", _RequestState)
 class Console:
     """The console; `port` is the port on which it listens once it has started."""
 
-    def __init__(self, settings: ConsoleSettings, channel: Channel, pages: Iterable[Page] | None = None) -> None:
+    def __init__(
+        self, settings: ConsoleSettings, channel: Channel, try_call: TryCall, pages: Iterable[Page] | None = None
+    ) -> None:
         self.port = settings.port
         self._settings = settings
         self._channel = traced(channel)
+        self._try_call = try_call
         self._tracing = tracing.active()
         self._pages = tuple(all_pages() if pages is None else pages)
         self._headers = common_headers(https=settings.https)
@@ -211,7 +214,7 @@ class Console:
                 form = await read_form(request, visitor.secret, self._settings, page.several)
         query = {name: request.query.getone(name) for name in request.query}
         names, refresh = dict(request.match_info), REFRESH in request.headers
-        visit = Visit(user, own_services, names, query, form, refused, refresh)
+        visit = Visit(user, own_services, names, query, form, refused, refresh, try_call=self._try_call)
         if page.method == "GET":
             result = await page.answer(visit)
         else:

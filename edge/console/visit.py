@@ -6,8 +6,11 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from google.protobuf.message import Message
 
+from contract.call_trials import CheckOutcome, TrialCall
 from contract.channel import Messages
 from contract.roles import EVERYBODY, may, roles_of
+from contract.routes import RouteTable
+from workflow_api.v1.edge_pb2 import KeyMirror, MirroredKey
 from workflow_api.v1.users_pb2 import Role, User
 
 ALL_ROLES: Final = EVERYBODY
@@ -37,6 +40,19 @@ class Services(Protocol):
         ...
 
 
+class TryCall(Protocol):
+    """Tries a call that nobody makes, by the checks that admit calls of the API."""
+
+    def __call__(
+        self, call: TrialCall, key: MirroredKey, mirror: KeyMirror, routes: RouteTable
+    ) -> Awaitable[Sequence[CheckOutcome]]:
+        """Returns what the checks say to a call with the right credentials of a key, up to the first refusal.
+
+        Of `mirror` the flags of the deployment count, and `routes` are those of the API.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Visit:
     """The request for a page.
@@ -49,6 +65,7 @@ class Visit:
         form: All values of each field of the submitted form, whose token has been checked.
         refused_files: Why files of the form were not taken, by the names of their fields.
         refresh: Whether an open page brings itself up to date: only elements with data-live are taken over.
+        try_call: What tries calls of the API.
     """
 
     user: User
@@ -58,6 +75,7 @@ class Visit:
     form: Mapping[str, Sequence[str]] = field(default_factory=dict)
     refused_files: Mapping[str, str] = field(default_factory=dict)
     refresh: bool = False
+    try_call: TryCall = field(kw_only=True)
 
     def may(self, rpc: str) -> bool:
         """Returns whether the user's role allows an RPC, named as `RunsService/StartRun`."""

@@ -1,31 +1,30 @@
-"""Would a call of a key be admitted? Asked of the very checks that admit calls, and worded for administrators."""
+"""Would a call of a key be admitted? Asked of the checks that admit calls, and worded for administrators."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+from contract.call_trials import CheckName, CheckOutcome, TrialCall
 from contract.refusals import Refusal
 from contract.routes import BASE, RouteTable
 from contract.spellings import SCOPE_SPELLINGS
 from contract.times import milliseconds_of
-from edge.admission import checks
-from edge.admission.call import Call
-from edge.admission.trial import CheckOutcome, TrialCall, try_call
 from edge.console.rendering.times import utc_text
+from edge.console.visit import TryCall
 from workflow_api.v1.deployment_pb2 import Deployment
 from workflow_api.v1.edge_pb2 import KeyMirror, MirroredKey
 from workflow_api.v1.keys_pb2 import KeyRecord
 from workflow_api.v1.usage_pb2 import UsageRecord
 
-_QUESTIONS: Final[Mapping[Callable[[Call], object], str]] = {
-    checks.path_and_method_exist: "Does the route exist?",
-    checks.keys_are_served: "Does the deployment serve keys?",
-    checks.credentials_are_right: "Is the key valid?",
-    checks.source_is_allowed: "Is the address allowed?",
-    checks.hour_is_allowed: "Is the hour allowed?",
-    checks.rate_limit_is_kept: "Is there room in the minute, if no other call is made in it?",
-    checks.scope_is_granted: "Does the key have the scope of the route?",
+_QUESTIONS: Final[Mapping[CheckName, str]] = {
+    CheckName.ROUTE: "Does the route exist?",
+    CheckName.DEPLOYMENT: "Does the deployment serve keys?",
+    CheckName.CREDENTIALS: "Is the key valid?",
+    CheckName.SOURCE: "Is the address allowed?",
+    CheckName.HOUR: "Is the hour allowed?",
+    CheckName.RATE_LIMIT: "Is there room in the minute, if no other call is made in it?",
+    CheckName.SCOPE: "Does the key have the scope of the route?",
 }
 _CLOSED: Final[Mapping[str, str]] = {
     "not_governed": "The deployment is not governed, and serves no key.",
@@ -60,23 +59,23 @@ def is_start(method: str, path: str) -> bool:
     return routes().match(method, path).route.rpc == _START
 
 
-async def verdicts(record: KeyRecord, deployment: Deployment, call: TrialCall) -> list[Verdict]:
+async def verdicts(record: KeyRecord, deployment: Deployment, call: TrialCall, try_call: TryCall) -> list[Verdict]:
     """Returns the verdict of each check on a call with a key, up to the first that refuses it."""
     flags = KeyMirror(
         deployment_id=deployment.deployment_id, governed=deployment.governed, api_enabled=deployment.api_enabled
     )
     tried = await try_call(call, _mirrored(record), flags, routes())
     return [
-        Verdict(_QUESTIONS[each.check.passes], each.refusal is None, _why(each, record, call))
+        Verdict(_QUESTIONS[each.check], each.refusal is None, _why(each, record, call))
         for each in tried
-        if each.check.passes in _QUESTIONS
+        if each.check in _QUESTIONS
     ]
 
 
-async def explanation(record: KeyRecord, deployment: Deployment, used: UsageRecord) -> str:
+async def explanation(record: KeyRecord, deployment: Deployment, used: UsageRecord, try_call: TryCall) -> str:
     """Returns why a recorded call was refused, in the words of a check; empty where none refuses it any more."""
     call = TrialCall(used.method, BASE + used.route, used.address, milliseconds_of(used.at))
-    last = (await verdicts(record, deployment, call))[-1]
+    last = (await verdicts(record, deployment, call, try_call))[-1]
     return "" if last.passed else last.why
 
 
@@ -99,7 +98,7 @@ def _why(tried: CheckOutcome, record: KeyRecord, call: TrialCall) -> str:
     refusal = tried.refusal
     if refusal is None:
         return ""
-    worded = _WORDED.get(tried.check.passes)
+    worded = _WORDED.get(tried.check)
     return refusal.message if worded is None else worded(refusal, record, call)
 
 
@@ -136,10 +135,10 @@ def _details(refusal: Refusal) -> Mapping[str, Any]:
     return refusal.details if isinstance(refusal.details, dict) else {}
 
 
-_WORDED: Final[Mapping[Callable[[Call], object], Callable[[Refusal, KeyRecord, TrialCall], str]]] = {
-    checks.keys_are_served: _closed,
-    checks.credentials_are_right: _invalid,
-    checks.source_is_allowed: _elsewhere,
-    checks.hour_is_allowed: _at_another_hour,
-    checks.scope_is_granted: _without_scope,
+_WORDED: Final[Mapping[CheckName, Callable[[Refusal, KeyRecord, TrialCall], str]]] = {
+    CheckName.DEPLOYMENT: _closed,
+    CheckName.CREDENTIALS: _invalid,
+    CheckName.SOURCE: _elsewhere,
+    CheckName.HOUR: _at_another_hour,
+    CheckName.SCOPE: _without_scope,
 }

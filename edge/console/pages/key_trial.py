@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import quote
 
+from contract.call_trials import TrialCall
 from contract.refusals import Refusal
 from contract.routes import BASE
-from edge.admission.trial import TrialCall
 from edge.console.keys.details import key_details
 from edge.console.keys.trial import Verdict, is_start, route_choices, verdicts
 from edge.console.pages.workflows import every_workflow
@@ -33,7 +33,8 @@ async def show(visit: Visit) -> PageResult:
         method, _, template = asked["route"].partition(" ")
         path = BASE + template.replace("{workflow_id}", quote(asked["workflow_id"] or _ANY, safe=""))
         deployment = await visit.services.call("DeploymentService/GetDeployment", GetDeploymentRequest())
-        found = await verdicts(record, deployment, TrialCall(method, path, asked["address"], at_ms))
+        call = TrialCall(method, path, asked["address"], at_ms)
+        found = await verdicts(record, deployment, call, visit.try_call)
         if asked["workflow_id"] and found[-1].passed:
             found.append(await _workflow(visit, asked["workflow_id"], starts=is_start(method, path)))
     shown = {

@@ -145,7 +145,7 @@ async def _explained(
     if record is None or not refusals:
         return [(each, "") for each in refusals]
     deployment = await visit.services.call("DeploymentService/GetDeployment", deployment_pb2.GetDeploymentRequest())
-    return [(each, await explanation(record, deployment, each)) for each in refusals]
+    return [(each, await explanation(record, deployment, each, visit.try_call)) for each in refusals]
 
 
 def _read_query(query: Mapping[str, str], now: int) -> _UsageQuery:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from contract.refusals import Refusal
+from edge.admission.trial import try_call
 from edge.console.app import Console
 from edge.console.settings import ConsoleSettings
 from edge.console.visit import ADMINISTRATORS, ALL_ROLES, Download, EventStream, Page, PageResult, Redirect, View, Visit
@@ -25,7 +26,7 @@ class Desk:
         self.visits: list[Visit] = []
         self.ticks: asyncio.Queue[tuple[str, str] | None] = asyncio.Queue()
         self.ended = 0
-        self.console = Console(settings, self.channel, self._pages())
+        self.console = Console(settings, self.channel, try_call, self._pages())
         thread.run(self.console.start())
 
     def stop(self) -> None:

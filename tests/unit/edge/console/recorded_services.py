@@ -8,6 +8,7 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from contract.refusals import Refusal
+from edge.admission.trial import try_call
 from edge.console.visit import Page, PageResult, View, Visit
 from workflow_api.v1.keys_pb2 import ApiKey, KeyRecord, WorkflowAccess
 from workflow_api.v1.options_pb2 import SCOPE_WORKFLOWS_READ
@@ -63,7 +64,7 @@ def answered(
 ) -> PageResult:
     """Returns the result of a page for an administrator."""
     (page,) = (page for page in pages if (page.method, page.path) == (method, path))
-    visit = Visit(ADMINISTRATOR, services, names or {}, query or {}, form or {})
+    visit = Visit(ADMINISTRATOR, services, names or {}, query or {}, form or {}, try_call=try_call)
 
     async def answer() -> PageResult:
         return await page.answer(visit)

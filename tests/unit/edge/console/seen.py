@@ -8,6 +8,7 @@ from typing import Any, Final
 from google.protobuf.message import Message
 
 from contract.refusals import Refusal
+from edge.admission.trial import try_call
 from edge.console.http.static_files import StaticFiles
 from edge.console.pages import all_pages
 from edge.console.rendering.templates import Rendering
@@ -85,7 +86,9 @@ def answered(
     """Returns the result of the page at `path`, as `/runs/{run_id}`; `names` fills its braces."""
     (page,) = (page for page in all_pages() if (page.method, page.path) == (method, path))
     sent = {name: [value] for name, value in (form or {}).items()}
-    visit = Visit(user=user, services=services, path=names or {}, query=query or {}, form=sent, refresh=refresh)
+    visit = Visit(
+        user=user, services=services, path=names or {}, query=query or {}, form=sent, refresh=refresh, try_call=try_call
+    )
 
     async def answer() -> PageResult:
         return await page.answer(visit)

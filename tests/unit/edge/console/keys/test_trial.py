@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from contract.call_trials import TrialCall
 from contract.routes import BASE
 from contract.times import to_timestamp
-from edge.admission.trial import TrialCall
+from edge.admission.trial import try_call
 from edge.console.keys.trial import explanation, route_choices, verdicts
 from tests.unit.edge.console.recorded_services import key_record
 from workflow_api.v1.deployment_pb2 import Deployment
@@ -20,7 +21,7 @@ OPEN = Deployment(deployment_id="dep_1", governed=True, api_enabled=True)
 
 def why(deployment: Deployment = OPEN, call: dict[str, Any] | None = None, **record: Any) -> str:
     tried = TrialCall("GET", f"{BASE}/workflows", "203.0.113.7", EVENING)._replace(**(call or {}))
-    return asyncio.run(verdicts(key_record(**record), deployment, tried))[-1].why
+    return asyncio.run(verdicts(key_record(**record), deployment, tried, try_call))[-1].why
 
 
 @pytest.mark.parametrize(
@@ -52,7 +53,7 @@ def test_a_recorded_refusal_is_explained_by_the_checks() -> None:
     used = UsageRecord(
         at=to_timestamp(EVENING), method="GET", route="/runs/{run_id}", address="203.0.113.7", status=403
     )
-    assert asyncio.run(explanation(key_record(), OPEN, used)) == (
+    assert asyncio.run(explanation(key_record(), OPEN, used, try_call)) == (
         "The route requires runs:read; the key has workflows:read."
     )
 

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from contract.refusals import Refusal
+from edge.admission.trial import try_call
 from edge.console.pages import approval_inbox
 from edge.console.visit import DECIDERS, EventStream, Redirect, Visit
 from tests.unit.edge.console.pages.test_approvals import DECIDED, EVIL, pending, review, services
@@ -36,7 +37,7 @@ def inbox(backend: MemoryServices, **query: str) -> str:
 
 def sent(backend: MemoryServices, **form: Any) -> Any:
     (page,) = (each for each in approval_inbox.PAGES if each.method == "POST")
-    visit = Visit(APPROVER, backend, form={name: [value] for name, value in form.items()})
+    visit = Visit(APPROVER, backend, form={name: [value] for name, value in form.items()}, try_call=try_call)
     visit.form["approval_id"] = form.get("approval_id", ["apr_1"])  # type: ignore[index]
 
     async def answer() -> Any:

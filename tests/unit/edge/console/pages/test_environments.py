@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from contract.refusals import Refusal
+from edge.admission.trial import try_call
 from edge.console.pages.environments import stream
 from edge.console.visit import ADMINISTRATORS, Download, EventStream, Redirect, Visit
 from tests.unit.edge.console.seen import (
@@ -149,7 +150,7 @@ def test_the_page_is_refreshed_until_the_build_has_ended() -> None:
     assert 'data-stream="/resources/environments/env_1/stream"' in html(answered(backend, "GET", ONE, HERE))
 
     async def events() -> list[str]:
-        answer = await stream(Visit(user=ADMINISTRATOR, services=backend, path=HERE))
+        answer = await stream(Visit(user=ADMINISTRATOR, services=backend, path=HERE, try_call=try_call))
         assert isinstance(answer, EventStream)
         seen = [(await anext(answer.events))[0]]
         backend.answers["EnvironmentsService/GetEnvironmentBuild"] = build(BUILT)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from contract.refusals import Refusal
+from edge.admission.trial import try_call
 from edge.console.pages.graphs import query
 from edge.console.visit import ADMINISTRATORS, Download, View, Visit
 from tests.unit.edge.console.seen import (
@@ -121,7 +122,9 @@ def downloaded(backend: MemoryServices) -> tuple[str, str]:
     """The name and text of the file, read in the loop that asked for it."""
 
     async def read() -> tuple[str, str]:
-        answer = await query(Visit(ADMINISTRATOR, backend, HERE, form={"query": ["q"], "csv": ["yes"]}))
+        answer = await query(
+            Visit(ADMINISTRATOR, backend, HERE, form={"query": ["q"], "csv": ["yes"]}, try_call=try_call)
+        )
         assert isinstance(answer, Download)
         return answer.file_name, b"".join([part async for part in answer.parts]).decode()
 
