@@ -11,8 +11,8 @@ from backend.addresses import HTTP_ADDRESS
 from backend.log_events import CALL, RUN, STEP
 from backend.secrets import NAME as SECRET_NAME
 from backend.settings import ModelProvider
+from console.log_events import CONSOLE_REQUEST
 from contract.addresses import viewer_header
-from edge.console.log_events import CONSOLE_REQUEST
 from edge.log_events import REQUEST
 from telemetry.log_events import PROCESS
 from telemetry.log_levels import LogLevels, parse_levels

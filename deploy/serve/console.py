@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
+from console.app import Console
+from console.settings import ConsoleSettings
 from contract.channel import Channel
 from deploy.config.addresses import LOOPBACK_OF_WILDCARD, Address
 from deploy.config.settings import Settings, console_settings
 from deploy.serve.lifecycle import bind_failure, run_until_stopped
 from edge.admission.trial import try_call
-from edge.console.app import Console
-from edge.console.settings import ConsoleSettings
 from telemetry import MetricsRegistry
 
 _DEFAULT: Final = ConsoleSettings()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from backend.log_events import CALL, RUN, STEP
-from edge.console.log_events import CONSOLE_REQUEST
+from console.log_events import CONSOLE_REQUEST
 from edge.log_events import REQUEST
 from telemetry import log_output
 from telemetry.log_events import COMMON_FIELDS, LINES_DROPPED, MESSAGE, MESSAGE_FIELDS, PROCESS, EventLog

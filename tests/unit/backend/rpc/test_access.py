@@ -74,7 +74,7 @@ def test_roles_that_keep_a_channel_may_watch_whether_a_backend_stops(role: str, 
 
 
 def test_the_console_may_call_what_its_pages_call() -> None:
-    sources = [path.read_text() for path in (ROOT / "edge" / "console").rglob("*.py")]
+    sources = [path.read_text() for path in (ROOT / "console").rglob("*.py")]
     called = {match for source in sources for match in re.findall(r'"(\w+Service/[A-Z]\w+)"', source)}
     assert len(called) > 10
     assert {f"/workflow_api.v1.{rpc}" for rpc in called} <= given("console")
