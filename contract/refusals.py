@@ -70,7 +70,7 @@ def envelope(refusal: Refusal, request_id: str) -> bytes:
 def refusal_from_status(status: Status) -> Refusal:
     """Returns the refusal that a servicer put into a google.rpc.Status.
 
-    A status without our ErrorInfo, or with a reason that this edge does not know, is `runtime_error`.
+    A status without our ErrorInfo, or with a reason that this release does not know, is `runtime_error`.
     """
     try:
         info = _unpack(status, ErrorInfo())

@@ -1,4 +1,4 @@
-"""The grpc.ServicerContext that a servicer sees when the edge calls it in the same process."""
+"""The grpc.ServicerContext that a servicer sees when it is called in the same process."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -112,7 +112,7 @@ class InProcessContext(grpc.ServicerContext):
         return {}
 
     def send_initial_metadata(self, initial_metadata: Any) -> None:
-        """Ignores the headers: the edge does not read them."""
+        """Ignores the headers: nobody reads them."""
 
     def set_compression(self, compression: Any) -> None:
         """Ignores the setting: nothing is sent over a wire."""

@@ -1,7 +1,7 @@
 """Point reads that are made together, as many as wait when the backend can take the next.
 
 One call of gRPC takes several times what a point read takes. While few calls are under way those that come meanwhile
-are gathered, so that each of sixteen callers at once costs the edge and the backend together less than half of what it
+are gathered, so that each of sixteen callers at once costs caller and backend together less than half of what it
 costs by itself, and a caller alone waits no longer than before. (`python -m benchmarks`: the last row)
 """
 

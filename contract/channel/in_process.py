@@ -97,10 +97,10 @@ class InProcessChannel:
         self, handlers: Mapping[str, Handler], *, threads: int = 16, read_threads: int = 2, stream_threads: int = 5
     ) -> None:
         self._handlers = handlers
-        self._threads = ThreadCalls(threads, "edge-call")
-        self._read_threads = ThreadCalls(read_threads, "edge-read")
+        self._threads = ThreadCalls(threads, "channel-call")
+        self._read_threads = ThreadCalls(read_threads, "channel-read")
         self._pending = PendingCalls()
-        self._stream_threads = ThreadPoolExecutor(stream_threads, thread_name_prefix="edge-stream")
+        self._stream_threads = ThreadPoolExecutor(stream_threads, thread_name_prefix="channel-stream")
         self._streams: set[InProcessContext] = set()
 
     def cached_answer(self, rpc: str, request: Message, metadata: Metadata) -> Message | None:

@@ -60,7 +60,7 @@ _NONE_REACHED: Final = grpc.ChannelConnectivity.TRANSIENT_FAILURE
 _UNANSWERED: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED})
 # A backend that stops cancels what reaches it from then on; the next connection may lead to another backend.
 _STOPPED: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
-# Of an earlier release, or with a database server; or the edge's certificate is given each read by itself.
+# Of an earlier release, or with a database server; or the caller's certificate is given each read by itself.
 _NOT_SERVED: Final = frozenset({grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.PERMISSION_DENIED})
 _REPEATABLE: Final = frozenset(
     rpc for rpc, method in METHODS.items() if method.GetOptions().idempotency_level != MethodOptions.IDEMPOTENCY_UNKNOWN
