@@ -1,6 +1,8 @@
-"""What both sides of the wire share.
+"""What parts that call each other share.
 
-Read from the options of `protos/`: field bounds, defaults, spellings of enums, error reasons. Besides: roles of people,
-names of metadata, groups of usage records, source addresses, versions, and two helpers that both sides use
-(`recent_values`, `loop_deliveries`).
+Read from the options of `protos/`: field bounds, defaults, spellings of enums, error reasons, routes, the JSON of
+messages. Besides: roles of people, names of metadata, groups of usage records, source addresses, versions, and two
+helpers that both sides of the wire use (`recent_values`, `loop_deliveries`).
+
+`channel` and `connections` are for what calls the services and serves HTTP: the edge and the console.
 """

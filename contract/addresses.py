@@ -7,6 +7,7 @@ from typing import Final
 
 _WITH_PORT: Final = re.compile(r"\[([^][]*)\](?::([0-9]{1,5}))?|([^][]*):([0-9]{1,5})")
 _LARGEST_PORT: Final = 65_535
+_HEADER: Final = re.compile(r"header:([A-Za-z0-9-]+)")
 
 
 @lru_cache(maxsize=4096)
@@ -36,6 +37,20 @@ def network_of(text: str) -> str:
     if address is None:
         return text
     return str(ip_network((int(address), 64), strict=False)) if isinstance(address, IPv6Address) else str(address)
+
+
+def viewer_header(client_address: str) -> str | None:
+    """Returns the header that the setting `client_address` names; None for `peer` and `load_balancer`.
+
+    Raises:
+        ValueError: it is none of the three, with what is allowed.
+    """
+    if client_address in {"peer", "load_balancer"}:
+        return None
+    named = _HEADER.fullmatch(client_address)
+    if named is None:
+        raise ValueError("must be peer, load_balancer or header:<Name>")
+    return named[1]
 
 
 def _parse(text: str) -> IPv4Address | IPv6Address | None:

@@ -7,8 +7,9 @@ from typing import Final, NamedTuple, cast
 from google.protobuf.message import Message
 
 from contract.recent_values import RecentValues
+from contract.routes import BASE, Route
+from edge.codec.routes import CodecsByRpc
 from edge.http.response import Answer
-from edge.routes import BASE, Route
 from workflow_api.v1.runs_pb2 import Run, StartRunResponse
 
 Encode = Callable[[Message], bytes]
@@ -24,13 +25,15 @@ class Answers:
     wire form of the message, by which `ResponseCodec` finds what it has written before.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, codecs: CodecsByRpc) -> None:
+        self._codecs = codecs
         self._made = RecentValues[int, _KeptAnswer](_size, _REMEMBERED_BYTES)
 
     def of(self, route: Route, message: Message) -> Answer:
         """Returns the answer of a route."""
-        assert route.response_codec is not None
-        encode = route.response_codec.encode
+        codec = self._codecs[route.rpc].response
+        assert codec is not None
+        encode = codec.encode
         special = _SPECIAL.get(route.rpc)
         return Answer(route.success_status, encode(message)) if special is None else special(message, encode)
 

@@ -6,12 +6,13 @@ from typing import Any, Final
 from google.protobuf.message import Message
 
 from contract import metadata as metadata_names
+from contract.channel import Channel, Metadata
+from contract.refusals import Refusal
 from contract.versions import API_VERSION
 from edge.admission.call import Call
 from edge.admission.keyring import Keyring
 from edge.answers import Answers
-from edge.channel import Channel, Metadata
-from edge.errors import Refusal
+from edge.codec.routes import CodecsByRpc
 from edge.http.conditional_headers import take_conditions, take_tags
 from edge.http.response import Answer
 from edge.http.streaming import open_download
@@ -30,13 +31,19 @@ class Dispatcher:
     """Passes admitted calls on to the services."""
 
     def __init__(
-        self, channel: Channel, keyring: Keyring, settings: EdgeSettings, follower: RunChangesFollower
+        self,
+        channel: Channel,
+        keyring: Keyring,
+        settings: EdgeSettings,
+        follower: RunChangesFollower,
+        codecs: CodecsByRpc,
     ) -> None:
         self._channel = channel
         self._keyring = keyring
         self._follower = follower
         self._waits = Waits(follower)
-        self._answers = Answers()
+        self._codecs = codecs
+        self._answers = Answers(codecs)
         self._settings = settings
 
     async def dispatch(self, call: Call) -> Answer:
@@ -47,7 +54,7 @@ class Dispatcher:
         """
         route, path_params = call.match
         request = call.request
-        message = route.request_codec.decode(path_params, request.query, request.header_values, call.body)
+        message = self._codecs[route.rpc].request.decode(path_params, request.query, request.header_values, call.body)
         # A parsed body may be thirty times as large as the bytes sent: free it before the call.
         call.body = None
         metadata = _metadata_of(call)

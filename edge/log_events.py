@@ -1,41 +1,8 @@
-"""The log lines of an edge and of a console; docs/logs.md says what each means to an operator."""
+"""The log lines of an edge; docs/logs.md says what each means to an operator."""
 
 from typing import Final
 
 from telemetry.log_events import EventLog
+from telemetry.request_lines import ANSWERED
 
-_ANSWERED: Final = (
-    *("request_id", "method", "route", "status", "reason", "ms", "bytes_in", "bytes_out"),
-    *("checks", "address"),
-)
-
-REQUEST: Final = EventLog("request", "edge.requests", (*_ANSWERED, "key_id", "run_id", "waited_ms", "cause"))
-CONSOLE_REQUEST: Final = EventLog("console_request", "edge.console.requests", _ANSWERED)
-
-CLIENT_GONE: Final = "client_gone"
-"""Reason of a request whose caller disconnected before it had its answer."""
-
-ABORTED: Final = "aborted"
-"""Reason of a request whose answer was cut off: by a failure behind it, a bound on callers, or the process's end."""
-
-
-def request_message(method: str, route: str, status: int, reason: str) -> str:
-    """Returns the message of the line of a request."""
-    return f"{method} {route} {status}{f' {reason}' if reason else ''}"
-
-
-class CheckSampler:
-    """Decides which health checks are logged: the first, each hundredth, and one with another status than before."""
-
-    def __init__(self, every: int = 100) -> None:
-        self._every = every
-        self._status = 0
-        self._since = 0
-
-    def checks(self, status: int) -> int:
-        """Returns for how many checks the line of this one stands, this one included; 0 where it has none."""
-        self._since += 1
-        if status == self._status and self._since < self._every:
-            return 0
-        checks, self._since, self._status = self._since, 0, status
-        return checks
+REQUEST: Final = EventLog("request", "edge.requests", (*ANSWERED, "key_id", "run_id", "waited_ms", "cause"))

@@ -2,8 +2,10 @@
 
 from typing import Final
 
+from contract.channel.metrics import BACKEND_COMPATIBLE, BACKEND_UP
 from contract.reasons import BY_CODE
 from telemetry import Counter, Family, Gauge, Histogram, TimedCounter
+from telemetry.request_labels import OTHER, method_of
 
 REQUESTS: Final = TimedCounter(
     Counter("http_requests_total", "Requests answered.", ("route", "method", "status")),
@@ -33,16 +35,6 @@ RATE_LIMIT_SHARED: Final = Gauge(
 )
 RATE_LIMIT_FAILURES: Final = Counter("rate_limit_failures_total", "Times that Redis could not count.")
 
-BACKEND_UP: Final = Gauge("backend_up", "1 where a backend can be reached and called, else 0.", ("backend",))
-BACKEND_COMPATIBLE: Final = Gauge(
-    "backend_compatible", "1 where a backend that was reached has compatible versions, else 0.", ("backend",)
-)
-
-OTHER: Final = "other"
-"""Stands for paths and methods that are none of the API's: a caller may send any."""
-
-_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-
 
 def count(method: str, template: str, status: int, reason: str, seconds: float) -> None:
     """Counts one request; `template` is empty for an unknown path, `reason` if it was not refused."""
@@ -51,11 +43,6 @@ def count(method: str, template: str, status: int, reason: str, seconds: float) 
     REQUESTS.observe(seconds, (template, method, status))
     if reason:
         REFUSALS.add(reason)
-
-
-def method_of(method: str) -> str:
-    """Returns a method as a label."""
-    return method if method in _METHODS else OTHER
 
 
 def counted() -> list[Family]:

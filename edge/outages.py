@@ -1,6 +1,6 @@
 """What the log says of calls to the backend that are repeated until they succeed."""
 
-from edge.errors import NoAnswer, Refusal
+from contract.refusals import NoAnswer, Refusal
 from telemetry.outages import RepeatedWork
 
 

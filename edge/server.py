@@ -6,6 +6,11 @@ from time import perf_counter
 from typing import Final
 
 from contract.addresses import plain_address
+from contract.channel import Channel
+from contract.channel.traced import traced
+from contract.connections.bounded_connection import Timeouts
+from contract.refusals import Refusal
+from contract.routes import BASE, RouteTable
 from edge import key_metrics, metrics
 from edge.admission.call import AdmissionDeps, Call
 from edge.admission.checks import PreflightAnswer, admit
@@ -14,18 +19,14 @@ from edge.admission.keyring import Keyring
 from edge.admission.parsing import Parsing
 from edge.admission.rate_limit import LocalRateLimiter, RateLimiter, Window
 from edge.admission.source_address import address_reader
-from edge.channel import Channel
-from edge.channel.traced import traced
 from edge.clock import system_clock
+from edge.codec.routes import codecs_of
 from edge.dispatch import Dispatcher
-from edge.errors import Refusal
-from edge.http.bounded_connection import Timeouts
 from edge.http.listener import Listener, listening_sockets
 from edge.http.request import HttpRequest
 from edge.http.response import Answer, refused
 from edge.http.server import HttpLimits, HttpServer
 from edge.openapi.pages import Pages
-from edge.routes import BASE, RouteTable
 from edge.settings import EdgeSettings
 from edge.tracing import RequestTracing
 from edge.usage import UsageRecorder
@@ -58,9 +59,10 @@ class Edge:
         self._follower = KeyMirrorFollower(channel, keyring, settings)
         self._usage = UsageRecorder(channel, settings, clock)
         self._changes = RunChangesFollower(channel, settings, clock)
-        self._dispatcher = Dispatcher(channel, keyring, settings, self._changes)
+        routes = RouteTable()
+        self._dispatcher = Dispatcher(channel, keyring, settings, self._changes, codecs_of(routes.routes))
         self._deps = AdmissionDeps(
-            routes=RouteTable(),
+            routes=routes,
             keyring=keyring,
             limiter=limiter or LocalRateLimiter(),
             address_of=address_reader(settings.client_address),

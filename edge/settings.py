@@ -1,13 +1,10 @@
 """Settings of an edge; read once by the entry point and passed down."""
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
 NO_DOMAIN: Final = "localhost"
 """The `app_domain` of a deployment that has not set one."""
-
-_HEADER: Final = re.compile(r"header:([A-Za-z0-9-]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +65,3 @@ class EdgeSettings:
     usage_buffer_records: int = 50_000
     usage_anonymous_per_minute: int = 100
     key_metrics: bool = False
-
-
-def viewer_header(client_address: str) -> str | None:
-    """Returns the header that the setting `client_address` names; None for `peer` and `load_balancer`.
-
-    Raises:
-        ValueError: it is none of the three, with what is allowed.
-    """
-    if client_address in {"peer", "load_balancer"}:
-        return None
-    named = _HEADER.fullmatch(client_address)
-    if named is None:
-        raise ValueError("must be peer, load_balancer or header:<Name>")
-    return named[1]

@@ -3,12 +3,12 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
+from contract.routes import BASE, HEALTH
 from edge.admission.call import Call
 from edge.http.request import HttpRequest
 from edge.http.response import Answer
-from edge.metrics import method_of
-from edge.request_spans import add_answer, span_name
-from edge.routes import BASE, HEALTH
+from telemetry.request_labels import method_of
+from telemetry.request_spans import add_answer, span_name
 from telemetry.trace_context import TRACEPARENT, TRACESTATE
 
 if TYPE_CHECKING:

@@ -9,14 +9,15 @@ from secrets import token_hex
 from typing import Final
 
 from contract.call_groups import NOT_MEASURED, Kind, RecordedCall, group_calls
+from contract.channel import Channel
 from contract.metadata import ACTOR
+from contract.refusals import Refusal
 from edge import key_metrics, metrics
-from edge.channel import Channel
 from edge.clock import system_clock
-from edge.errors import Refusal
 from edge.outages import RepeatedCall
 from edge.settings import EdgeSettings
 from telemetry import Family
+from telemetry.request_labels import OTHER, method_of
 from workflow_api.v1.edge_pb2 import RecordUsageRequest
 
 _METADATA: Final = ((ACTOR, "edge"),)
@@ -30,9 +31,8 @@ _LAST_SECONDS: Final = 5.0
 SINGLE_REFUSALS: Final = 60
 """Refused calls of a key in a minute that have records of their own: as many as a new key may make calls."""
 ADDRESSES: Final = 16
-"""Addresses of a key in a minute that grouped refusals are kept apart by."""
-OTHER: Final = metrics.OTHER
-"""The address of calls from further ones; and method and route, where a minute has more groups than `_GROUPS`."""
+"""Addresses of a key in a minute that grouped refusals are kept apart by; those of further calls are `OTHER`."""
+# Method and route are `OTHER` where a minute has more groups than these.
 _GROUPS: Final = 256
 _MINUTE_MS: Final = 60_000
 _FIRST_REFUSAL: Final = 400
@@ -63,7 +63,7 @@ class _RefusalGroups:
         addresses, groups = self._addresses[key_id], self._groups[key_id]
         if len(addresses) < ADDRESSES:
             addresses.add(address)
-        group = (metrics.method_of(method), route, status, reason), address if address in addresses else OTHER
+        group = (method_of(method), route, status, reason), address if address in addresses else OTHER
         if len(groups) >= _GROUPS and group not in groups:
             group = (OTHER, OTHER, status, reason), OTHER
         last, calls = groups.get(group, (call, 0))

@@ -23,11 +23,11 @@ from contract.fields import (
     rules_of,
 )
 from contract.reasons import BY_CODE
+from contract.routes import BASE, Route, RouteTable
 from contract.spellings import spellings
 from edge.openapi.comments import comments
 from edge.openapi.failures import meaning
 from edge.openapi.schemas import json_type
-from edge.routes import BASE, Route, RouteTable
 from workflow_api.v1.options_pb2 import TIME_UNIT_HOURS, FieldRules
 
 EDITED = "Made from the protos by `make generate`; never edited by hand."

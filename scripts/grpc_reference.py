@@ -11,8 +11,8 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.descriptor_pb2 import MethodOptions
 
 from contract.reasons import BY_REASON, ErrorRule
+from contract.services import FILES
 from contract.spellings import SCOPE_SPELLINGS
-from edge.services import FILES
 from workflow_api.v1 import options_pb2
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "grpc.md"

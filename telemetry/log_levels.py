@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-OWN_PACKAGES: Final = ("backend", "contract", "deploy", "edge", "telemetry")
+OWN_PACKAGES: Final = ("backend", "console", "contract", "deploy", "edge", "telemetry")
 """Packages whose messages are logged in full."""
 
 DEFAULT: Final = "info"

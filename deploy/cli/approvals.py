@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
+from console.rendering.formatting import duration
 from deploy.cli.following.follower import status_after_decision
 from deploy.cli.option_names import APPROVAL_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc
@@ -22,7 +23,6 @@ from deploy.cli.output.printing import (
 from deploy.cli.output.records import PAGE, items_of, record_of
 from deploy.cli.output.run_details import starter
 from deploy.client.backend import connected
-from edge.console.rendering.formatting import duration
 from workflow_api.v1 import reviews_pb2, runs_pb2
 
 POLL_SECONDS: Final = 1.0

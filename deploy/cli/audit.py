@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from contract.audit_export import FORMATS, head_of, lines_of
+from contract.json_codec.date_times import parse_date_time
 from deploy.cli.option_names import LIST_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc, read_option
 from deploy.cli.output.printing import Column, Form, print_json, print_table
@@ -14,7 +15,6 @@ from deploy.cli.output.records import PAGE, record_of
 from deploy.cli.run_start import workflow_definition
 from deploy.client.backend import Backend, connected
 from deploy.failures import CommandError
-from edge.codec.date_times import parse_date_time
 from workflow_api.v1 import audit_pb2, deployment_pb2, keys_pb2, runs_pb2, users_pb2, workflows_pb2
 
 EXPORT_SECONDS: Final = 600.0

@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
+from contract.routes import BASE
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, listening_address
 from deploy.cli.output.printing import print_json
 from deploy.client.backend import connected
 from deploy.config.addresses import Address, address
 from deploy.failures import CommandError
-from edge.routes import BASE
 
 _TIMEOUT_SECONDS = 5.0
 

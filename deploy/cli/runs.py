@@ -5,6 +5,8 @@ from typing import Annotated, Final
 
 import typer
 
+from contract.json_codec.date_times import parse_date_time
+from contract.json_codec.enum_lists import parse_enum_list
 from deploy.cli.following.follower import interruptible, watched_events
 from deploy.cli.option_names import LIST_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, RunId, Utc, read_option
@@ -15,8 +17,6 @@ from deploy.cli.run_logs import logs
 from deploy.cli.run_outputs import download, outputs
 from deploy.cli.run_start import start, workflow_definition
 from deploy.client.backend import connected
-from edge.codec.date_times import parse_date_time
-from edge.codec.enum_lists import parse_enum_list
 from workflow_api.v1 import runs_pb2
 
 Reason = Annotated[str | None, typer.Option("--reason", help="Why, for the record; at most 500 characters.")]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from console.settings import ConsoleSettings
 from deploy.cli.options import Config, Data, GrpcListen, HttpListen, Json, LogFormat, LogLevel, listening_address
 from deploy.cli.output.printing import print_ready
 from deploy.config.addresses import Address
@@ -15,7 +16,6 @@ from deploy.config.source import read_settings
 from deploy.garbage import collection_paused
 from deploy.serve.lifecycle import default_data, prepare_process
 from deploy.serve.process_log import log_serving
-from edge.console.settings import ConsoleSettings
 
 if TYPE_CHECKING:
     from deploy.serve.embedded import Ready

@@ -12,6 +12,7 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from contract import metadata
 from contract.paging import next_page
+from contract.request_ids import request_id_from
 from deploy.client.in_process import Handler, HandlerChannel
 from deploy.client.rpc_failures import failure_of
 from deploy.config.addresses import grpc_address
@@ -19,7 +20,6 @@ from deploy.config.settings import ClientTls
 from deploy.config.source import read_settings
 from deploy.failures import CommandError
 from deploy.transport.grpc_channels import calling_channel
-from edge.http.request_id import request_id_from
 from workflow_api.v1.audit_pb2_grpc import AuditServiceStub
 from workflow_api.v1.definitions_pb2_grpc import DefinitionsServiceStub
 from workflow_api.v1.deployment_pb2_grpc import DeploymentServiceStub

@@ -5,8 +5,8 @@ from typing import Any, Final, Protocol
 
 from google.protobuf.message import Message
 
+from contract.channel.context import InProcessContext
 from deploy.failures import CommandError
-from edge.channel.context import InProcessContext
 
 _NEVER: Final = 1e9
 

@@ -3,8 +3,8 @@
 import grpc
 from grpc_status import rpc_status
 
+from contract.refusals import refusal_from_status
 from deploy.failures import CommandError, late, unreachable
-from edge.errors import refusal_from_status
 
 
 def failure_of(error: grpc.RpcError, address: str, request_id: str, *, secure: bool = False) -> CommandError:

@@ -11,8 +11,9 @@ from backend.addresses import HTTP_ADDRESS
 from backend.log_events import CALL, RUN, STEP
 from backend.secrets import NAME as SECRET_NAME
 from backend.settings import ModelProvider
-from edge.log_events import CONSOLE_REQUEST, REQUEST
-from edge.settings import viewer_header
+from console.log_events import CONSOLE_REQUEST
+from contract.addresses import viewer_header
+from edge.log_events import REQUEST
 from telemetry.log_events import PROCESS
 from telemetry.log_levels import LogLevels, parse_levels
 

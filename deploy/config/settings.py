@@ -20,6 +20,7 @@ from backend.settings import (
     StepDataLimits,
     WebhookSettings,
 )
+from console.settings import ConsoleSettings
 from deploy.config import checks, redis_address, secret_references
 from deploy.config.addresses import (
     DEFAULT_GRPC,
@@ -56,7 +57,6 @@ from deploy.config.secret_references import (
     secret_name,
     secret_source,
 )
-from edge.console.settings import ConsoleSettings
 from edge.settings import NO_DOMAIN, EdgeSettings
 from telemetry.log_levels import DEFAULT as DEFAULT_LEVEL
 from telemetry.log_output import AUTO, FORMATS

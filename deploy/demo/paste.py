@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from contract.routes import BASE
 from contract.spellings import SCOPES
 from deploy.config import addresses
 from deploy.demo.setup import KEY_NAME
-from edge.routes import BASE
 from workflow_api.v1 import keys_pb2
 
 DEFAULT_GRPC: Final = str(addresses.DEFAULT_GRPC)

@@ -10,11 +10,11 @@ import grpc
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
+from contract.routes import BASE
 from deploy.config.addresses import LOOPBACK_OF_WILDCARD, Address, Addresses, BackendAddress, GrpcAddress
 from deploy.doctor.check import Check, Examined, Part, clock, failed, not_applicable, ok, warning
 from deploy.failures import CommandError
 from deploy.transport.grpc_channels import calling_channel
-from edge.routes import BASE
 from workflow_api.v1 import deployment_health_pb2 as pb
 from workflow_api.v1.deployment_health_pb2_grpc import DeploymentHealthServiceStub
 

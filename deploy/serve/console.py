@@ -5,12 +5,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
+from console.app import Console
+from console.settings import ConsoleSettings
+from contract.channel import Channel
 from deploy.config.addresses import LOOPBACK_OF_WILDCARD, Address
 from deploy.config.settings import Settings, console_settings
 from deploy.serve.lifecycle import bind_failure, run_until_stopped
-from edge.channel import Channel
-from edge.console.app import Console
-from edge.console.settings import ConsoleSettings
+from edge.admission.trial import try_call
 from telemetry import MetricsRegistry
 
 _DEFAULT: Final = ConsoleSettings()
@@ -45,7 +46,7 @@ async def running_console(
         CommandError: the address cannot be bound; the message says why.
     """
     try:
-        console = Console(console_settings(settings, listen), channel)
+        console = Console(console_settings(settings, listen), channel, try_call)
         with metrics.registered(console.measured):
             try:
                 try:

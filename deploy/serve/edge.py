@@ -7,14 +7,14 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from backend.secrets import SecretError, Secrets
+from contract.channel import Channel
+from contract.routes import BASE
 from deploy.config.addresses import LOOPBACK_OF_WILDCARD, Address
 from deploy.config.redis_address import redis_address
 from deploy.config.settings import Settings, edge_settings
 from deploy.failures import CommandError
 from deploy.serve.lifecycle import bind_failure, freeze_startup_objects, raise_open_files_limit, run_until_stopped
 from edge.admission.rate_limit import LocalRateLimiter, RateLimiter
-from edge.channel import Channel
-from edge.routes import BASE
 from edge.server import Edge
 from telemetry import MetricsRegistry
 

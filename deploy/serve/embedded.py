@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
 from backend.bootstrap import Backend
 from backend.sandbox import Sandbox
+from contract.channel.in_process import InProcessChannel
 from deploy.config.addresses import GrpcAddress
 from deploy.config.settings import Settings
 from deploy.serve.backend import running_backend
@@ -16,7 +17,6 @@ from deploy.serve.edge import running_edge
 from deploy.serve.lifecycle import run_until_stopped
 from deploy.serve.metrics import serving_metrics
 from deploy.serve.traces import recording_traces
-from edge.channel.in_process import InProcessChannel
 from telemetry import MetricsRegistry
 
 
@@ -66,14 +66,18 @@ def serve_embedded(
 async def _optional_console(
     settings: Settings, backend: Backend, metrics: MetricsRegistry
 ) -> AsyncIterator[str | None]:
-    """Runs the console where `console.listen` is set; yields its address, or None."""
+    """Runs the console on a loop of its own where `console.listen` is set; yields its address, or None."""
     listen = settings.console.listen
     if listen is None:
         yield None
         return
     from deploy.serve.console import running_console
+    from deploy.serve.own_loop import on_own_loop
 
-    # A channel of its own has threads of its own: pages do not hold up calls of the API.
-    channel = InProcessChannel(backend.handlers)
-    async with running_console(settings, listen, channel, metrics) as address:
+    def console() -> AbstractAsyncContextManager[str]:
+        # A channel serves one loop, and has threads of its own.
+        return running_console(settings, listen, InProcessChannel(backend.handlers), metrics)
+
+    # Pages do not hold up calls of the API.
+    async with on_own_loop("console", console) as address:
         yield address

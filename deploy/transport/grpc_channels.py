@@ -14,8 +14,8 @@ from deploy.failures import CommandError
 from telemetry import MetricsRegistry
 
 if TYPE_CHECKING:
+    from contract.channel.remote import RemoteChannel
     from deploy.transport.certificates import CertificateFiles, Pem
-    from edge.channel.remote import RemoteChannel
 
 Options = Sequence[tuple[str, Any]]
 
@@ -75,9 +75,9 @@ async def serving_channel(
     Raises:
         CommandError: as `calling_channel`.
     """
+    from contract.channel.backend_watch import BackendWatch
+    from contract.channel.remote import CHANNEL_OPTIONS, PROBE_OPTIONS, RemoteChannel
     from deploy.transport.certificate_watch import watched_certificate
-    from edge.channel.backend_watch import BackendWatch
-    from edge.channel.remote import CHANNEL_OPTIONS, PROBE_OPTIONS, RemoteChannel
 
     files = certificate_files(tls)
     target = _plain_target(address) if files is None else _target(address)

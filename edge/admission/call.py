@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from contract.ids import RUN_ID
+from contract.routes import Match, RouteTable
 from edge.admission.keyring import Key, Keyring
 from edge.admission.parsing import Parsing
 from edge.admission.rate_limit import RateLimiter, Window
 from edge.admission.source_address import AddressReader
 from edge.http.request import HttpRequest
-from edge.routes import Match, RouteTable
 
 
 class AdmissionDeps(NamedTuple):

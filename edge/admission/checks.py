@@ -3,11 +3,12 @@
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
+from contract.call_trials import CheckName
+from contract.refusals import Refusal
 from edge.admission.call import Call
 from edge.admission.keyring import Key
 from edge.admission.rate_limit import Window
 from edge.codec.json_body import parse_json_body
-from edge.errors import Refusal
 from edge.http.cors import preflight_headers
 from edge.http.response import Answer
 from workflow_api.v1.options_pb2 import ACCESS_PUBLIC, ACCESS_SCOPE
@@ -124,27 +125,29 @@ class Check(NamedTuple):
     """One row of the order of checks.
 
     Attributes:
+        name: What a trial of a call calls it.
         order: Number in the contract; from 1 on only calls that need a key are checked.
         passes: Returns where the check passes, and raises where it does not; awaited if it returns an awaitable.
         refusals: Error codes that it refuses with.
     """
 
+    name: CheckName
     order: int
     passes: Callable[[Call], Awaitable[None] | None]
     refusals: tuple[str, ...]
 
 
 CHECKS: Final = (
-    Check(0, body_is_bounded, ("payload_too_large", "invalid_request", "runtime_unreachable")),
-    Check(0, is_no_preflight, ()),
-    Check(0, path_and_method_exist, ("not_found", "method_not_allowed")),
-    Check(0, body_is_json, ("invalid_request", "payload_too_large", "runtime_unreachable")),
-    Check(1, keys_are_served, ("deployment_updating",)),
-    Check(2, credentials_are_right, ("unauthorized",)),
-    Check(3, source_is_allowed, ("forbidden",)),
-    Check(3, hour_is_allowed, ("outside_time_window",)),
-    Check(4, rate_limit_is_kept, ("rate_limited",)),
-    Check(5, scope_is_granted, ("forbidden",)),
+    Check(CheckName.BODY_SIZE, 0, body_is_bounded, ("payload_too_large", "invalid_request", "runtime_unreachable")),
+    Check(CheckName.PREFLIGHT, 0, is_no_preflight, ()),
+    Check(CheckName.ROUTE, 0, path_and_method_exist, ("not_found", "method_not_allowed")),
+    Check(CheckName.BODY_JSON, 0, body_is_json, ("invalid_request", "payload_too_large", "runtime_unreachable")),
+    Check(CheckName.DEPLOYMENT, 1, keys_are_served, ("deployment_updating",)),
+    Check(CheckName.CREDENTIALS, 2, credentials_are_right, ("unauthorized",)),
+    Check(CheckName.SOURCE, 3, source_is_allowed, ("forbidden",)),
+    Check(CheckName.HOUR, 3, hour_is_allowed, ("outside_time_window",)),
+    Check(CheckName.RATE_LIMIT, 4, rate_limit_is_kept, ("rate_limited",)),
+    Check(CheckName.SCOPE, 5, scope_is_granted, ("forbidden",)),
 )
 """Every check; the first that fails ends the call. Validation and the domain come after the last."""
 

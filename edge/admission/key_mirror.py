@@ -8,11 +8,11 @@ from typing import Final, cast
 
 from google.protobuf.duration_pb2 import Duration
 
+from contract.channel import Channel
+from contract.channel.process import this_process
 from contract.metadata import ACTOR
 from edge.admission.keyring import Keyring
-from edge.channel import Channel
 from edge.outages import RepeatedCall
-from edge.process import this_process
 from edge.settings import EdgeSettings
 from workflow_api.v1.edge_pb2 import EdgeProcess, GetKeyMirrorRequest, KeyMirror, WatchKeyMirrorRequest
 

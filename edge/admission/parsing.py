@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import Any, Final
 
+from contract.refusals import Refusal
 from edge.codec.json_body import parse_json_body
-from edge.errors import Refusal
 
 _SHARE: Final = 0.25
 """The most of a processor that a line takes while bodies wait in it."""

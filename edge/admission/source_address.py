@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final
 
-from contract.addresses import parse_address
+from contract.addresses import parse_address, viewer_header
 from edge.http.request import HttpRequest
-from edge.settings import viewer_header
 
 AddressReader = Callable[[HttpRequest], str]
 

@@ -2,40 +2,25 @@
 
 from contextlib import suppress
 from hashlib import sha256
-from typing import Final, NamedTuple, cast
+from typing import Final, cast
 
+from contract.call_trials import CheckOutcome, TrialCall
+from contract.refusals import Refusal
+from contract.routes import RouteTable
 from edge.admission.call import AdmissionDeps, Call
-from edge.admission.checks import CHECKS, Check, PreflightAnswer
+from edge.admission.checks import CHECKS, PreflightAnswer
 from edge.admission.keyring import Keyring
 from edge.admission.parsing import Parsing
 from edge.admission.rate_limit import LocalRateLimiter
-from edge.errors import Refusal
 from edge.http.caller import Caller
 from edge.http.message import RequestMessage
 from edge.http.request import HttpRequest
-from edge.routes import RouteTable
 from workflow_api.v1.edge_pb2 import KeyMirror, MirroredKey
 from workflow_api.v1.options_pb2 import ACCESS_PUBLIC
 
 _SECRET: Final = "the-secret-of-a-call-that-nobody-makes"  # noqa: S105 - it opens nothing
 _HASH: Final = sha256(_SECRET.encode()).digest()
 _EMPTY: Final = b"{}"
-
-
-class TrialCall(NamedTuple):
-    """A call that might be made: its method, its path, where it comes from and when, in milliseconds."""
-
-    method: str
-    path: str
-    address: str
-    at_ms: int
-
-
-class CheckOutcome(NamedTuple):
-    """A check and its refusal; None where it passed."""
-
-    check: Check
-    refusal: Refusal | None
 
 
 async def try_call(call: TrialCall, key: MirroredKey, mirror: KeyMirror, routes: RouteTable) -> list[CheckOutcome]:
@@ -85,6 +70,6 @@ async def try_call(call: TrialCall, key: MirroredKey, mirror: KeyMirror, routes:
                 if pending is not None:
                     await pending
         except Refusal as refusal:
-            return [*found, CheckOutcome(check, refusal)]
-        found.append(CheckOutcome(check, None))
+            return [*found, CheckOutcome(check.name, refusal)]
+        found.append(CheckOutcome(check.name, None))
     return found

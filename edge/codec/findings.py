@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from edge.errors import Refusal
+from contract.refusals import Refusal
 
 MAX_PROBLEMS: Final = 100
 """Most problems in one answer, so that it stays smaller than the request."""

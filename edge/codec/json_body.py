@@ -5,9 +5,9 @@ from typing import Any, Final, NoReturn
 
 import orjson
 
+from contract.refusals import Refusal
 from edge.codec.exact_json import MAX_DEPTH, read_exact
 from edge.codec.json_scan import named_twice_at, too_deep_at
-from edge.errors import Refusal
 
 # orjson reads an integer beyond 64 bits as a double; a number shorter than this fits.
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")

@@ -10,6 +10,7 @@ from google.protobuf.message_factory import GetMessageClass
 from contract.bounds import require_bounds
 from contract.fields import json_name, public_fields
 from contract.reasons import code_of
+from contract.refusals import Refusal
 from edge.codec.body_fields import BodyReader, body_reader
 from edge.codec.findings import Findings
 from edge.codec.query import parse_query
@@ -24,7 +25,6 @@ from edge.codec.text_fields import (
     query_reader,
     violation_of,
 )
-from edge.errors import Refusal
 from workflow_api.v1.options_pb2 import FieldRules, method_rules
 
 Headers = Callable[[str], Sequence[str]]

@@ -15,9 +15,9 @@ from google.protobuf.duration_pb2 import Duration
 from contract.bounds import NO_NUL, NumberBounds, TextBounds
 from contract.durations import duration_of
 from contract.fields import INTEGERS, enum_of, is_duration, is_enum_list, is_timestamp, json_name
+from contract.json_codec.date_times import parse_date_time
+from contract.json_codec.enum_lists import parse_enum_list
 from contract.reasons import code_of
-from edge.codec.date_times import parse_date_time
-from edge.codec.enum_lists import parse_enum_list
 from edge.codec.findings import Findings
 from edge.codec.query import decoded
 from workflow_api.v1.options_pb2 import FieldRules

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 from typing import Final, Generic, Protocol, TypeVar
 
-from edge.http.connection_limiter import Waiting, longest_waiting
+from contract.connections.connection_limiter import Waiting, longest_waiting
 
 # When the limit is reached, somewhat more is freed, so that connections are not sorted for every few bytes.
 _SLACK: Final = 0.05

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from edge.http.bounded_connection import WaitKind
+from contract.connections.bounded_connection import WaitKind
 
 
 class Caller(Protocol):

@@ -5,19 +5,19 @@ import logging
 from collections.abc import Callable
 from typing import Final, Protocol, cast
 
+from contract.connections.bounded_connection import BoundedConnection, WaitKind
+from contract.connections.connection_limiter import ConnectionLimiter
+from contract.refusals import Refusal
 from edge import metrics
-from edge.errors import Refusal
 from edge.http.body import BodyFailure
-from edge.http.bounded_connection import BoundedConnection, WaitKind
 from edge.http.buffer_limiter import BufferLimiter
-from edge.http.connection_limiter import ConnectionLimiter
 from edge.http.message import RequestMessage
 from edge.http.parser import BOUNDS, RequestParser
 from edge.http.request import MAX_BODY_BYTES, HttpRequest
 from edge.http.request_log import RequestLog
 from edge.http.response import Answer, refused
 from edge.http.write_batches import WriteBatch, WriteBatches
-from edge.log_events import ABORTED, CLIENT_GONE
+from telemetry.request_lines import ABORTED, CLIENT_GONE
 
 DISCARD_BYTES: Final = 64 * 1_048_576
 """How much of what a refused caller still sends is read and discarded, so that it sees the answer."""

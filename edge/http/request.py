@@ -7,12 +7,12 @@ from time import perf_counter
 from types import MappingProxyType
 from typing import Final
 
-from edge.errors import Refusal
+from contract.connections.bounded_connection import WaitKind
+from contract.refusals import Refusal
+from contract.request_ids import request_id_from
 from edge.http.body import BodyFailure
-from edge.http.bounded_connection import WaitKind
 from edge.http.caller import Caller
 from edge.http.message import RequestMessage
-from edge.http.request_id import request_id_from
 
 MAX_BODY_BYTES: Final = 1_048_576
 """Longest body of a request, every route (contract 4.3)."""

@@ -7,12 +7,13 @@ from time import perf_counter, time
 from typing import Final
 
 from contract.addresses import plain_address
+from contract.routes import HEALTH
 from edge.http.request import HttpRequest, Outcome
-from edge.log_events import REQUEST, CheckSampler, request_message
-from edge.metrics import OTHER, method_of
-from edge.routes import HEALTH
+from edge.log_events import REQUEST
 from telemetry.log_events import DEBUG
 from telemetry.log_output import LogOutput, output
+from telemetry.request_labels import OTHER, method_of
+from telemetry.request_lines import CheckSampler, request_message
 
 _Kind = tuple[str, str, int, str]
 

@@ -7,7 +7,7 @@ from time import time
 from types import MappingProxyType
 from typing import Final
 
-from edge.errors import Refusal, envelope
+from contract.refusals import Refusal, envelope
 from edge.http.cors import cors_lines
 from edge.http.request import HttpRequest
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
+from contract.connections.bounded_connection import Timeouts
+from contract.connections.connection_limiter import ConnectionLimiter
+from contract.connections.connection_watch import watch_connections
+from contract.refusals import Refusal
 from edge import metrics
-from edge.errors import Refusal
-from edge.http.bounded_connection import Timeouts
 from edge.http.buffer_limiter import BufferLimiter
 from edge.http.connection import Connection
-from edge.http.connection_limiter import ConnectionLimiter
-from edge.http.connection_watch import watch_connections
 from edge.http.listener import Listener
 from edge.http.request import HttpRequest
 from edge.http.request_log import RefusedKey, RequestLog

@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterator
 from contextlib import aclosing
 from typing import Any, Final
-from urllib.parse import quote
 
+from contract.channel import Messages
+from contract.content_disposition import content_disposition
+from contract.refusals import Refusal
 from edge import metrics
-from edge.channel import Messages
-from edge.errors import Refusal
 from edge.http.request import HttpRequest
 from edge.http.response import Answer, refused
 from workflow_api.v1.outputs_pb2 import DownloadHeader
@@ -17,7 +17,6 @@ from workflow_api.v1.outputs_pb2 import DownloadHeader
 _MEDIA_TYPE: Final = re.compile(r"[!-~][ -~]*")
 # Memory for a zip of 2,000 files, here and in the backend, while it is being downloaded.
 _STATE_BYTES: Final = 2_000_000
-_UNQUOTABLE: Final = re.compile(r"[^ !#-\[\]-~]|%")
 
 
 async def open_download(messages: Messages) -> Answer:
@@ -108,9 +107,3 @@ def _attachment(header: DownloadHeader) -> Iterator[tuple[str, str]]:
     if header.partial:
         last = header.offset + header.length - 1
         yield "Content-Range", f"bytes {header.offset}-{last}/{header.size_bytes}"
-
-
-def content_disposition(file_name: str) -> str:
-    """Returns `attachment` with the file name in both forms of RFC 6266."""
-    fallback = _UNQUOTABLE.sub("_", file_name)
-    return f"attachment; filename=\"{fallback}\"; filename*=UTF-8''{quote(file_name, safe='!#$&+^`|')}"

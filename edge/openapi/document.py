@@ -5,13 +5,13 @@ from typing import Any, Final
 
 import orjson
 
+from contract.routes import BASE, RouteTable
 from contract.versions import API_VERSION
 from edge.openapi.failures import OPTIONAL, RATE_LIMIT_HEADERS, REQUEST_ID_EXAMPLE, envelope_schemas
 from edge.openapi.operations import operation
 from edge.openapi.request_schemas import RequestSchemas
 from edge.openapi.schemas import ResponseSchemas
 from edge.openapi.webhooks import webhook_schemas, webhooks
-from edge.routes import BASE, RouteTable
 from edge.settings import NO_DOMAIN
 
 _DESCRIPTION: Final = """\

@@ -8,9 +8,9 @@ from typing import Any, Final
 import orjson
 
 from contract.reasons import BY_CODE, ErrorRule
+from contract.routes import Route
 from edge.openapi.comments import comments
 from edge.openapi.schemas import ANY_OBJECT, Schema
-from edge.routes import Route
 from workflow_api.v1.errors_pb2 import ErrorReason
 from workflow_api.v1.options_pb2 import ACCESS_PUBLIC
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 from google.protobuf.descriptor import Descriptor
 
 from contract.fields import json_name, message_of, public_fields
-from edge.routes import Route
+from contract.routes import Route
 
 _NEXT_PAGE: Final = {"cursor": "next_cursor", "after_seq": "next_after_seq", "segment": "segment_id"}
 """Query parameters that go on where an answer ended, with the field of the answer that they take."""

@@ -8,6 +8,8 @@ from typing import Any, Final
 from google.protobuf.descriptor import FieldDescriptor, ServiceDescriptor
 
 from contract.fields import INTEGERS, is_duration, is_timestamp, json_name, public_fields
+from contract.json_codec.response import ResponseCodec
+from contract.routes import Route
 from contract.spellings import spellings
 from edge.codec.text_fields import EMPTY_IS_ABSENT, query_parser
 from edge.openapi.comments import comments
@@ -16,7 +18,6 @@ from edge.openapi.links import links, operation_id
 from edge.openapi.request_schemas import RequestSchemas, bounded, text
 from edge.openapi.samples import BODIES, sample
 from edge.openapi.schemas import ResponseSchemas, Schema
-from edge.routes import Route
 from workflow_api.v1.options_pb2 import ACCESS_PUBLIC, ACCESS_SCOPE, FieldRules, Scope, route_tag
 
 _SCOPES: Final = spellings(Scope.DESCRIPTOR)
@@ -161,8 +162,7 @@ def _successes(route: Route, schemas: ResponseSchemas, linked: dict[str, Any]) -
         return _file_responses(*_FILES[route.descriptor.name])
     message = route.descriptor.output_type
     media: dict[str, Any] = {"schema": schemas.reference(message)}
-    assert route.response_codec is not None
-    media["example"] = sample(message, route.response_codec)
+    media["example"] = sample(message, ResponseCodec(message))
     content = {"application/json": media}
     if route.descriptor.name in _STREAMS:
         content["text/event-stream"] = dict(_STREAMS[route.descriptor.name])

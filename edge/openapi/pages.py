@@ -3,7 +3,7 @@
 from functools import cached_property
 from typing import Final
 
-from edge.errors import Refusal
+from contract.refusals import Refusal
 from edge.http.request import HttpRequest
 from edge.http.response import Answer, refused
 

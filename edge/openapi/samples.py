@@ -11,8 +11,8 @@ from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from contract.fields import DURATION, TIMESTAMP, is_map, message_of, rules_of
+from contract.json_codec.response import ResponseCodec
 from contract.versions import API_VERSION
-from edge.codec.response import ResponseCodec
 from workflow_api.v1.pii_policy_pb2 import PiiMode, PiiStage
 
 _AT_MS: Final = 1_790_244_930_123  # 2026-09-24T10:15:30.123+00:00

@@ -7,10 +7,10 @@ from typing import Final
 
 import orjson
 
+from contract.json_codec.response import ResponseCodec
+from contract.refusals import Refusal
 from contract.spellings import spellings
 from edge.admission.call import Call
-from edge.codec.response import ResponseCodec
-from edge.errors import Refusal
 from edge.http.request import HttpRequest
 from edge.http.response import Answer
 from edge.waiting.follower import RunChangesFollower

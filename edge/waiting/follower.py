@@ -9,8 +9,8 @@ from typing import Final, cast
 
 from google.protobuf.duration_pb2 import Duration
 
+from contract.channel import Channel
 from contract.metadata import ACTOR
-from edge.channel import Channel
 from edge.outages import RepeatedCall
 from edge.settings import EdgeSettings
 from edge.waiting.holds import Holds

@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Iterable
 from time import perf_counter
 from typing import Final, Self
 
+from contract.refusals import Refusal
 from edge.admission.call import Call
 from edge.admission.checks import check_again
 from edge.admission.keyring import Key
-from edge.errors import Refusal
 from edge.settings import EdgeSettings
 
 _CHECK_SECONDS: Final = 1.0

@@ -7,8 +7,8 @@ from itertools import islice
 from time import monotonic
 from typing import Final, cast
 
+from contract.channel import Channel
 from contract.metadata import ACTOR
-from edge.channel import Channel
 from edge.outages import RepeatedCall
 from edge.waiting.holds import Holds
 from edge.waiting.latest_runs import LatestRuns, Reading

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
+from contract.refusals import Refusal
 from edge.admission.call import Call
-from edge.errors import Refusal
 from edge.waiting.follower import RunChangesFollower
 from edge.waiting.holds import Hold
 from workflow_api.v1.runs_pb2 import (

@@ -78,7 +78,7 @@ NEEDLESS = {
     *("aiohttp", "alembic", "argon2", "boto3", "botocore", "cryptography", "dbos", "grpc_reflection.v1alpha"),
     *("http.server", "httptools", "jinja2", "packaging", "prometheus_client", "psycopg", "pyarrow", "pydantic_ai"),
     *("pyoxigraph", "redis", "rich", "sqlalchemy.dialects.postgresql", "yarl"),
-    *("backend.redaction.engine", "backend.rpc.server", "deploy.serve.embedded", "edge.console.app", "edge.server"),
+    *("backend.redaction.engine", "backend.rpc.server", "deploy.serve.embedded", "console.app", "edge.server"),
 }
 """Modules for what a run does only where it is asked to, and that take a while to import."""
 

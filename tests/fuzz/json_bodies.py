@@ -8,15 +8,17 @@ from typing import Any, cast
 
 from backend.runs.start.parsed_start import parse_start
 from backend.validation import validate
+from contract.refusals import Refusal
+from contract.routes import RouteTable
 from edge.codec.findings import MAX_PROBLEMS
 from edge.codec.json_body import parse_json_body
-from edge.errors import Refusal
-from edge.routes import RouteTable
+from edge.codec.routes import codecs_of
 from tests.fuzz import json_reference
 from tests.fuzz.target import Target
 from workflow_api.v1 import runs_pb2
 
 _ROUTES = RouteTable()
+_CODECS = codecs_of(_ROUTES.routes)
 _START = _ROUTES.match("POST", "/api/v1/workflows/wf_1/runs")
 _CANCEL = _ROUTES.match("POST", "/api/v1/runs/run_1/cancel")
 _ERASE = _ROUTES.match("DELETE", "/api/v1/runs/run_1/data")
@@ -56,7 +58,7 @@ def _offset_of(refusal: Refusal) -> int:
 def _decoded(match: Any, value: Any, problems: list[str]) -> Any:
     """The message of a route's codec; None where it rightly names these problems."""
     try:
-        message = match.route.request_codec.decode(
+        message = _CODECS[match.route.rpc].request.decode(
             match.path_params, "", lambda name: ["k-1"] if name == "Idempotency-Key" else [], value
         )
     except Refusal as refusal:

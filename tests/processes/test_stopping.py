@@ -6,8 +6,8 @@ from pathlib import Path
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from contract.services import FILES
 from contract.versions import LIVENESS
-from edge.services import FILES
 from tests.support.admin import Admin
 from tests.support.client import Caller
 from tests.support.deployment import Deployment

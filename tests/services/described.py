@@ -7,7 +7,7 @@ import orjson
 from google.protobuf.message import Message
 from jsonschema import Draft202012Validator
 
-from edge.codec.response import ResponseCodec
+from contract.json_codec.response import ResponseCodec
 from edge.openapi.document import openapi_document
 from tests.support.schemas import FORMATS, strict
 

@@ -15,8 +15,8 @@ from google.protobuf.message_factory import GetMessageClass
 from backend.clock import HOUR_MS
 from backend.logs import sql as logs_sql
 from backend.users import sql as users_sql
+from contract.services import FILES
 from contract.times import to_timestamp
-from edge.services import FILES
 from tests.services.calls import Caller, RefusedError
 from tests.services.runs.world import World
 from workflow_api.v1 import edge_pb2, runs_pb2, usage_pb2, webhooks_pb2, workflows_pb2

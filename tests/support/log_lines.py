@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from backend.log_events import CALL, RUN, STEP
-from edge.log_events import CONSOLE_REQUEST, REQUEST
+from console.log_events import CONSOLE_REQUEST
+from edge.log_events import REQUEST
 from telemetry import log_output
 from telemetry.log_events import COMMON_FIELDS, LINES_DROPPED, MESSAGE, MESSAGE_FIELDS, PROCESS, EventLog
 from telemetry.log_output import LogOutput

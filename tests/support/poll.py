@@ -20,6 +20,11 @@ def until(probe: Callable[[], T], what: str, *, seconds: float = LONGEST_WAIT_SE
     return value
 
 
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Returns once the condition holds."""
+    until(condition, "the state", every=0.005)
+
+
 def within_one_minute(attempt: Callable[[], T]) -> T:
     """The value of an attempt that began and ended in the same UTC minute: rate limits count by it."""
     while True:

@@ -15,7 +15,10 @@ DOCUMENT = ROOT / "docs" / "architecture.md"
 TEXT = DOCUMENT.read_text(encoding="utf-8")
 LINTER: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
 CONTRACTS: list[dict[str, Any]] = LINTER["contracts"]
-PARTS = ("backend", "contract", "deploy", "edge", "telemetry", "workflow_api_agent", "workflow_api_testing")
+PARTS = (
+    *("backend", "contract", "deploy", "edge", "console", "telemetry"),
+    *("workflow_api_agent", "workflow_api_testing"),
+)
 SOURCES = ("protos", "generated")
 BELOW_EVERY_SERVICE = {"storage", "schemas", "confined"}
 """Packages of the backend that its own modules may import."""

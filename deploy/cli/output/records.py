@@ -8,8 +8,8 @@ import orjson
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
+from contract.json_codec.response import object_of
 from deploy.cli.output.raw_json import RawJson
-from edge.codec.response import object_of
 
 PAGE: Final = 100
 """Size of the pages that lists are read in."""

@@ -22,8 +22,8 @@ from backend.uploads.room import room
 from backend.uploads.rules import MOST_FILE_BYTES, PART_BYTES, kept_free
 from backend.uploads.service import Uploads
 from backend.uploads.servicer import UploadsServicer
+from contract.channel.context import InProcessContext
 from contract.metadata import ACTOR
-from edge.channel.context import InProcessContext
 from tests.services.calls import Caller, RefusedError
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate, manifest
 from tests.support.poll import until

@@ -11,7 +11,7 @@ from backend.errors import ApiError
 from backend.users.guard import RoleGuard
 from contract.metadata import PERSON
 from contract.roles import RULES, SIGNING_IN
-from edge.services import METHODS
+from contract.services import METHODS
 from tests.services.users.conftest import People, reason
 from workflow_api.v1 import (
     deployment_pb2,

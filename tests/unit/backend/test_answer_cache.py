@@ -14,8 +14,8 @@ from backend.clock import DAY_MS, Clock
 from backend.storage.database import Database
 from backend.storage.dialects.sqlite.database import SqliteDatabase
 from backend.storage.statements import Command, ScalarQuery
+from contract.channel.context import InProcessContext
 from contract.metadata import KEY_ID, PERSON
-from edge.channel.context import InProcessContext
 from workflow_api.v1.runs_pb2 import GetRunRequest, Run
 
 CATALOGUE = MetaData()

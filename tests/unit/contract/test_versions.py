@@ -2,6 +2,7 @@
 
 import pytest
 
+from contract.routes import BASE
 from contract.versions import (
     LIVENESS,
     OLDEST_COMPATIBLE_RELEASE,
@@ -13,7 +14,6 @@ from contract.versions import (
 )
 from deploy.cli import health_probe
 from deploy.config.addresses import DEFAULT_GRPC
-from edge.routes import BASE
 
 
 @pytest.mark.parametrize(

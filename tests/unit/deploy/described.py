@@ -6,10 +6,10 @@ from pathlib import Path
 import typer.main
 
 from backend.bootstrap import GRACE_SECONDS
+from console.settings import ConsoleSettings
 from deploy.cli.main import COMMANDS, command_line
 from deploy.config.settings import Settings
 from deploy.config.source import read_settings
-from edge.console.settings import ConsoleSettings
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"

@@ -6,9 +6,9 @@ import pytest
 
 from edge.server import Edge
 from edge.settings import EdgeSettings
-from tests.unit.edge.channels import Run, in_process, remote
+from tests.support.loop_thread import LoopThread
 from tests.unit.edge.services import MemoryChannel
-from tests.unit.edge.wire import LoopThread, Wire
+from tests.unit.edge.wire import Wire
 
 
 class Clock:
@@ -62,9 +62,3 @@ def _start() -> Iterator[Callable[..., Service]]:
             return Service(thread, edge, channel, clock)
 
         yield start
-
-
-@pytest.fixture(name="run", params=[in_process, remote], ids=["in-process", "remote"])
-def _run(request: pytest.FixtureRequest) -> Run:
-    run: Run = request.param
-    return run

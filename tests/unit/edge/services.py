@@ -10,9 +10,9 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from contract.call_groups import calls_in
+from contract.channel import Messages, Metadata
+from contract.refusals import Refusal
 from contract.times import to_timestamp
-from edge.channel import Messages, Metadata
-from edge.errors import Refusal
 from workflow_api.v1.deployment_pb2 import Health
 from workflow_api.v1.edge_pb2 import KeyMirror, MirroredKey, RecordUsageRequest, RecordUsageResponse
 from workflow_api.v1.keys_pb2 import ApiKey

@@ -1,8 +1,10 @@
+from contract.routes import RouteTable
 from edge.answers import Answers
-from edge.routes import RouteTable
+from edge.codec.routes import codecs_of
 from workflow_api.v1.runs_pb2 import Run, RunSummary
 
 ROUTE = RouteTable().match("GET", "/api/v1/runs/run_1").route
+CODECS = codecs_of([ROUTE])
 
 
 def run(reference: str) -> Run:
@@ -10,7 +12,7 @@ def run(reference: str) -> Run:
 
 
 def test_the_answer_to_the_same_message_is_that_of_an_equal_one() -> None:
-    answers = Answers()
+    answers = Answers(CODECS)
     message = run("a")
     answer = answers.of(ROUTE, run("a"))
     for again in (answers.of_cached(ROUTE, message), answers.of_cached(ROUTE, message)):
@@ -18,7 +20,7 @@ def test_the_answer_to_the_same_message_is_that_of_an_equal_one() -> None:
 
 
 def test_what_is_done_to_an_answer_does_not_change_the_next() -> None:
-    answers = Answers()
+    answers = Answers(CODECS)
     message = run("a")
     first = answers.of_cached(ROUTE, message)
     first.lines, first.keep_alive = "X: y\r\n", False
@@ -27,6 +29,6 @@ def test_what_is_done_to_an_answer_does_not_change_the_next() -> None:
 
 
 def test_each_message_has_its_own_answer() -> None:
-    answers = Answers()
+    answers = Answers(CODECS)
     bodies = [answers.of_cached(ROUTE, run(reference)).body for reference in "abcdefgh"]
     assert len(set(bodies)) == 8

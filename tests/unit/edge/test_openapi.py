@@ -7,11 +7,11 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
 from contract.reasons import BY_CODE
+from contract.routes import BASE, Route, RouteTable
 from contract.spellings import spellings
 from edge.openapi.comments import comments
 from edge.openapi.document import openapi_document
 from edge.openapi.failures import meaning
-from edge.routes import BASE, Route, RouteTable
 from edge.settings import EdgeSettings
 from tests.support.schemas import differences
 from workflow_api.v1.options_pb2 import ACCESS_PUBLIC

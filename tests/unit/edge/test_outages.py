@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from edge.errors import NoAnswer, Refusal
+from contract.refusals import NoAnswer, Refusal
 from edge.outages import RepeatedCall
 
 LOG = logging.getLogger("edge.repeated")

@@ -5,6 +5,7 @@ from operator import itemgetter
 import pytest
 
 from edge.http.response import JSON
+from tests.support.poll import wait_until
 from tests.unit.edge.conftest import Service
 from tests.unit.edge.services import (
     CALLER,
@@ -19,7 +20,7 @@ from tests.unit.edge.services import (
     mirrored_key,
     refusing,
 )
-from tests.unit.edge.wire import Reply, Wire, wait_until
+from tests.unit.edge.wire import Reply, Wire
 from workflow_api.v1.options_pb2 import SCOPE_RUNS_READ, SCOPE_WORKFLOWS_READ
 from workflow_api.v1.runs_pb2 import (
     RUN_STATUS_RUNNING,

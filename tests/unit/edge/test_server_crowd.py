@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
-from edge.channel import Metadata
+from contract.channel import Metadata
 from edge.http.request import MAX_BODY_BYTES
+from tests.support.poll import wait_until
 from tests.unit.edge.conftest import Service
 from tests.unit.edge.services import CALLER, CREDENTIALS, OUTPUTS, MemoryChannel, answering
-from tests.unit.edge.wire import Reply, Wire, wait_until
+from tests.unit.edge.wire import Reply, Wire
 from workflow_api.v1.outputs_pb2 import DownloadHeader, GetOutputsZipResponse
 
 CANCEL = "/api/v1/runs/run_1/cancel"

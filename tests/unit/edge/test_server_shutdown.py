@@ -4,10 +4,11 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from edge.channel import Metadata
+from contract.channel import Metadata
+from tests.support.poll import wait_until
 from tests.unit.edge.conftest import Service
 from tests.unit.edge.services import CALLER, CREDENTIALS, OUTPUTS, MemoryChannel
-from tests.unit.edge.wire import Wire, wait_until
+from tests.unit.edge.wire import Wire
 from workflow_api.v1.outputs_pb2 import DownloadHeader, GetOutputsZipResponse
 
 Start = Callable[..., Service]

@@ -1,46 +1,14 @@
-"""A server in a thread of its own, and a caller that says exactly the bytes a test wants."""
+"""A caller that says exactly the bytes a test wants."""
 
-import asyncio
 import socket
 import struct
-import threading
-from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import Future
 from typing import Any, NamedTuple, Self, TypeVar
 
 import orjson
-import uvloop
 
-from tests.support.poll import LONGEST_WAIT_SECONDS, until
+from tests.support.poll import LONGEST_WAIT_SECONDS
 
 T = TypeVar("T")
-
-
-class LoopThread:
-    """An event loop in a thread, for servers that a test calls over blocking sockets."""
-
-    def __init__(self) -> None:
-        self.loop = uvloop.new_event_loop()
-        self._thread = threading.Thread(target=self.loop.run_forever)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        try:
-            self.run(self.loop.shutdown_asyncgens())
-        finally:
-            # A loop left open would be reported against whatever test runs when it is collected.
-            self.loop.call_soon_threadsafe(self.loop.stop)
-            self._thread.join(LONGEST_WAIT_SECONDS)
-            self.loop.close()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        return self.submit(work).result(LONGEST_WAIT_SECONDS)
-
-    def submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        return asyncio.run_coroutine_threadsafe(work, self.loop)
 
 
 class Reply(NamedTuple):
@@ -111,11 +79,3 @@ class Wire:
         if not data:
             raise ConnectionError(f"the server closed the connection after {self._rest!r}")
         self._rest += data
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Returns once the condition holds."""
-    until(condition, "the state", every=0.005)
-
-
-Serve = Callable[[Any], Awaitable[Any]]

@@ -25,7 +25,7 @@ def test_a_line_with_a_long_traceback_is_written_to_a_pipe_at_once(form: str) ->
     output = LogOutput(os.open(os.devnull, os.O_WRONLY), "edge")
     output.set_format(form, colour=False)
     exception = "\n".join(f"  /opt/workflow-api/lib/module_{number}.py:{number} function" for number in range(500))
-    line = output.line("error", "edge.errors", "message", "A request failed", {"request_id": "req_1"}, exception)
+    line = output.line("error", "contract.refusals", "message", "A request failed", {"request_id": "req_1"}, exception)
     assert len(line) <= select.PIPE_BUF
     assert b"module_0.py" in line
     assert b"module_499.py" in line

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from edge.errors import Refusal
+from contract.refusals import Refusal
 from telemetry.log_output import LogOutput
 from telemetry.logs import exception_lines, line_of
 

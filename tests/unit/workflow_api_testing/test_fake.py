@@ -123,7 +123,7 @@ def test_a_script_that_no_service_would_answer_with_is_refused(fake: FakeBackend
 def test_it_is_imported_without_the_service() -> None:
     program = (
         "import sys, workflow_api_testing\n"
-        "parts = {'backend', 'contract', 'deploy', 'edge', 'telemetry', 'sqlalchemy', 'grpc_testing'}\n"
+        "parts = {'backend', 'contract', 'deploy', 'edge', 'console', 'telemetry', 'sqlalchemy', 'grpc_testing'}\n"
         "sys.exit(', '.join(parts & sys.modules.keys()) or None)"
     )
     found = subprocess.run(

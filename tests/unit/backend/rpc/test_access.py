@@ -5,10 +5,10 @@ import pytest
 
 from backend.rpc.access import Access, edge_rpcs
 from backend.rpc.reflection import SERVICE_NAMES
+from contract.channel.gathered_reads import READ_MANY
+from contract.services import METHODS
 from edge import usage
 from edge.admission import key_mirror
-from edge.channel.gathered_reads import READ_MANY
-from edge.services import METHODS
 from edge.waiting import follower, run_checks
 from workflow_api.v1 import options_pb2
 
@@ -74,7 +74,7 @@ def test_roles_that_keep_a_channel_may_watch_whether_a_backend_stops(role: str, 
 
 
 def test_the_console_may_call_what_its_pages_call() -> None:
-    sources = [path.read_text() for path in (ROOT / "edge" / "console").rglob("*.py")]
+    sources = [path.read_text() for path in (ROOT / "console").rglob("*.py")]
     called = {match for source in sources for match in re.findall(r'"(\w+Service/[A-Z]\w+)"', source)}
     assert len(called) > 10
     assert {f"/workflow_api.v1.{rpc}" for rpc in called} <= given("console")

@@ -8,8 +8,8 @@ import pytest
 from backend.rpc.interceptors import handlers_of
 from backend.storage.database import DatabaseUnavailableError
 from backend.storage.outage import Outage
+from contract.channel.context import InProcessContext
 from contract.metadata import REQUEST_ID
-from edge.channel.context import InProcessContext
 from workflow_api.v1 import edge_pb2
 
 SERVICE = edge_pb2.DESCRIPTOR.services_by_name["EdgeService"]

@@ -9,7 +9,7 @@ import pytest
 from backend.errors import ApiError
 from backend.rpc.server import UNARY_THREADS
 from backend.users.passwords import _ALPHABET, MAX_CALLERS, MAX_CONCURRENT, Passwords, new_password
-from edge.channel.in_process import InProcessChannel
+from contract.channel.in_process import InProcessChannel
 from tests.support.poll import until
 from workflow_api.v1 import errors_pb2
 

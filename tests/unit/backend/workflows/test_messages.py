@@ -4,7 +4,7 @@ import pytest
 from backend import json_text
 from backend.workflows.messages import stored_policy_message
 from backend.workflows.pii_policy import normalise
-from edge.codec.response import ResponseCodec
+from contract.json_codec.response import ResponseCodec
 from workflow_api.v1.pii_policy_pb2 import PiiPolicy
 
 CODEC = ResponseCodec(PiiPolicy.DESCRIPTOR)

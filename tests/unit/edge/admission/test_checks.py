@@ -1,5 +1,6 @@
 from itertools import pairwise
 
+from contract.call_trials import CheckName
 from contract.reasons import BY_CODE
 from edge.admission.checks import CHECKS
 
@@ -21,3 +22,7 @@ def test_only_checks_of_a_key_come_after_the_first_order() -> None:
         "path_and_method_exist",
         "body_is_json",
     ]
+
+
+def test_every_check_has_a_name_of_its_own_in_trials() -> None:
+    assert sorted(check.name.value for check in CHECKS) == [name.value for name in CheckName]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from contract.refusals import Refusal
 from edge.admission import parsing
 from edge.admission.parsing import Parsing, ParsingLine
-from edge.errors import Refusal
 from tests.support.poll import until
 
 

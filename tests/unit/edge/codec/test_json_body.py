@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contract.refusals import Refusal
 from edge.codec.json_body import parse_json_body
-from edge.errors import Refusal
 
 REASON = re.compile(r"malformed JSON at byte offset (\d+): .+")
 steady = settings(deadline=None, derandomize=True)

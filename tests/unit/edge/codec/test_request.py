@@ -5,15 +5,17 @@ import pytest
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from contract.refusals import Refusal
+from contract.routes import RouteTable
 from edge.codec.findings import MAX_PROBLEMS
 from edge.codec.json_body import parse_json_body
+from edge.codec.routes import codecs_of
 from edge.codec.text_fields import UNUSED_ID
-from edge.errors import Refusal
-from edge.routes import RouteTable
 from workflow_api.v1 import runs_pb2, workflows_pb2
 from workflow_api.v1.outputs_pb2 import GetOutputContentRequest
 
 ROUTES = RouteTable()
+CODECS = codecs_of(ROUTES.routes)
 START = "POST /workflows/wf_1/runs"
 LIST_RUNS = "GET /runs"
 EVENTS = "GET /runs/run_1/events"
@@ -26,7 +28,7 @@ def decode(call: str, body: Any = None, **headers: list[str]) -> Message:
     path, _, query = target.partition("?")
     route, path_params = ROUTES.match(method, f"/api/v1{path}")
     given = {"Idempotency-Key": headers.get("idempotency_key", ["k-1"])}
-    return route.request_codec.decode(path_params, query, lambda name: given.get(name, []), body)
+    return CODECS[route.rpc].request.decode(path_params, query, lambda name: given.get(name, []), body)
 
 
 def refusal(call: str, body: Any = None, **headers: list[str]) -> Refusal:

@@ -6,15 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from edge.errors import Refusal
-from edge.http.bounded_connection import Timeouts, WaitKind
+from contract.connections.bounded_connection import Timeouts, WaitKind
+from contract.refusals import Refusal
 from edge.http.listener import Listener, listening_sockets
 from edge.http.parser import MAX_HEAD_BYTES, MAX_LINE_BYTES
 from edge.http.request import MAX_BODY_BYTES, HttpRequest
 from edge.http.response import Answer, refused
 from edge.http.server import HttpLimits, HttpServer
-from tests.support.poll import LONGEST_WAIT_SECONDS
-from tests.unit.edge.wire import LoopThread, Reply, Wire, wait_until
+from tests.support.loop_thread import LoopThread
+from tests.support.poll import LONGEST_WAIT_SECONDS, wait_until
+from tests.unit.edge.wire import Reply, Wire
 
 CHUNK = b"10000\r\n" + b"x" * 65536 + b"\r\n"
 

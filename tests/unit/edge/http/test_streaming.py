@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
-from edge.errors import Refusal
-from edge.http.bounded_connection import WaitKind
+from contract.connections.bounded_connection import WaitKind
+from contract.refusals import Refusal
 from edge.http.connection import Connection
-from edge.http.streaming import content_disposition
+from tests.support.poll import wait_until
 from tests.unit.edge.conftest import Service
 from tests.unit.edge.services import CREDENTIALS, OUTPUTS, answering
-from tests.unit.edge.wire import Reply, Wire, wait_until
+from tests.unit.edge.wire import Reply, Wire
 from workflow_api.v1.outputs_pb2 import (
     ByteRange,
     DownloadHeader,
@@ -225,20 +225,6 @@ def test_a_caller_that_does_not_read_is_evicted(start: Start) -> None:
     with Wire(service.edge.port) as wire:
         begin(wire)
         wait_until(lambda: CONTENT in service.channel.closed_streams)
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("a b.txt", "attachment; filename=\"a b.txt\"; filename*=UTF-8''a%20b.txt"),
-        ('a"b\\c%.txt', "attachment; filename=\"a_b_c_.txt\"; filename*=UTF-8''a%22b%5Cc%25.txt"),
-        ("réunion é.txt", "attachment; filename=\"r_union _.txt\"; filename*=UTF-8''r%C3%A9union%20%C3%A9.txt"),
-        ("a\r\nSet-Cookie: x", "attachment; filename=\"a__Set-Cookie: x\"; filename*=UTF-8''a%0D%0ASet-Cookie%3A%20x"),
-        ("", "attachment; filename=\"\"; filename*=UTF-8''"),
-    ],
-)
-def test_a_file_name_travels_in_both_forms(name: str, expected: str) -> None:
-    assert content_disposition(name) == expected
 
 
 @pytest.mark.parametrize("media_type", ["", "text/plain\r\nX: y", "text/é", " "])

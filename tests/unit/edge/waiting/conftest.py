@@ -8,10 +8,11 @@ import pytest
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from edge.errors import Refusal
+from contract.refusals import Refusal
+from tests.support.poll import wait_until
 from tests.unit.edge.conftest import Service
 from tests.unit.edge.services import CREDENTIALS, EDGE, RUNS, MemoryChannel
-from tests.unit.edge.wire import Wire, wait_until
+from tests.unit.edge.wire import Wire
 from workflow_api.v1.edge_pb2 import RunChanges
 from workflow_api.v1.runs_pb2 import (
     RUN_STATUS_RUNNING,

@@ -6,8 +6,9 @@ import pytest
 
 from edge.waiting import latest_runs
 from edge.waiting.latest_runs import LatestRuns
+from tests.support.poll import wait_until
 from tests.unit.edge.waiting.conftest import GET_RUN, HeldCalls
-from tests.unit.edge.wire import Wire, wait_until
+from tests.unit.edge.wire import Wire
 from workflow_api.v1.runs_pb2 import RUN_STATUS_CANCELLED, RUN_STATUS_WAITING_FOR_APPROVAL, Run, RunSummary
 
 NewHeld = Callable[..., HeldCalls]

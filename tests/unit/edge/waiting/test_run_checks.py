@@ -4,10 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from edge.errors import Refusal
+from contract.refusals import Refusal
 from edge.waiting import latest_runs, run_checks
+from tests.support.poll import wait_until
 from tests.unit.edge.waiting.conftest import FIND_CHANGED, GET_RUN, HeldCalls
-from tests.unit.edge.wire import Wire, wait_until
+from tests.unit.edge.wire import Wire
 from workflow_api.v1.runs_pb2 import RUN_STATUS_CANCELLED
 
 NewHeld = Callable[..., HeldCalls]

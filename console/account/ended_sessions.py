@@ -1,0 +1,79 @@
+"""Forms of sessions that have ended: kept until the same person has signed in, and shown again as they were."""
+
+from http import HTTPStatus
+from typing import Final
+
+from aiohttp import web
+from yarl import URL
+
+from console.account.sign_in import sign_in_address
+from console.forms.kept_forms import SECONDS, KeptForms, refilled
+from console.forms.multipart import has_files, read_file_form
+from console.forms.urlencoded import Form, check_sender, closing, read_form
+from console.responses import REFRESH, Responses, is_own_path
+from console.sessions import Sessions, Visitor
+from console.settings import ConsoleSettings
+from console.visit import Page, View
+
+_NOBODY: Final = Visitor("")
+_AS_IT_WAS: Final = "You have signed in again. The form is as you sent it; nothing was done yet."
+
+
+class EndedSessions:
+    """Keeps forms whose sessions have ended, and fills them in again."""
+
+    def __init__(self, settings: ConsoleSettings, sessions: Sessions, responses: Responses) -> None:
+        self._settings = settings
+        self._sessions = sessions
+        self._responses = responses
+        self._forms = KeptForms()
+
+    async def keep(self, request: web.Request, page: Page) -> web.Response:
+        """Keeps the form of a request without a session, and leads to its page by the sign-in.
+
+        Raises:
+            HTTPException: nobody knows whose session it was, or the form is none or too large.
+        """
+        ended = self._sessions.ended(request)
+        if ended is None or (request.content_length or 0) > self._settings.form_bytes:
+            raise closing(web.HTTPUnauthorized())
+        visitor, owner = ended
+        check_sender(request, self._settings)
+        if page.takes_files and has_files(request):
+            form, _ = await read_file_form(request, visitor.secret, self._settings, None, page.several)
+        else:
+            form = await read_form(request, visitor.secret, self._settings, page.several)
+        to = _page_of_form(request, form)
+        name = self._forms.keep(owner, to, request.path, form)
+        if not name:
+            raise web.HTTPUnauthorized
+        view = View("session_ended.html", {"sign_in": sign_in_address(to)}, HTTPStatus.UNAUTHORIZED)
+        response = self._responses.view(request, _NOBODY, view)
+        self._sessions.keep_form(response, name, SECONDS)
+        return response
+
+    def view(self, request: web.Request, visitor: Visitor, view: View) -> web.Response:
+        """Returns a page as `Responses.view`, with the form in it that was kept for this person and page."""
+        name = self._sessions.kept_form(request)
+        kept = None
+        if name and request.method == "GET" and REFRESH not in request.headers and visitor.user is not None:
+            kept = self._forms.take(name, visitor.user.name, request.rel_url.raw_path_qs)
+        if kept is None:
+            return self._responses.view(request, visitor, view)
+        response = self._responses.view(request, visitor, view, _AS_IT_WAS)
+        response.text = refilled(response.text or "", kept)
+        self._sessions.forget_form(response)
+        return response
+
+
+def _page_of_form(request: web.Request, form: Form) -> str:
+    """Returns the address of the page that a form was sent from, else of the path that it was sent to."""
+    try:
+        referrer = URL(request.headers.get("Referer", ""))
+    except ValueError:
+        referrer = URL()
+    if referrer.path != request.path and referrer.authority == request.host and is_own_path(referrer.raw_path_qs):
+        return referrer.raw_path_qs
+    # The address that a form was sent to does not name the earlier run of a start.
+    earlier = {"run": form["run"][0]} if form.get("run") else {}
+    return URL.build(path=request.path, query=earlier).raw_path_qs

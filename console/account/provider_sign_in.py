@@ -1,0 +1,131 @@
+"""Sign-in with an identity provider: the way there, and the way back."""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from contextlib import suppress
+from typing import Final
+
+from aiohttp import web
+
+from console.account.sign_in_queue import SignInQueue
+from console.http.source import source_of
+from console.responses import Responses, is_own_path
+from console.sessions import CONSOLE, NewServices, Sessions, Visitor
+from console.settings import ConsoleSettings
+from console.visit import View
+from contract.refusals import Refusal
+from workflow_api.v1.sessions_pb2 import (
+    BeginProviderSignInRequest,
+    FinishProviderSignInRequest,
+    GetSignInOptionsRequest,
+)
+
+PROVIDER: Final = "/sign-in/provider"
+RETURN: Final = "/sign-in/provider/return"
+
+MAX_NEXT_CHARS: Final = 2_000
+"""Characters of the longest path to which a sign-in leads back."""
+
+_MAX_STATE_CHARS: Final = 100
+_MAX_CODE_CHARS: Final = 4_096
+_MAX_ISSUER_CHARS: Final = 500
+_NOT_BEGUN: Final = "This sign-in was not begun in this browser, or too long ago. Begin again."
+_NOT_SIGNED_IN: Final = "The identity provider did not sign you in. Begin again, or ask your administrator."
+
+
+class ProviderSignIn:
+    """Handlers of the two addresses."""
+
+    def __init__(self, settings: ConsoleSettings, sessions: Sessions, responses: Responses) -> None:
+        self._settings = settings
+        self._sessions = sessions
+        self._responses = responses
+        # Its calls may wait for the provider: passwords are verified meanwhile.
+        self._queue = SignInQueue()
+
+    def stop(self) -> None:
+        """Refuses the sign-ins that still wait."""
+        self._queue.close()
+
+    async def begin(self, request: web.Request, _: Visitor, services: NewServices) -> web.Response:
+        """Sends the browser to the provider, with a cookie of this sign-in."""
+        begun = await self._queue.run(
+            source_of(request, self._settings.client_address),
+            lambda: services(CONSOLE).call(
+                "SessionsService/BeginProviderSignIn",
+                BeginProviderSignInRequest(redirect_uri=self._redirect_uri(request)),
+            ),
+        )
+        response = web.Response(status=303, headers={"Location": begun.authorization_url})
+        then = request.query.get("next", "/")
+        # A browser does not store a longer cookie, and the sign-in would not be known on the way back.
+        kept = urlsafe_b64encode(then.encode()).decode() if is_own_path(then) and len(then) <= MAX_NEXT_CHARS else ""
+        self._sessions.begin_attempt(response, f"{begun.attempt}~{kept}")
+        return response
+
+    async def finish(self, request: web.Request, visitor: Visitor, services: NewServices) -> web.Response:
+        """Starts a session of the person whom the provider sent back."""
+        attempt, _, kept = self._sessions.attempt(request).partition("~")
+        query = {name: request.query.get(name, "") for name in ("state", "code", "iss")}
+        bounds = {"state": _MAX_STATE_CHARS, "code": _MAX_CODE_CHARS, "iss": _MAX_ISSUER_CHARS}
+        if not attempt or any(len(query[name]) > most for name, most in bounds.items()):
+            return self._failed(request, visitor, _NOT_BEGUN)
+        if not query["state"] or not query["code"]:
+            return self._failed(request, visitor, _NOT_SIGNED_IN)
+        address = source_of(request, self._settings.client_address)
+        finish = FinishProviderSignInRequest(
+            redirect_uri=self._redirect_uri(request),
+            attempt=attempt,
+            state=query["state"],
+            code=query["code"],
+            issuer=query["iss"] if "iss" in request.query else None,
+            address=address,
+        )
+        try:
+            session = await self._queue.run(
+                address, lambda: services(CONSOLE).call("SessionsService/FinishProviderSignIn", finish)
+            )
+        except Refusal as refusal:
+            wait = f" Try again in {refusal.retry_after} seconds." if refusal.retry_after else ""
+            return self._failed(request, visitor, f"{refusal.message}{wait}", refusal)
+        # A browser that another site sent here withholds the session's cookie until a page of this console leads on.
+        response = self._responses.view(request, visitor, View("signed_in.html", {"to": _path(kept)}))
+        self._sessions.end_attempt(response)
+        self._sessions.begin(response, session.token)
+        self._sessions.keep_id_token(response, session.id_token)
+        return response
+
+    def _failed(
+        self, request: web.Request, visitor: Visitor, message: str, refusal: Refusal | None = None
+    ) -> web.Response:
+        status = 400 if refusal is None else refusal.status
+        response = self._responses.view(request, visitor, View("provider_refused.html", {"message": message}, status))
+        if refusal is not None and refusal.retry_after:
+            response.headers["Retry-After"] = str(refusal.retry_after)
+        self._sessions.end_attempt(response)
+        return response
+
+    def _redirect_uri(self, request: web.Request) -> str:
+        return own_address(request, self._settings, RETURN)
+
+
+def own_address(request: web.Request, settings: ConsoleSettings, path: str) -> str:
+    """Returns a whole address of this console, for the provider, which knows those that it may send browsers to."""
+    # The host was checked.
+    return f"{'https' if settings.https else 'http'}://{request.host}{path}"
+
+
+async def provider_label(services: NewServices) -> str:
+    """Returns what the button to the provider says; empty where there is none."""
+    with suppress(Refusal):
+        options = await services(CONSOLE).call("SessionsService/GetSignInOptions", GetSignInOptionsRequest())
+        return str(options.provider_label)
+    return ""
+
+
+def _path(kept: str) -> str:
+    """Returns the page that was asked for before the sign-in."""
+    try:
+        path = urlsafe_b64decode(kept).decode()
+    except ValueError:
+        return "/"
+    return path if is_own_path(path) else "/"

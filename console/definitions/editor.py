@@ -1,0 +1,189 @@
+"""The editor of definitions: a text is checked, compared with the newest version, and saved as the next one."""
+
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+from console.definitions.difference import Difference, difference_lines
+from console.definitions.kinds import DefinitionKind
+from console.definitions.source_text import FILE, LineProblem, line_problems, problems_shown, source_text
+from console.definitions.versions import (
+    ID,
+    NOT_THERE,
+    missing,
+    read_manifest,
+    read_versions,
+    version_of,
+)
+from console.visit import PageResult, Redirect, Services, View, Visit
+from contract.refusals import Refusal
+from workflow_api.v1.definitions_pb2 import CompareVersionsRequest, DefinitionVersion, Manifest
+from workflow_api.v1.workflows_pb2 import AppliedResource, ApplyManifestsRequest, ExpectedVersion, ManifestFile
+
+LONGEST_TEXT: Final = 65_536
+"""Characters of the longest text that is edited in the console; a longer one is applied from a file."""
+
+_MOST_LISTED: Final = 20
+"""Of what a check finds: workflows that change as well, warnings, and why it is not ready."""
+_CHANGED: Final = "The text has changed since it was checked. Review what would be saved now."
+
+
+class _CheckResult(NamedTuple):
+    """What saving would do: to the definition, to workflows that use it, and how the definition would differ."""
+
+    item: AppliedResource
+    others: list[AppliedResource]
+    difference: Difference
+
+
+class _Conflict(NamedTuple):
+    """The version that somebody saved meanwhile, and how it differs from the one that was edited."""
+
+    version: DefinitionVersion
+    difference: Difference
+
+
+class _InvalidError(Exception):
+    """The text cannot be saved."""
+
+    def __init__(self, problems: list[LineProblem]) -> None:
+        super().__init__()
+        self.problems = problems
+
+
+async def edit(kind: DefinitionKind, visit: Visit) -> PageResult:
+    """Shows the editor with the newest version, or with the older one that the query names."""
+    try:
+        newest = await read_manifest(visit.services, kind, visit.path[ID])
+        older = version_of(visit.query.get("from", ""))
+        manifest = newest if older is None else await read_manifest(visit.services, kind, newest.id, older)
+    except Refusal as refusal:
+        if refusal.code not in NOT_THERE:
+            raise
+        return missing(kind, refusal.message)
+    if not 0 < len(manifest.text) <= LONGEST_TEXT:
+        return View("definitions/too_long.html", {"kind": kind, "manifest": newest, "longest": LONGEST_TEXT})
+    return _editor(kind, manifest.text, newest, older=older)
+
+
+async def save(kind: DefinitionKind, visit: Visit) -> PageResult:
+    """Checks a new text of a definition, or saves it if it was checked as it is."""
+    text = _text(visit)
+    try:
+        newest = await read_manifest(visit.services, kind, visit.path[ID])
+    except Refusal as refusal:
+        if refusal.code not in NOT_THERE:
+            raise
+        return missing(kind, refusal.message)
+    base = version_of(visit.sent("base"))
+    if base is not None and base < newest.newest_version:
+        conflict = await _conflict(visit.services, kind, newest, base)
+        return _editor(kind, text, newest, conflict=conflict, status=409)
+    return await _check_or_save(kind, visit, text, newest)
+
+
+async def begin(kind: DefinitionKind, visit: Visit) -> PageResult:  # noqa: ARG001 - a handler of a page
+    """Shows the editor with the beginning of a new definition."""
+    return _editor(kind, kind.starter)
+
+
+async def create(kind: DefinitionKind, visit: Visit) -> PageResult:
+    """Checks the text of a new definition, or saves it if it was checked as it is."""
+    return await _check_or_save(kind, visit, _text(visit), None)
+
+
+async def _check_or_save(kind: DefinitionKind, visit: Visit, text: str, newest: Manifest | None) -> PageResult:
+    try:
+        checked = await _check(visit.services, kind, text, newest)
+    except _InvalidError as invalid:
+        return _editor(kind, text, newest, problems=invalid.problems, status=400)
+    as_checked = visit.sent("checked") == _digest(text, newest)
+    if visit.sent("do") != "save" or not as_checked:
+        return _editor(kind, text, newest, checked=checked, above=_CHANGED if visit.sent("do") == "save" else "")
+    expected = ExpectedVersion(
+        kind=kind.kind, name=checked.item.name, version=newest.newest_version if newest is not None else 0
+    )
+    try:
+        (item, *_) = await _applied(visit.services, text, expected, dry_run=False)
+    except _InvalidError as invalid:
+        # The next check shows what was saved meanwhile.
+        return _editor(kind, text, newest, problems=invalid.problems, status=409)
+    return Redirect(kind.page_of(item.id), f"Saved as version {item.version}.")
+
+
+async def _check(services: Services, kind: DefinitionKind, text: str, newest: Manifest | None) -> _CheckResult:
+    if len(text) > LONGEST_TEXT:
+        raise _InvalidError([LineProblem(None, "text", f"must have at most {LONGEST_TEXT:,} characters here", "")])
+    if newest is not None:
+        expected = ExpectedVersion(kind=kind.kind, name=newest.name, version=newest.newest_version)
+    else:
+        (first, *_) = await _applied(services, text, None, dry_run=True)
+        if first.kind != kind.kind:
+            raise _InvalidError([LineProblem(1, "kind", f"must be {kind.kind} on this page", "")])
+        expected = ExpectedVersion(kind=first.kind, name=first.name)
+    item, *others = await _applied(services, text, expected, dry_run=True)
+    return _CheckResult(item, others, difference_lines(item.manifest_difference))
+
+
+async def _applied(
+    services: Services, text: str, expected: ExpectedVersion | None, *, dry_run: bool
+) -> list[AppliedResource]:
+    """Returns what becomes of the document, then of the workflows that use it.
+
+    Raises:
+        _InvalidError: it cannot be applied.
+    """
+    request = ApplyManifestsRequest(
+        files=[ManifestFile(name=FILE, content=text)],
+        dry_run=dry_run,
+        expected=[] if expected is None else [expected],
+    )
+    try:
+        answer = await services.call("WorkflowsService/ApplyManifests", request)
+    except Refusal as refusal:
+        if refusal.code != "invalid_request":
+            raise
+        problems = line_problems(refusal.details, text) or [LineProblem(None, "text", refusal.message, "")]
+        raise _InvalidError(problems) from None
+    return list(answer.items)
+
+
+async def _conflict(services: Services, kind: DefinitionKind, newest: Manifest, base: int) -> _Conflict:
+    request = CompareVersionsRequest(kind=kind.kind, definition=newest.id, before=base, after=newest.newest_version)
+    answer = await services.call("DefinitionsService/CompareVersions", request)
+    found = await read_versions(services, kind, newest.id, size=1)
+    return _Conflict(found.versions[0], difference_lines(answer.difference))
+
+
+def _editor(
+    kind: DefinitionKind,
+    text: str,
+    newest: Manifest | None = None,
+    *,
+    problems: list[LineProblem] | None = None,
+    status: int = 200,
+    **more: Any,
+) -> View:
+    shown = problems_shown(problems or ())
+    context = {
+        "kind": kind,
+        "manifest": newest,
+        "here": f"{kind.path}/new" if newest is None else kind.page_of(newest.id, "/edit"),
+        "source": source_text(text, shown.first),
+        "problems": shown,
+        "digest": _digest(text, newest),
+        "longest": LONGEST_TEXT,
+        "most_listed": _MOST_LISTED,
+    }
+    defaults = {"checked": None, "conflict": None, "older": None, "above": ""}
+    return View("definitions/editor.html", {**context, **defaults, **more}, status=status)
+
+
+def _text(visit: Visit) -> str:
+    """Returns the text as it was typed; blanks at its ends belong to it."""
+    return next(iter(visit.form.get("text", ())), "")
+
+
+def _digest(text: str, newest: Manifest | None) -> str:
+    """Returns what tells whether a text was checked as it is, against the version that it will replace."""
+    version = 0 if newest is None else newest.newest_version
+    return sha256(f"{version} {text}".encode()).hexdigest()

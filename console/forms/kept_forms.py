@@ -1,0 +1,149 @@
+"""Forms that arrived after their session had ended, kept in this process until the same person has signed in again."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from html import escape
+from html.parser import HTMLParser
+from secrets import token_urlsafe
+from typing import Final, NamedTuple
+
+from console.forms.multipart import UPLOAD_FIELD
+from console.forms.urlencoded import TOKEN_FIELD, Form
+
+SECONDS: Final = 900
+"""How long a form is kept."""
+
+_MOST: Final = 32
+_MOST_BYTES: Final = 262_144
+_SECRET_WORDS: Final = ("password", "secret", "token")
+# A page shows a version of its own, and files are chosen again.
+_NOT_KEPT: Final = frozenset({TOKEN_FIELD, UPLOAD_FIELD, "version"})
+_UNFILLED_TYPES: Final = frozenset({"button", "file", "image", "password", "reset", "submit"})
+_TICKED_TYPES: Final = frozenset({"checkbox", "radio"})
+
+
+class KeptForm(NamedTuple):
+    """A form: whose it is, the address of the page that it stands on, where it was sent, and its fields."""
+
+    owner: str
+    page: str
+    action: str
+    fields: Form
+    forget_at: float
+
+
+class KeptForms:
+    """A few forms, by random names that only the browser which sent one knows."""
+
+    def __init__(self) -> None:
+        self._forms: OrderedDict[str, KeptForm] = OrderedDict()
+
+    def keep(self, owner: str, page: str, action: str, form: Form) -> str:
+        """Keeps a form without its secrets; returns its name, or an empty one where it is too large."""
+        fields = {name: values for name, values in form.items() if _is_kept(name)}
+        size = sum(len(text.encode(errors="replace")) for name, values in fields.items() for text in (name, *values))
+        if size > _MOST_BYTES:
+            return ""
+        name = token_urlsafe(16)
+        self._forms[name] = KeptForm(owner, page, action, fields, time.monotonic() + SECONDS)
+        while len(self._forms) > _MOST:
+            self._forms.popitem(last=False)
+        return name
+
+    def take(self, name: str, owner: str, page: str) -> KeptForm | None:
+        """Returns the form of this person and page, which is forgotten then; one of somebody else is forgotten, too."""
+        kept = self._forms.get(name)
+        if kept is None or (kept.owner == owner and kept.page != page):
+            return None
+        del self._forms[name]
+        return kept if kept.owner == owner and time.monotonic() < kept.forget_at else None
+
+
+def refilled(page: str, kept: KeptForm) -> str:
+    """Returns a page with the fields of the form in it that was sent there before."""
+    finder = _FieldFinder(page, kept)
+    finder.feed(page)
+    finder.close()
+    parts, at = [], 0
+    for begin, end, text in finder.changes:
+        parts += [page[at:begin], text]
+        at = end
+    return "".join([*parts, page[at:]])
+
+
+class _FieldFinder(HTMLParser):
+    """Finds what must change in a page, as (begin, end, new text)."""
+
+    def __init__(self, page: str, kept: KeptForm) -> None:
+        super().__init__(convert_charrefs=False)
+        self.changes: list[tuple[int, int, str]] = []
+        self._kept = kept
+        self._lines = [0]
+        for line in page.split("\n"):
+            self._lines.append(self._lines[-1] + len(line) + 1)
+        self._inside = False
+        self._used: dict[str, int] = {}
+        self._choices: Sequence[str] | None = None
+        self._text_begin: int | None = None
+        self._text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Fills a field in."""
+        given = dict(attrs)
+        if tag == "form":
+            self._inside = given.get("method") == "post" and given.get("action") == self._kept.action
+        if not self._inside:
+            return
+        name = given.get("name") or ""
+        if tag == "input" and _is_kept(name) and given.get("type") not in _UNFILLED_TYPES:
+            self._fill_input(name, given)
+        elif tag == "select":
+            self._choices = self._kept.fields.get(name)
+        elif tag == "option" and self._choices is not None:
+            self._mark(tag, given, "selected", chosen=(given.get("value") or "") in self._choices)
+        elif tag == "textarea" and name in self._kept.fields:
+            self._text_begin = self._here() + len(self.get_starttag_text() or "")
+            self._text = self._next_of(name)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Ends a form or a field."""
+        if tag == "form":
+            self._inside = False
+        elif tag == "select":
+            self._choices = None
+        elif tag == "textarea" and self._text_begin is not None:
+            self.changes.append((self._text_begin, self._here(), "\n" + escape(self._text)))
+            self._text_begin = None
+
+    def _fill_input(self, name: str, given: Mapping[str, str | None]) -> None:
+        if given.get("type") in _TICKED_TYPES:
+            chosen = (given.get("value") or "on") in self._kept.fields.get(name, ())
+            self._mark("input", given, "checked", chosen=chosen)
+        elif name in self._kept.fields:
+            self._replace("input", {**given, "value": self._next_of(name)})
+
+    def _mark(self, tag: str, given: Mapping[str, str | None], mark: str, *, chosen: bool) -> None:
+        others = {name: value for name, value in given.items() if name != mark}
+        self._replace(tag, {**others, mark: None} if chosen else others)
+
+    def _replace(self, tag: str, attributes: Mapping[str, str | None]) -> None:
+        begin = self._here()
+        written = "".join(
+            f" {name}" if value is None else f' {name}="{escape(value)}"' for name, value in attributes.items()
+        )
+        self.changes.append((begin, begin + len(self.get_starttag_text() or ""), f"<{tag}{written}>"))
+
+    def _next_of(self, name: str) -> str:
+        values = self._kept.fields[name]
+        number = self._used.get(name, 0)
+        self._used[name] = number + 1
+        return values[min(number, len(values) - 1)]
+
+    def _here(self) -> int:
+        line, column = self.getpos()
+        return self._lines[line - 1] + column
+
+
+def _is_kept(name: str) -> bool:
+    return name not in _NOT_KEPT and not any(word in name.lower() for word in _SECRET_WORDS)

@@ -1,0 +1,121 @@
+"""Hands the files of a form on to the backend, which stages them for a start."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from time import monotonic
+from typing import Final
+
+from console.visit import Services
+from contract.refusals import Refusal
+from workflow_api.v1.uploads_pb2 import (
+    AppendToUploadRequest,
+    BeginUploadRequest,
+    FinishUploadedFileRequest,
+    RemoveUploadedFileRequest,
+    Upload,
+)
+
+FILES_PREFIX: Final = "files."
+"""Before the parameter in the names of fields for files."""
+
+_PART_BYTES: Final = 1_048_576
+_REFUSED: Final = frozenset({"invalid_request", "not_found", "rate_limited"})
+# How long a zip waits for those of others, so that it need not be sent again.
+_WAIT_SECONDS: Final = 60.0
+_NUMBERS: Final = 2**31 - 1
+_MOST_REASONS: Final = 10
+
+
+class FileStaging:
+    """Stages the files of one form.
+
+    Attributes:
+        upload_id: The upload that holds them; empty before the first.
+        refused: Why files were not taken, by the names of their fields: each reason once, the first few.
+    """
+
+    def __init__(self, services: Services) -> None:
+        self.upload_id = ""
+        self.refused: dict[str, str] = {}
+        self._services = services
+        self._reasons: dict[str, set[str]] = {}
+
+    async def stage(self, upload_id: str, field: str, name: str, chunks: AsyncIterator[bytes]) -> None:
+        """Adds a file to the upload, or to a new one where it is empty; all of a refused one is read.
+
+        Raises:
+            Refusal: the backend cannot be reached.
+        """
+        number = 1 + secrets.randbelow(_NUMBERS)
+        try:
+            await self._begin(upload_id)
+            await self._send(number, field.removeprefix(FILES_PREFIX), name, chunks)
+        except Refusal as refusal:
+            if refusal.code not in _REFUSED:
+                raise
+            self._refuse(field, f"{_reason(refusal)}.")
+            await self._remove(number)
+            async for _ in chunks:
+                pass
+        except BaseException:
+            await self._remove(number)
+            raise
+
+    def _refuse(self, field: str, reason: str) -> None:
+        reasons = self._reasons.setdefault(field, set())
+        if reason in reasons or len(reasons) > _MOST_REASONS:
+            return
+        reasons.add(reason)
+        said = reason if len(reasons) <= _MOST_REASONS else "Others are not taken, either."
+        self.refused[field] = " ".join(filter(None, [self.refused.get(field, ""), said]))
+
+    async def _begin(self, upload_id: str) -> None:
+        self.upload_id = self.upload_id or upload_id
+        if not self.upload_id:
+            begun: Upload = await self._services.call("UploadsService/BeginUpload", BeginUploadRequest())
+            self.upload_id = begun.upload_id
+
+    async def _send(self, number: int, parameter: str, name: str, chunks: AsyncIterator[bytes]) -> None:
+        request = AppendToUploadRequest(upload_id=self.upload_id, number=number, parameter=parameter, name=name)
+        waiting = bytearray()
+        sent = False
+        async for chunk in chunks:
+            waiting += chunk
+            while len(waiting) >= _PART_BYTES:
+                request.data = bytes(waiting[:_PART_BYTES])
+                del waiting[:_PART_BYTES]
+                await self._services.call("UploadsService/AppendToUpload", request)
+                request.offset += _PART_BYTES
+                sent = True
+        if waiting or not sent:
+            request.data = bytes(waiting)
+            await self._services.call("UploadsService/AppendToUpload", request)
+        await self._finish(FinishUploadedFileRequest(upload_id=self.upload_id, number=number))
+
+    async def _finish(self, request: FinishUploadedFileRequest) -> None:
+        until = monotonic() + _WAIT_SECONDS
+        while True:
+            try:
+                await self._services.call("UploadsService/FinishUploadedFile", request)
+            except Refusal as refusal:
+                pause = refusal.retry_after or 1
+                if refusal.code != "rate_limited" or monotonic() + pause > until:
+                    raise
+            else:
+                return
+            await asyncio.sleep(pause)
+
+    async def _remove(self, number: int) -> None:
+        """Removes what has arrived of a file; where that fails, it goes with its upload."""
+        if self.upload_id:
+            with suppress(Refusal):
+                request = RemoveUploadedFileRequest(upload_id=self.upload_id, number=number)
+                await self._services.call("UploadsService/RemoveUploadedFile", request)
+
+
+def _reason(refusal: Refusal) -> str:
+    if isinstance(refusal.details, list):
+        return "; ".join(each["reason"] for each in refusal.details)
+    return refusal.message.rstrip(".")

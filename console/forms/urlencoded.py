@@ -1,0 +1,149 @@
+"""Reads submitted forms, and checks that a page of this console sent them."""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, cast
+from urllib.parse import parse_qsl
+
+from aiohttp import web
+
+from console.http.connections import ConsoleConnection
+from console.http.tokens import is_form_token
+from console.settings import ConsoleSettings
+from contract.connections.bounded_connection import WaitKind
+
+TOKEN_FIELD: Final = "csrf"  # noqa: S105 - the name of a field
+_MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
+MAX_FIELDS: Final = 2_000
+SMALL_BYTES: Final = 8_192
+"""The largest form of somebody who has not signed in."""
+_SHOWN_NAME_CHARS: Final = 100
+_FOREIGN: Final = (
+    "This form was not sent by a page of this console, or its page is out of date. Go back, reload, try again."
+)
+
+Form = Mapping[str, Sequence[str]]
+"""Texts by the names of their fields, as `text_of_field` returns them."""
+
+TOKEN: Final = web.RequestKey("token", str)
+"""The token that a form had, kept with its request."""
+
+
+def check_sender(request: web.Request, settings: ConsoleSettings) -> None:
+    """Refuses a request that a page of another site makes a browser send.
+
+    Raises:
+        HTTPForbidden: the request has another origin than this console.
+    """
+    origin = request.headers.get("Origin")
+    if origin is None:
+        # Current browsers send an origin with every form; a client without one is no page, and needs the token anyway.
+        own = request.headers.get("Sec-Fetch-Site", "same-origin") == "same-origin"
+    else:
+        host = request.headers.get("Host", "")
+        own = origin == f"https://{host}" or (origin == f"http://{host}" and not settings.https)
+    if not own:
+        raise web.HTTPForbidden(text=_FOREIGN)
+
+
+async def read_form(
+    request: web.Request,
+    secret: str,
+    settings: ConsoleSettings,
+    several: Collection[str] = (),
+    *,
+    most_bytes: int | None = None,
+) -> Form:
+    """Returns the fields of a form without its token, which must be that of the visitor with this secret.
+
+    Only the fields in `several` may come more than once. Of a visitor without a secret nothing is read.
+
+    Args:
+        request: The request whose body is the form.
+        secret: The visitor's secret, empty where they have none yet.
+        settings: The settings, which bound a form where `most_bytes` does not.
+        several: Names of fields.
+        most_bytes: The largest form, in bytes.
+
+    Raises:
+        HTTPException: it is no form, too large, too slow, has a field twice, or its token is missing or another
+            visitor's.
+    """
+    if not secret:
+        raise closing(web.HTTPForbidden(text=_FOREIGN))
+    body = await _body(request, settings.form_bytes if most_bytes is None else most_bytes, settings.body_seconds)
+    # A large form takes longer than others may wait for the event loop.
+    form = _fields(request, body) if len(body) <= SMALL_BYTES else await asyncio.to_thread(_fields, request, body)
+    request[TOKEN] = check_token(secret, form.pop(TOKEN_FIELD, []))
+    for name, values in form.items():
+        check_once(name, values, several)
+    return form
+
+
+def check_token(secret: str, given: Sequence[str]) -> str:
+    """Returns the token of a form, unless it is not that of the visitor with this secret.
+
+    Raises:
+        HTTPForbidden: it is missing, there several times, or another visitor's.
+    """
+    if not secret or len(given) != 1 or not is_form_token(secret, given[0]):
+        raise web.HTTPForbidden(text=_FOREIGN)
+    return given[0]
+
+
+def check_once(name: str, values: Sequence[str], several: Collection[str]) -> None:
+    """Refuses a field that comes more than once, unless it is one of `several`: nobody can say which value is meant.
+
+    Raises:
+        HTTPBadRequest: it does.
+    """
+    if len(values) > 1 and name not in several:
+        shown = name[:_SHOWN_NAME_CHARS]
+        text = f"The field {shown} is in this form more than once. Nothing was done: send it with one value."
+        raise web.HTTPBadRequest(text=text)
+
+
+def text_of_field(sent: str) -> str:
+    """Returns what was typed into a field: browsers end lines in forms with CR LF."""
+    return sent.replace("\r\n", "\n")
+
+
+def closing(error: web.HTTPException) -> web.HTTPException:
+    """Returns an error after which the connection is closed, as the rest of the body is not read."""
+    error.force_close()
+    return error
+
+
+async def _body(request: web.Request, limit: int, seconds: float) -> bytes:
+    body = bytearray()
+    if (request.content_length or 0) <= limit:
+        try:
+            with cast("ConsoleConnection", request.protocol).waiting(WaitKind.BODY):
+                async with asyncio.timeout(seconds):
+                    while len(body) <= limit and (chunk := await request.content.readany()):
+                        body += chunk
+        except web.RequestPayloadError:
+            raise closing(web.HTTPBadRequest(text="The form is not well-formed HTTP.")) from None
+        except TimeoutError:
+            raise closing(web.HTTPRequestTimeout(text="The form did not arrive in time.")) from None
+        if len(body) <= limit:
+            return bytes(body)
+    # The rest of the body is not read.
+    raise closing(web.HTTPRequestEntityTooLarge(max_size=limit, actual_size=limit + 1, text=_too_large(limit)))
+
+
+def _fields(request: web.Request, body: bytes) -> dict[str, list[str]]:
+    if body and request.content_type != _MEDIA_TYPE:
+        raise web.HTTPUnsupportedMediaType(text=f"Forms are sent as {_MEDIA_TYPE}.")
+    form: dict[str, list[str]] = {}
+    try:
+        pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
+    except ValueError:
+        raise web.HTTPBadRequest(text="The form cannot be read: it is not UTF-8, or has too many fields.") from None
+    for name, value in pairs:
+        form.setdefault(name, []).append(text_of_field(value))
+    return form
+
+
+def _too_large(limit: int) -> str:
+    return f"The form is too large: at most {limit:,} bytes are taken."

@@ -1,0 +1,168 @@
+"""The console's server: aiohttp's, on connections that are bounded like those of the API."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, cast
+
+from aiohttp import web
+
+from console.http.address_limiter import AddressLimiter
+from console.settings import ConsoleSettings
+from contract.connections.bounded_connection import BoundedConnection, Timeouts, WaitKind
+from contract.connections.connection_watch import watch_connections
+
+_MAX_LINE_BYTES: Final = 16_384
+_LIMITS: Final[Mapping[str, Any]] = MappingProxyType(
+    {
+        "access_log": None,
+        "auto_decompress": False,
+        "max_line_size": _MAX_LINE_BYTES,
+        "max_field_size": _MAX_LINE_BYTES,
+        "max_headers": 200,
+        # How long the rest of a refused form is read and discarded, so that its sender sees the answer.
+        "lingering_time": 2.0,
+    }
+)
+
+_LOG = logging.getLogger(__name__)
+
+
+class ConsoleServer:
+    """Serves an application until it is stopped."""
+
+    def __init__(self, app: web.Application, settings: ConsoleSettings, headers: Mapping[str, str]) -> None:
+        self.port = settings.port
+        self._settings = settings
+        self._headers = headers
+        self._application = web.AppRunner(app)
+        self._runner: web.ServerRunner | None = None
+        self._watch: asyncio.Task[None] | None = None
+
+    @property
+    def connections(self) -> "list[ConsoleConnection]":
+        """All that are open."""
+        server = self._runner.server if self._runner is not None else None
+        return cast("list[ConsoleConnection]", server.connections) if server is not None else []
+
+    async def start(self) -> None:
+        """Listens.
+
+        Raises:
+            OSError: the address cannot be bound.
+        """
+        settings = self._settings
+        await self._application.setup()
+        assert self._application.server is not None
+        server = _Server(self._application.server, settings, self._headers)
+        self._runner = web.ServerRunner(server, shutdown_timeout=settings.drain_seconds)
+        await self._runner.setup()
+        timeouts = Timeouts(settings.idle_seconds, settings.head_seconds, settings.stall_seconds)
+        self._watch = asyncio.create_task(
+            watch_connections(lambda: self.connections, timeouts, lambda: server.limiter.evicted)
+        )
+        await web.TCPSite(self._runner, settings.host, settings.port).start()
+        self.port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        """Stops listening, lets requests under way end, and closes."""
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.gather(self._watch, return_exceptions=True)
+        if self._runner is not None:
+            await self._runner.cleanup()
+        await self._application.cleanup()
+
+
+class _Server(web.Server):
+    def __init__(self, app: web.Server, settings: ConsoleSettings, headers: Mapping[str, str]) -> None:
+        super().__init__(self._serve, request_factory=app.request_factory)
+        self.headers = headers
+        self.limiter = AddressLimiter[ConsoleConnection](
+            settings.connections,
+            # Behind a proxy all connections come from one address, the proxy's.
+            settings.address_connections if settings.client_address == "peer" else settings.connections,
+        )
+        self.limits = {**_LIMITS, "keepalive_timeout": settings.idle_seconds}
+        self._handler = app.request_handler
+
+    def __call__(self) -> web.RequestHandler:
+        return ConsoleConnection(self)
+
+    async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        connection = cast("ConsoleConnection", request.protocol)
+        connection.end_wait()
+        try:
+            return await self._handler(request)
+        finally:
+            connection.wait_for(WaitKind.REQUEST)
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        super().connection_made(handler, transport)
+        peer = transport.get_extra_info("peername")
+        self.limiter.admit(cast("ConsoleConnection", handler), peer[0] if isinstance(peer, tuple) else "")
+
+    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
+        super().connection_lost(handler, exc)
+        self.limiter.leave(cast("ConsoleConnection", handler))
+
+
+class ConsoleConnection(BoundedConnection, web.RequestHandler):
+    """One browser's connection."""
+
+    def __init__(self, server: _Server) -> None:
+        super().__init__(server, loop=asyncio.get_running_loop(), **server.limits)
+        self._headers = server.headers
+        self._wait_kind_before_reader = WaitKind.REQUEST
+        self.wait_for(WaitKind.REQUEST)
+
+    def evict(self) -> None:
+        """Ends the connection."""
+        if self.transport is not None:
+            self.transport.abort()
+        self.force_close()
+
+    async def start(self) -> None:
+        """Serves requests one after the other; aiohttp calls it, also for a connection that was evicted meanwhile."""
+        if self.transport is not None:
+            await super().start()
+
+    def data_received(self, data: bytes) -> None:
+        """Takes bytes from the socket; aiohttp calls it."""
+        super().data_received(data)
+        if self.wait_kind is WaitKind.REQUEST:
+            self.wait_for(WaitKind.HEAD)
+
+    def pause_writing(self) -> None:
+        """Notes that the browser does not read; the transport calls it."""
+        super().pause_writing()
+        self._wait_kind_before_reader = self.wait_kind
+        self.wait_for(WaitKind.READER)
+
+    def resume_writing(self) -> None:
+        """Notes that the browser reads again; the transport calls it."""
+        super().resume_writing()
+        if self._wait_kind_before_reader is WaitKind.NOTHING:
+            self.end_wait()
+        else:
+            self.wait_for(self._wait_kind_before_reader)
+
+    def handle_error(
+        self,
+        request: Any,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,  # noqa: ARG002 - aiohttp names it
+    ) -> web.StreamResponse:
+        """Answers what never became a request of the application; aiohttp's own words would quote it."""
+        _LOG.info("Malformed request, or a defect: %s", type(exc).__name__)
+        if self.transport is None:
+            raise ConnectionError("the browser has disconnected")
+        if request.writer.output_size > 0:
+            raise ConnectionError("a part of the answer was sent already")
+        text = f"This cannot be answered ({status}).\n"
+        response = web.Response(status=status, text=text, headers=self._headers)
+        response.headers["Cache-Control"] = "no-store"
+        response.force_close()
+        return response

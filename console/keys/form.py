@@ -1,0 +1,179 @@
+"""The form of a key's properties: its fields, and the requests made from them."""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from google.protobuf.duration_pb2 import Duration
+
+from console.forms.problems import invalid, whole_number
+from console.rendering.times import DAY_MS
+from console.visit import Visit
+from contract.defaults import default_value
+from contract.durations import duration_of
+from contract.spellings import SCOPE_SPELLINGS, SCOPES
+from contract.times import milliseconds_of
+from workflow_api.v1.keys_pb2 import (
+    AllowedHours,
+    CreateKeyRequest,
+    KeyRecord,
+    ScopeList,
+    SourceAllowList,
+    UpdateKeyRequest,
+    WorkflowAccess,
+)
+from workflow_api.v1.options_pb2 import TIME_UNIT_DAYS, Scope
+
+ALL: Final = "all"
+LISTED: Final = "listed"
+TICKED: Final = "ticked"
+"""Choice of a new key's form, which a tick alone decides: those that are ticked, and all where none is."""
+
+SEVERAL: Final = frozenset({"scopes", "workflow_ids"})
+"""Fields of the form that have several values."""
+
+_NUMBERS: Final = ("expires_days", "rate_limit_rpm", "daily_run_quota", "max_concurrent_runs")
+_FIELDS: Final = {"expires_days": "lifetime"}
+"""Fields of the requests that have another name in the form."""
+
+
+class KeyForm(NamedTuple):
+    """Values of the form's fields, as typed."""
+
+    name: str
+    description: str
+    scopes: Sequence[str]
+    workflows: str
+    workflow_ids: Sequence[str]
+    source_allow_list: str
+    start_hour: str
+    end_hour: str
+    expires_days: str
+    rate_limit_rpm: str
+    daily_run_quota: str
+    max_concurrent_runs: str
+
+
+class Properties(NamedTuple):
+    """The same values as messages of the services."""
+
+    name: str
+    description: str
+    scopes: Sequence[Scope.ValueType]
+    workflow_access: WorkflowAccess
+    source_allow_list: Sequence[str]
+    allowed_hours: AllowedHours | None
+    lifetime: Duration
+    rate_limit_rpm: int
+    daily_run_quota: int
+    max_concurrent_runs: int
+
+
+def blank_form() -> KeyForm:
+    """Returns the form of a new key, with the defaults of the contract."""
+    fields = CreateKeyRequest.DESCRIPTOR.fields_by_name
+    defaults = {name: str(default_value(fields[_FIELDS.get(name, name)])) for name in _NUMBERS}
+    return KeyForm("", "", (), TICKED, (), "", "", "", **defaults)
+
+
+def typed_form(visit: Visit) -> KeyForm:
+    """Returns the form as it was submitted."""
+    typed: dict[str, Any] = {name: visit.sent(name) for name in KeyForm._fields}
+    typed |= {name: visit.form.get(name, ()) for name in SEVERAL}
+    return KeyForm(**typed)
+
+
+def form_of(record: KeyRecord) -> KeyForm:
+    """Returns the form with the current values of a key."""
+    key = record.key
+    hours = record.allowed_hours if record.HasField("allowed_hours") else None
+    return KeyForm(
+        name=key.name,
+        description=record.description,
+        scopes=[SCOPE_SPELLINGS[scope] for scope in key.scopes],
+        workflows=LISTED if key.workflow_access.mode == WorkflowAccess.MODE_EXPLICIT else ALL,
+        workflow_ids=list(key.workflow_access.workflow_ids),
+        source_allow_list="\n".join(record.source_allow_list),
+        start_hour="" if hours is None else str(hours.start_hour),
+        end_hour="" if hours is None else str(hours.end_hour),
+        expires_days=str(_days(record)),
+        rate_limit_rpm=str(key.rate_limit_rpm),
+        daily_run_quota=str(key.daily_run_quota),
+        max_concurrent_runs=str(key.max_concurrent_runs),
+    )
+
+
+def create_request(form: KeyForm) -> CreateKeyRequest:
+    """Returns the request to create the key that the form describes.
+
+    Raises:
+        Refusal: `invalid_request` where a field cannot be read; the backend checks the values.
+    """
+    return CreateKeyRequest(**read(form)._asdict())
+
+
+def edit_request(record: KeyRecord, form: KeyForm) -> UpdateKeyRequest:
+    """Returns the request that changes a key to the form's values; it has only the fields that differ.
+
+    Raises:
+        Refusal: As `create_request`.
+    """
+    wanted = read(form)
+    present = read(form_of(record))
+    changed: dict[str, Any] = {
+        name: value for name, value in wanted._asdict().items() if value != getattr(present, name)
+    }
+    if "scopes" in changed:
+        changed["scopes"] = ScopeList(scopes=wanted.scopes)
+    if "source_allow_list" in changed:
+        changed["source_allow_list"] = SourceAllowList(ranges=wanted.source_allow_list)
+    if "allowed_hours" in changed and wanted.allowed_hours is None:
+        changed["clear_allowed_hours"] = True
+    return UpdateKeyRequest(key_id=record.key.key_id, **changed)
+
+
+def read(form: KeyForm) -> Properties:
+    """Returns the properties that a form describes.
+
+    Raises:
+        Refusal: As `create_request`.
+    """
+    typed = {name: whole_number(getattr(form, name)) for name in _NUMBERS}
+    numbers = {name: number for name, number in typed.items() if number is not None}
+    problems = {name: "must be a whole number" for name in _NUMBERS if name not in numbers}
+    unknown = [text for text in form.scopes if text not in SCOPES]
+    if unknown:
+        problems["scopes"] = f"must be among: {', '.join(SCOPES)}"
+    if form.workflows not in {ALL, LISTED, TICKED}:
+        problems["workflow_access"] = f"must be {ALL} or {LISTED}"
+    if form.workflows == ALL and form.workflow_ids:
+        problems["workflow_access"] = "must be only those chosen while any is ticked below"
+    hours = _hours(form, problems)
+    if problems:
+        raise invalid(problems)
+    days = numbers.pop("expires_days")
+    listed = form.workflows == LISTED or (form.workflows == TICKED and bool(form.workflow_ids))
+    mode = WorkflowAccess.MODE_EXPLICIT if listed else WorkflowAccess.MODE_ALL_ACTIVE
+    return Properties(
+        name=form.name,
+        description=form.description,
+        scopes=sorted({SCOPES[text] for text in form.scopes}),
+        workflow_access=WorkflowAccess(mode=mode, workflow_ids=form.workflow_ids if listed else ()),
+        source_allow_list=[line.strip() for line in form.source_allow_list.splitlines() if line.strip()],
+        allowed_hours=hours,
+        lifetime=duration_of(days, TIME_UNIT_DAYS),
+        **numbers,
+    )
+
+
+def _hours(form: KeyForm, problems: dict[str, str]) -> AllowedHours | None:
+    if not form.start_hour and not form.end_hour:
+        return None
+    start, end = whole_number(form.start_hour), whole_number(form.end_hour)
+    if start is None or end is None:
+        problems["allowed_hours"] = "must have both hours from 0 to 23, or neither"
+        return None
+    return AllowedHours(start_hour=start, end_hour=end)
+
+
+def _days(record: KeyRecord) -> int:
+    return (milliseconds_of(record.key.expires_at) - milliseconds_of(record.created_at)) // DAY_MS

@@ -1,0 +1,244 @@
+"""The inbox of approvals: one gate or all, oldest first, with what the chosen one rests on beside its buttons."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from console.addresses import approval_address, inbox_address
+from console.approvals.decisions import DECISIONS, decide
+from console.approvals.material import PartLimits, page_of, parts_of
+from console.http.static_files import MOST_COUNTED
+from console.pages.approvals import MAX_COMMENT_CHARS, waiting_text
+from console.paging import all_items
+from console.rendering import formatting
+from console.rendering.page_budget import PageBudget
+from console.visit import DECIDERS, EventStream, Page, PageResult, Redirect, View, Visit
+from contract.refusals import Refusal
+from workflow_api.v1.reviews_pb2 import (
+    APPROVAL_STATE_PENDING,
+    CountPendingApprovalsRequest,
+    CountPendingApprovalsResponse,
+    GetReviewRequest,
+    PendingGate,
+    Review,
+)
+from workflow_api.v1.runs_pb2 import (
+    ListPendingApprovalsRequest,
+    ListPendingApprovalsResponse,
+    PendingApproval,
+)
+
+_PAGE: Final = 50
+_ALL: Final = 1_000
+_POLL_SECONDS: Final = 2.0
+_REVIEW_SECONDS: Final = 0.1
+"""How long the page waits for what an approval is about; once that is prepared, the open page is brought up to date."""
+_GONE: Final = frozenset({"not_found", "invalid_request"})
+_LIMITS: Final = PartLimits(chars=4_000, rows=10)
+_MATERIAL_BYTES: Final = 36_000
+"""Of what the chosen one rests on."""
+_MOST_ABOUT_CHARS: Final = 160
+"""Of what tells an approval in the list from others."""
+
+
+async def show(visit: Visit) -> PageResult:
+    """Shows the pending approvals of all gates or of one, and what the chosen one rests on."""
+    gate, cursor = visit.query.get("gate", ""), visit.query.get("cursor", "")
+    listed, counted = await asyncio.gather(_pending(visit, gate, cursor), _count(visit))
+    chosen = await _chosen(visit, listed.items)
+    token = listed.next_page_token if listed.HasField("next_page_token") else ""
+    at = chosen["id"] if chosen else ""
+    return View(
+        "approvals/list.html",
+        {
+            "items": [_item(each, inbox_address(gate, each.approval.approval_id, cursor), at) for each in listed.items],
+            "chosen": chosen,
+            # Updates of the open page ask for the approval that it shows, whatever happens to that one.
+            "pinned": inbox_address(gate, at, cursor) if at else "",
+            "next": inbox_address(gate, cursor=cursor),
+            "total": counted.total,
+            "icon": f"count-{min(counted.total, MOST_COUNTED)}.svg",
+            "gates": [("", "all"), *((gate_name(each), _gate_label(each)) for each in counted.gates)],
+            "gate": gate,
+            "newer": inbox_address(gate, cursor=token) if token else "",
+            "stream": "/approvals/stream?" + urlencode({"gate": gate, "cursor": cursor, "at": at}),
+            "longest": MAX_COMMENT_CHARS,
+        },
+    )
+
+
+async def stream(visit: Visit) -> PageResult:
+    """Streams an update whenever the list or what is shown beside it has changed."""
+    return EventStream(_changes(visit))
+
+
+async def decide_several(visit: Visit) -> PageResult:
+    """Decides the chosen approvals of one gate, once the person has said that they are sure."""
+    gate, decision, comment = visit.sent("gate"), visit.sent("decision"), visit.sent("comment")
+    chosen = set(visit.form.get("approval_id", ()))
+    if not gate or decision not in DECISIONS or not chosen or len(comment) > MAX_COMMENT_CHARS:
+        return Redirect(inbox_address(gate), "Nothing was changed: choose approvals of one gate, and how to decide.")
+    if len(chosen) > _PAGE:
+        return Redirect(inbox_address(gate), f"Nothing was changed: at most {_PAGE} are decided at once.")
+    request = _request(gate, _ALL, "")
+    pending = await all_items(visit.services, "RunsService/ListPendingApprovals", request)
+    # Only what waits at that gate: a form cannot reach further.
+    waiting = [each for each in pending if each.approval.approval_id in chosen]
+    if not visit.sent("sure"):
+        context = {
+            "items": [(each, waiting_text(each)) for each in waiting],
+            "gate": gate,
+            "decision": decision,
+            "comment": comment,
+            "back": inbox_address(gate),
+        }
+        return View("approvals/sure.html", context)
+    return Redirect(inbox_address(gate), await _decided(visit, waiting, len(chosen), decision, comment))
+
+
+def gate_name(gate: PendingGate) -> str:
+    """Returns how the address names a gate: the step, then the workflow."""
+    return f"{gate.step}@{gate.workflow_id}"
+
+
+async def _decided(visit: Visit, waiting: Sequence[PendingApproval], chosen: int, decision: str, comment: str) -> str:
+    """Decides approvals, of `chosen` those that still wait; returns what was done, also where a refusal ends it.
+
+    Raises:
+        Refusal: of the first.
+    """
+    made, stopped = 0, ""
+    for number, each in enumerate(waiting):
+        try:
+            made += await decide(visit.services, each.approval.approval_id, decision, comment) is not None
+        except Refusal as refusal:
+            if number == 0:
+                raise
+            after = len(waiting) - number - 1
+            stopped = f" Look at {each.run_id}, which was answered: {refusal.message}"
+            stopped += f" Not decided: {after} after it." if after else ""
+            chosen -= len(waiting) - number
+            break
+    late = chosen - made
+    told = f"{'Approved' if DECISIONS[decision] else 'Rejected'}: {made}."
+    return told + (f" No longer pending: {late}." if late else "") + stopped
+
+
+async def _changes(visit: Visit) -> AsyncIterator[tuple[str, str]]:
+    gate, at = visit.query.get("gate", ""), visit.query.get("at", "")
+    seen: bytes | None = None
+    shown, prepared = "", True
+    while True:
+        listed, counted = await asyncio.gather(_pending(visit, gate, visit.query.get("cursor", "")), _count(visit))
+        ids = [each.approval.approval_id for each in listed.items]
+        # As the page chooses, which keeps to the one that its address names.
+        chosen = at or (ids[0] if ids else "")
+        if chosen != shown:
+            shown, prepared = chosen, not chosen
+        if not prepared:
+            review = await _review(visit, shown)
+            prepared = review is None or not review.preparing
+        now = sha256(repr((ids, counted.total, shown, prepared)).encode()).digest()
+        if seen is not None and now != seen:
+            yield "refresh", "changed"
+        seen = now
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+def _request(gate: str, size: int, cursor: str) -> ListPendingApprovalsRequest:
+    step, _, workflow_id = gate.rpartition("@")
+    return ListPendingApprovalsRequest(
+        page_size=size, page_token=cursor, step=step if gate else None, workflow_id=workflow_id if gate else None
+    )
+
+
+async def _pending(visit: Visit, gate: str, cursor: str) -> ListPendingApprovalsResponse:
+    answer: ListPendingApprovalsResponse = await visit.services.call(
+        "RunsService/ListPendingApprovals", _request(gate, _PAGE, cursor)
+    )
+    return answer
+
+
+async def _count(visit: Visit) -> CountPendingApprovalsResponse:
+    answer: CountPendingApprovalsResponse = await visit.services.call(
+        "ReviewsService/CountPendingApprovals", CountPendingApprovalsRequest()
+    )
+    return answer
+
+
+async def _review(visit: Visit, approval_id: str, seconds: float | None = _REVIEW_SECONDS) -> Review | None:
+    """Returns an approval with what it is about; None where there is none."""
+    try:
+        async with asyncio.timeout(seconds):
+            answer: Review = await visit.services.call(
+                "ReviewsService/GetReview", GetReviewRequest(approval_id=approval_id)
+            )
+    except TimeoutError:
+        return Review(preparing=True)
+    except Refusal as refusal:
+        if refusal.code not in _GONE:
+            raise
+        return None
+    return answer
+
+
+async def _chosen(visit: Visit, listed: Sequence[PendingApproval]) -> Mapping[str, Any] | None:
+    """Returns the approval that the address names, decided or not, else the oldest listed; None where neither is."""
+    by_id = {each.approval.approval_id: each for each in listed}
+    approval_id = visit.query.get("at", "") or next(iter(by_id), "")
+    if not approval_id:
+        return None
+    pending = by_id.get(approval_id)
+    # Of one that is not listed only the answer says anything.
+    review = await _review(visit, approval_id, _REVIEW_SECONDS if pending else None)
+    if review is None or (review.state != APPROVAL_STATE_PENDING and not review.preparing):
+        return {
+            "id": approval_id,
+            "open": False,
+            "review": review,
+            "state": review and formatting.approval_badge(review.state),
+        }
+    parts, following = page_of(parts_of(review.material), 0, _LIMITS, PageBudget(_MATERIAL_BYTES))
+    pending = pending or review.pending
+    return {
+        "id": approval_id,
+        "open": True,
+        "pending": pending,
+        "about": _about(pending),
+        "review": review,
+        "waiting": waiting_text(pending),
+        "parts": parts,
+        "address": approval_address(approval_id),
+        "cut": following is not None or any(each.following is not None for each in parts),
+    }
+
+
+def _about(pending: PendingApproval) -> str:
+    """Returns what a question about an approval must name: its title and its run."""
+    reference = f", {pending.client_reference}" if pending.client_reference else ""
+    return f"“{pending.approval.title}” of {pending.run_id}{reference}"
+
+
+def _item(pending: PendingApproval, to: str, at: str) -> Mapping[str, Any]:
+    labels = (f"{name}: {value}" for name, value in sorted(pending.labels.items()))
+    about = ", ".join(filter(None, (pending.workflow_name, pending.client_reference, *labels)))
+    return {
+        "pending": pending,
+        "about": f"{about[:_MOST_ABOUT_CHARS]}…" if len(about) > _MOST_ABOUT_CHARS else about,
+        "waiting": waiting_text(pending),
+        "to": to,
+        "current": pending.approval.approval_id == at,
+    }
+
+
+def _gate_label(gate: PendingGate) -> str:
+    return f"{gate.workflow_name}: {gate.title} ({gate.pending:,})"
+
+
+PAGES: Final[tuple[Page, ...]] = (
+    Page("GET", "/approvals", DECIDERS, show),
+    Page("GET", "/approvals/stream", DECIDERS, stream),
+    Page("POST", "/approvals/several", DECIDERS, decide_several, several=frozenset({"approval_id"})),
+)

@@ -1,0 +1,171 @@
+"""Pages of one approval: what it is about, and its decision."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from typing import Final
+
+from console.addresses import APPROVALS, approval_address, inbox_address, run_address
+from console.approvals.decisions import DECISIONS
+from console.approvals.decisions import decide as record
+from console.approvals.material import PartLimits, page_of, parts_of, rest_of
+from console.paging import all_items
+from console.rendering import formatting
+from console.rendering.page_budget import MOST_BYTES, PageBudget, html_bytes
+from console.visit import DECIDERS, EventStream, Page, PageResult, Redirect, View, Visit
+from contract.fields import rules_of
+from contract.refusals import Refusal
+from contract.times import milliseconds_of
+from workflow_api.v1.reviews_pb2 import (
+    APPROVAL_STATE_PENDING,
+    GetReviewRequest,
+    Review,
+)
+from workflow_api.v1.runs_pb2 import DecideApprovalRequest, ListPendingApprovalsRequest, PendingApproval
+
+MAX_COMMENT_CHARS: Final = rules_of(DecideApprovalRequest.DESCRIPTOR.fields_by_name["comment"]).max_length
+
+_LIMITS: Final = PartLimits(chars=10_000, rows=50)
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
+_FRAME_BYTES: Final = 14_000
+"""Of a page without what the approval is about."""
+_OF_LABEL: Final = 40
+_GONE: Final = View("approvals/gone.html", status=404)
+_PAGE: Final = 100
+_POLL_SECONDS: Final = 1.0
+
+
+async def pending_approvals(visit: Visit, run_id: str) -> list[PendingApproval]:
+    """Returns the pending approvals of a run, oldest first; none to a person who decides nothing."""
+    if not visit.may("RunsService/DecideApproval"):
+        return []
+    request = ListPendingApprovalsRequest(page_size=_PAGE, run_id=run_id)
+    return await all_items(visit.services, "RunsService/ListPendingApprovals", request)
+
+
+async def show_one(visit: Visit) -> PageResult:
+    """Shows one approval with what it is about and its form; of one that is decided, who decided it."""
+    return await _one(visit)
+
+
+async def decide(visit: Visit) -> PageResult:
+    """Records a decision; an invalid one shows the form with the problem, and decides nothing."""
+    approval_id = visit.path["approval_id"]
+    decision = visit.sent("decision")
+    comment = visit.sent("comment")
+    if decision not in DECISIONS:
+        return await _one(visit, comment=comment, problem="Choose one: approve or reject.")
+    if len(comment) > MAX_COMMENT_CHARS:
+        problem = f"The comment has {len(comment):,} characters; at most {MAX_COMMENT_CHARS:,} are allowed."
+        return await _one(visit, comment=comment, problem=problem)
+    decided = await record(visit.services, approval_id, decision, comment)
+    if decided is None:
+        # The inbox says who decided it.
+        return Redirect(_back(visit, approval_id), "Nothing was changed: this approval is no longer pending.")
+    done = "Approved: the run continues." if DECISIONS[decision] else "Rejected: the run fails."
+    if visit.sent("inbox"):
+        return Redirect(_back(visit), done)
+    return Redirect(run_address(decided.run_id), done)
+
+
+async def stream(visit: Visit) -> PageResult:
+    """Streams an update once what the approval is about has been prepared."""
+    return EventStream(_until_prepared(visit))
+
+
+async def _until_prepared(visit: Visit) -> AsyncIterator[tuple[str, str]]:
+    while True:
+        if not (await _review(visit)).preparing:
+            yield "refresh", "prepared"
+            return
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _review(visit: Visit) -> Review:
+    request = GetReviewRequest(approval_id=visit.path["approval_id"])
+    answer: Review = await visit.services.call("ReviewsService/GetReview", request)
+    return answer
+
+
+async def _known(visit: Visit) -> Review | None:
+    try:
+        return await _review(visit)
+    except Refusal as refusal:
+        if refusal.code not in {"not_found", "invalid_request"}:
+            raise
+        return None
+
+
+async def _one(visit: Visit, *, comment: str = "", problem: str = "") -> View:
+    approval_id = visit.path["approval_id"]
+    review = await _known(visit)
+    if review is None:
+        return _GONE
+    pending = review.pending
+    parts = parts_of(review.material)
+    first = _number(visit.query.get("first", ""))
+    shown, following = page_of(parts, first, _LIMITS, _room(pending, comment))
+    context = {
+        "review": review,
+        "pending": pending,
+        "waiting": waiting_text(pending),
+        "started_by": formatting.trigger(pending.triggered_by),
+        "labels": sorted(pending.labels.items()),
+        "open": review.state == APPROVAL_STATE_PENDING,
+        "state": formatting.approval_badge(review.state),
+        "address": approval_address(approval_id),
+        "shown": shown,
+        "first": first,
+        "next": following,
+        "count": len(parts),
+        "stream": f"{approval_address(approval_id)}/stream" if review.preparing else "",
+        "comment": comment,
+        "problem": problem,
+        "longest": MAX_COMMENT_CHARS,
+    }
+    return View("approvals/one.html", context, status=400 if problem else 200)
+
+
+async def show_part(visit: Visit) -> PageResult:
+    """Shows one part of what an approval is about, from where the query says."""
+    number, begin = visit.path["number"], _number(visit.query.get("begin", ""))
+    review = await _known(visit)
+    shown = None
+    if review is not None and review.state == APPROVAL_STATE_PENDING and _NUMBER.fullmatch(number):
+        shown = rest_of(parts_of(review.material), int(number), begin, _room(review.pending, ""))
+    if shown is None:
+        return _GONE
+    address = approval_address(visit.path["approval_id"])
+    rows = shown.part.table is not None
+    return View("approvals/part.html", {"address": address, "shown": shown, "begin": begin, "rows": rows})
+
+
+def _number(text: str) -> int:
+    return int(text) if _NUMBER.fullmatch(text) else 0
+
+
+def _room(pending: PendingApproval, comment: str) -> PageBudget:
+    """Returns what the page of an approval has left for what it is about."""
+    texts = (*(text for label in pending.labels.items() for text in label), pending.approval.instructions, comment)
+    return PageBudget(MOST_BYTES - _FRAME_BYTES - sum(map(html_bytes, texts)) - _OF_LABEL * len(pending.labels))
+
+
+def waiting_text(pending: PendingApproval) -> str:
+    """Returns how long an approval has waited, in words."""
+    return formatting.duration(milliseconds_of(pending.waiting))
+
+
+def _back(visit: Visit, at: str = "") -> str:
+    """Returns where a decision was made: in the inbox, with approval `at` opened if given, else on the run's page."""
+    if visit.sent("inbox"):
+        return inbox_address(visit.sent("gate"), at)
+    run_id = visit.sent("run_id")
+    return run_address(run_id) if run_id else APPROVALS
+
+
+PAGES: Final[tuple[Page, ...]] = (
+    Page("GET", "/approvals/{approval_id}", DECIDERS, show_one),
+    Page("GET", "/approvals/{approval_id}/stream", DECIDERS, stream),
+    Page("GET", "/approvals/{approval_id}/material/{number}", DECIDERS, show_part),
+    Page("POST", "/approvals/{approval_id}", DECIDERS, decide),
+)

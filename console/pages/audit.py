@@ -1,0 +1,206 @@
+"""The page of the audit trail, searched by its address, and its export."""
+
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
+
+import orjson
+
+from console.forms.problems import Problems, invalid, problems_of
+from console.http.downloads import MESSAGE_SECONDS
+from console.rendering.times import DAY_MS, start_of_day
+from console.visit import ADMINISTRATORS, Download, Page, PageResult, View, Visit
+from contract.audit_export import CSV, JSON_LINES, head_of, lines_of
+from contract.channel import Messages
+from contract.refusals import Refusal
+from contract.times import milliseconds_of, to_timestamp
+from workflow_api.v1.audit_pb2 import (
+    AuditRecord,
+    ExportAuditRecordsRequest,
+    ExportAuditRecordsResponse,
+    ListAuditRecordsRequest,
+)
+
+_INVALID: Final = 400
+SIZES: Final = ("50", "100", "200")
+
+ACTIONS: Final = (
+    "approval.approved",
+    "approval.rejected",
+    "audit.exported",
+    "connector.tested",
+    "deployment.changed",
+    "environment.build_requested",
+    "key.created",
+    "key.deleted",
+    "key.edited",
+    "key.revoked",
+    "key.rotated",
+    "run.cancel_requested",
+    "run.erased",
+    "run.inputs_revealed",
+    "run.started",
+    "user.added",
+    "user.disabled",
+    "user.password_changed",
+    "user.password_reset",
+    "user.role_changed",
+    "user.sign_in_refused",
+    "user.signed_in",
+    "user.signed_out",
+    "webhook.created",
+    "webhook.paused",
+    "workflow.status_changed",
+)
+"""Actions that the page proposes; there are more."""
+
+_MEDIA_TYPES: Final = {CSV: "text/csv", JSON_LINES: "application/jsonl"}
+_FIELDS: Final = ("q", "actor", "action", "target", "from", "to", "size")
+_SHOWN_AS: Final = {"search": "q", "until": "to"}
+_TOO_LONG: Final = "must be less than 90 days before the end of the last day, or now where none is given"
+
+
+class AuditRow(NamedTuple):
+    """One audit record, with its details as text."""
+
+    at_ms: int
+    actor: str
+    action: str
+    target: str
+    details: Mapping[str, str]
+
+
+async def show(visit: Visit) -> PageResult:
+    """Shows a page of audit records, newest first."""
+    asked = _asked(visit)
+    try:
+        size = int(asked["size"]) if asked["size"] in SIZES else None
+        cursor = visit.query.get("cursor", "")
+        request = ListAuditRecordsRequest(**_search(asked), page_size=size, page_token=cursor)
+        answer = await visit.services.call("AuditService/ListAuditRecords", request)
+    except Refusal as refusal:
+        return _view(asked, [], problems=_problems(refusal))
+    following = {name: value for name, value in asked.items() if value} | {"cursor": answer.next_page_token}
+    older = f"/audit?{urlencode(following)}" if answer.HasField("next_page_token") else ""
+    return _view(asked, [_row(record) for record in answer.items], older=older)
+
+
+async def export_csv(visit: Visit) -> PageResult:
+    """Sends the records that the address asks for as CSV."""
+    return await _export(visit, CSV)
+
+
+async def export_json_lines(visit: Visit) -> PageResult:
+    """Sends the records that the address asks for as JSON lines."""
+    return await _export(visit, JSON_LINES)
+
+
+async def _export(visit: Visit, form: str) -> PageResult:
+    asked = _asked(visit)
+    try:
+        request = ExportAuditRecordsRequest(**_search(asked))
+        messages = visit.services.stream("AuditService/ExportAuditRecords", request, MESSAGE_SECONDS)
+        first = await anext(messages, ExportAuditRecordsResponse())
+    except Refusal as refusal:
+        if refusal.status != _INVALID:
+            raise
+        return _view(asked, [], problems=_problems(refusal))
+    return Download(_ExportLines(messages, first, form), f"audit.{form}", _MEDIA_TYPES[form])
+
+
+class _ExportLines:
+    """The lines of an export, whose first message has been read."""
+
+    def __init__(self, messages: Messages, first: Any, form: str) -> None:
+        self._messages = messages
+        self._first: Any = first
+        self._form = form
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """Returns itself."""
+        return self
+
+    async def __anext__(self) -> bytes:
+        """Returns the lines of the next message, of the first below the head."""
+        first, self._first = self._first, None
+        if first is not None:
+            return (head_of(self._form) + lines_of(first, self._form)).encode()
+        part: Any = await anext(self._messages)
+        return lines_of(part, self._form).encode()
+
+    async def aclose(self) -> None:
+        """Ends the export."""
+        await self._messages.aclose()
+
+
+def _asked(visit: Visit) -> dict[str, str]:
+    return {name: visit.query.get(name, "").strip() for name in _FIELDS}
+
+
+def _problems(refusal: Refusal) -> Problems:
+    found = problems_of(refusal)
+    # The service's words for a window speak of fields that the page does not show.
+    return {"from": _TOO_LONG} if "since" in found else {_SHOWN_AS.get(name, name): why for name, why in found.items()}
+
+
+def _search(asked: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the fields of a request that say what is looked for."""
+    days: dict[str, int] = {}
+    problems: dict[str, str] = {}
+    for name in ("from", "to"):
+        if asked[name]:
+            try:
+                days[name] = start_of_day(asked[name])
+            except ValueError:
+                problems[name] = "must be a day such as 2026-09-24"
+    if problems:
+        raise invalid(problems)
+    return {
+        **{name: asked[name] or None for name in ("actor", "action", "target")},
+        "search": asked["q"],
+        "since": to_timestamp(days["from"]) if "from" in days else None,
+        # The last day belongs to the window.
+        "until": to_timestamp(days["to"] + DAY_MS) if "to" in days else None,
+    }
+
+
+def _view(asked: Mapping[str, str], rows: list[AuditRow], *, older: str = "", problems: Problems | None = None) -> View:
+    given = {name: value for name, value in asked.items() if value}
+    context = {
+        "asked": asked,
+        "actions": ACTIONS,
+        "filtered": bool(given.keys() - {"size"}),
+        "exported": urlencode({name: value for name, value in given.items() if name != "size"}),
+        "link": partial(_link, given),
+        "sizes": [(size, f"{size} a page") for size in SIZES],
+        "rows": rows,
+        "older": older,
+        "problems": problems or {},
+        "elsewhere": {name: why for name, why in (problems or {}).items() if name not in _FIELDS},
+    }
+    return View("audit/list.html", context, status=400 if problems else 200)
+
+
+def _link(given: Mapping[str, str], **changed: str) -> str:
+    """Returns the address of the newest records with another filter beside those that are given."""
+    return f"/audit?{urlencode({**given, **changed})}"
+
+
+def _row(record: AuditRecord) -> AuditRow:
+    return AuditRow(milliseconds_of(record.at), record.actor, record.action, record.target, _details(record.details))
+
+
+def _details(details: str) -> Mapping[str, str]:
+    """Returns the details of a record by name, each as text; JSON that is no object is returned under an empty name."""
+    read: Any = orjson.loads(details) if details else {}
+    if not isinstance(read, dict):
+        return {"": details}
+    return {name: value if isinstance(value, str) else orjson.dumps(value).decode() for name, value in read.items()}
+
+
+PAGES: Final[tuple[Page, ...]] = (
+    Page("GET", "/audit", ADMINISTRATORS, show),
+    Page("GET", "/audit.csv", ADMINISTRATORS, export_csv),
+    Page("GET", "/audit.jsonl", ADMINISTRATORS, export_json_lines),
+)

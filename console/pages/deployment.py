@@ -1,0 +1,100 @@
+"""The page of the deployment record: API switches, licence and retention."""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from console.forms.problems import Problems, check_unchanged, form_hash, invalid, problems_of, whole_number
+from console.visit import ADMINISTRATORS, ONLOOKERS, Page, PageResult, Redirect, View, Visit
+from contract.durations import count_of, duration_of
+from contract.refusals import Refusal
+from workflow_api.v1.deployment_pb2 import Deployment, GetDeploymentRequest, UpdateDeploymentRequest
+from workflow_api.v1.options_pb2 import TIME_UNIT_DAYS
+
+LICENCE_STATES: Final = (("active", "Active"), ("hold", "On hold: the runtime refuses work"))
+
+_NO_PROBLEMS: Final[Problems] = {}
+
+
+class DeploymentForm(NamedTuple):
+    """Values of the form's fields."""
+
+    governed: bool
+    api_enabled: bool
+    licence_state: str
+    licence_reason: str
+    retention_days: str
+
+
+async def show(visit: Visit) -> PageResult:
+    """Shows the record and the form that changes it."""
+    record = await _record(visit)
+    return _view(visit, record, _form_of(record))
+
+
+async def change(visit: Visit) -> PageResult:
+    """Changes the fields that differ from the record."""
+    record = await _record(visit)
+    form = DeploymentForm(
+        governed=bool(visit.sent("governed")),
+        api_enabled=bool(visit.sent("api_enabled")),
+        licence_state=visit.sent("licence_state"),
+        licence_reason=visit.sent("licence_reason"),
+        retention_days=visit.sent("retention_days"),
+    )
+    try:
+        check_unchanged(_form_of(record), visit.sent("form_hash"))
+    except Refusal as refusal:
+        return _view(visit, record, _form_of(record), problems_of(refusal))
+    try:
+        changes = _changes(_form_of(record), form)
+        if not changes:
+            return Redirect("/deployment", "Nothing was changed.")
+        await visit.services.call("DeploymentService/UpdateDeployment", UpdateDeploymentRequest(**changes))
+    except Refusal as refusal:
+        return _view(visit, record, form, problems_of(refusal))
+    return Redirect("/deployment", "The deployment is changed. Callers see it within a minute.")
+
+
+def _changes(present: DeploymentForm, wanted: DeploymentForm) -> Mapping[str, Any]:
+    changed = {name: value for name, value in wanted._asdict().items() if value != getattr(present, name)}
+    if "retention_days" in changed:
+        del changed["retention_days"]
+        days = whole_number(wanted.retention_days)
+        if days is None:
+            raise invalid({"retention_days": "must be a whole number"})
+        changed["retention"] = duration_of(days, TIME_UNIT_DAYS)
+    return changed
+
+
+def _form_of(record: Deployment) -> DeploymentForm:
+    return DeploymentForm(
+        governed=record.governed,
+        api_enabled=record.api_enabled,
+        licence_state=record.licence.state,
+        licence_reason=record.licence.reason,
+        retention_days=str(count_of(record.retention, TIME_UNIT_DAYS)),
+    )
+
+
+def _view(visit: Visit, record: Deployment, form: DeploymentForm, problems: Problems = _NO_PROBLEMS) -> View:
+    context = {
+        "deployment": record,
+        "can_change": visit.may("DeploymentService/UpdateDeployment"),
+        "form": form,
+        "form_hash": form_hash(_form_of(record)),
+        "problems": problems,
+        "elsewhere": {name: why for name, why in problems.items() if name not in DeploymentForm._fields},
+        "licence_states": LICENCE_STATES,
+    }
+    return View("deployment/show.html", context, status=400 if problems else 200)
+
+
+async def _record(visit: Visit) -> Deployment:
+    record: Deployment = await visit.services.call("DeploymentService/GetDeployment", GetDeploymentRequest())
+    return record
+
+
+PAGES: Final[tuple[Page, ...]] = (
+    Page("GET", "/deployment", ONLOOKERS, show),
+    Page("POST", "/deployment", ADMINISTRATORS, change),
+)

@@ -1,0 +1,283 @@
+"""Pages of API keys: the list, one key, and its changes (contract 9.6)."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from console.forms.problems import Problems, check_unchanged, form_hash, invalid, problems_of, whole_number
+from console.keys.calls_today import calls_today
+from console.keys.details import key_details, matches
+from console.keys.form import (
+    SEVERAL,
+    KeyForm,
+    blank_form,
+    create_request,
+    edit_request,
+    form_of,
+    typed_form,
+)
+from console.paging import all_items
+from console.rendering import formatting
+from console.rendering.times import now_ms
+from console.visit import ADMINISTRATORS, Page, PageResult, Redirect, Services, View, Visit
+from contract.choices import EXPIRY_DAYS, OVERLAP_HOURS
+from contract.durations import duration_of
+from contract.refusals import Refusal
+from contract.spellings import SCOPES
+from contract.times import milliseconds_of
+from workflow_api.v1 import keys_pb2, usage_pb2, webhooks_pb2
+from workflow_api.v1.options_pb2 import TIME_UNIT_HOURS
+from workflow_api.v1.workflows_pb2 import ListWorkflowsRequest, WorkflowStatus
+
+_HOURS: Final = (("", "any"), *((str(hour), f"{hour:02}:00") for hour in range(24)))
+_STATES: Final = (("", "any"), *((state, state) for state in ("active", "rotating", "expired", "revoked")))
+_PAGE: Final = 100
+_LISTED: Final = 50
+"""Keys on a page of the list: each costs a read of its last use."""
+# Most concurrent calls of one page, as the backend also serves callers.
+_AT_ONCE: Final = 8
+_NOTHING_WRONG: Final[Problems] = {}
+
+
+async def list_keys(visit: Visit) -> PageResult:
+    """Lists a page of the keys that match, newest first, with their use of today and the time of the last."""
+    asked = visit.query.get("q", "").strip()
+    state = visit.query.get("state", "")
+    matching, some, token = await _matching(visit, asked.lower(), state)
+    few = asyncio.Semaphore(_AT_ONCE)
+    now = now_ms()
+    today, used = await asyncio.gather(
+        calls_today(visit.services, now, [record.key.key_id for record in matching]),
+        asyncio.gather(*(_used(visit.services, record, few) for record in matching)),
+    )
+    rows = [
+        (key_details(record, now, used_ms), today[record.key.key_id])
+        for record, used_ms in zip(matching, used, strict=True)
+    ]
+    given = {name: value for name, value in (("q", asked), ("state", state), ("cursor", token)) if value}
+    shown = {"rows": rows, "any": some, "asked": asked, "state": state, "states": _STATES}
+    return View("keys/list.html", {**shown, "older": f"/keys?{urlencode(given)}" if token else ""})
+
+
+async def new_key(visit: Visit) -> PageResult:
+    """Shows the form of a new key."""
+    return await _new(visit, blank_form())
+
+
+async def create(visit: Visit) -> PageResult:
+    """Creates a key; only this response has its credentials."""
+    form = typed_form(visit)
+    try:
+        credentials = await visit.services.call("KeysService/CreateKey", create_request(form))
+    except Refusal as refusal:
+        return await _new(visit, form, problems_of(refusal))
+    return _issued("The key is made", credentials)
+
+
+async def show(visit: Visit) -> PageResult:
+    """Shows one key and the forms that change it."""
+    return await _one(visit)
+
+
+async def edit(visit: Visit) -> PageResult:
+    """Changes the properties that differ from the key's."""
+    record = await _record(visit)
+    try:
+        check_unchanged(form_of(record), visit.sent("form_hash"))
+    except Refusal as refusal:
+        return await _one(visit, problems=problems_of(refusal))
+    form = typed_form(visit)
+    try:
+        request = edit_request(record, form)
+        if len(request.ListFields()) == 1:
+            return Redirect(_path(visit), "Nothing was changed.")
+        await visit.services.call("KeysService/UpdateKey", request)
+    except Refusal as refusal:
+        return await _one(visit, form, problems_of(refusal))
+    return Redirect(_path(visit), "The key is changed. Callers see it within a minute.")
+
+
+async def rotate(visit: Visit) -> PageResult:
+    """Issues a new secret; only this response has it."""
+    hours = whole_number(visit.sent("overlap_hours"))
+    try:
+        if hours is None:
+            raise invalid({"overlap_hours": "must be a whole number"})
+        request = keys_pb2.RotateKeyRequest(key_id=visit.path["key_id"], overlap=duration_of(hours, TIME_UNIT_HOURS))
+        credentials = await visit.services.call("KeysService/RotateKey", request)
+    except Refusal as refusal:
+        return _rotation(await _record(visit), problems_of(refusal))
+    return _issued("The key has a new secret", credentials)
+
+
+async def issue_external_id(visit: Visit) -> PageResult:
+    """Issues a new external id; only this response has it."""
+    request = keys_pb2.IssueExternalIdRequest(key_id=visit.path["key_id"])
+    try:
+        credentials = await visit.services.call("KeysService/IssueExternalId", request)
+    except Refusal as refusal:
+        return await _one(visit, problems=problems_of(refusal))
+    return _issued("The key has a new external id", credentials)
+
+
+async def rotation(visit: Visit) -> PageResult:
+    """Shows the two steps of a rotation: a new secret, then the time in which both work."""
+    record = await _record(visit)
+    return _rotation(record, _NOTHING_WRONG)
+
+
+async def end_overlap(visit: Visit) -> PageResult:
+    """Ends the time in which both secrets work."""
+    request = keys_pb2.EndKeyOverlapRequest(key_id=visit.path["key_id"])
+    try:
+        await visit.services.call("KeysService/EndKeyOverlap", request)
+    except Refusal as refusal:
+        return await _one(visit, problems=problems_of(refusal))
+    return Redirect(_path(visit), "The old secret stops working within two minutes at the latest.")
+
+
+async def revoke(visit: Visit) -> PageResult:
+    """Revokes a key, which is final."""
+    request = keys_pb2.RevokeKeyRequest(key_id=visit.path["key_id"])
+    await visit.services.call("KeysService/RevokeKey", request)
+    return Redirect(_path(visit), "The key is revoked. It stops working within two minutes at the latest.")
+
+
+async def delete(visit: Visit) -> PageResult:
+    """Removes a revoked key from the lists."""
+    request = keys_pb2.DeleteKeyRequest(key_id=visit.path["key_id"])
+    try:
+        await visit.services.call("KeysService/DeleteKey", request)
+    except Refusal as refusal:
+        return await _one(visit, problems=problems_of(refusal))
+    return Redirect("/keys", f"The key {request.key_id} is deleted. Its audit trail stays.")
+
+
+async def _new(visit: Visit, form: KeyForm, problems: Problems = _NOTHING_WRONG) -> View:
+    shown = await _form_shown(visit.services, form, problems)
+    return View("keys/new.html", shown, status=400 if problems else 200)
+
+
+async def _one(visit: Visit, form: KeyForm | None = None, problems: Problems = _NOTHING_WRONG) -> View:
+    record = await _record(visit)
+    sheet = key_details(record, now_ms(), await _last_use(visit.services, record.key.key_id))
+    shown = await _form_shown(visit.services, form or form_of(record), problems)
+    page = {
+        "key": sheet,
+        "state": record.state,
+        "calls": (await calls_today(visit.services, now_ms(), [record.key.key_id]))[record.key.key_id],
+        "form_hash": form_hash(form_of(record)),
+        "paused_webhooks": await _paused_webhooks(visit.services, record.key.key_id),
+    }
+    return View("keys/show.html", {**shown, **page}, status=400 if problems else 200)
+
+
+def _rotation(record: keys_pb2.KeyRecord, problems: Problems) -> View:
+    shown = {
+        "key": key_details(record, now_ms()),
+        "overlaps": [(hours, formatting.overlap(hours)) for hours in OVERLAP_HOURS],
+        "problems": problems,
+        "elsewhere": {name: why for name, why in problems.items() if name != "overlap_hours"},
+    }
+    return View("keys/rotate.html", shown, status=400 if problems else 200)
+
+
+async def _form_shown(services: Services, form: KeyForm, problems: Problems) -> Mapping[str, Any]:
+    return {
+        "form": form,
+        "problems": problems,
+        "elsewhere": {name: why for name, why in problems.items() if not _at_a_field(name)},
+        "scopes": [(text, text) for text in SCOPES],
+        "workflows": await _workflow_choices(services, form.workflow_ids),
+        "hours": _HOURS,
+        "expiries": [(days, f"{days} days") for days in EXPIRY_DAYS],
+    }
+
+
+async def _paused_webhooks(services: Services, key_id: str) -> list[webhooks_pb2.Webhook]:
+    """Returns the webhooks that the service paused; a key has fewer than a page of them."""
+    found = await services.call("WebhooksService/ListWebhooks", webhooks_pb2.ListWebhooksRequest(key_id=key_id))
+    return [webhook for webhook in found.items if webhook.paused_reason not in {"", "requested"}]
+
+
+def _at_a_field(name: str) -> bool:
+    return name in KeyForm._fields or name in {"workflow_access", "allowed_hours"}
+
+
+def _issued(title: str, credentials: keys_pb2.KeyCredentials) -> View:
+    return View(
+        "keys/issued.html",
+        {
+            "heading": title,
+            "key": key_details(credentials.record, now_ms()),
+            "key_value": credentials.key_value if credentials.HasField("key_value") else None,
+            "external_id": credentials.external_id if credentials.HasField("external_id") else None,
+        },
+        once=True,
+    )
+
+
+async def _record(visit: Visit) -> keys_pb2.KeyRecord:
+    request = keys_pb2.GetKeyRequest(key_id=visit.path["key_id"])
+    record: keys_pb2.KeyRecord = await visit.services.call("KeysService/GetKey", request)
+    return record
+
+
+async def _matching(visit: Visit, text: str, state: str) -> tuple[list[keys_pb2.KeyRecord], bool, str]:
+    """Returns the next keys that match, fewer than two pages of them, whether there is any key, and the next cursor."""
+    found: list[keys_pb2.KeyRecord] = []
+    token = visit.query.get("cursor", "")
+    some = bool(token)
+    while True:
+        request = keys_pb2.ListKeysRequest(page_size=_LISTED, page_token=token)
+        read = await visit.services.call("KeysService/ListKeys", request)
+        some = some or bool(read.items)
+        found += [each for each in read.items if matches(each, text) and state in {"", each.state}]
+        token = read.next_page_token if read.HasField("next_page_token") else ""
+        if not token or len(found) >= _LISTED:
+            return found, some, token
+
+
+async def _used(services: Services, record: keys_pb2.KeyRecord, few: asyncio.Semaphore) -> int | None:
+    if record.state == "revoked":
+        # The list does not show the last use of revoked keys.
+        return None
+    async with few:
+        return await _last_use(services, record.key.key_id)
+
+
+async def _last_use(services: Services, key_id: str) -> int | None:
+    request = usage_pb2.ListUsageRecordsRequest(key_id=key_id, page_size=1)
+    newest = (await services.call("UsageService/ListUsageRecords", request)).items
+    return milliseconds_of(newest[0].at) if newest else None
+
+
+async def _workflow_choices(services: Services, chosen: Sequence[str]) -> list[tuple[str, str]]:
+    """Returns every workflow as a choice, and the key's own ones that no longer exist."""
+    request = ListWorkflowsRequest(page_size=_PAGE, include_inactive=True)
+    choices: dict[str, str] = {}
+    for workflow in await all_items(services, "WorkflowsService/ListWorkflows", request):
+        status = WorkflowStatus.Name(workflow.status).removeprefix("WORKFLOW_STATUS_").lower()
+        kept = f"{workflow.name} ({workflow.workflow_id})"
+        choices[workflow.workflow_id] = kept if status == "active" else f"{kept}, {status}"
+    return [*choices.items(), *((each, each) for each in chosen if each not in choices)]
+
+
+def _path(visit: Visit) -> str:
+    return f"/keys/{quote(visit.path['key_id'], safe='')}"
+
+
+PAGES: Final[tuple[Page, ...]] = (
+    Page("GET", "/keys", ADMINISTRATORS, list_keys),
+    Page("GET", "/keys/new", ADMINISTRATORS, new_key),
+    Page("POST", "/keys", ADMINISTRATORS, create, several=SEVERAL),
+    Page("GET", "/keys/{key_id}", ADMINISTRATORS, show),
+    Page("POST", "/keys/{key_id}", ADMINISTRATORS, edit, several=SEVERAL),
+    Page("GET", "/keys/{key_id}/rotate", ADMINISTRATORS, rotation),
+    Page("POST", "/keys/{key_id}/rotate", ADMINISTRATORS, rotate),
+    Page("POST", "/keys/{key_id}/end-overlap", ADMINISTRATORS, end_overlap),
+    Page("POST", "/keys/{key_id}/external-id", ADMINISTRATORS, issue_external_id),
+    Page("POST", "/keys/{key_id}/revoke", ADMINISTRATORS, revoke),
+    Page("POST", "/keys/{key_id}/delete", ADMINISTRATORS, delete),
+)

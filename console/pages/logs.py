@@ -1,0 +1,177 @@
+"""The page of a step's log, which goes on while the step runs."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from console.addresses import run_address
+from console.http.downloads import MESSAGE_SECONDS, MessageParts
+from console.paging import all_items
+from console.rendering import formatting
+from console.rendering.page_budget import MOST_BYTES, PageBudget
+from console.run.log_search import MOST_SOUGHT_CHARS, matching_lines
+from console.visit import OPERATORS, Download, EventStream, Page, PageResult, View, Visit
+from contract.fields import rules_of
+from contract.refusals import Refusal
+from workflow_api.v1.logs_pb2 import (
+    GetRunLogRequest,
+    ListRunLogsRequest,
+    RunLog,
+    RunLogSummary,
+    StreamRunLogsRequest,
+)
+from workflow_api.v1.runs_pb2 import GetRunRequest, Run
+
+END_CHARS: Final = 60_000
+"""How many characters of a log a page shows at most; the first page those at its end."""
+
+_READ_CHARS: Final = rules_of(GetRunLogRequest.DESCRIPTOR.fields_by_name["tail_chars"]).maximum
+_ROOM_BYTES: Final = MOST_BYTES - 12_000
+_SKIPPED: Final = re.compile(r"[1-9][0-9]{0,6}")
+_ATTEMPT: Final = re.compile(r"[1-9][0-9]{0,8}")
+_PAGE: Final = 1_000
+_POLL_SECONDS: Final = 1.0
+_NO_ATTEMPT: Final = View("runs/missing.html", {"message": "An attempt is a whole number from 1."}, status=404)
+_REFUSED: Final = frozenset({"run_not_found", "not_found", "invalid_request"})
+
+
+async def latest_logs(visit: Visit, run_id: str) -> dict[str, RunLogSummary]:
+    """Returns the log of the latest attempt of each step that has printed, for those who may read logs."""
+    if not visit.may("LogsService/ListRunLogs"):
+        return {}
+    logs = await _logs(visit, run_id)
+    return {log.step: log for log in sorted(logs, key=lambda log: log.attempt)}
+
+
+async def show(visit: Visit) -> PageResult:
+    """Shows the log of one attempt of a step, the latest unless the query names one: its end, or what is before that.
+
+    `before` of the query is how many characters at the end are left out.
+    """
+    run_id, step = visit.path["run_id"], visit.path["step"]
+    asked, before = visit.query.get("attempt", ""), visit.query.get("before", "")
+    skipped = min(int(before), _READ_CHARS - 1) if _SKIPPED.fullmatch(before) else 0
+    if asked and not _ATTEMPT.fullmatch(asked):
+        return _NO_ATTEMPT
+    request = GetRunLogRequest(run_id=run_id, step=step, attempt=int(asked) if asked else None)
+    sought = visit.query.get("q", "").strip()[:MOST_SOUGHT_CHARS]
+    if not sought:
+        request.tail_chars = min(skipped + END_CHARS, _READ_CHARS)
+    try:
+        run: Run = await visit.services.call("RunsService/GetRun", GetRunRequest(run_id=run_id))
+        found: RunLog = await visit.services.call("LogsService/GetRunLog", request)
+    except Refusal as refusal:
+        if refusal.code not in _REFUSED:
+            raise
+        problems = refusal.details if isinstance(refusal.details, list) else []
+        message = "; ".join(f"{problem['name']} {problem['reason']}" for problem in problems) or refusal.message
+        return View("runs/missing.html", {"message": message}, status=404)
+    ended = formatting.RUN_STATUSES.get(run.summary.status) in formatting.ENDED
+    here = f"{run_address(run_id)}/logs/{quote(step, safe='')}"
+    wraps = visit.query.get("wrap") != "no"
+    skipped = min(skipped, len(found.text))
+    room = PageBudget(_ROOM_BYTES)
+    text, cut = ("", False) if sought else room.end(found.text[: len(found.text) - skipped], END_CHARS)
+    shown = (
+        ("attempt", asked),
+        ("before", str(skipped) if skipped else ""),
+        ("q", sought),
+        ("wrap", "" if wraps else "no"),
+    )
+    query = {name: value for name, value in shown if value}
+    return View(
+        "runs/log.html",
+        {
+            "run": run,
+            "found": found,
+            "log": found.log,
+            "here": here,
+            "text": text,
+            "earlier": str(skipped + len(text)) if (cut or found.cut) and skipped + len(text) < _READ_CHARS else "",
+            "later": str(max(0, skipped - END_CHARS)) if skipped else "",
+            "beginning_left_out": cut or found.cut,
+            "sought": sought,
+            "matches": matching_lines(found.text, sought, room) if sought else None,
+            "wraps": wraps,
+            "link": partial(_link, here, query),
+            "attempts": range(1, found.attempts + 1) if found.attempts > 1 else (),
+            "size": formatting.size(found.log.size_bytes) if found.log.HasField("size_bytes") else "",
+            "stream": ""
+            if ended or sought or skipped
+            else f"{here}/stream?{urlencode({**query, 'seen': _seen(found.log)})}",
+        },
+    )
+
+
+async def download(visit: Visit) -> PageResult:
+    """Sends the whole log of one attempt of a step, the latest unless the query names one."""
+    run_id, step, asked = visit.path["run_id"], visit.path["step"], visit.query.get("attempt", "")
+    if asked and not _ATTEMPT.fullmatch(asked):
+        return _NO_ATTEMPT
+    request = GetRunLogRequest(run_id=run_id, step=step, attempt=int(asked) if asked else None, tail_chars=1)
+    try:
+        found: RunLog = await visit.services.call("LogsService/GetRunLog", request)
+    except Refusal as refusal:
+        if refusal.code not in _REFUSED:
+            raise
+        return View("runs/missing.html", {"message": refusal.message}, status=404)
+    attempt = found.log.attempt
+    wanted = StreamRunLogsRequest(run_id=run_id, step=step, attempt=attempt)
+    messages = visit.services.stream("LogsService/StreamRunLogs", wanted, MESSAGE_SECONDS)
+    parts = MessageParts(messages, lambda message: (message.text or message.problem).encode())
+    return Download(parts, f"{run_id}-{step}-{attempt}.log", "text/plain")
+
+
+async def stream(visit: Visit) -> PageResult:
+    """Streams updates of a log; the query says what the page shows."""
+    return EventStream(_updates(visit))
+
+
+async def _updates(visit: Visit) -> AsyncIterator[tuple[str, str]]:
+    """Yields an update whenever the step has printed or begun another attempt, until the run has ended."""
+    run_id, step, asked = visit.path["run_id"], visit.path["step"], visit.query.get("attempt", "")
+    seen = visit.query.get("seen", "")
+    while True:
+        try:
+            run: Run = await visit.services.call("RunsService/GetRun", GetRunRequest(run_id=run_id))
+            logs = [log for log in await _logs(visit, run_id) if log.step == step]
+        except Refusal as refusal:
+            if refusal.code not in _REFUSED:
+                raise
+            yield "reload", refusal.code
+            return
+        shown = [log for log in logs if not asked or str(log.attempt) == asked]
+        now = _seen(shown[-1]) if shown else _seen(RunLogSummary())
+        if now != seen:
+            yield "refresh", now
+            seen = now
+        if formatting.RUN_STATUSES.get(run.summary.status) in formatting.ENDED:
+            return
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+def _link(here: str, state: Mapping[str, str], **changed: str) -> str:
+    query = {name: value for name, value in {**state, **changed}.items() if value}
+    return here + (f"?{urlencode(query)}" if query else "")
+
+
+async def _logs(visit: Visit, run_id: str) -> list[Any]:
+    request = ListRunLogsRequest(run_id=run_id, page_size=_PAGE)
+    return await all_items(visit.services, "LogsService/ListRunLogs", request)
+
+
+def _seen(log: RunLogSummary) -> str:
+    """Returns what changes whenever the log does."""
+    return (
+        f"{log.attempt if log.last_part or log.HasField('began_at') else 0}-{log.last_part}-{log.HasField('ended_at')}"
+    )
+
+
+PAGES: Final[tuple[Page, ...]] = (
+    Page("GET", "/runs/{run_id}/logs/{step}", OPERATORS, show),
+    Page("GET", "/runs/{run_id}/logs/{step}/download", OPERATORS, download),
+    Page("GET", "/runs/{run_id}/logs/{step}/stream", OPERATORS, stream),
+)

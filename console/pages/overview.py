@@ -1,0 +1,61 @@
+"""The overview: newest runs, pending approvals for those who decide, and the deployment and its health."""
+
+import asyncio
+from typing import Final
+
+from console.rendering import formatting
+from console.visit import ALL_ROLES, Page, PageResult, View, Visit
+from workflow_api.v1.deployment_health_pb2 import DeploymentHealth, GetDeploymentHealthRequest, HealthFinding
+from workflow_api.v1.deployment_pb2 import Deployment, GetDeploymentRequest
+from workflow_api.v1.reviews_pb2 import CountPendingApprovalsRequest
+from workflow_api.v1.runs_pb2 import ListRunsRequest
+
+_NEWEST: Final = 10
+
+
+async def show(visit: Visit) -> PageResult:
+    """Shows the overview."""
+    decides = visit.may("RunsService/DecideApproval")
+    waiting, runs, deployment, findings = await asyncio.gather(
+        _waiting(visit) if decides else _nothing(),
+        visit.services.call("RunsService/ListRuns", ListRunsRequest(page_size=_NEWEST)),
+        _deployment(visit),
+        _findings(visit),
+    )
+    rows = [(run, formatting.run_badge(run.status)) for run in runs.items]
+    context = {
+        "decides": decides,
+        "waiting": waiting,
+        "rows": rows,
+        "deployment": deployment,
+        "findings": findings,
+    }
+    return View("overview/overview.html", context)
+
+
+async def _waiting(visit: Visit) -> int:
+    counted = await visit.services.call("ReviewsService/CountPendingApprovals", CountPendingApprovalsRequest())
+    return int(counted.total)
+
+
+async def _nothing() -> int:
+    return 0
+
+
+async def _deployment(visit: Visit) -> Deployment | None:
+    if not visit.may("DeploymentService/GetDeployment"):
+        return None
+    deployment: Deployment = await visit.services.call("DeploymentService/GetDeployment", GetDeploymentRequest())
+    return deployment
+
+
+async def _findings(visit: Visit) -> list[HealthFinding]:
+    """Returns what a person should look at, the critical first; nothing for those who do not see the health."""
+    rpc = "DeploymentHealthService/GetDeploymentHealth"
+    if not visit.may(rpc):
+        return []
+    health: DeploymentHealth = await visit.services.call(rpc, GetDeploymentHealthRequest())
+    return list(health.findings)
+
+
+PAGES: Final[tuple[Page, ...]] = (Page("GET", "/", ALL_ROLES, show),)

@@ -1,0 +1,342 @@
+"""The page of one run: its head, its graph and timeline with a selected step, results, events and inputs."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import orjson
+
+from console.addresses import run_address
+from console.pages.approvals import MAX_COMMENT_CHARS, pending_approvals
+from console.pages.logs import latest_logs
+from console.rendering import dag, formatting
+from console.rendering.markup import sanitised
+from console.rendering.page_budget import MOST_BYTES, PageBudget
+from console.rendering.step_window import step_window
+from console.rendering.times import now_ms
+from console.run.advice import run_advice
+from console.run.attempts import comments_of, life_events, spans_of
+from console.run.events import EventFilter, RunProgress, events_page, watch
+from console.run.header import header
+from console.run.inputs import read_run, reveal_run, until_swept
+from console.run.sentences import KINDS, sentence
+from console.run.shortened import (
+    decisions_shown,
+    latest_spans,
+    markup_bytes,
+    outputs_shown,
+    short_approvals,
+    short_run,
+    short_steps,
+    steps_at_once,
+)
+from console.run.step import selected_step, step_view
+from console.run.timeline import timeline
+from console.visit import ALL_ROLES, EventStream, Page, PageResult, View, Visit
+from contract.fields import rules_of
+from contract.json_codec.response import object_of
+from contract.refusals import Refusal
+from contract.roles import roles_of
+from contract.times import milliseconds_of
+from workflow_api.v1.outputs_pb2 import ListOutputsRequest, ListOutputsResponse
+from workflow_api.v1.pii_policy_pb2 import PiiPolicy
+from workflow_api.v1.previews_pb2 import GetSummaryPreviewRequest, SummaryPreview
+from workflow_api.v1.reviews_pb2 import APPROVAL_STATE_REJECTED, ListDecisionsRequest
+from workflow_api.v1.runs_pb2 import (
+    STEP_STATUS_PENDING,
+    CancelRunRequest,
+    Event,
+    ListRunEventsRequest,
+    ListRunEventsResponse,
+    ListRunStepsRequest,
+    Run,
+    Step,
+)
+
+MAX_REASON_CHARS: Final = rules_of(CancelRunRequest.DESCRIPTOR.fields_by_name["reason"]).max_length
+
+GONE: Final = frozenset({"run_not_found", "not_found", "segment_not_found"})
+
+_POLICY_OBJECT: Final = object_of(PiiPolicy.DESCRIPTOR, raw=orjson.Fragment, links=orjson.Fragment)
+_SEQ: Final = re.compile(r"[0-9]{1,18}")
+_STATE: Final = ("step", "steps", "segment", "after_seq", "kind", "of")
+"""Names of the query that say what the page shows; links keep the others when they change one."""
+_MOST_TEXT_CHARS: Final = 10_000
+_MOST_REVEALED_CHARS: Final = 30_000
+_FRAME_BYTES: Final = 17_000
+"""Of a page without a record in it."""
+_MOST_JSON_CHARS: Final = 400
+_MOST_SENTENCE_CHARS: Final = 300
+_MOST_OUTPUTS: Final = 40
+
+
+def missing(message: str) -> View:
+    """Returns the page in place of a run that cannot be shown."""
+    return View("runs/missing.html", {"message": message}, status=404)
+
+
+async def show(visit: Visit) -> PageResult:
+    """Shows one run; of an erased one, what is left."""
+    run_id = visit.path["run_id"]
+    try:
+        run, inputs = await read_run(visit.services, run_id)
+        room = PageBudget(MOST_BYTES - _FRAME_BYTES)
+        head, shown = header(run, visit.user, room), short_run(run, room)
+        parts = {} if run.HasField("data_purged_at") else await _parts(visit, run, room, preparing=inputs.preparing)
+    except Refusal as refusal:
+        if refusal.code not in GONE:
+            raise
+        return missing(refusal.message)
+    summary = run.summary
+    ended = formatting.RUN_STATUSES.get(summary.status) in formatting.ENDED
+    erased = run.HasField("data_purged_at")
+    return View(
+        "runs/one.html",
+        {
+            **head,
+            "run": shown,
+            "here": run_address(run_id),
+            "erased": erased,
+            "run_advice": run_advice(run.error.code) if run.HasField("error") else "",
+            "can_repeat": visit.may("RunsService/StartRun") and not erased,
+            "can_cancel": visit.may("RunsService/CancelRun") and not ended,
+            "can_erase": visit.may("RunsService/EraseRunData") and ended and not erased,
+            "longest": MAX_COMMENT_CHARS,
+            "longest_reason": MAX_REASON_CHARS,
+            # Who rejected it is erased with the data.
+            "rejected": None,
+            **parts,
+            "input_text": room.begin(run.input_text, _MOST_TEXT_CHARS),
+            "inputs": inputs,
+            "can_reveal": inputs.redacted and visit.may("PreviewsService/RevealRunInputs"),
+            "json_texts": [*_input_texts(run, room, _MOST_TEXT_CHARS), *_policy_texts(run, room)],
+        },
+    )
+
+
+async def stream(visit: Visit) -> PageResult:
+    """Streams updates of a run; the query says what the page shows."""
+    seq = visit.query.get("seq", "")
+    seen = RunProgress(
+        visit.query.get("status", ""), visit.query.get("segment", ""), int(seq) if _SEQ.fullmatch(seq) else 0
+    )
+    return EventStream(_updates(visit, seen))
+
+
+async def show_inputs(visit: Visit) -> PageResult:
+    """Shows the inputs of a run as they were given, to those who may start it again; the audit trail says so."""
+    try:
+        run = await reveal_run(visit.services, visit.path["run_id"])
+    except Refusal as refusal:
+        if refusal.code not in GONE:
+            raise
+        return missing(refusal.message)
+    room = PageBudget(MOST_BYTES - _FRAME_BYTES)
+    context = {
+        "run": run,
+        "here": run_address(run.summary.run_id),
+        "input_text": room.begin(run.input_text, _MOST_REVEALED_CHARS),
+        "json_texts": _input_texts(run, room, _MOST_REVEALED_CHARS),
+    }
+    return View("runs/inputs.html", context)
+
+
+async def _updates(visit: Visit, seen: RunProgress) -> AsyncIterator[tuple[str, str]]:
+    run_id = visit.path["run_id"]
+    if visit.query.get("preparing"):
+        async for update in until_swept(visit.services, run_id):
+            yield update
+    async for update in watch(visit.services, run_id, seen):
+        yield update
+
+
+async def show_event(visit: Visit) -> PageResult:
+    """Shows all of one event."""
+    run_id, segment, seq = visit.path["run_id"], visit.path["segment"], visit.path["seq"]
+    if not _SEQ.fullmatch(seq) or int(seq) < 1:
+        return missing("An event is a number from 1.")
+    request = ListRunEventsRequest(run_id=run_id, segment=segment, after_seq=int(seq) - 1, page_size=1)
+    try:
+        read: ListRunEventsResponse = await visit.services.call("RunsService/ListRunEvents", request)
+    except Refusal as refusal:
+        if refusal.code not in GONE:
+            raise
+        return missing(refusal.message)
+    if not read.events:
+        return missing("The segment has no such event.")
+    event = read.events[0]
+    context = {
+        "here": run_address(run_id),
+        "event": event,
+        "sentence": sentence(event.type, event.step, event.data),
+        "text": formatting.json_lines(event.data),
+    }
+    return View("runs/event.html", context)
+
+
+async def _parts(visit: Visit, run: Run, room: PageBudget, *, preparing: bool) -> Mapping[str, Any]:
+    """Returns the parts of a run whose data is not erased: steps, approvals, events, outputs, as far as there is room.
+
+    Raises:
+        Refusal: of a service, as where the data is erased meanwhile.
+    """
+    run_id = run.summary.run_id
+    query = visit.query
+    asked = query.get("after_seq", "")
+    kind = query.get("kind", "") if query.get("kind", "") in KINDS else ""
+    event_filter = EventFilter(KINDS[kind][1] if kind else (), query.get("of", "")[:128])
+    after_seq = int(asked) if _SEQ.fullmatch(asked) else None
+    steps, pending, decided, events, (outputs, withheld), logs, summary_html = await asyncio.gather(
+        visit.services.call("RunsService/ListRunSteps", ListRunStepsRequest(run_id=run_id)),
+        pending_approvals(visit, run_id),
+        visit.services.call("ReviewsService/ListDecisions", ListDecisionsRequest(run_id=run_id)),
+        events_page(visit.services, run_id, query.get("segment", ""), after_seq, event_filter),
+        _outputs(visit, run_id),
+        latest_logs(visit, run_id),
+        _summary(visit, run),
+    )
+    life = await life_events(visit.services, run_id, events.read.segments)
+    spans, comments = spans_of(life), comments_of(life)
+    # A backend of an older release does not know the filter.
+    pending = [each for each in pending if each.run_id == run_id]
+    most = steps_at_once(steps.items)
+    window = step_window(steps.items, query.get("steps", ""), query.get("step", ""), lambda each: each.step, most)
+    drawn = latest_spans(spans, window.steps)
+    room.spend(markup_bytes(window.steps, drawn, len(events.read.events)))
+    # Others take what is left, those first that matter most.
+    approvals = short_approvals(pending, room)
+    decisions = decisions_shown(decided.items, room)
+    rows = [
+        (
+            each,
+            formatting.approval_badge(each.state),
+            *room.begin(comments.get(each.approval_id, ""), MAX_COMMENT_CHARS),
+        )
+        for each in decisions
+    ]
+    shown_steps = short_steps(window.steps, room)
+    sentences = [_said(event, room) for event in events.read.events]
+    step = selected_step(query.get("step", ""), shown_steps)
+    selected = None
+    if step is not None:
+        selected = await step_view(visit, run_id, step, spans.get(step.step, ()), decided.items, room)
+    listed = [] if outputs is None else outputs_shown(outputs.items, _MOST_OUTPUTS, room)
+    html = sanitised(summary_html.html, below=3) if summary_html.HasField("html") else None
+    if html is not None and not room.holds(len(html.encode())):
+        html = None
+    progress = RunProgress.of(run, events.read)
+    link = partial(_link, run_address(run_id), {name: query[name] for name in _STATE if query.get(name)})
+    return {
+        "link": link,
+        "href_of_step": lambda name: link("step", step=name),
+        "steps": [_step(each) for each in shown_steps],
+        "window": window,
+        "href_of_window": lambda number: link("steps", steps=str(number)),
+        "logs": logs,
+        "selected": selected,
+        "drawing": dag.draw([_node(each) for each in window.steps]),
+        "timeline": timeline(run.summary, window.steps, drawn, now_ms()),
+        "approvals": approvals,
+        "approvals_left_out": len(pending) - len(approvals),
+        "decisions": rows,
+        "rejected": next((row for row in rows if row[0].state == APPROVAL_STATE_REJECTED), None),
+        "decisions_left_out": len(decided.items) - len(decisions),
+        "events": events,
+        "kinds": [("", "any"), *((name, words) for name, (words, _) in KINDS.items())],
+        "kind": kind,
+        "of": event_filter.step,
+        "stream": ""
+        if progress.ended and not withheld and not preparing
+        else _stream_address(run_id, progress, preparing),
+        "outputs": None if outputs is None else [(each, formatting.size(each.size_bytes)) for each in listed],
+        "outputs_left_out": 0 if outputs is None else len(outputs.items) - len(listed),
+        "outputs_size": "" if outputs is None else formatting.size(outputs.total_bytes),
+        "outputs_withheld": withheld,
+        "summary_html": html,
+        "summary_cut": summary_html.cut,
+        "summary_text": ("", False) if html is not None else room.begin(run.summary_markdown, _MOST_TEXT_CHARS),
+        "result": room.begin(formatting.json_lines(run.result), _MOST_TEXT_CHARS),
+        "event_rows": [
+            (event, said, *room.begin("" if event.data == "{}" else event.data, _MOST_JSON_CHARS))
+            for event, said in zip(events.read.events, sentences, strict=True)
+        ],
+    }
+
+
+async def _outputs(visit: Visit, run_id: str) -> tuple[ListOutputsResponse | None, str]:
+    """Returns the outputs of a run, or the reason why they are not listed yet."""
+    try:
+        return await visit.services.call("OutputsService/ListOutputs", ListOutputsRequest(run_id=run_id)), ""
+    except Refusal as refusal:
+        if refusal.code not in {"run_not_terminal", "redaction_pending"}:
+            raise
+        return None, refusal.message
+
+
+async def _summary(visit: Visit, run: Run) -> SummaryPreview:
+    if not run.summary_markdown:
+        return SummaryPreview()
+    request = GetSummaryPreviewRequest(run_id=run.summary.run_id)
+    found: SummaryPreview = await visit.services.call("PreviewsService/GetSummaryPreview", request)
+    return found
+
+
+def _link(here: str, state: Mapping[str, str], anchor: str = "", **changed: str | int | None) -> str:
+    """Returns the address of this page with some of its query changed; None and "" remove a part."""
+    query = {name: value for name, value in {**state, **changed}.items() if value not in {None, ""}}
+    return here + (f"?{urlencode(query)}" if query else "") + (f"#{anchor}" if anchor else "")
+
+
+def _stream_address(run_id: str, progress: RunProgress, preparing: bool) -> str:
+    query = {**progress._asdict(), **({"preparing": "yes"} if preparing else {})}
+    return f"{run_address(run_id)}/stream?{urlencode(query)}"
+
+
+def _said(event: Event, room: PageBudget) -> str:
+    said, cut = room.begin(sentence(event.type, event.step, event.data), _MOST_SENTENCE_CHARS)
+    return f"{said}…" if cut else said
+
+
+def _step(step: Step) -> Mapping[str, Any]:
+    return {
+        "step": step,
+        "kind": formatting.step_kind(step.kind),
+        "badge": formatting.step_badge(step.status),
+        "lasted": formatting.duration(milliseconds_of(step.duration)) if step.HasField("duration") else "",
+    }
+
+
+def _node(step: Step) -> dag.Node:
+    badge = formatting.step_badge(step.status)
+    css_class = "pending" if step.status == STEP_STATUS_PENDING else badge.kind
+    return dag.Node(step.step, step.name or step.step, tuple(step.needs), badge.text, css_class)
+
+
+def _input_texts(run: Run, room: PageBudget, most: int) -> Sequence[tuple[str, str, bool]]:
+    """Returns the JSON inputs of a run with their headings, and whether they are cut."""
+    return _json_texts((("Parameters", run.parameters), ("Copied inputs", run.inputs_manifest)), room, most)
+
+
+def _policy_texts(run: Run, room: PageBudget) -> Sequence[tuple[str, str, bool]]:
+    policy = policy_text(run.pii_policy) if run.HasField("pii_policy") else ""
+    return _json_texts((("PII policy", policy), ("Redaction manifest", run.pii_redaction)), room, _MOST_TEXT_CHARS)
+
+
+def _json_texts(texts: Sequence[tuple[str, str]], room: PageBudget, most: int) -> Sequence[tuple[str, str, bool]]:
+    return [(name, *room.begin(formatting.json_lines(text), most)) for name, text in texts if text]
+
+
+def policy_text(policy: PiiPolicy) -> str:
+    """Returns a PII policy as the JSON that callers write."""
+    return orjson.dumps(_POLICY_OBJECT(policy)).decode()
+
+
+PAGES: Final[tuple[Page, ...]] = (
+    Page("GET", "/runs/{run_id}", ALL_ROLES, show),
+    Page("GET", "/runs/{run_id}/stream", ALL_ROLES, stream),
+    Page("POST", "/runs/{run_id}/inputs", roles_of("PreviewsService/RevealRunInputs"), show_inputs),
+    Page("GET", "/runs/{run_id}/events/{segment}/{seq}", ALL_ROLES, show_event),
+)

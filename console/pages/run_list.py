@@ -1,0 +1,179 @@
+"""The list of runs: searched and filtered by its address, with figures of the last days, and live."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from console.pages.workflows import every_workflow
+from console.rendering import formatting, times
+from console.rendering.day_strip import strip, totals
+from console.visit import ALL_ROLES, EventStream, Page, PageResult, View, Visit
+from contract.json_codec.enum_lists import parse_enum_list
+from contract.refusals import Refusal
+from contract.times import milliseconds_of, to_timestamp
+from workflow_api.v1.keys_pb2 import KeyRecord, ListKeysRequest
+from workflow_api.v1.run_lists_pb2 import (
+    FoundRun,
+    GetRunDaysRequest,
+    GetRunDaysResponse,
+    ListFoundRunsRequest,
+    ListFoundRunsResponse,
+)
+from workflow_api.v1.runs_pb2 import RunStatus
+from workflow_api.v1.workflows_pb2 import Workflow
+
+NO_KEY: Final = "none"
+"""The filter of runs that no key started."""
+
+_PAGE: Final = 50
+_MOST_KEYS: Final = 100
+_FILTERS: Final = ("q", "status", "workflow_id", "key", "from", "to")
+_WRONG: Final = frozenset({"invalid_filter", "invalid_cursor", "invalid_request"})
+_POLL_SECONDS: Final = 3.0
+_COUNTING_SECONDS: Final = 1.0
+_DAY_MS: Final = times.DAY_MS
+
+
+async def show_list(visit: Visit) -> PageResult:
+    """Lists runs, newest first; a filter that cannot be is reported on the page."""
+    filters = _filters(visit)
+    given = {name: value for name, value in filters.items() if value}
+    cursor = visit.query.get("cursor", "")
+    answer, problem = ListFoundRunsResponse(), ""
+    days, (workflows, keys) = await asyncio.gather(_days(visit), _choices(visit))
+    try:
+        answer = await visit.services.call("RunListsService/ListFoundRuns", _request(given, cursor))
+    except Refusal as refusal:
+        if refusal.code not in _WRONG:
+            raise
+        problem = refusal.message
+    token = answer.next_page_token if answer.HasField("next_page_token") else ""
+    now = times.now_ms()
+    return View(
+        "runs/list.html",
+        {
+            "rows": [_row(each, now) for each in answer.items],
+            "older": "/runs?" + urlencode({**given, "cursor": token}) if token else "",
+            "newest": "/runs?" + urlencode(given) if cursor else "",
+            "problem": problem,
+            "filters": filters,
+            "filtered": bool(given),
+            "statuses": [("", "any"), *((each, each.replace("_", " ")) for each in _statuses())],
+            "workflows": [("", "any"), *((each.workflow_id, each.name) for each in workflows)],
+            "keys": keys,
+            "no_key": NO_KEY,
+            "days": days.days,
+            "strip": strip(days.days),
+            "totals": totals(days.days),
+            "stream": "" if problem or cursor else "/runs/stream?" + urlencode(given),
+        },
+        status=400 if problem else 200,
+    )
+
+
+async def stream(visit: Visit) -> PageResult:
+    """Streams an update whenever the newest runs of these filters, or the figures, have changed."""
+    return EventStream(_changes(visit))
+
+
+async def _changes(visit: Visit) -> AsyncIterator[tuple[str, str]]:
+    request = _request({name: value for name, value in _filters(visit).items() if value}, "")
+    seen: bytes | None = None
+    while True:
+        answer: ListFoundRunsResponse = await visit.services.call("RunListsService/ListFoundRuns", request)
+        days = await _days(visit)
+        # The next page's token is sealed again, differently, each time.
+        answer.ClearField("next_page_token")
+        now = sha256(answer.SerializeToString(deterministic=True) + days.SerializeToString(deterministic=True)).digest()
+        if seen is not None and now != seen:
+            yield "refresh", "changed"
+        seen = now
+        await asyncio.sleep(_COUNTING_SECONDS if days.counting else _POLL_SECONDS)
+
+
+def _filters(visit: Visit) -> dict[str, str]:
+    return {name: visit.query.get(name, "").strip() for name in _FILTERS}
+
+
+def _statuses() -> Sequence[str]:
+    return [each for each in formatting.RUN_STATUSES.values() if each]
+
+
+def _request(given: Mapping[str, str], page_token: str) -> ListFoundRunsRequest:
+    try:
+        statuses = parse_enum_list(RunStatus.DESCRIPTOR, given["status"]) if "status" in given else ()
+    except ValueError as error:
+        raise Refusal("invalid_filter", f"status must be {error}.") from None
+    request = ListFoundRunsRequest(
+        search=given.get("q", ""),
+        status=[RunStatus.ValueType(status) for status in statuses],
+        workflow_id=given.get("workflow_id"),
+        page_size=_PAGE,
+        page_token=page_token,
+    )
+    if "key" in given:
+        request.key_id = "" if given["key"] == NO_KEY else given["key"]
+    if "from" in given:
+        request.created_after.CopyFrom(to_timestamp(_day(given["from"]) - 1))
+    if "to" in given:
+        request.created_before.CopyFrom(to_timestamp(_day(given["to"]) + _DAY_MS))
+    return request
+
+
+def _day(text: str) -> int:
+    try:
+        return times.start_of_day(text)
+    except ValueError:
+        raise Refusal("invalid_filter", "A day is written as 2026-09-24.") from None
+
+
+async def _days(visit: Visit) -> GetRunDaysResponse:
+    if not visit.may("RunListsService/GetRunDays"):
+        return GetRunDaysResponse()
+    answer: GetRunDaysResponse = await visit.services.call("RunListsService/GetRunDays", GetRunDaysRequest())
+    return answer
+
+
+async def _choices(visit: Visit) -> tuple[Sequence[Workflow], Sequence[KeyRecord]]:
+    """Returns the workflows and keys of the filters, which a refresh leaves as they are."""
+    if visit.refresh:
+        return (), ()
+    workflows, keys = await asyncio.gather(every_workflow(visit), _keys(visit))
+    return workflows, keys
+
+
+async def _keys(visit: Visit) -> Sequence[KeyRecord]:
+    """Returns keys to choose from; who sees no keys types the id that the page of a run shows."""
+    if not visit.may("KeysService/ListKeys"):
+        return ()
+    answer = await visit.services.call("KeysService/ListKeys", ListKeysRequest(page_size=_MOST_KEYS))
+    keys: Sequence[KeyRecord] = answer.items
+    return keys
+
+
+def _row(found: FoundRun, now: int) -> Mapping[str, Any]:
+    run = found.run
+    lasted = None
+    if run.HasField("duration"):
+        lasted = milliseconds_of(run.duration)
+    elif run.HasField("started_at") and not run.HasField("finished_at"):
+        lasted = max(0, now - milliseconds_of(run.started_at))
+    waited = milliseconds_of(found.waited)
+    if found.HasField("waiting_since"):
+        waited += max(0, now - milliseconds_of(found.waiting_since))
+    return {
+        "found": found,
+        "run": run,
+        "badge": formatting.run_badge(run.status),
+        "lasted": "" if lasted is None else formatting.duration(lasted),
+        "waited": formatting.duration(waited),
+        "waits": found.HasField("waiting_since"),
+    }
+
+
+PAGES: Final[tuple[Page, ...]] = (
+    Page("GET", "/runs", ALL_ROLES, show_list),
+    Page("GET", "/runs/stream", ALL_ROLES, stream),
+)

@@ -1,0 +1,312 @@
+"""The page that starts a run of a workflow in the name of the person."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+
+from console.addresses import run_address
+from console.pages.run import GONE, missing, policy_text
+from console.rendering import formatting
+from console.run.inputs import reveal_run
+from console.start.earlier_run import ERASED, had_uploads, has_policy, other_texts, other_version, parameter_texts
+from console.start.files import FOLDER, NO_FILES, ChosenFiles, chosen_files, drop
+from console.start.form import PREFIX, Declared, carried_texts, json_of, start_fields
+from console.visit import OPERATORS, Page, PageResult, Redirect, View, Visit
+from contract.fields import rules_of
+from contract.refusals import Refusal
+from workflow_api.v1.runs_pb2 import TRIGGERED_BY_CONSOLE, GetRunRequest, Run, StartRunRequest
+from workflow_api.v1.workflows_pb2 import (
+    BrowseInputsRequest,
+    BrowseInputsResponse,
+    GetWorkflowDefinitionRequest,
+    WorkflowDefinition,
+)
+
+_NOT_THERE: Final = frozenset({"workflow_not_found", "version_not_found"})
+_ABOVE: Final = frozenset(
+    {
+        "workflow_not_active",
+        "workflow_not_ready",
+        "version_not_found",
+        "license_unavailable",
+        "invalid_pii_policy",
+        "policy_not_tightening",
+    }
+)
+"""Refusals that the page shows above the form, with what was typed kept."""
+_BEING_STARTED: Final = "The run is being started: send the form once more in a moment."
+_STARTED_ALREADY: Final = (
+    "This form has started a run before, with other values or files; it is among the runs. Send it once more only to"
+    " start another."
+)
+_OF_ANOTHER: Final = "That run is of another workflow."
+_OWN: Final = ("input_text", "client_reference", "labels")
+_FIELDS: Final = StartRunRequest.DESCRIPTOR.fields_by_name
+_LONGEST_TEXT: Final = rules_of(_FIELDS["input_text"]).max_length
+_LONGEST_REFERENCE: Final = rules_of(_FIELDS["client_reference"]).max_length
+_MOST_VERSION_DIGITS: Final = 17
+
+
+class _Form(NamedTuple):
+    """What the form holds.
+
+    Attributes:
+        definition: Of the version that the form is for.
+        texts: Of the fields of parameters, by name.
+        own: Texts of the other fields.
+        run: The earlier run whose inputs filled the form.
+        keeps_policy: Whether the run is started with the PII policy of that run.
+        once: The idempotency key, with which a form that is sent twice starts one run.
+        files: The files that were uploaded with it.
+        had_uploads: Whether files were uploaded for the earlier run.
+    """
+
+    definition: WorkflowDefinition
+    declared: Sequence[Declared]
+    texts: Mapping[str, str]
+    own: Mapping[str, str]
+    run: Run | None
+    keeps_policy: bool
+    once: str
+    files: ChosenFiles = NO_FILES
+    had_uploads: bool = False
+
+
+async def show(visit: Visit) -> PageResult:
+    """Shows the form, empty or with what the run that the address names was started with."""
+    opened = await _opened(visit, visit.query.get("run", ""), None, revealed=True)
+    if isinstance(opened, View):
+        return opened
+    run, definition = opened
+    declared = _declared(definition)
+    if run is None:
+        return _view(_Form(definition, declared, {}, dict.fromkeys(_OWN, ""), None, False, _new_key()))
+    if run.HasField("data_purged_at"):
+        return missing(ERASED)
+    texts = parameter_texts(run, declared)
+    own = other_texts(run)
+    return _view(
+        _Form(definition, declared, texts, own, run, has_policy(run), _new_key(), had_uploads=had_uploads(run))
+    )
+
+
+async def start(visit: Visit) -> PageResult:
+    """Starts a run; what cannot be is shown at its field, with everything that was typed."""
+    opened = await _opened(visit, visit.sent("run"), _number(visit.sent("version")))
+    if isinstance(opened, View):
+        return opened
+    form = _sent_form(visit, *opened)
+    if visit.form.get("drop"):
+        await drop(visit)
+    form = form._replace(files=await chosen_files(visit))
+    if visit.form.get("take"):
+        return await _with_other_version(visit, form)
+    if _asks_for_the_form(visit):
+        return _view(form, browsed=await _browsed(visit, form.definition, visit.sent("browse")))
+    parameters, wrong = json_of(form.declared, form.texts)
+    labels, wrong_labels = _labels(form.own["labels"])
+    problems = {PREFIX + name: problem for name, problem in wrong.items()} | wrong_labels
+    if problems or form.files.problems:
+        return _view(form, problems=problems, status=400)
+    request = StartRunRequest(
+        workflow_id=form.definition.workflow.workflow_id,
+        version=form.definition.version,
+        idempotency_key=form.once,
+        parameters=parameters,
+        input_text=form.own["input_text"] or None,
+        client_reference=form.own["client_reference"].strip() or None,
+        labels=labels,
+        triggered_by=TRIGGERED_BY_CONSOLE,
+        pii_policy_override=policy_text(form.run.pii_policy) if form.run and form.keeps_policy else None,
+        # A form that is sent again names what its run has taken: with the same key it leads to that run.
+        upload_id=form.files.taken or (form.files.upload_id if form.files.all else ""),
+    )
+    try:
+        started = await visit.services.call("RunsService/StartRun", request)
+    except Refusal as refusal:
+        problems, above = _problems_of(refusal)
+        if form.files.taken:
+            problems.pop("upload_id", None)
+        # A start that is still being decided is sent again as it is; any other is corrected, which takes another key.
+        once = form.once if refusal.retry_after else _new_key()
+        return _view(form._replace(once=once), problems=problems, above=above, status=400)
+    return Redirect(run_address(started.run.summary.run_id), "The run has started.")
+
+
+def _asks_for_the_form(visit: Visit) -> bool:
+    """Returns whether a button was pressed that starts nothing."""
+    return any(visit.form.get(name) for name in ("use", "browse", "attach", "drop"))
+
+
+def _new_key() -> str:
+    return f"console-{uuid4().hex}"
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) <= _MOST_VERSION_DIGITS else None
+
+
+def _typed(visit: Visit, name: str) -> str:
+    """Returns a field as it was typed, for blanks may matter."""
+    values = visit.form.get(name, ())
+    return values[0] if values else ""
+
+
+def _declared(definition: WorkflowDefinition) -> Sequence[Declared]:
+    declared: Sequence[Declared] = json.loads(definition.definition).get("parameters") or ()
+    return declared
+
+
+def _sent_form(visit: Visit, run: Run | None, definition: WorkflowDefinition) -> _Form:
+    declared = _declared(definition)
+    texts = {each["name"]: _typed(visit, PREFIX + each["name"]) for each in declared}
+    for name, uri in (each.split(" ", 1) for each in visit.form.get("use", ()) if " " in each):
+        if name in texts:
+            texts[name] = uri
+    keeps_policy = run is not None and has_policy(run) and visit.sent("keeps_policy") == "yes"
+    own = {name: _typed(visit, name) for name in _OWN}
+    once = visit.sent("once") or _new_key()
+    uploads = visit.sent("had_uploads") == "yes"
+    return _Form(definition, declared, texts, own, run, keeps_policy, once, had_uploads=uploads)
+
+
+async def _with_other_version(visit: Visit, form: _Form) -> View:
+    """Returns the form of another version, with what was typed; parameters that only that one has are as in the run."""
+    opened = await _opened(visit, visit.sent("run"), _number(visit.sent("take")), revealed=True)
+    if isinstance(opened, View):
+        return opened
+    run, definition = opened
+    declared = _declared(definition)
+    texts = parameter_texts(run, declared) if run is not None else {}
+    texts |= carried_texts(form.declared, declared, form.texts)
+    return _view(form._replace(definition=definition, declared=declared, texts=texts))
+
+
+async def _opened(
+    visit: Visit, run_id: str, version: int | None, *, revealed: bool = False
+) -> tuple[Run | None, WorkflowDefinition] | View:
+    """Returns the earlier run, and the version that the form is for; or the page that says why there is none.
+
+    Without a version it is that of the run, or the active one. A `revealed` run has its inputs as they were given.
+    """
+    run: Run | None = None
+    if run_id:
+        try:
+            if revealed:
+                run = await reveal_run(visit.services, run_id)
+            else:
+                run = await visit.services.call("RunsService/GetRun", GetRunRequest(run_id=run_id))
+        except Refusal as refusal:
+            if refusal.code not in {*GONE, "invalid_request"}:
+                raise
+            return missing(refusal.message)
+    if run is not None and version is None:
+        version = run.summary.version
+    request = GetWorkflowDefinitionRequest(workflow=visit.path["workflow_id"], version=version)
+    try:
+        definition: WorkflowDefinition = await visit.services.call("WorkflowsService/GetWorkflowDefinition", request)
+    except Refusal as refusal:
+        if refusal.code not in _NOT_THERE:
+            raise
+        return View("workflows/missing.html", {"message": refusal.message}, status=404)
+    if run is not None and run.summary.workflow_id != definition.workflow.workflow_id:
+        return missing(_OF_ANOTHER)
+    return run, definition
+
+
+async def _browsed(visit: Visit, definition: WorkflowDefinition, asked: str) -> Mapping[str, Any] | None:
+    """Returns what there is at the place that a button names as parameter and address; None where none was pressed."""
+    if not asked:
+        return None
+    parameter, _, uri = asked.partition(" ")
+    request = BrowseInputsRequest(
+        workflow_id=definition.workflow.workflow_id, version=definition.version, parameter=parameter, uri=uri
+    )
+    try:
+        found: BrowseInputsResponse = await visit.services.call("WorkflowsService/BrowseInputs", request)
+    except Refusal as refusal:
+        if refusal.code not in {"not_found", "invalid_request"}:
+            raise
+        found = BrowseInputsResponse(problem=refusal.message)
+    return {
+        "parameter": parameter,
+        "uri": uri,
+        "found": found,
+        "objects": [(each, formatting.size(each.size_bytes)) for each in found.objects],
+    }
+
+
+def _labels(text: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Returns the labels of lines as `name=value`, and the problem of the field if a line is none."""
+    labels: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        name, equals, value = line.partition("=")
+        if not line.strip():
+            continue
+        if not equals or not name.strip():
+            return {}, {"labels": f"Line {number} must be of the form name=value."}
+        labels[name.strip()] = value.strip()
+    return labels, {}
+
+
+def _problems_of(refusal: Refusal) -> tuple[dict[str, str], str]:
+    """Returns the problems of fields, and what is to be said above the form."""
+    if refusal.code == "idempotency_conflict":
+        return {}, _BEING_STARTED if refusal.retry_after else _STARTED_ALREADY
+    if refusal.code in _ABOVE:
+        reasons = refusal.details.get("reasons", ()) if isinstance(refusal.details, dict) else ()
+        return {}, " ".join([refusal.message, *map(str, reasons)])
+    if refusal.code not in {"invalid_parameters", "invalid_request"} or not isinstance(refusal.details, list):
+        raise refusal
+    of_parameters = refusal.code == "invalid_parameters"
+    problems: dict[str, str] = {}
+    for each in refusal.details:
+        name = PREFIX + each["name"] if of_parameters else each["name"].partition(".")[0]
+        problems[name] = "; ".join(filter(None, [problems.get(name, ""), each["reason"]]))
+    return problems, "" if problems else refusal.message
+
+
+def _view(
+    form: _Form,
+    *,
+    problems: Mapping[str, str] = {},
+    above: str = "",
+    browsed: Mapping[str, Any] | None = None,
+    status: int = 200,
+) -> View:
+    of_parameters = {name.removeprefix(PREFIX): text for name, text in problems.items() if name.startswith(PREFIX)}
+    fields = start_fields(form.declared, form.texts, of_parameters)
+    shown = {*of_parameters} & {field.name for field in fields}
+    others = [f"{name.removeprefix(PREFIX)} {text}" for name, text in problems.items()]
+    known = {PREFIX + name for name in shown} | set(_OWN)
+    left = [line for name, line in zip(problems, others, strict=True) if name not in known]
+    workflow, version, run = form.definition.workflow, form.definition.version, form.run
+    # Readiness is known of the active version; of another one the service says it when it is started.
+    reasons = workflow.readiness.reasons if version == workflow.version else ()
+    context = {
+        "workflow": workflow,
+        "version": version,
+        "reasons": reasons,
+        "run": run,
+        "other_version": other_version(run, version, workflow.version) if run else None,
+        "has_policy": run is not None and has_policy(run),
+        "form": form,
+        "fields": fields,
+        "own": form.own,
+        "files": form.files.with_expiry_problem,
+        "takes_uploads": all(field.name != FOLDER or field.kind != "s3_prefix" for field in fields),
+        "problems": {**dict.fromkeys(_OWN, ""), **problems},
+        "above": " ".join(filter(None, [above, *left])),
+        "browsed": browsed,
+        "longest_text": _LONGEST_TEXT,
+        "longest_reference": _LONGEST_REFERENCE,
+        "prefix": PREFIX,
+    }
+    return View("workflows/start.html", context, status=status)
+
+
+PAGES: Final[tuple[Page, ...]] = (
+    Page("GET", "/workflows/{workflow_id}/start", OPERATORS, show),
+    Page("POST", "/workflows/{workflow_id}/start", OPERATORS, start, takes_files=True),
+)

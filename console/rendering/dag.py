@@ -1,0 +1,251 @@
+"""Layout of a workflow's graph of steps: coordinates of boxes and lines, which a template draws as SVG."""
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+from typing import Final
+
+from console.rendering.page_budget import html_bytes
+
+BOX_WIDTH: Final = 176
+BOX_HEIGHT: Final = 50
+COLUMN_GAP: Final = 44
+ROW_GAP: Final = 18
+MARGIN: Final = 6
+LANE_HEIGHT: Final = 4
+"""Height of the lane of a line that crosses a column between its boxes."""
+
+MAX_TITLE_CELLS: Final = 20
+"""Character cells that fit into a box; a wide character takes two."""
+
+MAX_NOTE_CELLS: Final = 23
+
+MOST_LINE_CHARS: Final = 25_000
+"""Characters of all lines in a page."""
+
+_SWEEPS: Final = 3
+_LINE_CHARS: Final = 90
+"""Characters of a line without its path and the names of its steps."""
+
+# A step and a column: the step's box in its own column, in a later one the lane of its lines that end further right.
+_Slot = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A step to draw; `note` is the line below its title, `css_class` sets its colours."""
+
+    step: str
+    title: str
+    needs: Sequence[str]
+    note: str = ""
+    css_class: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A step with its position; `label` and `note` are its title and note, shortened to fit."""
+
+    node: Node
+    label: str
+    note: str
+    x: int
+    y: int
+    width: int = BOX_WIDTH
+    height: int = BOX_HEIGHT
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A dependency, from the needed step to the one that needs it; `path` is the `d` of an SVG path."""
+
+    source: str
+    target: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Boxes and lines, and the size of the area in pixels.
+
+    `lines_left_out` are those without which the page stays small: first those that others imply.
+    """
+
+    width: int
+    height: int
+    boxes: Sequence[Box]
+    lines: Sequence[Line]
+    lines_left_out: int = 0
+
+
+def draw(nodes: Sequence[Node]) -> Drawing:
+    """Returns the drawing of steps from left to right; the result depends only on the steps and their order.
+
+    A need of an unknown step is ignored.
+
+    Raises:
+        graphlib.CycleError: the needs form a circle.
+    """
+    known = {node.step for node in nodes}
+    needs = {node.step: [need for need in dict.fromkeys(node.needs) if need in known] for node in nodes}
+    column_of = layers(needs)
+    columns = _ordered(_slots(needs, column_of), needs, column_of)
+    places = _placed(columns, column_of)
+    boxes = [
+        Box(
+            node,
+            shortened(node.title, MAX_TITLE_CELLS),
+            shortened(node.note, MAX_NOTE_CELLS),
+            *_corner(places, column_of, node.step),
+        )
+        for node in nodes
+    ]
+    lines = [
+        Line(need, step, _path(places, column_of, need, step)) for step, needed in needs.items() for need in needed
+    ]
+    shown = _within_bound(lines, needs)
+    return Drawing(
+        width=2 * MARGIN + max(len(columns) * (BOX_WIDTH + COLUMN_GAP) - COLUMN_GAP, 0),
+        height=MARGIN + max(places.values(), default=0) + BOX_HEIGHT // 2,
+        boxes=boxes,
+        lines=shown,
+        lines_left_out=len(lines) - len(shown),
+    )
+
+
+def layers(needs: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """Returns the column of each step: the first one right of every step that it needs."""
+    sorter = TopologicalSorter(needs)
+    sorter.prepare()
+    found: dict[str, int] = {}
+    column = 0
+    while sorter.is_active():
+        ready = sorter.get_ready()
+        found.update(dict.fromkeys(ready, column))
+        sorter.done(*ready)
+        column += 1
+    return found
+
+
+def shortened(text: str, max_cells: int) -> str:
+    """Returns a text cut to `max_cells` character cells, with an ellipsis where it was cut."""
+    widths = [2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text]
+    if sum(widths) <= max_cells:
+        return text
+    room = max_cells - 1
+    kept = 0
+    while widths[kept] <= room:
+        room -= widths[kept]
+        kept += 1
+    return text[:kept].rstrip() + "…"
+
+
+def _slots(needs: Mapping[str, Sequence[str]], column_of: Mapping[str, int]) -> list[list[_Slot]]:
+    """Returns the slots of each column, in the order of the steps."""
+    columns: list[list[_Slot]] = [[] for _ in range(max(column_of.values(), default=-1) + 1)]
+    for step, first in column_of.items():
+        last = max((column_of[user] for user in needs if step in needs[user]), default=first + 1)
+        for column in range(first, last):
+            columns[column].append((step, column))
+    return columns
+
+
+def _ordered(
+    columns: list[list[_Slot]], needs: Mapping[str, Sequence[str]], column_of: Mapping[str, int]
+) -> list[list[_Slot]]:
+    """Orders each column by the positions of its neighbours, in several sweeps, so that few lines cross."""
+    before: dict[_Slot, list[_Slot]] = {}
+    after: dict[_Slot, list[_Slot]] = {slot: [] for column in columns for slot in column}
+    for slot in after:
+        step, column = slot
+        sources = needs[step] if column == column_of[step] else (step,)
+        before[slot] = [(source, column - 1) for source in sources]
+        for neighbour in before[slot]:
+            after[neighbour].append(slot)
+    for _ in range(_SWEEPS):
+        for column in range(1, len(columns)):
+            columns[column] = _by_neighbours(columns[column], before, columns[column - 1])
+        for column in reversed(range(len(columns) - 1)):
+            columns[column] = _by_neighbours(columns[column], after, columns[column + 1])
+    return columns
+
+
+def _by_neighbours(
+    slots: list[_Slot], neighbours: Mapping[_Slot, Sequence[_Slot]], beside: Sequence[_Slot]
+) -> list[_Slot]:
+    # Counted from the middle: columns are centred, and may have different lengths.
+    position = {slot: index - (len(beside) - 1) / 2 for index, slot in enumerate(beside)}
+    own = {slot: index - (len(slots) - 1) / 2 for index, slot in enumerate(slots)}
+
+    def middle(slot: _Slot) -> float:
+        found = [position[neighbour] for neighbour in neighbours[slot]]
+        return sum(found) / len(found) if found else own[slot]
+
+    return sorted(slots, key=middle)
+
+
+def _placed(columns: Sequence[Sequence[_Slot]], column_of: Mapping[str, int]) -> dict[_Slot, int]:
+    """Returns the vertical centre of each slot; columns are centred."""
+    heights = {
+        (step, column): BOX_HEIGHT if column_of[step] == column else LANE_HEIGHT
+        for column, slots in enumerate(columns)
+        for step, _ in slots
+    }
+    totals = [sum(heights[slot] + ROW_GAP for slot in slots) - ROW_GAP for slots in columns]
+    places = {}
+    for slots, total in zip(columns, totals, strict=True):
+        y = MARGIN + (max(totals) - total) // 2
+        for slot in slots:
+            places[slot] = y + heights[slot] // 2
+            y += heights[slot] + ROW_GAP
+    return places
+
+
+def _left(column: int) -> int:
+    return MARGIN + column * (BOX_WIDTH + COLUMN_GAP)
+
+
+def _corner(places: Mapping[_Slot, int], column_of: Mapping[str, int], step: str) -> tuple[int, int]:
+    column = column_of[step]
+    return _left(column), places[step, column] - BOX_HEIGHT // 2
+
+
+def _path(places: Mapping[_Slot, int], column_of: Mapping[str, int], source: str, target: str) -> str:
+    """Returns the path from the right side of a box, along its lanes, to the left side of another."""
+    first, last = column_of[source], column_of[target]
+    y = places[source, first]
+    parts = [f"M{_left(first) + BOX_WIDTH} {y}"]
+    for column in range(first + 1, last + 1):
+        left = _left(column)
+        bend = left - COLUMN_GAP // 2
+        following = places[target if column == last else source, column]
+        parts.append(f"C{bend} {y} {bend} {following} {left} {following}")
+        if column < last:
+            parts.append(f"H{left + BOX_WIDTH}")
+        y = following
+    return "".join(parts)
+
+
+def _within_bound(lines: Sequence[Line], needs: Mapping[str, Sequence[str]]) -> Sequence[Line]:
+    """Returns the lines, without those that others imply where all are too many, and of these the first that fit."""
+    if sum(map(_chars, lines)) <= MOST_LINE_CHARS:
+        return lines
+    above: dict[str, set[str]] = {}
+    for step in TopologicalSorter(needs).static_order():
+        above[step] = {one for need in needs[step] for one in (need, *above[need])}
+    room = MOST_LINE_CHARS
+    shown: list[Line] = []
+    for line in lines:
+        implied = any(line.source in above[other] for other in needs[line.target] if other != line.source)
+        if implied:
+            continue
+        room -= _chars(line)
+        if room < 0:
+            break
+        shown.append(line)
+    return shown
+
+
+def _chars(line: Line) -> int:
+    return _LINE_CHARS + len(line.path) + html_bytes(line.source) + html_bytes(line.target)

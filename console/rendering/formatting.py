@@ -1,0 +1,144 @@
+"""Formats values of the services for pages: badges, durations, sizes and JSON."""
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from console.rendering.marks import escaped_json
+from contract.spellings import spellings
+from workflow_api.v1.reviews_pb2 import ApprovalState
+from workflow_api.v1.runs_pb2 import (
+    TRIGGERED_BY_API_KEY,
+    TRIGGERED_BY_CONSOLE,
+    TRIGGERED_BY_SCHEDULE,
+    RunStatus,
+    StepKind,
+    StepStatus,
+    TriggeredBy,
+)
+from workflow_api.v1.workflows_pb2 import WorkflowStatus
+
+ENDED: Final = frozenset({"completed", "failed", "cancelled"})
+RUN_STATUSES: Final[Mapping[int, str | None]] = spellings(RunStatus.DESCRIPTOR)
+"""The API's spelling of each status, as filters take it."""
+
+_APPROVAL_STATES: Final = spellings(ApprovalState.DESCRIPTOR)
+_STEP_STATUSES: Final = spellings(StepStatus.DESCRIPTOR)
+_STEP_KINDS: Final = spellings(StepKind.DESCRIPTOR)
+_TRIGGERS: Final = {TRIGGERED_BY_API_KEY: "API key", TRIGGERED_BY_CONSOLE: "console", TRIGGERED_BY_SCHEDULE: "schedule"}
+_WORKFLOW_STATUSES: Final = spellings(WorkflowStatus.DESCRIPTOR)
+
+_BADGE_KINDS: Final[Mapping[str, str]] = {
+    "running": "busy",
+    "waiting_for_approval": "warn",
+    "completed": "good",
+    "failed": "bad",
+    "blocked": "bad",
+    "active": "good",
+    "draft": "warn",
+    "approved": "good",
+    "rejected": "bad",
+}
+_JSON_PART: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
+_INDENT: Final = "  "
+_MAX_INDENTED_DEPTH: Final = 20
+_UNKNOWN: Final = "unknown"
+
+
+class Badge(NamedTuple):
+    """The text of a badge, and its kind, which sets the colour."""
+
+    text: str
+    kind: str = ""
+
+
+def run_badge(status: int) -> Badge:
+    """Returns the badge of a run's status."""
+    return _badge(RUN_STATUSES.get(status))
+
+
+def step_badge(status: int) -> Badge:
+    """Returns the badge of a step's status."""
+    return _badge(_STEP_STATUSES.get(status))
+
+
+def approval_badge(state: int) -> Badge:
+    """Returns the badge of an approval's state."""
+    return _badge(_APPROVAL_STATES.get(state))
+
+
+def workflow_badge(status: int) -> Badge:
+    """Returns the badge of a workflow's status."""
+    return _badge(_WORKFLOW_STATUSES.get(status))
+
+
+def step_kind(kind: int) -> str:
+    """Returns the kind of a step as a word."""
+    return _words(_STEP_KINDS.get(kind))
+
+
+def trigger(triggered_by: TriggeredBy.ValueType) -> str:
+    """Returns what started a run, as words."""
+    return _TRIGGERS.get(triggered_by, _UNKNOWN)
+
+
+def duration(milliseconds: int) -> str:
+    """Returns a duration as `412 ms`, `3.2 s`, `4 min 5 s`, `2 h 3 min` or `4 d 2 h`."""
+    if milliseconds < 1000:
+        return f"{milliseconds} ms"
+    if milliseconds < 60_000:
+        return f"{milliseconds // 100 / 10:g} s"
+    seconds = milliseconds // 1000
+    for large, small, names in ((86_400, 3600, "d h"), (3600, 60, "h min"), (60, 1, "min s")):
+        if seconds >= large:
+            first, second = names.split()
+            return f"{seconds // large} {first} {seconds % large // small} {second}"
+    raise AssertionError(milliseconds)
+
+
+def overlap(hours: int) -> str:
+    """Returns how long two secrets work together, as words."""
+    if hours % 24 == 0 and hours > 24:
+        return f"{hours // 24} days"
+    return f"{hours} hour{'' if hours == 1 else 's'}"
+
+
+def size(count: int) -> str:
+    """Returns a number of bytes as `812 B`, `4.1 kB` or `25 MB`, in powers of 1,000."""
+    value = float(count)
+    for unit in ("B", "kB", "MB"):
+        if value < 1000:
+            return f"{value:.3g} {unit}"
+        value /= 1000
+    return f"{value:,.1f} GB"
+
+
+def json_lines(text: str) -> str:
+    """Returns JSON text indented, of the same value; deeply nested values stay on one line.
+
+    Characters that nobody sees, or that turn others around, are escaped: what is decided upon must read as it is.
+    """
+    written: list[str] = []
+    depth = 0
+    before = ""
+    for part in _JSON_PART.findall(escaped_json(text)):
+        closes = part in ("}", "]")
+        depth -= closes
+        # No line begins within a deeply nested value, nor at the end of an empty one.
+        begins = before in ("{", "[") or before == "," or closes
+        if begins and depth <= _MAX_INDENTED_DEPTH - closes and not (closes and before in ("{", "[")):
+            written.append("\n" + _INDENT * depth)
+        elif before == ":":
+            written.append(" ")
+        written.append(part)
+        depth += part in ("{", "[")
+        before = part
+    return "".join(written)
+
+
+def _badge(spelling: str | None) -> Badge:
+    return Badge(_words(spelling), _BADGE_KINDS.get(spelling or "", ""))
+
+
+def _words(spelling: str | None) -> str:
+    return _UNKNOWN if spelling is None else spelling.replace("_", " ")

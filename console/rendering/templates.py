@@ -1,0 +1,113 @@
+"""Renders templates to HTML: all values are escaped and what is not seen marked; an undefined name raises an error."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import jinja2
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+from jinja2.runtime import Context
+from markupsafe import Markup, escape
+
+from console.http.static_files import StaticFiles
+from console.rendering import formatting, times
+from console.rendering.marks import marked, marked_value, verbatim, visible
+from console.rendering.times import machine_text, text_in
+from contract.times import milliseconds_of
+
+_NOTHING: Final = "\N{EN DASH}"
+_ROW_TAG: Final = re.compile(r"<(tr|td|th)\b")
+
+
+class Rendering:
+    """The template environment of the console."""
+
+    def __init__(self, files: StaticFiles, api_url: str = "") -> None:
+        self.environment = jinja2.Environment(
+            loader=jinja2.PackageLoader("console"),
+            autoescape=True,
+            finalize=marked_value,
+            undefined=jinja2.StrictUndefined,
+            auto_reload=False,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self.environment.filters |= {
+            "time": time_of,
+            "number": number,
+            "day": day_of,
+            "span": span,
+            "labelled": labelled,
+            "visible": visible,
+            "verbatim": verbatim,
+        }
+        self.environment.tests["containing"] = _contains
+        self.environment.globals |= {"static": files.url_of, "api_url": api_url}
+
+    def page(self, template: str, context: Mapping[str, Any]) -> str:
+        """Returns the page that a template renders from a context."""
+        return self.environment.get_template(template).render(context)
+
+
+def _contains(text: str, part: str) -> bool:
+    """Returns whether a text holds another, whatever their case."""
+    return part.lower() in text.lower()
+
+
+@jinja2.pass_context
+def time_of(
+    context: Context, time: int | Timestamp | datetime | None, *, exact: bool = False, countdown: bool = False
+) -> Markup | str:
+    """Returns a `<time>` element in the zone of the page's context; integers are milliseconds since the epoch.
+
+    The script replaces its text by the time until now, such as "3 minutes ago", unless it has to stay exact; the exact
+    one is its tooltip. A countdown shows hours, minutes and seconds. None and 0 mean no time, and give a dash.
+    """
+    if isinstance(time, datetime):
+        time = round(time.timestamp() * 1000)
+    elif isinstance(time, Timestamp):
+        time = milliseconds_of(time)
+    if not time:
+        return _NOTHING
+    shown = text_in(context.get("zone", UTC), time)
+    tooltip = "" if exact else Markup(' title="{}"').format(shown)
+    kind = Markup(" data-countdown") if countdown else ""
+    return Markup('<time datetime="{}"{}{}>{}</time>').format(machine_text(time), tooltip, kind, shown)
+
+
+def day_of(time: Timestamp) -> str:
+    """Returns the UTC day of a time, as `2026-09-24`."""
+    return times.day(milliseconds_of(time))
+
+
+def span(duration: Duration) -> str:
+    """Returns a duration in words."""
+    return formatting.duration(milliseconds_of(duration))
+
+
+def number(value: float | None) -> str:
+    """Returns a number with thousands separators and at most two decimals."""
+    if value is None:
+        return _NOTHING
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}".rstrip("0").rstrip(".")
+
+
+def labelled(rows: str, heads: Sequence[str]) -> Markup:
+    """Returns the rows of a table, each cell with the head of its column as `data-label`.
+
+    On a narrow screen a row is a card, where the heads are not seen. Values in rows are escaped: what looks like a tag
+    is one.
+    """
+    labels: Iterator[str] = iter(())
+
+    def label(tag: re.Match[str]) -> str:
+        nonlocal labels
+        if tag[1] == "tr":
+            labels = iter(heads)
+            return tag[0]
+        head = next(labels, "")
+        return f'{tag[0]} data-label="{escape(marked(head))}"' if head else tag[0]
+
+    return Markup(_ROW_TAG.sub(label, rows))  # noqa: S704 - the rows were rendered with escaping

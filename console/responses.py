@@ -1,0 +1,155 @@
+"""HTTP responses for views, redirects and refusals."""
+
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
+
+from aiohttp import web
+
+from console.http.tokens import form_token
+from console.rendering.templates import Rendering
+from console.rendering.zones import zone_named
+from console.sessions import Sessions, Visitor
+from console.visit import Page, Redirect, View
+from contract.refusals import Refusal
+
+_NAVIGATION: Final = (
+    ("/", "Overview"),
+    ("/approvals", "Approvals"),
+    ("/runs", "Runs"),
+    ("/workflows", "Workflows"),
+    ("/agents", "Agents"),
+    ("/resources", "Resources"),
+    ("/keys", "Keys"),
+    ("/usage", "Usage"),
+    ("/deployment", "Deployment"),
+    ("/people", "People"),
+    ("/audit", "Audit"),
+)
+_MESSAGES: Final[Mapping[int, str]] = {
+    401: "You have not signed in, or your session has ended. Nothing was done: sign in, and send it again.",
+    403: "Your role does not allow this. An administrator can do it, or give you another role.",
+    404: "There is nothing at this address. It may have been deleted, or the address has a mistake in it.",
+    405: "This address does not support that method.",
+    500: "Something went wrong here. Give your administrator the request id below.",
+}
+
+# Set by console.js on the requests with which an open page brings itself up to date.
+REFRESH: Final = "X-Refresh"
+
+
+class NavigationEntry(NamedTuple):
+    """An entry of the navigation."""
+
+    path: str
+    label: str
+    current: bool
+
+
+class Responses:
+    """Builds responses; the navigation leads to the GET pages among `pages`."""
+
+    def __init__(self, rendering: Rendering, sessions: Sessions, pages: Iterable[Page]) -> None:
+        self._rendering = rendering
+        self._sessions = sessions
+        self._roles_of = {page.path: page.roles for page in pages if page.method == "GET"}
+
+    def view(self, request: web.Request, visitor: Visitor, view: View, said: str = "") -> web.Response:
+        """Returns a page; a visitor without a secret gets one with it, and a pending notice is shown and cleared.
+
+        A refresh of an open page leaves the notice: its script takes over the live elements only, and may ask between
+        a redirect and the page that the visitor is led to. So does HEAD, whose answer nobody sees. What is `said` is
+        shown in place of a notice.
+        """
+        response = web.Response(status=view.status, content_type="text/html", charset="utf-8")
+        if not visitor.secret:
+            visitor = self._sessions.new_visitor(response)
+        unseen = REFRESH in request.headers or request.method == "HEAD"
+        notice = "" if unseen else self._sessions.notice(request, visitor)
+        if notice:
+            self._sessions.clear_notice(response)
+        context = {
+            **view.context,
+            "user": visitor.user,
+            "csrf": form_token(visitor.secret),
+            "path": request.path,
+            "notice": said or notice,
+            "navigation": self.navigation(request.path, visitor),
+            "zone": zone_named(self._sessions.zone(request)),
+        }
+        response.text = self._rendering.page(view.template, context)
+        return response
+
+    def redirect(self, visitor: Visitor, redirect: Redirect) -> web.Response:
+        """Returns a redirect to another page of the console.
+
+        Raises:
+            ValueError: it would lead elsewhere.
+        """
+        if not is_own_path(redirect.to):
+            raise ValueError(f"a redirect to {redirect.to!r} would leave the console")
+        response = web.Response(status=303, headers={"Location": redirect.to})
+        if redirect.notice:
+            self._sessions.set_notice(response, visitor, redirect.notice)
+        return response
+
+    def refusal(self, request: web.Request, visitor: Visitor, refusal: Refusal, request_id: str) -> web.Response:
+        """Returns the page of a service's refusal."""
+        context: dict[str, Any] = {"message": refusal.message, "problems": (), "details": {}}
+        if isinstance(refusal.details, list):
+            context["problems"] = refusal.details
+        elif isinstance(refusal.details, dict):
+            context["details"] = refusal.details
+        response = self._refused(
+            request, visitor, refusal.status, request_id, **context, retry_after=refusal.retry_after
+        )
+        if refusal.retry_after:
+            response.headers["Retry-After"] = str(refusal.retry_after)
+        return response
+
+    def failure(
+        self, request: web.Request, visitor: Visitor, error: web.HTTPException, request_id: str
+    ) -> web.Response:
+        """Returns the page of a request that the console itself refused."""
+        text = error.text or ""
+        # aiohttp's default text is only the name of the status.
+        message = _MESSAGES.get(error.status, text) if text == f"{error.status}: {error.reason}" else text
+        response = self._refused(request, visitor, error.status, request_id, message=message)
+        if "Allow" in error.headers:
+            response.headers["Allow"] = error.headers["Allow"]
+        if error.keep_alive is False:
+            response.force_close()
+        return response
+
+    def navigation(self, path: str, visitor: Visitor) -> list[NavigationEntry]:
+        """Returns the pages that a visitor may open, in the order of the navigation."""
+        if visitor.user is None or visitor.user.password_is_temporary or visitor.user.needs_passkey:
+            return []
+        return [
+            NavigationEntry(to, label, path == to or (to != "/" and path.startswith(f"{to}/")))
+            for to, label in _NAVIGATION
+            if visitor.user.role in self._roles_of.get(to, ())
+        ]
+
+    def _refused(
+        self, request: web.Request, visitor: Visitor, status: int, request_id: str, **context: Any
+    ) -> web.Response:
+        defaults = {"problems": (), "details": {}, "retry_after": 0}
+        title = HTTPStatus(status).phrase
+        return self.view(
+            request,
+            visitor,
+            View(
+                "refused.html",
+                {**defaults, **context, "title": title, "status": status, "request_id": request_id},
+                status,
+            ),
+        )
+
+
+def is_own_path(path: str) -> bool:
+    """Returns whether a redirect to that path stays on this console.
+
+    Browsers treat a backslash as a slash, and ignore tabs and line ends.
+    """
+    return path.startswith("/") and path[1:2] not in {"/", "\\"} and all("!" <= c <= "~" and c != "\\" for c in path)

@@ -1,0 +1,127 @@
+"""Sentences of a run's events, one for each type of event (contract 17.12)."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from console.rendering import formatting
+
+_Data = Mapping[str, Any]
+
+KINDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "steps": ("Steps", ("step.started", "step.completed", "step.failed", "step.skipped")),
+    "progress": ("Progress", ("step.progress",)),
+    "approvals": ("Approvals", ("approval.requested", "approval.decided")),
+    "outputs": (
+        "Files",
+        ("inputs.materialised", "output.promoted", "publish.started", "publish.completed"),
+    ),
+    "problems": ("Failures and warnings", ("run.failed", "step.failed", "step.skipped", "warning")),
+    "redaction": ("Personal data", ("redaction.started", "redaction.completed")),
+    "run": (
+        "The run itself",
+        ("segment.started", "segment.ended", "run.started", "run.completed", "run.failed", "run.cancelled"),
+    ),
+}
+"""Filters of the log: their names, and the types of events that they let through."""
+
+
+def sentence(kind: str, step: str, data: str) -> str:
+    """Returns an event as a sentence; of a type that is not known here, the type."""
+    try:
+        given = json.loads(data or "{}")
+        return _SENTENCES[kind](step, given) if isinstance(given, dict) else kind
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return f"{kind}: {step}" if step else kind
+
+
+def _many(count: int, one: str, more: str = "") -> str:
+    return f"{count:,} {one if count == 1 else more or one + 's'}"
+
+
+def _step_started(step: str, data: _Data) -> str:
+    return f"{step} began." if data["attempt"] == 1 else f"{step} began attempt {data['attempt']}."
+
+
+def _step_completed(step: str, data: _Data) -> str:
+    left = data["outputs"]
+    return f"{step} completed." if not left else f"{step} completed and left {_many(left, 'file')}."
+
+
+def error_text(kind: str, message: str) -> str:
+    """Returns the message of a failure behind its type, which that of an agent's exception has already."""
+    named = message == kind or message.startswith(f"{kind}:")
+    return message if named else ": ".join(part for part in (kind, message) if part)
+
+
+def _step_failed(step: str, data: _Data) -> str:
+    said = f"{step} failed at attempt {data['attempt']}: {error_text(data['type'], data['message'])}"
+    if data.get("retry_at"):
+        said += f" The next attempt begins at {data['retry_at']}."
+    return said
+
+
+def _step_progress(step: str, data: _Data) -> str:
+    more = {name: value for name, value in data.items() if name != "message"}
+    shown = ", ".join(f"{name} {_short(value)}" for name, value in list(more.items())[:4])
+    return f"{step}: {data['message']}" + (f" ({shown})" if shown else "")
+
+
+def _short(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+def _run_failed(_: str, data: _Data) -> str:
+    return f"The run failed: {data['code']}" + (f": {data['message']}" if data.get("message") else ".")
+
+
+def _decided(step: str, data: _Data) -> str:
+    by = f" by {data['decided_by']}" if data.get("decided_by") else ""
+    comment = f": “{data['comment']}”" if data.get("comment") else "."
+    return f"{step} was {data['decision']}{by}{comment}"
+
+
+def _promoted(step: str, data: _Data) -> str:
+    if "path" not in data:
+        return f"A file of {step} became an output." if step else "A file became an output."
+    return f"{data['path']} became an output, {formatting.size(data['size_bytes'])}."
+
+
+def _swept(step: str, data: _Data) -> str:
+    found, files = _many(data["values"], "value"), _many(data["files"], "file")
+    return f"The sweep of {_what(step, data)} for personal data found {found}, in {files} and the values beside them."
+
+
+def _what(step: str, data: _Data) -> str:
+    return f"what {step} handed on" if data["stage"] == "steps" else f"the {data['stage']}"
+
+
+def _published(_: str, data: _Data) -> str:
+    return f"{_many(data['triples'], 'triple')} were published in {data['knowledge_graph']}, as {data['graph']}."
+
+
+_SENTENCES: Final[Mapping[str, Callable[[str, _Data], str]]] = {
+    "segment.started": lambda _, data: f"Segment {data['ordinal']} began to execute.",
+    "segment.ended": lambda *_: "The segment ended.",
+    "run.started": lambda *_: "The run began.",
+    "run.completed": lambda *_: "The run completed.",
+    "run.failed": _run_failed,
+    "run.cancelled": lambda *_: "The run was cancelled.",
+    "inputs.materialised": lambda _, data: (
+        f"{_many(data['objects'], 'object')} were copied in, {formatting.size(data['bytes'])}."
+    ),
+    "step.started": _step_started,
+    "step.progress": _step_progress,
+    "step.completed": _step_completed,
+    "step.failed": _step_failed,
+    "step.skipped": lambda step, data: f"{step} was skipped: {data['reason']}",
+    "approval.requested": lambda step, data: f"{step} waits for a person: {data['title']}",
+    "approval.decided": _decided,
+    "output.promoted": _promoted,
+    "redaction.started": lambda step, data: f"The sweep of {_what(step, data)} for personal data began.",
+    "redaction.completed": _swept,
+    "publish.started": lambda _, data: f"Publishing in {data['knowledge_graph']} began.",
+    "publish.completed": _published,
+    "warning": lambda step, data: f"Warning{f' of {step}' if step else ''}: {data['message']}",
+}

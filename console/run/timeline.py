@@ -1,0 +1,120 @@
+"""Layout of a run's timeline: a bar for each step over time, which a template draws as SVG."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from console.rendering import formatting
+from console.rendering.dag import shortened
+from console.run.attempts import Span
+from contract.times import milliseconds_of
+from workflow_api.v1.runs_pb2 import RunSummary, Step
+
+LABEL_WIDTH: Final = 190
+BAR_WIDTH: Final = 720
+ROW_HEIGHT: Final = 26
+AXIS_HEIGHT: Final = 22
+
+_LEAST_WIDTH: Final = 2.0
+_TICKS: Final = 4
+_MAX_LABEL_CELLS: Final = 24
+_CLASSES: Final[Mapping[str, str]] = {"completed": "good", "failed": "bad", "approved": "good", "rejected": "bad"}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A segment of a bar: an attempt, or a wait."""
+
+    x: float
+    width: float
+    css_class: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A step's bar."""
+
+    step: str
+    label: str
+    title: str
+    y: int
+    parts: Sequence[Part]
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A mark of the axis."""
+
+    x: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """All bars, and the size of the area in pixels."""
+
+    width: int
+    height: int
+    rows: Sequence[Row]
+    ticks: Sequence[Tick]
+
+
+def timeline(summary: RunSummary, steps: Sequence[Step], spans: Mapping[str, Sequence[Span]], now: int) -> Timeline:
+    """Returns the timeline of a run from its creation to its end, or until now, in milliseconds."""
+    begin = milliseconds_of(summary.created_at)
+    end = max(milliseconds_of(summary.finished_at) if summary.HasField("finished_at") else now, begin + 1)
+    scale = _Scale(begin, end)
+    rows = [_run_row(summary, scale)]
+    for number, step in enumerate(steps, 1):
+        title = step.name or step.step
+        parts = [_part(span, scale) for span in spans.get(step.step) or _whole(step)]
+        rows.append(Row(step.step, shortened(title, _MAX_LABEL_CELLS), title, AXIS_HEIGHT + number * ROW_HEIGHT, parts))
+    ticks = [
+        Tick(scale.x(begin + (end - begin) * n // _TICKS), formatting.duration((end - begin) * n // _TICKS))
+        for n in range(_TICKS + 1)
+    ]
+    return Timeline(LABEL_WIDTH + BAR_WIDTH + 60, AXIS_HEIGHT + len(rows) * ROW_HEIGHT + 4, rows, ticks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scale:
+    begin: int
+    end: int
+
+    def x(self, at: int) -> float:
+        share = (min(max(at, self.begin), self.end) - self.begin) / (self.end - self.begin)
+        return round(LABEL_WIDTH + share * BAR_WIDTH, 1)
+
+    def part(self, began_at: int, ended_at: int | None, css_class: str, words: str) -> Part:
+        until = self.end if ended_at is None else ended_at
+        x = self.x(began_at)
+        width = max(_LEAST_WIDTH, round(self.x(until) - x, 1))
+        return Part(x, width, css_class, f"{words}, {formatting.duration(max(0, until - began_at))}")
+
+
+def _run_row(summary: RunSummary, scale: _Scale) -> Row:
+    started = milliseconds_of(summary.started_at) if summary.HasField("started_at") else scale.end
+    parts = [scale.part(scale.begin, started, "waiting", "queued")]
+    if summary.HasField("started_at"):
+        badge = formatting.run_badge(summary.status)
+        parts.append(scale.part(started, scale.end, badge.kind, badge.text))
+    return Row("", "The run", "The run", AXIS_HEIGHT, parts)
+
+
+def _part(span: Span, scale: _Scale) -> Part:
+    if span.kind == "waiting":
+        words = "waiting for the next attempt" if span.attempt else "waiting for a person"
+        return scale.part(span.began_at, span.ended_at, "waiting", words)
+    running = span.ended_at is None
+    words = f"attempt {span.attempt}, {span.outcome or ('running' if running else 'ended')}"
+    return scale.part(span.began_at, span.ended_at, _CLASSES.get(span.outcome, "busy" if running else ""), words)
+
+
+def _whole(step: Step) -> Sequence[Span]:
+    """Returns a step as one span, where its events are not at hand."""
+    if not step.HasField("started_at"):
+        return ()
+    ended = milliseconds_of(step.finished_at) if step.HasField("finished_at") else None
+    outcome = formatting.step_badge(step.status).text
+    return (Span("attempt", milliseconds_of(step.started_at), ended, max(1, step.attempt), outcome),)

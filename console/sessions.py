@@ -1,0 +1,215 @@
+"""Identifies visitors by their cookies; sessions are stored in the backend."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from secrets import token_urlsafe
+from typing import Final, Literal
+
+from aiohttp import web
+
+from console.http.tokens import open_notice, seal_notice
+from console.rendering.zones import UTC_NAME, zone_names
+from console.services import PERSON
+from console.settings import ConsoleSettings
+from console.visit import Services
+from contract.refusals import Refusal
+from workflow_api.v1.sessions_pb2 import GetSessionRequest
+from workflow_api.v1.users_pb2 import User
+
+NewServices = Callable[[str], Services]
+"""Creates the services of one request for an actor, who is named in the audit."""
+
+CONSOLE: Final = "console"
+"""The actor of calls that no user makes."""
+
+SIGN_OUT: Final = "/sign-out"
+
+_MAX_SECRET_CHARS: Final = 200
+# A browser keeps 4,096 bytes of a cookie's name, value and attributes.
+_MAX_COOKIE_CHARS: Final = 3_800
+_NOTICE_SECONDS: Final = 60
+_PENDING_SECONDS: Final = 300
+_ATTEMPT_SECONDS: Final = 600
+_ZONE_SECONDS: Final = 400 * 86_400
+_MOST_OWNERS: Final = 1_000
+_NO_SESSION: Final = frozenset({"unauthorized", "invalid_request"})
+
+
+@dataclass(frozen=True, slots=True)
+class Visitor:
+    """The sender of a request.
+
+    Attributes:
+        secret: A value known only to their browser and this console: the session's token, before the sign-in a random
+            value for form tokens, empty before the first page.
+        user: The user who has signed in, if any.
+    """
+
+    secret: str
+    user: User | None = None
+
+    @property
+    def actor(self) -> str:
+        """The actor that the audit names."""
+        return CONSOLE if self.user is None else f"{PERSON}{self.user.name}"
+
+
+class Sessions:
+    """Reads and sets the console's cookies."""
+
+    def __init__(self, settings: ConsoleSettings) -> None:
+        # Browsers accept cookies with this prefix only over https and from this host itself.
+        prefix = "__Host-" if settings.https else ""
+        self._secure = settings.https
+        self._at_provider = "__Secure-at-provider" if settings.https else "at-provider"
+        names = ("session", "visitor", "notice", "zone", "attempt", "pending", "form")
+        self._session, self._visitor, self._notice, self._zone, self._attempt, self._pending, self._form = (
+            f"{prefix}{name}" for name in names
+        )
+        # Names of the people whose sessions this process saw lately, by the digests of their tokens.
+        self._owners: OrderedDict[bytes, str] = OrderedDict()
+
+    async def visitor(self, request: web.Request, services: NewServices) -> Visitor:
+        """Returns the sender of a request.
+
+        Raises:
+            Refusal: the backend cannot look up the session.
+        """
+        token = self._cookie(request, self._session)
+        if token:
+            try:
+                session = await services(CONSOLE).call("SessionsService/GetSession", GetSessionRequest(token=token))
+            except Refusal as refusal:
+                if refusal.code not in _NO_SESSION:
+                    raise
+            else:
+                self._remember(token, session.user.name)
+                return Visitor(token, session.user)
+        return Visitor(self._cookie(request, self._visitor))
+
+    def ended(self, request: web.Request) -> tuple[Visitor, str] | None:
+        """Returns the visitor of the session that has ended in this browser, and whose it was; None if unknown."""
+        token = self._cookie(request, self._session)
+        name = self._owners.get(_digest(token), "") if token else ""
+        return (Visitor(token), name) if name else None
+
+    def keep_form(self, response: web.StreamResponse, name: str, seconds: int) -> None:
+        """Keeps the name of a form that waits for a sign-in."""
+        self._set(response, self._form, name, seconds=seconds)
+
+    def kept_form(self, request: web.Request) -> str:
+        """Returns the name of the form that waits for a sign-in; empty where none does."""
+        return self._cookie(request, self._form)
+
+    def forget_form(self, response: web.StreamResponse) -> None:
+        """Forgets the form that waits for a sign-in."""
+        self._delete(response, self._form)
+
+    def begin(self, response: web.StreamResponse, token: str) -> None:
+        """Sets the cookie of a new session."""
+        self._set(response, self._session, token)
+        self._delete(response, self._visitor)
+
+    def end(self, response: web.StreamResponse, notice: str) -> None:
+        """Deletes the session's cookies, and sets a notice for the next page."""
+        self._delete(response, self._session)
+        self._delete(response, self._at_provider, SIGN_OUT)
+        self.set_notice(response, self.new_visitor(response), notice)
+
+    def new_visitor(self, response: web.StreamResponse) -> Visitor:
+        """Gives a browser without a secret a new one, which protects its forms before the sign-in."""
+        visitor = Visitor(token_urlsafe(32))
+        self._set(response, self._visitor, visitor.secret)
+        return visitor
+
+    def set_notice(self, response: web.StreamResponse, visitor: Visitor, notice: str) -> None:
+        """Sets a notice that the visitor's next page shows once."""
+        self._set(response, self._notice, seal_notice(visitor.secret, notice), seconds=_NOTICE_SECONDS)
+
+    def notice(self, request: web.Request, visitor: Visitor) -> str:
+        """Returns the pending notice of a visitor; empty where there is none."""
+        return open_notice(visitor.secret, request.cookies.get(self._notice, "")) if visitor.secret else ""
+
+    def clear_notice(self, response: web.StreamResponse) -> None:
+        """Deletes the pending notice."""
+        self._delete(response, self._notice)
+
+    def begin_attempt(self, response: web.StreamResponse, value: str) -> None:
+        """Keeps a sign-in with the identity provider, whose site sends the browser back here."""
+        self._set(response, self._attempt, value, seconds=_ATTEMPT_SECONDS, same_site="Lax")
+
+    def attempt(self, request: web.Request) -> str:
+        """Returns the sign-in with the identity provider that was begun in this browser; empty where none was."""
+        return self._cookie(request, self._attempt, _MAX_COOKIE_CHARS)
+
+    def end_attempt(self, response: web.StreamResponse) -> None:
+        """Forgets the sign-in with the identity provider."""
+        self._delete(response, self._attempt)
+
+    def keep_id_token(self, response: web.StreamResponse, token: str) -> None:
+        """Keeps the ID token of a new session for its end, if there is one as short as a cookie has to be."""
+        if 0 < len(token) <= _MAX_COOKIE_CHARS:
+            self._set(response, self._at_provider, token, path=SIGN_OUT)
+        else:
+            self._delete(response, self._at_provider, SIGN_OUT)
+
+    def id_token(self, request: web.Request) -> str:
+        """Returns the ID token of the session that ends; empty where it was not kept."""
+        return self._cookie(request, self._at_provider, _MAX_COOKIE_CHARS)
+
+    def begin_pending(self, response: web.StreamResponse, token: str) -> None:
+        """Keeps a sign-in whose password was right, until a passkey follows."""
+        self._set(response, self._pending, token, seconds=_PENDING_SECONDS)
+
+    def pending(self, request: web.Request) -> str:
+        """Returns the token of the sign-in that waits for a passkey; empty where none does."""
+        return self._cookie(request, self._pending)
+
+    def end_pending(self, response: web.StreamResponse) -> None:
+        """Forgets the sign-in that waits for a passkey."""
+        self._delete(response, self._pending)
+
+    def zone(self, request: web.Request) -> str:
+        """Returns the time zone that was chosen in this browser; UTC where none was."""
+        # A slash is no character of a cookie's value.
+        name = self._cookie(request, self._zone).replace(".", "/")
+        return name if name in zone_names() else UTC_NAME
+
+    def set_zone(self, response: web.StreamResponse, name: str) -> None:
+        """Keeps a time zone in this browser."""
+        self._set(response, self._zone, name.replace("/", "."), seconds=_ZONE_SECONDS)
+
+    def _remember(self, token: str, name: str) -> None:
+        digest = _digest(token)
+        self._owners[digest] = name
+        self._owners.move_to_end(digest)
+        while len(self._owners) > _MOST_OWNERS:
+            self._owners.popitem(last=False)
+
+    def _cookie(self, request: web.Request, name: str, longest: int = _MAX_SECRET_CHARS) -> str:
+        """Returns a cookie's value; empty where it is longer, or not ASCII, which no cookie of the console is."""
+        value = request.cookies.get(name, "")
+        return value if len(value) <= longest and value.isascii() else ""
+
+    def _set(
+        self,
+        response: web.StreamResponse,
+        name: str,
+        value: str,
+        *,
+        seconds: int | None = None,
+        same_site: Literal["Strict", "Lax"] = "Strict",
+        path: str = "/",
+    ) -> None:
+        response.set_cookie(
+            name, value, max_age=seconds, path=path, secure=self._secure, httponly=True, samesite=same_site
+        )
+
+    def _delete(self, response: web.StreamResponse, name: str, path: str = "/") -> None:
+        response.del_cookie(name, path=path, secure=self._secure, httponly=True, samesite="Strict")
+
+
+def _digest(token: str) -> bytes:
+    return sha256(token.encode()).digest()

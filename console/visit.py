@@ -1,0 +1,163 @@
+"""A request of a user who has signed in, and the results of a page."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Protocol
+
+from google.protobuf.message import Message
+
+from contract.call_trials import CheckOutcome, TrialCall
+from contract.channel import Messages
+from contract.roles import EVERYBODY, may, roles_of
+from contract.routes import RouteTable
+from workflow_api.v1.edge_pb2 import KeyMirror, MirroredKey
+from workflow_api.v1.users_pb2 import Role, User
+
+ALL_ROLES: Final = EVERYBODY
+ADMINISTRATORS: Final = roles_of("UsersService/ListUsers")
+OPERATORS: Final = roles_of("RunsService/StartRun")
+DECIDERS: Final = roles_of("RunsService/DecideApproval")
+ONLOOKERS: Final = roles_of("DeploymentService/GetDeployment")
+"""Who sees the state of the deployment."""
+
+
+class Services(Protocol):
+    """The backend's services, called in the name of the user."""
+
+    async def call(self, rpc: str, request: Message) -> Any:
+        """Returns the answer of a unary RPC, named as `KeysService/ListKeys`.
+
+        Raises:
+            Refusal: as the service refused; 502 where it cannot be reached.
+        """
+        ...
+
+    def stream(self, rpc: str, request: Message, seconds: float) -> Messages:
+        """Returns the messages of a streaming RPC; closing it ends the RPC.
+
+        `seconds` bounds the wait for each message. Raises as `call` does.
+        """
+        ...
+
+
+class TryCall(Protocol):
+    """Tries a call that nobody makes, by the checks that admit calls of the API."""
+
+    def __call__(
+        self, call: TrialCall, key: MirroredKey, mirror: KeyMirror, routes: RouteTable
+    ) -> Awaitable[Sequence[CheckOutcome]]:
+        """Returns what the checks say to a call with the right credentials of a key, up to the first refusal.
+
+        Of `mirror` the flags of the deployment count, and `routes` are those of the API.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """The request for a page.
+
+    Attributes:
+        user: The user who has signed in.
+        services: The services, called in the user's name.
+        path: Values of the names in braces in the page's path, decoded.
+        query: The first value of each query parameter.
+        form: All values of each field of the submitted form, whose token has been checked.
+        refused_files: Why files of the form were not taken, by the names of their fields.
+        refresh: Whether an open page brings itself up to date: only elements with data-live are taken over.
+        try_call: What tries calls of the API.
+    """
+
+    user: User
+    services: Services
+    path: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    form: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    refused_files: Mapping[str, str] = field(default_factory=dict)
+    refresh: bool = False
+    try_call: TryCall = field(kw_only=True)
+
+    def may(self, rpc: str) -> bool:
+        """Returns whether the user's role allows an RPC, named as `RunsService/StartRun`."""
+        return may(self.user, rpc)
+
+    def sent(self, name: str) -> str:
+        """Returns a field of the form without blanks around it; empty where it was not sent."""
+        values = self.form.get(name, ())
+        return values[0].strip() if values else ""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A template below `templates/`, which extends `page.html`, and its context.
+
+    `once` says that it shows what exists nowhere else, such as a new secret: its form is not handled again.
+    """
+
+    template: str
+    context: Mapping[str, Any] = field(default_factory=dict)
+    status: int = 200
+    once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """A redirect to another page of the console, and a notice to show there once."""
+
+    to: str
+    notice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EventStream:
+    """Server-sent events as (event, data), until the browser disconnects; data is one line."""
+
+    events: AsyncIterator[tuple[str, str]]
+
+
+class Parts(Protocol):
+    """Bytes that arrive in parts; closing it ends what they come from."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """Returns itself."""
+        ...
+
+    async def __anext__(self) -> bytes:
+        """Returns the next part."""
+        ...
+
+    async def aclose(self) -> None:
+        """Ends it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """Bytes for the browser, which saves them, or shows them in a page where `inline` says so.
+
+    `length` is None where it is not known before the end.
+    """
+
+    parts: Parts
+    file_name: str
+    media_type: str
+    length: int | None = None
+    inline: bool = False
+
+
+PageResult = View | Redirect | EventStream | Download
+
+
+class Page(NamedTuple):
+    """A page: its method, its path such as `/keys/{key_id}`, the roles that may use it, and its handler.
+
+    The form of one that `takes_files` may have files, which are staged before the handler is called; the form's field
+    `upload` then names the upload. Fields in `several` may be sent more than once, all others are refused.
+    """
+
+    method: str
+    path: str
+    roles: frozenset[Role.ValueType]
+    answer: Callable[[Visit], Awaitable[PageResult]]
+    takes_files: bool = False
+    several: frozenset[str] = frozenset()

@@ -1,0 +1,43 @@
+"""Channels by which edge and console call the services: over gRPC, or directly where all run in one process."""
+
+from collections.abc import AsyncGenerator, Sequence
+from typing import Final, Protocol
+
+from google.protobuf.message import Message
+
+Messages = AsyncGenerator[Message, None]
+Metadata = Sequence[tuple[str, str]]
+
+LONGEST_STREAM_SECONDS: Final = 4 * 3600.0
+"""Deadline of a streaming RPC as a whole."""
+
+
+class Channel(Protocol):
+    """Calls RPCs by their full name, as `/workflow_api.v1.RunsService/GetRun`."""
+
+    def cached_answer(self, rpc: str, request: Message, metadata: Metadata) -> Message | None:
+        """Returns the answer of a unary RPC from the answer cache: the same object each time, not to be changed.
+
+        None where it is not cached, as always in another process.
+        """
+        ...
+
+    async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
+        """Returns the answer of a unary RPC.
+
+        Raises:
+            Refusal: what the servicer refused with; `runtime_unreachable` when nothing answered within `seconds`;
+                `runtime_error` for any answer that is not of our making.
+        """
+        ...
+
+    def stream(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Messages:
+        """Returns the messages of a server-streaming RPC; closing the iterator ends the RPC.
+
+        `seconds` bounds the wait for each message. Raises as `unary` does.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Releases the channel's resources."""
+        ...

@@ -1,0 +1,206 @@
+"""Channel to services in the same process, by direct calls."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import copy_context
+from functools import partial
+from typing import Any, Final, Protocol
+
+from google.protobuf.message import Message
+
+from contract.channel import LONGEST_STREAM_SECONDS, Messages, Metadata
+from contract.channel.context import InProcessContext
+from contract.channel.pending_calls import PendingCall, PendingCalls
+from contract.channel.thread_calls import ThreadCalls, ThreadsClosedError
+from contract.refusals import Refusal
+
+_LOG = logging.getLogger(__name__)
+_END: Final = object()
+# How often a stream that pauses looks for itself whether it must read, or end.
+_CHECK_SECONDS: Final = 10.0
+
+
+class Handler(Protocol):
+    """One wrapped RPC, as the backend makes them."""
+
+    @property
+    def call(self) -> Callable[[Any, Any], Any]:
+        """Takes a request and a grpc.ServicerContext; returns a message, or an iterator of them when streaming."""
+        ...
+
+    @property
+    def point_read(self) -> bool:
+        """Returns whether it reads only a few rows by their keys: it is called on the event loop itself."""
+        ...
+
+    @property
+    def page_read(self) -> bool:
+        """Returns whether it reads only pages of rows: with many threads such calls would hold one another up."""
+        ...
+
+    @property
+    def steps(self) -> Callable[[Any, Any], Any] | None:
+        """Returns `call` of a stream with its pauses among its messages; None where it has none."""
+        ...
+
+    @property
+    def begin(self) -> Callable[[Any, Any], PendingCall] | None:
+        """Returns `call` for an event loop, which returns before the commit; None where there is none."""
+        ...
+
+    @property
+    def cached_answer(self) -> Callable[[Any, Metadata], Message | None] | None:
+        """Returns what looks up the answer in the answer cache; None for an RPC whose answers are never cached."""
+        ...
+
+    @property
+    def call_uncached(self) -> Callable[[Any, Any], Any] | None:
+        """Returns `call` without the lookup; None where there is no `cached_answer`."""
+        ...
+
+    @property
+    def quick(self) -> Callable[[Any], bool] | None:
+        """Returns what says of a request whether the event loop may call `begin` with it."""
+        ...
+
+
+class Pause(Protocol):
+    """What a stream waits for."""
+
+    def call_back(self, action: Callable[[], None]) -> None:
+        """Calls the action once it is there, from any thread."""
+        ...
+
+    def wake(self) -> None:
+        """Lets the stream go on without it."""
+        ...
+
+
+class InProcessChannel:
+    """A `Channel` that calls handlers directly: point reads on the event loop, most else on threads.
+
+    An answer from the answer cache costs neither.
+
+    A change that can wait for its commit without a thread begins on the event loop, too, if it is quick.
+
+    Pages are read by few threads: more of them only wait for the interpreter's lock, and for one another.
+
+    A stream is pulled message by message, so that a slow reader holds neither a thread nor a queue of messages, and one
+    that pauses holds no thread. Few threads do that, of which one follows the keys and one the changes of runs: with 16
+    the event loop waited 25 times as long for its own turn while 50 zips were made.
+    """
+
+    def __init__(
+        self, handlers: Mapping[str, Handler], *, threads: int = 16, read_threads: int = 2, stream_threads: int = 5
+    ) -> None:
+        self._handlers = handlers
+        self._threads = ThreadCalls(threads, "channel-call")
+        self._read_threads = ThreadCalls(read_threads, "channel-read")
+        self._pending = PendingCalls()
+        self._stream_threads = ThreadPoolExecutor(stream_threads, thread_name_prefix="channel-stream")
+        self._streams: set[InProcessContext] = set()
+
+    def cached_answer(self, rpc: str, request: Message, metadata: Metadata) -> Message | None:
+        """Returns the answer of a unary RPC if it is cached; see `Channel`."""
+        lookup = self._handlers[rpc].cached_answer
+        return None if lookup is None else lookup(request, metadata)
+
+    async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
+        """Returns the answer of a unary RPC; see `Channel`."""
+        handler = self._handlers[rpc]
+        context = InProcessContext(metadata, seconds)
+        try:
+            call = handler.call_uncached or handler.call
+            if handler.point_read:
+                answer: Message = call(request, context)
+            elif handler.begin is not None and handler.quick is not None and handler.quick(request):
+                answer = await self._pending.answer(handler.begin(request, context), seconds)
+            else:
+                threads = self._read_threads if handler.page_read else self._threads
+                answer = await threads.run(partial(call, request, context), seconds)
+        except (TimeoutError, ThreadsClosedError):
+            context.cancel()
+            raise Refusal("runtime_unreachable") from None
+        except asyncio.CancelledError:
+            context.cancel()
+            raise
+        except Exception as error:
+            # The wrapper lets nothing through: what comes here is no answer of a service.
+            _LOG.exception("%s raised an unexpected error", rpc)
+            raise Refusal("runtime_error") from error
+        refusal = context.refusal()
+        if refusal is not None:
+            raise refusal
+        return answer
+
+    async def stream(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Messages:
+        """Yields the messages of a server-streaming RPC; see `Channel`."""
+        context = InProcessContext(metadata, LONGEST_STREAM_SECONDS)
+        loop = asyncio.get_running_loop()
+        handler = self._handlers[rpc]
+        messages: Iterator[Message | Pause] = (handler.steps or handler.call)(request, context)
+        # One context for all steps of the generator, whichever thread takes them.
+        step: Callable[..., Any] = copy_context().run
+        taken: asyncio.Future[Any] | None = None
+        self._streams.add(context)
+        try:
+            until = loop.time() + seconds
+            while True:
+                taken = loop.run_in_executor(self._stream_threads, step, next, messages, _END)
+                async with asyncio.timeout_at(min(until, loop.time() + context.time_remaining())):
+                    message = await asyncio.shield(taken)
+                    if message is _END:
+                        break
+                    if not isinstance(message, Message):
+                        await _waited(message)
+                        continue
+                yield message
+                until = loop.time() + seconds
+        except TimeoutError:
+            raise Refusal("runtime_unreachable") from None
+        except Exception as error:
+            _LOG.exception("%s raised an unexpected error", rpc)
+            raise Refusal("runtime_error") from error
+        finally:
+            self._streams.discard(context)
+            context.cancel()
+            if taken is not None:
+                # A generator cannot be closed while a step of it runs.
+                taken.add_done_callback(lambda _: self._close_iterator(step, messages))
+        refusal = context.refusal()
+        if refusal is not None:
+            raise refusal
+
+    def _close_iterator(self, step: Callable[..., None], messages: Any) -> None:
+        # Threads that are gone already leave the generator to the interpreter.
+        with suppress(RuntimeError):
+            self._stream_threads.submit(step, messages.close)
+
+    async def close(self) -> None:
+        """Ends every stream and shuts the threads down."""
+        for context in tuple(self._streams):
+            context.cancel()
+        self._threads.close()
+        self._read_threads.close()
+        self._stream_threads.shutdown(wait=False)
+
+
+async def _waited(pause: Pause) -> None:
+    """Waits for a pause without a thread."""
+    loop = asyncio.get_running_loop()
+    over = asyncio.Event()
+
+    def call_back() -> None:
+        loop.call_soon_threadsafe(over.set)
+
+    pause.call_back(call_back)
+    try:
+        await asyncio.wait_for(over.wait(), _CHECK_SECONDS)
+    except TimeoutError:
+        return
+    finally:
+        # What is called back later finds no loop any more.
+        pause.wake()

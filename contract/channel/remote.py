@@ -1,0 +1,257 @@
+"""The channel to a backend in another process, over gRPC."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic
+from typing import Any, Final, Self
+
+import grpc
+import grpc.aio
+from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.descriptor_pb2 import MethodOptions
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from contract.channel import LONGEST_STREAM_SECONDS, Messages, Metadata
+from contract.channel.gathered_reads import READ_MANY, GatheredReads, NotServedError
+from contract.channel.trailer import refusal_from_trailer
+from contract.metadata import STATUS_TRAILER
+from contract.refusals import NoAnswer, Refusal
+from contract.services import METHODS
+from contract.versions import OWN, liveness_of
+
+_SERVICE_CONFIG: Final = {
+    # Each call goes to the next of the backends that a name or several addresses stand for ...
+    "loadBalancingConfig": [{"round_robin": {}}],
+    # ... and that live and have compatible versions: one that is about to end says so before it does.
+    "healthCheckConfig": {"serviceName": liveness_of(OWN)},
+}
+
+PROBE_OPTIONS: Final = (
+    # Backends that come and go change what a name stands for.
+    ("grpc.dns_min_time_between_resolutions_ms", 2_000),
+    # A mirror of many keys or a page of large events is more than gRPC takes by itself.
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_metadata_size", 4 * 1_048_576),
+    ("grpc.absolute_max_metadata_size", 4 * 1_048_576),
+    # The backend is near; a proxy for the outside world has no part in this.
+    ("grpc.enable_http_proxy", 0),
+    # grpc's own pauses grow to two minutes; a backend that comes back is to be found within seconds.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    # A peer that vanished without a word is noticed while the watch stream is open.
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+)
+"""Options of a channel to one backend, of whatever versions."""
+
+CHANNEL_OPTIONS: Final = (("grpc.service_config", json.dumps(_SERVICE_CONFIG)), *PROBE_OPTIONS)
+"""Options of a grpc.aio channel to all backends, for calls."""
+
+_RENEWAL_SECONDS: Final = 1.0
+# Longer than the longest pause before a backend is looked for again.
+_FOUND_SECONDS: Final = 2.0
+_REACHED: Final = grpc.ChannelConnectivity.READY
+_NONE_REACHED: Final = grpc.ChannelConnectivity.TRANSIENT_FAILURE
+_UNANSWERED: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED})
+# A backend that stops cancels what reaches it from then on; the next connection may lead to another backend.
+_STOPPED: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
+# Of an earlier release, or with a database server; or the caller's certificate is given each read by itself.
+_NOT_SERVED: Final = frozenset({grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.PERMISSION_DENIED})
+_REPEATABLE: Final = frozenset(
+    rpc for rpc, method in METHODS.items() if method.GetOptions().idempotency_level != MethodOptions.IDEMPOTENCY_UNKNOWN
+)
+
+_LOG = logging.getLogger(__name__)
+
+
+class _Connection:
+    """An open grpc.aio channel and the calls on it; once retired it closes with the last of them."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self.channel = channel
+        self.calls: dict[str, Any] = {rpc: _multicallable(channel, rpc, method) for rpc, method in METHODS.items()}
+        self._open = 0
+        self._retired = False
+        self._closing: asyncio.Task[None] | None = None
+
+    def __enter__(self) -> Self:
+        self._open += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open -= 1
+        self._close_when_done()
+
+    async def found(self) -> bool:
+        """Waits briefly for a reachable backend if there is none; returns whether a call may be tried."""
+        # A timeout costs more than all of this, and is seldom needed.
+        if self.channel.get_state() is not _NONE_REACHED:
+            return True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FOUND_SECONDS):
+                while self.channel.get_state() is _NONE_REACHED:
+                    await self.channel.wait_for_state_change(_NONE_REACHED)
+        return self.channel.get_state() is not _NONE_REACHED
+
+    @property
+    def closed(self) -> bool:
+        """Returns whether it has closed after it was retired."""
+        return self._closing is not None and self._closing.done()
+
+    def retire(self) -> None:
+        """Stops taking calls."""
+        self._retired = True
+        self._close_when_done()
+
+    def _close_when_done(self) -> None:
+        if self._retired and not self._open:
+            self._closing = asyncio.ensure_future(self.channel.close())
+
+
+class RemoteChannel:
+    """A `Channel` over an open grpc.aio channel, which it closes.
+
+    `renewed` is asked at most once a second; it gives a channel that new calls are to take, None for no change.
+    """
+
+    def __init__(
+        self, channel: grpc.aio.Channel, renewed: Callable[[], grpc.aio.Channel | None] = lambda: None
+    ) -> None:
+        self._connection = _Connection(channel)
+        self._former: list[_Connection] = []
+        self._renewed = renewed
+        self._asked_at = monotonic()
+        self._reads = GatheredReads(self._call)
+        self._lost = False
+
+    def cached_answer(
+        self,
+        rpc: str,  # noqa: ARG002 - as `Channel`
+        request: Message,  # noqa: ARG002 - the same
+        metadata: Metadata,  # noqa: ARG002 - the same
+    ) -> Message | None:
+        """Returns None: the answer cache is in the other process."""
+        return None
+
+    async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
+        """Returns the answer of a unary RPC; see `Channel`."""
+        call = self._reads.unary if self._reads.takes(rpc, metadata) else self._call
+        return await call(rpc, request, metadata, seconds)
+
+    async def _call(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
+        until = monotonic() + seconds
+        # As it is, grpc would ask of each pair whether it is one, which takes as long as the rest of the call's making.
+        sent = grpc.aio.Metadata(*metadata)
+        with self._current() as connection:
+            for last in (rpc not in _REPEATABLE, True):
+                # Who has waited for a backend in vain does not wait for one again.
+                only = not await connection.found()
+                call = connection.calls[rpc](request, metadata=sent, timeout=until - monotonic())
+                try:
+                    answer: Message | None = await call
+                except grpc.aio.AioRpcError as error:
+                    if rpc == READ_MANY and error.code() in _NOT_SERVED:
+                        raise NotServedError from error
+                    if last or only or not _stopped(error):
+                        raise self._refusal(error, connection) from error
+                else:
+                    self._answered()
+                    return _readable(answer)
+        raise AssertionError("the last try has returned or raised")
+
+    async def stream(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Messages:
+        """Yields the messages of a server-streaming RPC; see `Channel`."""
+        with self._current() as connection:
+            last, began = rpc not in _REPEATABLE, False
+            while True:
+                last = not await connection.found() or last
+                call = connection.calls[rpc](request, metadata=metadata, timeout=LONGEST_STREAM_SECONDS)
+                try:
+                    while True:
+                        async with asyncio.timeout(seconds):
+                            message = await call.read()
+                        if message is grpc.aio.EOF:
+                            return
+                        last = began = True
+                        self._answered()
+                        yield _readable(message)
+                except grpc.aio.AioRpcError as error:
+                    if began and _stopped(error):
+                        # The next call tells whether another backend answers.
+                        raise NoAnswer from error
+                    if last or not _stopped(error):
+                        raise self._refusal(error, connection) from error
+                    last = True
+                except TimeoutError:
+                    if not self._lost:
+                        _LOG.info("No answer from the backend: a stream had no message for %g s", seconds)
+                    raise NoAnswer from None
+                finally:
+                    call.cancel()
+
+    async def close(self) -> None:
+        """Closes the grpc channel, and former ones on which a call still goes on."""
+        for connection in (*self._former, self._connection):
+            await connection.channel.close()
+
+    def _refusal(self, error: grpc.aio.AioRpcError, connection: _Connection) -> Refusal:
+        """Returns what a failed call is refused with."""
+        trailer = error.trailing_metadata().get(STATUS_TRAILER)
+        if trailer is None and error.code() in _UNANSWERED | _STOPPED:
+            self._unanswered(error, connection)
+            return NoAnswer()
+        self._answered()
+        if trailer is None:
+            _LOG.warning("The backend answered %s", error.code().name)
+        return refusal_from_trailer(trailer)
+
+    def _unanswered(self, error: grpc.aio.AioRpcError, connection: _Connection) -> None:
+        if self._lost:
+            return
+        # A call that took too long says nothing of the others, nor does a backend that stops where another one is.
+        self._lost = error.code() in _STOPPED and connection.channel.get_state() is not _REACHED
+        if self._lost:
+            _LOG.warning("The backend cannot be reached: %s", error.details())
+        else:
+            _LOG.info("No answer from the backend: %s", error.details())
+
+    def _answered(self) -> None:
+        if self._lost:
+            self._lost = False
+            _LOG.warning("The backend answers again")
+
+    def _current(self) -> _Connection:
+        now = monotonic()
+        if now - self._asked_at >= _RENEWAL_SECONDS:
+            self._asked_at = now
+            channel = self._renewed()
+            if channel is not None:
+                self._connection.retire()
+                self._former = [former for former in (*self._former, self._connection) if not former.closed]
+                self._connection = _Connection(channel)
+        return self._connection
+
+
+def _multicallable(channel: grpc.aio.Channel, rpc: str, method: MethodDescriptor) -> Any:
+    make = channel.unary_stream if method.server_streaming else channel.unary_unary
+    return make(
+        rpc,
+        request_serializer=GetMessageClass(method.input_type).SerializeToString,
+        response_deserializer=GetMessageClass(method.output_type).FromString,
+    )
+
+
+def _readable(message: Message | None) -> Message:
+    if message is None:  # what grpc could not parse
+        raise Refusal("runtime_error")
+    return message
+
+
+def _stopped(error: grpc.aio.AioRpcError) -> bool:
+    """Returns whether no servicer answered, so that the call may be made again, at once and once."""
+    return error.code() in _STOPPED and error.trailing_metadata().get(STATUS_TRAILER) is None

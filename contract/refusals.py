@@ -1,0 +1,118 @@
+"""Refusals: answers with the error envelope."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, TypeVar
+from urllib.parse import quote
+
+import orjson
+from google.protobuf.message import DecodeError
+from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, PreconditionFailure, RetryInfo
+from google.rpc.status_pb2 import Status
+
+from contract.reasons import BY_CODE, ERROR_DOMAIN, ErrorRule
+from workflow_api.v1.errors_pb2 import ErrorDetail
+
+M = TypeVar("M", ErrorInfo, RetryInfo, BadRequest, PreconditionFailure)
+
+
+# Headers that belong to a code whoever raises it. (contract 5.5)
+_HEADERS_OF_CODE: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
+    {"unauthorized": MappingProxyType({"WWW-Authenticate": "Bearer"})}
+)
+
+
+class Refusal(Exception):  # noqa: N818 - a refusal is an answer of the contract, not an error of the program
+    """An answer with the error envelope (contract 7.1, 7.2).
+
+    `details` is the value of `error.details`, `None` for none. `retry_after` is in seconds.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str | None = None,
+        *,
+        details: object | None = None,
+        retry_after: int | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        rule = BY_CODE[code]
+        super().__init__(code)
+        self.code = code
+        self.status = rule.http_status
+        self.message = message or rule.message
+        self.details = details
+        self.retry_after = retry_after if retry_after is not None else rule.retry_after
+        self.headers = {**_HEADERS_OF_CODE.get(code, {}), **(headers or {})}
+        if self.retry_after:
+            self.headers["Retry-After"] = str(self.retry_after)
+
+    def __str__(self) -> str:
+        return f"{self.status} {self.code}: {self.message}"
+
+
+class NoAnswer(Refusal):
+    """`runtime_unreachable` because no backend answered a call; the channel logs it, once until one does."""
+
+    def __init__(self) -> None:
+        super().__init__("runtime_unreachable")
+
+
+def envelope(refusal: Refusal, request_id: str) -> bytes:
+    """Returns the JSON body of a refusal (contract 7.1)."""
+    body: dict[str, object] = {"code": refusal.code, "message": refusal.message, "request_id": request_id}
+    if refusal.details is not None:
+        body["details"] = refusal.details
+    return orjson.dumps({"error": body})
+
+
+def refusal_from_status(status: Status) -> Refusal:
+    """Returns the refusal that a servicer put into a google.rpc.Status.
+
+    A status without our ErrorInfo, or with a reason that this release does not know, is `runtime_error`.
+    """
+    try:
+        info = _unpack(status, ErrorInfo())
+        code = info.reason.lower() if info is not None and info.domain == ERROR_DOMAIN else ""
+        rule = BY_CODE.get(code)
+        if info is None or rule is None:
+            return Refusal("runtime_error")
+        retry = _unpack(status, RetryInfo())
+        return Refusal(
+            code,
+            status.message or None,
+            details=_details(rule, info.metadata, status),
+            retry_after=None if retry is None else retry.retry_delay.seconds + bool(retry.retry_delay.nanos),
+            headers=_content_range(code, info.metadata),
+        )
+    except (DecodeError, KeyError):
+        return Refusal("runtime_error")
+
+
+def _unpack(status: Status, message: M) -> M | None:
+    return next((message for detail in status.details if detail.Unpack(message)), None)
+
+
+def _details(rule: ErrorRule, metadata: Mapping[str, str], status: Status) -> object | None:
+    if rule.problem_list:
+        bad = _unpack(status, BadRequest())
+        return [{"name": v.field, "reason": v.description} for v in bad.field_violations] if bad else []
+    if not rule.details:
+        return None
+    return {detail.name: _detail(detail, metadata, status) for detail in rule.details}
+
+
+def _detail(detail: ErrorDetail, metadata: Mapping[str, str], status: Status) -> object | None:
+    if detail.list:
+        failure = _unpack(status, PreconditionFailure())
+        return [violation.description for violation in failure.violations] if failure else []
+    if detail.link:
+        return detail.link.format_map({name: quote(value, safe="") for name, value in metadata.items()})
+    return metadata.get(detail.name)
+
+
+def _content_range(code: str, metadata: Mapping[str, str]) -> dict[str, str]:
+    if code == "range_not_satisfiable" and "size" in metadata:
+        return {"Content-Range": f"bytes */{metadata['size']}"}
+    return {}

@@ -1,0 +1,78 @@
+"""The overview of resources, the page of secrets and that of retention."""
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from console.visit import ADMINISTRATORS
+from tests.unit.console.seen import MemoryServices, answered, html, roles_of
+from workflow_api.v1 import deployment_health_pb2 as pb
+from workflow_api.v1.environments_pb2 import (
+    ENVIRONMENT_BUILD_STATE_FAILED,
+    EnvironmentBuild,
+    ListEnvironmentBuildsResponse,
+)
+from workflow_api.v1.workflows_pb2 import (
+    KnowledgeGraph,
+    ListKnowledgeGraphsResponse,
+    ListResourcesResponse,
+    Resource,
+)
+
+SECRETS = pb.SecretUse(
+    secrets=[
+        pb.NamedSecret(
+            name="inbox-key",
+            state=pb.SECRET_STATE_MISSING,
+            problem="name where it is kept",
+            used_by=[
+                pb.SecretUser(kind="connector", name="inbox", id="con_1"),
+                pb.SecretUser(kind="agent", name="a<b"),
+            ],
+        ),
+        pb.NamedSecret(name="openai", state=pb.SECRET_STATE_SET, kept_in="environment"),
+    ]
+)
+
+
+def test_the_overview_counts_each_kind_and_says_what_needs_attention() -> None:
+    services = MemoryServices(
+        {
+            "EnvironmentsService/ListEnvironmentBuilds": ListEnvironmentBuildsResponse(
+                items=[EnvironmentBuild(state=ENVIRONMENT_BUILD_STATE_FAILED)]
+            ),
+            "WorkflowsService/ListResources": ListResourcesResponse(items=[Resource(status="failed")] * 2),
+            "WorkflowsService/ListKnowledgeGraphs": ListKnowledgeGraphsResponse(items=[KnowledgeGraph(pending=3)]),
+            "DeploymentHealthService/GetSecretUse": SECRETS,
+        }
+    )
+    page = html(answered(services, "GET", "/resources"))
+    for text in ("1 could not be built", "2 failed the last test", "3 publications pending", "1 missing or unreadable"):
+        assert text in page
+
+
+def test_secrets_are_shown_by_name_with_their_state_and_what_names_them() -> None:
+    page = html(
+        answered(MemoryServices({"DeploymentHealthService/GetSecretUse": SECRETS}), "GET", "/resources/secrets")
+    )
+    for text in ("missing", "name where it is kept", "environment", 'href="/resources/connectors/con_1"', "a&lt;b"):
+        assert text in page
+
+
+def test_what_is_kept_for_how_long_is_shown_with_the_next_removal() -> None:
+    found = pb.Retention(
+        schedules=[
+            pb.RetentionSchedule(name="runs_erased", kept=Duration(seconds=90 * 86_400), by_record=True),
+            pb.RetentionSchedule(name="step_log_parts", kept=Duration(seconds=600)),
+            pb.RetentionSchedule(name="of-a-later-release", kept=Duration(seconds=86_400)),
+        ],
+        next_round_at=Timestamp(seconds=1_790_000_000),
+    )
+    services = MemoryServices({"DeploymentHealthService/GetRetention": found})
+    page = html(answered(services, "GET", "/deployment/retention"))
+    for text in ("90 days", "10 min 0 s", "1 day", "of-a-later-release", "2026-09-21", "no finished run has data"):
+        assert text in page
+
+
+def test_only_administrators_see_resources() -> None:
+    for path in ("/resources", "/resources/secrets", "/deployment/retention"):
+        assert roles_of("GET", path) == ADMINISTRATORS

@@ -1,0 +1,63 @@
+from datetime import UTC, datetime, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import jinja2
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from console.http.static_files import StaticFiles
+from console.rendering.templates import Rendering, labelled, number
+
+AT = 1_790_244_930_123
+SHOWN = '<time datetime="2026-09-24T10:15:30.123Z" title="2026-09-24 10:15:30 UTC">2026-09-24 10:15:30 UTC</time>'
+
+
+def rendered(source: str, **context: Any) -> str:
+    return Rendering(StaticFiles()).environment.from_string(source).render(context)
+
+
+@pytest.mark.parametrize(
+    "time",
+    [
+        AT,
+        Timestamp(seconds=1_790_244_930, nanos=123_000_000),
+        datetime(2026, 9, 24, 10, 15, 30, 123_000, UTC),
+    ],
+)
+def test_a_time_has_exact_text_a_datetime_attribute_and_a_tooltip(time: Any) -> None:
+    assert rendered("{{ time|time }}", time=time) == SHOWN
+
+
+@pytest.mark.parametrize(
+    ("zone", "text"),
+    [(UTC, "2026-09-24 10:15:30 UTC"), (ZoneInfo("Europe/Berlin"), "2026-09-24 12:15:30 CEST")],
+)
+def test_a_time_is_shown_in_the_zone_of_the_person(zone: tzinfo, text: str) -> None:
+    assert f">{text}</time>" in rendered("{{ time|time }}", time=AT, zone=zone)
+
+
+def test_a_time_that_has_to_stay_exact_has_no_tooltip() -> None:
+    assert "title" not in rendered("{{ time|time(exact=true) }}", time=AT)
+
+
+@pytest.mark.parametrize("never", [None, 0, Timestamp()])
+def test_a_missing_value_is_a_dash(never: Any) -> None:
+    assert rendered("{{ time|time }}", time=never) == "\N{EN DASH}"
+
+
+def test_each_cell_has_the_head_of_its_column_as_label() -> None:
+    rows = '<tr><th scope="row">a</th><td class="long">b</td></tr><tr><td>c</td><td>d</td><td>e</td></tr>'
+    assert labelled(rows, ["One", 'T"wo']) == (
+        '<tr><th data-label="One" scope="row">a</th><td data-label="T&#34;wo" class="long">b</td></tr>'
+        '<tr><td data-label="One">c</td><td data-label="T&#34;wo">d</td><td>e</td></tr>'
+    )
+
+
+def test_a_number_has_thousands_separators() -> None:
+    assert [number(value) for value in (1234567, 0, 1234.5, 2.0)] == ["1,234,567", "0", "1,234.5", "2"]
+
+
+def test_an_undefined_name_raises() -> None:
+    with pytest.raises(jinja2.UndefinedError):
+        Rendering(StaticFiles()).page("sign_in.html", {})
