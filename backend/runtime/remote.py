@@ -9,7 +9,7 @@ from backend.clock import HOUR_MS, Clock
 from backend.runs.parking import ApprovalRequests
 from backend.runs.run_reservation import RunReservation
 from backend.runtime.engines.dbos import DbosQueue
-from backend.runtime.engines.dbos_sql import has_tables, purge
+from backend.runtime.scheduling import sql
 from backend.runtime.scheduling.dispatcher import Dispatcher
 from backend.runtime.scheduling.sweeper import Sweeper
 from backend.runtime.scheduling.workers_sql import step_slots
@@ -22,7 +22,6 @@ from backend.workflows.terms import WorkflowTerms
 from telemetry import Family
 
 _PURGE_SECONDS: Final = 600
-_PURGE_BATCH: Final = 1_000
 
 
 class RemoteRuntime:
@@ -100,12 +99,9 @@ class RemoteRuntime:
     def _purge(self) -> None:
         """Removes what the queue keeps of segments that ended an hour ago."""
         database, before = self._services.database, self._services.clock() - HOUR_MS
-        if not database.read(has_tables):
-            return
         with database.hold("queue purge") as mine:
-            more = mine
-            while more and not self._stopping.is_set():
-                more = database.write(lambda tx: purge(tx, before, _PURGE_BATCH), lock_key="queue purge") > 0
+            if mine:
+                self._queue.purge(before, database.read(sql.open_ids), lambda: not self._stopping.is_set())
 
 
 def most_of_workers(database: Database, lease_clock: Clock) -> Callable[[], int]:

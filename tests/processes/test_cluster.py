@@ -1,6 +1,7 @@
 """Edges, backends and workers, two of each, on one PostgreSQL."""
 
 import signal
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -8,8 +9,7 @@ import psycopg
 import pytest
 
 from backend.clock import HOUR_MS
-from backend.runtime.engines.dbos_sql import purge
-from backend.storage.factory import open_postgresql
+from backend.runtime.engines.dbos import DbosQueue
 from tests.processes.conftest import Cluster
 from tests.support.client import Caller
 from tests.support.part import refused
@@ -190,10 +190,9 @@ def test_each_part_is_restarted_without_a_lost_run(cluster: Cluster) -> None:
 def test_the_queue_keeps_no_ended_segments(cluster: Cluster) -> None:
     caller, _ = cluster.callers()
     ended = caller.finished(cluster.flows["Echo"])["run_id"]
-    database = open_postgresql(cluster.database, 1)
-    later = database.now() + HOUR_MS
-    assert database.write(lambda tx: purge(tx, later, 10_000)) > 0
-    database.close()
+    queue = DbosQueue(cluster.database)
+    queue.purge(round(time.time() * 1_000) + HOUR_MS, frozenset(), lambda: True)
+    queue.stop()
     with psycopg.connect(cluster.database) as connection:
         for table in ("workflow_status", "workflow_input", "workflow_output"):
             left = connection.execute(f"SELECT count(*) FROM dbos.{table}").fetchone()

@@ -40,12 +40,8 @@ _AGED: Final[Mapping[str, tuple[str, float, str]]] = {
     "webhook_deliveries": ("occurred_at", 30, "finished_at IS NOT NULL"),
     "step_log_parts": ("superseded_at", 1, "superseded_at IS NOT NULL"),
 }
-# Those of a queue on PostgreSQL are purged an hour after the end of their segments.
-_AGED_QUEUE: Final = {
-    "dbos.workflow_status": ("updated_at", 0.5, "1 = 1"),
-    "dbos.workflow_input": ("retention_timestamp", 0.5, "1 = 1"),
-    "dbos.workflow_output": ("retention_timestamp", 0.5, "1 = 1"),
-}
+# Those of a queue on PostgreSQL are purged an hour after they were made, once their segments have ended.
+_AGED_QUEUE: Final = {"dbos.workflow_status": ("created_at", 0.5, "1 = 1")}
 _UPLOAD_MS: Final = 3_600_000
 _PG_TABLES: Final = """
 SELECT schemaname || '.' || relname, n_dead_tup FROM pg_stat_user_tables WHERE schemaname <> 'pg_toast'

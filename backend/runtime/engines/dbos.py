@@ -8,9 +8,12 @@ tables. The state that DBOS keeps does not count: the tables say what runs, and 
 import logging
 import threading
 from collections.abc import Callable, Collection
+from collections.abc import Set as AbstractSet
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from dbos import DBOS, DBOSClient, WorkflowSerializationFormat
+from psycopg.errors import UndefinedTable
 
 from backend.runtime.engines.dbos_log import OutageFilter
 from backend.runtime.engines.dbos_waking import QueueWaking
@@ -26,6 +29,7 @@ _WORKFLOW: Final = "segment"
 _APPLICATION_VERSION: Final = "1"
 _POLL_SECONDS: Final = 0.1
 _QUEUE_THREAD: Final = f"queue-worker-{_QUEUE}"
+_PURGE_BATCH: Final = 1_000
 
 
 class DbosQueue:
@@ -67,6 +71,27 @@ class DbosQueue:
     def claimed(self) -> frozenset[str]:
         """Returns nothing: nothing is executed here."""
         return frozenset()
+
+    def purge(self, before: int, open_segments: AbstractSet[str], may_go_on: Callable[[], bool]) -> None:
+        """Removes the entries made before that time, except those of open segments; DBOS removes none by itself."""
+        end = datetime.fromtimestamp(before / 1_000, UTC).isoformat()
+        kept = 0
+        try:
+            while may_go_on() and (
+                entries := self._client.list_workflows(
+                    end_time=end, limit=_PURGE_BATCH, offset=kept, load_input=False, load_output=False
+                )
+            ):
+                # Of any state: DBOS does not learn that a segment ended with its worker.
+                ended = [
+                    entry.workflow_id for entry in entries if entry.workflow_id.partition(":")[0] not in open_segments
+                ]
+                self._client.delete_workflows(ended)
+                kept += len(entries) - len(ended)
+        except Exception as error:
+            # The first worker makes the tables.
+            if not isinstance(error.__cause__, UndefinedTable):
+                raise
 
 
 class DbosWorker:

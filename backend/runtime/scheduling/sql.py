@@ -134,6 +134,7 @@ _OVERDUE = Query(
         ~exists().where(segments.c.run_id == runs.c.run_id, _RUNNING),
     ),
 )
+_OPEN_IDS = ScalarQuery[str](select(segments.c.segment_id).where(_OPEN))
 _IN_FLIGHT_IDS = ScalarQuery[str](select(runs.c.run_id).where(status_in(*IN_FLIGHT)))
 
 
@@ -193,6 +194,11 @@ def is_queued(tx: Tx, segment_id: str) -> bool:
 def parked_past_limit(tx: Tx, now: int) -> list[OverdueRunRow]:
     """Returns the runs that wait for an approval and have reached their time limit."""
     return tx.all(_OVERDUE, now=now)
+
+
+def open_ids(tx: Tx) -> set[str]:
+    """Returns the ids of all segments that have not ended."""
+    return set(tx.scalars(_OPEN_IDS))
 
 
 def in_flight(tx: Tx) -> set[str]:

@@ -37,8 +37,6 @@ SCANNED_WHOLE = frozenset(
         "ix_webhook_deliveries_pending",
     }
 )
-# Of DBOS's own tables, which are not here.
-ELSEWHERE = "backend.runtime.engines.dbos_sql"
 # Their statements depend on the filters; tests beside `unit/backend/runs/test_list_sql.py` read their plans.
 MADE_WHEN_CALLED = {"backend.runs.list_sql", "backend.runs.search_sql"}
 # Changes of a run's own parts.
@@ -61,7 +59,7 @@ def _statements_in(found: object) -> Iterator[Statement]:
 
 def sql_modules() -> Iterator[str]:
     for module in pkgutil.walk_packages(backend.__path__, "backend."):
-        if module.name.endswith((".sql", "_sql")) and module.name not in {ELSEWHERE, *MADE_WHEN_CALLED}:
+        if module.name.endswith((".sql", "_sql")) and module.name not in MADE_WHEN_CALLED:
             yield module.name
 
 

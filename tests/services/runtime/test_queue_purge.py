@@ -1,0 +1,98 @@
+"""What the queue on PostgreSQL keeps of segments, and for how long."""
+
+import time
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from dbos import run_dbos_database_migrations
+from psycopg.errors import InsufficientPrivilege
+from sqlalchemy.exc import ProgrammingError
+
+from backend.clock import HOUR_MS
+from backend.runtime.engines import dbos
+from backend.runtime.engines.dbos import DbosQueue
+from backend.runtime.scheduling import sql
+from tests.services.runtime.conftest import RuntimeWorld, agent_step
+from tests.support.postgresql import Postgresql
+
+
+@pytest.fixture
+def url(postgresql_server: Postgresql) -> Iterator[str]:
+    with postgresql_server.database() as url:
+        yield url
+
+
+@pytest.fixture
+def queue(url: str) -> Iterator[DbosQueue]:
+    queue = DbosQueue(url)
+    yield queue
+    queue.stop()
+
+
+@pytest.fixture
+def later() -> int:
+    return round(time.time() * 1_000) + HOUR_MS
+
+
+def always() -> bool:
+    return True
+
+
+def kept(url: str) -> list[str]:
+    """The ids of the entries, each of which has an input."""
+    with psycopg.connect(url) as connection:
+        entries, inputs = (
+            [row[0] for row in connection.execute(f"SELECT workflow_uuid FROM dbos.{table} ORDER BY 1")]
+            for table in ("workflow_status", "workflow_input")
+        )
+    assert entries == inputs
+    return entries
+
+
+def test_entries_of_open_segments_are_kept_and_all_others_removed(
+    url: str, queue: DbosQueue, later: int, idle_world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dbos, "_PURGE_BATCH", 2)
+    run_dbos_database_migrations(url)
+    idle_world.run("Waits", [agent_step("main")])
+    (waiting,) = idle_world.services.database.read(sql.open_ids)
+    for entry in (("first", 1), (waiting, 1), ("second", 1), (waiting, 2), ("first", 2), ("third", 1)):
+        queue.submit(*entry)
+    queue.purge(later, idle_world.services.database.read(sql.open_ids), always)
+    assert kept(url) == [f"{waiting}:1", f"{waiting}:2"]
+    queue.purge(later, frozenset(), always)
+    assert kept(url) == []
+
+
+def test_entries_that_are_not_old_enough_are_kept(url: str, queue: DbosQueue, later: int) -> None:
+    run_dbos_database_migrations(url)
+    queue.submit("ended", 1)
+    queue.purge(later - 2 * HOUR_MS, frozenset(), always)
+    assert kept(url) == ["ended:1"]
+
+
+def test_there_is_nothing_to_purge_before_the_first_worker(queue: DbosQueue, later: int) -> None:
+    queue.purge(later, frozenset(), always)
+
+
+def test_a_purge_that_may_not_read_the_queue_fails(url: str, later: int) -> None:
+    run_dbos_database_migrations(url)
+    with psycopg.connect(url) as connection:
+        connection.execute("CREATE ROLE queue_stranger LOGIN")
+    try:
+        queue = DbosQueue(url.replace("://postgres@", "://queue_stranger@"))
+        with pytest.raises(ProgrammingError) as failure:
+            queue.purge(later, frozenset(), always)
+        assert isinstance(failure.value.orig, InsufficientPrivilege)
+        queue.stop()
+    finally:
+        with psycopg.connect(url) as connection:
+            connection.execute("DROP ROLE queue_stranger")
+
+
+def test_a_purge_ends_where_it_may_not_go_on(url: str, queue: DbosQueue, later: int) -> None:
+    run_dbos_database_migrations(url)
+    queue.submit("ended", 1)
+    queue.purge(later, frozenset(), lambda: False)
+    assert kept(url) == ["ended:1"]
