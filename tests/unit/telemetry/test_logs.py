@@ -28,9 +28,9 @@ theirs.warning("planted", extra={"planted": "planted"})
 logging.getLogger("openai").setLevel("DEBUG")
 logging.getLogger("openai").debug("planted")
 
-from dbos._logger import dbos_logger, init_logger
-init_logger()
-dbos_logger.error("planted")
+from dbos import DBOS, DBOSConfig
+DBOS(config=DBOSConfig(name="planted", system_database_url="sqlite://"))
+DBOS.logger.error("planted")
 warnings.warn("planted")
 ours.info("%d", "planted")
 
