@@ -84,6 +84,9 @@ def with_value(problem: Problem, document: Node) -> Problem:
     if isinstance(value, str) and value and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", reason):
         return problem
     if len(shown) > _LONGEST_VALUE_SHOWN:
+        if not isinstance(value, str) or "\n" in value:
+            # A schema, or code, of which the beginning tells nothing.
+            return problem
         shown = f"{shown[:_LONGEST_VALUE_SHOWN]}…"
     return problem._replace(reason=f"{reason}; it is {shown}")
 
