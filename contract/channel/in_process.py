@@ -6,21 +6,28 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
-from functools import partial
 from typing import Any, Final, Protocol
 
 from google.protobuf.message import Message
 
 from contract.channel import LONGEST_STREAM_SECONDS, Messages, Metadata
 from contract.channel.context import InProcessContext
-from contract.channel.pending_calls import PendingCall, PendingCalls
-from contract.channel.thread_calls import ThreadCalls, ThreadsClosedError
 from contract.refusals import Refusal
 
 _LOG = logging.getLogger(__name__)
 _END: Final = object()
 # How often a stream that pauses looks for itself whether it must read, or end.
 _CHECK_SECONDS: Final = 10.0
+
+
+class PendingCall(Protocol):
+    """A call that waits for a commit, as the backend makes it."""
+
+    def call_back(self, action: Callable[[], None]) -> None:
+        """Calls the action once the answer is there, from any thread; at once if it is there already."""
+
+    def answer(self) -> Message:
+        """Returns the answer."""
 
 
 class Handler(Protocol):
@@ -97,9 +104,9 @@ class InProcessChannel:
         self, handlers: Mapping[str, Handler], *, threads: int = 16, read_threads: int = 2, stream_threads: int = 5
     ) -> None:
         self._handlers = handlers
-        self._threads = ThreadCalls(threads, "channel-call")
-        self._read_threads = ThreadCalls(read_threads, "channel-read")
-        self._pending = PendingCalls()
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="channel-call")
+        self._read_threads = ThreadPoolExecutor(read_threads, thread_name_prefix="channel-read")
+        self._closed = False
         self._stream_threads = ThreadPoolExecutor(stream_threads, thread_name_prefix="channel-stream")
         self._streams: set[InProcessContext] = set()
 
@@ -117,17 +124,24 @@ class InProcessChannel:
             if handler.point_read:
                 answer: Message = call(request, context)
             elif handler.begin is not None and handler.quick is not None and handler.quick(request):
-                answer = await self._pending.answer(handler.begin(request, context), seconds)
+                async with asyncio.timeout(seconds):
+                    answer = await _committed(handler.begin(request, context))
             else:
                 threads = self._read_threads if handler.page_read else self._threads
-                answer = await threads.run(partial(call, request, context), seconds)
-        except (TimeoutError, ThreadsClosedError):
+                async with asyncio.timeout(seconds):
+                    answer = await asyncio.get_running_loop().run_in_executor(threads, call, request, context)
+        except TimeoutError:
             context.cancel()
             raise Refusal("runtime_unreachable") from None
         except asyncio.CancelledError:
             context.cancel()
+            if self._closed and not _is_cancelled():
+                # What waited for a thread never begins.
+                raise Refusal("runtime_unreachable") from None
             raise
         except Exception as error:
+            if self._closed:
+                raise Refusal("runtime_unreachable") from None
             # The wrapper lets nothing through: what comes here is no answer of a service.
             _LOG.exception("%s raised an unexpected error", rpc)
             raise Refusal("runtime_error") from error
@@ -183,9 +197,33 @@ class InProcessChannel:
         """Ends every stream and shuts the threads down."""
         for context in tuple(self._streams):
             context.cancel()
-        self._threads.close()
-        self._read_threads.close()
+        self._closed = True
+        for threads in (self._threads, self._read_threads):
+            threads.shutdown(wait=False, cancel_futures=True)
         self._stream_threads.shutdown(wait=False)
+
+
+async def _committed(call: PendingCall) -> Message:
+    """Returns the answer of a call that waits for a commit, without a thread."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[Message] = loop.create_future()
+
+    def take() -> None:
+        # Also where nobody waits any more: how the call ended is logged and counted.
+        message = call.answer()
+        if not answer.done():
+            answer.set_result(message)
+
+    def wake() -> None:
+        loop.call_soon_threadsafe(take)
+
+    call.call_back(wake)
+    return await answer
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def _waited(pause: Pause) -> None:

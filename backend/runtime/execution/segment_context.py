@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,7 +15,6 @@ from backend.models.catalog import Models
 from backend.redaction.process.redactor import Redactor
 from backend.revisioned_cache import RevisionedCache
 from backend.runtime.execution.agent_sources import AgentSources
-from backend.runtime.execution.commit_futures import CommitFutures
 from backend.runtime.execution.slots import StepSlots
 from backend.runtime.publishing import Publisher
 from backend.sandbox import Network, Sandbox
@@ -64,7 +63,6 @@ class SegmentContext:
     schemas: SchemaJudge
     sources: AgentSources
     packages: PackageBuilder
-    commits: CommitFutures = field(default_factory=CommitFutures)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -81,7 +79,7 @@ class SegmentContext:
         """Makes a change, which is durable once the future is done; see `Database.write`."""
         if self.database.remote:
             return self.in_thread(lambda: self.database.write(work, lock_key=lock_key))
-        return self.commits.of(self.database.write_soon(work, lock_key=lock_key))
+        return asyncio.wrap_future(self.database.write_soon(work, lock_key=lock_key))
 
     def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """Runs work that blocks for a moment."""

@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple, TypeVar
 from sqlalchemy import Dialect
 
 from backend import metrics
-from backend.storage.commit_future import CommitFuture
 from backend.storage.database import GroupWork, Tx
 from backend.storage.dialects.sqlite.log_emptying import LogEmptying
 from backend.storage.outage import OUTAGE
@@ -93,7 +92,9 @@ class Writer:
 
     def submit(self, work: GroupWork[Item, T], item: Item) -> Future[T]:
         """Queues a change, which is made together with others of equal work; the future has its result afterwards."""
-        done = CommitFuture[T]()
+        done: Future[T] = Future()
+        # Nobody can cancel it: the change goes on.
+        done.set_running_or_notify_cancel()
         with self._closing:
             if self._closed:
                 raise RuntimeError("the database is closed")
