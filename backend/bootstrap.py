@@ -126,7 +126,7 @@ class _Parts:
             self.database: Database = (
                 self.folder.open_database()
                 if settings.database is None
-                else open_postgresql(settings.database, settings.database_connections)
+                else open_postgresql(settings.database, settings.database_connections, ends_blocking_sessions=True)
             )
             undo.callback(self.database.close)
             tracing = traces.active()

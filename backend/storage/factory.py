@@ -26,8 +26,10 @@ class DataFolderError(Exception):
     """The data folder cannot be used; the message says why, in one sentence."""
 
 
-def open_postgresql(url: str, connections: int) -> Database:
-    """Opens the database on a server, with the newest schema, for a process of the service.
+def open_postgresql(url: str, connections: int, *, ends_blocking_sessions: bool = False) -> Database:
+    """Opens the database on a server, with the newest schema.
+
+    With `ends_blocking_sessions` it ends sessions of frozen processes meanwhile.
 
     Raises:
         DataFolderError: it cannot be reached or used.
@@ -47,7 +49,8 @@ def open_postgresql(url: str, connections: int) -> Database:
     finally:
         engine.dispose()
     database = PostgresqlDatabase(url, connections)
-    database.end_blocking_sessions()
+    if ends_blocking_sessions:
+        database.end_blocking_sessions()
     return database
 
 
