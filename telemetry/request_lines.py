@@ -1,4 +1,4 @@
-"""What the log lines of requests over HTTP have in common, at the API and at the console."""
+"""Fields and messages of the log lines of requests over HTTP, at the API and at the console."""
 
 from typing import Final
 

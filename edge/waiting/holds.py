@@ -31,7 +31,7 @@ class Hold:
         self.ended = False
         """Whether the edge is about to stop."""
         self.lost = False
-        """Whether the caller has gone, or sends no more."""
+        """The caller has gone, or sends no more."""
         self.refusal: Refusal | None = None
         """Why the key may not call any more."""
         self.on_refused: Callable[[], None] | None = None

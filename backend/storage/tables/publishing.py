@@ -39,5 +39,5 @@ publications = Table(
 
 
 def state_in(*states: str) -> ColumnElement[bool]:
-    """Condition on `publications`, with the states in the text: that of `OPEN_STATES` is served by a partial index."""
+    """Condition on `publications`, with the states in the text: a partial index serves the one of `OPEN_STATES`."""
     return publications.c.state.in_([literal_column(f"'{state}'") for state in states])

@@ -1,4 +1,4 @@
-"""What the queue on PostgreSQL keeps of segments, and for how long."""
+"""Entries of the queue on PostgreSQL are kept for an hour, and those of open segments for longer."""
 
 import time
 from collections.abc import Iterator
