@@ -94,17 +94,20 @@ def test_an_approver_of_one_workflow_sees_and_decides_its_gates_alone(
         assert response.status == 404
 
     screen.open("/approvals")
-    expect(page.locator("[data-item]")).to_have_count(1)
+    expect(page.locator("main")).not_to_contain_text(other)
+    # Gates of that workflow may wait from before.
+    waiting = page.locator("[data-item]").count()
+    assert waiting >= 1
     screen.complaints.clear()
     # Live: a gate of another workflow is none of theirs, the next of their own is.
     caller.parked(workflows["Gate"])
     second = caller.parked(workflows["Park"])["run_id"]
-    expect(page.locator("[data-item]")).to_have_count(2)
+    expect(page.locator("[data-item]")).to_have_count(waiting + 1)
     screen.open(f"/runs/{own}")
     page.get_by_role("button", name="Approve").click()
     expect(page.locator("#summary")).to_contain_text("completed")
     screen.open("/approvals")
-    expect(page.locator("[data-item]")).to_have_count(1)
+    expect(page.locator("[data-item]")).to_have_count(waiting)
     expect(page.locator("main")).to_contain_text(second)
     assert screen.complaints == []
 

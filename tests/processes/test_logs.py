@@ -1,6 +1,7 @@
 """Log lines of requests and runs, in processes as an operator starts them."""
 
 import socket
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,8 @@ def test_every_refusal_and_every_caller_that_leaves_has_a_line(service: Service)
     with socket.create_connection(service.address) as connection:
         connection.sendall(gone)
         until(lambda: caller.get(f"/runs/{parked}").status == 200, "the other call to be held")
+        # A reset: who only sends no more is answered.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     def line(request_id: str) -> dict[str, Any]:
         (one,) = until(lambda: lines(service, "request", request_id=request_id), f"the line of {request_id}")

@@ -12,6 +12,7 @@ from typing import Final
 import psycopg
 
 from backend.storage.dialects.postgresql.connection import APPLICATION, Connection
+from backend.storage.dialects.postgresql.words import words_of
 from backend.storage.outage import RepeatedRounds
 
 _EVERY_SECONDS: Final = 2.0
@@ -58,6 +59,10 @@ class BlockingSessions:
         while not self._ended.wait(_EVERY_SECONDS):
             try:
                 self._end_blocking()
+            except psycopg.OperationalError as error:
+                # Whether the database can be reached is told elsewhere.
+                _LOG.debug("The connection that looks for blocking sessions was lost: %s", words_of(error))
+                self._disconnect()
             except psycopg.Error as error:
                 self._rounds.failed(error)
                 self._disconnect()
