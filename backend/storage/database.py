@@ -170,6 +170,10 @@ class Tx:
         self._run_many(command, command.text(self._dialect), rows)
 
     def _run_many(self, command: Command, text: str, arguments: Sequence[Arguments]) -> None:
+        for shorter, alike in command.null_free.split(text, arguments):
+            self._run_alike(command, shorter, alike)
+
+    def _run_alike(self, command: Command, text: str, arguments: Sequence[Arguments]) -> None:
         done = 0
         for rows in _ROWS_AT_ONCE:
             while done + rows <= len(arguments) and (together := command.text_of_rows(text, rows)):

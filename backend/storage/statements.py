@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeAlias, TypeVar
 from sqlalchemy import ColumnElement, Dialect, FromClause, Select, select
 from sqlalchemy.sql.expression import ClauseElement, ReturnsRows
 
+from backend.storage.null_free_inserts import NullFreeInserts
+
 if TYPE_CHECKING:
     from sqlalchemy.sql.compiler import SQLCompiler
 
@@ -77,10 +79,11 @@ _ONE_ROW: Final = re.compile(r"(INSERT INTO .* VALUES )(\(\?(?:, \?)*\))( ON CON
 class Command(Statement):
     """A statement that changes rows and returns none; `columns` are those that an insert takes as parameters."""
 
-    __slots__ = ("_of_rows",)
+    __slots__ = ("_of_rows", "null_free")
 
     def __init__(self, clause: ClauseElement, columns: Sequence[str] | None = None) -> None:
         super().__init__(clause, columns)
+        self.null_free = NullFreeInserts(clause)
         self._of_rows: dict[tuple[str, int], str] = {}
 
     def text_of_rows(self, text: str, rows: int) -> str:

@@ -111,6 +111,16 @@ def test_many_changes_are_made_one_by_one_where_they_insert_no_plain_rows(tx: Tx
     assert [row.text for row in tx.all(ALL) if row.number >= 100] == ["C"] * 60
 
 
-def test_inserted_rows_may_have_nulls(tx: Tx) -> None:
+def test_an_insert_of_rows_names_only_columns_that_they_have_values_for(tx: Tx) -> None:
+    sent: list[str] = []
+    connection = tx.connection
+    assert isinstance(connection, sqlite3.Connection)
+    connection.set_trace_callback(sent.append)
     tx.insert(ADD, [(3, None), (4, "four"), (5, None)])
+    connection.set_trace_callback(None)
     assert [row for row in tx.all(ALL) if row.number > 2] == [Note(3, None), Note(4, "four"), Note(5, None)]
+    assert [text.partition(" VALUES")[0] for text in sent if text.startswith("INSERT")] == [
+        "INSERT INTO notes (number)",
+        "INSERT INTO notes (number)",
+        "INSERT INTO notes (number, text)",
+    ]
