@@ -50,8 +50,8 @@ def test_a_change_waits_no_longer_for_one_that_does_nothing(
         until(lambda: frozen.begun, "the change that does nothing")
         with caplog.at_level(logging.WARNING, "backend.storage.dialects.postgresql.blocking_sessions"):
             watching.write(lambda tx: tx.run(ADD, number=1, text="text"), lock_key=wanted)
+            until(lambda: "was ended: others waited for its locks" in caplog.text, "the line of the log")
         assert notes(watching) == {1: "text"}
-        assert "was ended: others waited for its locks" in caplog.text
     finally:
         thaw(frozen)
 
