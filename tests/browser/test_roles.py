@@ -70,14 +70,24 @@ def test_an_operator_starts_and_cancels_and_decides_nothing(
     assert screen.complaints == []
 
 
+OWN = """
+kind: Workflow
+name: Own gate
+status: active
+steps: [{step: review, approval: {title: Wait}}]
+"""
+
+
 def test_an_approver_of_one_workflow_sees_and_decides_its_gates_alone(
     console: Service, caller: Caller, workflows: dict[str, str], signed_in: NewPerson
 ) -> None:
-    own = caller.parked(workflows["Park"])["run_id"]
+    # Gates of a workflow that other tests use wait there, too.
+    mine = console.admin.apply(OWN)["Own gate"]
+    own = caller.parked(mine)["run_id"]
     other = caller.parked(workflows["Gate"])["run_id"]
     screen = signed_in("gatekeeper", ROLE_APPROVER)
     page = screen.page
-    chosen = ChosenWorkflows(workflow_ids=[workflows["Park"]])
+    chosen = ChosenWorkflows(workflow_ids=[mine])
     console.admin.users.SetUserRole(SetUserRoleRequest(name="gatekeeper", role=ROLE_APPROVER, decides_for=chosen))
     approval = caller.get(f"/runs/{other}/approvals").json()["items"][0]["approval_id"]
 
@@ -94,20 +104,17 @@ def test_an_approver_of_one_workflow_sees_and_decides_its_gates_alone(
         assert response.status == 404
 
     screen.open("/approvals")
-    expect(page.locator("main")).not_to_contain_text(other)
-    # Gates of that workflow may wait from before.
-    waiting = page.locator("[data-item]").count()
-    assert waiting >= 1
+    expect(page.locator("[data-item]")).to_have_count(1)
     screen.complaints.clear()
     # Live: a gate of another workflow is none of theirs, the next of their own is.
     caller.parked(workflows["Gate"])
-    second = caller.parked(workflows["Park"])["run_id"]
-    expect(page.locator("[data-item]")).to_have_count(waiting + 1)
+    second = caller.parked(mine)["run_id"]
+    expect(page.locator("[data-item]")).to_have_count(2)
     screen.open(f"/runs/{own}")
     page.get_by_role("button", name="Approve").click()
     expect(page.locator("#summary")).to_contain_text("completed")
     screen.open("/approvals")
-    expect(page.locator("[data-item]")).to_have_count(waiting)
+    expect(page.locator("[data-item]")).to_have_count(1)
     expect(page.locator("main")).to_contain_text(second)
     assert screen.complaints == []
 

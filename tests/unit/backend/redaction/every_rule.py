@@ -70,7 +70,7 @@ def _is_beside(words: str, text: str, start: int, label: str) -> bool:
 
 
 def _is_below(words: str, text: str, start: int) -> bool:
-    """Whether a word stands at the end of the short line above, and the value near the beginning of its line."""
+    """Returns whether a word ends the short line above, and the value stands near the beginning of its line."""
     line = text.rfind("\n", 0, start) + 1
     above = text[text.rfind("\n", 0, max(line - 1, 0)) + 1 : max(line - 1, 0)]
     if not line or start - line > CONTEXT_REACH or len(above) > 120:
