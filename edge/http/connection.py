@@ -13,10 +13,12 @@ from contract.connections.bounded_connection import BoundedConnection, WaitKind
 from contract.refusals import Refusal
 from edge import metrics
 from edge.http.framing import (
+    IN_BODY,
     MAX_HEADERS,
     MAX_LINE_BYTES,
     NO_REQUEST,
     BrokenChunksError,
+    Part,
     RequestFraming,
 )
 from edge.http.request import BodyFailure, HttpRequest, message_of
@@ -82,7 +84,7 @@ class Connection(BoundedConnection, web.RequestHandler):
     @property
     def busy(self) -> bool:
         """Returns whether a request of this caller has still to be answered."""
-        return self._request is not None or self._framing.parsed_ahead
+        return self._request is not None or self._framing.part is Part.PARSED
 
     @property
     def lost(self) -> bool:
@@ -103,7 +105,7 @@ class Connection(BoundedConnection, web.RequestHandler):
     def eof_received(self) -> bool:  # type: ignore[override]  # asyncio's own signature
         """Ends the connection of a caller that sends no more, once its whole requests are answered."""
         self.ended = True
-        if not self.busy or (self._framing.in_body and not self._framing.has_rest):
+        if not self.busy or (self._framing.part in IN_BODY and not self._framing.has_rest):
             # The transport closes itself.
             return False
         if self.on_ended is not None:
@@ -112,47 +114,53 @@ class Connection(BoundedConnection, web.RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         """Takes bytes from the socket; aiohttp itself calls it with none, to go on with what it has."""
-        framing = self._framing
         if not data:
             super().data_received(data)
         elif self._lingering is not None:
             self._discard_left -= len(data)
             if self._discard_left <= 0:
                 self._end_lingering()
-        elif not (framing.closed or self._out_of_memory):
-            self._parse(lambda: framing.take(data))
-            if framing.parsed_ahead and self._request is None:
-                self.end_wait()
-            elif framing.in_head and self._request is None:
-                if self.wait_kind is WaitKind.REQUEST:
-                    self.wait_for(WaitKind.HEAD)
-                # The parser keeps a copy of an unfinished head.
-                if not self.hold(len(data)):
-                    self.force_close()
+        elif self._framing.part is not Part.NOTHING:
+            self._parse(data)
+            if self._request is None:
+                self._note_head(len(data))
             if not self.hold(len(data)):
                 self._refuse_input()
 
-    def _parse(self, parse: Callable[[], None]) -> None:
+    def _parse(self, data: bytes = b"") -> None:
         """Gives input to the parser; what has to wait for its turn stops further input."""
         framing = self._framing
         try:
-            parse()
+            if data:
+                framing.take(data)
+            else:
+                framing.go_on()
         except BrokenChunksError:
             if self._request is not None:
                 self._request.fail_body(BodyFailure.MALFORMED)
-        if self.transport is None:
-            return
         if framing.has_rest:
-            self.transport.pause_reading()
-            if not framing.parsed_ahead:
+            if self.transport is not None:
+                self.transport.pause_reading()
+            if framing.part is not Part.PARSED:
                 asyncio.get_running_loop().call_soon(self._parse_rest)
-        elif framing.in_body and self.ended:
+        elif self.ended and framing.part in IN_BODY and self.transport is not None:
             self.transport.close()
 
     def _parse_rest(self) -> None:
-        self._parse(self._framing.go_on)
+        self._parse()
         if not (self._framing.has_rest or self._body_buffer_full) and self.transport is not None:
             self.transport.resume_reading()
+
+    def _note_head(self, size: int) -> None:
+        """Counts the wait for a head as its caller's, and the wait for its answer as ours."""
+        if self._framing.part is Part.PARSED:
+            self.end_wait()
+        elif self._framing.in_head:
+            if self.wait_kind is WaitKind.REQUEST:
+                self.wait_for(WaitKind.HEAD)
+            # The parser keeps a copy of an unfinished head.
+            if not self.hold(size):
+                self.force_close()
 
     def pause_reading(self) -> None:
         """Notes that the body is not read as fast as it arrives; aiohttp calls it."""
@@ -175,7 +183,7 @@ class Connection(BoundedConnection, web.RequestHandler):
         self._request = HttpRequest(message, method, content, self)
         if self._out_of_memory:
             self._request.fail_body(BodyFailure.NO_MEMORY)
-        elif self._framing.closed:
+        elif self._framing.part is Part.NOTHING:
             content.feed_eof()
         elif self._framing.has_rest:
             self._parse_rest()
@@ -186,7 +194,7 @@ class Connection(BoundedConnection, web.RequestHandler):
         assert request is not None
         answer: Answer | None = None
         try:
-            answer = await self._host.answer(request) if self._malformed is None else self._refusal(request)
+            answer = await self._answer(request) if self._malformed is None else self._refusal(request)
             await answer.send(request)
             self._host.request_log.add(request, answer.status, self._sent, "")
             if not answer.keep_alive and (request.body_pending or self._malformed is not None):
@@ -203,12 +211,21 @@ class Connection(BoundedConnection, web.RequestHandler):
             self._end_request()
         return _KEPT if answer.keep_alive else _CLOSED
 
+    async def _answer(self, request: HttpRequest) -> Answer:
+        try:
+            return await self._host.handler(request)
+        except Exception:  # noqa: BLE001 - the caller learns nothing of a defect
+            _LOG.exception("A request failed", extra={"request_id": request.request_id})
+            return refused(Refusal("internal"), request)
+
     def _end_request(self) -> None:
         self._request = None
         self._host.buffers.release(self)
-        if self.ended and not self._framing.parsed_ahead:
+        if self._framing.part is Part.PARSED:
+            return
+        if self.ended:
             self.close()
-        elif not self._framing.parsed_ahead:
+        else:
             self.wait_for(WaitKind.HEAD if self._framing.in_head else WaitKind.REQUEST)
 
     def _log_cut(self, request: HttpRequest, answer: Answer | None, cut: str) -> None:

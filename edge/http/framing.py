@@ -44,7 +44,9 @@ NO_REQUEST: Final = "UNKNOWN"
 """What aiohttp names as the method where a head makes no request."""
 
 
-class _Part(Enum):
+class Part(Enum):
+    """What the next byte belongs to."""
+
     HEAD = auto()
     PARSED = auto()
     """A head is with the parser, and its request has not begun."""
@@ -54,6 +56,9 @@ class _Part(Enum):
     """Whatever follows belongs to no request."""
 
 
+IN_BODY: Final = frozenset({Part.BODY, Part.CHUNKS})
+
+
 class BrokenChunksError(Exception):
     """Raised where a body is not framed in chunks as its headers say."""
 
@@ -61,12 +66,26 @@ class BrokenChunksError(Exception):
 class RequestFraming:
     """Follows one connection."""
 
-    __slots__ = ("_at", "_blank", "_chunks", "_head", "_last", "_left", "_method", "_parse", "_part", "_rest")
+    __slots__ = (
+        "_at",
+        "_blank",
+        "_chunks",
+        "_head",
+        "_last",
+        "_left",
+        "_method",
+        "_parse",
+        "_rest",
+        "has_rest",
+        "part",
+    )
 
     def __init__(self, parse: Callable[[bytes], None]) -> None:
         """`parse` gives bytes to aiohttp's parser."""
         self._parse = parse
-        self._part = _Part.HEAD
+        self.part = Part.HEAD
+        self.has_rest = False
+        """Whether input waits for `go_on`."""
         self._rest, self._at = b"", 0
         self._head = b""
         self._blank = 0
@@ -78,27 +97,7 @@ class RequestFraming:
     @property
     def in_head(self) -> bool:
         """Returns whether a request line or headers have begun and not ended."""
-        return self._part is _Part.HEAD and bool(self._head or self._blank)
-
-    @property
-    def parsed_ahead(self) -> bool:
-        """Returns whether a request waits to begin."""
-        return self._part is _Part.PARSED
-
-    @property
-    def in_body(self) -> bool:
-        """Returns whether a body has still to arrive."""
-        return self._part in {_Part.BODY, _Part.CHUNKS}
-
-    @property
-    def has_rest(self) -> bool:
-        """Returns whether input waits for `go_on`."""
-        return self._at < len(self._rest)
-
-    @property
-    def closed(self) -> bool:
-        """Returns whether nothing that follows is parsed."""
-        return self._part is _Part.NOTHING
+        return self.part is Part.HEAD and bool(self._head or self._blank)
 
     def take(self, data: bytes) -> None:
         """Gives input to the parser, as much as belongs to one request, and keeps the rest.
@@ -107,7 +106,7 @@ class RequestFraming:
             BrokenChunksError: the body under way cannot be read; nothing that follows is parsed.
         """
         self._rest = self._rest[self._at :] + data if self.has_rest else data
-        self._at = 0
+        self._at, self.has_rest = 0, True
         self.go_on()
 
     def go_on(self) -> None:
@@ -116,18 +115,19 @@ class RequestFraming:
         Raises:
             BrokenChunksError: see `take`.
         """
-        while self.has_rest:
-            if self._part is _Part.HEAD:
+        while self._at < len(self._rest):
+            if self.part is Part.HEAD:
                 self._take_head()
-            elif self._part is _Part.BODY:
+            elif self.part is Part.BODY:
                 self._take_body()
-            elif self._part is _Part.CHUNKS:
+            elif self.part is Part.CHUNKS:
                 self._take_chunks()
-                return
-            elif self._part is _Part.NOTHING:
-                self.close()
+                break
             else:
-                return
+                break
+        self.has_rest = self._at < len(self._rest) and self.part is not Part.NOTHING
+        if not self.has_rest:
+            self._rest, self._at = b"", 0
 
     def begin(self, message: RawRequestMessage) -> str:
         """Notes that the request ahead begins; returns its method as sent."""
@@ -139,16 +139,16 @@ class RequestFraming:
         length = message.headers.get("Content-Length")
         self._head, self._blank = b"", 0
         if message.chunked:
-            self._part, self._chunks = _Part.CHUNKS, _Chunks()
+            self.part, self._chunks = Part.CHUNKS, _Chunks()
         elif length is not None and int(length):
-            self._part, self._left = _Part.BODY, int(length)
+            self.part, self._left = Part.BODY, int(length)
         else:
             self._end_body()
         return method
 
     def close(self) -> None:
         """Drops all input, now and later."""
-        self._part = _Part.NOTHING
+        self.part, self.has_rest = Part.NOTHING, False
         self._rest, self._at = b"", 0
 
     def malformed(self) -> tuple[str, "CIMultiDict[str]"]:
@@ -182,9 +182,9 @@ class RequestFraming:
         if not piece and self._blank <= MAX_HEAD_BYTES:
             return
         if end >= 0:
-            self._part = _Part.PARSED
+            self.part = Part.PARSED
         if self._is_refused(whole=end >= 0):
-            self._part = _Part.PARSED
+            self.part = Part.PARSED
             piece = _MALFORMED
         elif first and not piece.startswith(_PARSED_METHODS):
             line = _REQUEST_LINE.match(piece)
@@ -221,7 +221,7 @@ class RequestFraming:
         self._parse(piece[:size])
 
     def _end_body(self) -> None:
-        self._part = _Part.NOTHING if self._last else _Part.HEAD
+        self.part = Part.NOTHING if self._last else Part.HEAD
 
 
 class _Chunks:

@@ -97,10 +97,15 @@ class Answer:
             body_lines = (
                 "" if self.status in _BODILESS else f"Content-Type: {self.media_type}\r\nContent-Length: {length}\r\n"
             )
+        # Any origin may call (contract 6.2).
+        cors = f"{_CORS_LINES}{request.origin}\r\n" if request.origin else ""
+        connection = "Connection: close\r\n" if not self.keep_alive else ""
+        if self.keep_alive and request.before_http_1_1:
+            connection = "Connection: keep-alive\r\n"
         own = "".join([f"{name}: {value}\r\n" for name, value in self.headers]) if self.headers else ""
         text = (
             f"{_STATUS_LINES[self.status]}{request.request_id}\r\n{_date_line()}{body_lines}{own}{self.lines}"
-            f"{_cors_lines(request.origin)}{self._connection_line(request)}\r\n"
+            f"{cors}{connection}\r\n"
         )
         # Only an Origin or requested headers can hold other bytes than ASCII; they are echoed unchanged.
         return text.encode("utf-8", "surrogateescape")
@@ -115,11 +120,6 @@ class Answer:
             request.connection.write(data)
         else:
             request.connection.write(b"%x\r\n%b\r\n" % (len(data), data))
-
-    def _connection_line(self, request: HttpRequest) -> str:
-        if not self.keep_alive:
-            return "Connection: close\r\n"
-        return "Connection: keep-alive\r\n" if request.before_http_1_1 else ""
 
     async def send(self, request: HttpRequest) -> None:
         """Writes the whole answer."""
@@ -136,11 +136,6 @@ class Answer:
 def refused(refusal: Refusal, request: HttpRequest) -> Answer:
     """Returns the answer with the error envelope (contract 7.1)."""
     return Answer(refusal.status, envelope(refusal, request.request_id), headers=refusal.headers.items())
-
-
-def _cors_lines(origin: str | None) -> str:
-    """Returns the header lines of an answer to a call from `origin`: any origin may call (contract 6.2)."""
-    return f"{_CORS_LINES}{origin}\r\n" if origin else ""
 
 
 def preflight_headers(requested_method: str | None, requested_headers: str | None) -> list[tuple[str, str]]:

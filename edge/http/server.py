@@ -14,14 +14,13 @@ from aiohttp.http import RawRequestMessage
 from contract.connections.bounded_connection import Timeouts
 from contract.connections.connection_limiter import ConnectionLimiter
 from contract.connections.connection_watch import watch_connections
-from contract.refusals import Refusal
 from edge import metrics
 from edge.http.buffer_limiter import BufferLimiter
 from edge.http.connection import Connection
 from edge.http.listener import Listener
 from edge.http.request import HttpRequest
 from edge.http.request_log import RefusedKey, RequestLog
-from edge.http.response import Answer, refused
+from edge.http.response import Answer
 from telemetry import Family
 
 _LAST_REQUEST_SECONDS: Final = 1.0
@@ -57,7 +56,7 @@ class HttpServer(web.Server):
         self.request_log = RequestLog(refused_key)
         self.stopping = False
         """Whether each connection ends with the answer under way."""
-        self._handler = handler
+        self.handler = handler
         self._watch = asyncio.get_running_loop().create_task(
             watch_connections(lambda: self.callers, limits.timeouts, self._evicted)
         )
@@ -87,14 +86,6 @@ class HttpServer(web.Server):
         cast("Connection", protocol).begin(message, content, writer)
         return web.BaseRequest(message, content, protocol, writer, task, asyncio.get_running_loop())
 
-    async def answer(self, request: HttpRequest) -> Answer:
-        """Returns the handler's answer; an exception becomes `internal`."""
-        try:
-            return await self._handler(request)
-        except Exception:  # noqa: BLE001 - the caller learns nothing of a defect
-            _LOG.exception("A request failed", extra={"request_id": request.request_id})
-            return refused(Refusal("internal"), request)
-
     def measured(self) -> list[Family]:
         """Returns how many connections and bytes there are; from any thread."""
         in_flight = sum(connection.busy for connection in self.callers)
@@ -121,7 +112,7 @@ class HttpServer(web.Server):
             _LOG.warning("Requests still under way after %s s are cut off", drain_seconds)
         self._watch.cancel()
         await asyncio.gather(self._watch, return_exceptions=True)
-        await self._cancel()
+        await self._end_all()
 
     async def _drain(self) -> None:
         """Waits for every request under way, and a moment for those of callers who are connected.
@@ -139,7 +130,7 @@ class HttpServer(web.Server):
                     connection.force_close()
             await asyncio.sleep(_POLL_SECONDS)
 
-    async def _cancel(self) -> None:
+    async def _end_all(self) -> None:
         """Ends all connections and the tasks that serve them."""
         for connection in self.callers:
             connection.evict()

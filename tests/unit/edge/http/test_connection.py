@@ -3,16 +3,21 @@ import logging
 import socket
 import threading
 from collections.abc import Iterator
+from types import ModuleType
 
 import pytest
 
 from contract.connections.bounded_connection import Timeouts, WaitKind
 from contract.refusals import Refusal
+from edge.http import connection as connection_module
+from edge.http import framing as framing_module
+from edge.http import server as server_module
 from edge.http.framing import MAX_HEAD_BYTES, MAX_LINE_BYTES
 from edge.http.listener import Listener, listening_sockets
 from edge.http.request import MAX_BODY_BYTES, HttpRequest
 from edge.http.response import Answer, refused
 from edge.http.server import HttpLimits, HttpServer
+from tests.support.aiohttp_names import names_within, private_names_of_aiohttp
 from tests.support.loop_thread import LoopThread
 from tests.support.poll import LONGEST_WAIT_SECONDS, wait_until
 from tests.unit.edge.wire import Reply, Wire
@@ -339,7 +344,7 @@ def test_an_exception_is_internal_and_leaks_nothing(wire: Wire, caplog: pytest.L
         reply = wire.call("GET", "/broken", "X-Request-Id: mine")
     assert (reply.status, reply.code) == (500, "internal")
     assert b"secret" not in reply.body
-    [record] = [record for record in caplog.records if record.name == "edge.http.server"]
+    [record] = [record for record in caplog.records if record.name == "edge.http.connection"]
     assert getattr(record, "request_id", None) == "mine"
 
 
@@ -559,3 +564,10 @@ def test_the_end_of_a_body_is_no_beginning_of_a_head() -> None:
     written = asyncio.run(answered_to(head + b"x", b"x" * 100_000))
     assert written.count(b"HTTP/1.1 ") == 1
     assert written.endswith(b"POST /a? 100001")
+
+
+@pytest.mark.parametrize(
+    "module", [connection_module, framing_module, server_module], ids=lambda module: module.__name__
+)
+def test_only_public_parts_of_aiohttp_are_used(module: ModuleType) -> None:
+    assert not private_names_of_aiohttp() & names_within(module)
