@@ -40,7 +40,7 @@ class Mistake:
 
 
 class LookedThrough(NamedTuple):
-    """Findings in a part of a document: line, from 0, and reason of what it may not hold, and what ended its parsing."""
+    """Findings in a part of a document: line, from 0, and reason of what it may not hold; what ended its parsing."""
 
     refused: Sequence[tuple[int, str]]
     first: Mistake | None
@@ -96,7 +96,7 @@ def mistakes_of(lines: Sequence[str], start: int, end: int, look_through: LookTh
         parts += reversed(below)
 
 
-def mistake_of(error: yaml.YAMLError, lines: Sequence[str], last: yaml.Event | None, flow_line: int | None) -> Mistake:
+def mistake_of(error: yaml.YAMLError, lines: Sequence[str], last: Any, flow_line: int | None) -> Mistake:
     """Returns the mistake behind a parser's error: the parser often notices lines later that something is missing.
 
     `last` is the event before it, and `flow_line` where the outermost flow collection begins that is open.
@@ -124,14 +124,15 @@ def _place(error: yaml.MarkedYAMLError, lines: Sequence[str], last: Any) -> tupl
     mark: Any = error.problem_mark or error.context_mark
     if context in _NOTICED_LATER:
         mark = error.context_mark
-    begun, ended = (last.start_mark, last.end_mark) if isinstance(last, yaml.ScalarEvent) else (None, None)
-    if begun is not None and begun.line < ended.line == mark.line:
+    scalar: Any = last if isinstance(last, yaml.ScalarEvent) else None
+    if scalar is not None and scalar.start_mark.line < scalar.end_mark.line == mark.line:
+        begun = scalar.start_mark
         indent = _inner_indent(lines[begun.line])
-        if last.style in {"'", '"'}:
-            inner = lines[begun.line + 1 : ended.line + 1]
+        if scalar.style in {"'", '"'}:
+            inner = lines[begun.line + 1 : mark.line + 1]
             if any(_indent(each) <= indent and not _is_blank(each) for each in inner):
                 return begun.line, begun.column, "while scanning a quoted scalar, did not find its end in this line"
-        elif not last.style and not context and begun.column == indent:
+        elif not scalar.style and not context and begun.column == indent:
             return begun.line, begun.column, "while scanning a simple key, could not find expected ':'"
     if context.startswith("while parsing a flow"):
         # Behind the last entry, which a name on the next line belongs to.
