@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 
 from contract.reasons import BY_REASON, ERROR_DOMAIN
+from contract.refusals import Refusal, refusal_of
 from workflow_api.v1 import errors_pb2
 
 _CODES: Final[Mapping[int, grpc.StatusCode]] = {code.value[0]: code for code in grpc.StatusCode}
@@ -49,6 +50,17 @@ class ApiError(Exception):
     def grpc_code(self) -> grpc.StatusCode:
         """The status code of the gRPC answer."""
         return _CODES[BY_REASON[self.reason].grpc_code]
+
+    def to_refusal(self) -> Refusal:
+        """Returns it as a caller in this process gets it; one on the wire makes the same of `to_status`."""
+        return refusal_of(
+            BY_REASON[self.reason].code,
+            self.message,
+            problems=self.problems,
+            reasons=self.reasons,
+            metadata=self.metadata,
+            retry_after=self.retry_after,
+        )
 
     def to_status(self) -> status_pb2.Status:
         """The google.rpc.Status with ErrorInfo and, where there is something to say, the other standard details."""

@@ -1,6 +1,6 @@
 """Refusals: answers with the error envelope."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, TypeVar
 from urllib.parse import quote
@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, PreconditionFailure, RetryInfo
 from google.rpc.status_pb2 import Status
 
-from contract.reasons import BY_CODE, ERROR_DOMAIN, ErrorRule
+from contract.reasons import BY_CODE, ERROR_DOMAIN
 from workflow_api.v1.errors_pb2 import ErrorDetail
 
 M = TypeVar("M", ErrorInfo, RetryInfo, BadRequest, PreconditionFailure)
@@ -74,39 +74,52 @@ def refusal_from_status(status: Status) -> Refusal:
     """
     try:
         info = _unpack(status, ErrorInfo())
-        code = info.reason.lower() if info is not None and info.domain == ERROR_DOMAIN else ""
-        rule = BY_CODE.get(code)
-        if info is None or rule is None:
+        if info is None or info.domain != ERROR_DOMAIN or info.reason.lower() not in BY_CODE:
             return Refusal("runtime_error")
-        retry = _unpack(status, RetryInfo())
-        return Refusal(
-            code,
+        retry, bad = _unpack(status, RetryInfo()), _unpack(status, BadRequest())
+        failure = _unpack(status, PreconditionFailure())
+        return refusal_of(
+            info.reason.lower(),
             status.message or None,
-            details=_details(rule, info.metadata, status),
+            problems=[(each.field, each.description) for each in bad.field_violations] if bad else (),
+            reasons=[each.description for each in failure.violations] if failure else (),
+            metadata=info.metadata,
             retry_after=None if retry is None else retry.retry_delay.seconds + bool(retry.retry_delay.nanos),
-            headers=_content_range(code, info.metadata),
         )
     except (DecodeError, KeyError):
         return Refusal("runtime_error")
+
+
+def refusal_of(
+    code: str,
+    message: str | None,
+    *,
+    problems: Sequence[tuple[str, str]],
+    reasons: Sequence[str],
+    metadata: Mapping[str, str],
+    retry_after: int | None,
+) -> Refusal:
+    """Returns a refusal with the details that its code has.
+
+    Raises:
+        KeyError: a detail's link needs metadata that is missing.
+    """
+    rule = BY_CODE[code]
+    details: object | None = None
+    if rule.problem_list:
+        details = [{"name": name, "reason": reason} for name, reason in problems]
+    elif rule.details:
+        details = {detail.name: _detail(detail, metadata, reasons) for detail in rule.details}
+    return Refusal(code, message, details=details, retry_after=retry_after, headers=_content_range(code, metadata))
 
 
 def _unpack(status: Status, message: M) -> M | None:
     return next((message for detail in status.details if detail.Unpack(message)), None)
 
 
-def _details(rule: ErrorRule, metadata: Mapping[str, str], status: Status) -> object | None:
-    if rule.problem_list:
-        bad = _unpack(status, BadRequest())
-        return [{"name": v.field, "reason": v.description} for v in bad.field_violations] if bad else []
-    if not rule.details:
-        return None
-    return {detail.name: _detail(detail, metadata, status) for detail in rule.details}
-
-
-def _detail(detail: ErrorDetail, metadata: Mapping[str, str], status: Status) -> object | None:
+def _detail(detail: ErrorDetail, metadata: Mapping[str, str], reasons: Sequence[str]) -> object | None:
     if detail.list:
-        failure = _unpack(status, PreconditionFailure())
-        return [violation.description for violation in failure.violations] if failure else []
+        return list(reasons)
     if detail.link:
         return detail.link.format_map({name: quote(value, safe="") for name, value in metadata.items()})
     return metadata.get(detail.name)

@@ -26,6 +26,7 @@ from backend.schemas.judge import JudgeUnavailableError
 from backend.storage.database import DatabaseUnavailableError
 from backend.storage.objects.interface import ObjectStoreError
 from backend.validation import validate
+from contract.local_context import LocalContext
 from contract.metadata import ACTOR, KEY_ID, PERSON, REQUEST_ID, STATUS_TRAILER, decode_actor
 from contract.reasons import code_of
 from workflow_api.v1 import errors_pb2, options_pb2
@@ -269,8 +270,11 @@ def _refuse(context: grpc.ServicerContext, error: Exception, name: str) -> tuple
     """Answers with the error and returns the name of its code, and its reason as the API names it."""
     if not isinstance(error, ApiError):
         error = _logged(error, name, caller_of(context).request_id)
-    status = error.to_status()
-    context.set_trailing_metadata(((STATUS_TRAILER, status.SerializeToString(deterministic=True)),))
+    if isinstance(context, LocalContext):
+        context.error = error
+    else:
+        status = error.to_status().SerializeToString(deterministic=True)
+        context.set_trailing_metadata(((STATUS_TRAILER, status),))
     context.set_code(error.grpc_code)
     context.set_details(error.message)
     return error.grpc_code.name, code_of(error.reason)

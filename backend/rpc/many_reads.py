@@ -5,13 +5,14 @@ make at once makes them together. (`python -m benchmarks`: edge and backend apar
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from google.protobuf.message import DecodeError
 
 from backend.errors import ApiError
 from backend.rpc.interceptors import Handler
-from contract.metadata import KEY_ID, REQUEST_ID, STATUS_TRAILER
+from contract.local_context import LocalContext
+from contract.metadata import KEY_ID, REQUEST_ID
 from workflow_api.v1.edge_pb2 import KeyRead, KeyReadAnswer, ReadManyRequest, ReadManyResponse
 from workflow_api.v1.errors_pb2 import ERROR_REASON_INVALID_REQUEST
 from workflow_api.v1.options_pb2 import ACCESS_ANY_KEY, ACCESS_SCOPE
@@ -46,33 +47,11 @@ class ManyReads:
             request = handler.request_class.FromString(read.request)
         except DecodeError:
             raise _invalid("request", "must be a request of that RPC") from None
-        context: Any = _ReadContext(((KEY_ID, read.key_id), (REQUEST_ID, read.request_id)))
+        context = LocalContext(((KEY_ID, read.key_id), (REQUEST_ID, read.request_id)))
         response = handler.call(request, context)
-        if context.refusal is not None:
-            return KeyReadAnswer(refusal=context.refusal)
+        if context.error is not None:
+            return KeyReadAnswer(refusal=context.error.to_status().SerializeToString(deterministic=True))
         return KeyReadAnswer(response=response.SerializeToString())
-
-
-class _ReadContext:
-    """What a point read uses of a grpc.ServicerContext; `refusal` is the serialised status that it refused with."""
-
-    def __init__(self, metadata: tuple[tuple[str, str], ...]) -> None:
-        self._metadata = metadata
-        self.refusal: bytes | None = None
-
-    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
-        """Returns the call's metadata."""
-        return self._metadata
-
-    def set_trailing_metadata(self, trailers: Any) -> None:
-        """Keeps the refusal."""
-        self.refusal = dict(trailers).get(STATUS_TRAILER, b"")
-
-    def set_code(self, code: object) -> None:
-        """Ignores the code, which the refusal has."""
-
-    def set_details(self, details: str) -> None:
-        """Ignores the message, which the refusal has."""
 
 
 def _invalid(name: str, reason: str) -> ApiError:

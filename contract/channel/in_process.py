@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 from google.protobuf.message import Message
 
 from contract.channel import LONGEST_STREAM_SECONDS, Messages, Metadata
-from contract.channel.context import InProcessContext
+from contract.local_context import LocalContext
 from contract.refusals import Refusal
 
 _LOG = logging.getLogger(__name__)
@@ -108,7 +108,7 @@ class InProcessChannel:
         self._read_threads = ThreadPoolExecutor(read_threads, thread_name_prefix="channel-read")
         self._closed = False
         self._stream_threads = ThreadPoolExecutor(stream_threads, thread_name_prefix="channel-stream")
-        self._streams: set[InProcessContext] = set()
+        self._streams: set[LocalContext] = set()
 
     def cached_answer(self, rpc: str, request: Message, metadata: Metadata) -> Message | None:
         """Returns the answer of a unary RPC if it is cached; see `Channel`."""
@@ -118,7 +118,7 @@ class InProcessChannel:
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
         """Returns the answer of a unary RPC; see `Channel`."""
         handler = self._handlers[rpc]
-        context = InProcessContext(metadata, seconds)
+        context = LocalContext(metadata, seconds)
         try:
             call = handler.call_uncached or handler.call
             if handler.point_read:
@@ -152,7 +152,7 @@ class InProcessChannel:
 
     async def stream(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Messages:
         """Yields the messages of a server-streaming RPC; see `Channel`."""
-        context = InProcessContext(metadata, LONGEST_STREAM_SECONDS)
+        context = LocalContext(metadata, LONGEST_STREAM_SECONDS)
         loop = asyncio.get_running_loop()
         handler = self._handlers[rpc]
         messages: Iterator[Message | Pause] = (handler.steps or handler.call)(request, context)

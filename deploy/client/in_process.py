@@ -5,7 +5,7 @@ from typing import Any, Final, Protocol
 
 from google.protobuf.message import Message
 
-from contract.channel.context import InProcessContext
+from contract.local_context import LocalContext
 from deploy.failures import CommandError
 
 _NEVER: Final = 1e9
@@ -30,7 +30,7 @@ class HandlerChannel:
         """Returns what calls a unary RPC; see `grpc.Channel`."""
 
         def call(request: Message, *, metadata: Any = (), timeout: float | None = None) -> Message:
-            context = InProcessContext(metadata, timeout or _NEVER)
+            context = LocalContext(metadata, timeout or _NEVER)
             answer: Message = self._handlers[path].call(request, context)
             _raise_refusal(context)
             return answer
@@ -41,7 +41,7 @@ class HandlerChannel:
         """Returns what calls a server-streaming RPC; see `grpc.Channel`."""
 
         def call(request: Message, *, metadata: Any = (), timeout: float | None = None) -> Iterator[Message]:
-            context = InProcessContext(metadata, timeout or _NEVER)
+            context = LocalContext(metadata, timeout or _NEVER)
             try:
                 yield from self._handlers[path].call(request, context)
             finally:
@@ -51,7 +51,7 @@ class HandlerChannel:
         return call
 
 
-def _raise_refusal(context: InProcessContext) -> None:
+def _raise_refusal(context: LocalContext) -> None:
     refusal = context.refusal()
     if refusal is not None:
         raise CommandError(refusal.message, code=refusal.code, details=refusal.details)

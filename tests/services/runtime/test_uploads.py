@@ -22,7 +22,7 @@ from backend.uploads.room import room
 from backend.uploads.rules import MOST_FILE_BYTES, PART_BYTES, kept_free
 from backend.uploads.service import Uploads
 from backend.uploads.servicer import UploadsServicer
-from contract.channel.context import InProcessContext
+from contract.local_context import LocalContext
 from contract.metadata import ACTOR
 from tests.services.calls import Caller, RefusedError
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate, manifest
@@ -471,7 +471,7 @@ def test_a_zip_that_nobody_waits_for_is_expanded_no_further_and_can_be_finished_
     upload_id, data = ana.begin(), zipped({"a": b"A"})
     ana.append(upload_id, 1, "a.zip", data)
     request = uploads_pb2.FinishUploadedFileRequest(upload_id=upload_id, number=1)
-    gone = InProcessContext(((ACTOR, ANA),), 60)
+    gone = LocalContext(((ACTOR, ANA),), 60)
     gone.cancel()
     with pytest.raises(ApiError) as ended:
         UploadsServicer(ana.service).FinishUploadedFile(request, gone)

@@ -14,7 +14,7 @@ from backend.clock import DAY_MS, Clock
 from backend.storage.database import Database
 from backend.storage.dialects.sqlite.database import SqliteDatabase
 from backend.storage.statements import Command, ScalarQuery
-from contract.channel.context import InProcessContext
+from contract.local_context import LocalContext
 from contract.metadata import KEY_ID, PERSON
 from workflow_api.v1.runs_pb2 import GetRunRequest, Run
 
@@ -57,7 +57,7 @@ def reading(cache: AnswerCache, read: Read) -> Read:
 
 def ask(read: Read, run_id: str = "run_1", key_id: str | None = "ak_1", person: str | None = None) -> str:
     named = ((KEY_ID, key_id), (PERSON, person))
-    context = InProcessContext(tuple((name, value) for name, value in named if value is not None), 60)
+    context = LocalContext(tuple((name, value) for name, value in named if value is not None), 60)
     answer: Any = read(GetRunRequest(run_id=run_id), context)
     return str(answer.etag)
 

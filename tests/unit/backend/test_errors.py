@@ -1,9 +1,12 @@
+import re
+
 import grpc
 import pytest
 from google.rpc import error_details_pb2
 
 from backend.errors import ApiError
-from contract.reasons import BY_REASON
+from contract.reasons import BY_REASON, ErrorRule
+from contract.refusals import refusal_from_status
 from workflow_api.v1 import errors_pb2
 
 GRPC_CODES = {code.value[0] for code in grpc.StatusCode}
@@ -33,3 +36,28 @@ def test_an_error_is_serialised_the_same_each_time() -> None:
 def test_the_retry_delay_travels_as_retry_info() -> None:
     status = ApiError(errors_pb2.ERROR_REASON_TOO_MANY_ACTIVE_RUNS).to_status()
     assert error_details_pb2.RetryInfo.FromString(status.details[-1].value).retry_delay.seconds == 5
+
+
+@pytest.mark.parametrize("reason", sorted(BY_REASON))
+def test_an_error_is_the_same_refusal_in_one_process_and_over_the_wire(
+    reason: errors_pb2.ErrorReason.ValueType,
+) -> None:
+    metadata = {name: f"{name} of ü/x" for rule in BY_REASON.values() for name in metadata_names(rule)}
+    for error in (
+        ApiError(reason, metadata=metadata),
+        ApiError(
+            reason,
+            "why it was refused",
+            problems=[("name", "must be another"), ("other", "")],
+            metadata={**metadata, "size": "12"},
+            reasons=["first", "second"],
+            retry_after=7,
+        ),
+    ):
+        here, there = error.to_refusal(), refusal_from_status(error.to_status())
+        assert vars(here) == vars(there)
+
+
+def metadata_names(rule: ErrorRule) -> set[str]:
+    links = [detail.link for detail in rule.details if detail.link]
+    return {detail.name for detail in rule.details} | {name for link in links for name in re.findall(r"{(\w+)}", link)}

@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import grpc
 import grpc.aio
@@ -15,7 +15,9 @@ from google.rpc.status_pb2 import Status
 from contract.channel import Channel
 from contract.channel.in_process import InProcessChannel
 from contract.channel.remote import CHANNEL_OPTIONS, RemoteChannel
+from contract.local_context import LocalContext
 from contract.metadata import STATUS_TRAILER
+from contract.refusals import Refusal, refusal_from_status
 from contract.services import METHODS
 from workflow_api.v1.caller_pb2 import GetMeRequest
 from workflow_api.v1.edge_pb2 import KeyMirror
@@ -54,11 +56,26 @@ class Servicers:
             self.closed.set()
 
 
+class RefusedBy(NamedTuple):
+    """A servicer's error."""
+
+    status: Status
+
+    def to_status(self) -> Status:
+        return self.status
+
+    def to_refusal(self) -> Refusal:
+        return refusal_from_status(self.status)
+
+
 def refuse(reason: str, code: grpc.StatusCode, domain: str = "workflow-api") -> Callable[..., ApiKey]:
     def call(_: Message, context: grpc.ServicerContext) -> ApiKey:
         status = Status(message="for a person")
         status.details.add().Pack(ErrorInfo(reason=reason, domain=domain))
-        context.set_trailing_metadata(((STATUS_TRAILER, status.SerializeToString()),))
+        if isinstance(context, LocalContext):
+            context.error = RefusedBy(status)
+        else:
+            context.set_trailing_metadata(((STATUS_TRAILER, status.SerializeToString()),))
         context.set_code(code)
         context.set_details("for a person")
         return ApiKey()

@@ -8,7 +8,7 @@ import pytest
 from backend.rpc.interceptors import handlers_of
 from backend.storage.database import DatabaseUnavailableError
 from backend.storage.outage import Outage
-from contract.channel.context import InProcessContext
+from contract.local_context import LocalContext
 from contract.metadata import REQUEST_ID
 from workflow_api.v1 import edge_pb2
 
@@ -27,7 +27,7 @@ def failing(error: Exception) -> object:
 
 def call(error: Exception, *metadata: tuple[str, str]) -> None:
     handlers = handlers_of(failing(error), SERVICE)
-    handlers[RECORD_USAGE].call(edge_pb2.RecordUsageRequest(), InProcessContext(metadata, 1.0))
+    handlers[RECORD_USAGE].call(edge_pb2.RecordUsageRequest(), LocalContext(metadata, 1.0))
 
 
 @pytest.mark.parametrize(

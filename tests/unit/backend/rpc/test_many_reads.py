@@ -9,8 +9,9 @@ from google.rpc.status_pb2 import Status
 from backend.errors import ApiError
 from backend.rpc.interceptors import Handler, caller_of
 from backend.rpc.many_reads import ManyReads
-from contract.metadata import STATUS_TRAILER
+from contract.local_context import LocalContext
 from workflow_api.v1.edge_pb2 import KeyRead, ReadManyRequest
+from workflow_api.v1.errors_pb2 import ERROR_REASON_RUN_NOT_FOUND
 from workflow_api.v1.options_pb2 import ACCESS_INTERNAL, ACCESS_PUBLIC, ACCESS_SCOPE, Access, MethodRules
 from workflow_api.v1.runs_pb2 import GetRunRequest, Run
 
@@ -22,9 +23,8 @@ def get_run(request: GetRunRequest, context: grpc.ServicerContext) -> Run:
     caller = caller_of(context)
     if request.run_id == "run_1":
         return Run(etag=f"{request.run_id} of {caller.key_id} for {caller.request_id}")
-    context.set_trailing_metadata(((STATUS_TRAILER, Status(code=5).SerializeToString()),))
-    context.set_code(grpc.StatusCode.NOT_FOUND)
-    context.set_details("unknown")
+    assert isinstance(context, LocalContext)
+    context.error = ApiError(ERROR_REASON_RUN_NOT_FOUND)
     return Run()
 
 

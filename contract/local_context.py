@@ -1,25 +1,39 @@
-"""The grpc.ServicerContext that a servicer sees when it is called in the same process."""
+"""The grpc.ServicerContext of a call that is made without gRPC, in the same process."""
 
 import threading
 from collections.abc import Callable, Iterable
 from time import monotonic
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import grpc
+from google.rpc.status_pb2 import Status
 
-from contract.channel import Metadata
-from contract.channel.trailer import refusal_from_trailer
-from contract.metadata import STATUS_TRAILER
 from contract.refusals import Refusal
 
 
-class InProcessContext(grpc.ServicerContext):
+class RefusedCall(Protocol):
+    """An error that a servicer refused a call with."""
+
+    def to_refusal(self) -> Refusal:
+        """Returns it as callers in this process get it."""
+        ...
+
+    def to_status(self) -> Status:
+        """Returns it as the wire has it."""
+        ...
+
+
+class LocalContext(grpc.ServicerContext):
     """Keeps what a servicer sets, and notifies it when the caller no longer waits."""
 
-    def __init__(self, metadata: Metadata, seconds: float) -> None:
+    error: RefusedCall | None
+    """What the servicer refused with: it crosses as itself, and only the wire makes a status of it."""
+
+    def __init__(self, metadata: Iterable[tuple[str, str]], seconds: float = float("inf")) -> None:
         self._metadata = tuple(metadata)
         self._seconds = seconds
         self._began = monotonic()
+        self.error = None
         self._code: Any = None
         self._details = ""
         self._trailers: Iterable[tuple[str, str | bytes]] = ()
@@ -28,17 +42,17 @@ class InProcessContext(grpc.ServicerContext):
         self._lock = threading.Lock()
 
     def refusal(self) -> Refusal | None:
-        """Returns what the servicer refused with; None when it did not."""
-        if self._code in {None, grpc.StatusCode.OK}:
-            return None
-        return refusal_from_trailer(dict(self._trailers).get(STATUS_TRAILER))
+        """Returns what the servicer refused with, `runtime_error` where it says nothing of our making; else None."""
+        if self.error is not None:
+            return self.error.to_refusal()
+        return None if self._code in {None, grpc.StatusCode.OK} else Refusal("runtime_error")
 
     def invocation_metadata(self) -> Any:
         """Returns the call's metadata."""
         return self._metadata
 
     def set_trailing_metadata(self, trailing_metadata: Any) -> None:
-        """Keeps the trailers, in which the details of a refusal travel."""
+        """Keeps the trailers."""
         self._trailers = trailing_metadata
 
     def set_code(self, code: Any) -> None:
