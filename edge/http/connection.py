@@ -2,16 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol
 
 from aiohttp import StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 
 from contract.connections.bounded_connection import BoundedConnection, WaitKind
+from contract.connections.connection_limiter import ConnectionLimiter
 from contract.refusals import Refusal
 from edge import metrics
+from edge.http.buffer_limiter import BufferLimiter
 from edge.http.framing import (
     IN_BODY,
     MAX_HEADERS,
@@ -22,11 +24,9 @@ from edge.http.framing import (
     RequestFraming,
 )
 from edge.http.request import BodyFailure, HttpRequest, message_of
+from edge.http.request_log import RequestLog
 from edge.http.response import Answer, refused
 from telemetry.request_lines import ABORTED, CLIENT_GONE
-
-if TYPE_CHECKING:
-    from edge.http.server import HttpServer
 
 DISCARD_BYTES: Final = 64 * 1_048_576
 """How much of what a refused caller still sends is read and discarded, so that it sees the answer."""
@@ -39,16 +39,32 @@ _BODY_BUFFER_BYTES: Final = 65_536
 _LOG = logging.getLogger(__name__)
 
 
+class Host(Protocol):
+    """The server of a connection, which is aiohttp's."""
+
+    idle_seconds: float
+    """How long a connection without a request is kept."""
+    limiter: "ConnectionLimiter[Connection]"
+    buffers: "BufferLimiter[Connection]"
+    request_log: RequestLog
+    stopping: bool
+    """Whether each connection ends with the answer under way."""
+
+    @property
+    def handler(self) -> Callable[[HttpRequest], Awaitable[Answer]]:
+        """Returns what answers a well-formed request."""
+
+
 class Connection(BoundedConnection, web.RequestHandler):
     """Serves the requests of one caller, one after the other."""
 
-    def __init__(self, host: "HttpServer") -> None:
+    def __init__(self, server: web.Server, host: Host) -> None:
         super().__init__(
-            host,
+            server,
             loop=asyncio.get_running_loop(),
             access_log=None,  # type: ignore[arg-type]  # that there may be none is said elsewhere in aiohttp
             auto_decompress=False,
-            keepalive_timeout=host.limits.timeouts.idle,
+            keepalive_timeout=host.idle_seconds,
             # The listening socket has set it.
             tcp_keepalive=False,
             max_line_size=MAX_LINE_BYTES,

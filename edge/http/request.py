@@ -2,11 +2,12 @@
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from enum import Enum, auto
 from time import perf_counter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from aiohttp import StreamReader, hdrs
 from aiohttp.http import HttpVersion11, RawRequestMessage
@@ -16,9 +17,6 @@ from yarl import URL
 from contract.connections.bounded_connection import WaitKind
 from contract.refusals import Refusal
 from contract.request_ids import request_id_from
-
-if TYPE_CHECKING:
-    from edge.http.connection import Connection
 
 MAX_BODY_BYTES: Final = 1_048_576
 """Longest body of a request, every route (contract 4.3)."""
@@ -39,6 +37,49 @@ class BodyFailure(Enum):
     """The caller disconnected before the end."""
     NO_MEMORY = auto()
     """The server's bound on buffered bytes is reached."""
+
+
+class Caller(Protocol):
+    """The connection of a request, as the request and its answer use it."""
+
+    on_lost: Callable[[], object] | None
+    """Called when the connection ends while a request is being served."""
+    on_ended: Callable[[], object] | None
+    """Called when the caller has ended its side while a request is being served; it may read the answer."""
+
+    @property
+    def peername(self) -> object:
+        """Returns the address of the other end, as `socket` gives it."""
+
+    @property
+    def ended(self) -> bool:
+        """Returns whether the caller sends no more."""
+
+    @property
+    def lost(self) -> bool:
+        """Returns whether nothing can be sent any more."""
+
+    @property
+    def closing(self) -> bool:
+        """Returns whether no further request is served."""
+
+    def waiting(self, wait_kind: WaitKind) -> AbstractContextManager[None]:
+        """Counts the time inside as the caller's."""
+
+    def hold(self, size: int) -> bool:
+        """Counts bytes until the request is served; returns whether they may be kept."""
+
+    def stop_parsing(self) -> None:
+        """Drops what still arrives: no further request is served."""
+
+    def write(self, data: bytes) -> None:
+        """Queues bytes; raises ConnectionResetError where the caller has disconnected."""
+
+    async def drain(self) -> None:
+        """Waits until the caller has read enough; raises as `write`, also where the caller reads too slowly."""
+
+    def abort(self) -> None:
+        """Resets the connection, so that the caller cannot take what it received for complete."""
 
 
 _REQUEST_ID: Final = istr("X-Request-Id")
@@ -97,9 +138,7 @@ class HttpRequest:
     outcome: Outcome | None
     """What its answer depended on, for its log line."""
 
-    def __init__(
-        self, message: RawRequestMessage, method: str, content: StreamReader, connection: "Connection"
-    ) -> None:
+    def __init__(self, message: RawRequestMessage, method: str, content: StreamReader, connection: Caller) -> None:
         self.began = perf_counter()
         self.outcome = None
         self._message = message

@@ -50,7 +50,7 @@ class HttpServer(web.Server):
     ) -> None:
         """`refused_key` names, for the log, the key of a request that was answered 401."""
         super().__init__(_serve, request_factory=self._begin)
-        self.limits = limits
+        self.idle_seconds = limits.timeouts.idle
         self.limiter = ConnectionLimiter[Connection](limits.connections)
         self.buffers = BufferLimiter(limits.buffer_bytes, self.limiter.connections, monotonic)
         self.request_log = RequestLog(refused_key)
@@ -68,7 +68,7 @@ class HttpServer(web.Server):
 
     def __call__(self) -> Connection:
         """Returns the protocol of a new connection."""
-        return Connection(self)
+        return Connection(self, self)
 
     def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
         """Forgets a connection; aiohttp calls it."""
