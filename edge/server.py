@@ -58,9 +58,9 @@ class Edge:
         keyring = Keyring(settings.mirror_limit_seconds)
         self._follower = KeyMirrorFollower(channel, keyring, settings)
         self._usage = UsageRecorder(channel, settings, clock)
-        self._changes = RunChangesFollower(channel, settings, clock)
+        self.changes = RunChangesFollower(channel, settings, clock)
         routes = RouteTable()
-        self._dispatcher = Dispatcher(channel, keyring, settings, self._changes, codecs_of(routes.routes))
+        self._dispatcher = Dispatcher(channel, keyring, settings, self.changes, codecs_of(routes.routes))
         self._deps = AdmissionDeps(
             routes=routes,
             keyring=keyring,
@@ -94,10 +94,10 @@ class Edge:
     async def stop(self) -> None:
         """Stops listening, lets calls under way end and sends the remaining usage records."""
         # Callers that wait are answered with what there is, and go on at another edge.
-        await self._changes.holds.end()
+        await self.changes.holds.end()
         if self._listener is not None and self.http is not None:
             await self.http.stop(self._listener, self._settings.drain_seconds)
-        await self._changes.stop()
+        await self.changes.stop()
         await self._follower.stop()
         await self._usage.stop()
         self._deps.parsing.close()
@@ -109,7 +109,7 @@ class Edge:
         families += self._deps.limiter.measured()
         if self._settings.key_metrics:
             families += key_metrics.counted()
-        families.append(metrics.WAITING.with_value(self._changes.holds.count))
+        families.append(metrics.WAITING.with_value(self.changes.holds.count))
         if self.http is not None:
             families += self.http.measured()
         return families

@@ -37,7 +37,7 @@ class BufferLimiter(Generic[H]):
         self.evicted = 0
         """How many connections lost their bytes so far."""
         self._connections = connections
-        self._clock = clock
+        self.clock = clock
 
     def hold(self, connection: H, size: int) -> bool:
         """Counts bytes for a connection; returns whether they may be kept."""
@@ -45,7 +45,7 @@ class BufferLimiter(Generic[H]):
         self.held += size
         if self.held <= self.limit or connection.held <= _ALWAYS_ALLOWED_BYTES:
             return True
-        enough, late = self.limit * (1 - _SLACK), self._clock() - _GRACE_SECONDS
+        enough, late = self.limit * (1 - _SLACK), self.clock() - _GRACE_SECONDS
         for other in longest_waiting(other for other in self._connections if other.held and other is not connection):
             if self.held <= enough or other.waiting_since > late:
                 break

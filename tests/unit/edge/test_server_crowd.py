@@ -58,7 +58,7 @@ def later(service: Service, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every caller that keeps the edge waiting has done so for long."""
     assert service.edge.http
     with monkeypatch.context() as patch:
-        patch.setattr(service.edge.http.buffers, "_clock", lambda: float("inf"))
+        patch.setattr(service.edge.http.buffers, "clock", lambda: float("inf"))
         yield
 
 

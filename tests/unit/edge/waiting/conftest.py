@@ -124,16 +124,16 @@ class HeldCalls:
 
     def held(self, number: int) -> None:
         """Returns once so many calls are held."""
-        holds = self.service.edge._changes.holds
+        holds = self.service.edge.changes.holds
         wait_until(lambda: holds.count == number)
 
     def waiting(self) -> None:
         """Returns once a held call has read the run, and waits for a change."""
-        holds = self.service.edge._changes.holds
+        holds = self.service.edge.changes.holds
         wait_until(lambda: any(hold._waiter is not None and not hold._waiter.done() for hold in holds._all()))
 
     def following(self) -> None:
-        wait_until(lambda: self.service.edge._changes.following)
+        wait_until(lambda: self.service.edge.changes.following)
 
     def send(self, wire: Wire, target: str, *headers: str) -> Wire:
         lines = [f"GET {PATH}{target} HTTP/1.1", "Host: test", *CREDENTIALS, *headers]
