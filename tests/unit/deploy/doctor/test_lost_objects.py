@@ -104,7 +104,7 @@ def on_postgresql(postgresql_server: Postgresql) -> Iterator[tuple[psycopg.Conne
         database.execute("SET session_replication_role = replica")
         database.execute(
             "INSERT INTO outputs SELECT 'o' || n, 'run_' || n / 100, 'a ' || n || '_B%.txt', NULL, 'text/plain', 3,"
-            f" '0', 0, 'runs/' || n, 0 FROM generate_series(1, 4500) AS n"
+            " '0', 0, 'runs/' || n, 0 FROM generate_series(1, 4500) AS n"
         )
         yield database, replace(Settings(), backend=replace(Settings().backend, database=url))
 
