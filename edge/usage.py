@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from secrets import token_hex
 from typing import Final
 
@@ -78,6 +78,10 @@ class _RefusalGroups:
         ended, self._ended = self._ended, []
         return ended
 
+    def take_all(self) -> list[tuple[RecordedCall, int]]:
+        """Removes and returns all groups as `take`, those of the present minute too."""
+        return self.take(math.inf)
+
     def _end_minute(self, now_ms: float) -> None:
         # Also where the clock was set back.
         if now_ms // _MINUTE_MS == self._minute:
@@ -129,9 +133,9 @@ class UsageRecorder:
             self.lost += self._counts.pop(calls.popleft(), 1)
         calls.append(call)
 
-    def _keep_groups(self, now_ms: float) -> None:
-        """Keeps a record for each group of refused calls whose minute has ended."""
-        for call, number in self._refusals.take(now_ms):
+    def _keep_groups(self, groups: Iterable[tuple[RecordedCall, int]]) -> None:
+        """Keeps a record for each group of refused calls."""
+        for call, number in groups:
             self._keep(call)
             self._counts[call] = number
 
@@ -157,7 +161,7 @@ class UsageRecorder:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        self._keep_groups(math.inf)
+        self._keep_groups(self._refusals.take_all())
         try:
             async with asyncio.timeout(_LAST_SECONDS):
                 await self._send_all()
@@ -171,7 +175,7 @@ class UsageRecorder:
         while True:
             await asyncio.sleep(self._settings.usage_flush_seconds)
             try:
-                self._keep_groups(self._clock())
+                self._keep_groups(self._refusals.take(self._clock()))
                 await self._send_all()
             except Exception as error:  # noqa: BLE001 - whatever breaks, the records are kept and sent later
                 sending.failed(error)

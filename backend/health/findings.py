@@ -30,9 +30,10 @@ _VERY_SOON_HOURS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What findings are made of; times in milliseconds."""
+    """What findings are made of; times in milliseconds, `lease_now` by the clock that workers renew leases by."""
 
     now: int
+    lease_now: int
     processes: Sequence[ProcessRow]
     workers: Sequence[WorkerRow]
     backlog: BacklogRow
@@ -71,7 +72,7 @@ def _queue(figures: Figures) -> Iterator[Finding]:
             f"The oldest of {_counted(queued)} queued parts of runs has waited for {waited // 1000:,} seconds.",
             "Start more workers or give them more step slots; if slots are free, look at the logs of backends.",
         )
-    ended = [worker for worker in figures.workers if worker.lease_until <= figures.now]
+    ended = [worker for worker in figures.workers if worker.lease_until <= figures.lease_now]
     if ended:
         hosts = _named(f"{worker.host} ({worker.owner})" for worker in ended)
         remedy = "Its runs end as orphaned by themselves; look at its log for why it ended."

@@ -59,15 +59,18 @@ class DeploymentHealthServicer(deployment_health_pb2_grpc.DeploymentHealthServic
     ) -> pb.DeploymentHealth:
         """Reads all of it in one snapshot."""
         now = self._services.clock()
+        # Workers renew their leases by the database's own time.
+        lease_now = self._services.database.now()
 
         def work(tx: Tx) -> tuple[list[ProcessRow], list[WorkerRow], BacklogRow, int]:
             size = tx.connection.execute(_SIZE_OF[self._database]).fetchone()
-            return sql.all_processes(tx), sql.all_workers(tx), backlog(tx, now), int(str(size[0])) if size else 0
+            database_bytes = int(str(size[0])) if size else 0
+            return sql.all_processes(tx), sql.all_workers(tx), backlog(tx, lease_now), database_bytes
 
         began = monotonic()
         processes, workers, row, size = self._services.database.snapshot(work)
         took = round((monotonic() - began) * 1000)
-        figures = Figures(now, processes, workers, row, took, self._needs_workers)
+        figures = Figures(now, lease_now, processes, workers, row, took, self._needs_workers)
         return pb.DeploymentHealth(
             checked_at=to_timestamp(now),
             findings=[

@@ -13,13 +13,13 @@ from sqlalchemy import (
     func,
     insert,
     literal_column,
-    or_,
     select,
     update,
 )
 
 from backend.clock import DAY_MS
 from backend.storage.database import Tx
+from backend.storage.due_times import is_due
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.uploads import UploadFileRow, UploadRow, upload_files, uploads
 
@@ -88,11 +88,8 @@ _REMOVE_FILES_OF_RUN = Command(
 )
 _RELEASE = Command(update(uploads).where(uploads.c.run_id == _RUN).values(run_id=None, expires_at=_ZERO))
 _NOW: BindParameter[int] = bindparam("now")
-_IS_OVER: Final = or_(
-    uploads.c.expires_at <= _NOW,
-    # A clock that was ahead by days set it; after a smaller step nobody loses what is being uploaded.
-    uploads.c.expires_at > cast(_NOW, BigInteger) + literal_column(str(DAY_MS)),
-)
+# Only a clock that was ahead by days is told: after a smaller step nobody loses what is being uploaded.
+_IS_OVER: Final = is_due(uploads.c.expires_at, _NOW, DAY_MS)
 _EXPIRED = ScalarQuery[str](select(uploads.c.upload_id).where(_IS_OVER, _UNUSED).limit(bindparam("most")))
 _EXPIRE = Command(update(uploads).where(uploads.c.upload_id == _ID, _UNUSED, _IS_OVER).values(expires_at=_ZERO))
 _REMOVE = Command(delete(uploads).where(uploads.c.upload_id == _ID, _UNUSED))

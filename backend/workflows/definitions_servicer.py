@@ -128,9 +128,7 @@ class DefinitionsServicer(definitions_pb2_grpc.DefinitionsServiceServicer):
     ) -> definitions_pb2.DeleteDefinitionResponse:
         """Deletes a definition that nothing uses, in a transaction that runs beside no other change."""
         now, actor = self._services.clock(), caller_of(context).audit_name
-        found = self._services.database.write(
-            lambda tx: delete_definition(tx, request.kind, request.definition, now=now, actor=actor)
-        )
+        found = delete_definition(self._services.database, request.kind, request.definition, now=now, actor=actor)
         return definitions_pb2.DeleteDefinitionResponse(kind=found.kind, id=found.id, name=found.name)
 
     def RestoreWorkflowVersion(

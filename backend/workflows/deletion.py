@@ -1,35 +1,88 @@
 """Deletes definitions that nothing uses; versions that runs and other versions name stay readable by their id."""
 
 import json
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Final, TypeAlias
 
 from backend.audit import sql as audit
 from backend.environments import sql as environments
 from backend.errors import ApiError
 from backend.json_text import canonical
-from backend.storage.database import Tx
-from backend.workflows import definitions, definitions_sql, deletion_sql, uses, versions_sql
+from backend.storage.database import Database, Tx
+from backend.workflows import definitions, definitions_sql, deletion_sql, sql, versions_sql
 from backend.workflows.definitions import WORKFLOW, Definition
 from backend.workflows.manifests.kind_names import MOST_OF_A_KIND, RESOURCE_KINDS
 from backend.workflows.pins import PINNED_KINDS
 from backend.workflows.readiness import ResourceKey, referred_resources
 from workflow_api.v1 import errors_pb2
 
+Version: TypeAlias = tuple[str, int]
+"""A workflow's id and the number of a version."""
+
 _MOST_NAMED: Final = 20
 """Of each kind of what uses a definition; the rest is counted."""
 
 
-def delete_definition(tx: Tx, kind: str, id_or_name: str, *, now: int, actor: str) -> Definition:
+class _UnreadError(Exception):
+    """Versions of workflows must be read, apart from any change, before it is known whether they name a resource."""
+
+    def __init__(self, key: ResourceKey, versions: Sequence[Version]) -> None:
+        super().__init__()
+        self.key = key
+        self.versions = versions
+
+
+class _Naming:
+    """Which versions of workflows name a connector or a knowledge graph.
+
+    A version never changes. So each is read once, before the transaction of a deletion: definitions may have 8 MiB.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._named: dict[tuple[ResourceKey, Version], bool] = {}
+
+    def read(self, key: ResourceKey, versions: Iterable[Version]) -> None:
+        """Reads the definitions of versions, one by one."""
+        name = canonical(key[1])
+        for workflow_id, version in versions:
+            read = partial(versions_sql.definition_text, workflow_id=workflow_id, version=version)
+            text = self._database.read(read) or ""
+            # To parse one that lacks the name would be for nothing.
+            self._named[key, (workflow_id, version)] = name in text and key in referred_resources(json.loads(text))
+
+    def chosen(self, key: ResourceKey, versions: Iterable[Version]) -> set[Version]:
+        """Returns the versions that name a resource.
+
+        Raises:
+            _UnreadError: some of them have not been read.
+        """
+        versions = set(versions)
+        if unread := sorted(each for each in versions if (key, each) not in self._named):
+            raise _UnreadError(key, unread)
+        return {each for each in versions if self._named[key, each]}
+
+
+def delete_definition(database: Database, kind: str, id_or_name: str, *, now: int, actor: str) -> Definition:
     """Deletes a definition, and returns what it was.
 
-    The transaction must run beside no other change: a start or an apply is before it and counts, or finds nothing.
+    Its transaction runs beside no other change: a start or an apply is before it and counts, or finds nothing.
 
     Raises:
         ApiError: `invalid_request` for an unknown kind, or with the names of what uses it; `not_found`.
     """
+    naming = _Naming(database)
+    while True:
+        try:
+            return database.write(lambda tx: _delete(tx, kind, id_or_name, naming, now=now, actor=actor))
+        except _UnreadError as error:
+            naming.read(error.key, error.versions)
+
+
+def _delete(tx: Tx, kind: str, id_or_name: str, naming: _Naming, *, now: int, actor: str) -> Definition:
     found = definitions.find(tx, kind, id_or_name)
-    used_by = list(_users_of_workflow(tx, found) if kind == WORKFLOW else _users_of_resource(tx, found))
+    used_by = list(_users_of_workflow(tx, found) if kind == WORKFLOW else _users_of_resource(tx, found, naming))
     stored = RESOURCE_KINDS.get(kind, "workflow")
     if used_by:
         noun = stored.replace("_", " ")
@@ -53,27 +106,22 @@ def _users_of_workflow(tx: Tx, found: Definition) -> Iterator[str]:
     yield from _named("run", *deletion_sql.runs_of_workflow(tx, found.id, _MOST_NAMED))
 
 
-def _users_of_resource(tx: Tx, found: Definition) -> Iterator[str]:
-    key = RESOURCE_KINDS[found.kind], found.name
-    if key[0] in PINNED_KINDS:
+def _users_of_resource(tx: Tx, found: Definition, naming: _Naming) -> Iterator[str]:
+    kind = RESOURCE_KINDS[found.kind]
+    if kind in PINNED_KINDS:
         users = [row.name for row in definitions_sql.uses(tx, found.id, after="", limit=MOST_OF_A_KIND)]
-        runs, count = deletion_sql.runs_of_pin(tx, found.id, _MOST_NAMED)
-    else:
-        users = uses.names_of_users(tx, key)
-        publishing = deletion_sql.publishing(tx, found.id) if key[0] == "knowledge_graph" else []
-        runs = sorted({*_runs_naming(tx, key), *publishing})
-        count = len(runs)
-    yield from _named("workflow", [f"'{name}'" for name in users])
-    yield from _named("run", runs, count)
-
-
-def _runs_naming(tx: Tx, key: ResourceKey) -> Iterator[str]:
-    """Yields a run of each version that names a resource and that runs execute which have not ended."""
-    name = canonical(key[1])
-    for row in deletion_sql.versions_in_flight(tx):
-        text = versions_sql.definition_text(tx, row.workflow_id, row.version) or ""
-        if name in text and key in referred_resources(json.loads(text)):
-            yield row.run_id
+        yield from _named("workflow", [f"'{name}'" for name in users])
+        yield from _named("run", *deletion_sql.runs_of_pin(tx, found.id, _MOST_NAMED))
+        return
+    newest = {(row.workflow_id, row.newest_version): row.name for row in sql.all_workflows(tx)}
+    in_flight = {(row.workflow_id, row.version): row for row in deletion_sql.versions_in_flight(tx)}
+    chosen = naming.chosen((kind, found.name), {*newest, *in_flight})
+    yield from _named("workflow", [f"'{name}'" for name in sorted(newest[each] for each in newest.keys() & chosen)])
+    running = [in_flight[each] for each in sorted(in_flight.keys() & chosen)]
+    count = sum(row.runs for row in running)
+    yield from _named("run", deletion_sql.some_runs(tx, running, _MOST_NAMED), count)
+    if kind == "knowledge_graph":
+        yield from _named("publication of run", *deletion_sql.publishing(tx, found.id, _MOST_NAMED))
 
 
 def _named(noun: str, names: Sequence[str], count: int | None = None) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Text, bindparam, delete, exists, func, literal_column, select, update
+from sqlalchemy import Select, Text, bindparam, delete, exists, func, literal_column, select, update
 
 from backend.run_status import IN_FLIGHT
 from backend.storage.database import Tx
@@ -26,11 +26,11 @@ class KeyRow(NamedTuple):
 
 
 class VersionInFlightRow(NamedTuple):
-    """A workflow version that a run executes which has not ended, and one of these runs."""
+    """A workflow version that runs execute which have not ended, and how many these are."""
 
     workflow_id: str
     version: int
-    run_id: str
+    runs: int
 
 
 _PATTERN: Final = bindparam("pattern", type_=Text)
@@ -64,9 +64,8 @@ _OF_PIN: Final = (
 class _Runs:
     """Queries of the first runs by id that meet a condition on `of`, and of their number."""
 
-    def __init__(self, conditions: Iterable[ColumnElement[bool]]) -> None:
-        met = select(runs.c.run_id).where(*conditions)
-        self._first = ScalarQuery[str](met.order_by(runs.c.run_id).limit(bindparam("most")))
+    def __init__(self, met: Select[tuple[str]]) -> None:
+        self._first = ScalarQuery[str](met.order_by(met.selected_columns.run_id).limit(bindparam("most")))
         self._count = ScalarQuery[int](select(func.count()).select_from(met.subquery()))
 
     def find(self, tx: Tx, of: str, most: int) -> tuple[list[str], int]:
@@ -77,23 +76,24 @@ class _Runs:
         return found[:most], tx.scalars(self._count, of=of)[0]
 
 
-_RUNS_OF_WORKFLOW: Final = _Runs(_OF_WORKFLOW)
-_RUNS_OF_PIN: Final = _Runs(_OF_PIN)
+_RUNS_OF_WORKFLOW: Final = _Runs(select(runs.c.run_id).where(*_OF_WORKFLOW))
+_RUNS_OF_PIN: Final = _Runs(select(runs.c.run_id).where(*_OF_PIN))
 _VERSIONS_IN_FLIGHT = Query(
     VersionInFlightRow,
-    select(runs.c.workflow_id, runs.c.version, func.min(runs.c.run_id).label("run_id"))
+    select(runs.c.workflow_id, runs.c.version, func.count().label("runs"))
     .where(_IN_FLIGHT)
-    .group_by(runs.c.workflow_id, runs.c.version)
-    .order_by(runs.c.workflow_id, runs.c.version),
+    .group_by(runs.c.workflow_id, runs.c.version),
 )
-_PUBLISHING = ScalarQuery[str](
+_RUNS_OF_VERSION = ScalarQuery[str](
+    select(runs.c.run_id).where(*_OF_WORKFLOW, runs.c.version == bindparam("of_version")).limit(bindparam("most"))
+)
+_PUBLISHING: Final = _Runs(
     select(publications.c.run_id)
     .where(
         state_in(*OPEN_STATES),
         state_in("pending", "landed"),
         publications.c.graph_id == bindparam("of"),
     )
-    .order_by(publications.c.run_id)
     .with_hint(publications, _BY_OPEN, "sqlite")
 )
 _DELETE_WORKFLOW = Command(
@@ -160,9 +160,18 @@ def versions_in_flight(tx: Tx) -> list[VersionInFlightRow]:
     return tx.all(_VERSIONS_IN_FLIGHT)
 
 
-def publishing(tx: Tx, graph_id: str) -> list[str]:
-    """Returns the runs whose publications to a knowledge graph are under way."""
-    return tx.scalars(_PUBLISHING, of=graph_id)
+def some_runs(tx: Tx, versions: Iterable[VersionInFlightRow], most: int) -> list[str]:
+    """Returns runs of versions that have not ended, `most` at most."""
+    found: list[str] = []
+    for row in versions:
+        if len(found) < most:
+            found += tx.scalars(_RUNS_OF_VERSION, of=row.workflow_id, of_version=row.version, most=most - len(found))
+    return found
+
+
+def publishing(tx: Tx, graph_id: str, most: int) -> tuple[list[str], int]:
+    """Returns the runs, as `runs_of_workflow`, whose publications to a knowledge graph are under way."""
+    return _PUBLISHING.find(tx, graph_id, most)
 
 
 def delete_workflow(tx: Tx, workflow_id: str, name: str, now: int) -> None:

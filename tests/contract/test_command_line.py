@@ -67,6 +67,25 @@ steps:
   - {step: review, approval: {title: Check the table}, needs: [count]}
 """
 
+MISTAKEN = """kind: Workflow
+name: Mistaken
+description: 'not closed
+status: draft
+steps:
+- step: one
+  agent echo
+- step: two
+  agent: echo
+max_concurrency: 2
+pii_policy: {mode: off
+retention_days: 3
+---
+kind: Environment
+name: cli-sound-but-small
+network: none
+memory_mb: 1
+"""
+
 
 class CommandLine:
     """Runs commands against one service, with no terminal and nothing on standard input."""
@@ -262,6 +281,21 @@ def test_apply_prints_every_problem_with_file_line_and_field(command: CommandLin
     assert "3" in lines[0]
     assert "memory_mb" in lines[0]
     assert "code" in lines[1]
+
+
+@pytest.mark.parametrize("verb", ["apply", "validate"])
+def test_mistakes_of_yaml_apart_from_each_other_are_told_with_those_of_other_documents(
+    command: CommandLine, tmp_path: Path, verb: str
+) -> None:
+    file = tmp_path / "mistaken.yaml"
+    file.write_text(MISTAKEN)
+
+    ended = command(verb, str(file), code=1)
+
+    places = [line.removeprefix(f"{file}:").split(": ", 2)[:2] for line in ended.stderr.splitlines()]
+    assert places == [["3", "document"], ["7", "document"], ["11", "document"], ["17", "memory_mb"]]
+    assert ended.stderr.count("must be YAML: ") == 3
+    assert "Error:" not in ended.stderr
 
 
 def test_apply_reads_standard_input(service: Service, command: CommandLine) -> None:

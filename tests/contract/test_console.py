@@ -1,5 +1,6 @@
 """The web console of a started service, as browsers without a script see it."""
 
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +17,25 @@ from workflow_api.v1 import audit_pb2, users_pb2
 
 ADMINISTRATOR, APPROVER = users_pb2.ROLE_ADMINISTRATOR, users_pb2.ROLE_APPROVER
 HOSTILE = '<img src=x onerror="alert(1)">'
+
+MISTAKEN = """kind: Workflow
+name: Mistaken
+description: 'not closed
+status: draft
+steps:
+- step: one
+  agent echo
+- step: two
+  agent: echo
+max_concurrency: 2
+pii_policy: {mode: off
+retention_days: 3
+---
+kind: Environment
+name: sound-but-small
+network: none
+memory_mb: 1
+"""
 
 NewPerson = Callable[[str, users_pb2.Role.ValueType], Browser]
 
@@ -172,3 +192,16 @@ def test_a_console_without_a_backend_says_so(tmp_path: Path) -> None:
         browser.cookies["session"] = "x" * 43
         assert browser.get("/password").status == 502
         assert browser.get("/healthz").status == 200
+
+
+@pytest.mark.parametrize("page", ["new", "edit"])
+def test_every_mistake_of_yaml_in_the_editor_is_marked_at_its_line(console: Service, ann: Browser, page: str) -> None:
+    workflow_id = console.admin.apply("kind: Workflow\nname: Mistaken\n")["Mistaken"]
+    path = "/workflows/new" if page == "new" else f"/workflows/{workflow_id}/edit"
+    answer = ann.post(path, ann.get(path).token, base="1", text=MISTAKEN.replace("\n", "\r\n"), do="check")
+    assert answer.status == 400
+    assert re.findall(r'<b id="line-([0-9]+)">', answer.text) == ["3", "7", "11", "17"]
+    told = re.findall(r"Line ([0-9]+)\W+(document|memory_mb)", answer.words)
+    assert told == [("3", "document"), ("7", "document"), ("11", "document"), ("17", "memory_mb")]
+    assert answer.words.count("must be YAML:") == 3
+    assert "Error:" not in answer.words

@@ -4,12 +4,10 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from sqlalchemy import (
-    BigInteger,
     BindParameter,
     ColumnElement,
     and_,
     bindparam,
-    cast,
     delete,
     exists,
     insert,
@@ -22,6 +20,7 @@ from sqlalchemy import (
 
 from backend.run_status import TERMINAL, RunStatus
 from backend.storage.database import Tx
+from backend.storage.due_times import is_due
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.publishing import OPEN_STATES, publications, state_in
 from backend.storage.tables.runs import runs, status_in
@@ -93,9 +92,7 @@ _OWNER: Final[BindParameter[str]] = bindparam("of_owner")
 _IS_OWN: Final = publications.c.claimed_by == _OWNER
 _IS_FREE: Final = or_(
     publications.c.claimed_by.is_(None),
-    publications.c.claimed_until <= _NOW,
-    # Set by a clock that was ahead.
-    publications.c.claimed_until > cast(_NOW, BigInteger) + literal_column(str(CLAIM_MS)),
+    is_due(publications.c.claimed_until, _NOW, CLAIM_MS),
 )
 
 
@@ -104,10 +101,7 @@ def _run_ended_as(*statuses: str) -> ColumnElement[bool]:
 
 
 _OPEN: Final = state_in(*OPEN_STATES)
-_IS_DUE: Final = or_(
-    publications.c.next_attempt_at <= _NOW,
-    publications.c.next_attempt_at > cast(_NOW, BigInteger) + literal_column(str(LONGEST_WAIT_MS)),
-)
+_IS_DUE: Final = is_due(publications.c.next_attempt_at, _NOW, LONGEST_WAIT_MS)
 _TO_REMOVE: Final = and_(_OPEN, state_in(REMOVING), _IS_DUE, or_(_IS_FREE, _IS_OWN))
 _GRAPH_NAMED = Query(
     GraphRow,

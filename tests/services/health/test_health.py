@@ -11,6 +11,7 @@ from backend.health.reporter import ProcessReporter
 from backend.health.secret_use import secret_use
 from backend.health.sql import SecretRow
 from backend.live_edges import LiveEdges
+from backend.runtime.scheduling import workers_sql
 from backend.secrets import Secrets
 from backend.services import Services
 from backend.settings import ModelProvider
@@ -85,6 +86,21 @@ def test_one_that_reported_by_a_clock_ahead_is_shown_as_gone_and_forgotten(
     assert ("worker", False) in parts(caller)
     reporter(services, tmp_path, "backend").report()
     assert parts(caller) == [("backend", True)]
+
+
+def test_a_lease_has_run_out_by_the_clock_that_workers_renew_it_by(
+    caller: Caller, services: Services, clock: TestClock
+) -> None:
+    now = services.database.now()
+    clock.now = now + 2 * MINUTE
+    services.database.write(
+        lambda tx: workers_sql.add(tx, owner="own_1", host="far", step_slots=4, now=now, until=now + MINUTE)
+    )
+    assert not [each.message for each in health(caller).findings if "lease" in each.message]
+    services.database.write(
+        lambda tx: workers_sql.renew(tx, "own_1", services.database.now() - 1, draining=False, room=4)
+    )
+    assert "The lease of a process on far (own_1) has run out." in [each.message for each in health(caller).findings]
 
 
 def test_one_that_stops_in_order_is_no_longer_shown(caller: Caller, services: Services, tmp_path: Path) -> None:

@@ -3,12 +3,16 @@
 import itertools
 import json
 import threading
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import pytest
 from google.protobuf.message import Message
 
+from backend.errors import ApiError
+from backend.storage.database import Database, Tx
 from backend.workflows import resources_sql
+from backend.workflows.deletion import delete_definition
 from backend.workflows.retention import DeletedDefinitionRetention
 from tests.services.calls import Caller, RefusedError
 from workflow_api.v1 import audit_pb2, definitions_pb2, keys_pb2, options_pb2, runs_pb2, users_pb2, workflows_pb2
@@ -41,6 +45,8 @@ publish: [{knowledge_graph: contracts}]
 USING_NOTHING = USING.replace("agent: counter, environment: standard, connectors: [inbox]", "approval: {title: Look}")
 USING_NOTHING = USING_NOTHING.replace("publish: [{knowledge_graph: contracts}]", "")
 KINDS = {"Agent": "counter", "Environment": "standard", "Connector": "inbox", "KnowledgeGraph": "contracts"}
+
+T = TypeVar("T")
 
 _NUMBERS = itertools.count()
 
@@ -168,6 +174,97 @@ def test_a_run_that_has_not_ended_keeps_what_its_version_uses(backend: TestBacke
     call("CancelRun", runs_pb2.CancelRunRequest(run_id=run_id))
     for kind, name in (*KINDS.items(), ("Workflow", "Gated")):
         delete(call, kind, name)
+
+
+def gated(backend: TestBackend, name: str) -> str:
+    """Applies a workflow that uses `inbox` and waits for an approval; returns its id."""
+    steps = "steps: [{step: look, approval: {title: Look}}]"
+    parameters = "parameters: [{name: files, type: s3_prefix, connector: inbox, required: false}]"
+    publish = "publish: [{knowledge_graph: contracts}]"
+    text = f"kind: Workflow\nname: {name}\nstatus: active\n{steps}\n{parameters}\n{publish}\n"
+    return backend.apply(text)[name]
+
+
+def test_the_first_runs_that_use_a_resource_are_named_and_the_others_counted(
+    backend: TestBackend, call: Caller
+) -> None:
+    backend.apply(RESOURCES)
+    workflow_ids = [gated(backend, name) for name in ("One", "Two")]
+
+    def passed(tx: Any) -> None:
+        row = resources_sql.resource(tx, "connector", "inbox")
+        assert row is not None
+        resources_sql.record_test(tx, connector_id=row.resource_id, version=1, passed=True, message="", now=1)
+
+    backend.composition.services.database.write(passed)
+    run_ids = {start(call, workflow_id) for workflow_id in workflow_ids for _ in range(13)}
+    backend.apply(USING_NOTHING.replace("Ready", "One"))
+    for kind, name in (("Connector", "inbox"), ("KnowledgeGraph", "contracts")):
+        told = refusal(call, kind, name)
+        assert sum(f"run {run_id}" in told for run_id in run_ids) == 20
+        assert told.endswith("6 more of kind run.")
+        assert "workflow 'Two'" in told
+        assert "workflow 'One'" not in told
+
+
+class SeenTransactions:
+    """A database with the rows that the work of writes reads; what is `between` is done before the next read."""
+
+    def __init__(self, database: Database) -> None:
+        self.rows: list[str] = []
+        self.between: list[Callable[[], object]] = []
+        self._database = database
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    def read(self, work: Callable[[Tx], T]) -> T:
+        while self.between:
+            self.between.pop()()
+        return self._database.read(work)
+
+    def write(self, work: Callable[[Any], T]) -> T:
+        return self._database.write(lambda tx: work(SeenTx(tx, self.rows)))
+
+
+class SeenTx:
+    def __init__(self, tx: Tx, rows: list[str]) -> None:
+        self._tx = tx
+        self._rows = rows
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._tx, name)
+
+        def seen(*given: Any, **named: Any) -> Any:
+            answer = found(*given, **named)
+            self._rows.append(repr(answer))
+            return answer
+
+        return seen if callable(found) else found
+
+
+@pytest.mark.parametrize(("kind", "name"), [("Connector", "inbox"), ("KnowledgeGraph", "contracts")])
+def test_no_definition_is_read_in_the_transaction_of_a_deletion_that_holds_up_others(
+    backend: TestBackend, call: Caller, kind: str, name: str
+) -> None:
+    backend.apply(RESOURCES)
+    backend.apply(USING_NOTHING.replace("Look", "Look at words of one definition with inbox and contracts"))
+    start(call, definition(call, "Ready").workflow.workflow_id)
+    database = SeenTransactions(backend.composition.services.database)
+    deleted = delete_definition(cast("Database", database), kind, name, now=backend.clock(), actor="tester")
+    assert deleted.name == name
+    assert database.rows
+    assert "words of one definition" not in "".join(database.rows)
+
+
+def test_a_workflow_applied_while_a_deletion_reads_definitions_counts(backend: TestBackend, call: Caller) -> None:
+    backend.apply(RESOURCES)
+    backend.apply(USING_NOTHING)
+    database = SeenTransactions(backend.composition.services.database)
+    database.between.append(lambda: gated(backend, "Late"))
+    with pytest.raises(ApiError, match="used by workflow 'Late'"):
+        delete_definition(cast("Database", database), "Connector", "inbox", now=backend.clock(), actor="tester")
+    assert not database.between
 
 
 def test_keys_and_people_whose_list_names_a_workflow_keep_it(backend: TestBackend, call: Caller) -> None:

@@ -18,7 +18,7 @@ def process(**other: Any) -> ProcessRow:
 
 
 def told(**other: Any) -> list[tuple[bool, str]]:
-    fields = {"now": NOW, "processes": [process()], "workers": [], "backlog": QUIET, "database_ms": 3}
+    fields = {"now": NOW, "lease_now": NOW, "processes": [process()], "workers": [], "backlog": QUIET, "database_ms": 3}
     return [(each.critical, each.message) for each in findings(Figures(**{"needs_workers": True, **fields, **other}))]
 
 

@@ -50,7 +50,8 @@ def test_administration_and_runs_are_what_the_commands_call_and_nothing_of_an_ed
     sources = [path.read_text() for path in (ROOT / "deploy").rglob("*.py")]
     called = {match for source in sources for match in re.findall(r"backend\.(\w+)\.([A-Z]\w+)", source)}
     needed = {
-        f"/workflow_api.v1.{service.title().replace('_', '')}Service/{name}" for service, name in called - {("health", "Check")}
+        f"/workflow_api.v1.{service.title().replace('_', '')}Service/{name}"
+        for service, name in called - {("health", "Check")}
     }
     assert len(needed) > 20
     assert needed <= given("administration", "runs")

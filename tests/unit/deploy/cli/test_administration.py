@@ -228,6 +228,15 @@ def test_a_workflow_is_activated_and_deactivated(
     assert backend.request("UpdateWorkflowStatus") == expected
 
 
+@pytest.mark.parametrize("version", ["0", "-1"])
+def test_no_version_below_1_is_activated_and_nothing_is_asked(backend: FakeBackend, version: str) -> None:
+    refused = command("workflows", "activate", "wf_1", "--version", version, "--grpc", backend.address)
+
+    assert refused.code == 2
+    assert f"--version: must be from 1 to the newest version; it is {version}" in " ".join(refused.err.split())
+    assert backend.requests == []
+
+
 @pytest.mark.parametrize(("passed", "code"), [(True, 0), (False, 1)])
 def test_a_connector_that_fails_exits_with_1(backend: FakeBackend, *, passed: bool, code: int) -> None:
     backend.answers["TestConnector"] = workflows_pb2.ConnectorTest(name="inbox", passed=passed, message="denied")

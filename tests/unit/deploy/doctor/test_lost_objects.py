@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
 from backend.settings import ObjectSettings
@@ -16,6 +18,7 @@ from deploy.config.settings import Objects, Settings
 from deploy.doctor.check import Check, Examined, Outcome, Part
 from deploy.doctor.lost_objects import check_lost_objects
 from deploy.doctor.output_rows import paged_outputs
+from tests.support.postgresql import Postgresql
 from tests.support.s3_server import S3Server
 
 FILES = {("run_1", "a.txt"): b"a", ("run_1", "b.txt"): b"bb", ("run_2", "c.txt"): b"ccc"}
@@ -90,3 +93,38 @@ def test_outputs_are_read_page_by_page_each_once(data: Path, settings: Settings)
         )
     found = list(paged_outputs(Examined(Part.SERVE, settings, data, {}, every_object=True)))
     assert len({(row.run_id, row.path) for row in found}) == len(found) == 4_504
+
+
+@pytest.fixture
+def on_postgresql(postgresql_server: Postgresql) -> Iterator[tuple[psycopg.Connection[Any], Settings]]:
+    """A connection to a database with 4,500 outputs, and settings that name the database."""
+    postgresql_server.empty()
+    url = postgresql_server.shared
+    with psycopg.connect(url, autocommit=True) as database:
+        database.execute("SET session_replication_role = replica")
+        database.execute(
+            "INSERT INTO outputs SELECT 'o' || n, 'run_' || n / 100, 'a ' || n || '_B%.txt', NULL, 'text/plain', 3,"
+            " '0', 0, 'runs/' || n, 0 FROM generate_series(1, 4500) AS n"
+        )
+        yield database, replace(Settings(), backend=replace(Settings().backend, database=url))
+
+
+def test_outputs_on_postgresql_are_read_page_by_page_each_once(
+    on_postgresql: tuple[psycopg.Connection[Any], Settings], tmp_path: Path
+) -> None:
+    _, settings = on_postgresql
+    found = list(paged_outputs(Examined(Part.SERVE, settings, tmp_path, {}, every_object=True)))
+    assert len({(row.run_id, row.path) for row in found}) == len(found) == 4_500
+    assert {row.size_bytes for row in found} == {3}
+
+
+def test_no_transaction_is_open_on_postgresql_while_the_store_is_listed(
+    on_postgresql: tuple[psycopg.Connection[Any], Settings], tmp_path: Path
+) -> None:
+    database, settings = on_postgresql
+    rows = paged_outputs(Examined(Part.SERVE, settings, tmp_path, {}, every_object=True))
+    next(rows)
+    # Waits for every transaction that has read the table.
+    database.execute("SET lock_timeout = '60s'")
+    database.execute("TRUNCATE outputs")
+    assert len(list(rows)) == 1_999
