@@ -30,18 +30,22 @@ def reads_beside_starts(workload: Workload, *, seconds: float, rounds: int) -> s
     workload.fill(keys, "Parked", "waiting_for_approval", 20)
     finished = workload.fill(keys, "One step", "completed", 1)
     with_events = workload.fill(keys, "Many events", "completed", 1)
-    paths = [(f"/runs/{run}", "/runs", f"/runs/{events}/events") for run, events in zip(finished, with_events, strict=True)]
-    requests = [key.get(path) for key, own in zip(keys, paths, strict=True) for path in own]
-    rates, times = [], []
+    requests = [
+        key.get(path)
+        for key, run_id, noted in zip(keys, finished, with_events, strict=True)
+        for path in (f"/runs/{run_id}", "/runs", f"/runs/{noted}/events")
+    ]
+    rates, costs, times = [], [], []
     for _ in range(rounds):
         alone = _load(workload, requests, seconds)
         with _starting(workload, keys):
             beside = _load(workload, requests, seconds)
         rates.append(beside.per_second / alone.per_second)
+        costs.append(beside.cpu_us / alone.cpu_us)
         times.append(beside.p99_ms / alone.p99_ms)
     return (
         f"reads by {len(keys)} keys beside {_STARTS_PER_SECOND} starts a second, of the same reads alone: "
-        f"throughput {median_of(rates, 2)}, p99 {median_of(times, 1)}"
+        f"throughput {median_of(rates, 2)}, CPU of a read {median_of(costs, 2)}, p99 {median_of(times, 1)}"
     )
 
 
