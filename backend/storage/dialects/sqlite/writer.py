@@ -146,9 +146,7 @@ class Writer:
             if outcomes is None:
                 outcomes = self._run_apart(connection, batch)
             # Readers see the changes from some moment of the commit on, whether or not it succeeds.
-            counted = [each.tx for each in outcomes if each.error is None and not each.tx.uncounted]
-            if counted:
-                self._marks.begin(tx.changed_runs for tx in counted)
+            self._mark(outcomes)
             connection.execute("COMMIT")
         except Exception as error:  # noqa: BLE001 - every caller of the batch must get it
             self._marks.end()
@@ -183,6 +181,11 @@ class Writer:
             else:
                 for job, result in zip(jobs, results, strict=True):
                     job.done.set_result(result)
+
+    def _mark(self, outcomes: Iterable[_Outcome]) -> None:
+        counted = [each.tx.changed_runs for each in outcomes if each.error is None and not each.tx.uncounted]
+        if counted:
+            self._marks.begin(counted)
 
     def _run_together(self, connection: sqlite3.Connection, batch: list[_Job]) -> list[_Outcome] | None:
         """Runs the jobs in a transaction; None where one raised, with nothing left of any.
