@@ -91,9 +91,7 @@ class AnswerCache:
         self._answers.discard(key)
         return None
 
-    def read(
-        self, method: str, depends: Dependence, key_id: str, request: Any, read: Callable[[], Message]
-    ) -> Message:
+    def read(self, method: str, depends: Dependence, key_id: str, request: Any, read: Callable[[], Message]) -> Message:
         """Returns what is read, and keeps it."""
         # Taken before the read: a commit during it may have come too late for what is read.
         since = self._marks.ended

@@ -76,9 +76,7 @@ class CachedAnswers:
 
 
 @contextmanager
-def compared(
-    world: World, keys: Mapping[str, list[str]], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[CachedAnswers]:
+def compared(world: World, keys: Mapping[str, list[str]], monkeypatch: pytest.MonkeyPatch) -> Iterator[CachedAnswers]:
     """Compares after each commit, before it is known to whom it made a change, until the context ends."""
     answers = CachedAnswers(world, keys)
     end = CommitMarks.end

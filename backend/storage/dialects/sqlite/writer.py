@@ -51,8 +51,8 @@ class _TransactionLostError(Exception):
 class Writer:
     """Group commit with full durability; `connect` opens the connection of the thread.
 
-    `announce` gets the names that the changes of a commit announce, `marks` what a commit changes. `log_left`: there is a write-ahead log of an
-    earlier process, which may hold deleted content.
+    `announce` gets the names that the changes of a commit announce, `marks` the runs that they name. `log_left`: there
+    is a write-ahead log of an earlier process, which may hold deleted content.
     """
 
     def __init__(
