@@ -115,7 +115,8 @@ def test_a_commit_of_several_changes_changes_the_runs_of_each(database: SqliteDa
     held, gate = hold_writer(database)
     changes = [add_of_run(database, number, f"run_{number}", "ak_1") for number in (1, 2)]
     gate.set()
-    for change in (held, *changes):
+    held.result()
+    for change in changes:
         change.result()
     assert unchanged(database, before + 1) == ["ak_2"]
 
@@ -126,8 +127,9 @@ def test_a_change_that_names_no_run_may_have_changed_anything_beside_one_that_do
     change = add_of_run(database, 1, "run_1", "ak_1")
     other = database.write_soon(lambda tx: tx.run(ADD, number=2, text="text"))
     gate.set()
-    for each in (held, change, other):
-        each.result()
+    held.result()
+    change.result()
+    other.result()
     assert unchanged(database, before + 1) == []
 
 
