@@ -1,11 +1,10 @@
-"""The answer cache: answers of reads that depend on nothing but request, key, committed data and UTC day.
+"""The answer cache: answers of reads, each until what it shows changes.
 
-Such an answer holds until the next commit, so where this process alone commits it is cached instead of read each time:
-a request for a run takes three fifths of the processor time of a read one, one for a list of 20 little more than a
-quarter, and one for 200 events less than a quarter, as long as nothing is committed. (`python -m benchmarks`)
+Where this process alone commits, an answer is cached instead of read each time: a request for a run takes FIGURES
 
-An answer is exact: it is dropped before the caller of any change is answered, and while a commit is under way, when
-nobody can say whether it holds already, every answer is read.
+An answer depends on its request and key, on rows that are read again once a commit may have changed them, and where it
+has counters of a day on the UTC day. It is exact: no answer outlives the beginning of a commit that may change it
+(`backend.storage.commit_marks`), which is before any caller of that change is answered.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,70 +16,90 @@ from google.protobuf.message import Message
 
 from backend import metrics
 from backend.clock import Clock, utc_day
-from backend.storage.database import Database
+from backend.storage.commit_marks import CommitMarks
+from contract.cached_answer import CachedAnswer
 from contract.metadata import KEY_ID, PERSON
 from contract.recent_values import RecentValues
 
 M = TypeVar("M", bound=Callable[..., Any])
-State = tuple[int, int]
-"""What all answers depend on: the number of commits, and the UTC day."""
 
 Metadata = Iterable[tuple[str, str]]
-CacheLookup = Callable[[Any, Metadata], Message | None]
+CacheLookup = Callable[[Any, Metadata], CachedAnswer | None]
 Read = Callable[[Any, grpc.ServicerContext], Message]
 
 _Key = tuple[str, str, bytes]
 """A method, the id of a key, and the serialised request."""
 
-_IDENTITY: Final = frozenset({KEY_ID, PERSON})
 _MARK: Final = "_cacheable"
 _MOST_BYTES: Final = 32_000_000
 
 
-def cacheable(method: M) -> M:
-    """Marks a unary method whose answer depends on its request, its key and the `State`, and on nothing else."""
-    setattr(method, _MARK, True)
-    return method
+class Dependence(NamedTuple):
+    """What else than request and key the answers of a method depend on."""
+
+    of_run: bool
+    """The run that the request names, with all that belongs to it; else the calling key and all of its runs."""
+    of_day: bool = False
+    """The UTC day."""
 
 
-def is_cacheable(method: object) -> bool:
-    """Returns whether a method is marked so."""
-    return getattr(method, _MARK, False)
+def cacheable(depends: Dependence) -> Callable[[M], M]:
+    """Marks a unary method whose answer depends on its request, its key and this, and on nothing else."""
+
+    def marked(method: M) -> M:
+        setattr(method, _MARK, depends)
+        return method
+
+    return marked
 
 
-class _Entry(NamedTuple):
-    answer: Message
-    state: State
+def dependence_of(method: object) -> Dependence | None:
+    """Returns what a method is marked with; None for one whose answers are not cached."""
+    return getattr(method, _MARK, None)
+
+
+class _Entry(CachedAnswer):
+    """An answer that was read once the commit of the number `since` had ended."""
+
+    __slots__ = ("day", "of", "since")
+
+    def __init__(self, message: Message, of: str, since: int, day: int | None) -> None:
+        super().__init__(message)
+        self.of = of
+        self.since = since
+        self.day = day
 
 
 class AnswerCache:
     """The latest answers that keys got, which nobody may change. Thread-safe."""
 
-    def __init__(self, database: Database, clock: Clock) -> None:
-        self._database = database
+    def __init__(self, marks: CommitMarks, clock: Clock) -> None:
+        self._marks = marks
         self._clock = clock
         self._answers = RecentValues[_Key, _Entry](_size, _MOST_BYTES)
 
-    def state(self) -> State | None:
-        """Returns the present state; None while that is not known, and always where other processes commit as well."""
-        commits = self._database.commits
-        return None if commits is None else (commits, utc_day(self._clock()))
-
-    def get(self, method: str, key_id: str, request: Message) -> Message | None:
+    def get(self, method: str, key_id: str, request: Message) -> CachedAnswer | None:
         """Returns the answer to a request if it holds now."""
         key = method, key_id, request.SerializeToString()
         entry = self._answers.get(key)
         if entry is None:
             return None
-        if entry.state == self.state():
-            return entry.answer
+        day = entry.day
+        if self._marks.unchanged(entry.of, entry.since) and (day is None or day == utc_day(self._clock())):
+            return entry
         # It may be one that erasure made wrong, and would otherwise stay for as long as it is asked for.
         self._answers.discard(key)
         return None
 
-    def put(self, method: str, key_id: str, request: Message, answer: Message, state: State) -> None:
-        """Keeps an answer that was read after the state was this."""
-        self._answers.put((method, key_id, request.SerializeToString()), _Entry(answer, state))
+    def read(self, method: str, depends: Dependence, key_id: str, request: Any, read: Callable[[], Message]) -> Message:
+        """Returns what is read, and keeps it."""
+        # Taken before the read: a commit during it may have come too late for what is read.
+        since = self._marks.ended
+        day = utc_day(self._clock()) if depends.of_day else None
+        answer = read()
+        of = request.run_id if depends.of_run else key_id
+        self._answers.put((method, key_id, request.SerializeToString()), _Entry(answer, of, since, day))
+        return answer
 
 
 def cache_lookup(cache: AnswerCache, method: str, labels: tuple[str, str]) -> CacheLookup:
@@ -90,7 +109,7 @@ def cache_lookup(cache: AnswerCache, method: str, labels: tuple[str, str]) -> Ca
     must see. Calls answered from the cache count in the metrics, with these labels, as others.
     """
 
-    def lookup(request: Message, metadata: Metadata) -> Message | None:
+    def lookup(request: Message, metadata: Metadata) -> CachedAnswer | None:
         began = perf_counter()
         key_id = _key_alone(metadata)
         answer = cache.get(method, key_id, request) if key_id else None
@@ -101,17 +120,14 @@ def cache_lookup(cache: AnswerCache, method: str, labels: tuple[str, str]) -> Ca
     return lookup
 
 
-def caching(cache: AnswerCache, method: str, read: Read) -> Read:
+def caching(cache: AnswerCache, method: str, depends: Dependence, read: Read) -> Read:
     """Returns a servicer's method that puts its answers into the cache; what it raises is no answer."""
 
     def read_and_put(request: Message, context: grpc.ServicerContext) -> Message:
-        # Taken before the read: a commit during it may have come too late for what is read.
-        state = cache.state()
-        answer = read(request, context)
-        key_id = None if state is None else _key_alone(_metadata_of(context))
-        if key_id and state is not None:
-            cache.put(method, key_id, request, answer, state)
-        return answer
+        key_id = _key_alone(_metadata_of(context))
+        if not key_id:
+            return read(request, context)
+        return cache.read(method, depends, key_id, request, lambda: read(request, context))
 
     return read_and_put
 
@@ -120,16 +136,21 @@ def cached_or_read(lookup: CacheLookup, read: Read) -> Read:
     """Returns what gives the cached answer, else what is read."""
 
     def call(request: Message, context: grpc.ServicerContext) -> Message:
-        answer = lookup(request, _metadata_of(context))
-        return read(request, context) if answer is None else answer
+        cached = lookup(request, _metadata_of(context))
+        return read(request, context) if cached is None else cached.message
 
     return call
 
 
 def _key_alone(metadata: Metadata) -> str | None:
     """Returns the id of the key that calls, None where there is none or several, or the call is also a person's."""
-    named = [(name, value) for name, value in metadata if name in _IDENTITY]
-    return named[0][1] if len(named) == 1 and named[0][0] == KEY_ID else None
+    key_id = None
+    for name, value in metadata:
+        if name == PERSON or (name == KEY_ID and key_id is not None):
+            return None
+        if name == KEY_ID:
+            key_id = value
+    return key_id
 
 
 def _metadata_of(context: grpc.ServicerContext) -> Metadata:
@@ -137,5 +158,5 @@ def _metadata_of(context: grpc.ServicerContext) -> Metadata:
 
 
 def _size(entry: _Entry) -> int:
-    # Small messages take a few times their bytes.
-    return 1_024 + 4 * entry.answer.ByteSize()
+    # Small messages take a few times their bytes, and their JSON, which comes later, about three times.
+    return 1_024 + 8 * entry.message.ByteSize()

@@ -288,7 +288,8 @@ class Backend:
         at_once = not parts.database.remote
         database = parts.database
         keys = CallingKeys(lambda key_id: database.read(lambda tx: keys_sql.access(tx, key_id)) is not None, changes)
-        answer_cache = AnswerCache(parts.database, services.clock) if at_once else None
+        marks = database.commit_marks
+        answer_cache = None if marks is None else AnswerCache(marks, services.clock)
         self.handlers: Mapping[str, Handler] = {
             path: handler if at_once else replace(handler, point_read=False, page_read=False, begin=None)
             for file, servicer in servicers

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from benchmarks import growth, servers
+from benchmarks.reads_beside_starts import reads_beside_starts
 from benchmarks.servers import Measurement, Server
 from benchmarks.spread import median_of
 from benchmarks.workload import Key, Workload
@@ -159,6 +160,7 @@ def main() -> None:
         workload = Workload(service)
         for line in end_to_end(workload, workload.keys(1)[0], extent):
             print(line)
+        print(reads_beside_starts(workload, seconds=extent.seconds, rounds=extent.rounds))
         hot_paths(workload, bare, extent)
         print(apart(bare, extent))
 

@@ -160,13 +160,17 @@ class Workload:
         answer = connection.getresponse()
         return answer.status, answer.read()
 
-    def run(self, key: Key, workflow: str, until: str, **fields: object) -> str:
-        """Starts a run and waits for a status; returns its id."""
+    def start(self, key: Key, workflow: str, **fields: object) -> Any:
+        """Starts a run and returns it."""
         path = f"/workflows/{self.workflow_ids[workflow]}/runs"
         status, run = self.call("POST", path, key, fields, **{"Idempotency-Key": f"workload-{next(_numbers)}"})
         if status != 201:
             raise RuntimeError(f"start answered {status}: {run}")
-        return str(self.wait_for(key, run, until)["run_id"])
+        return run
+
+    def run(self, key: Key, workflow: str, until: str, **fields: object) -> str:
+        """Starts a run and waits for a status; returns its id."""
+        return str(self.wait_for(key, self.start(key, workflow, **fields), until)["run_id"])
 
     def wait_for(self, key: Key, run: Any, until: str) -> Any:
         """Waits for a run until it has a status, by calls that are held until it changes; returns it."""

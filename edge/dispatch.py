@@ -91,7 +91,7 @@ class Dispatcher:
 
         async def read(request: Message) -> Message:
             cached = channel.cached_answer(rpc, request, metadata)
-            return await channel.unary(rpc, request, metadata, seconds) if cached is None else cached
+            return await channel.unary(rpc, request, metadata, seconds) if cached is None else cached.message
 
         return read
 

@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from backend import metrics
-from backend.answer_cache import AnswerCache, CacheLookup, cache_lookup, cached_or_read, caching, is_cacheable
+from backend.answer_cache import AnswerCache, CacheLookup, cache_lookup, cached_or_read, caching, dependence_of
 from backend.caller import Caller
 from backend.deferred import Deferred, quick_of
 from backend.errors import ApiError
@@ -115,9 +115,10 @@ def _handler(
     begin = None if quick is None else _wrap_deferring(behaviour, response_class, method.full_name, log, check)
     cached_answer = call_uncached = None
     unary = _wrap_unary(behaviour, response_class, method.full_name, log, check)
-    if cache is not None and is_cacheable(behaviour):
+    depends = dependence_of(behaviour)
+    if cache is not None and depends is not None:
         cached_answer = cache_lookup(cache, method.full_name, (_method_label(method.full_name), _OK))
-        read = caching(cache, method.full_name, behaviour)
+        read = caching(cache, method.full_name, depends, behaviour)
         call_uncached = _wrap_unary(read, response_class, method.full_name, log, check)
         unary = cached_or_read(cached_answer, call_uncached)
     return Handler(

@@ -118,6 +118,7 @@ class Approvals:
                 target=row.approval_id,
                 details={"run_id": row.run_id},
             )
+            tx.changes_run(row.run_id, row.key_id)
             tx.after_commit(self._runtime.wake)
             return row
 

@@ -38,10 +38,11 @@ class PendingApprovalRow(NamedTuple):
 
 
 class FoundApprovalRow(NamedTuple):
-    """An approval with its state, and its run with its status."""
+    """An approval with its state, and its run with its key and its status."""
 
     approval_id: str
     run_id: str
+    key_id: str
     step: str
     state: str
     status: str

@@ -34,6 +34,7 @@ def cancel_run(services: Services, runtime: Runtime, run_id: str, caller: Caller
         state = find_state(tx, run_id, caller.key_id)
         if state.status in TERMINAL:
             raise ApiError(errors_pb2.ERROR_REASON_ALREADY_TERMINAL)
+        tx.changes_run(run_id, state.key_id)
         lifecycle_sql.request_cancel(tx, run_id, at, reason)
         # The reason is the caller's own text: it is stored with the run alone, and erased with it.
         audit.record(tx, at=at, actor=caller.audit_name, action="run.cancel_requested", target=run_id)

@@ -1,11 +1,11 @@
 """RunsService over gRPC."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import grpc
 
-from backend.answer_cache import cacheable
+from backend.answer_cache import Dependence, cacheable
 from backend.deferred import deferring
 from backend.errors import invalid
 from backend.pauses import pausing
@@ -22,6 +22,9 @@ from backend.runs.watches import RunWatches
 from backend.services import Services
 from contract.times import to_timestamp
 from workflow_api.v1 import runs_pb2, runs_pb2_grpc
+
+_OF_RUN: Final = Dependence(of_run=True)
+_OF_KEY: Final = Dependence(of_run=False)
 
 
 class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
@@ -43,12 +46,12 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
         """Starts a run, or answers the one that the same start made."""
         return self._starts.start(request, caller_of(context))
 
-    @cacheable
+    @cacheable(_OF_KEY)
     def ListRuns(self, request: runs_pb2.ListRunsRequest, context: grpc.ServicerContext) -> runs_pb2.ListRunsResponse:
         """Returns the caller's runs, newest first."""
         return self._reads.runs(request, caller_of(context))
 
-    @cacheable
+    @cacheable(_OF_RUN)
     def GetRun(self, request: runs_pb2.GetRunRequest, context: grpc.ServicerContext) -> runs_pb2.Run:
         """Returns one run in full, or its tag alone."""
         _refuse_to_wait(request, "WatchRun")
@@ -70,14 +73,14 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
         """Yields the events of a run over all of its segments."""
         yield from self._watches.events(request, caller_of(context).key_id, context.is_active)
 
-    @cacheable
+    @cacheable(_OF_RUN)
     def ListRunSteps(
         self, request: runs_pb2.ListRunStepsRequest, context: grpc.ServicerContext
     ) -> runs_pb2.ListRunStepsResponse:
         """Returns the state of every step."""
         return self._reads.steps(request, caller_of(context).key_id)
 
-    @cacheable
+    @cacheable(_OF_RUN)
     def ListRunEvents(
         self, request: runs_pb2.ListRunEventsRequest, context: grpc.ServicerContext
     ) -> runs_pb2.ListRunEventsResponse:
@@ -85,7 +88,7 @@ class RunsServicer(runs_pb2_grpc.RunsServiceServicer):
         _refuse_to_wait(request, "WatchRunEvents")
         return self._reads.events(request, caller_of(context).key_id)
 
-    @cacheable
+    @cacheable(_OF_RUN)
     def ListRunApprovals(
         self, request: runs_pb2.ListRunApprovalsRequest, context: grpc.ServicerContext
     ) -> runs_pb2.ListRunApprovalsResponse:

@@ -33,6 +33,7 @@ class RunStateRow(NamedTuple):
     """The columns of a run that decide how the routes below it answer."""
 
     run_id: str
+    key_id: str
     status: str
     cancel_requested_at: int | None
     data_purged_at: int | None

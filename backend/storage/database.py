@@ -9,6 +9,7 @@ from typing import Final, Protocol, TypeAlias, TypeVar, cast
 from sqlalchemy import Dialect
 
 from backend.storage.announcements import Listener
+from backend.storage.commit_marks import CommitMarks
 from backend.storage.guarded_insert import SingleRoundTrip
 from backend.storage.statements import Arguments, Command, Params, Query, RowT, ScalarQuery
 from telemetry import Family
@@ -78,7 +79,15 @@ class Tx:
     A change whose number of rows does not matter is best given to `enqueue` or `many`: it costs no round trip.
     """
 
-    __slots__ = ("_after_commit", "_connection", "_dialect", "announced", "leaves_no_trace", "uncounted")
+    __slots__ = (
+        "_after_commit",
+        "_connection",
+        "_dialect",
+        "announced",
+        "changed_runs",
+        "leaves_no_trace",
+        "uncounted",
+    )
 
     def __init__(self, connection: DriverConnection, dialect: Dialect) -> None:
         self._connection = connection
@@ -88,8 +97,10 @@ class Tx:
         """Names that listeners in all processes get once this change is durable."""
         # Set by work whose deleted content must not stay readable in the database's files.
         self.leaves_no_trace = False
-        # Set by work that changes nothing that depends on `Database.commits`.
+        # Set by work that changes nothing that cached answers depend on.
         self.uncounted = False
+        self.changed_runs: set[tuple[str, str]] = set()
+        """Runs by id and key, to which all that this changes belongs; none where it may change anything."""
 
     @property
     def connection(self) -> DriverConnection:
@@ -190,6 +201,14 @@ class Tx:
         """Sends a name to the listeners of the database in all processes once this change is durable."""
         self.announced.add(name)
 
+    def changes_run(self, run_id: str, key_id: str) -> None:
+        """Says that this changes a run, and nothing else than what has been said so.
+
+        Only for work that knows all that its transaction does: answers about other runs stay cached. To a run belong
+        its row, steps, segments, events and approvals, and of its key the counters and the list of runs.
+        """
+        self.changed_runs.add((run_id, key_id))
+
     def _execute(self, text: str, arguments: Arguments) -> DriverCursor:
         return self._connection.execute(text, arguments)
 
@@ -218,11 +237,8 @@ class Database(Protocol):
         """Makes guarded inserts in one round trip; None where statements are no round trips."""
 
     @property
-    def commits(self) -> int | None:
-        """How many commits there were, without those of uncounted changes; each is counted before its result is known.
-
-        None while one is under way, of which nobody can say whether it holds already, and where others commit as well.
-        """
+    def commit_marks(self) -> CommitMarks | None:
+        """Marks of all commits but those of uncounted changes; None where other processes commit as well."""
 
     def read(self, work: Callable[[Tx], T]) -> T:
         """Runs reads on this thread's connection, each statement by itself."""

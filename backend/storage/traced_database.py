@@ -36,6 +36,7 @@ class TracedDatabase:
         self._tracing = tracing
         self._system = "postgresql" if database.remote else "sqlite"
         self.remote = database.remote
+        self.commit_marks = database.commit_marks
         self.listen = database.listen
         self.hold = database.hold
         self.reclaim_space = database.reclaim_space
@@ -45,11 +46,6 @@ class TracedDatabase:
         self.close = database.close
         single = database.single_round_trip
         self.single_round_trip: SingleRoundTrip | None = None if single is None else _TracedRoundTrip(single, self)
-
-    @property
-    def commits(self) -> int | None:
-        """How many commits there were; see `Database.commits`."""
-        return self._database.commits
 
     def read(self, work: Callable[[Tx], T]) -> T:
         """Runs reads; see `Database.read`."""
@@ -232,6 +228,11 @@ class _TracedTx(Tx):
     @uncounted.setter
     def uncounted(self, value: bool) -> None:
         self._tx.uncounted = value
+
+    @property
+    def changed_runs(self) -> set[tuple[str, str]]:  # type: ignore[override]  # the other's
+        """As of the other."""
+        return self._tx.changed_runs
 
     def enqueue(self, command: Command, **params: object) -> None:
         """Runs a change without a result; see `Tx.enqueue`."""

@@ -16,7 +16,7 @@ from backend.clock import Clock
 from backend.ids import new_id
 from backend.run_traces import carrier_of_run
 from backend.settings import WebhookSettings
-from backend.storage.database import Database, run_of
+from backend.storage.database import Database, Tx, run_of
 from backend.storage.outage import RepeatedRounds
 from backend.webhooks import attempts, delivery_sql, wait_bounds_sql
 from backend.webhooks.delivery_sql import ClaimedRow, DueWebhookRow
@@ -186,7 +186,7 @@ class Deliverer:
     def _claim(self, webhook_id: str, claim_id: str, most: int) -> list[ClaimedRow]:
         at = self._clock()
         return self._database.write(
-            lambda tx: delivery_sql.claim(tx, webhook_id, claim_id, at, at + self._claim_ms, most),
+            _uncounted(lambda tx: delivery_sql.claim(tx, webhook_id, claim_id, at, at + self._claim_ms, most)),
             lock_key=f"webhook {webhook_id}",
         )
 
@@ -214,7 +214,7 @@ class Deliverer:
         def record() -> None:
             at = self._clock()
             self._database.write(
-                lambda tx: attempts.settle(tx, row, claim_id, outcome, at), lock_key=run_of(row.run_id)
+                _uncounted(lambda tx: attempts.settle(tx, row, claim_id, outcome, at)), lock_key=run_of(row.run_id)
             )
 
         await self._in_thread(record)
@@ -260,6 +260,16 @@ class Deliverer:
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+
+def _uncounted(work: Callable[[Tx], T]) -> Callable[[Tx], T]:
+    """Returns work on webhooks and their messages alone, which no key reads with its runs."""
+
+    def change(tx: Tx) -> T:
+        tx.uncounted = True
+        return work(tx)
+
+    return change
 
 
 async def _timed(attempt: Awaitable[Outcome]) -> Outcome:

@@ -5,6 +5,8 @@ from typing import Final, Protocol
 
 from google.protobuf.message import Message
 
+from contract.cached_answer import CachedAnswer
+
 Messages = AsyncGenerator[Message, None]
 Metadata = Sequence[tuple[str, str]]
 
@@ -15,8 +17,8 @@ LONGEST_STREAM_SECONDS: Final = 4 * 3600.0
 class Channel(Protocol):
     """Calls RPCs by their full name, as `/workflow_api.v1.RunsService/GetRun`."""
 
-    def cached_answer(self, rpc: str, request: Message, metadata: Metadata) -> Message | None:
-        """Returns the answer of a unary RPC from the answer cache: the same object each time, not to be changed.
+    def cached_answer(self, rpc: str, request: Message, metadata: Metadata) -> CachedAnswer | None:
+        """Returns the answer of a unary RPC from the answer cache: the same object for as long as it holds.
 
         None where it is not cached, as always in another process.
         """

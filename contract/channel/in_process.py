@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 
 from google.protobuf.message import Message
 
+from contract.cached_answer import CachedAnswer
 from contract.channel import LONGEST_STREAM_SECONDS, Messages, Metadata
 from contract.local_context import LocalContext
 from contract.refusals import Refusal
@@ -59,7 +60,7 @@ class Handler(Protocol):
         ...
 
     @property
-    def cached_answer(self) -> Callable[[Any, Metadata], Message | None] | None:
+    def cached_answer(self) -> Callable[[Any, Metadata], CachedAnswer | None] | None:
         """Returns what looks up the answer in the answer cache; None for an RPC whose answers are never cached."""
         ...
 
@@ -110,7 +111,7 @@ class InProcessChannel:
         self._stream_threads = ThreadPoolExecutor(stream_threads, thread_name_prefix="channel-stream")
         self._streams: set[LocalContext] = set()
 
-    def cached_answer(self, rpc: str, request: Message, metadata: Metadata) -> Message | None:
+    def cached_answer(self, rpc: str, request: Message, metadata: Metadata) -> CachedAnswer | None:
         """Returns the answer of a unary RPC if it is cached; see `Channel`."""
         lookup = self._handlers[rpc].cached_answer
         return None if lookup is None else lookup(request, metadata)

@@ -131,12 +131,11 @@ class RemoteChannel:
 
     def cached_answer(
         self,
-        rpc: str,  # noqa: ARG002 - as `Channel`
-        request: Message,  # noqa: ARG002 - the same
-        metadata: Metadata,  # noqa: ARG002 - the same
-    ) -> Message | None:
+        rpc: str,
+        request: Message,
+        metadata: Metadata,
+    ) -> None:
         """Returns None: the answer cache is in the other process."""
-        return None
 
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
         """Returns the answer of a unary RPC; see `Channel`."""

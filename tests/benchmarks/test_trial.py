@@ -43,9 +43,10 @@ def trial(module: str, *arguments: str) -> list[str]:
 
 @two_cores
 def test_a_trial_prints_a_figure_of_every_path() -> None:
-    alone, at_once, head, rule, *rows = trial("benchmarks")
+    alone, at_once, beside, head, rule, *rows = trial("benchmarks")
     assert re.fullmatch(rf"one-step run, .* median {FIGURE} ms", alone)
     assert re.fullmatch(rf"one-step runs, .* {FIGURE} runs/s", at_once)
+    assert re.fullmatch(rf"reads .*: throughput {FIGURE}, p99 {FIGURE}", beside)
     assert head.count("|") == rule.count("|") == 9
     assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == PATHS
     assert all(re.fullmatch(rf"\| [^|]+ \| \d+ \| [\d,]+ (\| {FIGURE} ){{5}}\|", row) for row in rows)

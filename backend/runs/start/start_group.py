@@ -139,6 +139,11 @@ class StartGroup:
             tx.announce(run_id)
             if has_webhooks[key_id]:
                 add_messages(tx, Event.RUN_WAITING, run_id, at)
-        if rows.runs:
+        # Nothing else depends on uploads, the audit log, or the records of idempotency keys.
+        for run in rows.runs:
+            tx.changes_run(run.run_id, run.key_id)
+        if not rows.runs:
+            tx.uncounted = True
+        else:
             tx.after_commit(partial(metrics.RUNS_STARTED.add_many, len(rows.runs)))
             tx.after_commit(partial(workflow_metrics.count_starts, rows.runs))

@@ -19,7 +19,7 @@ from backend.runtime.execution.unit_of_work import UnitOfWork
 from backend.runtime.outcomes import LICENSE_UNAVAILABLE
 from backend.runtime.redaction.run_redaction import RunRedaction
 from backend.segment_state import SegmentState
-from backend.storage.database import OutcomeUnknownError, Tx, run_of
+from backend.storage.database import OutcomeUnknownError, Tx
 from backend.storage.tables.segments import ApprovalRow, StepRow
 from backend.uploads import sql as uploads_sql
 from backend.workflows.terms import WorkflowTerms
@@ -115,7 +115,7 @@ class _Claim:
         return claimed
 
     def _write(self, work: Callable[[Tx], ClaimedSegment | None]) -> Awaitable[ClaimedSegment | None]:
-        return self._context.write(work, lock_key=run_of(self._run.run_id))
+        return self._context.write_run(self._run.run_id, self._run.key_id, work)
 
     def _take_unless_taken(self, tx: Tx) -> ClaimedSegment | None:
         owns = lifecycle_sql.owns(tx, self._segment_id, self._context.owner)

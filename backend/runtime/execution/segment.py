@@ -27,7 +27,7 @@ from backend.runtime.execution.stop_signal import StoppedError, StopSignal
 from backend.runtime.execution.traced_work import traced_segment, traced_step
 from backend.runtime.outcomes import Outcome, reason_to_stop
 from backend.schemas.judge import JudgeUnavailableError
-from backend.storage.database import DatabaseUnavailableError
+from backend.storage.database import DatabaseUnavailableError, Tx
 from contract.failure_codes import INVARIANT_BLOCKED
 
 _LOG = logging.getLogger(__name__)
@@ -83,7 +83,12 @@ class Segment:
     async def _requeue(self) -> None:
         """Has the segment, which did not begin, handed over again; a failure is left to the sweeper."""
         with suppress(DatabaseUnavailableError):
-            await self._context.write(lambda tx: requeue_segment(tx, self._segment_id), lock_key="launcher")
+            await self._context.write(self._have_handed_over, lock_key="launcher")
+
+    def _have_handed_over(self, tx: Tx) -> None:
+        # Nobody sees who has a segment that has not begun.
+        tx.uncounted = True
+        requeue_segment(tx, self._segment_id)
 
 
 class _SegmentRun:

@@ -21,7 +21,7 @@ from backend.sandbox import Network, Sandbox
 from backend.schemas.judge import SchemaJudge
 from backend.secrets import Secrets
 from backend.settings import OutputLimits, StepDataLimits
-from backend.storage.database import Database, Tx
+from backend.storage.database import Database, Tx, run_of
 from backend.storage.objects import ObjectStore
 
 T = TypeVar("T")
@@ -74,6 +74,15 @@ class SegmentContext:
         if self.database.remote:
             return await self.in_thread(lambda: self.database.snapshot(work))
         return self.database.snapshot(work)
+
+    def write_run(self, run_id: str, key_id: str, work: Callable[[Tx], T]) -> asyncio.Future[T]:
+        """Makes a change of one run alone, as `write` does."""
+
+        def change(tx: Tx) -> T:
+            tx.changes_run(run_id, key_id)
+            return work(tx)
+
+        return self.write(change, lock_key=run_of(run_id))
 
     def write(self, work: Callable[[Tx], T], *, lock_key: str) -> asyncio.Future[T]:
         """Makes a change, which is durable once the future is done; see `Database.write`."""

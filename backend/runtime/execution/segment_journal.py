@@ -12,7 +12,7 @@ from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.final_sweep.sql import is_swept, request_removal_of_unnamed
 from backend.runtime.outcomes import ORPHANED, Outcome, reason_to_stop
 from backend.runtime.promotion.step_outputs import discard
-from backend.storage.database import OutcomeUnknownError, Tx, run_of
+from backend.storage.database import OutcomeUnknownError, Tx
 
 _LOG = logging.getLogger(__name__)
 
@@ -25,6 +25,7 @@ class SegmentJournal:
         self._segment_id = segment_id
         self._lease = SegmentLease(segment_id, context.owner)
         self._run_id = claimed.run_id
+        self._key_id = claimed.key_id
         self._step_states = claimed.step_states
         self._redacts = claimed.redaction is not None and claimed.redaction.redacts_outputs
 
@@ -107,7 +108,7 @@ class SegmentJournal:
         await retries.DATABASE.run(lambda: self._write_once(work), f"A change of run {self._run_id}")
 
     def _write_once(self, work: Callable[[Tx], None]) -> Awaitable[None]:
-        return self._context.write(work, lock_key=run_of(self._run_id))
+        return self._context.write_run(self._run_id, self._key_id, work)
 
     async def give_up(self, files: Sequence[StepFile]) -> None:
         """Removes files that were not recorded, and orders the removal of objects of a run closed meanwhile."""

@@ -165,6 +165,7 @@ class StepLogRecorder:
         at = self._context.clock()
 
         def write(tx: Tx) -> None:
+            tx.uncounted = True
             if not sql.has_data(tx, self._run_id):
                 # An object that was stored after the removal has to go, too.
                 erase_sql.order_again(tx, self._run_id, at)

@@ -10,6 +10,7 @@ from backend.runtime.execution import retries
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.secret_scrubbing import SHORTEST_PART
 from backend.secrets import SecretError, Secrets
+from backend.storage.database import Tx
 from backend.workflows.readiness import secrets_of
 from backend.workflows.terms import StepTerms
 
@@ -35,12 +36,13 @@ async def step_secrets(context: SegmentContext, run_id: str, step: StepTerms, at
         raise StepFailed(SECRET_UNAVAILABLE, str(error), final=True) from None
     details = {"step": step.step, "attempt": attempt, "agent": step.agent_name, "secrets": list(names)}
     at = context.clock()
+
+    def record(tx: Tx) -> None:
+        tx.uncounted = True
+        audit.record(tx, at=at, actor=ACTOR, action=USED, target=run_id, details=details)
+
     await retries.DATABASE.run(
-        lambda: context.in_thread(
-            lambda: context.database.write(
-                lambda tx: audit.record(tx, at=at, actor=ACTOR, action=USED, target=run_id, details=details)
-            )
-        ),
+        lambda: context.in_thread(lambda: context.database.write(record)),
         f"The audit record of step {step.step} of run {run_id}",
     )
     return values

@@ -32,7 +32,7 @@ from backend.runtime.redaction.run_redaction import RunRedaction
 from backend.runtime.redaction.stages import STEPS, StageCounts
 from backend.sandbox import Packages
 from backend.sandbox.inside.events import EventBudget
-from backend.storage.database import Tx, run_of
+from backend.storage.database import Tx
 from backend.workflows.terms import StepTerms
 from telemetry import tracing
 
@@ -307,7 +307,7 @@ class StepWork:
                 manifest_sql.add_counts(tx, self.run_id, found)
 
         await retries.DATABASE.run(
-            lambda: self.context.write(work, lock_key=run_of(self.run_id)),
+            lambda: self.context.write_run(self.run_id, self.key_id, work),
             f"An event of run {self.run_id}",
         )
 

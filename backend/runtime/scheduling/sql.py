@@ -150,6 +150,7 @@ def taken_by_key(tx: Tx) -> dict[str, int]:
 
 def mark_handed_over(tx: Tx, segments: Iterable[WaitingSegmentRow], now: int) -> None:
     """Marks queued segments as handed over to the engine once more, and wakes workers that wait for some."""
+    tx.uncounted = True
     tx.announce(HANDED_OVER)
     tx.many(
         _HAND_OVER,
@@ -162,6 +163,7 @@ def mark_handed_over(tx: Tx, segments: Iterable[WaitingSegmentRow], now: int) ->
 
 def requeue(tx: Tx, queued: QueuedSegmentRow) -> None:
     """Marks a segment as not handed over, unless it was handed over again since it was read; wakes launchers."""
+    tx.uncounted = True
     tx.announce(ROOM)
     tx.enqueue(_REQUEUE, of_segment_id=queued.segment_id, seen=queued.handed_over_at)
 

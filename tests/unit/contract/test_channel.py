@@ -10,6 +10,7 @@ import pytest
 from google.protobuf.message import Message
 
 from backend.run_changes import RunChanges
+from contract.cached_answer import CachedAnswer
 from contract.channel import LONGEST_STREAM_SECONDS, Channel
 from contract.channel.in_process import InProcessChannel
 from contract.refusals import Refusal
@@ -281,7 +282,7 @@ def test_point_reads_run_on_the_loop_and_everything_else_beside_it() -> None:
 
 
 def test_a_cached_answer_is_found_without_a_call() -> None:
-    answer = ApiKey(key_id="ak_cached")
+    answer = CachedAnswer(ApiKey(key_id="ak_cached"))
     cached, uncached = Handler(broken), Handler(broken)
     cached.cached_answer, uncached.cached_answer = lambda *_: answer, lambda *_: None
 

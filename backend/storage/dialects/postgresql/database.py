@@ -39,7 +39,7 @@ class PostgresqlDatabase:
     """
 
     remote = True
-    commits: None = None
+    commit_marks: None = None
 
     def __init__(self, url: str, connections: int, timeouts: Timeouts | None = None) -> None:
         self._dialect: Dialect = psycopg_dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 from backend import metrics
 from backend.clock import system_clock
 from backend.storage.announcements import Listener, Listeners
+from backend.storage.commit_marks import CommitMarks
 from backend.storage.database import ClaimedError, GroupWork, Tx
 from backend.storage.dialects.sqlite import space
 from backend.storage.dialects.sqlite.connection import connect
@@ -49,12 +50,10 @@ class SqliteDatabase:
         self._claims_lock = threading.Lock()
         self._listeners = Listeners()
         log_left = Path(f"{path}-wal").exists()
-        self._writer = Writer(self._connect, self._dialect, self._listeners.notify, log_left=log_left)
-
-    @property
-    def commits(self) -> int | None:
-        """How many group commits there were; None while one is under way."""
-        return self._writer.commits
+        self.commit_marks = CommitMarks()
+        self._writer = Writer(
+            self._connect, self._dialect, self._listeners.notify, self.commit_marks, log_left=log_left
+        )
 
     def read(self, work: Callable[[Tx], T]) -> T:
         """Runs reads on this thread's connection, each statement by itself."""
@@ -201,10 +200,12 @@ class SqliteDatabase:
 
 
 def _free_some(tx: Tx) -> bool:
+    tx.uncounted = True
     assert isinstance(tx.connection, sqlite3.Connection)
     return space.free_some(tx.connection)
 
 
 def _have_log_emptied(tx: Tx) -> None:
+    tx.uncounted = True
     # The file itself shrinks when the log is written into it.
     tx.leaves_no_trace = True

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from sqlalchemy import Dialect
 
 from backend import metrics
+from backend.storage.commit_marks import CommitMarks
 from backend.storage.database import GroupWork, Tx
 from backend.storage.dialects.sqlite.log_emptying import LogEmptying
 from backend.storage.outage import OUTAGE
@@ -50,8 +51,8 @@ class _TransactionLostError(Exception):
 class Writer:
     """Group commit with full durability; `connect` opens the connection of the thread.
 
-    `announce` gets the names that the changes of a commit announce. `log_left`: there is a write-ahead log of an
-    earlier process, which may hold deleted content.
+    `announce` gets the names that the changes of a commit announce, `marks` the runs that they name. `log_left`: there
+    is a write-ahead log of an earlier process, which may hold deleted content.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Writer:
         connect: Callable[[], sqlite3.Connection],
         dialect: Dialect,
         announce: Callable[[set[str]], None],
+        marks: CommitMarks,
         *,
         log_left: bool,
     ) -> None:
@@ -70,8 +72,7 @@ class Writer:
         self._closing = threading.Lock()
         self._closed = False
         self._log_emptying = LogEmptying(wanted=log_left)
-        self._commits = 0
-        self._committing = False
+        self._marks = marks
         self._thread = threading.Thread(target=self._run, name="sqlite-writer", daemon=True)
         self._thread.start()
 
@@ -79,11 +80,6 @@ class Writer:
     def alive(self) -> bool:
         """Returns whether changes are taken from the queue."""
         return self._thread.is_alive()
-
-    @property
-    def commits(self) -> int | None:
-        """How many counted commits there were, each before its results are set; None while one is under way."""
-        return None if self._committing else self._commits
 
     @property
     def queued(self) -> int:
@@ -149,18 +145,18 @@ class Writer:
             outcomes = self._run_together(connection, batch)
             if outcomes is None:
                 outcomes = self._run_apart(connection, batch)
-            # Readers see the changes from some moment within, whether or not it succeeds.
-            self._committing = any(not outcome.tx.uncounted for outcome in outcomes)
+            # Readers see the changes from some moment of the commit on, whether or not it succeeds.
+            self._mark(outcomes)
             connection.execute("COMMIT")
         except Exception as error:  # noqa: BLE001 - every caller of the batch must get it
-            self._count_commit()
+            self._marks.end()
             metrics.DATABASE_ERRORS.add("commit")
             _log_failed_commit(error, len(batch))
             with contextlib.suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
             _fail(batch, error)
             return
-        self._count_commit()
+        self._marks.end()
         OUTAGE.answered()
         actions: list[Callable[[], None]] = []
         announced: set[str] = set()
@@ -186,9 +182,10 @@ class Writer:
                 for job, result in zip(jobs, results, strict=True):
                     job.done.set_result(result)
 
-    def _count_commit(self) -> None:
-        self._commits += self._committing
-        self._committing = False
+    def _mark(self, outcomes: Iterable[_Outcome]) -> None:
+        counted = [each.tx.changed_runs for each in outcomes if each.error is None and not each.tx.uncounted]
+        if counted:
+            self._marks.begin(counted)
 
     def _run_together(self, connection: sqlite3.Connection, batch: list[_Job]) -> list[_Outcome] | None:
         """Runs the jobs in a transaction; None where one raised, with nothing left of any.

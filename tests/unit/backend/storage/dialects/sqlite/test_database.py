@@ -67,11 +67,10 @@ def hold_writer(database: SqliteDatabase) -> tuple[Future[bool], threading.Event
 
 
 def test_commits_are_counted_before_their_results_are_known(database: SqliteDatabase) -> None:
-    before = database.commits
-    assert before is not None
-    counted: list[int | None] = []
+    before = database.commit_marks.ended
+    counted: list[int] = []
     done = database.write_soon(lambda tx: tx.run(ADD, number=1, text="text"))
-    done.add_done_callback(lambda _: counted.append(database.commits))
+    done.add_done_callback(lambda _: counted.append(database.commit_marks.ended))
     done.result()
     until(lambda: counted == [before + 1], "the commit is counted")
 
@@ -81,33 +80,94 @@ def test_commits_of_uncounted_changes_alone_are_not_counted(database: SqliteData
         tx.uncounted = True
         tx.run(ADD, number=1, text="text")
 
-    before = database.commits
-    assert before is not None
+    before = database.commit_marks.ended
     database.write(uncounted)
-    assert (database.commits, numbers(database)) == (before, [1])
+    assert (database.commit_marks.ended, numbers(database)) == (before, [1])
+    assert unchanged(database, before) == ["run_1", "run_2", "ak_1", "ak_2"]
     add(database, 2)
-    assert database.commits == before + 1
+    assert database.commit_marks.ended == before + 1
 
 
-def test_while_a_commit_is_under_way_their_number_is_not_known(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    counted: list[int | None] = []
+NAMES = ("run_1", "run_2", "ak_1", "ak_2")
+
+
+def unchanged(database: SqliteDatabase, since: int) -> list[str]:
+    return [name for name in NAMES if database.commit_marks.unchanged(name, since)]
+
+
+def add_of_run(database: SqliteDatabase, number: int, run_id: str, key_id: str) -> Future[None]:
+    def work(tx: Tx) -> None:
+        tx.changes_run(run_id, key_id)
+        tx.run(ADD, number=number, text="text")
+
+    return database.write_soon(work)
+
+
+def test_a_commit_that_changes_a_run_changes_nothing_of_other_runs_and_keys(database: SqliteDatabase) -> None:
+    before = database.commit_marks.ended
+    add_of_run(database, 1, "run_1", "ak_1").result()
+    assert unchanged(database, before) == ["run_2", "ak_2"]
+    assert unchanged(database, before + 1) == list(NAMES)
+
+
+def test_a_commit_of_several_changes_changes_the_runs_of_each(database: SqliteDatabase) -> None:
+    before = database.commit_marks.ended
+    held, gate = hold_writer(database)
+    changes = [add_of_run(database, number, f"run_{number}", "ak_1") for number in (1, 2)]
+    gate.set()
+    held.result()
+    for change in changes:
+        change.result()
+    assert unchanged(database, before + 1) == ["ak_2"]
+
+
+def test_a_change_that_names_no_run_may_have_changed_anything_beside_one_that_does(database: SqliteDatabase) -> None:
+    before = database.commit_marks.ended
+    held, gate = hold_writer(database)
+    change = add_of_run(database, 1, "run_1", "ak_1")
+    other = database.write_soon(lambda tx: tx.run(ADD, number=2, text="text"))
+    gate.set()
+    held.result()
+    change.result()
+    other.result()
+    assert unchanged(database, before + 1) == []
+
+
+def test_a_change_that_raised_marks_nothing_of_the_commit_that_others_share(database: SqliteDatabase) -> None:
+    def fail(_: Tx) -> None:
+        raise LookupError
+
+    held, gate = hold_writer(database)
+    before = database.commit_marks.ended
+    failed, change = database.write_soon(fail), add_of_run(database, 1, "run_1", "ak_1")
+    gate.set()
+    held.result()
+    assert isinstance(failed.exception(), LookupError)
+    change.result()
+    assert unchanged(database, before + 1) == ["run_2", "ak_2"]
+
+
+def test_what_a_commit_under_way_changes_counts_as_changed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also for those who read meanwhile, who cannot say whether it held already."""
+    found: list[tuple[list[str], int]] = []
 
     class Connection(sqlite3.Connection):
         def execute(self, sql: str, *arguments: Any) -> sqlite3.Cursor:
             if sql != "COMMIT":
                 return super().execute(sql, *arguments)
-            counted.append(opened.commits)
+            found.append((unchanged(opened, opened.commit_marks.ended), opened.commit_marks.ended))
             try:
                 return super().execute(sql)
             finally:
-                counted.append(opened.commits)
+                found.append((unchanged(opened, opened.commit_marks.ended), opened.commit_marks.ended))
 
     connect = sqlite3.connect
     monkeypatch.setattr(sqlite3, "connect", lambda *given, **named: connect(*given, **named, factory=Connection))
     opened = SqliteDatabase(path)
-    add(opened, 1)
-    assert counted == [None, None]
-    assert opened.commits is not None
+    add_of_run(opened, 1, "run_1", "ak_1").result()
+    assert found == [(["run_2", "ak_2"], 0)] * 2
+    assert unchanged(opened, 0) == ["run_2", "ak_2"]
+    assert unchanged(opened, 1) == list(NAMES)
     opened.close()
 
 
