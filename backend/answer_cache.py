@@ -1,6 +1,7 @@
 """The answer cache: answers of reads, each until what it shows changes.
 
-Where this process alone commits, an answer is cached instead of read each time: a request for a run takes FIGURES
+Where this process alone commits, an answer is cached instead of read each time, which costs a quarter to three fifths
+of a read. (`python -m benchmarks`)
 
 An answer depends on its request and key, on rows that are read again once a commit may have changed them, and where it
 has counters of a day on the UTC day. It is exact: no answer outlives the beginning of a commit that may change it
@@ -130,16 +131,6 @@ def caching(cache: AnswerCache, method: str, depends: Dependence, read: Read) ->
         return cache.read(method, depends, key_id, request, lambda: read(request, context))
 
     return read_and_put
-
-
-def cached_or_read(lookup: CacheLookup, read: Read) -> Read:
-    """Returns what gives the cached answer, else what is read."""
-
-    def call(request: Message, context: grpc.ServicerContext) -> Message:
-        cached = lookup(request, _metadata_of(context))
-        return read(request, context) if cached is None else cached.message
-
-    return call
 
 
 def _key_alone(metadata: Metadata) -> str | None:

@@ -291,7 +291,7 @@ class Backend:
         marks = database.commit_marks
         answer_cache = None if marks is None else AnswerCache(marks, services.clock)
         self.handlers: Mapping[str, Handler] = {
-            path: handler if at_once else replace(handler, point_read=False, page_read=False, begin=None)
+            path: handler if at_once else replace(handler, at_once=None, page_read=False)
             for file, servicer in servicers
             for service in file.services_by_name.values()
             for path, handler in handlers_of(servicer, service, answer_cache, guard, keys.check).items()

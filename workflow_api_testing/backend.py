@@ -219,7 +219,10 @@ class TestBackend(ScriptedRuns):
 
     def _servicers(self) -> dict[ServiceDescriptor, SimpleNamespace]:
         # With a database server not every method is served.
-        calls = {rpc: handler.call for rpc, handler in self.composition.handlers.items()}
+        calls = {
+            rpc: handler.messages if handler.streaming else handler.answer
+            for rpc, handler in self.composition.handlers.items()
+        }
         return {
             service: SimpleNamespace(
                 **{

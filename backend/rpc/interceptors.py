@@ -1,7 +1,7 @@
 """Wrapper of every RPC: validation of requests, errors as statuses, and metrics."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from backend import metrics
-from backend.answer_cache import AnswerCache, CacheLookup, cache_lookup, cached_or_read, caching, dependence_of
+from backend.answer_cache import AnswerCache, CacheLookup, cache_lookup, caching, dependence_of
 from backend.caller import Caller
 from backend.deferred import Deferred, quick_of
 from backend.errors import ApiError
@@ -32,37 +32,49 @@ from contract.reasons import code_of
 from workflow_api.v1 import errors_pb2, options_pb2
 
 Check = Callable[[grpc.ServicerContext], object]
-Steps = Callable[[Any, grpc.ServicerContext], Iterator[Message | Pause]]
-
-_OK: Final = grpc.StatusCode.OK.name
 
 # How soon a stream that waits on a thread notices that its caller has gone.
 _PAUSE_SECONDS: Final = 0.5
+_OK: Final = grpc.StatusCode.OK.name
 
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """One RPC, wrapped: `call(request, context)` never raises and answers an error by status and trailer.
+    """One RPC, wrapped: `call(request, context)` never raises and answers an error by the context.
 
-    `steps` is `call` of a stream that pauses: its pauses are among its messages. `begin` is `call` of a method that
-    defers: it returns before the commit. An event loop may call it with requests that are `quick`.
-    `cached_answer(request, metadata)` is the `cache_lookup` of a cacheable method, `call_uncached` is without it.
+    A unary one returns its answer, or a `DeferredCall` that has it after a commit; a streaming one an iterator of
+    messages, and of pauses where it is `pausing`. `at_once` says of a request whether an event loop may make the call
+    itself, and `cached_answer(request, metadata)` looks the answer up, where there is a lookup.
     """
 
     call: Callable[[Any, grpc.ServicerContext], Any]
     rules: options_pb2.MethodRules
     streaming: bool
-    point_read: bool
     page_read: bool
     request_class: type[Message]
     response_class: type[Message]
-    steps: Steps | None = None
-    begin: Callable[[Any, grpc.ServicerContext], "DeferredCall"] | None = None
+    pausing: bool = False
+    at_once: Callable[[Any], bool] | None = None
     cached_answer: CacheLookup | None = None
-    call_uncached: Callable[[Any, grpc.ServicerContext], Any] | None = None
-    quick: Callable[[Any], bool] | None = None
+
+    def answer(self, request: Message, context: grpc.ServicerContext) -> Message:
+        """Returns the answer of a unary RPC: the cached one, or else what the call gives; waits for its commit."""
+        if self.cached_answer is not None:
+            cached = self.cached_answer(request, context.invocation_metadata() or ())  # type: ignore[arg-type]  # text
+            if cached is not None:
+                return cached.message
+        answer: Message | DeferredCall = self.call(request, context)
+        return answer.answer() if isinstance(answer, DeferredCall) else answer
+
+    def messages(self, request: Message, context: grpc.ServicerContext) -> Generator[Message, None, None]:
+        """Yields the messages of a streaming RPC, and waits out its pauses, for callers that give it a thread."""
+        for each in self.call(request, context):
+            if isinstance(each, Pause):
+                each.wait(_PAUSE_SECONDS)
+            else:
+                yield each
 
 
 def caller_of(context: grpc.ServicerContext) -> Caller:
@@ -110,39 +122,32 @@ def _handler(
         behaviour = guarded(behaviour, guard, path, caller_of)
     response_class = GetMessageClass(method.output_type)
     log = call_log(method, _method_label(method.full_name))
-    steps = _wrap_stream(behaviour, method.full_name, log, check) if is_pausing(behaviour) else None
-    quick = quick_of(behaviour)
-    begin = None if quick is None else _wrap_deferring(behaviour, response_class, method.full_name, log, check)
-    cached_answer = call_uncached = None
-    unary = _wrap_unary(behaviour, response_class, method.full_name, log, check)
-    depends = dependence_of(behaviour)
+    quick, depends = quick_of(behaviour), dependence_of(behaviour)
+    cached_answer = None
     if cache is not None and depends is not None:
         cached_answer = cache_lookup(cache, method.full_name, (_method_label(method.full_name), _OK))
-        read = caching(cache, method.full_name, depends, behaviour)
-        call_uncached = _wrap_unary(read, response_class, method.full_name, log, check)
-        unary = cached_or_read(cached_answer, call_uncached)
+        behaviour = caching(cache, method.full_name, depends, behaviour)
     return Handler(
         call=(
-            _waited_out(steps)
-            if steps is not None
-            else _wrap_stream(behaviour, method.full_name, log, check)
+            _wrap_stream(behaviour, method.full_name, log, check)
             if method.server_streaming
-            else (lambda request, context: begin(request, context).answer())
-            if begin is not None
-            else unary
+            else _wrap_unary(behaviour, response_class, method.full_name, log, check)
+            if quick is None
+            else _wrap_deferring(behaviour, response_class, method.full_name, log, check)
         ),
         rules=rules,
         streaming=method.server_streaming,
-        point_read=rules.point_read,
         page_read=rules.page_read,
         request_class=GetMessageClass(method.input_type),
         response_class=response_class,
-        steps=steps,
-        begin=begin,
+        pausing=is_pausing(behaviour),
+        at_once=_always if rules.point_read else None if quick is None else partial(quick, servicer),
         cached_answer=cached_answer,
-        call_uncached=call_uncached,
-        quick=None if quick is None else partial(quick, servicer),
     )
+
+
+def _always(_: object) -> bool:
+    return True
 
 
 class DeferredCall:
@@ -249,19 +254,6 @@ def _wrap_stream(
     return call
 
 
-def _waited_out(steps: Steps) -> Callable[[Any, grpc.ServicerContext], Iterator[Message]]:
-    """Returns the stream without its pauses, for callers that give it a thread."""
-
-    def call(request: Message, context: grpc.ServicerContext) -> Iterator[Message]:
-        for step in steps(request, context):
-            if isinstance(step, Pause):
-                step.wait(_PAUSE_SECONDS)
-            else:
-                yield step
-
-    return call
-
-
 def _method_label(full_name: str) -> str:
     """Returns the method as metrics name it: `RunsService/GetRun`."""
     return "/".join(full_name.split(".")[-2:])
@@ -310,9 +302,9 @@ def generic_handler(
 def _method_handler(handler: Handler, stream_pool: object, paused: PausedStreams) -> "grpc.RpcMethodHandler[Any, Any]":
     parse, serialize = handler.request_class.FromString, handler.response_class.SerializeToString
     if not handler.streaming:
-        return grpc.unary_unary_rpc_method_handler(handler.call, parse, serialize)
-    if handler.steps is not None:
-        return grpc.unary_stream_rpc_method_handler(paused.behaviour(handler.steps), parse, serialize)
+        return grpc.unary_unary_rpc_method_handler(handler.answer, parse, serialize)
+    if handler.pausing:
+        return grpc.unary_stream_rpc_method_handler(paused.behaviour(handler.call), parse, serialize)
     # grpc looks for the pool on the behaviour itself.
     handler.call.experimental_thread_pool = stream_pool  # type: ignore[attr-defined]
     return grpc.unary_stream_rpc_method_handler(handler.call, parse, serialize)

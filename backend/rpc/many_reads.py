@@ -30,7 +30,9 @@ class ManyReads:
     def serve(self, handlers: Mapping[str, Handler]) -> None:
         """Takes the handlers of all RPCs, of which the point reads of keys can be made."""
         self._handlers = {
-            rpc: handler for rpc, handler in handlers.items() if handler.point_read and handler.rules.access in _OF_KEYS
+            rpc: handler
+            for rpc, handler in handlers.items()
+            if handler.rules.point_read and handler.at_once is not None and handler.rules.access in _OF_KEYS
         }
 
     def answer(self, request: ReadManyRequest) -> ReadManyResponse:
@@ -48,7 +50,7 @@ class ManyReads:
         except DecodeError:
             raise _invalid("request", "must be a request of that RPC") from None
         context = LocalContext(((KEY_ID, read.key_id), (REQUEST_ID, read.request_id)))
-        response = handler.call(request, context)
+        response = handler.answer(request, context)
         if context.error is not None:
             return KeyReadAnswer(refusal=context.error.to_status().SerializeToString(deterministic=True))
         return KeyReadAnswer(response=response.SerializeToString())

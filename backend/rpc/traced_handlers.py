@@ -32,16 +32,7 @@ def traced(path: str, handler: Handler, tracing: "Tracing") -> Handler:
     if path.startswith(_UNTRACED):
         return handler
     spans = _Spans(path[1:], tracing)
-    begin = handler.begin
-    if handler.streaming:
-        steps = None if handler.steps is None else spans.around_stream(handler.steps)
-        return replace(handler, call=spans.around_stream(handler.call), steps=steps)
-    return replace(
-        handler,
-        call=spans.around(handler.call),
-        begin=None if begin is None else spans.around_begin(begin),
-        call_uncached=None if handler.call_uncached is None else spans.around(handler.call_uncached),
-    )
+    return replace(handler, call=(spans.around_stream if handler.streaming else spans.around)(handler.call))
 
 
 class _Spans:
@@ -56,22 +47,16 @@ class _Spans:
             span = self._begun(context)
             try:
                 with self._tracing.within(span):
-                    return call(request, context)
-            finally:
+                    answer = call(request, context)
+            except BaseException:
                 self._end(span, context)
+                raise
+            if isinstance(answer, DeferredCall):
+                return _TracedCall(answer, lambda: self._tracing.within(span), lambda: self._end(span, context))
+            self._end(span, context)
+            return answer
 
         return traced_call
-
-    def around_begin(
-        self, begin: Callable[[Any, grpc.ServicerContext], DeferredCall]
-    ) -> Callable[[Any, grpc.ServicerContext], DeferredCall]:
-        def traced_begin(request: Message, context: grpc.ServicerContext) -> DeferredCall:
-            span = self._begun(context)
-            with self._tracing.within(span):
-                pending = begin(request, context)
-            return _TracedCall(pending, lambda: self._tracing.within(span), lambda: self._end(span, context))
-
-        return traced_begin
 
     def around_stream(
         self, call: Callable[[Any, grpc.ServicerContext], Iterator[Any]]

@@ -36,12 +36,10 @@ class Handler(Protocol):
 
     @property
     def call(self) -> Callable[[Any, Any], Any]:
-        """Takes a request and a grpc.ServicerContext; returns a message, or an iterator of them when streaming."""
-        ...
+        """Takes a request and a grpc.ServicerContext.
 
-    @property
-    def point_read(self) -> bool:
-        """Returns whether it reads only a few rows by their keys: it is called on the event loop itself."""
+        Returns a message, or a `PendingCall`; where it streams, an iterator of messages and pauses.
+        """
         ...
 
     @property
@@ -50,28 +48,13 @@ class Handler(Protocol):
         ...
 
     @property
-    def steps(self) -> Callable[[Any, Any], Any] | None:
-        """Returns `call` of a stream with its pauses among its messages; None where it has none."""
-        ...
-
-    @property
-    def begin(self) -> Callable[[Any, Any], PendingCall] | None:
-        """Returns `call` for an event loop, which returns before the commit; None where there is none."""
+    def at_once(self) -> Callable[[Any], bool] | None:
+        """Returns what says of a request whether the event loop itself may make the call; None: it never may."""
         ...
 
     @property
     def cached_answer(self) -> Callable[[Any, Metadata], CachedAnswer | None] | None:
         """Returns what looks up the answer in the answer cache; None for an RPC whose answers are never cached."""
-        ...
-
-    @property
-    def call_uncached(self) -> Callable[[Any, Any], Any] | None:
-        """Returns `call` without the lookup; None where there is no `cached_answer`."""
-        ...
-
-    @property
-    def quick(self) -> Callable[[Any], bool] | None:
-        """Returns what says of a request whether the event loop may call `begin` with it."""
         ...
 
 
@@ -121,16 +104,18 @@ class InProcessChannel:
         handler = self._handlers[rpc]
         context = LocalContext(metadata, seconds)
         try:
-            call = handler.call_uncached or handler.call
-            if handler.point_read:
-                answer: Message = call(request, context)
-            elif handler.begin is not None and handler.quick is not None and handler.quick(request):
-                async with asyncio.timeout(seconds):
-                    answer = await _committed(handler.begin(request, context))
+            if handler.at_once is not None and handler.at_once(request):
+                called = handler.call(request, context)
+                if isinstance(called, Message):
+                    answer = called
+                else:
+                    async with asyncio.timeout(seconds):
+                        answer = await _committed(called)
             else:
                 threads = self._read_threads if handler.page_read else self._threads
                 async with asyncio.timeout(seconds):
-                    answer = await asyncio.get_running_loop().run_in_executor(threads, call, request, context)
+                    called = await asyncio.get_running_loop().run_in_executor(threads, handler.call, request, context)
+                    answer = called if isinstance(called, Message) else await _committed(called)
         except TimeoutError:
             context.cancel()
             raise Refusal("runtime_unreachable") from None
@@ -156,7 +141,7 @@ class InProcessChannel:
         context = LocalContext(metadata, LONGEST_STREAM_SECONDS)
         loop = asyncio.get_running_loop()
         handler = self._handlers[rpc]
-        messages: Iterator[Message | Pause] = (handler.steps or handler.call)(request, context)
+        messages: Iterator[Message | Pause] = handler.call(request, context)
         # One context for all steps of the generator, whichever thread takes them.
         step: Callable[..., Any] = copy_context().run
         taken: asyncio.Future[Any] | None = None

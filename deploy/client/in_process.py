@@ -14,9 +14,12 @@ _NEVER: Final = 1e9
 class Handler(Protocol):
     """One wrapped RPC, as the backend makes them."""
 
-    @property
-    def call(self) -> Callable[[Any, Any], Any]:
-        """Takes a request and a grpc.ServicerContext; returns a message, or an iterator of them when streaming."""
+    def answer(self, request: Any, context: Any) -> Message:
+        """Returns the answer of a unary RPC."""
+        ...
+
+    def messages(self, request: Any, context: Any) -> Iterator[Message]:
+        """Yields the messages of a streaming RPC."""
         ...
 
 
@@ -31,7 +34,7 @@ class HandlerChannel:
 
         def call(request: Message, *, metadata: Any = (), timeout: float | None = None) -> Message:
             context = LocalContext(metadata, timeout or _NEVER)
-            answer: Message = self._handlers[path].call(request, context)
+            answer = self._handlers[path].answer(request, context)
             _raise_refusal(context)
             return answer
 
@@ -43,7 +46,7 @@ class HandlerChannel:
         def call(request: Message, *, metadata: Any = (), timeout: float | None = None) -> Iterator[Message]:
             context = LocalContext(metadata, timeout or _NEVER)
             try:
-                yield from self._handlers[path].call(request, context)
+                yield from self._handlers[path].messages(request, context)
             finally:
                 context.cancel()
             _raise_refusal(context)

@@ -11,7 +11,7 @@ from backend.answer_cache import AnswerCache
 from backend.keys.caller_servicer import CallerServicer
 from backend.rpc.interceptors import Handler, handlers_of
 from backend.storage.commit_marks import CommitMarks
-from contract.channel.context import InProcessContext
+from contract.local_context import LocalContext
 from contract.metadata import KEY_ID
 from tests.services.runs.world import World
 from workflow_api.v1 import caller_pb2, runs_pb2
@@ -59,12 +59,12 @@ class CachedAnswers:
                 cached_read, fresh_read = self._handlers[method]
                 assert cached_read.cached_answer is not None
                 cached = cached_read.cached_answer(request, metadata)
-                fresh = fresh_read.call(request, InProcessContext(metadata, 60))
+                fresh = fresh_read.call(request, LocalContext(metadata, 60))
                 if cached is None:
                     self.dropped[method] += 1
                 elif cached.message != fresh:
                     self.wrong.append(f"{method} by {key_id}: {cached.message} is {fresh}")
-                cached_read.call(request, InProcessContext(metadata, 60))
+                cached_read.answer(request, LocalContext(metadata, 60))
 
     @staticmethod
     def _requests(runs: list[str]) -> Iterator[tuple[str, Any]]:

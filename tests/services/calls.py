@@ -83,7 +83,12 @@ class Caller:
 
 def _wrapped(servicer: object, service: ServiceDescriptor) -> SimpleNamespace:
     handlers = handlers_of(servicer, service)
-    return SimpleNamespace(**{path.rpartition("/")[2]: handler.call for path, handler in handlers.items()})
+    return SimpleNamespace(
+        **{
+            path.rpartition("/")[2]: handler.messages if handler.streaming else handler.answer
+            for path, handler in handlers.items()
+        }
+    )
 
 
 class Stream:

@@ -186,7 +186,7 @@ def test_a_caller_that_goes_away_ends_the_read(world: World) -> None:
             return ()
 
     request = outputs_pb2.GetOutputContentRequest(run_id=run_id, output_id=output_id)
-    stream = handler.call(request, Context())  # type: ignore[arg-type]
+    stream = handler.messages(request, Context())  # type: ignore[arg-type]
     next(stream)
     next(stream)
     stream.close()

@@ -15,16 +15,17 @@ from backend.answer_cache import (
     Read,
     cache_lookup,
     cacheable,
-    cached_or_read,
     caching,
     dependence_of,
 )
 from backend.clock import DAY_MS, Clock
+from backend.rpc.interceptors import Handler
 from backend.storage.commit_marks import CommitMarks
 from backend.storage.dialects.sqlite.database import SqliteDatabase
 from backend.storage.statements import Command, ScalarQuery
 from contract.local_context import LocalContext
 from contract.metadata import KEY_ID, PERSON
+from workflow_api.v1.options_pb2 import MethodRules
 from workflow_api.v1.runs_pb2 import GetRunRequest, Run
 
 CATALOGUE = MetaData()
@@ -58,7 +59,15 @@ class Servicer:
 
 
 def reading(cache: AnswerCache, read: Read, depends: Dependence = OF_RUN) -> Read:
-    return cached_or_read(cache_lookup(cache, "GetRun", ("GetRun", "OK")), caching(cache, "GetRun", depends, read))
+    return Handler(
+        caching(cache, "GetRun", depends, read),
+        MethodRules(),
+        streaming=False,
+        page_read=False,
+        request_class=GetRunRequest,
+        response_class=Run,
+        cached_answer=cache_lookup(cache, "GetRun", ("GetRun", "OK")),
+    ).answer
 
 
 def ask(read: Read, run_id: str = "run_1", key_id: str | None = "ak_1", person: str | None = None) -> str:

@@ -89,17 +89,11 @@ def broken(_: Message, __: grpc.ServicerContext) -> ApiKey:
 
 class Handler:
     page_read = False
-    begin = None
-    quick = None
     cached_answer: Callable[..., Any] | None = None
-    call_uncached: Callable[..., Any] | None = None
 
-    def __init__(
-        self, call: Callable[..., Any], *, point_read: bool = False, steps: Callable[..., Any] | None = None
-    ) -> None:
+    def __init__(self, call: Callable[..., Any], *, at_once: bool = False) -> None:
         self.call = call
-        self.point_read = point_read
-        self.steps = steps
+        self.at_once: Callable[[Any], bool] | None = (lambda _: True) if at_once else None
 
 
 class Grpc:

@@ -179,11 +179,7 @@ def test_streams_that_pause_hold_no_thread() -> None:
         return await asyncio.gather(*first)
 
     # Of which there are five.
-    assert [mirror.revision for mirror in in_process({WATCH: Handler(_never, steps=steps)}, use)] == [1] * 30
-
-
-def _never(_: Message, __: grpc.ServicerContext) -> Iterator[KeyMirror]:
-    raise AssertionError
+    assert [mirror.revision for mirror in in_process({WATCH: Handler(steps)}, use)] == [1] * 30
 
 
 def test_a_refusal_after_messages_ends_the_stream_with_it(run: Run) -> None:
@@ -276,7 +272,7 @@ def test_point_reads_run_on_the_loop_and_everything_else_beside_it() -> None:
     servicers = Servicers()
     threads = []
     for quick in (True, False):
-        in_process({GET_ME: Handler(servicers.get_me, point_read=quick)}, get_me())
+        in_process({GET_ME: Handler(servicers.get_me, at_once=quick)}, get_me())
         threads.append(servicers.thread == threading.get_ident())
     assert threads == [True, False]
 
@@ -296,8 +292,8 @@ def test_a_cached_answer_is_found_without_a_call() -> None:
 
 def test_what_is_not_cached_is_read_without_a_second_lookup() -> None:
     servicers = Servicers()
-    handler = Handler(broken)
-    handler.cached_answer, handler.call_uncached = broken, servicers.get_me
+    handler = Handler(servicers.get_me)
+    handler.cached_answer = broken
     assert in_process({GET_ME: handler}, get_me()) == ApiKey(key_id="ak_1")
 
 

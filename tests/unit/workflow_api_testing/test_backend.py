@@ -44,7 +44,9 @@ def start(backend: TestBackend, workflow_id: str, idempotency_key: str = "order-
 def test_every_rpc_is_served_as_in_production(backend: TestBackend) -> None:
     assert backend.composition.handlers.keys() == methods().keys()
     for path, handler in backend.composition.handlers.items():
-        assert getattr(backend._servicers()[methods()[path].containing_service], methods()[path].name) == handler.call
+        assert getattr(backend._servicers()[methods()[path].containing_service], methods()[path].name) == (
+            handler.messages if handler.streaming else handler.answer
+        )
 
 
 def test_a_stub_acts_for_its_key_alone(backend: TestBackend) -> None:

@@ -31,9 +31,9 @@ def get_run(request: GetRunRequest, context: grpc.ServicerContext) -> Run:
 def reads(access: Access.ValueType = ACCESS_SCOPE, *, point_read: bool = True) -> ManyReads:
     handler = Handler(
         get_run,
-        MethodRules(access=access),
+        MethodRules(access=access, point_read=point_read),
         streaming=False,
-        point_read=point_read,
+        at_once=lambda _: True,
         page_read=False,
         request_class=GetRunRequest,
         response_class=Run,

@@ -57,7 +57,6 @@ def test_a_call_that_is_late_before_its_turn_is_not_carried_out(database: Sqlite
         get,
         options_pb2.MethodRules(access=options_pb2.ACCESS_SCOPE),
         streaming=False,
-        point_read=False,
         page_read=False,
         request_class=runs_pb2.GetRunRequest,
         response_class=runs_pb2.Run,

@@ -33,10 +33,7 @@ class Begun:
 
 
 def waiting(begun: Begun) -> Handler:
-    handler = Handler(lambda _, __: ApiKey())
-    handler.begin = lambda _, __: begun  # type: ignore[assignment]
-    handler.quick = lambda _: True  # type: ignore[assignment]
-    return handler
+    return Handler(lambda _, __: begun, at_once=True)
 
 
 def with_channel(handler: Handler, use: Callable[[InProcessChannel], Any], threads: int = 1) -> Any:

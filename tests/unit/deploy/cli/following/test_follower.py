@@ -15,6 +15,12 @@ from workflow_api.v1 import runs_pb2
 class Answer(NamedTuple):
     call: Callable[[Any, Any], Any]
 
+    def answer(self, request: Any, context: Any) -> Any:
+        return self.call(request, context)
+
+    def messages(self, request: Any, context: Any) -> Any:
+        return self.call(request, context)
+
 
 def run(status: runs_pb2.RunStatus.ValueType) -> runs_pb2.Run:
     return runs_pb2.Run(summary=runs_pb2.RunSummary(run_id="run_1", status=status))
