@@ -2,11 +2,10 @@
 
 from typing import Final, NamedTuple
 
-from console.rendering.page_budget import html_bytes
+from console.rendering.excerpts import short
 
-_MOST_LINES: Final = 600
-_MOST_BYTES: Final = 24_000
-_LINE_CHARS: Final = 400
+_MOST_LINES: Final = 200
+_LINE_BYTES: Final = 120
 _TAGS: Final = {"+": "ins", "-": "del", "@": "h"}
 
 
@@ -27,15 +26,8 @@ class Difference(NamedTuple):
 
 
 def difference_lines(unified: str) -> Difference:
-    """Returns a unified difference line by line, without its two lines of names and within what a page may have."""
+    """Returns a unified difference line by line, without its two lines of names: the first lines, each cut."""
     every = unified.splitlines()[2:]
-    shown: list[DifferenceLine] = []
-    left = _MOST_BYTES
-    for line in every[:_MOST_LINES]:
-        text = line[:_LINE_CHARS] + ("…" if len(line) > _LINE_CHARS else "")
-        left -= html_bytes(text)
-        if left < 0:
-            break
-        shown.append(DifferenceLine(_TAGS.get(line[:1], "same"), text))
+    shown = [DifferenceLine(_TAGS.get(line[:1], "same"), short(line, _LINE_BYTES)) for line in every[:_MOST_LINES]]
     added, removed = (sum(line.startswith(sign) for line in every) for sign in "+-")
     return Difference(shown, added, removed, len(shown) < len(every))

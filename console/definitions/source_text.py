@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from markupsafe import Markup
 
-from console.rendering.page_budget import PageBudget, html_bytes
+from console.rendering.excerpts import short
 
 FILE: Final = "manifest"
 """The name under which the text is sent; problems are named `manifest:12: steps[0].agent`."""
@@ -16,13 +16,10 @@ _SPARE_LINES: Final = 10
 _FEWEST_LINES: Final = 20
 _MOST_NUMBERED: Final = 1_000
 """Lines whose numbers a page has; its script adds the others."""
-_EXCERPT_CHARS: Final = 160
-_FIELD_CHARS: Final = 200
-_REASON_CHARS: Final = 600
-_MOST_PROBLEMS: Final = 50
-_PROBLEMS_BYTES: Final = 20_000
-_OF_PROBLEM: Final = 200
-"""Bytes of markup."""
+_MOST_PROBLEMS: Final = 20
+_EXCERPT_BYTES: Final = 160
+_FIELD_BYTES: Final = 200
+_REASON_BYTES: Final = 400
 
 
 class LineProblem(NamedTuple):
@@ -35,7 +32,7 @@ class LineProblem(NamedTuple):
 
 
 class ShownProblems(NamedTuple):
-    """The first problems, as many as a page has room for, and how many there are."""
+    """The first problems, as many as a page shows, and how many there are."""
 
     first: Sequence[LineProblem]
     total: int
@@ -66,13 +63,14 @@ def line_problems(details: Any, text: str) -> list[LineProblem]:
 
 def problems_shown(found: Sequence[LineProblem]) -> ShownProblems:
     """Returns what a page shows of problems: the first, their words cut."""
-    room = PageBudget(_PROBLEMS_BYTES)
-    first: list[LineProblem] = []
-    for each in found[:_MOST_PROBLEMS]:
-        short = each._replace(field=_cut(each.field, _FIELD_CHARS), reason=_cut(each.reason, _REASON_CHARS))
-        if not room.holds(_OF_PROBLEM + html_bytes(short.field + short.reason + short.excerpt)):
-            break
-        first.append(short)
+    first = [
+        each._replace(
+            field=short(each.field, _FIELD_BYTES),
+            reason=short(each.reason, _REASON_BYTES),
+            excerpt=short(each.excerpt, _EXCERPT_BYTES),
+        )
+        for each in found[:_MOST_PROBLEMS]
+    ]
     return ShownProblems(first, len(found))
 
 
@@ -87,13 +85,9 @@ def source_text(text: str, problems: Iterable[LineProblem] = ()) -> SourceText:
     return SourceText(text, rows, gutter)
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
 def _problem(detail: Mapping[str, str], lines: Sequence[str]) -> LineProblem:
     place = _PLACE.fullmatch(detail["name"])
     if place is None:
         return LineProblem(None, detail["name"], detail["reason"], "")
     line = min(int(place[1]), len(lines))
-    return LineProblem(line, place[2], detail["reason"], lines[line - 1].strip()[:_EXCERPT_CHARS])
+    return LineProblem(line, place[2], detail["reason"], lines[line - 1].strip())

@@ -9,10 +9,11 @@ from console.addresses import APPROVALS, approval_address, inbox_address, run_ad
 from console.approvals.decisions import DECISIONS
 from console.approvals.decisions import decide as record
 from console.approvals.material import PartLimits, page_of, parts_of, rest_of
-from console.paging import all_items
+from console.http.downloads import whole
+from console.paging import all_items, row_number
 from console.rendering import formatting
-from console.rendering.page_budget import MOST_BYTES, PageBudget, html_bytes
-from console.visit import DECIDERS, EventStream, Page, PageResult, Redirect, View, Visit
+from console.rendering.excerpts import beginning
+from console.visit import DECIDERS, Download, EventStream, Page, PageResult, Redirect, View, Visit
 from contract.fields import rules_of
 from contract.refusals import Refusal
 from contract.times import milliseconds_of
@@ -25,11 +26,11 @@ from workflow_api.v1.runs_pb2 import DecideApprovalRequest, ListPendingApprovals
 
 MAX_COMMENT_CHARS: Final = rules_of(DecideApprovalRequest.DESCRIPTOR.fields_by_name["comment"]).max_length
 
-_LIMITS: Final = PartLimits(chars=10_000, rows=50)
+_LIMITS: Final = PartLimits(parts=10, text=4_000, rows=5, row=360)
+_ALONE: Final = PartLimits(parts=1, text=80_000, rows=8, row=9_300)
+_LABEL_BYTES: Final = 500
+_INSTRUCTIONS_BYTES: Final = 16_000
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
-_FRAME_BYTES: Final = 14_000
-"""Of a page without what the approval is about."""
-_OF_LABEL: Final = 40
 _GONE: Final = View("approvals/gone.html", status=404)
 _PAGE: Final = 100
 _POLL_SECONDS: Final = 1.0
@@ -103,14 +104,18 @@ async def _one(visit: Visit, *, comment: str = "", problem: str = "") -> View:
         return _GONE
     pending = review.pending
     parts = parts_of(review.material)
-    first = _number(visit.query.get("first", ""))
-    shown, following = page_of(parts, first, _LIMITS, _room(pending, comment))
+    first = row_number(visit.query.get("first", ""))
+    shown, following = page_of(parts, first, _LIMITS)
+    asked, cut = beginning(pending.approval.instructions, _INSTRUCTIONS_BYTES)
     context = {
         "review": review,
         "pending": pending,
         "waiting": waiting_text(pending),
         "started_by": formatting.trigger(pending.triggered_by),
         "labels": sorted(pending.labels.items()),
+        "most_label": _LABEL_BYTES,
+        "instructions": asked,
+        "instructions_cut": cut,
         "open": review.state == APPROVAL_STATE_PENDING,
         "state": formatting.approval_badge(review.state),
         "address": approval_address(approval_id),
@@ -128,11 +133,11 @@ async def _one(visit: Visit, *, comment: str = "", problem: str = "") -> View:
 
 async def show_part(visit: Visit) -> PageResult:
     """Shows one part of what an approval is about, from where the query says."""
-    number, begin = visit.path["number"], _number(visit.query.get("begin", ""))
+    number, begin = visit.path["number"], row_number(visit.query.get("begin", ""))
     review = await _known(visit)
     shown = None
     if review is not None and review.state == APPROVAL_STATE_PENDING and _NUMBER.fullmatch(number):
-        shown = rest_of(parts_of(review.material), int(number), begin, _room(review.pending, ""))
+        shown = rest_of(parts_of(review.material), int(number), begin, _ALONE)
     if shown is None:
         return _GONE
     address = approval_address(visit.path["approval_id"])
@@ -140,14 +145,13 @@ async def show_part(visit: Visit) -> PageResult:
     return View("approvals/part.html", {"address": address, "shown": shown, "begin": begin, "rows": rows})
 
 
-def _number(text: str) -> int:
-    return int(text) if _NUMBER.fullmatch(text) else 0
-
-
-def _room(pending: PendingApproval, comment: str) -> PageBudget:
-    """Returns what the page of an approval has left for what it is about."""
-    texts = (*(text for label in pending.labels.items() for text in label), pending.approval.instructions, comment)
-    return PageBudget(MOST_BYTES - _FRAME_BYTES - sum(map(html_bytes, texts)) - _OF_LABEL * len(pending.labels))
+async def instructions(visit: Visit) -> PageResult:
+    """Sends all of an approval's instructions."""
+    review = await _known(visit)
+    if review is None:
+        return _GONE
+    content = review.pending.approval.instructions.encode()
+    return Download(whole(content), f"{visit.path['approval_id']}.txt", "text/plain", len(content))
 
 
 def waiting_text(pending: PendingApproval) -> str:
@@ -167,5 +171,6 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("GET", "/approvals/{approval_id}", DECIDERS, show_one),
     Page("GET", "/approvals/{approval_id}/stream", DECIDERS, stream),
     Page("GET", "/approvals/{approval_id}/material/{number}", DECIDERS, show_part),
+    Page("GET", "/approvals/{approval_id}/instructions", DECIDERS, instructions),
     Page("POST", "/approvals/{approval_id}", DECIDERS, decide),
 )

@@ -12,8 +12,8 @@ from console.definitions.versions import read_manifest
 from console.http.downloads import whole
 from console.paging import all_items
 from console.rendering import formatting
+from console.rendering.excerpts import ending
 from console.rendering.formatting import Badge
-from console.rendering.page_budget import PageBudget
 from console.resources.details import details_of
 from console.resources.lookup import ENVIRONMENTS, PAGE, MissingError, missing, path_of, requested_version
 from console.visit import ADMINISTRATORS, Download, EventStream, Page, PageResult, Redirect, View, Visit
@@ -32,7 +32,6 @@ from workflow_api.v1.workflows_pb2 import ApplyManifestsRequest, ExpectedVersion
 _LIST: Final = ENVIRONMENTS.path
 _ONE: Final = f"{_LIST}/{{resource}}"
 _POLL_SECONDS: Final = 1.0
-_SHOWN_CHARS: Final = 20_000
 _SHOWN_BYTES: Final = 80_000
 _NO_LOG: Final = frozenset({"not_found", "invalid_request"})
 _NOT_BUILT: Final = Badge("unknown")
@@ -91,7 +90,7 @@ async def show_log(visit: Visit) -> PageResult:
     except MissingError as error:
         return missing(ENVIRONMENTS, error)
     here = path_of(ENVIRONMENTS, visit.path["resource"])
-    text, cut = PageBudget(_SHOWN_BYTES).end(log.text, _SHOWN_CHARS)
+    text, cut = ending(log.text, _SHOWN_BYTES)
     context = {
         "name": name,
         "machine": machine,

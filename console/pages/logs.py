@@ -11,7 +11,7 @@ from console.addresses import run_address
 from console.http.downloads import MESSAGE_SECONDS, MessageParts
 from console.paging import all_items
 from console.rendering import formatting
-from console.rendering.page_budget import MOST_BYTES, PageBudget
+from console.rendering.excerpts import ending
 from console.run.log_search import MOST_SOUGHT_CHARS, matching_lines
 from console.visit import OPERATORS, Download, EventStream, Page, PageResult, View, Visit
 from contract.fields import rules_of
@@ -29,21 +29,13 @@ END_CHARS: Final = 60_000
 """How many characters of a log a page shows at most; the first page those at its end."""
 
 _READ_CHARS: Final = rules_of(GetRunLogRequest.DESCRIPTOR.fields_by_name["tail_chars"]).maximum
-_ROOM_BYTES: Final = MOST_BYTES - 12_000
+_SHOWN_BYTES: Final = 85_000
 _SKIPPED: Final = re.compile(r"[1-9][0-9]{0,6}")
 _ATTEMPT: Final = re.compile(r"[1-9][0-9]{0,8}")
 _PAGE: Final = 1_000
 _POLL_SECONDS: Final = 1.0
 _NO_ATTEMPT: Final = View("runs/missing.html", {"message": "An attempt is a whole number from 1."}, status=404)
 _REFUSED: Final = frozenset({"run_not_found", "not_found", "invalid_request"})
-
-
-async def latest_logs(visit: Visit, run_id: str) -> dict[str, RunLogSummary]:
-    """Returns the log of the latest attempt of each step that has printed, for those who may read logs."""
-    if not visit.may("LogsService/ListRunLogs"):
-        return {}
-    logs = await _logs(visit, run_id)
-    return {log.step: log for log in sorted(logs, key=lambda log: log.attempt)}
 
 
 async def show(visit: Visit) -> PageResult:
@@ -73,8 +65,9 @@ async def show(visit: Visit) -> PageResult:
     here = f"{run_address(run_id)}/logs/{quote(step, safe='')}"
     wraps = visit.query.get("wrap") != "no"
     skipped = min(skipped, len(found.text))
-    room = PageBudget(_ROOM_BYTES)
-    text, cut = ("", False) if sought else room.end(found.text[: len(found.text) - skipped], END_CHARS)
+    last = found.text[: len(found.text) - skipped]
+    text = "" if sought else ending(last[-END_CHARS:], _SHOWN_BYTES)[0]
+    cut = len(text) < len(last)
     shown = (
         ("attempt", asked),
         ("before", str(skipped) if skipped else ""),
@@ -94,7 +87,7 @@ async def show(visit: Visit) -> PageResult:
             "later": str(max(0, skipped - END_CHARS)) if skipped else "",
             "beginning_left_out": cut or found.cut,
             "sought": sought,
-            "matches": matching_lines(found.text, sought, room) if sought else None,
+            "matches": matching_lines(found.text, sought) if sought else None,
             "wraps": wraps,
             "link": partial(_link, here, query),
             "attempts": range(1, found.attempts + 1) if found.attempts > 1 else (),

@@ -7,8 +7,8 @@ from console.addresses import run_address
 from console.http.downloads import MESSAGE_SECONDS, open_download
 from console.pages.run import missing
 from console.rendering import formatting
+from console.rendering.excerpts import beginning
 from console.rendering.markup import sanitised
-from console.rendering.page_budget import PageBudget
 from console.run.json_tree import tree_of
 from console.run.table_excerpt import table_excerpt
 from console.visit import ALL_ROLES, Page, PageResult, View, Visit
@@ -21,7 +21,6 @@ IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp",
 
 _REFUSED: Final = frozenset({"run_not_found", "output_not_found", "run_not_terminal", "redaction_pending"})
 _TOO_LARGE: Final = frozenset({"use_bundle", "bundle_too_large"})
-_MOST_TEXT_CHARS: Final = 60_000
 _MOST_TEXT_BYTES: Final = 80_000
 _LONGEST_NUMBER: Final = 4
 
@@ -38,7 +37,7 @@ async def show(visit: Visit) -> PageResult:
         return missing(refusal.message)
     file = preview.file
     text, table = file.text.text, table_excerpt(file.table, _number(visit.query.get("columns", "")))
-    shown, cut = PageBudget(_MOST_TEXT_BYTES).begin(text, _MOST_TEXT_CHARS)
+    shown, cut = beginning(text, _MOST_TEXT_BYTES)
     tree = None if preview.HasField("html") or file.text.cut else tree_of(text)
     return View(
         "runs/output.html",

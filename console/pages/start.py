@@ -6,9 +6,10 @@ from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from console.addresses import run_address
-from console.pages.run import GONE, missing, policy_text
+from console.pages.run import GONE, missing
 from console.rendering import formatting
 from console.run.inputs import reveal_run
+from console.run.texts import policy_text
 from console.start.earlier_run import ERASED, had_uploads, has_policy, other_texts, other_version, parameter_texts
 from console.start.files import FOLDER, NO_FILES, ChosenFiles, chosen_files, drop
 from console.start.form import PREFIX, Declared, carried_texts, json_of, start_fields
