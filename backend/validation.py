@@ -83,7 +83,7 @@ def _check(message: Message, plan: _Plan, prefix: str, found: ProblemsByReason) 
         value = None if has_presence and not message.HasField(name) else getattr(message, name)
         if value is None or not (has_presence or value):
             if required:
-                found.setdefault(reason, []).append((prefix + spelling, "is required"))
+                found.setdefault(reason, []).append((prefix + spelling, _why_required(message, name, violations)))
             continue
         fits = True
         for violation_of in violations:
@@ -100,6 +100,16 @@ def _check(message: Message, plan: _Plan, prefix: str, found: ProblemsByReason) 
         if nested.fields:
             for part in value if repeated else (value,):
                 _check(part, nested, f"{prefix}{spelling}.", found)
+
+
+def _why_required(message: Message, name: str, violations: Iterable[Violation]) -> str:
+    """Returns what is wrong with an absent value: where a number may be absent or 0, what it has to be instead."""
+    value = getattr(message, name)
+    if type(value) is int and value == 0:
+        for violation_of in violations:
+            if (allowed := violation_of(value)) is not None:
+                return f"is required, and {allowed}; it is 0"
+    return "is required"
 
 
 @cache

@@ -14,8 +14,7 @@ from edge.admission.keyring import Keyring
 from edge.answers import Answers
 from edge.codec.routes import CodecsByRpc
 from edge.http.conditional_headers import take_conditions, take_tags
-from edge.http.response import Answer
-from edge.http.streaming import open_download
+from edge.http.response import Answer, open_download
 from edge.settings import EdgeSettings
 from edge.waiting.event_stream import open_event_stream, wants_stream
 from edge.waiting.follower import RunChangesFollower

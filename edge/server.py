@@ -71,7 +71,7 @@ class Edge:
             clock=clock,
         )
         self._pages = Pages(settings.app_domain)
-        self._http: HttpServer | None = None
+        self.http: HttpServer | None = None
         self._listener: Listener | None = None
 
     async def start(self) -> None:
@@ -79,7 +79,7 @@ class Edge:
         await self._follower.start()
         self._usage.start()
         settings = self._settings
-        http = self._http = HttpServer(
+        http = self.http = HttpServer(
             self._handle if self._tracing is None else self._tracing.around(self._handle),
             HttpLimits(
                 connections=settings.connections,
@@ -95,8 +95,8 @@ class Edge:
         """Stops listening, lets calls under way end and sends the remaining usage records."""
         # Callers that wait are answered with what there is, and go on at another edge.
         await self._changes.holds.end()
-        if self._listener is not None and self._http is not None:
-            await self._http.stop(self._listener, self._settings.drain_seconds)
+        if self._listener is not None and self.http is not None:
+            await self.http.stop(self._listener, self._settings.drain_seconds)
         await self._changes.stop()
         await self._follower.stop()
         await self._usage.stop()
@@ -110,8 +110,8 @@ class Edge:
         if self._settings.key_metrics:
             families += key_metrics.counted()
         families.append(metrics.WAITING.with_value(self._changes.holds.count))
-        if self._http is not None:
-            families += self._http.measured()
+        if self.http is not None:
+            families += self.http.measured()
         return families
 
     async def _handle(self, request: HttpRequest) -> Answer:

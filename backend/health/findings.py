@@ -3,11 +3,13 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final
 
-from backend.clock import DAY_MS, HOUR_MS, is_recent
+from backend.clock import is_recent
 from backend.health.sql import ProcessRow, WorkerRow
 from backend.runtime.scheduling.backlog_sql import MAX_COUNTED, BacklogRow
+from contract.certificate_expiry import SOON, VERY_SOON, time_left
 from workflow_api.v1 import deployment_health_pb2 as pb
 
 GONE_MS: Final = 60_000
@@ -24,8 +26,6 @@ _GIGABYTE: Final = 10**9
 _HALF: Final = 0.5
 _SOON_HOURS: Final = 24
 _VERY_SOON_HOURS: Final = 4
-CERTIFICATE_WARNING_MS: Final = 14 * DAY_MS
-CERTIFICATE_CRITICAL_MS: Final = DAY_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +111,12 @@ def _certificates(figures: Figures) -> Iterator[Finding]:
     for process in figures.processes:
         if process.certificate_expires_at is None or not alive(process, figures.now):
             continue
-        left = process.certificate_expires_at - figures.now
-        if left < CERTIFICATE_WARNING_MS:
-            when = f"expires in {left // HOUR_MS:,} hours" if left > 0 else "has expired: new connections fail"
+        left = timedelta(milliseconds=process.certificate_expires_at - figures.now)
+        if left < SOON:
+            when = f"expires in {time_left(left)}" if left > timedelta() else "has expired: new connections fail"
             yield Finding(
                 pb.HEALTH_TOPIC_CERTIFICATES,
-                left < CERTIFICATE_CRITICAL_MS,
+                left < VERY_SOON,
                 f"The certificate of the {process.part} on {process.host} (process {process.pid}) {when}.",
                 "Replace its files, or that of an authority in them; they are read again without a restart.",
             )

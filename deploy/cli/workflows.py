@@ -76,6 +76,8 @@ def activate(
     Agents, environments and other workflows stay as they are.
     """
     if version is not None:
+        if version < 1:
+            raise typer.BadParameter(f"must be from 1 to the newest version; it is {version}", param_hint="--version")
         _go_back(workflow, version, grpc, dry_run=dry_run, as_json=as_json)
     elif dry_run:
         raise typer.BadParameter("must have --version beside it", param_hint="--dry-run")

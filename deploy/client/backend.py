@@ -22,6 +22,7 @@ from deploy.failures import CommandError
 from deploy.transport.grpc_channels import calling_channel
 from workflow_api.v1.audit_pb2_grpc import AuditServiceStub
 from workflow_api.v1.definitions_pb2_grpc import DefinitionsServiceStub
+from workflow_api.v1.deployment_health_pb2_grpc import DeploymentHealthServiceStub
 from workflow_api.v1.deployment_pb2_grpc import DeploymentServiceStub
 from workflow_api.v1.environments_pb2_grpc import EnvironmentsServiceStub
 from workflow_api.v1.keys_pb2_grpc import KeysServiceStub
@@ -67,6 +68,7 @@ class Backend:
         self.audit = AuditServiceStub(channel)
         self.definitions = DefinitionsServiceStub(channel)
         self.deployment = DeploymentServiceStub(channel)
+        self.deployment_health = DeploymentHealthServiceStub(channel)
         self.environments = EnvironmentsServiceStub(channel)
         self.health = HealthStub(channel)
         self.keys = KeysServiceStub(channel)

@@ -10,10 +10,10 @@ from typing import Final
 
 from cryptography import x509
 
+from contract.certificate_expiry import SOON, time_left
 from deploy.config.settings import ServerTls, Settings
 from deploy.doctor.check import Check, Examined, Outcome, Part, failed, not_applicable, ok, warning
 from deploy.doctor.files import private_file
-from deploy.transport.certificate_watch import SOON
 from deploy.transport.certificates import CertificateError, CertificateFiles
 
 _LATE_PART: Final = 5
@@ -23,7 +23,11 @@ _LATE_PART: Final = 5
 def check_certificates(examined: Examined) -> Iterator[Check]:
     """Checks every certificate that the part presents to others."""
     given = {name: tls for name, tls in _of_part(examined.part, examined.settings).items() if tls.given}
-    if not given:
+    if examined.part is Part.WORKER:
+        yield not_applicable(
+            "certificates", "A worker presents none: it takes runs from the database, and serves no gRPC."
+        )
+    elif not given:
         yield not_applicable("certificates", "The settings name none: gRPC is plain, on this machine only.")
     for name, tls in given.items():
         yield from _checked(name, tls, examined.settings)
@@ -73,8 +77,12 @@ def _dates(name: str, chain: Sequence[x509.Certificate], trusted: Sequence[x509.
     if own.not_valid_before_utc > now:
         yield failed(name, f"The certificate is valid from {own.not_valid_before_utc} on.", "Set this machine's clock.")
     elif left < min(SOON, lasts / _LATE_PART):
-        hours = left.total_seconds() / 3600
-        yield warning(name, f"The certificate expires in {hours:,.0f} hours.", "Renew it; files are read again.")
+        subject = ", ".join(_identities(own)) or own.subject.rfc4514_string()
+        yield warning(
+            name,
+            f"The certificate of {subject} expires in {time_left(left)}.",
+            f"Write a renewed one to {name}.certificate, its key to {name}.key; they are read without a restart.",
+        )
     expired = [each for each in (*chain[1:], *trusted) if each.not_valid_after_utc <= now]
     if expired:
         subject = expired[0].subject.rfc4514_string()

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Final
 
@@ -12,10 +11,9 @@ from backend.storage.objects.bucket import BucketObjects
 from backend.storage.objects.folder import sizes_below
 from deploy.config.settings import Objects
 from deploy.doctor.check import Check, Examined, failed, ok
-from deploy.doctor.output_rows import output_rows
+from deploy.doctor.output_rows import OutputRow, paged_outputs
 
 _NAME: Final = "lost objects"
-_NAMED: Final = "SELECT run_id, path, object_key, size_bytes FROM outputs ORDER BY run_id"
 _THREADS: Final = 16
 # Runs whose rows are in memory at a time.
 _BATCH: Final = 256
@@ -23,31 +21,21 @@ _MOST_SHOWN: Final = 1_000
 _REMEDY: Final = "Bring it back from a backup, or erase the run's data (docs/operators-guide.md, Backup)."
 
 
-@dataclass(frozen=True, slots=True)
-class _Named:
-    """An object as the row of its output names it."""
-
-    run_id: str
-    path: str
-    key: str
-    size_bytes: int
-
-
 def check_lost_objects(examined: Examined) -> Iterator[Check]:
     """Checks that every object is there in its size, one listing a run; only where `every_object` asks for it."""
     if not examined.every_object:
         return
     looked_at, lost = 0, dict[str, str]()
-    shown: dict[str, _Named] = {}
+    shown: dict[str, OutputRow] = {}
     for named, size in _stored_sizes(examined):
         looked_at += 1
         if size != named.size_bytes:
-            lost[named.key] = "is not there" if size is None else f"has {size:,} bytes of {named.size_bytes:,}"
+            lost[named.object_key] = "is not there" if size is None else f"has {size:,} bytes of {named.size_bytes:,}"
             if len(shown) < _MOST_SHOWN:
-                shown[named.key] = named
+                shown[named.object_key] = named
     if lost:
         # An erasure may have removed some meanwhile, rows first.
-        lost = {named.key: lost[named.key] for named in _named(examined) if named.key in lost}
+        lost = {named.object_key: lost[named.object_key] for named in _named(examined) if named.object_key in lost}
     for key, named in shown.items():
         if key in lost:
             yield failed(_NAME, f"{key}, which is {named.path} of run {named.run_id}, {lost[key]}.", _REMEDY)
@@ -57,7 +45,7 @@ def check_lost_objects(examined: Examined) -> Iterator[Check]:
         yield ok(_NAME, f"All {looked_at:,} objects of outputs are there in their sizes.")
 
 
-def _stored_sizes(examined: Examined) -> Iterator[tuple[_Named, int | None]]:
+def _stored_sizes(examined: Examined) -> Iterator[tuple[OutputRow, int | None]]:
     sizes = _listing(examined)
     runs = groupby(_named(examined), key=lambda named: named.run_id)
     with ThreadPoolExecutor(_THREADS) as threads:
@@ -65,14 +53,12 @@ def _stored_sizes(examined: Examined) -> Iterator[tuple[_Named, int | None]]:
             listings = threads.map(lambda run: sizes(run_prefix(run[0])), batch)
             for (_, group), stored in zip(batch, listings, strict=True):
                 for named in group:
-                    yield named, stored.get(named.key)
+                    yield named, stored.get(named.object_key)
 
 
-def _named(examined: Examined) -> Iterator[_Named]:
-    for run_id, path, key, size_bytes in output_rows(examined, _NAMED):
-        # A small result is in its run's row.
-        if key != result_row_key(run_id):
-            yield _Named(run_id, path, key, size_bytes)
+def _named(examined: Examined) -> Iterator[OutputRow]:
+    # A small result is in its run's row.
+    return (row for row in paged_outputs(examined) if row.object_key != result_row_key(row.run_id))
 
 
 def _listing(examined: Examined) -> Callable[[str], dict[str, int]]:

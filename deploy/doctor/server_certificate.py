@@ -10,8 +10,8 @@ from typing import Final
 
 from cryptography import x509
 
+from contract.certificate_expiry import SOON
 from deploy.doctor.check import Check, failed, ok, warning
-from deploy.transport.certificate_watch import SOON
 
 _NAME: Final = "database certificate"
 _SECONDS: Final = 5.0

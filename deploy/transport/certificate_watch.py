@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from contract.certificate_expiry import SOON, VERY_SOON
 from telemetry import Family, Gauge, MetricsRegistry
 from telemetry.outages import RepeatedWork
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 EXPIRES: Final = Gauge(
     "certificate_expires_seconds", "Time until the certificate of a part expires; negative once it has.", ("part",)
 )
-SOON: Final = timedelta(days=14)
-VERY_SOON: Final = timedelta(days=1)
 
 _PAUSE_SECONDS: Final = 15.0
 _FIRST_SECONDS: Final = 2.0

@@ -9,8 +9,7 @@ from edge.admission.call import Call
 from edge.admission.keyring import Key
 from edge.admission.rate_limit import Window
 from edge.codec.json_body import parse_json_body
-from edge.http.cors import preflight_headers
-from edge.http.response import Answer
+from edge.http.response import Answer, preflight_headers
 from workflow_api.v1.options_pb2 import ACCESS_PUBLIC, ACCESS_SCOPE
 
 

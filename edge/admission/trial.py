@@ -4,6 +4,9 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import Final, cast
 
+from aiohttp import EMPTY_PAYLOAD
+from multidict import CIMultiDict
+
 from contract.call_trials import CheckOutcome, TrialCall
 from contract.refusals import Refusal
 from contract.routes import RouteTable
@@ -12,9 +15,8 @@ from edge.admission.checks import CHECKS, PreflightAnswer
 from edge.admission.keyring import Keyring
 from edge.admission.parsing import Parsing
 from edge.admission.rate_limit import LocalRateLimiter
-from edge.http.caller import Caller
-from edge.http.message import RequestMessage
-from edge.http.request import HttpRequest
+from edge.http.connection import Connection
+from edge.http.request import HttpRequest, message_of
 from workflow_api.v1.edge_pb2 import KeyMirror, MirroredKey
 from workflow_api.v1.options_pb2 import ACCESS_PUBLIC
 
@@ -45,10 +47,10 @@ async def try_call(call: TrialCall, key: MirroredKey, mirror: KeyMirror, routes:
     )
     keyring = Keyring(float("inf"))
     keyring.take(copy, keyring.now())
-    credentials = {"authorization": [f"Bearer {key.key_id}.{_SECRET}"], "x-service-key-external-id": [_SECRET]}
-    message = RequestMessage(call.method, call.path, credentials, before_http_1_1=False, keep_alive=False, body=None)
+    credentials = {"Authorization": f"Bearer {key.key_id}.{_SECRET}", "X-Service-Key-External-Id": _SECRET}
+    message = message_of(call.method, call.path, CIMultiDict(credentials))
     # No check writes to the connection of a call without a body.
-    request = HttpRequest(message, cast("Caller", None))
+    request = HttpRequest(message, call.method, EMPTY_PAYLOAD, cast("Connection", None))
     deps = AdmissionDeps(
         routes=routes,
         keyring=keyring,

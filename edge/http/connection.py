@@ -1,75 +1,77 @@
-"""One caller's connection to the API."""
+"""One caller's connection to the API: aiohttp's, within bounds."""
 
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final
+
+from aiohttp import StreamReader, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http import RawRequestMessage
 
 from contract.connections.bounded_connection import BoundedConnection, WaitKind
-from contract.connections.connection_limiter import ConnectionLimiter
 from contract.refusals import Refusal
 from edge import metrics
-from edge.http.body import BodyFailure
-from edge.http.buffer_limiter import BufferLimiter
-from edge.http.message import RequestMessage
-from edge.http.parser import BOUNDS, RequestParser
-from edge.http.request import MAX_BODY_BYTES, HttpRequest
-from edge.http.request_log import RequestLog
+from edge.http.framing import (
+    IN_BODY,
+    MAX_HEADERS,
+    MAX_LINE_BYTES,
+    NO_REQUEST,
+    BrokenChunksError,
+    Part,
+    RequestFraming,
+)
+from edge.http.request import BodyFailure, HttpRequest, message_of
 from edge.http.response import Answer, refused
-from edge.http.write_batches import WriteBatch, WriteBatches
 from telemetry.request_lines import ABORTED, CLIENT_GONE
+
+if TYPE_CHECKING:
+    from edge.http.server import HttpServer
 
 DISCARD_BYTES: Final = 64 * 1_048_576
 """How much of what a refused caller still sends is read and discarded, so that it sees the answer."""
 
 DISCARD_SECONDS: Final = 5.0
 
+# A body that nobody reads yet is kept up to twice this.
+_BODY_BUFFER_BYTES: Final = 65_536
+
 _LOG = logging.getLogger(__name__)
 
 
-class Host(Protocol):
-    """The server of a connection."""
+class Connection(BoundedConnection, web.RequestHandler):
+    """Serves the requests of one caller, one after the other."""
 
-    connections: "set[Connection]"
-    """All that are open, or whose request is still being served."""
-
-    limiter: "ConnectionLimiter[Connection]"
-    buffers: "BufferLimiter[Connection]"
-
-    write_batches: WriteBatches
-
-    request_log: RequestLog
-
-    stopping: bool
-    """Whether each connection ends with the answer under way."""
-
-    async def answer(self, request: HttpRequest) -> Answer:
-        """Returns the answer to a well-formed request; never fails."""
-        ...
-
-
-class Connection(BoundedConnection, asyncio.Protocol):
-    """Serves the requests of one caller, one after the other, in a task of its own."""
-
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: "HttpServer") -> None:
+        super().__init__(
+            host,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type]  # that there may be none is said elsewhere in aiohttp
+            auto_decompress=False,
+            keepalive_timeout=host.limits.timeouts.idle,
+            # The listening socket has set it.
+            tcp_keepalive=False,
+            max_line_size=MAX_LINE_BYTES,
+            max_field_size=MAX_LINE_BYTES,
+            max_headers=MAX_HEADERS,
+            lingering_time=DISCARD_SECONDS,
+            read_bufsize=_BODY_BUFFER_BYTES,
+        )
         self.held = 0
-        self.peername: object = None
         self.on_lost: Callable[[], object] | None = None
+        """Called when the connection ends while a request is being served."""
         self.on_ended: Callable[[], object] | None = None
+        """Called when the caller has ended its side while a request is being served; it may read the answer."""
         self.ended = False
-        self.task: asyncio.Task[None] | None = None
+        """Whether the caller sends no more."""
         self._host = host
-        self._loop = asyncio.get_running_loop()
-        self._transport: asyncio.Transport | None = None
-        self._writes: WriteBatch | None = None
-        self._parser = RequestParser(MAX_BODY_BYTES)
+        self._framing = RequestFraming(super().data_received)
         self._request: HttpRequest | None = None
-        self._message_arrived: asyncio.Future[None] | None = None
-        self._writable: asyncio.Future[None] | None = None
+        self._writer: AbstractStreamWriter | None = None
+        self._malformed: str | None = None
         self._lingering: asyncio.Future[None] | None = None
-        self._writing_paused = False
-        self._reading_paused = False
         self._discard_left = DISCARD_BYTES
+        self._body_buffer_full = False
         self._out_of_memory = False
         self._sent = 0
         self._aborted = False
@@ -82,173 +84,176 @@ class Connection(BoundedConnection, asyncio.Protocol):
     @property
     def busy(self) -> bool:
         """Returns whether a request of this caller has still to be answered."""
-        return self._request is not None or bool(self._parser.messages)
+        return self._request is not None or self._framing.part is Part.PARSED
 
     @property
     def lost(self) -> bool:
         """Returns whether nothing can be sent any more."""
-        return self._transport is None or self._transport.is_closing()
+        return self.transport is None or self.transport.is_closing()
 
-    @property
-    def broken(self) -> bool:
-        """Returns whether nothing that follows can be parsed."""
-        return self._parser.broken
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Waits for the first request."""
-        self._transport = cast("asyncio.Transport", transport)
-        self._writes = WriteBatch(self._transport, self._host.write_batches)
-        self.peername = transport.get_extra_info("peername")
-        self.wait_for(WaitKind.REQUEST)
-        self._host.connections.add(self)
-        if self._host.limiter.admit(self):
-            self.task = self._loop.create_task(self._serve_all())
-            self.task.add_done_callback(self._leave_host)
-
-    def connection_lost(self, exc: BaseException | None) -> None:  # noqa: ARG002 - the reason makes no difference
-        """Ends whatever waits for this caller."""
-        self._transport = self._writes = None
-        self._leave_host()
-        self._host.limiter.leave(self)
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Ends whatever waits for this caller; the transport calls it."""
+        super().connection_lost(exc)
         self._host.buffers.release(self)
-        self._parser.close()
-        self._parser.messages.clear()
+        self._framing.close()
         if self._request is not None:
             self._request.fail_body(BodyFailure.INCOMPLETE)
             if self.on_lost is not None:
                 self.on_lost()
-        for waiter in (self._message_arrived, self._writable, self._lingering):
-            _wake(waiter)
+        self._end_lingering()
 
-    def eof_received(self) -> bool:
+    def eof_received(self) -> bool:  # type: ignore[override]  # asyncio's own signature
         """Ends the connection of a caller that sends no more, once its whole requests are answered."""
-        self._flush()
         self.ended = True
-        body = self._parser.last_body
-        if not self.busy or (body is not None and not body.complete):
+        if not self.busy or (self._framing.part in IN_BODY and not self._framing.has_rest):
             # The transport closes itself.
             return False
         if self.on_ended is not None:
             self.on_ended()
         return True
 
-    def _leave_host(self, _: object = None) -> None:
-        """Leaves the server once the connection has ended and its request, if any, has been served."""
-        if self._transport is None and (self.task is None or self.task.done()):
-            self._host.connections.discard(self)
-
     def data_received(self, data: bytes) -> None:
-        """Parses bytes from the socket; those of a caller that has its answer are discarded."""
-        if self._lingering is not None:
+        """Takes bytes from the socket; aiohttp itself calls it with none, to go on with what it has."""
+        if not data:
+            super().data_received(data)
+        elif self._lingering is not None:
             self._discard_left -= len(data)
             if self._discard_left <= 0:
-                _wake(self._lingering)
-            return
-        parser = self._parser
-        if parser.broken or self._out_of_memory:
-            return
-        parser.feed(data)
-        if parser.messages:
+                self._end_lingering()
+        elif self._framing.part is not Part.NOTHING:
+            self._parse(data)
             if self._request is None:
-                self.end_wait()
-            _wake(self._message_arrived)
-        elif parser.in_head:
+                self._note_head(len(data))
+            if not self.hold(len(data)):
+                self._refuse_input()
+
+    def _parse(self, data: bytes = b"") -> None:
+        """Gives input to the parser; what has to wait for its turn stops further input."""
+        framing = self._framing
+        try:
+            if data:
+                framing.take(data)
+            else:
+                framing.go_on()
+        except BrokenChunksError:
+            if self._request is not None:
+                self._request.fail_body(BodyFailure.MALFORMED)
+        if framing.has_rest:
+            if self.transport is not None:
+                self.transport.pause_reading()
+            if framing.part is not Part.PARSED:
+                asyncio.get_running_loop().call_soon(self._parse_rest)
+        elif self.ended and framing.part in IN_BODY and self.transport is not None:
+            self.transport.close()
+
+    def _parse_rest(self) -> None:
+        self._parse()
+        if not (self._framing.has_rest or self._body_buffer_full) and self.transport is not None:
+            self.transport.resume_reading()
+
+    def _note_head(self, size: int) -> None:
+        """Counts the wait for a head as its caller's, and the wait for its answer as ours."""
+        if self._framing.part is Part.PARSED:
+            self.end_wait()
+        elif self._framing.in_head:
             if self.wait_kind is WaitKind.REQUEST:
                 self.wait_for(WaitKind.HEAD)
             # The parser keeps a copy of an unfinished head.
-            if not self.hold(len(data)):
-                self.close()
-        if not self.hold(len(data)):
-            self._refuse_input()
-        if parser.has_rest and self._transport is not None:
-            self._reading_paused = True
-            self._transport.pause_reading()
+            if not self.hold(size):
+                self.force_close()
 
-    def pause_writing(self) -> None:
-        """Notes that the caller does not read; the transport calls it."""
-        self._writing_paused = True
+    def pause_reading(self) -> None:
+        """Notes that the body is not read as fast as it arrives; aiohttp calls it."""
+        self._body_buffer_full = True
+        super().pause_reading()
 
-    def resume_writing(self) -> None:
-        """Notes that the caller has read enough; the transport calls it."""
-        self._writing_paused = False
-        _wake(self._writable)
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """Notes that the body has been read; aiohttp calls it."""
+        self._body_buffer_full = False
+        super().resume_reading(resume_parser)
 
-    async def _serve_all(self) -> None:
-        try:
-            while (message := await self._next_message()) is not None:
-                if not await self._serve(message):
-                    break
-                if self._parser.messages:
-                    # A caller that pipelines waits as long for each answer as others do for one.
-                    await asyncio.sleep(0)
-        except ConnectionError:
-            _LOG.debug("The caller %s has disconnected", self.peername)
-        finally:
-            self.wait_for(WaitKind.READER)
-            self.close()
+    def begin(self, message: RawRequestMessage, content: StreamReader, writer: AbstractStreamWriter) -> None:
+        """Takes the next request, or what the parser could make no request of."""
+        self.end_wait()
+        self._writer, self._sent = writer, 0
+        method = self._framing.begin(message)
+        if method == NO_REQUEST:
+            self._malformed, headers = self._framing.malformed()
+            message = message_of(method, "/", headers)
+        self._request = HttpRequest(message, method, content, self)
+        if self._out_of_memory:
+            self._request.fail_body(BodyFailure.NO_MEMORY)
+        elif self._framing.part is Part.NOTHING:
+            content.feed_eof()
+        elif self._framing.has_rest:
+            self._parse_rest()
 
-    async def _next_message(self) -> RequestMessage | None:
-        """Returns the next request; None when the connection is closed."""
-        parser = self._parser
-        if parser.has_rest and not parser.messages:
-            self._feed_rest()
-        if not parser.messages:
-            if self.lost or self.ended:
-                return None
-            self.wait_for(WaitKind.HEAD if parser.in_head else WaitKind.REQUEST)
-            self._message_arrived = self._loop.create_future()
-            await self._message_arrived
-            self._message_arrived = None
-            if not parser.messages:
-                return None
-        message = parser.messages.popleft()
-        if parser.has_rest and not parser.messages:
-            self._feed_rest()
-        return message
-
-    def _feed_rest(self) -> None:
-        self._parser.feed_rest()
-        if self._reading_paused and not self._parser.has_rest and self._transport is not None:
-            self._reading_paused = False
-            self._transport.resume_reading()
-
-    async def _serve(self, message: RequestMessage) -> bool:
-        """Answers one request; returns whether the connection is kept."""
-        request = self._request = HttpRequest(message, self)
-        self._sent = 0
+    async def serve(self) -> web.StreamResponse:
+        """Answers the request that has begun; returns whether the connection is kept, in aiohttp's terms."""
+        request = self._request
+        assert request is not None
         answer: Answer | None = None
         try:
-            if message.malformed:
-                answer = self._malformed(request, message.malformed)
-            else:
-                answer = await self._host.answer(request)
+            answer = await self._answer(request) if self._malformed is None else self._refusal(request)
             await answer.send(request)
             self._host.request_log.add(request, answer.status, self._sent, "")
-            return answer.keep_alive and (not request.body_pending or await request.skip_body(DISCARD_SECONDS))
-        except (ConnectionError, asyncio.CancelledError) as error:
-            self._log_cut(request, answer, error)
+            if not answer.keep_alive and (request.body_pending or self._malformed is not None):
+                await self._linger()
+        except ConnectionError:
+            self._log_cut(request, answer, CLIENT_GONE)
+            _LOG.debug("The caller %s has disconnected", self.peername)
+            self.force_close()
+            return _CLOSED
+        except asyncio.CancelledError:
+            self._log_cut(request, answer, ABORTED)
             raise
         finally:
-            self._request = None
-            self._host.buffers.release(self)
+            self._end_request()
+        return _KEPT if answer.keep_alive else _CLOSED
 
-    def _log_cut(self, request: HttpRequest, answer: Answer | None, error: BaseException) -> None:
+    async def _answer(self, request: HttpRequest) -> Answer:
+        try:
+            return await self._host.handler(request)
+        except Exception:  # noqa: BLE001 - the caller learns nothing of a defect
+            _LOG.exception("A request failed", extra={"request_id": request.request_id})
+            return refused(Refusal("internal"), request)
+
+    def _end_request(self) -> None:
+        self._request = None
+        self._host.buffers.release(self)
+        if self._framing.part is Part.PARSED:
+            return
+        if self.ended:
+            self.close()
+        else:
+            self.wait_for(WaitKind.HEAD if self._framing.in_head else WaitKind.REQUEST)
+
+    def _log_cut(self, request: HttpRequest, answer: Answer | None, cut: str) -> None:
         """Logs a request whose connection ended before its answer was sent."""
-        cut = ABORTED if self._aborted or isinstance(error, asyncio.CancelledError) else CLIENT_GONE
+        cut = ABORTED if self._aborted else cut
         if answer is None or not self._sent:
             self._host.request_log.add(request, 0, self._sent, cut)
         else:
             self._host.request_log.add(request, answer.status, self._sent, "" if answer.whole else cut)
 
-    def _malformed(self, request: HttpRequest, reason: str) -> Answer:
+    def handle_error(
+        self,
+        request: Any,  # noqa: ARG002 - aiohttp's signature, as are the following
+        status: int = 500,  # noqa: ARG002
+        exc: BaseException | None = None,  # noqa: ARG002
+        message: str | None = None,  # noqa: ARG002
+    ) -> web.StreamResponse:
+        """Answers what the parser could make no request of; aiohttp's own words would quote it."""
+        return _MalformedAnswer(self)
+
+    def _refusal(self, request: HttpRequest) -> Answer:
         metrics.MALFORMED.add()
         # The reason quotes nothing of the request: a credential may be among its headers.
-        extra = {"request_id": request.request_id}
-        _LOG.info("Malformed request from %s: %s", self.peername, reason, extra=extra)
+        reason = self._malformed or "is not well-formed HTTP"
+        _LOG.info("Malformed request from %s: %s", self.peername, reason, extra={"request_id": request.request_id})
         try:
             request.check_length()
-            problem = {"name": "request", "reason": reason if reason in BOUNDS else "is not well-formed HTTP"}
-            refusal = Refusal("invalid_request", details=[problem])
+            refusal = Refusal("invalid_request", details=[{"name": "request", "reason": reason}])
         except Refusal as too_large:
             refusal = too_large
         request.outcome = ("", "", refusal.code, "", 0.0, "")
@@ -261,9 +266,13 @@ class Connection(BoundedConnection, asyncio.Protocol):
     def _refuse_input(self) -> None:
         """Drops the body under way: requests of other callers take the memory."""
         self._out_of_memory = True
-        if self._parser.last_body is not None:
-            self._parser.last_body.fail(BodyFailure.NO_MEMORY)
-        self._parser.close()
+        self._framing.close()
+        if self._request is not None:
+            self._request.fail_body(BodyFailure.NO_MEMORY)
+
+    def stop_parsing(self) -> None:
+        """Drops what still arrives: no further request is served."""
+        self._framing.close()
 
     def stop_waiting(self) -> None:
         """Ends the wait for the caller; where its body is awaited, it still gets an answer."""
@@ -277,7 +286,18 @@ class Connection(BoundedConnection, asyncio.Protocol):
         if self.busy or self.lost:
             self.abort()
         else:
-            self.close()
+            self.force_close()
+
+    async def start(self) -> None:
+        """Serves requests one after the other; aiohttp calls it, also for a connection that was evicted meanwhile."""
+        if self.transport is not None:
+            await super().start()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Waits for the first request; the transport calls it."""
+        super().connection_made(transport)
+        self.wait_for(WaitKind.REQUEST)
+        self._host.limiter.admit(self)
 
     def write(self, data: bytes) -> None:
         """Queues bytes for sending.
@@ -285,14 +305,10 @@ class Connection(BoundedConnection, asyncio.Protocol):
         Raises:
             ConnectionResetError: the caller has disconnected.
         """
-        if self._writes is None or self.lost:
+        if self.transport is None or self.transport.is_closing():
             raise ConnectionResetError("the caller has disconnected")
         self._sent += len(data)
-        self._writes.write(data)
-
-    def _flush(self) -> None:
-        if self._writes is not None:
-            self._writes.flush()
+        self.transport.write(data)
 
     async def drain(self) -> None:
         """Waits until the caller has read enough of what is queued.
@@ -300,35 +316,32 @@ class Connection(BoundedConnection, asyncio.Protocol):
         Raises:
             ConnectionResetError: the caller has disconnected, or was evicted because it reads too slowly.
         """
-        if not self._writing_paused or self._transport is None:
+        if not self.writing_paused or self.transport is None or self._writer is None:
             return
-        size = self._transport.get_write_buffer_size()
+        size = self.transport.get_write_buffer_size()
         if not self.hold(size):
             raise ConnectionResetError("no memory is left for what the caller does not read")
-        self._writable = self._loop.create_future()
         try:
             with self.waiting(WaitKind.READER):
-                await self._writable
+                await self._writer.drain()
         finally:
-            self._writable = None
             self._host.buffers.release(self, size)
         if self.lost:
             raise ConnectionResetError("the caller has disconnected")
 
-    async def linger(self) -> None:
-        """Closes the connection in such a way that a caller that is still sending sees its answer.
+    async def _linger(self) -> None:
+        """Ends sending in such a way that a caller that is still sending sees its answer.
 
         Closing at once would reset the connection, and the answer with it.
         """
-        transport = self._transport
+        transport = self.transport
         if transport is None or transport.is_closing():
             return
-        self._lingering = self._loop.create_future()
+        self._lingering = asyncio.get_running_loop().create_future()
         # What has arrived already would be kept for as long, and no longer be counted.
-        self._parser.close()
+        self._framing.close()
         self._host.buffers.release(self)
         try:
-            self._flush()
             transport.write_eof()
             transport.resume_reading()
             with self.waiting(WaitKind.READER):
@@ -336,22 +349,50 @@ class Connection(BoundedConnection, asyncio.Protocol):
                     await self._lingering
         except (OSError, RuntimeError, NotImplementedError, TimeoutError):
             pass
-        self.close()
+        self.force_close()
 
-    def close(self) -> None:
-        """Ends the connection once everything written is sent."""
-        if self._transport is not None:
-            self._flush()
-            self._transport.close()
-        _wake(self._message_arrived)
+    def _end_lingering(self) -> None:
+        if self._lingering is not None and not self._lingering.done():
+            self._lingering.set_result(None)
 
     def abort(self) -> None:
         """Resets the connection, so that the caller cannot take what it received for complete."""
-        if self._transport is not None:
-            self._aborted = self._aborted or not self._transport.is_closing()
-            self._transport.abort()
+        if self.transport is not None:
+            self._aborted = self._aborted or not self.transport.is_closing()
+            self.transport.abort()
 
 
-def _wake(waiter: "asyncio.Future[None] | None") -> None:
-    if waiter is not None and not waiter.done():
-        waiter.set_result(None)
+class _Answered(web.StreamResponse):
+    """Tells aiohttp that a request has its answer, and whether the connection is kept."""
+
+    def __init__(self, *, kept: bool) -> None:
+        super().__init__()
+        self._kept = kept
+
+    @property
+    def keep_alive(self) -> bool | None:
+        """Returns whether the next request is served."""
+        return self._kept
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:  # noqa: ARG002 - aiohttp's
+        """Writes nothing."""
+        return None
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Writes nothing."""
+
+
+_KEPT: Final = _Answered(kept=True)
+_CLOSED: Final = _Answered(kept=False)
+
+
+class _MalformedAnswer(_Answered):
+    """Answers what the parser could make no request of."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(kept=False)
+        self._connection = connection
+
+    async def write_eof(self, data: bytes = b"") -> None:  # noqa: ARG002 - aiohttp's signature
+        """Writes the whole answer."""
+        await self._connection.serve()

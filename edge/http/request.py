@@ -3,16 +3,22 @@
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from enum import Enum, auto
 from time import perf_counter
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from aiohttp import StreamReader, hdrs
+from aiohttp.http import HttpVersion11, RawRequestMessage
+from multidict import CIMultiDict, CIMultiDictProxy, istr
+from yarl import URL
 
 from contract.connections.bounded_connection import WaitKind
 from contract.refusals import Refusal
 from contract.request_ids import request_id_from
-from edge.http.body import BodyFailure
-from edge.http.caller import Caller
-from edge.http.message import RequestMessage
+
+if TYPE_CHECKING:
+    from edge.http.connection import Connection
 
 MAX_BODY_BYTES: Final = 1_048_576
 """Longest body of a request, every route (contract 4.3)."""
@@ -21,6 +27,21 @@ Outcome = tuple[str, str, str, str, float, str]
 """What an answer depended on: the route's template, the key's id, the error's code, the run's id, the seconds for which
 it was held, the caller's address; empty where it was not found out."""
 
+
+class BodyFailure(Enum):
+    """Why a body can no longer be read."""
+
+    TOO_LARGE = auto()
+    MALFORMED = auto()
+    """Its framing contradicts the headers."""
+    LATE = auto()
+    INCOMPLETE = auto()
+    """The caller disconnected before the end."""
+    NO_MEMORY = auto()
+    """The server's bound on buffered bytes is reached."""
+
+
+_REQUEST_ID: Final = istr("X-Request-Id")
 _LENGTH: Final = re.compile(r"0*([0-9]+)")
 _ABSOLUTE_FORM: Final = re.compile(r"https?://[^/?]*", re.IGNORECASE)
 _INVALID_BODY: Final[Mapping[BodyFailure, str]] = MappingProxyType(
@@ -35,6 +56,23 @@ _REFUSED_BODY: Final[Mapping[BodyFailure, str]] = MappingProxyType(
 )
 
 
+def message_of(method: str, target: str, headers: "CIMultiDict[str]") -> RawRequestMessage:
+    """Returns the message of a request without a body, after which its connection ends."""
+    given = CIMultiDictProxy(headers)
+    return RawRequestMessage(
+        method=method,
+        path=target,
+        version=HttpVersion11,
+        headers=given,
+        raw_headers=(),
+        should_close=True,
+        compression=None,
+        upgrade=False,
+        chunked=False,
+        url=URL(),
+    )
+
+
 class HttpRequest:
     """One request.
 
@@ -42,9 +80,9 @@ class HttpRequest:
     """
 
     __slots__ = (
-        "_body",
+        "_body_failure",
         "_body_given_up",
-        "_headers",
+        "_content",
         "_message",
         "began",
         "connection",
@@ -59,56 +97,57 @@ class HttpRequest:
     outcome: Outcome | None
     """What its answer depended on, for its log line."""
 
-    def __init__(self, message: RequestMessage, connection: Caller) -> None:
+    def __init__(
+        self, message: RawRequestMessage, method: str, content: StreamReader, connection: "Connection"
+    ) -> None:
         self.began = perf_counter()
         self.outcome = None
         self._message = message
-        self._headers = message.headers
-        self._body = message.body
+        self._content = content
+        self._body_failure: BodyFailure | None = None
         self._body_given_up = False
         self.connection = connection
-        self.method = message.method
-        target = message.target
+        self.method = method
+        target = message.path
         if not target.startswith("/"):
             target = _ABSOLUTE_FORM.sub("", target, count=1) or "/"
         self.path, _, self.query = target.partition("?")
-        origins = message.headers.get("origin")
-        self.origin = origins[0] if origins else None
-        self.request_id = request_id_from(message.headers.get("x-request-id"))
+        self.origin = message.headers.get(hdrs.ORIGIN)
+        self.request_id = request_id_from(message.headers.getall(_REQUEST_ID, ()))
 
     def header_values(self, name: str) -> Sequence[str]:
         """Returns every value of a header, in order; bytes that are no UTF-8 are surrogates."""
-        return self._headers.get(name.lower(), ())
+        return self._message.headers.getall(name, ())
 
     def header(self, name: str) -> str | None:
         """Returns the first value of a header."""
-        values = self._headers.get(name.lower())
-        return values[0] if values else None
+        return self._message.headers.get(name)
 
     @property
     def body_bytes(self) -> int:
         """Returns how many bytes of its body have arrived."""
-        return 0 if self._body is None else self._body.size
+        return self._content.total_bytes
 
     @property
     def before_http_1_1(self) -> bool:
         """Returns whether its version is lower than 1.1."""
-        return self._message.before_http_1_1
+        return self._message.version < HttpVersion11
 
     @property
     def keep_alive(self) -> bool:
         """Returns whether the connection may serve another request after this one."""
-        return self._message.keep_alive and not (self._body_given_up or self.connection.closing)
+        message = self._message
+        return not (message.should_close or message.upgrade or self._body_given_up or self.connection.closing)
 
     @property
     def bodiless(self) -> bool:
         """Returns whether there is no body, nor a header that says how long it is."""
-        return self._body is None and "content-length" not in self._headers
+        return not (self._message.chunked or hdrs.CONTENT_LENGTH in self._message.headers)
 
     @property
     def chunked(self) -> bool:
         """Returns whether the body comes without a declared length."""
-        return self._body is not None and "transfer-encoding" in self._headers
+        return bool(self._message.chunked)
 
     def check_framing(self) -> None:
         """Refuses a body that is declared too long, or framed in a way that cannot be bounded.
@@ -117,8 +156,6 @@ class HttpRequest:
             Refusal: `payload_too_large` or `invalid_request`.
         """
         self.check_length()
-        if self._body is None:
-            return
         codings = self.header_values("Transfer-Encoding")
         if codings and [coding.strip().lower() for coding in codings] != ["chunked"]:
             raise self._invalid_body("has a Transfer-Encoding other than chunked")
@@ -159,22 +196,31 @@ class HttpRequest:
             Refusal: `payload_too_large` as soon as the bound is exceeded; `invalid_request` when the body is broken or
                 takes longer than `seconds`; `runtime_unreachable` when no memory may be used for it.
         """
-        body = self._body
-        if body is None:
-            return b""
-        if not (body.complete or body.failure):
-            try:
+        content = self._content
+        parts: list[bytes] = []
+        try:
+            if content.is_eof():
+                parts.append(content.read_nowait())
+            else:
                 with self.connection.waiting(WaitKind.BODY):
                     async with asyncio.timeout(seconds):
-                        await body.settled()
-            except TimeoutError:
-                body.fail(BodyFailure.LATE)
-        if body.failure is None:
-            return body.take()
+                        while not content.at_eof():
+                            parts.append(await content.readany())
+                            if content.total_bytes > MAX_BODY_BYTES:
+                                break
+        except TimeoutError:
+            self.fail_body(BodyFailure.LATE)
+        except ConnectionError:
+            self.fail_body(BodyFailure.INCOMPLETE)
+        if content.total_bytes > MAX_BODY_BYTES:
+            self.fail_body(BodyFailure.TOO_LARGE)
+        failure = self._body_failure
+        if failure is None:
+            return b"".join(parts)
         self._body_given_up = True
-        if body.failure in _REFUSED_BODY:
-            raise Refusal(_REFUSED_BODY[body.failure])
-        raise self._invalid_body(_INVALID_BODY[body.failure])
+        if failure in _REFUSED_BODY:
+            raise Refusal(_REFUSED_BODY[failure])
+        raise self._invalid_body(_INVALID_BODY[failure])
 
     def _invalid_body(self, reason: str) -> Refusal:
         self._body_given_up = True
@@ -183,26 +229,14 @@ class HttpRequest:
     @property
     def body_pending(self) -> bool:
         """Returns whether bytes of the body have still to arrive."""
-        return self._body is not None and not self._body.complete
+        return self._body_failure is not None or not self._content.is_eof()
 
     def give_up_body(self) -> None:
         """Leaves what has still to arrive unread: the connection ends with the answer."""
         self._body_given_up = self._body_given_up or self.body_pending
 
     def fail_body(self, failure: BodyFailure) -> None:
-        """Ends the wait for the body."""
-        if self._body is not None:
-            self._body.fail(failure)
-
-    async def skip_body(self, seconds: float) -> bool:
-        """Reads over a body that is not used; returns whether its end was reached."""
-        body = self._body
-        if body is None or body.complete:
-            return True
-        body.discard()
-        try:
-            async with asyncio.timeout(seconds):
-                await body.settled()
-        except TimeoutError:
-            return False
-        return body.complete and body.failure is None
+        """Ends the wait for the body; the first failure is final."""
+        self._body_failure = self._body_failure or failure
+        self.connection.stop_parsing()
+        self._content.feed_eof()

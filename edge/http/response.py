@@ -1,15 +1,21 @@
-"""One HTTP answer: status line, headers and body in a single write."""
+"""HTTP answers as bytes: one whose body is at hand, in a single write, and one that is written part by part."""
 
-from collections.abc import Iterable
+import asyncio
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import aclosing
 from email.utils import formatdate
 from http import HTTPStatus
 from time import time
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
+from contract.channel import Messages
+from contract.content_disposition import content_disposition
 from contract.refusals import Refusal, envelope
-from edge.http.cors import cors_lines
+from edge import metrics
 from edge.http.request import HttpRequest
+from workflow_api.v1.outputs_pb2 import DownloadHeader
 
 JSON: Final = "application/json"
 
@@ -23,6 +29,20 @@ _STATUS_LINES: Final = MappingProxyType(
 _CHUNKED: Final = "Transfer-Encoding: chunked\r\n"
 _SMALL_BYTES: Final = 65_536
 _BODILESS: Final = frozenset({204, 304})
+_MEDIA_TYPE: Final = re.compile(r"[!-~][ -~]*")
+# Memory for a zip of 2,000 files, here and in the backend, while it is being downloaded.
+_STATE_BYTES: Final = 2_000_000
+_EXPOSED: Final = (
+    "X-Request-Id, Retry-After, Location, Content-Range, Content-Disposition, ETag, Idempotency-Replayed, "
+    "RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset"
+)
+_METHODS: Final = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
+_CORS_LINES: Final = (
+    "Vary: Origin\r\n"
+    "Access-Control-Allow-Credentials: true\r\n"
+    f"Access-Control-Expose-Headers: {_EXPOSED}\r\n"
+    "Access-Control-Allow-Origin: "
+)
 
 
 class _DateLine:
@@ -77,18 +97,29 @@ class Answer:
             body_lines = (
                 "" if self.status in _BODILESS else f"Content-Type: {self.media_type}\r\nContent-Length: {length}\r\n"
             )
+        # Any origin may call (contract 6.2).
+        cors = f"{_CORS_LINES}{request.origin}\r\n" if request.origin else ""
+        connection = "Connection: close\r\n" if not self.keep_alive else ""
+        if self.keep_alive and request.before_http_1_1:
+            connection = "Connection: keep-alive\r\n"
         own = "".join([f"{name}: {value}\r\n" for name, value in self.headers]) if self.headers else ""
         text = (
             f"{_STATUS_LINES[self.status]}{request.request_id}\r\n{_date_line()}{body_lines}{own}{self.lines}"
-            f"{cors_lines(request.origin) if request.origin else ''}{self._connection_line(request)}\r\n"
+            f"{cors}{connection}\r\n"
         )
         # Only an Origin or requested headers can hold other bytes than ASCII; they are echoed unchanged.
         return text.encode("utf-8", "surrogateescape")
 
-    def _connection_line(self, request: HttpRequest) -> str:
-        if not self.keep_alive:
-            return "Connection: close\r\n"
-        return "Connection: keep-alive\r\n" if request.before_http_1_1 else ""
+    def write_part(self, request: HttpRequest, data: bytes) -> None:
+        """Writes a part of a body without a length, whose end is a part of no bytes; see `head`.
+
+        Raises:
+            ConnectionResetError: the caller has disconnected.
+        """
+        if request.before_http_1_1:
+            request.connection.write(data)
+        else:
+            request.connection.write(b"%x\r\n%b\r\n" % (len(data), data))
 
     async def send(self, request: HttpRequest) -> None:
         """Writes the whole answer."""
@@ -100,10 +131,110 @@ class Answer:
             head = b""
         connection.write(head if request.method == "HEAD" else head + self.body)
         await connection.drain()
-        if not self.keep_alive and (request.body_pending or connection.broken):
-            await connection.linger()
 
 
 def refused(refusal: Refusal, request: HttpRequest) -> Answer:
     """Returns the answer with the error envelope (contract 7.1)."""
     return Answer(refusal.status, envelope(refusal, request.request_id), headers=refusal.headers.items())
+
+
+def preflight_headers(requested_method: str | None, requested_headers: str | None) -> list[tuple[str, str]]:
+    """Returns the further headers of a preflight's answer: every method, and the requested headers."""
+    known = not requested_method or requested_method in _METHODS.split(", ")
+    headers = [
+        ("Access-Control-Allow-Methods", _METHODS if known else f"{_METHODS}, {requested_method}"),
+        ("Access-Control-Max-Age", "600"),
+    ]
+    if requested_headers:
+        headers.append(("Access-Control-Allow-Headers", requested_headers))
+    return headers
+
+
+async def open_download(messages: Messages) -> Answer:
+    """Returns the answer that forwards a download, whose first message is its header.
+
+    Raises:
+        Refusal: the refusal of the RPC before its first message; `runtime_error` when that is no header.
+    """
+    first: Any = await anext(messages, None)
+    if first is None or first.WhichOneof("part") != "header":
+        await messages.aclose()
+        raise Refusal("runtime_error")
+    header: DownloadHeader = first.header
+    if header.not_modified:
+        await messages.aclose()
+        return Answer(304, headers=[*_validators(header)])
+    return Download(header, messages)
+
+
+class Download(Answer):
+    """Forwards the bytes as fast as the caller reads them."""
+
+    __slots__ = ("_length", "_messages")
+
+    def __init__(self, header: DownloadHeader, messages: Messages) -> None:
+        super().__init__(
+            206 if header.partial else 200,
+            media_type=header.media_type if _MEDIA_TYPE.fullmatch(header.media_type) else "application/octet-stream",
+            headers=[*_validators(header), *_attachment(header)],
+        )
+        self._length = header.length
+        self._messages = messages
+
+    async def send(self, request: HttpRequest) -> None:
+        """Writes the head and all bytes; a failure meanwhile resets the connection instead of ending it cleanly."""
+        connection = request.connection
+        if not connection.hold(_STATE_BYTES):
+            await self._messages.aclose()
+            await refused(Refusal("runtime_unreachable"), request).send(request)
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        # When the caller disconnects, the task is cancelled wherever it waits, and with it the backend's stream.
+        connection.on_lost = task.cancel
+        try:
+            async with aclosing(self._messages):
+                connection.write(self.head(request, self._length))
+                await self._write_bytes(request)
+        except asyncio.CancelledError:
+            if not connection.lost:
+                connection.abort()
+                raise
+            task.uncancel()
+            raise ConnectionResetError("the caller has disconnected") from None
+        except Refusal as refusal:
+            connection.abort()
+            raise ConnectionResetError(f"the download failed: {refusal}") from refusal
+        except ConnectionError:
+            connection.abort()
+            raise
+        finally:
+            connection.on_lost = None
+
+    async def _write_bytes(self, request: HttpRequest) -> None:
+        remaining = self._length
+        async for message in self._messages:
+            data: bytes = message.data  # type: ignore[attr-defined]  # both downloads have the same parts
+            remaining -= len(data)
+            if remaining < 0:
+                break
+            request.connection.write(data)
+            metrics.DOWNLOADED.add_many(len(data))
+            self.whole = remaining == 0
+            await request.connection.drain()
+        if remaining:
+            raise Refusal("runtime_error", f"{abs(remaining)} bytes too {'few' if remaining > 0 else 'many'}")
+
+
+def _validators(header: DownloadHeader) -> Iterator[tuple[str, str]]:
+    if header.etag:
+        yield "ETag", f'"{header.etag}"'
+
+
+def _attachment(header: DownloadHeader) -> Iterator[tuple[str, str]]:
+    yield "Content-Disposition", content_disposition(header.file_name)
+    if header.etag:
+        yield "Accept-Ranges", "bytes"
+    if header.partial:
+        last = header.offset + header.length - 1
+        yield "Content-Range", f"bytes {header.offset}-{last}/{header.size_bytes}"

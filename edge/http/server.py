@@ -1,24 +1,26 @@
-"""The API's HTTP server: its connections and their bounds."""
+"""The API's HTTP server: aiohttp's, its connections and their bounds."""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from time import monotonic
-from typing import Final
+from typing import Final, cast
+
+from aiohttp import StreamReader, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http import RawRequestMessage
 
 from contract.connections.bounded_connection import Timeouts
 from contract.connections.connection_limiter import ConnectionLimiter
 from contract.connections.connection_watch import watch_connections
-from contract.refusals import Refusal
 from edge import metrics
 from edge.http.buffer_limiter import BufferLimiter
 from edge.http.connection import Connection
 from edge.http.listener import Listener
 from edge.http.request import HttpRequest
 from edge.http.request_log import RefusedKey, RequestLog
-from edge.http.response import Answer, refused
-from edge.http.write_batches import WriteBatches
+from edge.http.response import Answer
 from telemetry import Family
 
 _LAST_REQUEST_SECONDS: Final = 1.0
@@ -37,7 +39,7 @@ class HttpLimits:
     timeouts: Timeouts
 
 
-class HttpServer:
+class HttpServer(web.Server):
     """Serves HTTP/1.1 from the moment it is made, in the running loop."""
 
     def __init__(
@@ -47,33 +49,46 @@ class HttpServer:
         refused_key: RefusedKey | None = None,
     ) -> None:
         """`refused_key` names, for the log, the key of a request that was answered 401."""
-        self.connections: set[Connection] = set()
-        """All that are open, or whose request is still being served."""
+        super().__init__(_serve, request_factory=self._begin)
+        self.limits = limits
         self.limiter = ConnectionLimiter[Connection](limits.connections)
-        loop = asyncio.get_running_loop()
         self.buffers = BufferLimiter(limits.buffer_bytes, self.limiter.connections, monotonic)
-        self.write_batches = WriteBatches()
         self.request_log = RequestLog(refused_key)
         self.stopping = False
         """Whether each connection ends with the answer under way."""
-        self._handler = handler
-        self._watch = loop.create_task(watch_connections(lambda: self.connections, limits.timeouts, self._evicted))
+        self.handler = handler
+        self._watch = asyncio.get_running_loop().create_task(
+            watch_connections(lambda: self.callers, limits.timeouts, self._evicted)
+        )
+
+    @property
+    def callers(self) -> list[Connection]:
+        """Returns all connections that are open, or whose request is still being served."""
+        return cast("list[Connection]", self.connections)
 
     def __call__(self) -> Connection:
         """Returns the protocol of a new connection."""
         return Connection(self)
 
-    async def answer(self, request: HttpRequest) -> Answer:
-        """Returns the handler's answer; an exception becomes `internal`."""
-        try:
-            return await self._handler(request)
-        except Exception:  # noqa: BLE001 - the caller learns nothing of a defect
-            _LOG.exception("A request failed", extra={"request_id": request.request_id})
-            return refused(Refusal("internal"), request)
+    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
+        """Forgets a connection; aiohttp calls it."""
+        super().connection_lost(handler, exc)
+        self.limiter.leave(cast("Connection", handler))
+
+    @staticmethod
+    def _begin(
+        message: RawRequestMessage,
+        content: StreamReader,
+        protocol: web.RequestHandler,
+        writer: AbstractStreamWriter,
+        task: "asyncio.Task[None]",
+    ) -> web.BaseRequest:
+        cast("Connection", protocol).begin(message, content, writer)
+        return web.BaseRequest(message, content, protocol, writer, task, asyncio.get_running_loop())
 
     def measured(self) -> list[Family]:
         """Returns how many connections and bytes there are; from any thread."""
-        in_flight = sum(connection.busy for connection in tuple(self.connections))
+        in_flight = sum(connection.busy for connection in self.callers)
         return [
             metrics.IN_FLIGHT.with_value(in_flight),
             metrics.CONNECTIONS.with_value(len(self.limiter.connections)),
@@ -97,7 +112,7 @@ class HttpServer:
             _LOG.warning("Requests still under way after %s s are cut off", drain_seconds)
         self._watch.cancel()
         await asyncio.gather(self._watch, return_exceptions=True)
-        await self._cancel()
+        await self._end_all()
 
     async def _drain(self) -> None:
         """Waits for every request under way, and a moment for those of callers who are connected.
@@ -108,23 +123,23 @@ class HttpServer:
         under_way = True
         while under_way:
             under_way = False
-            for connection in tuple(self.connections):
+            for connection in self.callers:
                 if connection.busy or (not connection.lost and self._loop_time() < until):
                     under_way = True
                 else:
-                    connection.close()
+                    connection.force_close()
             await asyncio.sleep(_POLL_SECONDS)
 
-    async def _cancel(self) -> None:
+    async def _end_all(self) -> None:
         """Ends all connections and the tasks that serve them."""
-        tasks = [connection.task for connection in self.connections if connection.task is not None]
-        for connection in tuple(self.connections):
+        for connection in self.callers:
             connection.evict()
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=_CANCEL_SECONDS)
+        await self.shutdown(_CANCEL_SECONDS)
 
     @staticmethod
     def _loop_time() -> float:
         return asyncio.get_running_loop().time()
+
+
+async def _serve(request: web.BaseRequest) -> web.StreamResponse:
+    return await cast("Connection", request.protocol).serve()

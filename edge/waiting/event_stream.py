@@ -93,13 +93,11 @@ class EventStream(Answer):
     async def send(self, request: HttpRequest) -> None:
         """Writes events until the run's end, the edge's stop, or the end of what the key may do."""
         connection = request.connection
-        chunked = not request.before_http_1_1
-
         loop = asyncio.get_running_loop()
 
         async def write(data: bytes) -> None:
             self._quiet_until = loop.time() + _COMMENT_SECONDS
-            connection.write(b"%x\r\n%b\r\n" % (len(data), data) if chunked else data)
+            self.write_part(request, data)
             self._blocked = True
             await connection.drain()
             self._blocked = False
@@ -111,8 +109,7 @@ class EventStream(Answer):
             connection.write(self.head(request, None))
             await write(_RETRY)
             await self._send_all(write)
-            if chunked:
-                connection.write(b"0\r\n\r\n")
+            self.write_part(request, b"")
             await connection.drain()
         finally:
             if self._hold is not None:

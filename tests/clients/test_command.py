@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,16 @@ def test_every_command_prints_json_if_asked(api: FakeApi, capsys: Shown, tmp_pat
     assert (started[-1]["status"], "\x1b" in json.dumps(started)) == ("completed", False)
     assert main(["erase", run["run_id"], "--json"], api.client) == 0
     assert printed_json(capsys)[0]["run_id"] == run["run_id"]
+
+
+def test_times_are_printed_in_json_as_the_api_gives_them(api: FakeApi, capsys: Shown) -> None:
+    api.workflow("Digest")
+    assert main(["start", "Digest", "--json"], api.client) == 0
+    [started] = printed_json(capsys)
+    for command in (["status", started["run_id"]], ["list"]):
+        assert main([*command, "--json"], api.client) == 0
+        [run] = printed_json(capsys)
+        assert re.fullmatch(r"[-0-9]{10}T[0-9:]{8}\.[0-9]{3}\+00:00", run["created_at"])
 
 
 def test_the_input_may_come_from_standard_input(api: FakeApi, capsys: Shown, monkeypatch: pytest.MonkeyPatch) -> None:

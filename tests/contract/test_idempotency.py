@@ -40,11 +40,12 @@ def test_bodies_are_compared_by_value_and_not_by_spelling(caller: Caller, flows:
     assert caller.call("POST", path, headers=headers, body=same).status == 200
 
 
-def test_absent_and_empty_parameters_and_labels_are_one_body(caller: Caller, flows: dict[str, str]) -> None:
+def test_absent_and_empty_parameters_labels_and_overrides_are_one_body(caller: Caller, flows: dict[str, str]) -> None:
     path, headers = f"/workflows/{flows['Silence']}/runs", {"Idempotency-Key": fresh()}
-    bodies = (b"", b"{}", b'{"parameters":{}}', b'{"labels":{}}', b'{"labels":{},"parameters":null}')
+    empty = (b'{"parameters":{}}', b'{"labels":{}}', b'{"pii_policy_override":{}}')
+    bodies = (b"", b"{}", *empty, b'{"labels":{},"parameters":null,"pii_policy_override":null}')
     statuses = [caller.call("POST", path, headers=headers, body=body).status for body in bodies]
-    assert statuses == [201, 200, 200, 200, 200]
+    assert statuses == [201, 200, 200, 200, 200, 200]
 
 
 def test_the_same_key_with_another_body_conflicts(caller: Caller, flows: dict[str, str]) -> None:

@@ -10,6 +10,7 @@ from backend.optional_parts import PII_MODEL
 from backend.redaction.model import Column, Mention, ModelExhaustedError
 from backend.redaction.process.column_words import weighed
 from backend.redaction.process.number_support import is_supported, names_numbers
+from backend.redaction.process.things import without_things
 from backend.redaction.process.word import Word, line_around
 from backend.redaction.process.word_shapes import PARTICLES, shaped
 from backend.workflows.entity_types import ENTITY_TYPES
@@ -29,6 +30,9 @@ _GAPS: Final = {
     "PERSON": re.compile(rf"[ \t]{{1,3}}(?:{_PARTICLE} ){{0,2}}(?:[dl]['\u2019])?|\.[ \t]{{0,3}}"),
     "": re.compile(r"[ \t]{1,3}|\.[ \t]{0,3}"),
 }
+# Initials before a family name, with its particles.
+_INITIALS: Final = re.compile(rf"(?<![^\W_])(?:[A-Z]\.[ -]?){{1,3}}(?:{_PARTICLE} ){{0,2}}\Z")
+_LONGEST_INITIALS: Final = 24
 _POSSESSIVE: Final = re.compile("['\u2019]s\\Z")
 # A name so long is looked for everywhere in the text.
 _FOUND_AGAIN: Final = 4
@@ -61,7 +65,7 @@ class LocalRecognizer:
             raise ModelUnusableError(NOT_CONFIGURED, PII_MODEL.not_installed) from None
         breaks = sorted({place for column in columns for place in (column.start, column.end)})
         found = shaped(text, weighed(text, token_classifier().words(text, breaks), columns), columns)
-        words = [word for word in found if _counts(text, word)]
+        words = [word for word in without_things(text, found) if _counts(text, word)]
         self._seconds_left -= time.process_time() - began
         return list(_mentions(text, words, categories))
 
@@ -78,14 +82,17 @@ def _mentions(text: str, words: Iterable[Word], categories: Collection[str]) -> 
         ):
             continue
         quote, score = text[span.start : span.end], min(_LOWEST + span.likelihood, _HIGHEST)
+        start = span.start
         if span.entity == "PERSON":
             quote = _POSSESSIVE.sub("", quote)
+            if (initials := _INITIALS.search(text, max(start - _LONGEST_INITIALS, 0), start)) is not None:
+                start = initials.start()
         if sum(map(str.isdigit, quote)) < _LONG_NUMBER and not any(map(str.isalpha, quote)) and _is_line(text, span):
             # Cells of a table are lines too, and what a short number is can only be said by the name of its column.
             continue
         if not _is_of_person(text, span, spans[max(index - 1, 0) : index + 2]):
             continue
-        yield Mention(span.entity, quote, score, span.start)
+        yield Mention(span.entity, text[start : span.start] + quote, score, start)
         if span.entity == "PERSON" and len(quote) >= _FOUND_AGAIN:
             names[quote] = max(score, names.get(quote, 0.0))
     for name, score in names.items():

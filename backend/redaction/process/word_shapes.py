@@ -13,7 +13,7 @@ from typing import Final
 from backend.redaction.model import Column
 from backend.redaction.process.word import Word, line_around
 from backend.redaction.rules.name_forms import may_be_person
-from backend.redaction.rules.name_words import NAME_FIELDS, ROLE_FIELDS, SALUTATIONS, TITLES
+from backend.redaction.rules.name_words import NAME_FIELDS, NOUNS_OF_PEOPLE, ROLE_FIELDS, SALUTATIONS, TITLES
 
 # Added to the logarithm of the odds.
 _CAPITAL: Final = {"PERSON": 1.6, "LOCATION": 2.2}
@@ -27,6 +27,7 @@ _ID: Final = -0.8
 _PLAIN_ID: Final = -2.0
 _NO_NAME: Final = -3.0
 _IMPOSSIBLE: Final = -9.0
+_NEVER: Final = -math.inf
 # A shorter number is none that one person has.
 _LEAST_DIGITS: Final = 5
 # A word of this likelihood makes numbers beside it part of an address, and words beside it part of a name.
@@ -58,7 +59,10 @@ _OF_CLOSINGS: Final = frozenset(
     {"powa\u017caniem", "wyrazami", "szacunkiem", "szacunku", "pozdrawiam", "pozdrowieniami"}
 )
 _BY_WORD: Final = {**dict.fromkeys(_DAYS, _NO_NAME), **dict.fromkeys(_OF_CLOSINGS, _IMPOSSIBLE)}
+_BY_CAPITAL_WORD: Final = {**dict.fromkeys(_OF_INSTITUTIONS, _NO_NAME), **dict.fromkeys(NOUNS_OF_PEOPLE, _NEVER)}
 _HEXADECIMAL: Final = re.compile(r"0[xX][0-9a-fA-F]+")
+# Letters of a code are capitals.
+_CODE: Final = re.compile(r"[A-Z]+(?:[-_./]?[0-9]+)+[A-Z0-9._/-]*")
 _BEFORE_SENTENCE: Final = '.!?:;>|*\u2022\u2013-"\u201c\u201e\u00ab\u00bf\u00a1('
 PARTICLES: Final = frozenset(
     (
@@ -100,8 +104,8 @@ def _shift(text: str, word: Word, near: Sequence[Word]) -> float:
         if line == line.lower():
             return _SMALL_IN_SMALL_LINE[word.entity]
         return _SMALL[word.entity]
-    if written.lower() in _OF_INSTITUTIONS:
-        return _NO_NAME
+    if (shift := _BY_CAPITAL_WORD.get(written.lower())) is not None:
+        return shift
     if word.entity == "PERSON" and (_BESIDE_NAMES.fullmatch(written) is not None or not may_be_person(written)):
         return _NO_NAME
     beside = _BESIDE_NAME * any(
@@ -121,7 +125,7 @@ def _shift_of_number(word: Word, written: str, digits: int, near: Sequence[Word]
     if word.entity == "PHONE_NUMBER":
         return _NUMBER["PHONE_NUMBER"]
     if word.entity == "PERSON":
-        return 0.0
+        return _NEVER if _CODE.fullmatch(written) is not None else 0.0
     if digits < _LEAST_DIGITS or _HEXADECIMAL.fullmatch(written) is not None:
         return _IMPOSSIBLE
     return _PLAIN_ID if written.isdigit() else _ID

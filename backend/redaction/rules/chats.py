@@ -1,8 +1,10 @@
 """Rules for names in chats, written without capitals: of speakers, in answers to questions, and behind greetings."""
 
 import re
+from collections.abc import Callable
 from typing import Final
 
+from backend.redaction.rules.labels import label_entities
 from backend.redaction.rules.name_forms import may_be_person
 from backend.redaction.rules.name_words import ROLE_FIELDS
 from backend.redaction.rules.rule import Rule
@@ -84,12 +86,21 @@ def _is_name(text: str) -> bool:
     return bool(words) and words.isdisjoint(_NOT_NAMES) and may_be_person(text) and _ROLE.fullmatch(text) is None
 
 
-def _named(pattern: str, opening: str) -> Rule:
+def may_speak(word: str) -> bool:
+    """Returns whether a word in small letters before a colon may be the name of who speaks."""
+    return _is_name(word) and not label_entities(word)
+
+
+def _is_account(text: str) -> bool:
+    return may_be_person(re.sub("[._-]", " ", text)) and _is_name(text)
+
+
+def _named(pattern: str, opening: str, check: Callable[[str], bool] = _is_name) -> Rule:
     return Rule(
         "PERSON",
         pattern,
         0.8,
-        check=_is_name,
+        check=check,
         longest=400,
         opening=opening,
         numeric=False,
@@ -98,7 +109,24 @@ def _named(pattern: str, opening: str) -> Rule:
     )
 
 
+_ACCOUNT: Final = "(?i:user|username|login|account|actor|utilisateur|usuario|benutzer|utente|gebruiker)"
+_SESSION: Final = (
+    "(?i:(?:has |is |successfully )?(?:logged|signed) (?:in|out|on|off)|authenticated|angemeldet|abgemeldet|"
+    "hat sich (?:an|ab)gemeldet|(?:s'est )?(?:dé)?connectée?|ha iniciado sesión)"
+)
+
 RULES: Final = (
+    # Whose account a log names: a given name and a family name with a dot between, or who logged in.
+    _named(
+        rf"{_ACCOUNT}=[\"']?([a-z][{_SMALL}]{{1,20}}\.[{_SMALL}]{{2,24}})(?:[ \t\"',;)\]\r]|(?m:$))",
+        f"{_ACCOUNT}=[\"']?[a-z]",
+        _is_account,
+    ),
+    _named(
+        rf"{_ACCOUNT}(?:=| )[\"']?([a-z][0-9{_SMALL}._-]{{2,30}})[\"']? {_SESSION}(?:[ \t,.;)\]\r]|(?m:$))",
+        f"{_ACCOUNT}(?:=| )[\"']?[a-z]",
+        _is_account,
+    ),
     # Who speaks.
     _named(
         rf"(?m:^)(?:\[(?:{_DATE})?{_CLOCK}\] ?|{_DATE}{_CLOCK} - )([a-z][0-9{_SMALL}_.-]{{1,20}}): ",

@@ -153,3 +153,13 @@ THANKS: Final = (
     "(?:many )?thanks(?: again| in advance| a lot| so much)?|thank you(?: so much| in advance)?|cheers|best|take care|"
     "(?:with )?love|(?:vielen )?danke?|lg|vg|mvh|merci(?: d'avance)?|(?:muchas )?gracias|grazie|abraços?"
 )
+# Nouns of people in capitals, which stand beside names.
+NOUNS_OF_PEOPLE: Final = frozenset(
+    (  # noqa: SIM905 - a table is read more easily as words
+        "mann frau ehemann ehefrau tochter sohn schwester bruder mutter vater oma opa onkel tante kollege "
+        "kollegen kollegin nachbar nachbarn nachbarin freund freundin kläger klägerin beklagte beklagter "
+        "zeuge zeugin lehrling lehrlinge azubi azubis praktikant praktikantin pfleger pflegerin hausmeister "
+        "hausmeisterin monteur meister geselle monter hydraulik kurier majster brygadzista sister nurse "
+        "matron councillor cllr"
+    ).split()
+)

@@ -12,6 +12,7 @@ from typing import Final
 
 from backend.redaction.model import Column
 from backend.redaction.rules.rule import Value
+from backend.redaction.rules.thing_words import names_goods, names_things
 from backend.redaction.search.finder import Finder
 from backend.redaction.search.folding import without_unseen
 from backend.redaction.search.mentions import is_known_label
@@ -30,13 +31,6 @@ _LEAST_DIGITS: Final = 7
 _AROUND: Final = ' \t\r\n"\ufeff'
 # Labels of the cells that name others.
 _OF_NAMES: Final = frozenset({"", "th", "td", "tr", "table"})
-# What is under these is of no person, though it may look like a name.
-_NOT_OF_PERSONS: Final = frozenset(
-    (  # noqa: SIM905 - a table is read more easily as words
-        "status statut estado stato currency unit sku version colour color size product products produkt produit "
-        "producto produto prodotto produkty checksum hash digest commit uuid build"
-    ).split()
-)
 # Few names of columns have an address of mail or a long number in them.
 _DATA: Final = re.compile(r"@|[0-9]{4}")
 _DATA_SHARE: Final = 5
@@ -133,7 +127,7 @@ def _is_of_no_person(cell: str, label: str, names: frozenset[str]) -> bool:
     """
     if len(cell) > _LONGEST_CELL:
         return False
-    if label.lower() in _NOT_OF_PERSONS:
+    if names_things(label) or names_goods(label, names):
         return True
     if label.lower() not in _OF_NAMES:
         return False

@@ -18,6 +18,8 @@ from backend.redaction.rules.rule import ABOVE_REACH, Match, Rule, Value
 from backend.redaction.rules.secrets import RULES as SECRETS
 from backend.redaction.rules.spoken import RULES as SPOKEN
 from backend.redaction.search.characters import normalised
+from backend.redaction.search.chat_speakers import SCORE as SPEAKER_SCORE
+from backend.redaction.search.chat_speakers import chat_speakers
 from backend.redaction.search.document_regions import DocumentRegions
 from backend.redaction.search.folding import Folded, has_hiding_escape, with_decoded_escapes, without_unseen
 from backend.redaction.search.key_members import find_members
@@ -131,13 +133,15 @@ class Finder:
         """Yields the matches in the windows that `searches` is true for, in all for None."""
         ask = None if by_rules_only else self._ask
         plain = normalised(text)
-        scripts = "PERSON" in self._categories and not text.isascii()
+        persons = "PERSON" in self._categories
         for start, end, low, high in windows(plain):
             if searches is not None and not searches(low, high):
                 continue
             part = None if labels is None else PartLabels(labels, low, high - low)
             found = self._by_rules(plain[low:high], part, start, end, low)
-            if scripts:
+            if persons and self._floor <= SPEAKER_SCORE:
+                found += chat_speakers(text[low:high], low)
+            if persons and not text.isascii():
                 found += [one for one in names_in_scripts(text[low:high], low) if one[3] >= self._floor]
             if ask is not None:
                 found.sort()

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from backend.redaction.rules.name_forms import LOWER, UPPER, may_be_person
-from backend.redaction.rules.name_words import RELATIONS, ROLE_FIELDS, TITLES
+from backend.redaction.rules.name_words import NOUNS_OF_PEOPLE, RELATIONS, ROLE_FIELDS, TITLES
 from backend.redaction.rules.rule import Value
 
 # A name found with less is none too often to look for everywhere.
@@ -145,6 +145,7 @@ class KnownNames:
         if (
             (before in _ENDS_SENTENCE and word[0] not in letters)
             or word.lower() in ordinary
+            or word.lower() in NOUNS_OF_PEOPLE
             or _NO_GIVEN_NAME.fullmatch(word) is not None
             or not may_be_person(word)
         ):

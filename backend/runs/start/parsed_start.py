@@ -17,7 +17,8 @@ class ParsedStart(NamedTuple):
     """One call to start a run; `key_id` is empty for an internal caller, `upload_id` without uploaded files.
 
     `fingerprint` is a digest of workflow id and canonical body: bodies that hold the same values have the same one,
-    whatever their spelling, and so have bodies without parameters or labels and with empty ones. (contract 12.8)
+    whatever their spelling, and so have bodies without parameters, labels or override and with empty ones (contract
+    12.8).
     """
 
     key_id: str
@@ -64,8 +65,10 @@ def parse_start(request: runs_pb2.StartRunRequest, key_id: str | None, at: int) 
             spelled[name].encode()
         except (ValueError, RecursionError):
             raise invalid(name, "must be JSON") from None
-    if not body.get("parameters"):
-        spelled.pop("parameters", None)
+    for name in _JSON_FIELDS:
+        # Only what has the type that the field asks for: another value is refused.
+        if body.get(name) in ({}, None):
+            spelled.pop(name, None)
     whole = json_text.canonical([request.workflow_id, spelled])
     trigger = "api_key" if key_id else messages.trigger_name(request.triggered_by or runs_pb2.TRIGGERED_BY_CONSOLE)
     return ParsedStart(

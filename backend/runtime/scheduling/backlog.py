@@ -58,9 +58,11 @@ class Backlog:
 
     def _read(self) -> tuple[BacklogRow, list[RunsInFlightRow], int]:
         now = self._services.clock()
+        # Workers renew their leases by the database's own time.
+        lease_now = self._services.database.now()
 
         def read(tx: Tx) -> tuple[BacklogRow, list[RunsInFlightRow], int]:
-            return backlog(tx, now), runs_in_flight(tx) if self._by_workflow else [], now
+            return backlog(tx, lease_now), runs_in_flight(tx) if self._by_workflow else [], now
 
         return self._services.database.read(read)
 

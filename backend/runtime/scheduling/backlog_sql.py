@@ -112,6 +112,6 @@ def runs_in_flight(tx: Tx) -> list[RunsInFlightRow]:
     return tx.all(_RUNS_IN_FLIGHT)
 
 
-def backlog(tx: Tx, now: int) -> BacklogRow:
-    """Counts everything by one query."""
-    return tx.one(_BACKLOG, now=now)
+def backlog(tx: Tx, lease_now: int) -> BacklogRow:
+    """Counts everything by one query; `lease_now` is the time by which workers renew leases."""
+    return tx.one(_BACKLOG, now=lease_now)

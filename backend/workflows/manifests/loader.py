@@ -16,7 +16,7 @@ from backend.workflows.manifests.python_agent import Code, add_code, code_of
 from backend.workflows.manifests.references import Reference, references
 from backend.workflows.manifests.result_schema import schema_problems
 from backend.workflows.manifests.rules import workflow_gaps, workflow_problems
-from backend.workflows.manifests.yaml_reader import read_documents
+from backend.workflows.manifests.yaml_reader import read_file
 from workflow_api.v1 import errors_pb2
 
 _MOST_PROBLEMS = 200
@@ -80,13 +80,17 @@ def load_manifests(files: ManifestTexts, checks: ContentChecks) -> list[Manifest
 def check_manifests(files: ManifestTexts, checks: ContentChecks, *, complete: bool = False) -> LoadedManifests:
     """Loads files as `load_manifests`, and returns all problems instead of raising.
 
-    `complete` says that the files must hold whatever they name: what is missing then is a problem too.
+    `complete` says that the files must hold whatever they name: what is missing then is a problem too, unless a
+    document that could not be read may have it.
     """
     read: list[tuple[str, int, list[Problem], list[_Document]]] = []
+    all_read = True
     for file in files:
         given = ManifestText(*file)
         found: list[Problem] = []
-        documents = [_read(given, node, checks) for node in read_documents(given.text, found)]
+        nodes, whole = read_file(given.text, found)
+        all_read = all_read and whole
+        documents = [_read(given, node, checks) for node in nodes]
         found += (with_value(problem, document.node) for document in documents for problem in document.problems)
         # Parsers may report the end of a file as one line beyond the last.
         read.append((given.name, max(1, len(given.text.splitlines())), found, documents))
@@ -102,7 +106,7 @@ def check_manifests(files: ManifestTexts, checks: ContentChecks, *, complete: bo
             for each in document.references
             if (each.kind, each.name) not in present
         ]
-        problems += _placed(name, last, [*found, *absent] if complete else found)
+        problems += _placed(name, last, [*found, *absent] if complete and all_read else found)
         missing += _placed(name, last, absent)
         not_ready += _placed(name, last, [gap for document in documents for gap in document.gaps])
     problems += _repeated(every)

@@ -5,23 +5,22 @@ It accepts values that JSON can express: no tags, no objects, and plain scalars 
 """
 
 import re
-import string
-from collections.abc import Callable, Iterator
-from typing import Any, Final, NoReturn
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, NoReturn
 
 import yaml
 
 from backend.workflows.manifests.nodes import Node, Problem, member
+from backend.workflows.manifests.yaml_mistakes import LookedThrough, documents_of, lines_of, mistake_of, mistakes_of
 
 _MOST_NODES: Final = 100_000
+_MOST_UNREADABLE: Final = 100
+"""Documents with problems after which a file with mistakes is not read further."""
 _DEEPEST: Final = 64
 _LARGEST_INTEGER: Final = 2**63 - 1
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-_NOTICED_LATER: Final = frozenset({"while scanning a simple key", "while scanning a quoted scalar"})
-"""Contexts whose mistake, a missing colon or quote, is where the context begins."""
-_OF_NAMES: Final = f"{string.ascii_letters}{string.digits}_.-"
-
+_ANCHOR: Final = re.compile(r"&([0-9A-Za-z_-]+)")
 _PLAIN_SCALARS: Final[tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...]] = (
     (re.compile(r"~|null|Null|NULL|"), lambda _: None),
     (re.compile(r"true|True|TRUE"), lambda _: True),
@@ -33,26 +32,65 @@ _PLAIN_SCALARS: Final[tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...]] 
 )
 
 
-def read_documents(text: str, problems: list[Problem]) -> list[Node]:
-    """Reads the documents of a file, without empty ones.
+class ReadFile(NamedTuple):
+    """What a file holds: the documents that can be read, without empty ones, and whether these are all."""
 
-    A syntax error, or a tree beyond the bounds, is added to `problems` and ends the reading.
-    """
-    documents: list[Node] = []
-    reader = _Reader(text, problems)
+    documents: list[Node]
+    complete: bool
+
+
+def read_documents(text: str, problems: list[Problem]) -> list[Node]:
+    """Reads the documents of a file as `read_file`."""
+    return read_file(text, problems).documents
+
+
+def read_file(text: str, problems: list[Problem]) -> ReadFile:
+    """Reads the documents of a file, and adds the mistakes of the others to `problems`, of syntax up to ten each."""
+    found: list[Problem] = []
     try:
-        for document in reader.documents():
-            if document.value is not None:
-                documents.append(document)  # noqa: PERF401 - documents before an error are returned
+        whole = _Reader(text, found).file()
+    except (_UnreadableError, yaml.YAMLError):
+        # A parser ends at its first mistake: each document is read by itself.
+        whole = None
+    if whole is not None:
+        problems += found
+        return whole
+    documents: list[Node] = []
+    lines = lines_of(text)
+    unreadable = 0
+    for start, end in documents_of(lines):
+        known = len(problems)
+        documents += _read_part(lines, start, end, problems)
+        unreadable += len(problems) > known
+        if unreadable == _MOST_UNREADABLE:
+            break
+    return ReadFile(documents, complete=False)
+
+
+def _read_part(lines: Sequence[str], start: int, end: int, problems: list[Problem]) -> list[Node]:
+    text = "".join(lines[start:end])
+    try:
+        return _Reader(text, problems, start).file().documents
     except _UnreadableError as error:
         problems.append(error.problem)
-    except yaml.MarkedYAMLError as error:
-        what = ", ".join(part for part in (error.context, error.problem) if part)
-        problems.append(Problem(_line_of_error(error, text), "document", f"must be YAML: {what}"))
+    except yaml.YAMLError:
+        # A part of the document lacks the anchors of the others.
+        anchors = frozenset(_ANCHOR.findall(text))
+        found = mistakes_of(lines, start, end, lambda part: _look_through(part, anchors))
+        problems += (Problem(each.line + 1, "document", each.what) for each in found)
+    return []
+
+
+def _look_through(lines: Sequence[str], anchors: frozenset[str]) -> LookedThrough:
+    reader = _Reader("".join(lines), [], anchors=anchors)
+    first = None
+    try:
+        reader.file()
+    except _UnreadableError:
+        pass
     except yaml.YAMLError as error:
-        line = text.count("\n", 0, getattr(error, "position", 0) or 0) + 1
-        problems.append(Problem(line, "document", f"must be YAML: {getattr(error, 'reason', 'not readable')}"))
-    return documents
+        first = mistake_of(error, lines, reader.last, reader.outermost_flow)
+    return LookedThrough(reader.refused, first)
 
 
 class _UnreadableError(Exception):
@@ -61,48 +99,72 @@ class _UnreadableError(Exception):
         super().__init__(problem.reason)
 
 
-def _line(mark: Any) -> int:
-    return mark.line + 1 if mark else 1
-
-
-def _line_of_error(error: yaml.MarkedYAMLError, text: str) -> int:
-    """Returns the line to correct, which is above the one where the parser noticed that something is missing."""
-    context = error.context or ""
-    if context in _NOTICED_LATER:
-        return _line(error.context_mark)
-    if context.startswith("while parsing a flow") and error.problem_mark:
-        # Behind the last entry, which a name on the next line belongs to.
-        above = text[: error.problem_mark.index].rstrip(_OF_NAMES).rstrip()
-        return above.count("\n") + 1
-    return _line(error.problem_mark or error.context_mark)
-
-
-def _stop(event: yaml.Event, field: str, reason: str) -> NoReturn:
-    raise _UnreadableError(Problem(_line(event.start_mark), field or "document", reason))
-
-
 class _Reader:
-    def __init__(self, text: str, problems: list[Problem]) -> None:
-        self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=_LOADER)
-        self._problems = problems
-        self._anchors: dict[str, Node] = {}
+    """Reader of a text, or of a part of a file below `above` lines.
 
-    def documents(self) -> Iterator[Node]:
+    `anchors` are known beside those of the text. `last` is the last event that was read, `outermost_flow` the line,
+    from 0, of the outermost brackets that are open, and `refused` has line and reason of what makes the document
+    unusable.
+    """
+
+    def __init__(
+        self, text: str, problems: list[Problem], above: int = 0, *, anchors: frozenset[str] = frozenset()
+    ) -> None:
+        self._events = self._read(text)
+        self._problems = problems
+        self._above = above
+        self._anchors: dict[str, Node] = {}
+        self._unknown: set[str] = set()
+        self._elsewhere = anchors
+        self._open: list[yaml.Event] = []
+        self.last: yaml.Event | None = None
+        self.refused: list[tuple[int, str]] = []
+
+    @property
+    def outermost_flow(self) -> int | None:
+        return next((self._line(event) - 1 for event in self._open if getattr(event, "flow_style", False)), None)
+
+    def file(self) -> ReadFile:
+        documents: list[Node] = []
+        complete = True
         for event in self._events:
             if isinstance(event, yaml.DocumentStartEvent):
                 self._anchors = {}
-                yield self._node(next(self._events), "", 0)
+                self._unknown = set()
+                self.refused.clear()
+                document = self._node(next(self._events), "", 0)
+                complete = complete and not self.refused
+                if not self.refused and document.value is not None:
+                    documents.append(document)
+        return ReadFile(documents, complete)
+
+    def _read(self, text: str) -> Iterator[yaml.Event]:
+        for event in yaml.parse(text, Loader=_LOADER):
+            self.last = event
+            if isinstance(event, yaml.CollectionStartEvent):
+                self._open.append(event)
+            elif isinstance(event, yaml.CollectionEndEvent):
+                self._open.pop()
+            yield event
+
+    def _line(self, event: yaml.Event) -> int:
+        return int(event.start_mark.line) + 1 + self._above if event.start_mark else 1
+
+    def _stop(self, event: yaml.Event, field: str, reason: str) -> NoReturn:
+        raise _UnreadableError(Problem(self._line(event), field or "document", reason))
+
+    def _refuse(self, event: yaml.Event, field: str, reason: str) -> None:
+        """Adds a problem after which the rest of the document is looked through, but the document is not used."""
+        self._problems.append(Problem(self._line(event), field or "document", reason))
+        self.refused.append((self._line(event) - 1, reason))
 
     def _node(self, event: yaml.Event, field: str, depth: int) -> Node:
         if depth > _DEEPEST:
-            _stop(event, field, f"must not be nested more than {_DEEPEST} deep")
+            self._stop(event, field, f"must not be nested more than {_DEEPEST} deep")
         if isinstance(event, yaml.AliasEvent):
-            known = self._anchors.get(event.anchor or "")
-            if known is None:
-                _stop(event, field, "must not use an alias before its anchor is complete")
-            return Node(known.value, _line(event.start_mark), known.size)
+            return self._alias(event, field)
         if getattr(event, "tag", None) not in {None, "!"}:
-            _stop(event, field, "must not have a YAML tag")
+            self._refuse(event, field, "must not have a YAML tag")
         if isinstance(event, yaml.MappingStartEvent):
             node = self._mapping(event, field, depth)
         elif isinstance(event, yaml.SequenceStartEvent):
@@ -111,28 +173,39 @@ class _Reader:
             assert isinstance(event, yaml.ScalarEvent)
             node = self._scalar(event, field)
         if node.size > _MOST_NODES:
-            _stop(event, field, f"must not hold more than {_MOST_NODES:,} values")
+            self._stop(event, field, f"must not hold more than {_MOST_NODES:,} values")
         if event.anchor is not None:
             self._anchors[event.anchor] = node
         return node
+
+    def _alias(self, event: yaml.AliasEvent, field: str) -> Node:
+        name = event.anchor or ""
+        known = self._anchors.get(name)
+        if known is not None:
+            return Node(known.value, self._line(event), known.size)
+        if name not in self._unknown | self._elsewhere:
+            # One mistake, that of the anchor, however often it is used.
+            self._unknown.add(name)
+            self._refuse(event, field, "must not use an alias before its anchor is complete")
+        return Node(None, self._line(event))
 
     def _mapping(self, start: yaml.Event, field: str, depth: int) -> Node:
         entries: dict[str, Node] = {}
         size = 1
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             if not isinstance(event, yaml.ScalarEvent):
-                _stop(event, field, "must have text as the name of each field")
+                self._stop(event, field, "must have text as the name of each field")
             name = event.value
             inner = member(field, name)
-            line = _line(event.start_mark)
+            line = self._line(event)
             if "\0" in name:
-                _stop(event, field, "must not contain U+0000")
+                self._stop(event, field, "must not contain U+0000")
             if name in entries:
                 self._problems.append(Problem(line, inner, "must not be given twice"))
             node = self._node(next(self._events), inner, depth + 1)
             size = self._grown(start, field, size + node.size)
             entries.setdefault(name, node)
-        return Node(entries, _line(start.start_mark), size)
+        return Node(entries, self._line(start), size)
 
     def _sequence(self, start: yaml.Event, field: str, depth: int) -> Node:
         items: list[Node] = []
@@ -141,16 +214,15 @@ class _Reader:
             node = self._node(event, f"{field}[{len(items)}]", depth + 1)
             size = self._grown(start, field, size + node.size)
             items.append(node)
-        return Node(items, _line(start.start_mark), size)
+        return Node(items, self._line(start), size)
 
-    @staticmethod
-    def _grown(start: yaml.Event, field: str, size: int) -> int:
+    def _grown(self, start: yaml.Event, field: str, size: int) -> int:
         if size > _MOST_NODES:
-            _stop(start, field, f"must not hold more than {_MOST_NODES:,} values")
+            self._stop(start, field, f"must not hold more than {_MOST_NODES:,} values")
         return size
 
     def _scalar(self, event: yaml.ScalarEvent, field: str) -> Node:
-        line = _line(event.start_mark)
+        line = self._line(event)
         value: Any = event.value
         if event.style is None or event.style == "":
             value = plain_scalar(event.value)

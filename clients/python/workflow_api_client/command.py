@@ -293,7 +293,8 @@ def _print_json(value: Any) -> None:
 
 
 def _json_of(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, datetime) else dict(value)
+    # Times as the API writes them.
+    return value.isoformat(timespec="milliseconds") if isinstance(value, datetime) else dict(value)
 
 
 def _print(text: str) -> None:

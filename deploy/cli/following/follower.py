@@ -10,7 +10,7 @@ from typing import Any, Final
 from deploy.cli.output.records import record_of
 from deploy.client.backend import Backend
 from deploy.failures import CommandError
-from workflow_api.v1 import runs_pb2
+from workflow_api.v1 import deployment_health_pb2, runs_pb2
 
 PAGE: Final = 500
 WATCH_SECONDS: Final = 24 * 3600.0
@@ -97,6 +97,8 @@ def all_events(
 def status_after_decision(backend: Backend, run_id: str, *, approved: bool) -> str:
     """Returns the status that a decision on an approval leads to, once its segment has begun, or the present one.
 
+    The present one is the answer where nothing takes the segment, without a wait.
+
     A run that waits for another approval goes on waiting; one that was rejected fails.
     """
     # Without a stream, or within the time, the present status is the answer.
@@ -104,9 +106,20 @@ def status_after_decision(backend: Backend, run_id: str, *, approved: bool) -> s
         for run in backend.stream(backend.runs.WatchRun, runs_pb2.WatchRunRequest(run_id=run_id), _DECISION_SECONDS):
             status, pending = run.summary.status, run.summary.counts.approvals_pending
             waits = status == runs_pb2.RUN_STATUS_WAITING_FOR_APPROVAL and (not pending or not approved)
-            if status in TERMINAL or (approved and not waits):
+            if status in TERMINAL or (approved and not waits) or _queue_stands_still(backend):
                 return str(record_of(run)["status"])
     return str(record_of(backend.call(backend.runs.GetRun, runs_pb2.GetRunRequest(run_id=run_id)))["status"])
+
+
+def _queue_stands_still(backend: Backend) -> bool:
+    """Returns whether no segment begins soon, as where no worker lives; False where that cannot be known."""
+    with suppress(CommandError):
+        health = backend.call(
+            backend.deployment_health.GetDeploymentHealth, deployment_health_pb2.GetDeploymentHealthRequest()
+        )
+        queue = deployment_health_pb2.HEALTH_TOPIC_QUEUE
+        return any(finding.critical and finding.topic == queue for finding in health.findings)
+    return False
 
 
 def events_after(

@@ -156,6 +156,8 @@ def test_a_certificate_that_ends_soon_and_a_backend_that_cannot_be_called_are_fi
     for left, critical, words in (
         (13 * 24 * 60, False, "expires in 312 hours"),
         (23 * 60, True, "expires in 23 hours"),
+        (60, True, "expires in 1 hour."),
+        (30, True, "expires in 30 minutes."),
         (-1, True, "has expired"),
         (15 * 24 * 60, None, ""),
     ):

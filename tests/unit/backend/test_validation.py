@@ -3,7 +3,7 @@ from google.protobuf.message import Message
 
 from backend.errors import ApiError
 from backend.validation import validate
-from workflow_api.v1 import edge_pb2, errors_pb2, keys_pb2, options_pb2, runs_pb2, workflows_pb2
+from workflow_api.v1 import definitions_pb2, edge_pb2, errors_pb2, keys_pb2, options_pb2, runs_pb2, workflows_pb2
 from workflow_api.v1.usage_pb2 import UsageRecord
 
 
@@ -36,6 +36,11 @@ WITHIN_BOUNDS = [
 @pytest.mark.parametrize("request_message", WITHIN_BOUNDS, ids=range(len(WITHIN_BOUNDS)))
 def test_a_request_within_its_bounds_passes(request_message: Message) -> None:
     validate(request_message)
+
+
+def test_a_required_number_that_is_0_is_told_with_what_is_allowed() -> None:
+    request = definitions_pb2.CompareVersionsRequest(kind="Workflow", definition="w", before=0, after=2)
+    assert problems_of(request) == {"before": "is required, and must be an integer of at least 1; it is 0"}
 
 
 OUT_OF_BOUNDS = [

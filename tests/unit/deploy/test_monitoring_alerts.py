@@ -1,6 +1,7 @@
 """Alerts fire for the fault that they are for, and not for a deployment that works."""
 
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -8,6 +9,8 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 import pytest
+
+from contract.certificate_expiry import SOON, VERY_SOON
 
 ALERTS = Path("deploy/monitoring/alerts.yaml").absolute()
 NAMES = re.findall(r"^ +- alert: (\w+)$", ALERTS.read_text(), re.MULTILINE)
@@ -210,3 +213,10 @@ def _labelled(name: str, job: str) -> str:
     metric, _, labels = name.partition("{")
     of_target = f"job='{job}', instance='a'"
     return f"{metric}{{{of_target}, {labels}" if labels else f"{metric}{{{of_target}}}"
+
+
+def test_alerts_about_certificates_have_the_thresholds_of_findings() -> None:
+    text = ALERTS.read_text()
+    thresholds = re.findall(r"expr: workflow_api_certificate_expires_seconds < ([0-9* ]+)$", text, re.MULTILINE)
+    seconds = [math.prod(int(part) for part in each.split("*")) for each in thresholds]
+    assert seconds == [SOON.total_seconds(), VERY_SOON.total_seconds()]

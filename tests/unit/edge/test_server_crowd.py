@@ -37,8 +37,8 @@ def _service(start: Callable[..., Service]) -> Service:
 def held_by_another(service: Service, size: int) -> Iterator[None]:
     """Another connection holds so many bytes."""
     neighbour: Any = Neighbour()
-    assert service.edge._http is not None
-    buffers = service.edge._http.buffers
+    assert service.edge.http is not None
+    buffers = service.edge.http.buffers
 
     async def take() -> None:
         buffers.hold(neighbour, size)
@@ -56,9 +56,9 @@ def held_by_another(service: Service, size: int) -> Iterator[None]:
 @contextmanager
 def later(service: Service, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every caller that keeps the edge waiting has done so for long."""
-    assert service.edge._http
+    assert service.edge.http
     with monkeypatch.context() as patch:
-        patch.setattr(service.edge._http.buffers, "_clock", lambda: float("inf"))
+        patch.setattr(service.edge.http.buffers, "_clock", lambda: float("inf"))
         yield
 
 
@@ -83,7 +83,7 @@ def test_a_small_request_is_always_served(service: Service) -> None:
 def test_a_slow_body_is_refused_when_its_memory_is_needed(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     with Wire(service.edge.port) as wire:
         post(wire, LARGE[:300_000], len(LARGE))
-        wait_until(lambda: service.edge._http is not None and service.edge._http.buffers.held >= 300_000)
+        wait_until(lambda: service.edge.http is not None and service.edge.http.buffers.held >= 300_000)
         with later(service, monkeypatch), held_by_another(service, BUFFER_BYTES):
             reply = wire.read()
         assert reply.json["error"]["details"] == [{"name": "body", "reason": "did not arrive in time"}]
@@ -92,7 +92,7 @@ def test_a_slow_body_is_refused_when_its_memory_is_needed(service: Service, monk
 def test_slow_headers_are_cut_off_for_their_memory(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     with Wire(service.edge.port) as wire:
         wire.send(b"GET / HTTP/1.1\r\nX: " + b"x" * 20_000)
-        wait_until(lambda: service.edge._http is not None and service.edge._http.buffers.held >= 40_000)
+        wait_until(lambda: service.edge.http is not None and service.edge.http.buffers.held >= 40_000)
         with later(service, monkeypatch), held_by_another(service, BUFFER_BYTES):
             assert wire.closed()
 
@@ -102,9 +102,9 @@ def test_a_caller_that_does_not_read_is_evicted_when_its_memory_is_needed(
 ) -> None:
     with Wire(service.edge.port) as wire:
         wire.send(b"GET /openapi.json HTTP/1.1\r\nHost: test\r\n\r\n" * 100)
-        wait_until(lambda: service.edge._http is not None and service.edge._http.buffers.held > 65_536)
+        wait_until(lambda: service.edge.http is not None and service.edge.http.buffers.held > 65_536)
         with later(service, monkeypatch), held_by_another(service, BUFFER_BYTES):
-            wait_until(lambda: service.edge._http is not None and not service.edge._http.connections)
+            wait_until(lambda: service.edge.http is not None and not service.edge.http.callers)
 
 
 def test_a_download_holds_memory_until_it_ends(service: Service) -> None:
@@ -150,9 +150,7 @@ def test_requests_being_served_are_not_cut_off_for_a_new_connection(start: Calla
     with Wire(service.edge.port) as one, Wire(service.edge.port) as other:
         for wire in (one, other):
             wire.send("\r\n".join(["GET /api/v1/me HTTP/1.1", "Host: test", *CREDENTIALS]) + "\r\n\r\n")
-        wait_until(
-            lambda: service.edge._http is not None and sum(each.busy for each in service.edge._http.connections) == 2
-        )
+        wait_until(lambda: service.edge.http is not None and sum(each.busy for each in service.edge.http.callers) == 2)
         with Wire(service.edge.port) as newcomer:
             assert newcomer.closed()
         service.thread.loop.call_soon_threadsafe(let_go.set)
@@ -162,8 +160,8 @@ def test_requests_being_served_are_not_cut_off_for_a_new_connection(start: Calla
 
 def test_nothing_is_held_after_all_have_disconnected(service: Service) -> None:
     def left() -> int:
-        assert service.edge._http
-        return service.edge._http.buffers.held + len(service.edge._http.connections)
+        assert service.edge.http
+        return service.edge.http.buffers.held + len(service.edge.http.callers)
 
     for body in (LARGE, b"{", b"x" * MAX_BODY_BYTES, b""):
         with Wire(service.edge.port) as wire:

@@ -52,7 +52,7 @@ def test_a_call_under_way_is_answered_before_the_stop(start: Start) -> None:
 def test_a_call_whose_caller_has_disconnected_is_finished_before_the_stop(start: Start) -> None:
     channel = SlowChannel()
     service = start(channel)
-    http = service.edge._http
+    http = service.edge.http
     assert http is not None
     with Wire(service.edge.port) as wire:
         ask(wire, "/api/v1/me")
@@ -70,9 +70,9 @@ def test_a_body_under_way_is_read_to_its_end_before_the_stop(start: Start) -> No
     service = start()
     with Wire(service.edge.port) as wire:
         wire.send("POST /api/v1/runs/run_1/cancel HTTP/1.1\r\nHost: test\r\nContent-Length: 20\r\n\r\n{")
-        wait_until(lambda: service.edge._http is not None and any(each.busy for each in service.edge._http.connections))
+        wait_until(lambda: service.edge.http is not None and any(each.busy for each in service.edge.http.callers))
         stopping = service.thread.submit(service.edge.stop())
-        wait_until(lambda: service.edge._http is not None and service.edge._http.stopping)
+        wait_until(lambda: service.edge.http is not None and service.edge.http.stopping)
         reply = wire.send(b"}" + b" " * 18).read()
         assert (reply.status, reply.headers["Connection"]) == (401, "close")
         stopping.result(60)
@@ -82,7 +82,7 @@ def test_callers_that_have_just_connected_are_answered_before_the_stop(start: St
     service = start()
     wires = [Wire(service.edge.port) for _ in range(50)]
     stopping = service.thread.submit(service.edge.stop())
-    wait_until(lambda: service.edge._http is not None and service.edge._http.stopping)
+    wait_until(lambda: service.edge.http is not None and service.edge.http.stopping)
     for wire in wires:
         with wire:
             assert wire.call("GET", "/api/v1/health").headers["Connection"] == "close"
@@ -95,7 +95,7 @@ def test_callers_who_keep_their_connection_are_told_to_leave_with_their_next_ans
     for wire in wires:
         assert "Connection" not in wire.call("GET", "/api/v1/health").headers
     stopping = service.thread.submit(service.edge.stop())
-    wait_until(lambda: service.edge._http is not None and service.edge._http.stopping)
+    wait_until(lambda: service.edge.http is not None and service.edge.http.stopping)
     for wire in wires:
         with wire:
             assert wire.call("GET", "/api/v1/health").headers["Connection"] == "close"

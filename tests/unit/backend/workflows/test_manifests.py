@@ -204,3 +204,25 @@ def test_entries_beyond_the_most_are_read_too() -> None:
     text = f"kind: Workflow\nname: w\nresult: {{step: s0}}\nsteps:\n{steps}"
     problems = check_manifests([("f", text)], UNBOUNDED).problems
     assert [name for name, _ in problems] == ["f:5: steps", "f:25: steps[20].step"]
+
+
+def test_mistakes_of_syntax_are_told_beside_problems_of_the_documents_that_can_be_read() -> None:
+    broken = "kind: Agent\nname: worker\ncode: 'x\ndescription: [a\n"
+    text = f"kind: Environment\nname: a\nmemory_mb: 5\n---\n{broken}---\nkind: Environment\nname: b\nmemory_mb: 6\n"
+    assert list(problems(text)) == ["a.yaml:3: memory_mb", "a.yaml:7: document", "a.yaml:12: memory_mb"]
+    apart = text.replace("description", "type: python\ndescription")
+    assert list(problems(apart)) == [
+        "a.yaml:3: memory_mb",
+        "a.yaml:7: document",
+        "a.yaml:9: document",
+        "a.yaml:13: memory_mb",
+    ]
+
+
+def test_names_that_a_document_with_a_mistake_may_have_are_not_missing() -> None:
+    workflow = "kind: Workflow\nname: w\nsteps:\n  - {step: a, agent: worker}\n"
+    found = check_manifests(
+        [("a.yaml", workflow), ("b.yaml", "kind: Agent\nname: worker\ntype: 'x\n")], UNBOUNDED, complete=True
+    )
+    assert [place for place, _ in found.problems] == ["b.yaml:3: document"]
+    assert [place for place, _ in found.missing] == ["a.yaml:4: steps[0].agent"]

@@ -2,19 +2,16 @@
 
 import asyncio
 import gc
-import inspect
-import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from types import ModuleType
 
 import pytest
-from aiohttp import web
 
 from console.http import connections as connections_module
 from console.http.connections import ConsoleConnection
 from contract.connections.bounded_connection import WaitKind
+from tests.support.aiohttp_names import names_within, private_names_of_aiohttp
 from tests.support.poll import until
 from tests.unit.console.conftest import Desk
 
@@ -123,11 +120,5 @@ def test_a_browser_that_takes_nothing_of_its_answers_is_disconnected(start: Call
         until(ended, "the end of a connection that is not read")
 
 
-def private_names(code: type | ModuleType) -> set[str]:
-    return set(re.findall(r"\b_[a-z]\w+", inspect.getsource(code)))
-
-
 def test_only_public_parts_of_aiohttp_are_used() -> None:
-    inherited = private_names(web.RequestHandler) | private_names(web.Server)
-    assert "_request_in_progress" in inherited
-    assert not inherited & private_names(connections_module)
+    assert not private_names_of_aiohttp() & names_within(connections_module)

@@ -222,7 +222,7 @@ CERTIFICATES: dict[str, tuple[str | None, Callable[[Path], object]]] = {
     "one that is in order": (None, lambda folder: OURS.issue("backend.test", days=20).write(folder, OURS.pem)),
     "one that expired": ("expired", lambda folder: OURS.issue("backend.test", days=-1).write(folder, OURS.pem)),
     "one that expires soon": (
-        "expires in",
+        "The certificate of dns:backend.test expires in less than a minute.",
         lambda folder: OURS.issue("backend.test", days=0.0001).write(folder, OURS.pem),
     ),
     "another's key": (

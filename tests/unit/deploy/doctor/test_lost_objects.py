@@ -15,6 +15,7 @@ from backend.storage.objects import ObjectStore, open_objects
 from deploy.config.settings import Objects, Settings
 from deploy.doctor.check import Check, Examined, Outcome, Part
 from deploy.doctor.lost_objects import check_lost_objects
+from deploy.doctor.output_rows import paged_outputs
 from tests.support.s3_server import S3Server
 
 FILES = {("run_1", "a.txt"): b"a", ("run_1", "b.txt"): b"bb", ("run_2", "c.txt"): b"ccc"}
@@ -70,3 +71,22 @@ def test_lost_and_damaged_objects_are_named(data: Path, settings: Settings, obje
     assert lost.outcome is damaged.outcome is Outcome.FAILED
     assert lost.message == "runs/run_1/b, which is b.txt of run run_1, is not there."
     assert damaged.message == "runs/run_2/c, which is c.txt of run run_2, has 1 bytes of 3."
+
+
+def test_no_transaction_is_open_while_the_store_is_listed(data: Path, settings: Settings) -> None:
+    rows = paged_outputs(Examined(Part.SERVE, settings, data, {}, every_object=True))
+    first = next(rows)
+    with closing(sqlite3.connect(data / DATABASE_FILE, isolation_level=None)) as database:
+        database.execute("DELETE FROM outputs WHERE path = 'c.txt'")
+        (busy, *_) = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    assert (first.path, busy) == ("a.txt", 0)
+
+
+def test_outputs_are_read_page_by_page_each_once(data: Path, settings: Settings) -> None:
+    with closing(sqlite3.connect(data / DATABASE_FILE, isolation_level=None)) as database:
+        database.executemany(
+            f"INSERT INTO outputs VALUES ({','.join('?' * 10)})",
+            [(f"m{n}", "run_many", f"f{n}", None, "text/plain", 0, "0", 0, f"k{n}", 0) for n in range(4_500)],
+        )
+    found = list(paged_outputs(Examined(Part.SERVE, settings, data, {}, every_object=True)))
+    assert len({(row.run_id, row.path) for row in found}) == len(found) == 4_504

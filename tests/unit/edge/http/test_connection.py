@@ -3,16 +3,21 @@ import logging
 import socket
 import threading
 from collections.abc import Iterator
+from types import ModuleType
 
 import pytest
 
 from contract.connections.bounded_connection import Timeouts, WaitKind
 from contract.refusals import Refusal
+from edge.http import connection as connection_module
+from edge.http import framing as framing_module
+from edge.http import server as server_module
+from edge.http.framing import MAX_HEAD_BYTES, MAX_LINE_BYTES
 from edge.http.listener import Listener, listening_sockets
-from edge.http.parser import MAX_HEAD_BYTES, MAX_LINE_BYTES
 from edge.http.request import MAX_BODY_BYTES, HttpRequest
 from edge.http.response import Answer, refused
 from edge.http.server import HttpLimits, HttpServer
+from tests.support.aiohttp_names import names_within, private_names_of_aiohttp
 from tests.support.loop_thread import LoopThread
 from tests.support.poll import LONGEST_WAIT_SECONDS, wait_until
 from tests.unit.edge.wire import Reply, Wire
@@ -339,7 +344,7 @@ def test_an_exception_is_internal_and_leaks_nothing(wire: Wire, caplog: pytest.L
         reply = wire.call("GET", "/broken", "X-Request-Id: mine")
     assert (reply.status, reply.code) == (500, "internal")
     assert b"secret" not in reply.body
-    [record] = [record for record in caplog.records if record.name == "edge.http.server"]
+    [record] = [record for record in caplog.records if record.name == "edge.http.connection"]
     assert getattr(record, "request_id", None) == "mine"
 
 
@@ -350,11 +355,11 @@ def test_a_caller_that_disconnects_within_a_body_is_forgotten(echo: Echo) -> Non
     request = next(request for request in echo.seen if request.path == "/gone")
     wait_until(lambda: request.connection.lost)
     assert echo.http is not None
-    wait_until(lambda: request.connection not in echo.http.connections if echo.http else False)
+    wait_until(lambda: request.connection not in echo.http.callers if echo.http else False)
 
 
 async def evict_overdue(http: HttpServer, timeouts: Timeouts) -> None:
-    for connection in tuple(http.connections):
+    for connection in tuple(http.callers):
         connection.evict_if_overdue(asyncio.get_running_loop().time(), timeouts)
 
 
@@ -364,7 +369,7 @@ def test_slow_headers_are_cut_off_and_idle_connections_are_not(thread: LoopThrea
     with Wire(echo.port) as slow, Wire(echo.port) as idle:
         assert idle.call("GET", "/").status == 200
         slow.send("GET / HTTP/1.1\r\nHos")
-        wait_until(lambda: any(each.wait_kind is WaitKind.HEAD for each in http.connections))
+        wait_until(lambda: any(each.wait_kind is WaitKind.HEAD for each in http.callers))
         thread.run(evict_overdue(http, TIMEOUTS._replace(head=-1.0)))
         assert slow.closed()
         assert idle.call("GET", "/").status == 200
@@ -424,6 +429,119 @@ def test_a_connection_does_not_wait_for_its_caller_once_a_request_has_arrived() 
     asyncio.run(attempt())
 
 
+@pytest.mark.parametrize("size", [1, 2, 7, 1000])
+@pytest.mark.parametrize(
+    "framing",
+    [
+        b"Content-Length: 5\r\n\r\nab\r\n\r",
+        b"Transfer-Encoding: chunked\r\n\r\n3;x=y\r\na\r\n\r\n02\r\n\n\r\r\n0\r\nX-Request-Id: late\r\n\r\n",
+        b"Connection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 5\r\n\r\nabcde",
+        b"Connection: Upgrade\r\nUpgrade: h2c\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n",
+    ],
+    ids=["length", "chunks", "upgrade with length", "upgrade with chunks"],
+)
+def test_pieces_of_any_size_make_the_same_request(framing: bytes, size: int) -> None:
+    data = b"\r\nPOST /a HTTP/1.1\r\nHost: t\r\nX-Request-Id: mine\r\n" + framing
+    written = asyncio.run(answered_to(*(data[start : start + size] for start in range(0, len(data), size))))
+    assert written.count(b"HTTP/1.1 ") == 1
+    assert b"X-Request-Id: mine\r\n" in written
+    assert written.endswith(b"\r\n\r\nPOST /a? 5")
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_what_follows_a_body_is_the_next_request(size: int) -> None:
+    head = b"POST /%d HTTP/1.1\r\nHost: t\r\n"
+    data = b"".join(
+        [
+            head % 1 + b"Content-Length: 3\r\n\r\nabc",
+            head % 2 + b"Transfer-Encoding: chunked\r\n\r\n4\r\n\r\n\r\n\r\n0\r\n\r\n",
+            b"BREW /3 HTTP/1.1\r\nHost: t\r\nContent-Length: 2\r\n\r\nab" if size == 1000 else b"",
+            head % 4 + b"Content-Length: 0\r\n\r\n",
+            b"NONSENSE\r\n\r\n",
+        ]
+    )
+    written = asyncio.run(answered_to(*(data[start : start + size] for start in range(0, len(data), size))))
+    brewed = b"BREW /3? 2" if size == 1000 else b""
+    for answer in (b"POST /1? 3", b"POST /2? 4", brewed, b"POST /4? 0"):
+        assert answer in written
+    assert written.count(b"HTTP/1.1 200") == 3 + bool(brewed)
+    assert written.count(b"HTTP/1.1 400") == 1
+
+
+def test_good_requests_before_a_malformed_one_in_the_same_segment_are_answered(wire: Wire) -> None:
+    wire.send("GET /1 HTTP/1.1\r\nHost: t\r\n\r\nGET /2 HTTP/1.1\r\nHost: t\r\n\r\nNONSENSE\r\n\r\n")
+    assert [wire.read().body, wire.read().body] == [b"GET /1? 0", b"GET /2? 0"]
+    assert wire.read().code == "invalid_request"
+    assert wire.closed()
+
+
+def test_hundreds_of_pipelined_requests_in_one_segment_are_answered(wire: Wire) -> None:
+    wire.send(b"".join(b"GET /%d HTTP/1.1\r\nHost: t\r\n\r\n" % number for number in range(1000)))
+    assert [wire.read().body for _ in range(1000)] == [b"GET /%d? 0" % number for number in range(1000)]
+
+
+@pytest.mark.parametrize(
+    ("head", "bound"),
+    [
+        (b"GET /" + b"a" * MAX_LINE_BYTES + b" HTTP/1.1\r\nHost: t\r\n\r\n", "a target of at most 32,768 bytes"),
+        (
+            b"GET / HTTP/1.1\r\nHost: t\r\nX: " + b"a" * MAX_LINE_BYTES + b"\r\n\r\n",
+            "headers of at most 32,768 bytes each",
+        ),
+        (b"GET / HTTP/1.1\r\nHost: t\r\n" + b"X: y\r\n" * 9_000 + b"\r\n", "at most 8,192 headers"),
+        (b"GET / HTTP/1.1\r\nHost: t\r\n" + b"X: yyyyyyyyyyyyyyyy\r\n" * 4_000 + b"\r\n", "65,536 bytes together"),
+        (b"GET / HTTP/1.1\r\n\r\n", ""),
+        (b"GET * HTTP/1.1\r\nHost: t\r\n\r\n", ""),
+        (b"GET http:///x HTTP/1.1\r\nHost: t\r\n\r\n", ""),
+        (b"GET http://h:99999/x HTTP/1.1\r\nHost: t\r\n\r\n", ""),
+        (b"CONNECT a:b HTTP/1.1\r\nHost: t\r\n\r\n", ""),
+    ],
+    ids=lambda value: repr(value[:40]),
+)
+@pytest.mark.parametrize("size", [500, 1_000_000])
+def test_a_head_beyond_the_bounds_or_without_a_host_is_malformed(head: bytes, bound: str, size: int) -> None:
+    written = asyncio.run(answered_to(*(head[start : start + size] for start in range(0, len(head), size))))
+    assert written.startswith(b"HTTP/1.1 400 ")
+    assert bound.encode() in written
+    assert written.count(b"HTTP/1.1 ") == 1
+
+
+@pytest.mark.parametrize(
+    ("start", "endless"),
+    [
+        (b"GET / HTTP/1.1\r\n", b"X: " + b"y" * 995 + b"\r\n"),
+        (b"GET / HTTP/1.1\r\nX:", b"y" * 1000),
+        (b"", b"\r\n" * 500),
+    ],
+    ids=["headers", "header", "blank lines"],
+)
+def test_a_head_without_end_is_refused_as_soon_as_it_is_too_long(start: bytes, endless: bytes) -> None:
+    short = asyncio.run(answered_to(start, *[endless] * 30))
+    written = asyncio.run(answered_to(start, *[endless] * (2 * MAX_HEAD_BYTES // 1000)))
+    assert short == b""
+    assert written.startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.parametrize("endless", [b"1;" + b"x" * 1000, b"0\r\nT: " + b"x" * 1000], ids=["extension", "trailer"])
+def test_framing_without_end_breaks_the_body(endless: bytes) -> None:
+    head = b"POST / HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n"
+    written = asyncio.run(answered_to(head, endless, *[b"x" * 1000] * (2 * MAX_HEAD_BYTES // 1000)))
+    assert written.startswith(b"HTTP/1.1 400 ")
+    assert b"is not framed as its headers say" in written
+
+
+def test_what_can_be_recognized_of_a_malformed_head_is_used(wire: Wire) -> None:
+    wire.send(b"GET / HTTP/9.9\r\nX-Request-Id: mine\r\nbad header\r\nOrigin:  http://o \r\n\r\n")
+    reply = wire.read()
+    assert (reply.status, reply.headers["X-Request-Id"]) == (400, "mine")
+    assert reply.headers["Access-Control-Allow-Origin"] == "http://o"
+
+
+def test_a_length_beyond_all_numbers_is_too_large(wire: Wire) -> None:
+    wire.send(f"POST / HTTP/1.1\r\nHost: t\r\nContent-Length: {'9' * 30}\r\n\r\n")
+    assert wire.read().code == "payload_too_large"
+
+
 async def answered_to(*pieces: bytes) -> bytes:
     """Returns all that a connection answers to bytes that arrive in exactly these pieces."""
     echo = Echo()
@@ -434,7 +552,7 @@ async def answered_to(*pieces: bytes) -> bytes:
     for piece in pieces:
         connection.data_received(piece)
         # The loop has nothing else to do: what can be answered is answered after a few rounds.
-        for _ in range(20):
+        for _ in range(60):
             await asyncio.sleep(0)
     connection.connection_lost(None)
     await echo.stop()
@@ -446,3 +564,10 @@ def test_the_end_of_a_body_is_no_beginning_of_a_head() -> None:
     written = asyncio.run(answered_to(head + b"x", b"x" * 100_000))
     assert written.count(b"HTTP/1.1 ") == 1
     assert written.endswith(b"POST /a? 100001")
+
+
+@pytest.mark.parametrize(
+    "module", [connection_module, framing_module, server_module], ids=lambda module: module.__name__
+)
+def test_only_public_parts_of_aiohttp_are_used(module: ModuleType) -> None:
+    assert not private_names_of_aiohttp() & names_within(module)

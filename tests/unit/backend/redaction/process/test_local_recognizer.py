@@ -179,3 +179,101 @@ def test_a_number_beside_the_name_of_a_place_is_part_of_its_address(redactor: Re
 def test_parts_of_institutions_stay(redactor: Redactor) -> None:
     text = "El Ministerio de Hacienda publica cada a\u00f1o el bolet\u00edn. Z powa\u017caniem, Biuro Obs\u0142ugi"
     assert redactor.values(POLICY, [text], owner="key")[0] == [text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Das Angebot kam gestern von der Firma Marquardt, die Ware folgt.",
+        "Cogimos la sala Goya sin más.",
+        "Le cabinet Mazars a rendu son avis.",
+        "Heute ist der Sitzungsraum Watzmann gesperrt.",
+        "Lekarze wykluczyli u niego morbus Hodgkin w maju.",
+    ],
+)
+def test_what_a_word_for_a_firm_a_room_or_alike_precedes_stays(redactor: Redactor, text: str) -> None:
+    assert redactor.values(POLICY, [text], owner="key")[0] == [text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We ordered it from Ashdown Roofing last week.",
+        "Wilson Disease was ruled out.",
+        "Der Auftrag von Brandt Consulting ruht.",
+        "Wir schulen morgen mit Wagner & Lehmann GmbH.",
+    ],
+)
+def test_what_stands_before_a_word_that_ends_the_name_of_a_thing_stays(redactor: Redactor, text: str) -> None:
+    assert redactor.values(POLICY, [text], owner="key")[0] == [text]
+
+
+def test_a_name_behind_a_title_or_a_given_name_is_no_thing(redactor: Redactor) -> None:
+    text = "Die Firma Dr. Anna Weber und Herr Sebastian Holzbank kommen. The room was left to Thomas Schneider."
+    values, _ = redactor.values(POLICY, [text], owner="key")
+    assert all(name not in values[0] for name in ("Weber", "Holzbank", "Schneider"))
+
+
+def test_what_has_a_dose_behind_it_is_no_name(redactor: Redactor) -> None:
+    text = "Nimmt morgens Marcumar Meda 3 mg und abends Torem 10 mg ein."
+    assert redactor.values(POLICY, [text], owner="key")[0] == [text]
+
+
+def test_a_word_with_a_capital_inside_is_no_name_but_that_of_a_family(redactor: Redactor) -> None:
+    values, _ = redactor.values(POLICY, ["1203   Monitor UltraSharp    24\n\nThomas McAllister called.\n"], owner="key")
+    assert values == ["1203   Monitor UltraSharp    24\n\n[PERSON] called.\n"]
+
+
+def test_what_the_article_precedes_is_no_name(redactor: Redactor) -> None:
+    text = "We renewed the Victoria Pro licence and told Maria Gonzalez so."
+    assert redactor.values(POLICY, [text], owner="key")[0] == [text.replace("Maria Gonzalez", "[PERSON]")]
+
+
+def test_what_follows_a_field_of_things_stays(redactor: Redactor) -> None:
+    text = "Vettore: Lorenzo Marini Spedizioni\nHersteller: Gustav Klauke\nAutista: Giulia Santoro\n"
+    values, _ = redactor.values(POLICY, [text], owner="key")
+    assert values == ["Vettore: Lorenzo Marini Spedizioni\nHersteller: Gustav Klauke\nAutista: [PERSON]\n"]
+
+
+def test_columns_of_things_stay_in_tables_aligned_by_blanks(redactor: Redactor) -> None:
+    text = (
+        "Ticket  Device            Brand     Department   Reported\n"
+        "A-1     Printer Victoria  Brother   Kitchen      Thomas Schneider\n"
+        "A-2     Oven Magdalena    Siemens   Paloma Wing  Maria Gonzalez\n"
+    )
+    values, _ = redactor.values(POLICY, [text], owner="key")
+    assert values == [text.replace("Thomas Schneider", "[PERSON]").replace("Maria Gonzalez", "[PERSON]")]
+
+
+def test_descriptions_beside_quantities_are_of_goods(redactor: Redactor) -> None:
+    text = (
+        "Qty  Description                Price\n"
+        "2    Dulux Victoria Blossom     31.00\n"
+        "1    Yale Madison Nightlatch    62.50\n"
+    )
+    assert redactor.values(POLICY, [text], owner="key")[0] == [text]
+
+
+def test_the_name_of_a_thing_stays_where_it_stands_again(redactor: Redactor) -> None:
+    text = "Harrow & Blake Joinery Ltd\n\nThe goods remain with Harrow & Blake until they are paid.\n"
+    assert redactor.values(POLICY, [text], owner="key")[0] == [text]
+
+
+def test_initials_before_a_family_name_are_part_of_it(redactor: Redactor) -> None:
+    text = "Anwesend: Murat Yildirim, Katrin Hofstetter\nProtokoll: M. Yildirim\n"
+    assert redactor.values(POLICY, [text], owner="key")[0] == ["Anwesend: [PERSON]\nProtokoll: [PERSON]\n"]
+
+
+def test_whom_a_participant_stands_for_stays(redactor: Redactor) -> None:
+    values, _ = redactor.values(POLICY, ["Présents : Karim Haddad (Mathilde), Sophie Delaunay (DSI)\n"], owner="key")
+    assert values == ["Présents : [PERSON] (Mathilde), [PERSON] (DSI)\n"]
+
+
+def test_a_code_of_capitals_and_digits_is_no_name(redactor: Redactor) -> None:
+    text = "Account Ref: KESTREL-07\n\nBill To:\n"
+    assert redactor.values(POLICY, [text], owner="key")[0] == [text]
+
+
+def test_a_noun_of_an_occupation_beside_a_name_stays(redactor: Redactor) -> None:
+    values, _ = redactor.values(POLICY, ["Morgen kommt Monteur Witek vorbei."], owner="key")
+    assert values == ["Morgen kommt Monteur [PERSON] vorbei."]

@@ -89,3 +89,21 @@ def test_whom_a_greeting_is_for_is_found_in_small_letters(finder: Finder, text: 
 )
 def test_a_greeting_for_nobody_by_name_stays(finder: Finder, text: str) -> None:
     assert names(finder, text) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("12:00:01 INFO login accepted user=bea.winter from gate", "bea.winter"),
+        ('level=info user="bea.winter" action=read', "bea.winter"),
+        ("12:00:01 INFO user bwinter logged in via sso", "bwinter"),
+        ("Benutzer bwinter angemeldet", "bwinter"),
+    ],
+)
+def test_whose_account_a_log_names_is_found(finder: Finder, line: str, name: str) -> None:
+    assert names(finder, line) == [name]
+
+
+@pytest.mark.parametrize("line", ["user=app.service", "user=gateway_rw", "user guest logged in", "user is logged in"])
+def test_an_account_of_no_person_stays(finder: Finder, line: str) -> None:
+    assert names(finder, line) == []

@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Sequence
 
+import pytest
+
 from backend.redaction.model import Column, Mention
 from backend.redaction.search.asked_cells import asked_values
 from backend.redaction.search.cells import find_in_cells
@@ -75,3 +77,22 @@ def test_what_is_of_no_person_by_its_label_is_not_asked_about() -> None:
     ask = Asked("Oak")
     assert not values(ask, ["Oak Table", "On Hold"], ["product", "Status"])
     assert ask.texts == []
+
+
+@pytest.mark.parametrize(
+    "label", ["marque", "Hersteller", "job_role", "fournisseur", "fallback font", "application nom", "Dział", "site"]
+)
+def test_cells_under_a_label_of_things_are_not_asked_about(label: str) -> None:
+    ask = Asked("Doe")
+    assert not values(ask, ["Max Doe"], [label])
+    assert ask.texts == []
+
+
+@pytest.mark.parametrize("label", ["brand manager", "responsable rayon", "department head", "customer site"])
+def test_cells_under_a_label_of_people_are_asked_about_whatever_else_it_names(label: str) -> None:
+    assert values(Asked("Doe"), ["Max Doe"], [label]) == {0: [(4, 7, "PERSON", 0.9)]}
+
+
+def test_descriptions_are_asked_about_where_no_quantity_or_price_stands_beside_them() -> None:
+    assert values(Asked("Doe"), ["Max Doe", "open"], ["description", "status"]) == {0: [(4, 7, "PERSON", 0.9)]}
+    assert not values(Asked("Doe"), ["Max Doe", "4"], ["description", "quantity"])

@@ -7,8 +7,9 @@ from typing import TypeVar
 
 import pytest
 
-from backend.clock import system_clock
+from backend.clock import DAY_MS, system_clock
 from backend.cursors import Cursors
+from backend.runtime.scheduling import workers_sql
 from backend.runtime.scheduling.backlog import Backlog
 from backend.services import Services
 from backend.storage.database import DatabaseUnavailableError, Tx
@@ -45,3 +46,13 @@ def test_an_outage_of_the_database_and_its_end_are_logged_once_each(
         "The backlog cannot be read",
         "The backlog is read again",
     ]
+
+
+def test_leases_are_compared_by_the_clock_that_workers_renew_them_by(tmp_path: Path) -> None:
+    with closing(DataFolder(tmp_path)) as folder, closing(folder.open_database()) as database:
+        now = database.now()
+        database.write(lambda tx: workers_sql.add(tx, owner="w", host="h", step_slots=4, now=now, until=now + DAY_MS))
+        services = Services(database, lambda: now + 2 * DAY_MS, "dep", Cursors(b"c" * 32))
+        with closing(Backlog(services, by_workflow=False)) as backlog:
+            measured = {family.name: family.samples[0].value for family in backlog.measured() if family.samples}
+    assert (measured["workflow_api_workers"], measured["workflow_api_workers_step_slots"]) == (1, 4)

@@ -185,8 +185,8 @@ def begin(wire: Wire) -> None:
 
 
 def connections(service: Service) -> tuple[Connection, ...]:
-    assert service.edge._http is not None
-    return tuple(service.edge._http.connections)
+    assert service.edge.http is not None
+    return tuple(service.edge.http.callers)
 
 
 def test_a_slow_reader_pauses_the_download(service: Service) -> None:

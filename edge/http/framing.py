@@ -1,0 +1,277 @@
+"""Where the requests on a connection begin and end, so that aiohttp's parser gets one of them at a time.
+
+aiohttp alone loses the good requests in front of a malformed one in the same segment, refuses methods that it does not
+know, bounds no head as a whole, and does not say that the chunks of a body broke. What it gets is unchanged, but for
+the name of a method that it does not know.
+"""
+
+import re
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Final
+
+from aiohttp.http import RawRequestMessage
+from multidict import CIMultiDict
+
+MAX_LINE_BYTES: Final = 32_768
+"""Longest request target, and longest single header (contract 4.19)."""
+
+MAX_HEAD_BYTES: Final = 2 * MAX_LINE_BYTES
+"""Most bytes of a request line and all headers together."""
+
+MAX_HEADERS: Final = 8_192
+
+_TARGET_BOUND: Final = f"must have a target of at most {MAX_LINE_BYTES:,} bytes in its request line"
+_HEADER_BOUND: Final = f"must have headers of at most {MAX_LINE_BYTES:,} bytes each"
+_HEADERS_BOUND: Final = f"must have at most {MAX_HEADERS:,} headers"
+_HEAD_BOUND: Final = f"must have a request line and headers of at most {MAX_HEAD_BYTES:,} bytes together"
+
+_END: Final = b"\r\n\r\n"
+_BLANK: Final = re.compile(rb"[\r\n]*")
+_REQUEST_LINE: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}) [^ \r\n]+ HTTP/1\.[01]\r\n")
+_PARSED_METHODS: Final = (b"GET ", b"POST ", b"DELETE ", b"OPTIONS ", b"HEAD ", b"PUT ", b"PATCH ", b"CONNECT ")
+_SUBSTITUTE: Final = b"PATCH"
+# The parser takes it for the beginning of HTTP/2, and waits for more.
+_HTTP_2: Final = b"PRI "
+# No head may have this byte.
+_MALFORMED: Final = b"\0"
+_HEADER_LINE: Final = re.compile(rb"\r\n([A-Za-z0-9-]+):[ \t]*([^\x00-\x1f\x7f]*?)[ \t]*(?=\r\n)")
+_CHUNK_LINE: Final = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;[!-~]*)?\r\n")
+# Chunks of one byte each cost the parser a thousand times their size.
+_CHUNKED_PIECE_BYTES: Final = 16_384
+
+NO_REQUEST: Final = "UNKNOWN"
+"""What aiohttp names as the method where a head makes no request."""
+
+
+class Part(Enum):
+    """What the next byte belongs to."""
+
+    HEAD = auto()
+    PARSED = auto()
+    """A head is with the parser, and its request has not begun."""
+    BODY = auto()
+    CHUNKS = auto()
+    NOTHING = auto()
+    """Whatever follows belongs to no request."""
+
+
+IN_BODY: Final = frozenset({Part.BODY, Part.CHUNKS})
+
+
+class BrokenChunksError(Exception):
+    """Raised where a body is not framed in chunks as its headers say."""
+
+
+class RequestFraming:
+    """Follows one connection."""
+
+    __slots__ = (
+        "_at",
+        "_blank",
+        "_chunks",
+        "_head",
+        "_last",
+        "_left",
+        "_method",
+        "_parse",
+        "_rest",
+        "has_rest",
+        "part",
+    )
+
+    def __init__(self, parse: Callable[[bytes], None]) -> None:
+        """`parse` gives bytes to aiohttp's parser."""
+        self._parse = parse
+        self.part = Part.HEAD
+        self.has_rest = False
+        """Whether input waits for `go_on`."""
+        self._rest, self._at = b"", 0
+        self._head = b""
+        self._blank = 0
+        self._method = ""
+        self._left = 0
+        self._chunks = _Chunks()
+        self._last = False
+
+    @property
+    def in_head(self) -> bool:
+        """Returns whether a request line or headers have begun and not ended."""
+        return self.part is Part.HEAD and bool(self._head or self._blank)
+
+    def take(self, data: bytes) -> None:
+        """Gives input to the parser, as much as belongs to one request, and keeps the rest.
+
+        Raises:
+            BrokenChunksError: the body under way cannot be read; nothing that follows is parsed.
+        """
+        self._rest = self._rest[self._at :] + data if self.has_rest else data
+        self._at, self.has_rest = 0, True
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Continues with the input that waits: once the request ahead has begun, or after a piece of chunks.
+
+        Raises:
+            BrokenChunksError: see `take`.
+        """
+        while self._at < len(self._rest):
+            if self.part is Part.HEAD:
+                self._take_head()
+            elif self.part is Part.BODY:
+                self._take_body()
+            elif self.part is Part.CHUNKS:
+                self._take_chunks()
+                break
+            else:
+                break
+        self.has_rest = self._at < len(self._rest) and self.part is not Part.NOTHING
+        if not self.has_rest:
+            self._rest, self._at = b"", 0
+
+    def begin(self, message: RawRequestMessage) -> str:
+        """Notes that the request ahead begins; returns its method as sent."""
+        if message.method in {NO_REQUEST, "CONNECT"}:
+            self.close()
+            return message.method
+        method, self._method = self._method or message.method, ""
+        self._last = message.should_close or message.upgrade
+        length = message.headers.get("Content-Length")
+        self._head, self._blank = b"", 0
+        if message.chunked:
+            self.part, self._chunks = Part.CHUNKS, _Chunks()
+        elif length is not None and int(length):
+            self.part, self._left = Part.BODY, int(length)
+        else:
+            self._end_body()
+        return method
+
+    def close(self) -> None:
+        """Drops all input, now and later."""
+        self.part, self.has_rest = Part.NOTHING, False
+        self._rest, self._at = b"", 0
+
+    def malformed(self) -> tuple[str, "CIMultiDict[str]"]:
+        """Returns which bound the head exceeds that the parser refused, if any, and the headers found in it."""
+        headers = CIMultiDict[str]()
+        for name, value in _HEADER_LINE.findall(self._head.partition(_END)[0] + b"\r\n"):
+            headers.add(name.decode(), value.decode("utf-8", "surrogateescape"))
+        return self._exceeded_bound(), headers
+
+    def _exceeded_bound(self) -> str:
+        if self._blank + len(self._head) > MAX_HEAD_BYTES:
+            return _HEAD_BOUND
+        request_line, *headers = self._head.split(b"\r\n")
+        if max(map(len, request_line.split(b" "))) > MAX_LINE_BYTES:
+            return _TARGET_BOUND
+        if max(map(len, headers), default=0) > MAX_LINE_BYTES:
+            return _HEADER_BOUND
+        return _HEADERS_BOUND if len(headers) > MAX_HEADERS else ""
+
+    def _take_head(self) -> None:
+        rest = self._rest
+        if not self._head:
+            begins = _BLANK.match(rest, self._at).end()  # type: ignore[union-attr]  # it matches anywhere
+            self._blank += begins - self._at
+            self._at = begins
+        before = self._head[-len(_END) + 1 :]
+        end = (before + rest[self._at :] if before else rest).find(_END, 0 if before else self._at)
+        stop = len(rest) if end < 0 else end + len(_END) + (self._at - len(before) if before else 0)
+        piece, self._at = rest[self._at : stop], stop
+        first, self._head = not self._head, self._head + piece
+        if not piece and self._blank <= MAX_HEAD_BYTES:
+            return
+        if end >= 0:
+            self.part = Part.PARSED
+        if self._is_refused(whole=end >= 0):
+            self.part = Part.PARSED
+            piece = _MALFORMED
+        elif first and not piece.startswith(_PARSED_METHODS):
+            line = _REQUEST_LINE.match(piece)
+            if line is not None:
+                self._method = line[1].decode()
+                piece = _SUBSTITUTE + piece[line.end(1) :]
+        self._parse(piece)
+
+    def _is_refused(self, *, whole: bool) -> bool:
+        """Returns whether a head is refused that the parser might accept."""
+        size = self._blank + len(self._head)
+        if whole:
+            return self._head.startswith(_HTTP_2) or (size > MAX_LINE_BYTES and bool(self._exceeded_bound()))
+        return size > MAX_HEAD_BYTES
+
+    def _take_body(self) -> None:
+        piece = self._rest[self._at : self._at + self._left]
+        self._at += len(piece)
+        self._left -= len(piece)
+        if not self._left:
+            self._end_body()
+        self._parse(piece)
+
+    def _take_chunks(self) -> None:
+        piece = self._rest[self._at : self._at + _CHUNKED_PIECE_BYTES]
+        try:
+            size = self._chunks.follow(piece)
+        except BrokenChunksError:
+            self.close()
+            raise
+        self._at += size
+        if self._chunks.ended:
+            self._end_body()
+        self._parse(piece[:size])
+
+    def _end_body(self) -> None:
+        self.part = Part.NOTHING if self._last else Part.HEAD
+
+
+class _Chunks:
+    """Follows a body in chunks (RFC 9112, section 7.1)."""
+
+    __slots__ = ("_framing_bytes", "_left", "_line", "_read_line", "ended")
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._left = 0
+        self._line = b""
+        self._read_line: Callable[[bytes], None] = self._read_size
+        self._framing_bytes = 0
+
+    def follow(self, data: bytes) -> int:
+        """Returns how many of these bytes belong to the body.
+
+        Raises:
+            BrokenChunksError: they are not framed as they must be, or a chunk's extension or the trailers are too long.
+        """
+        at = 0
+        while at < len(data) and not self.ended:
+            if self._left:
+                size = min(self._left, len(data) - at)
+                at += size
+                self._left -= size
+                self._framing_bytes = 0
+                continue
+            end = data.find(b"\n", at) + 1 or len(data)
+            self._line += data[at:end]
+            self._framing_bytes += end - at
+            at = end
+            if self._framing_bytes > MAX_HEAD_BYTES:
+                raise BrokenChunksError
+            if self._line.endswith(b"\n"):
+                line, self._line = self._line, b""
+                self._read_line(line)
+        return at
+
+    def _read_size(self, line: bytes) -> None:
+        found = _CHUNK_LINE.fullmatch(line)
+        if found is None:
+            raise BrokenChunksError
+        self._left = int(found[1], 16)
+        self._read_line = self._read_end if self._left else self._read_trailer
+
+    def _read_end(self, line: bytes) -> None:
+        if line != b"\r\n":
+            raise BrokenChunksError
+        self._read_line = self._read_size
+
+    def _read_trailer(self, line: bytes) -> None:
+        self.ended = line == b"\r\n"
