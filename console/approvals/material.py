@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from console.rendering import formatting
-from console.rendering.excerpts import beginning, short
+from console.rendering.excerpts import beginning, html_bytes, short
 from workflow_api.v1.reviews_pb2 import ReviewFile, ReviewMaterial, ReviewStep, ReviewTable
 
 _EMPTY: Final = frozenset({"", "{}"})
-_NAME_BYTES: Final = 120
-_HEAD_BYTES: Final = 40
-"""Of the name of a column."""
+_CELL_CHARS: Final = 300
 
 
 class Part(NamedTuple):
@@ -33,12 +31,12 @@ class Part(NamedTuple):
 
 
 class PartLimits(NamedTuple):
-    """How many parts a page shows; bytes of HTML of a text; rows of a table, and of each row."""
+    """How many parts a page shows, and of each how many characters or rows; `size` is the most bytes of its HTML."""
 
     parts: int
-    text: int
+    chars: int
     rows: int
-    row: int
+    size: int = 0
 
 
 class PartExcerpt(NamedTuple):
@@ -52,7 +50,6 @@ class PartExcerpt(NamedTuple):
     text: str
     rows: Sequence[Sequence[str]]
     following: int | None
-    heads: Sequence[str] = ()
 
 
 def parts_of(material: ReviewMaterial) -> list[Part]:
@@ -68,13 +65,25 @@ def parts_of(material: ReviewMaterial) -> list[Part]:
 def page_of(parts: Sequence[Part], first: int, limits: PartLimits) -> tuple[Sequence[PartExcerpt], int | None]:
     """Returns the parts from number `first` on, as many as a page shows, and the number of the next, if any."""
     end = first + limits.parts
-    shown = [_shown(number, part, 0, limits) for number, part in enumerate(parts[first:end], first)]
+    shown = [excerpt(number, part, 0, limits) for number, part in enumerate(parts[first:end], first)]
     return shown, end if end < len(parts) else None
 
 
-def rest_of(parts: Sequence[Part], number: int, begin: int, limits: PartLimits) -> PartExcerpt | None:
-    """Returns a part from a character or a row on; None where there is no such part."""
-    return _shown(number, parts[number], begin, limits) if number < len(parts) else None
+def excerpt(number: int, part: Part, begin: int, limits: PartLimits) -> PartExcerpt:
+    """Returns what a page shows of a part from a character or a row on; of a table at least one row."""
+    if part.table is not None:
+        rows: list[Sequence[str]] = []
+        size = sum(map(html_bytes, part.table.columns))
+        for row in part.table.rows[begin : begin + limits.rows]:
+            cells = [short(each, _CELL_CHARS) for each in row.cells]
+            size += sum(map(html_bytes, cells))
+            if rows and size > limits.chars:
+                break
+            rows.append(cells)
+        end = begin + len(rows)
+        return PartExcerpt(number, part, "", rows, end if end < len(part.table.rows) else None)
+    text, cut = beginning(part.text[begin:], limits.chars, limits.size)
+    return PartExcerpt(number, part, text, (), begin + len(text) if cut else None)
 
 
 def _of_step(step: ReviewStep) -> list[Part]:
@@ -108,16 +117,3 @@ def _of_inputs(material: ReviewMaterial) -> list[Part]:
         if given.text not in _EMPTY:
             found.append(Part(section, name, text=formatting.json_lines(given.text), cut=given.cut))
     return found or [Part(section, "", note="The run was given no input.")]
-
-
-def _shown(number: int, part: Part, begin: int, limits: PartLimits) -> PartExcerpt:
-    section, name, about = (short(each, _NAME_BYTES) for each in (part.section, part.name, part.about))
-    part = part._replace(section=section, name=name, about=about)
-    if part.table is not None:
-        end = begin + limits.rows
-        cell = limits.row // max(1, len(part.table.columns))
-        rows = [[short(each, cell) for each in row.cells] for row in part.table.rows[begin:end]]
-        heads = [short(each, _HEAD_BYTES) for each in part.table.columns]
-        return PartExcerpt(number, part, "", rows, end if end < len(part.table.rows) else None, heads)
-    text, cut = beginning(part.text[begin:], limits.text)
-    return PartExcerpt(number, part, text, (), begin + len(text) if cut else None)

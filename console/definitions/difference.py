@@ -2,10 +2,11 @@
 
 from typing import Final, NamedTuple
 
-from console.rendering.excerpts import short
+from console.rendering.excerpts import beginning, short
 
-_MOST_LINES: Final = 200
-_LINE_BYTES: Final = 120
+_MOST_LINES: Final = 600
+_MOST_CHARS: Final = 24_000
+_LINE_CHARS: Final = 400
 _TAGS: Final = {"+": "ins", "-": "del", "@": "h"}
 
 
@@ -26,8 +27,10 @@ class Difference(NamedTuple):
 
 
 def difference_lines(unified: str) -> Difference:
-    """Returns a unified difference line by line, without its two lines of names: the first lines, each cut."""
+    """Returns a unified difference line by line, without its two lines of names and within what a page may have."""
     every = unified.splitlines()[2:]
-    shown = [DifferenceLine(_TAGS.get(line[:1], "same"), short(line, _LINE_BYTES)) for line in every[:_MOST_LINES]]
+    first = "\n".join(short(line, _LINE_CHARS) for line in every[:_MOST_LINES])
+    text, cut = beginning(first, _MOST_CHARS, _MOST_CHARS)
+    shown = [DifferenceLine(_TAGS.get(line[:1], "same"), line) for line in text.splitlines()]
     added, removed = (sum(line.startswith(sign) for line in every) for sign in "+-")
-    return Difference(shown, added, removed, len(shown) < len(every))
+    return Difference(shown, added, removed, cut or len(every) > _MOST_LINES)

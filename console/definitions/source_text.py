@@ -16,10 +16,10 @@ _SPARE_LINES: Final = 10
 _FEWEST_LINES: Final = 20
 _MOST_NUMBERED: Final = 1_000
 """Lines whose numbers a page has; its script adds the others."""
-_MOST_PROBLEMS: Final = 20
-_EXCERPT_BYTES: Final = 160
-_FIELD_BYTES: Final = 200
-_REASON_BYTES: Final = 400
+_EXCERPT_CHARS: Final = 160
+_FIELD_CHARS: Final = 200
+_REASON_CHARS: Final = 400
+_MOST_PROBLEMS: Final = 30
 
 
 class LineProblem(NamedTuple):
@@ -65,9 +65,8 @@ def problems_shown(found: Sequence[LineProblem]) -> ShownProblems:
     """Returns what a page shows of problems: the first, their words cut."""
     first = [
         each._replace(
-            field=short(each.field, _FIELD_BYTES),
-            reason=short(each.reason, _REASON_BYTES),
-            excerpt=short(each.excerpt, _EXCERPT_BYTES),
+            field=short(each.field, _FIELD_CHARS, size=_FIELD_CHARS),
+            reason=short(each.reason, _REASON_CHARS, size=_REASON_CHARS),
         )
         for each in found[:_MOST_PROBLEMS]
     ]
@@ -90,4 +89,4 @@ def _problem(detail: Mapping[str, str], lines: Sequence[str]) -> LineProblem:
     if place is None:
         return LineProblem(None, detail["name"], detail["reason"], "")
     line = min(int(place[1]), len(lines))
-    return LineProblem(line, place[2], detail["reason"], lines[line - 1].strip())
+    return LineProblem(line, place[2], detail["reason"], lines[line - 1].strip()[:_EXCERPT_CHARS])

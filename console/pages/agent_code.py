@@ -17,6 +17,7 @@ from contract.refusals import Refusal
 from workflow_api.v1.definitions_pb2 import AgentCode, GetAgentCodeRequest
 
 _PATH: Final = f"{AGENT.path}/{{{ID}}}/code"
+_SHOWN_CHARS: Final = 60_000
 _SHOWN_BYTES: Final = 80_000
 _NO_CODE: Final = NOT_THERE | {"invalid_request"}
 
@@ -79,7 +80,7 @@ def _files_of(content: bytes, wanted: str) -> _Files | None:
         text = getincrementaldecoder("utf-8")().decode(data, final=not more)
     except UnicodeDecodeError:
         return _Files(sizes, chosen, None, cut=False)
-    shown, cut = beginning(text, _SHOWN_BYTES)
+    shown, cut = beginning(text, _SHOWN_CHARS, _SHOWN_BYTES)
     return _Files(sizes, chosen, shown, cut=cut or more)
 
 

@@ -36,11 +36,9 @@ _POLL_SECONDS: Final = 2.0
 _REVIEW_SECONDS: Final = 0.1
 """How long the page waits for what an approval is about; once that is prepared, the open page is brought up to date."""
 _GONE: Final = frozenset({"not_found", "invalid_request"})
-_LIMITS: Final = PartLimits(parts=4, text=4_000, rows=10, row=360)
-_TITLE_BYTES: Final = 100
-_ABOUT_BYTES: Final = 160
+_LIMITS: Final = PartLimits(parts=8, chars=4_000, rows=10)
+_MOST_ABOUT_CHARS: Final = 160
 """Of what tells an approval in the list from others."""
-_INSTRUCTIONS_BYTES: Final = 2_000
 
 
 async def show(visit: Visit) -> PageResult:
@@ -209,7 +207,6 @@ async def _chosen(visit: Visit, listed: Sequence[PendingApproval]) -> Mapping[st
         "about": _about(pending),
         "review": review,
         "waiting": waiting_text(pending),
-        "instructions": short(pending.approval.instructions, _INSTRUCTIONS_BYTES),
         "parts": parts,
         "address": approval_address(approval_id),
         "cut": following is not None or any(each.following is not None for each in parts),
@@ -219,7 +216,7 @@ async def _chosen(visit: Visit, listed: Sequence[PendingApproval]) -> Mapping[st
 def _about(pending: PendingApproval) -> str:
     """Returns what a question about an approval must name: its title and its run."""
     reference = f", {pending.client_reference}" if pending.client_reference else ""
-    return f"“{short(pending.approval.title, _TITLE_BYTES)}” of {pending.run_id}{reference}"
+    return f"“{pending.approval.title}” of {pending.run_id}{reference}"
 
 
 def _item(pending: PendingApproval, to: str, at: str) -> Mapping[str, Any]:
@@ -227,8 +224,7 @@ def _item(pending: PendingApproval, to: str, at: str) -> Mapping[str, Any]:
     about = ", ".join(filter(None, (pending.workflow_name, pending.client_reference, *labels)))
     return {
         "pending": pending,
-        "title": short(pending.approval.title, _TITLE_BYTES),
-        "about": short(about, _ABOUT_BYTES),
+        "about": short(about, _MOST_ABOUT_CHARS),
         "waiting": waiting_text(pending),
         "to": to,
         "current": pending.approval.approval_id == at,

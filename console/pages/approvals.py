@@ -8,12 +8,10 @@ from typing import Final
 from console.addresses import APPROVALS, approval_address, inbox_address, run_address
 from console.approvals.decisions import DECISIONS
 from console.approvals.decisions import decide as record
-from console.approvals.material import PartLimits, page_of, parts_of, rest_of
-from console.http.downloads import whole
+from console.approvals.material import PartLimits, excerpt, page_of, parts_of
 from console.paging import all_items, row_number
 from console.rendering import formatting
-from console.rendering.excerpts import beginning
-from console.visit import DECIDERS, Download, EventStream, Page, PageResult, Redirect, View, Visit
+from console.visit import DECIDERS, EventStream, Page, PageResult, Redirect, View, Visit
 from contract.fields import rules_of
 from contract.refusals import Refusal
 from contract.times import milliseconds_of
@@ -26,10 +24,8 @@ from workflow_api.v1.runs_pb2 import DecideApprovalRequest, ListPendingApprovals
 
 MAX_COMMENT_CHARS: Final = rules_of(DecideApprovalRequest.DESCRIPTOR.fields_by_name["comment"]).max_length
 
-_LIMITS: Final = PartLimits(parts=10, text=4_000, rows=5, row=360)
-_ALONE: Final = PartLimits(parts=1, text=80_000, rows=8, row=9_300)
-_LABEL_BYTES: Final = 500
-_INSTRUCTIONS_BYTES: Final = 16_000
+_LIMITS: Final = PartLimits(parts=20, chars=10_000, rows=50)
+_ALONE: Final = PartLimits(parts=1, chars=75_000, rows=50, size=80_000)
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _GONE: Final = View("approvals/gone.html", status=404)
 _PAGE: Final = 100
@@ -106,16 +102,12 @@ async def _one(visit: Visit, *, comment: str = "", problem: str = "") -> View:
     parts = parts_of(review.material)
     first = row_number(visit.query.get("first", ""))
     shown, following = page_of(parts, first, _LIMITS)
-    asked, cut = beginning(pending.approval.instructions, _INSTRUCTIONS_BYTES)
     context = {
         "review": review,
         "pending": pending,
         "waiting": waiting_text(pending),
         "started_by": formatting.trigger(pending.triggered_by),
         "labels": sorted(pending.labels.items()),
-        "most_label": _LABEL_BYTES,
-        "instructions": asked,
-        "instructions_cut": cut,
         "open": review.state == APPROVAL_STATE_PENDING,
         "state": formatting.approval_badge(review.state),
         "address": approval_address(approval_id),
@@ -137,21 +129,13 @@ async def show_part(visit: Visit) -> PageResult:
     review = await _known(visit)
     shown = None
     if review is not None and review.state == APPROVAL_STATE_PENDING and _NUMBER.fullmatch(number):
-        shown = rest_of(parts_of(review.material), int(number), begin, _ALONE)
+        parts = parts_of(review.material)
+        shown = excerpt(int(number), parts[int(number)], begin, _ALONE) if int(number) < len(parts) else None
     if shown is None:
         return _GONE
     address = approval_address(visit.path["approval_id"])
     rows = shown.part.table is not None
     return View("approvals/part.html", {"address": address, "shown": shown, "begin": begin, "rows": rows})
-
-
-async def instructions(visit: Visit) -> PageResult:
-    """Sends all of an approval's instructions."""
-    review = await _known(visit)
-    if review is None:
-        return _GONE
-    content = review.pending.approval.instructions.encode()
-    return Download(whole(content), f"{visit.path['approval_id']}.txt", "text/plain", len(content))
 
 
 def waiting_text(pending: PendingApproval) -> str:
@@ -171,6 +155,5 @@ PAGES: Final[tuple[Page, ...]] = (
     Page("GET", "/approvals/{approval_id}", DECIDERS, show_one),
     Page("GET", "/approvals/{approval_id}/stream", DECIDERS, stream),
     Page("GET", "/approvals/{approval_id}/material/{number}", DECIDERS, show_part),
-    Page("GET", "/approvals/{approval_id}/instructions", DECIDERS, instructions),
     Page("POST", "/approvals/{approval_id}", DECIDERS, decide),
 )

@@ -32,6 +32,7 @@ from workflow_api.v1.workflows_pb2 import ApplyManifestsRequest, ExpectedVersion
 _LIST: Final = ENVIRONMENTS.path
 _ONE: Final = f"{_LIST}/{{resource}}"
 _POLL_SECONDS: Final = 1.0
+_SHOWN_CHARS: Final = 20_000
 _SHOWN_BYTES: Final = 80_000
 _NO_LOG: Final = frozenset({"not_found", "invalid_request"})
 _NOT_BUILT: Final = Badge("unknown")
@@ -90,7 +91,7 @@ async def show_log(visit: Visit) -> PageResult:
     except MissingError as error:
         return missing(ENVIRONMENTS, error)
     here = path_of(ENVIRONMENTS, visit.path["resource"])
-    text, cut = ending(log.text, _SHOWN_BYTES)
+    text, cut = ending(log.text, _SHOWN_CHARS, _SHOWN_BYTES)
     context = {
         "name": name,
         "machine": machine,

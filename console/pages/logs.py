@@ -38,6 +38,14 @@ _NO_ATTEMPT: Final = View("runs/missing.html", {"message": "An attempt is a whol
 _REFUSED: Final = frozenset({"run_not_found", "not_found", "invalid_request"})
 
 
+async def latest_logs(visit: Visit, run_id: str) -> dict[str, RunLogSummary]:
+    """Returns the log of the latest attempt of each step that has printed, for those who may read logs."""
+    if not visit.may("LogsService/ListRunLogs"):
+        return {}
+    logs = await _logs(visit, run_id)
+    return {log.step: log for log in sorted(logs, key=lambda log: log.attempt)}
+
+
 async def show(visit: Visit) -> PageResult:
     """Shows the log of one attempt of a step, the latest unless the query names one: its end, or what is before that.
 
@@ -65,9 +73,8 @@ async def show(visit: Visit) -> PageResult:
     here = f"{run_address(run_id)}/logs/{quote(step, safe='')}"
     wraps = visit.query.get("wrap") != "no"
     skipped = min(skipped, len(found.text))
-    last = found.text[: len(found.text) - skipped]
-    text = "" if sought else ending(last[-END_CHARS:], _SHOWN_BYTES)[0]
-    cut = len(text) < len(last)
+    before_skipped = "" if sought else found.text[: len(found.text) - skipped]
+    text, cut = ending(before_skipped, END_CHARS, _SHOWN_BYTES)
     shown = (
         ("attempt", asked),
         ("before", str(skipped) if skipped else ""),

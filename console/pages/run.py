@@ -9,11 +9,12 @@ from urllib.parse import urlencode
 
 from console.addresses import run_address
 from console.pages.approvals import MAX_COMMENT_CHARS, pending_approvals
+from console.pages.logs import latest_logs
 from console.paging import rows_from
 from console.rendering import dag, formatting
 from console.rendering.excerpts import beginning, short
 from console.rendering.markup import sanitised
-from console.rendering.step_window import step_window
+from console.rendering.step_window import MOST_STEPS, step_window
 from console.rendering.times import now_ms
 from console.run import counts
 from console.run.advice import run_advice
@@ -51,8 +52,8 @@ GONE: Final = frozenset({"run_not_found", "not_found", "segment_not_found"})
 _SEQ: Final = re.compile(r"[0-9]{1,18}")
 _STATE: Final = ("step", "steps", "segment", "after_seq", "kind", "of", "decisions", "approvals", "outputs")
 """Names of the query that say what the page shows; links keep the others when they change one."""
-_REVEALED_BYTES: Final = 25_000
-_EVENT_BYTES: Final = 85_000
+_EVENT_CHARS: Final = 60_000
+_EVENT_BYTES: Final = 80_000
 
 
 def missing(message: str) -> View:
@@ -117,7 +118,7 @@ async def show_inputs(visit: Visit) -> PageResult:
     context = {
         "run": run,
         "here": run_address(run.summary.run_id),
-        "texts": excerpts(inputs_of(run), _REVEALED_BYTES),
+        "texts": excerpts(inputs_of(run), counts.REVEALED),
     }
     return View("runs/inputs.html", context)
 
@@ -153,7 +154,7 @@ async def show_event(visit: Visit) -> PageResult:
     event = await read_event(visit)
     if isinstance(event, View):
         return event
-    text, cut = beginning(formatting.json_lines(event.data), _EVENT_BYTES)
+    text, cut = beginning(formatting.json_lines(event.data), _EVENT_CHARS, _EVENT_BYTES)
     context = {
         "here": run_address(visit.path["run_id"]),
         "segment": visit.path["segment"],
@@ -177,20 +178,23 @@ async def _parts(visit: Visit, run: Run, *, preparing: bool) -> Mapping[str, Any
     kind = query.get("kind", "") if query.get("kind", "") in KINDS else ""
     event_filter = EventFilter(KINDS[kind][1] if kind else (), query.get("of", "")[:128])
     after_seq = int(asked) if _SEQ.fullmatch(asked) else None
-    steps, pending, decided, events, (outputs, withheld), summary_html = await asyncio.gather(
+    steps, pending, decided, events, (outputs, withheld), logs, summary_html = await asyncio.gather(
         visit.services.call("RunsService/ListRunSteps", ListRunStepsRequest(run_id=run_id)),
         pending_approvals(visit, run_id),
         visit.services.call("ReviewsService/ListDecisions", ListDecisionsRequest(run_id=run_id)),
         events_page(visit.services, run_id, query.get("segment", ""), after_seq, event_filter),
         _outputs(visit, run_id),
+        latest_logs(visit, run_id),
         _summary(visit, run),
     )
     life = await life_events(visit.services, run_id, events.read.segments)
     spans, comments = spans_of(life), comments_of(life)
     # A backend of an older release does not know the filter.
     pending = [each for each in pending if each.run_id == run_id]
-    window = step_window(steps.items, query.get("steps", ""), query.get("step", ""), lambda each: each.step)
-    drawn = {step.step: spans[step.step][-counts.SPANS :] for step in window.steps if step.step in spans}
+    most = MOST_STEPS if len(steps.items) <= MOST_STEPS else counts.STEPS
+    window = step_window(steps.items, query.get("steps", ""), query.get("step", ""), lambda each: each.step, most)
+    most_spans = min(counts.SPANS, counts.SPANS_OF_ALL // max(1, len(window.steps)))
+    drawn = {step.step: spans[step.step][-most_spans:] for step in window.steps if step.step in spans}
     step = selected_step(query.get("step", ""), window.steps)
     selected = None
     if step is not None:
@@ -201,18 +205,19 @@ async def _parts(visit: Visit, run: Run, *, preparing: bool) -> Mapping[str, Any
     if html is not None and len(html.encode()) > counts.SUMMARY:
         html = None
     progress = RunProgress.of(run, events.read)
-    link = partial(_link, {name: query[name] for name in _STATE if query.get(name)})
+    link = partial(_link, run_address(run_id), {name: query[name] for name in _STATE if query.get(name)})
     return {
         "link": link,
-        "href_of_step": lambda name: _link({}, "step", steps=query.get("steps"), step=name),
+        "href_of_step": lambda name: link("step", step=name),
         "steps": [_step(each) for each in window.steps],
         "window": window,
         "href_of_window": lambda number: link("steps", steps=str(number)),
         "href_of_approvals": lambda first: link("approvals", approvals=str(first)),
         "href_of_decisions": lambda first: link("decisions", decisions=str(first)),
         "href_of_outputs": lambda first: link("made", outputs=str(first)),
+        "logs": logs,
         "selected": selected,
-        "drawing": dag.draw([_node(each) for each in window.steps], counts.LINES),
+        "drawing": dag.draw([_node(each) for each in window.steps]),
         "timeline": timeline(run.summary, window.steps, drawn, now_ms()),
         "approvals": rows_from(pending, query.get("approvals", ""), counts.APPROVALS),
         "decisions": rows_from(
@@ -238,7 +243,12 @@ async def _parts(visit: Visit, run: Run, *, preparing: bool) -> Mapping[str, Any
         "summary_html": html,
         "summary_cut": summary_html.cut,
         "event_rows": [
-            (event, short(sentence(event.type, event.step, event.data), counts.LINE)) for event in events.read.events
+            (
+                event,
+                short(sentence(event.type, event.step, event.data), counts.LISTED),
+                *beginning("" if event.data == "{}" else event.data, counts.JSON),
+            )
+            for event in events.read.events
         ],
     }
 
@@ -261,10 +271,10 @@ async def _summary(visit: Visit, run: Run) -> SummaryPreview:
     return found
 
 
-def _link(state: Mapping[str, str], anchor: str, **changed: str | int | None) -> str:
+def _link(here: str, state: Mapping[str, str], anchor: str = "", **changed: str | int | None) -> str:
     """Returns the address of this page with some of its query changed; None and "" remove a part."""
     query = {name: value for name, value in {**state, **changed}.items() if value not in {None, ""}}
-    return f"?{urlencode(query)}#{anchor}"
+    return here + (f"?{urlencode(query)}" if query else "") + (f"#{anchor}" if anchor else "")
 
 
 def _stream_address(run_id: str, progress: RunProgress, preparing: bool) -> str:
@@ -277,8 +287,6 @@ def _step(step: Step) -> Mapping[str, Any]:
         "step": step,
         "kind": formatting.step_kind(step.kind),
         "badge": formatting.step_badge(step.status),
-        "name": short(step.name or step.step, counts.NAME),
-        "needs": [short(each, counts.HANDLE) for each in step.needs[: counts.NEEDS_LISTED]],
         "lasted": formatting.duration(milliseconds_of(step.duration)) if step.HasField("duration") else "",
     }
 
@@ -286,7 +294,7 @@ def _step(step: Step) -> Mapping[str, Any]:
 def _node(step: Step) -> dag.Node:
     badge = formatting.step_badge(step.status)
     css_class = "pending" if step.status == STEP_STATUS_PENDING else badge.kind
-    return dag.Node(step.step, short(step.name or step.step, counts.NAME), tuple(step.needs), badge.text, css_class)
+    return dag.Node(step.step, step.name or step.step, tuple(step.needs), badge.text, css_class)
 
 
 PAGES: Final[tuple[Page, ...]] = (

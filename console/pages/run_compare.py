@@ -16,7 +16,7 @@ from contract.times import milliseconds_of
 from workflow_api.v1.runs_pb2 import ListRunsRequest, ListRunStepsRequest, Run, RunSummary, Step
 
 _CANDIDATES: Final = 30
-_MOST_TEXT_BYTES: Final = 4_000
+_MOST_TEXT_CHARS: Final = 2_000
 
 
 async def show(visit: Visit) -> PageResult:
@@ -56,7 +56,7 @@ async def _comparison(visit: Visit, run: Run, other: Run) -> Mapping[str, Any]:
         "lasted": [_lasted(each.summary) for each in (run, other)],
         "erased": erased,
         "parameters": differences(run.parameters, other.parameters),
-        "texts": [beginning(each.input_text, _MOST_TEXT_BYTES)[0] for each in (run, other)] if texts_differ else (),
+        "texts": [beginning(each.input_text, _MOST_TEXT_CHARS)[0] for each in (run, other)] if texts_differ else (),
         "steps": [
             (name, ours.get(name), theirs.get(name), _slower(ours.get(name), theirs.get(name)))
             for name in {**ours, **theirs}

@@ -21,6 +21,7 @@ IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp",
 
 _REFUSED: Final = frozenset({"run_not_found", "output_not_found", "run_not_terminal", "redaction_pending"})
 _TOO_LARGE: Final = frozenset({"use_bundle", "bundle_too_large"})
+_MOST_TEXT_CHARS: Final = 60_000
 _MOST_TEXT_BYTES: Final = 80_000
 _LONGEST_NUMBER: Final = 4
 
@@ -37,7 +38,7 @@ async def show(visit: Visit) -> PageResult:
         return missing(refusal.message)
     file = preview.file
     text, table = file.text.text, table_excerpt(file.table, _number(visit.query.get("columns", "")))
-    shown, cut = beginning(text, _MOST_TEXT_BYTES)
+    shown, cut = beginning(text, _MOST_TEXT_CHARS, _MOST_TEXT_BYTES)
     tree = None if preview.HasField("html") or file.text.cut else tree_of(text)
     return View(
         "runs/output.html",

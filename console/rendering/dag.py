@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from typing import Final
 
+from console.rendering.excerpts import html_bytes
+
 BOX_WIDTH: Final = 176
 BOX_HEIGHT: Final = 50
 COLUMN_GAP: Final = 44
@@ -20,11 +22,11 @@ MAX_TITLE_CELLS: Final = 20
 MAX_NOTE_CELLS: Final = 23
 
 MOST_LINE_CHARS: Final = 25_000
-"""Characters of all lines of a drawing."""
+"""Characters of all lines in a page."""
 
 _SWEEPS: Final = 3
-_LINE_CHARS: Final = 170
-"""Characters of a line without its path."""
+_LINE_CHARS: Final = 90
+"""Characters of a line without its path and the names of its steps."""
 
 # A step and a column: the step's box in its own column, in a later one the lane of its lines that end further right.
 _Slot = tuple[str, int]
@@ -77,7 +79,7 @@ class Drawing:
     lines_left_out: int = 0
 
 
-def draw(nodes: Sequence[Node], most_chars: int = MOST_LINE_CHARS) -> Drawing:
+def draw(nodes: Sequence[Node]) -> Drawing:
     """Returns the drawing of steps from left to right; the result depends only on the steps and their order.
 
     A need of an unknown step is ignored.
@@ -102,7 +104,7 @@ def draw(nodes: Sequence[Node], most_chars: int = MOST_LINE_CHARS) -> Drawing:
     lines = [
         Line(need, step, _path(places, column_of, need, step)) for step, needed in needs.items() for need in needed
     ]
-    shown = _within_bound(lines, needs, most_chars)
+    shown = _within_bound(lines, needs)
     return Drawing(
         width=2 * MARGIN + max(len(columns) * (BOX_WIDTH + COLUMN_GAP) - COLUMN_GAP, 0),
         height=MARGIN + max(places.values(), default=0) + BOX_HEIGHT // 2,
@@ -225,14 +227,14 @@ def _path(places: Mapping[_Slot, int], column_of: Mapping[str, int], source: str
     return "".join(parts)
 
 
-def _within_bound(lines: Sequence[Line], needs: Mapping[str, Sequence[str]], most: int) -> Sequence[Line]:
+def _within_bound(lines: Sequence[Line], needs: Mapping[str, Sequence[str]]) -> Sequence[Line]:
     """Returns the lines, without those that others imply where all are too many, and of these the first that fit."""
-    if sum(map(_chars, lines)) <= most:
+    if sum(map(_chars, lines)) <= MOST_LINE_CHARS:
         return lines
     above: dict[str, set[str]] = {}
     for step in TopologicalSorter(needs).static_order():
         above[step] = {one for need in needs[step] for one in (need, *above[need])}
-    room = most
+    room = MOST_LINE_CHARS
     shown: list[Line] = []
     for line in lines:
         implied = any(line.source in above[other] for other in needs[line.target] if other != line.source)
@@ -246,4 +248,4 @@ def _within_bound(lines: Sequence[Line], needs: Mapping[str, Sequence[str]], mos
 
 
 def _chars(line: Line) -> int:
-    return _LINE_CHARS + len(line.path)
+    return _LINE_CHARS + len(line.path) + html_bytes(line.source) + html_bytes(line.target)

@@ -1,27 +1,34 @@
-"""Beginnings and ends of texts, each of a fixed size in a page."""
+"""Beginnings and ends of texts, of which a page shows so many characters."""
 
-from bisect import bisect_right
+from typing import Final
 
 from console.rendering.marks import visible
 
+_BYTES_OF_CHAR: Final = 4
+"""Of HTML at most, on average: texts that are all escapes are cut earlier."""
 
-def beginning(text: str, most: int) -> tuple[str, bool]:
-    """Returns the beginning of a text, of at most so many bytes of HTML, and whether the rest is cut."""
-    shown = text[:most]
-    if html_bytes(shown) > most:
-        shown = shown[: bisect_right(range(len(shown)), most, key=lambda end: html_bytes(shown[:end])) - 1]
+
+def beginning(text: str, chars: int, size: int = 0) -> tuple[str, bool]:
+    """Returns the beginning of a text, and whether the rest is cut.
+
+    It has at most so many characters, and bytes of HTML: `size`, else four for each character.
+    """
+    shown, size = text[:chars], size or _BYTES_OF_CHAR * chars
+    while (taken := html_bytes(shown)) > size:
+        # Fewer characters, by what this text needs for each.
+        shown = shown[: len(shown) * size // taken]
     return shown, len(shown) < len(text)
 
 
-def ending(text: str, most: int) -> tuple[str, bool]:
-    """Returns the end of a text, of at most so many bytes of HTML, and whether what comes before it is cut."""
-    backwards, cut = beginning(text[::-1], most)
+def ending(text: str, chars: int, size: int = 0) -> tuple[str, bool]:
+    """Returns the end of a text likewise, and whether what comes before it is cut."""
+    backwards, cut = beginning(text[::-1], chars, size)
     return backwards[::-1], cut
 
 
-def short(text: str, most: int) -> str:
-    """Returns a text of at most so many bytes of HTML before an ellipsis, which stands where it is cut."""
-    shown, cut = beginning(text, most)
+def short(text: str, chars: int, size: int = 0) -> str:
+    """Returns the beginning of a text, with an ellipsis where it is cut."""
+    shown, cut = beginning(text, chars, size)
     return f"{shown}…" if cut else shown
 
 

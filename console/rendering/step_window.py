@@ -5,8 +5,8 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
-MOST_STEPS: Final = 20
-"""At once: all of a workflow as it is today, but not of one of an older release."""
+MOST_STEPS: Final = 40
+"""At once."""
 
 _LONGEST_NUMBER: Final = 4
 
@@ -19,16 +19,17 @@ class StepWindow(NamedTuple, Generic[T]):
     number: int
 
 
-def step_window(steps: Sequence[T], asked: str, selected: str, name_of: Callable[[T], str]) -> StepWindow[T]:
+def step_window(
+    steps: Sequence[T], asked: str, selected: str, name_of: Callable[[T], str], most: int = MOST_STEPS
+) -> StepWindow[T]:
     """Returns the window that is asked for by its number from 1, else that of the selected step, else the first."""
     count = len(steps)
     windows = [
-        (number, f"{start + 1} to {min(start + MOST_STEPS, count)}")
-        for number, start in enumerate(range(0, count, MOST_STEPS), 1)
+        (number, f"{start + 1} to {min(start + most, count)}") for number, start in enumerate(range(0, count, most), 1)
     ]
     number = int(asked) if asked.isascii() and asked.isdecimal() and len(asked) <= _LONGEST_NUMBER else 0
     if not 1 <= number <= len(windows):
         place = next((index for index, step in enumerate(steps) if name_of(step) == selected), 0)
-        number = place // MOST_STEPS + 1
-    shown = steps[(number - 1) * MOST_STEPS : number * MOST_STEPS]
+        number = place // most + 1
+    shown = steps[(number - 1) * most : number * most]
     return StepWindow(shown, windows if len(windows) > 1 else (), number)

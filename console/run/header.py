@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from console.rendering import formatting
-from console.rendering.excerpts import html_bytes
 from console.rendering.times import now_ms
-from console.run import counts
 from console.run.commands import lines_of
 from console.run.redaction import sentences
 from console.visit import ADMINISTRATORS
@@ -34,6 +32,6 @@ def header(run: Run, user: User) -> Mapping[str, Any]:
         "started_by": formatting.trigger(run.triggered_by),
         "links_keys": user.role in ADMINISTRATORS,
         "labels": sorted(summary.labels.items()),
-        "lines": [each for each in lines_of(run) if html_bytes(each.text) <= counts.SAMPLE],
+        "lines": lines_of(run),
         "redaction": sentences(run.pii_redaction) if run.HasField("pii_redaction") else (),
     }

@@ -4,15 +4,15 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from console.rendering.excerpts import beginning, ending
+from console.rendering.excerpts import beginning
 
 MOST_SOUGHT_CHARS: Final = 200
 
-_MOST_LINES: Final = 200
-_BEFORE: Final = 80
-_FROM_MATCH: Final = 220
-_MARKS: Final = 5
-"""Of a line; further matches in it are not marked."""
+_MOST_LINES: Final = 250
+_MOST_LINE_CHARS: Final = 300
+_BEFORE_CHARS: Final = 80
+_MOST_MARKS: Final = 20
+"""Of a line."""
 
 
 class MatchingLine(NamedTuple):
@@ -40,7 +40,6 @@ def matching_lines(text: str, sought: str) -> LogMatches:
             continue
         total += 1
         if len(lines) < _MOST_LINES:
-            before = ending(line[max(0, match.start() - _BEFORE) : match.start()], _BEFORE)[0]
-            shown = beginning(line[match.start() : match.start() + _FROM_MATCH], _FROM_MATCH)[0]
-            lines.append(MatchingLine(number, pattern.split(before + shown, maxsplit=_MARKS)))
+            part, _ = beginning(line[max(0, match.start() - _BEFORE_CHARS) :], _MOST_LINE_CHARS)
+            lines.append(MatchingLine(number, pattern.split(part, _MOST_MARKS)))
     return LogMatches(lines, total)

@@ -40,16 +40,15 @@ async def step_view(
     )
     last = next((span for span in reversed(spans) if span.outcome == "failed"), None)
     attempts = [_attempt(span) for span in spans[-counts.ATTEMPTS :]]
-    log_text, log_cut = ending(log.text, counts.TEXT) if log else ("", False)
+    log_text, log_cut = ending(log.text, counts.VALUE) if log else ("", False)
     return {
         "step": step,
-        "error": short(step.error.message, counts.MESSAGE),
         "badge": formatting.step_badge(step.status),
         "kind": formatting.step_kind(step.kind),
         "lasted": formatting.duration(milliseconds_of(step.duration)) if step.HasField("duration") else "",
         "advice": advice(step.error.code, last.error_type if last else "") if step.HasField("error") else "",
-        "own": _shown(step.step, own, counts.TEXT),
-        "needs": [_shown(name, preview, counts.MESSAGE) for name, preview in zip(needed, inputs, strict=True)],
+        "own": _shown(step.step, own),
+        "needs": [_shown(name, preview) for name, preview in zip(needed, inputs, strict=True)],
         "needs_left_out": len(step.needs) - len(needed),
         "attempts": attempts,
         "attempts_left_out": len(spans) - len(attempts),
@@ -70,7 +69,7 @@ async def _log(visit: Visit, run_id: str, step: str) -> RunLog | None:
     """Returns the end of the log of the latest attempt, for those who may read logs; None where there is none."""
     if not visit.may("LogsService/GetRunLog"):
         return None
-    request = GetRunLogRequest(run_id=run_id, step=step, tail_chars=counts.TEXT)
+    request = GetRunLogRequest(run_id=run_id, step=step, tail_chars=counts.VALUE)
     try:
         found: RunLog = await visit.services.call("LogsService/GetRunLog", request)
     except Refusal as refusal:
@@ -80,16 +79,16 @@ async def _log(visit: Visit, run_id: str, step: str) -> RunLog | None:
     return found if found.text or found.log.HasField("problem") else None
 
 
-def _shown(name: str, preview: StepPreview, most: int) -> Mapping[str, Any]:
+def _shown(name: str, preview: StepPreview) -> Mapping[str, Any]:
     text = formatting.json_lines(preview.value.text) if preview.HasField("value") else ""
-    value, cut = beginning("" if text == "null" else text, most)
+    value, cut = beginning("" if text == "null" else text, counts.VALUE)
     files = preview.files[: counts.FILES]
     return {
         "name": name,
         "preview": preview,
         "value": value,
         "cut": preview.value.cut or cut,
-        "files": [(file, short(file.path, counts.NAME), formatting.size(file.size_bytes)) for file in files],
+        "files": [(file, formatting.size(file.size_bytes)) for file in files],
         "left_out": preview.files_total - len(files),
     }
 
@@ -102,5 +101,5 @@ def _attempt(span: Span) -> Mapping[str, Any]:
         "outcome": span.outcome or ("going on" if span.ended_at is None else ""),
         "began_at": span.began_at,
         "lasted": "" if span.ended_at is None else formatting.duration(max(0, span.ended_at - span.began_at)),
-        "error": short(error_text(span.error_type, span.message), counts.LINE),
+        "error": short(error_text(span.error_type, span.message), counts.ATTEMPT),
     }

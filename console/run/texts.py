@@ -16,12 +16,12 @@ _POLICY_OBJECT: Final = object_of(PiiPolicy.DESCRIPTOR, raw=orjson.Fragment, lin
 
 
 class RunText(NamedTuple):
-    """A text, its name in addresses, its heading, and how many bytes of HTML the page of the run shows of it."""
+    """A text, its name in addresses, its heading, and how many characters the page of the run shows of it."""
 
     name: str
     heading: str
     text: str
-    most: int = counts.TEXT
+    chars: int = counts.TEXT
 
 
 class Excerpt(NamedTuple):
@@ -36,34 +36,31 @@ class Excerpt(NamedTuple):
 def inputs_of(run: Run) -> list[RunText]:
     """Returns what a run was given."""
     return [
-        RunText("text", "Text", run.input_text, counts.INPUT),
-        RunText("parameters", "Parameters", formatting.json_lines(run.parameters), counts.INPUT),
-        RunText("copied-inputs", "Copied inputs", formatting.json_lines(run.inputs_manifest), counts.INPUT),
+        RunText("text", "Text", run.input_text),
+        RunText("parameters", "Parameters", formatting.json_lines(run.parameters)),
+        RunText("copied-inputs", "Copied inputs", formatting.json_lines(run.inputs_manifest)),
     ]
 
 
 def texts_of(run: Run) -> list[RunText]:
     """Returns all texts of a run: what it was given, what applies to it, what it made, and what it says of itself."""
-    summary = run.summary
     policy = policy_text(run.pii_policy) if run.HasField("pii_policy") else ""
-    labels = (f"{name}: {value}" for name, value in sorted(summary.labels.items()))
     return [
         *inputs_of(run),
-        RunText("policy", "PII policy", formatting.json_lines(policy), counts.INPUT),
-        RunText("redaction", "Redaction manifest", formatting.json_lines(run.pii_redaction), counts.INPUT),
+        RunText("policy", "PII policy", formatting.json_lines(policy)),
+        RunText("redaction", "Redaction manifest", formatting.json_lines(run.pii_redaction)),
         RunText("summary", "Summary", run.summary_markdown),
         RunText("result", "Result", formatting.json_lines(run.result)),
         RunText("error", "Error", run.error.message, counts.MESSAGE),
         RunText("result-error", "Error of the result", run.result_error.message, counts.MESSAGE),
-        RunText("warnings", "Warnings", "\n".join(summary.warnings), counts.MESSAGE),
-        RunText("labels", "Labels", "\n".join(labels), counts.MESSAGE),
+        RunText("warnings", "Warnings", "\n".join(run.summary.warnings)),
     ]
 
 
-def excerpts(texts: list[RunText], most: int = 0) -> Mapping[str, Excerpt]:
-    """Returns the beginnings of those texts that are not empty, by name; `most` takes the place of their own bounds."""
+def excerpts(texts: list[RunText], chars: int = 0) -> Mapping[str, Excerpt]:
+    """Returns the beginnings of texts that are not empty, by name; `chars` takes the place of their own bounds."""
     return {
-        each.name: Excerpt(each.name, each.heading, *beginning(each.text, most or each.most))
+        each.name: Excerpt(each.name, each.heading, *beginning(each.text, chars or each.chars))
         for each in texts
         if each.text
     }

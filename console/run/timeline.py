@@ -6,8 +6,6 @@ from typing import Final
 
 from console.rendering import formatting
 from console.rendering.dag import shortened
-from console.rendering.excerpts import short
-from console.run import counts
 from console.run.attempts import Span
 from contract.times import milliseconds_of
 from workflow_api.v1.runs_pb2 import RunSummary, Step
@@ -69,7 +67,7 @@ def timeline(summary: RunSummary, steps: Sequence[Step], spans: Mapping[str, Seq
     scale = _Scale(begin, end)
     rows = [_run_row(summary, scale)]
     for number, step in enumerate(steps, 1):
-        title = short(step.name or step.step, counts.NAME)
+        title = step.name or step.step
         parts = [_part(span, scale) for span in spans.get(step.step) or _whole(step)]
         rows.append(Row(step.step, shortened(title, _MAX_LABEL_CELLS), title, AXIS_HEIGHT + number * ROW_HEIGHT, parts))
     ticks = [

@@ -25,6 +25,12 @@ from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER, Role, U
 ADMINISTRATOR = User(name="ada", role=ROLE_ADMINISTRATOR)
 APPROVER = User(name="bob", role=ROLE_APPROVER)
 
+MOST_BYTES: Final = 2_000_000
+"""Of a page, whatever a run or an approval has, as docs/console.md says."""
+
+MOST_BYTES_OF_ONE: Final = 100_000
+"""Of a page that shows one text, whatever that has."""
+
 _RENDERING = Rendering(StaticFiles())
 _LABEL = re.compile(r' data-label="[^"]*"')
 

@@ -245,6 +245,6 @@ def test_a_workflow_of_hundreds_of_steps_shows_some_of_them_at_a_time() -> None:
     steps = [{"step": name, "name": EVIL, "needs": names[:place]} for place, name in enumerate(names)]
     page = html(answered(services(steps=steps), "GET", ONE, HERE, query={"steps": "2"}))
     assert len(page.encode()) < 100_000
-    assert page.count('<g class="step') == 20
-    assert '<a href="?version=3&amp;steps=15#version">281 to 300</a>' in page
+    assert page.count('<g class="step') == 40
+    assert '<a href="?version=3&amp;steps=8#version">281 to 300</a>' in page
     assert "The rest is not shown" in page
