@@ -12,11 +12,10 @@ from console.definitions.versions import ID, NO_VERSION, NOT_THERE, missing, ver
 from console.http.downloads import whole
 from console.rendering import formatting
 from console.rendering.excerpts import beginning
-from console.visit import ONLOOKERS, Download, Page, PageResult, View, Visit
+from console.visit import Download, PageResult, View, Visit
 from contract.refusals import Refusal
 from workflow_api.v1.definitions_pb2 import AgentCode, GetAgentCodeRequest
 
-_PATH: Final = f"{AGENT.path}/{{{ID}}}/code"
 _SHOWN_CHARS: Final = 60_000
 _SHOWN_BYTES: Final = 80_000
 _NO_CODE: Final = NOT_THERE | {"invalid_request"}
@@ -97,9 +96,3 @@ async def _read(visit: Visit) -> AgentCode | View:
             raise
         return missing(AGENT, refusal.message)
     return code
-
-
-PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", _PATH, ONLOOKERS, show),
-    Page("GET", f"{_PATH}/download", ONLOOKERS, download),
-)

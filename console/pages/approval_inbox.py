@@ -14,7 +14,7 @@ from console.pages.approvals import MAX_COMMENT_CHARS, waiting_text
 from console.paging import all_items
 from console.rendering import formatting
 from console.rendering.excerpts import short
-from console.visit import DECIDERS, EventStream, Page, PageResult, Redirect, View, Visit
+from console.visit import EventStream, PageResult, Redirect, View, Visit
 from contract.refusals import Refusal
 from workflow_api.v1.reviews_pb2 import (
     APPROVAL_STATE_PENDING,
@@ -233,10 +233,3 @@ def _item(pending: PendingApproval, to: str, at: str) -> Mapping[str, Any]:
 
 def _gate_label(gate: PendingGate) -> str:
     return f"{gate.workflow_name}: {gate.title} ({gate.pending:,})"
-
-
-PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", "/approvals", DECIDERS, show),
-    Page("GET", "/approvals/stream", DECIDERS, stream),
-    Page("POST", "/approvals/several", DECIDERS, decide_several, several=frozenset({"approval_id"})),
-)

@@ -11,7 +11,7 @@ from console.approvals.decisions import decide as record
 from console.approvals.material import PartLimits, excerpt, page_of, parts_of
 from console.paging import all_items, row_number
 from console.rendering import formatting
-from console.visit import DECIDERS, EventStream, Page, PageResult, Redirect, View, Visit
+from console.visit import EventStream, PageResult, Redirect, View, Visit
 from contract.fields import rules_of
 from contract.refusals import Refusal
 from contract.times import milliseconds_of
@@ -149,11 +149,3 @@ def _back(visit: Visit, at: str = "") -> str:
         return inbox_address(visit.sent("gate"), at)
     run_id = visit.sent("run_id")
     return run_address(run_id) if run_id else APPROVALS
-
-
-PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", "/approvals/{approval_id}", DECIDERS, show_one),
-    Page("GET", "/approvals/{approval_id}/stream", DECIDERS, stream),
-    Page("GET", "/approvals/{approval_id}/material/{number}", DECIDERS, show_part),
-    Page("POST", "/approvals/{approval_id}", DECIDERS, decide),
-)

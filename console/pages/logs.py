@@ -13,7 +13,7 @@ from console.paging import all_items
 from console.rendering import formatting
 from console.rendering.excerpts import ending
 from console.run.log_search import MOST_SOUGHT_CHARS, matching_lines
-from console.visit import OPERATORS, Download, EventStream, Page, PageResult, View, Visit
+from console.visit import Download, EventStream, PageResult, View, Visit
 from contract.fields import rules_of
 from contract.refusals import Refusal
 from workflow_api.v1.logs_pb2 import (
@@ -168,10 +168,3 @@ def _seen(log: RunLogSummary) -> str:
     return (
         f"{log.attempt if log.last_part or log.HasField('began_at') else 0}-{log.last_part}-{log.HasField('ended_at')}"
     )
-
-
-PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", "/runs/{run_id}/logs/{step}", OPERATORS, show),
-    Page("GET", "/runs/{run_id}/logs/{step}/download", OPERATORS, download),
-    Page("GET", "/runs/{run_id}/logs/{step}/stream", OPERATORS, stream),
-)

@@ -26,10 +26,9 @@ from console.run.sentences import KINDS, sentence
 from console.run.step import selected_step, step_view
 from console.run.texts import excerpts, inputs_of, texts_of
 from console.run.timeline import timeline
-from console.visit import ALL_ROLES, EventStream, Page, PageResult, View, Visit
+from console.visit import EventStream, PageResult, View, Visit
 from contract.fields import rules_of
 from contract.refusals import Refusal
-from contract.roles import roles_of
 from contract.times import milliseconds_of
 from workflow_api.v1.outputs_pb2 import ListOutputsRequest, ListOutputsResponse
 from workflow_api.v1.previews_pb2 import GetSummaryPreviewRequest, SummaryPreview
@@ -295,11 +294,3 @@ def _node(step: Step) -> dag.Node:
     badge = formatting.step_badge(step.status)
     css_class = "pending" if step.status == STEP_STATUS_PENDING else badge.kind
     return dag.Node(step.step, step.name or step.step, tuple(step.needs), badge.text, css_class)
-
-
-PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", "/runs/{run_id}", ALL_ROLES, show),
-    Page("GET", "/runs/{run_id}/stream", ALL_ROLES, stream),
-    Page("POST", "/runs/{run_id}/inputs", roles_of("PreviewsService/RevealRunInputs"), show_inputs),
-    Page("GET", "/runs/{run_id}/events/{segment}/{seq}", ALL_ROLES, show_event),
-)

@@ -10,7 +10,7 @@ from console.rendering import formatting
 from console.rendering.excerpts import beginning
 from console.run.comparison import differences
 from console.run.inputs import read_run
-from console.visit import ALL_ROLES, Page, PageResult, View, Visit
+from console.visit import PageResult, View, Visit
 from contract.refusals import Refusal
 from contract.times import milliseconds_of
 from workflow_api.v1.runs_pb2 import ListRunsRequest, ListRunStepsRequest, Run, RunSummary, Step
@@ -97,6 +97,3 @@ def _described(summary: RunSummary) -> str:
         summary.client_reference,
     )
     return ", ".join(part for part in parts if part)
-
-
-PAGES: Final[tuple[Page, ...]] = (Page("GET", "/runs/{run_id}/compare", ALL_ROLES, show),)

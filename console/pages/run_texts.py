@@ -1,13 +1,11 @@
 """Whole texts of a run, of which its page shows the beginning."""
 
-from typing import Final
-
 from console.http.downloads import whole
 from console.pages.run import GONE, missing, read_event
 from console.rendering import formatting
 from console.run.inputs import read_run
 from console.run.texts import texts_of
-from console.visit import ALL_ROLES, Download, Page, PageResult, View, Visit
+from console.visit import Download, PageResult, View, Visit
 from contract.refusals import Refusal
 from workflow_api.v1.previews_pb2 import GetStepPreviewRequest
 
@@ -53,10 +51,3 @@ def _missing(refusal: Refusal) -> View:
     if refusal.code not in GONE:
         raise refusal
     return missing(refusal.message)
-
-
-PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", "/runs/{run_id}/texts/{name}", ALL_ROLES, text),
-    Page("GET", "/runs/{run_id}/steps/{step}/value", ALL_ROLES, value),
-    Page("GET", "/runs/{run_id}/events/{segment}/{seq}/download", ALL_ROLES, event),
-)

@@ -8,8 +8,8 @@ from typing import Any, Final
 from google.protobuf.message import Message
 
 from console.http.static_files import StaticFiles
-from console.pages import all_pages
 from console.rendering.templates import Rendering
+from console.routes import PAGES
 from console.visit import PageResult, View, Visit
 from contract.refusals import Refusal
 from edge.admission.trial import try_call
@@ -90,7 +90,7 @@ def answered(
     refresh: bool = False,
 ) -> PageResult:
     """Returns the result of the page at `path`, as `/runs/{run_id}`; `names` fills its braces."""
-    (page,) = (page for page in all_pages() if (page.method, page.path) == (method, path))
+    (page,) = (page for page in PAGES if (page.method, page.path) == (method, path))
     sent = {name: [value] for name, value in (form or {}).items()}
     visit = Visit(
         user=user, services=services, path=names or {}, query=query or {}, form=sent, refresh=refresh, try_call=try_call
@@ -126,5 +126,5 @@ def sent_html(answer: PageResult, user: User = ADMINISTRATOR) -> str:
 
 
 def roles_of(method: str, path: str) -> frozenset[Role.ValueType]:
-    (page,) = (page for page in all_pages() if (page.method, page.path) == (method, path))
+    (page,) = (page for page in PAGES if (page.method, page.path) == (method, path))
     return page.roles
