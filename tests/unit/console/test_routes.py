@@ -33,7 +33,7 @@ def test_the_server_adds_rows_of_the_table_alone() -> None:
 
 
 def test_every_route_is_listed_once() -> None:
-    listed = Counter((each.method, each.path) for each in (*ROUTES, *PAGES))
+    listed = Counter([(route.method, route.path) for route in ROUTES] + [(page.method, page.path) for page in PAGES])
     assert [each for each, times in listed.items() if times > 1] == []
 
 

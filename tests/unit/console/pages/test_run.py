@@ -442,6 +442,34 @@ def test_long_data_of_an_event_is_cut_and_shown_on_a_page_of_its_own() -> None:
     assert "a: m (x yyy" in whole
 
 
+def test_a_run_of_usual_size_is_shown_whole_in_less_than_100_kb() -> None:
+    error = runs_pb2.RunError(code="node_failed", message="m" * 280)
+    step = Step(step="sum", status=STEP_STATUS_FAILED, error=error)
+    printed = RunLogSummary(step="sum", attempt=1, last_part=1)
+    log = events(50)
+    for n in range(1, 51):
+        log.events.append(Event(seq=n, type="step.progress", step="sum", data=json.dumps({"message": f"event {n}"})))
+    outputs = [Output(output_id=f"out_{n}", path=f"sum/{n}.txt") for n in range(40)]
+    backend = services(
+        Run(summary=summary(status=RUN_STATUS_FAILED), input_text="t" * 10_000),
+        ListRunSteps=ListRunStepsResponse(items=[step]),
+        ListRunLogs=ListRunLogsResponse(items=[printed]),
+        GetRunLog=RunLog(log=printed, text="l" * 6_000),
+        ListRunEvents=log,
+        ListOutputs=ListOutputsResponse(items=outputs),
+        GetStepPreview=StepPreview(value=ReviewText(text=json.dumps("v" * 5_998))),
+    )
+    page = html(answered(backend, "GET", ONE, HERE, query={"kind": "progress", "of": "sum"}))
+    assert len(page.encode()) < 100_000
+    assert all(text in page for text in ("t" * 10_000, "v" * 5_998, "l" * 6_000))
+    assert page.count("m" * 280) == 2, "in the table and at the selected step"
+    assert 'aria-label="Log of step sum">Log</a></td>' in page
+    assert page.count('<details id="event-') == page.count("{&#34;message&#34;: &#34;event ") == 50
+    assert page.count('aria-label="Download sum/') == 40
+    assert 'href="/runs/run_1?kind=progress&amp;of=sum&amp;step=sum#step"' in page
+    assert "rest is not shown" not in page
+
+
 def test_a_page_of_a_large_run_has_at_most_100_kb() -> None:
     run = Run(
         summary=summary(status=RUN_STATUS_COMPLETED),
