@@ -446,16 +446,22 @@ def test_a_run_of_usual_size_is_shown_whole_in_less_than_100_kb() -> None:
     error = runs_pb2.RunError(code="node_failed", message="m" * 280)
     step = Step(step="sum", status=STEP_STATUS_FAILED, error=error)
     printed = RunLogSummary(step="sum", attempt=1, last_part=1)
-    log = events(50)
-    for n in range(1, 51):
-        log.events.append(Event(seq=n, type="step.progress", step="sum", data=json.dumps({"message": f"event {n}"})))
     outputs = [Output(output_id=f"out_{n}", path=f"sum/{n}.txt") for n in range(40)]
+
+    def read(request: runs_pb2.ListRunEventsRequest) -> ListRunEventsResponse:
+        page = events(50)
+        page.next_after_seq = min(50, request.after_seq + request.page_size)
+        for n in range(request.after_seq + 1, page.next_after_seq + 1):
+            data = json.dumps({"message": f"event {n}"})
+            page.events.append(Event(seq=n, type="step.progress", step="sum", data=data))
+        return page
+
     backend = services(
         Run(summary=summary(status=RUN_STATUS_FAILED), input_text="t" * 10_000),
         ListRunSteps=ListRunStepsResponse(items=[step]),
         ListRunLogs=ListRunLogsResponse(items=[printed]),
         GetRunLog=RunLog(log=printed, text="l" * 6_000),
-        ListRunEvents=log,
+        ListRunEvents=read,
         ListOutputs=ListOutputsResponse(items=outputs),
         GetStepPreview=StepPreview(value=ReviewText(text=json.dumps("v" * 5_998))),
     )
