@@ -13,11 +13,11 @@ from aiohttp import web
 
 from console import metrics
 from console.account.ended_sessions import EndedSessions
-from console.account.own_passkeys import ADD, CODES, REMOVE, OwnPasskeys
-from console.account.preferences import PREFERENCES, Preferences
-from console.account.provider_sign_in import PROVIDER, RETURN, ProviderSignIn
-from console.account.second_factor import PASSKEYS, PASSWORD, SECOND, SIGN_IN, SecondFactor
-from console.account.sign_in import SIGNED_OUT, Account, sign_in_address
+from console.account.own_passkeys import OwnPasskeys
+from console.account.preferences import Preferences
+from console.account.provider_sign_in import ProviderSignIn
+from console.account.second_factor import PASSKEYS, PASSWORD, SecondFactor
+from console.account.sign_in import Account, sign_in_address
 from console.account.sign_in_queue import SignInQueue
 from console.forms.multipart import has_files, read_file_form
 from console.forms.repeats import Repeats, form_key
@@ -27,13 +27,13 @@ from console.http.downloads import Downloads
 from console.http.event_streams import EventStreams
 from console.http.headers import NO_STORE, common_headers
 from console.http.hosts import check_host
-from console.http.static_files import ROUTE, STATIC, StaticFiles
-from console.pages import all_pages
+from console.http.static_files import STATIC, StaticFiles
 from console.rendering.templates import Rendering
 from console.request_log import ConsoleRequestLog
 from console.responses import REFRESH, Responses
+from console.routes import HEALTH, PAGES, ROUTES, Health, Needs, Route
 from console.services import ChannelServices
-from console.sessions import SIGN_OUT, NewServices, Sessions, Visitor
+from console.sessions import NewServices, Sessions, Visitor
 from console.settings import ConsoleSettings
 from console.tracing import PageSpan
 from console.visit import Download, EventStream, Page, Redirect, Services, TryCall, View, Visit
@@ -46,11 +46,7 @@ from telemetry.request_lines import ABORTED, CLIENT_GONE
 
 _LOG = logging.getLogger(__name__)
 _NOBODY: Final = Visitor("")
-_WITHOUT_PASSKEY: Final = frozenset({PASSWORD, PASSKEYS, ADD})
 _WITHOUT_HANDLER: Final = frozenset({404, 405})
-
-HEALTH: Final = "/healthz"
-"""Health check of the process, which is answered under any host name."""
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _VisitorHandler = Callable[[web.Request, Visitor, NewServices], Awaitable[web.StreamResponse]]
@@ -81,18 +77,23 @@ class Console:
         self._channel = traced(channel)
         self._try_call = try_call
         self._tracing = tracing.active()
-        self._pages = tuple(all_pages() if pages is None else pages)
+        self._pages = tuple(PAGES if pages is None else pages)
         self._headers = common_headers(https=settings.https)
         self._files = StaticFiles()
         self._sessions = Sessions(settings)
         self._responses = Responses(Rendering(self._files, settings.api_url), self._sessions, self._pages)
         self._queue = SignInQueue()
         shared = (settings, self._sessions, self._responses, self._queue)
-        self._account = Account(*shared)
-        self._second_factor = SecondFactor(*shared)
-        self._passkeys = OwnPasskeys(*shared)
         self._provider = ProviderSignIn(settings, self._sessions, self._responses)
-        self._preferences = Preferences(settings, self._sessions, self._responses)
+        self._parts = (
+            Health(),
+            self._files,
+            self._provider,
+            Account(*shared),
+            SecondFactor(*shared),
+            OwnPasskeys(*shared),
+            Preferences(settings, self._sessions, self._responses),
+        )
         self._repeats = Repeats()
         self._ended = EndedSessions(settings, self._sessions, self._responses)
         self._streams = EventStreams(settings)
@@ -130,61 +131,37 @@ class Console:
     def _application(self) -> web.Application:
         app = web.Application(middlewares=[self._middleware])
         app.on_response_prepare.append(self._add_headers)
-        app.router.add_get(HEALTH, _healthz)
-        app.router.add_get(ROUTE, self._files.answer)
-        account = self._account
-        app.router.add_get(SIGN_IN, self._with_visitor(account.sign_in_form))
-        app.router.add_post(SIGN_IN, self._with_visitor(account.sign_in))
-        app.router.add_get(SECOND, self._with_visitor(self._second_factor.form))
-        app.router.add_post(SECOND, self._with_visitor(self._second_factor.finish))
-        app.router.add_get(PROVIDER, self._with_visitor(self._provider.begin))
-        app.router.add_get(RETURN, self._with_visitor(self._provider.finish))
-        app.router.add_post(SIGN_OUT, self._with_visitor(account.sign_out))
-        app.router.add_get(SIGNED_OUT, self._with_visitor(account.signed_out))
-        app.router.add_get(PASSWORD, self._signed_in(account.password_form))
-        app.router.add_post(PASSWORD, self._signed_in(account.password))
-        passkeys = self._passkeys
-        app.router.add_get(PASSKEYS, self._signed_in(passkeys.show_list))
-        app.router.add_get(ADD, self._signed_in(passkeys.add_form))
-        app.router.add_post(ADD, self._signed_in(passkeys.add))
-        app.router.add_get(REMOVE, self._signed_in(passkeys.remove_form))
-        app.router.add_post(REMOVE, self._signed_in(passkeys.remove))
-        app.router.add_get(CODES, self._signed_in(passkeys.codes_form))
-        app.router.add_post(CODES, self._signed_in(passkeys.codes))
-        app.router.add_get(PREFERENCES, self._signed_in(self._preferences.form))
-        app.router.add_post(PREFERENCES, self._signed_in(self._preferences.save))
+        parts = {type(part): part for part in self._parts}
+        handler: _Handler
+        for route in ROUTES:
+            handler = partial(route.answer, parts[route.of])
+            if route.needs is not Needs.NOTHING:
+                handler = self._for_visitors(handler, route.needs)
+            _add(app, route, handler)
         for page in self._pages:
-            # add_get answers HEAD as well.
-            add = app.router.add_get if page.method == "GET" else app.router.add_post
-            add(page.path, self._signed_in(partial(self._page, page), page))
+            _add(app, page, self._for_visitors(partial(self._page, page), Needs.SIGNED_IN, page))
         return app
 
-    def _with_visitor(self, handler: _VisitorHandler) -> _Handler:
-        """Returns a handler that passes on the visitor whose cookies a request has."""
+    def _for_visitors(self, handler: _VisitorHandler, needs: Needs, page: Page | None = None) -> _Handler:
+        """Returns a handler, of a page where one is given, for visitors who have come as far as it needs."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
             state = request[_STATE]
             services = partial(self._services, state.request_id)
-            state.visitor = await self._sessions.visitor(request, services)
-            return await handler(request, state.visitor, services)
-
-        return handle
-
-    def _signed_in(self, handler: _VisitorHandler, page: Page | None = None) -> _Handler:
-        """Returns a handler, of a page where one is given, for visitors who have signed in; others are asked to."""
-
-        async def handle_signed_in(request: web.Request, visitor: Visitor, services: NewServices) -> web.StreamResponse:
+            visitor = state.visitor = await self._sessions.visitor(request, services)
+            if needs is Needs.VISITOR:
+                return await handler(request, visitor, services)
             if visitor.user is None:
                 if page is not None and page.method != "GET":
                     return await self._ended.keep(request, page)
                 return self._ask_to_sign_in(request, visitor)
-            if visitor.user.password_is_temporary and request.path != PASSWORD:
+            if visitor.user.password_is_temporary and needs > Needs.SESSION:
                 return self._responses.redirect(visitor, Redirect(PASSWORD))
-            if visitor.user.needs_passkey and request.path not in _WITHOUT_PASSKEY:
+            if visitor.user.needs_passkey and needs > Needs.OWN_PASSWORD:
                 return self._responses.redirect(visitor, Redirect(PASSKEYS))
             return await handler(request, visitor, services)
 
-        return self._with_visitor(handle_signed_in)
+        return handle
 
     def _ask_to_sign_in(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         if request.method not in {"GET", "HEAD"}:
@@ -301,5 +278,7 @@ class Console:
                 state.span.end(response.status, state.reason)
 
 
-async def _healthz(_: web.Request) -> web.Response:
-    return web.Response(text="ok")
+def _add(app: web.Application, route: Route | Page, handler: _Handler) -> None:
+    app.router.add_route(route.method, route.path, handler)
+    if route.method == "GET":
+        app.router.add_route("HEAD", route.path, handler)

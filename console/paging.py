@@ -1,11 +1,46 @@
-"""Lists of the services, read to their end."""
+"""Pages of lists: those of the services, read to their end, and rows of a list that a page shows at once."""
 
-from typing import Any
+import re
+from collections.abc import Sequence
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
 
 from console.visit import Services
 from contract.paging import next_page
+
+T = TypeVar("T")
+
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
+
+
+class Rows(NamedTuple, Generic[T]):
+    """Rows of a list from number `first` on; `earlier` and `later` are where the pages beside it begin, if any."""
+
+    items: Sequence[T]
+    first: int
+    total: int
+    earlier: int | None
+    later: int | None
+
+
+def rows_from(items: Sequence[T], asked: str, size: int) -> Rows[T]:
+    """Returns at most `size` rows from the number that is asked for, counted from 0, else the first."""
+    first = row_number(asked)
+    first = first if first < len(items) else 0
+    end = first + size
+    return Rows(
+        items[first:end],
+        first,
+        len(items),
+        max(0, first - size) if first else None,
+        end if end < len(items) else None,
+    )
+
+
+def row_number(asked: str) -> int:
+    """Returns a number of a query, 0 where it is none."""
+    return int(asked) if _NUMBER.fullmatch(asked) else 0
 
 
 async def all_items(services: Services, rpc: str, request: Message) -> list[Any]:

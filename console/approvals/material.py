@@ -1,17 +1,14 @@
-"""What an approval is about as a row of parts, of which a page shows as many as it has room for."""
+"""What an approval is about as a row of parts, of which a page shows a few, and one on its own page."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from console.rendering import formatting
-from console.rendering.page_budget import PageBudget, html_bytes
+from console.rendering.excerpts import beginning, html_bytes, short
 from workflow_api.v1.reviews_pb2 import ReviewFile, ReviewMaterial, ReviewStep, ReviewTable
 
 _EMPTY: Final = frozenset({"", "{}"})
-_OF_PART: Final = 300
-_NAMES_OF_PART: Final = 3
-_OF_CELL: Final = 12
-"""Bytes of markup, of which names come several times."""
+_CELL_CHARS: Final = 300
 
 
 class Part(NamedTuple):
@@ -34,10 +31,12 @@ class Part(NamedTuple):
 
 
 class PartLimits(NamedTuple):
-    """How much of a part is shown beside others, at most; a page of its own shows it on."""
+    """How many parts a page shows, and of each how many characters or rows; `size` is the most bytes of its HTML."""
 
+    parts: int
     chars: int
     rows: int
+    size: int = 0
 
 
 class PartExcerpt(NamedTuple):
@@ -53,9 +52,6 @@ class PartExcerpt(NamedTuple):
     following: int | None
 
 
-_ALL: Final = PartLimits(2**31, 2**31)
-
-
 def parts_of(material: ReviewMaterial) -> list[Part]:
     """Returns the parts: of each step its value and its files, then the inputs of the run."""
     found: list[Part] = []
@@ -66,28 +62,28 @@ def parts_of(material: ReviewMaterial) -> list[Part]:
     return found + _of_inputs(material)
 
 
-def page_of(
-    parts: Sequence[Part], first: int, limits: PartLimits, room: PageBudget
-) -> tuple[Sequence[PartExcerpt], int | None]:
-    """Returns the parts from number `first` on, as many as there is room for, and the number of the next, if any."""
-    shown: list[PartExcerpt] = []
-    for number, part in enumerate(parts[first:], first):
-        if not shown:
-            # So that whoever reads on gets to the end.
-            room.spend(_frame_of(part))
-        elif not room.holds(_frame_of(part)):
-            return shown, number
-        shown.append(_shown(number, part, 0, limits, room))
-    return shown, None
+def page_of(parts: Sequence[Part], first: int, limits: PartLimits) -> tuple[Sequence[PartExcerpt], int | None]:
+    """Returns the parts from number `first` on, as many as a page shows, and the number of the next, if any."""
+    end = first + limits.parts
+    shown = [excerpt(number, part, 0, limits) for number, part in enumerate(parts[first:end], first)]
+    return shown, end if end < len(parts) else None
 
 
-def rest_of(parts: Sequence[Part], number: int, begin: int, room: PageBudget) -> PartExcerpt | None:
-    """Returns a part from a character or a row on, as much as there is room for; None where there is no such part."""
-    if number >= len(parts):
-        return None
-    part = parts[number]
-    room.spend(_frame_of(part))
-    return _shown(number, part, begin, _ALL, room)
+def excerpt(number: int, part: Part, begin: int, limits: PartLimits) -> PartExcerpt:
+    """Returns what a page shows of a part from a character or a row on; of a table at least one row."""
+    if part.table is not None:
+        rows: list[Sequence[str]] = []
+        size = sum(map(html_bytes, part.table.columns))
+        for row in part.table.rows[begin : begin + limits.rows]:
+            cells = [short(each, _CELL_CHARS) for each in row.cells]
+            size += sum(map(html_bytes, cells))
+            if rows and size > limits.chars:
+                break
+            rows.append(cells)
+        end = begin + len(rows)
+        return PartExcerpt(number, part, "", rows, end if end < len(part.table.rows) else None)
+    text, cut = beginning(part.text[begin:], limits.chars, limits.size)
+    return PartExcerpt(number, part, text, (), begin + len(text) if cut else None)
 
 
 def _of_step(step: ReviewStep) -> list[Part]:
@@ -121,22 +117,3 @@ def _of_inputs(material: ReviewMaterial) -> list[Part]:
         if given.text not in _EMPTY:
             found.append(Part(section, name, text=formatting.json_lines(given.text), cut=given.cut))
     return found or [Part(section, "", note="The run was given no input.")]
-
-
-def _frame_of(part: Part) -> int:
-    """Returns the bytes that a part takes without its text and its rows."""
-    size = _OF_PART + _NAMES_OF_PART * html_bytes(part.name) + html_bytes(part.section + part.about + part.note)
-    return size + (0 if part.table is None else sum(_OF_CELL + html_bytes(each) for each in part.table.columns))
-
-
-def _shown(number: int, part: Part, begin: int, limits: PartLimits, room: PageBudget) -> PartExcerpt:
-    if part.table is not None:
-        rows = []
-        for row in part.table.rows[begin : begin + limits.rows]:
-            if not room.holds(sum(_OF_CELL + html_bytes(cell) for cell in row.cells)):
-                break
-            rows.append(list(row.cells))
-        end = begin + len(rows)
-        return PartExcerpt(number, part, "", rows, end if end < len(part.table.rows) else None)
-    text, cut = room.begin(part.text[begin:], limits.chars)
-    return PartExcerpt(number, part, text, (), begin + len(text) if cut else None)

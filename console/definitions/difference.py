@@ -2,10 +2,10 @@
 
 from typing import Final, NamedTuple
 
-from console.rendering.page_budget import html_bytes
+from console.rendering.excerpts import beginning, short
 
 _MOST_LINES: Final = 600
-_MOST_BYTES: Final = 24_000
+_MOST_CHARS: Final = 24_000
 _LINE_CHARS: Final = 400
 _TAGS: Final = {"+": "ins", "-": "del", "@": "h"}
 
@@ -29,13 +29,8 @@ class Difference(NamedTuple):
 def difference_lines(unified: str) -> Difference:
     """Returns a unified difference line by line, without its two lines of names and within what a page may have."""
     every = unified.splitlines()[2:]
-    shown: list[DifferenceLine] = []
-    left = _MOST_BYTES
-    for line in every[:_MOST_LINES]:
-        text = line[:_LINE_CHARS] + ("…" if len(line) > _LINE_CHARS else "")
-        left -= html_bytes(text)
-        if left < 0:
-            break
-        shown.append(DifferenceLine(_TAGS.get(line[:1], "same"), text))
+    first = "\n".join(short(line, _LINE_CHARS) for line in every[:_MOST_LINES])
+    text, cut = beginning(first, _MOST_CHARS, _MOST_CHARS)
+    shown = [DifferenceLine(_TAGS.get(line[:1], "same"), line) for line in text.splitlines()]
     added, removed = (sum(line.startswith(sign) for line in every) for sign in "+-")
-    return Difference(shown, added, removed, len(shown) < len(every))
+    return Difference(shown, added, removed, cut or len(every) > _MOST_LINES)

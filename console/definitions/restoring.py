@@ -5,13 +5,12 @@ from typing import Any, Final
 from console.definitions.difference import difference_lines
 from console.definitions.kinds import WORKFLOW
 from console.definitions.versions import ID, NO_VERSION, NOT_THERE, missing, version_of
-from console.visit import ADMINISTRATORS, Page, PageResult, Redirect, View, Visit
+from console.visit import PageResult, Redirect, View, Visit
 from contract.refusals import Refusal
 from workflow_api.v1.definitions_pb2 import RestoreWorkflowVersionRequest, RestoreWorkflowVersionResponse
 
 _RPC: Final = "DefinitionsService/RestoreWorkflowVersion"
 _CHANGED: Final = "Somebody saved another version meanwhile. Review what would change now."
-_PATH: Final = f"{WORKFLOW.path}/{{{ID}}}/restore"
 
 
 async def ask(visit: Visit) -> PageResult:
@@ -63,9 +62,3 @@ async def _asked(visit: Visit, asked: str, problem: str) -> PageResult:
         "problem": problem,
     }
     return View("definitions/restore.html", context, status=409 if problem else 200)
-
-
-PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", _PATH, ADMINISTRATORS, ask),
-    Page("POST", _PATH, ADMINISTRATORS, restore),
-)

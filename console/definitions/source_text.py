@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from markupsafe import Markup
 
-from console.rendering.page_budget import PageBudget, html_bytes
+from console.rendering.excerpts import short
 
 FILE: Final = "manifest"
 """The name under which the text is sent; problems are named `manifest:12: steps[0].agent`."""
@@ -18,11 +18,8 @@ _MOST_NUMBERED: Final = 1_000
 """Lines whose numbers a page has; its script adds the others."""
 _EXCERPT_CHARS: Final = 160
 _FIELD_CHARS: Final = 200
-_REASON_CHARS: Final = 600
-_MOST_PROBLEMS: Final = 50
-_PROBLEMS_BYTES: Final = 20_000
-_OF_PROBLEM: Final = 200
-"""Bytes of markup."""
+_REASON_CHARS: Final = 400
+_MOST_PROBLEMS: Final = 30
 
 
 class LineProblem(NamedTuple):
@@ -35,7 +32,7 @@ class LineProblem(NamedTuple):
 
 
 class ShownProblems(NamedTuple):
-    """The first problems, as many as a page has room for, and how many there are."""
+    """The first problems, as many as a page shows, and how many there are."""
 
     first: Sequence[LineProblem]
     total: int
@@ -66,13 +63,13 @@ def line_problems(details: Any, text: str) -> list[LineProblem]:
 
 def problems_shown(found: Sequence[LineProblem]) -> ShownProblems:
     """Returns what a page shows of problems: the first, their words cut."""
-    room = PageBudget(_PROBLEMS_BYTES)
-    first: list[LineProblem] = []
-    for each in found[:_MOST_PROBLEMS]:
-        short = each._replace(field=_cut(each.field, _FIELD_CHARS), reason=_cut(each.reason, _REASON_CHARS))
-        if not room.holds(_OF_PROBLEM + html_bytes(short.field + short.reason + short.excerpt)):
-            break
-        first.append(short)
+    first = [
+        each._replace(
+            field=short(each.field, _FIELD_CHARS, size=_FIELD_CHARS),
+            reason=short(each.reason, _REASON_CHARS, size=_REASON_CHARS),
+        )
+        for each in found[:_MOST_PROBLEMS]
+    ]
     return ShownProblems(first, len(found))
 
 
@@ -85,10 +82,6 @@ def source_text(text: str, problems: Iterable[LineProblem] = ()) -> SourceText:
         for number in range(1, min(rows, _MOST_NUMBERED) + 1)
     )
     return SourceText(text, rows, gutter)
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _problem(detail: Mapping[str, str], lines: Sequence[str]) -> LineProblem:

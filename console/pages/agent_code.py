@@ -11,12 +11,11 @@ from console.definitions.kinds import AGENT
 from console.definitions.versions import ID, NO_VERSION, NOT_THERE, missing, version_of
 from console.http.downloads import whole
 from console.rendering import formatting
-from console.rendering.page_budget import PageBudget
-from console.visit import ONLOOKERS, Download, Page, PageResult, View, Visit
+from console.rendering.excerpts import beginning
+from console.visit import Download, PageResult, View, Visit
 from contract.refusals import Refusal
 from workflow_api.v1.definitions_pb2 import AgentCode, GetAgentCodeRequest
 
-_PATH: Final = f"{AGENT.path}/{{{ID}}}/code"
 _SHOWN_CHARS: Final = 60_000
 _SHOWN_BYTES: Final = 80_000
 _NO_CODE: Final = NOT_THERE | {"invalid_request"}
@@ -80,7 +79,7 @@ def _files_of(content: bytes, wanted: str) -> _Files | None:
         text = getincrementaldecoder("utf-8")().decode(data, final=not more)
     except UnicodeDecodeError:
         return _Files(sizes, chosen, None, cut=False)
-    shown, cut = PageBudget(_SHOWN_BYTES).begin(text, _SHOWN_CHARS)
+    shown, cut = beginning(text, _SHOWN_CHARS, _SHOWN_BYTES)
     return _Files(sizes, chosen, shown, cut=cut or more)
 
 
@@ -97,9 +96,3 @@ async def _read(visit: Visit) -> AgentCode | View:
             raise
         return missing(AGENT, refusal.message)
     return code
-
-
-PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", _PATH, ONLOOKERS, show),
-    Page("GET", f"{_PATH}/download", ONLOOKERS, download),
-)

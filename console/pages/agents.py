@@ -4,7 +4,6 @@ import asyncio
 from typing import Final
 
 from console.definitions.kinds import AGENT
-from console.definitions.pages import pages_of
 from console.definitions.versions import (
     ID,
     NO_VERSION,
@@ -15,7 +14,7 @@ from console.definitions.versions import (
     version_of,
 )
 from console.paging import all_items
-from console.visit import ADMINISTRATORS, ONLOOKERS, Page, PageResult, View, Visit
+from console.visit import ADMINISTRATORS, PageResult, View, Visit
 from contract.refusals import Refusal
 from workflow_api.v1.definitions_pb2 import ListDefinitionUsesRequest
 from workflow_api.v1.workflows_pb2 import RESOURCE_KIND_AGENT, GetResourceRequest, ListResourcesRequest
@@ -69,10 +68,3 @@ async def show_one(visit: Visit) -> PageResult:
             "administrator": visit.user.role in ADMINISTRATORS,
         },
     )
-
-
-PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", AGENT.path, ONLOOKERS, show_list),
-    Page("GET", f"{AGENT.path}/{{{ID}}}", ONLOOKERS, show_one),
-    *pages_of(AGENT),
-)

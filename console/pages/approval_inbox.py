@@ -13,8 +13,8 @@ from console.http.static_files import MOST_COUNTED
 from console.pages.approvals import MAX_COMMENT_CHARS, waiting_text
 from console.paging import all_items
 from console.rendering import formatting
-from console.rendering.page_budget import PageBudget
-from console.visit import DECIDERS, EventStream, Page, PageResult, Redirect, View, Visit
+from console.rendering.excerpts import short
+from console.visit import EventStream, PageResult, Redirect, View, Visit
 from contract.refusals import Refusal
 from workflow_api.v1.reviews_pb2 import (
     APPROVAL_STATE_PENDING,
@@ -36,9 +36,7 @@ _POLL_SECONDS: Final = 2.0
 _REVIEW_SECONDS: Final = 0.1
 """How long the page waits for what an approval is about; once that is prepared, the open page is brought up to date."""
 _GONE: Final = frozenset({"not_found", "invalid_request"})
-_LIMITS: Final = PartLimits(chars=4_000, rows=10)
-_MATERIAL_BYTES: Final = 36_000
-"""Of what the chosen one rests on."""
+_LIMITS: Final = PartLimits(parts=8, chars=4_000, rows=10)
 _MOST_ABOUT_CHARS: Final = 160
 """Of what tells an approval in the list from others."""
 
@@ -200,7 +198,7 @@ async def _chosen(visit: Visit, listed: Sequence[PendingApproval]) -> Mapping[st
             "review": review,
             "state": review and formatting.approval_badge(review.state),
         }
-    parts, following = page_of(parts_of(review.material), 0, _LIMITS, PageBudget(_MATERIAL_BYTES))
+    parts, following = page_of(parts_of(review.material), 0, _LIMITS)
     pending = pending or review.pending
     return {
         "id": approval_id,
@@ -226,7 +224,7 @@ def _item(pending: PendingApproval, to: str, at: str) -> Mapping[str, Any]:
     about = ", ".join(filter(None, (pending.workflow_name, pending.client_reference, *labels)))
     return {
         "pending": pending,
-        "about": f"{about[:_MOST_ABOUT_CHARS]}…" if len(about) > _MOST_ABOUT_CHARS else about,
+        "about": short(about, _MOST_ABOUT_CHARS),
         "waiting": waiting_text(pending),
         "to": to,
         "current": pending.approval.approval_id == at,
@@ -235,10 +233,3 @@ def _item(pending: PendingApproval, to: str, at: str) -> Mapping[str, Any]:
 
 def _gate_label(gate: PendingGate) -> str:
     return f"{gate.workflow_name}: {gate.title} ({gate.pending:,})"
-
-
-PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", "/approvals", DECIDERS, show),
-    Page("GET", "/approvals/stream", DECIDERS, stream),
-    Page("POST", "/approvals/several", DECIDERS, decide_several, several=frozenset({"approval_id"})),
-)

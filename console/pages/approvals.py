@@ -8,11 +8,10 @@ from typing import Final
 from console.addresses import APPROVALS, approval_address, inbox_address, run_address
 from console.approvals.decisions import DECISIONS
 from console.approvals.decisions import decide as record
-from console.approvals.material import PartLimits, page_of, parts_of, rest_of
-from console.paging import all_items
+from console.approvals.material import PartLimits, excerpt, page_of, parts_of
+from console.paging import all_items, row_number
 from console.rendering import formatting
-from console.rendering.page_budget import MOST_BYTES, PageBudget, html_bytes
-from console.visit import DECIDERS, EventStream, Page, PageResult, Redirect, View, Visit
+from console.visit import EventStream, PageResult, Redirect, View, Visit
 from contract.fields import rules_of
 from contract.refusals import Refusal
 from contract.times import milliseconds_of
@@ -25,11 +24,9 @@ from workflow_api.v1.runs_pb2 import DecideApprovalRequest, ListPendingApprovals
 
 MAX_COMMENT_CHARS: Final = rules_of(DecideApprovalRequest.DESCRIPTOR.fields_by_name["comment"]).max_length
 
-_LIMITS: Final = PartLimits(chars=10_000, rows=50)
+_LIMITS: Final = PartLimits(parts=20, chars=10_000, rows=50)
+_ALONE: Final = PartLimits(parts=1, chars=75_000, rows=50, size=80_000)
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
-_FRAME_BYTES: Final = 14_000
-"""Of a page without what the approval is about."""
-_OF_LABEL: Final = 40
 _GONE: Final = View("approvals/gone.html", status=404)
 _PAGE: Final = 100
 _POLL_SECONDS: Final = 1.0
@@ -103,8 +100,8 @@ async def _one(visit: Visit, *, comment: str = "", problem: str = "") -> View:
         return _GONE
     pending = review.pending
     parts = parts_of(review.material)
-    first = _number(visit.query.get("first", ""))
-    shown, following = page_of(parts, first, _LIMITS, _room(pending, comment))
+    first = row_number(visit.query.get("first", ""))
+    shown, following = page_of(parts, first, _LIMITS)
     context = {
         "review": review,
         "pending": pending,
@@ -128,26 +125,17 @@ async def _one(visit: Visit, *, comment: str = "", problem: str = "") -> View:
 
 async def show_part(visit: Visit) -> PageResult:
     """Shows one part of what an approval is about, from where the query says."""
-    number, begin = visit.path["number"], _number(visit.query.get("begin", ""))
+    number, begin = visit.path["number"], row_number(visit.query.get("begin", ""))
     review = await _known(visit)
     shown = None
     if review is not None and review.state == APPROVAL_STATE_PENDING and _NUMBER.fullmatch(number):
-        shown = rest_of(parts_of(review.material), int(number), begin, _room(review.pending, ""))
+        parts = parts_of(review.material)
+        shown = excerpt(int(number), parts[int(number)], begin, _ALONE) if int(number) < len(parts) else None
     if shown is None:
         return _GONE
     address = approval_address(visit.path["approval_id"])
     rows = shown.part.table is not None
     return View("approvals/part.html", {"address": address, "shown": shown, "begin": begin, "rows": rows})
-
-
-def _number(text: str) -> int:
-    return int(text) if _NUMBER.fullmatch(text) else 0
-
-
-def _room(pending: PendingApproval, comment: str) -> PageBudget:
-    """Returns what the page of an approval has left for what it is about."""
-    texts = (*(text for label in pending.labels.items() for text in label), pending.approval.instructions, comment)
-    return PageBudget(MOST_BYTES - _FRAME_BYTES - sum(map(html_bytes, texts)) - _OF_LABEL * len(pending.labels))
 
 
 def waiting_text(pending: PendingApproval) -> str:
@@ -161,11 +149,3 @@ def _back(visit: Visit, at: str = "") -> str:
         return inbox_address(visit.sent("gate"), at)
     run_id = visit.sent("run_id")
     return run_address(run_id) if run_id else APPROVALS
-
-
-PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", "/approvals/{approval_id}", DECIDERS, show_one),
-    Page("GET", "/approvals/{approval_id}/stream", DECIDERS, stream),
-    Page("GET", "/approvals/{approval_id}/material/{number}", DECIDERS, show_part),
-    Page("POST", "/approvals/{approval_id}", DECIDERS, decide),
-)

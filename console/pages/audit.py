@@ -10,7 +10,7 @@ import orjson
 from console.forms.problems import Problems, invalid, problems_of
 from console.http.downloads import MESSAGE_SECONDS
 from console.rendering.times import DAY_MS, start_of_day
-from console.visit import ADMINISTRATORS, Download, Page, PageResult, View, Visit
+from console.visit import Download, PageResult, View, Visit
 from contract.audit_export import CSV, JSON_LINES, head_of, lines_of
 from contract.channel import Messages
 from contract.refusals import Refusal
@@ -197,10 +197,3 @@ def _details(details: str) -> Mapping[str, str]:
     if not isinstance(read, dict):
         return {"": details}
     return {name: value if isinstance(value, str) else orjson.dumps(value).decode() for name, value in read.items()}
-
-
-PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", "/audit", ADMINISTRATORS, show),
-    Page("GET", "/audit.csv", ADMINISTRATORS, export_csv),
-    Page("GET", "/audit.jsonl", ADMINISTRATORS, export_json_lines),
-)

@@ -1,8 +1,7 @@
 """Pages of connectors: what they may read, what uses them, and a test that asks the store."""
 
-from typing import Any, Final
+from typing import Any
 
-from console.definitions.pages import pages_of
 from console.rendering import formatting
 from console.resources.details import details_of
 from console.resources.lookup import (
@@ -15,13 +14,10 @@ from console.resources.lookup import (
     requested_version,
     test_badge,
 )
-from console.visit import ADMINISTRATORS, Page, PageResult, View, Visit
+from console.visit import PageResult, View, Visit
 from contract.refusals import Refusal
 from contract.times import milliseconds_of
 from workflow_api.v1.workflows_pb2 import ConnectorCheck, ConnectorTest, TestConnectorRequest
-
-_LIST: Final = CONNECTORS.path
-_ONE: Final = f"{_LIST}/{{resource}}"
 
 
 async def show_list(visit: Visit) -> PageResult:
@@ -75,11 +71,3 @@ def _check(check: ConnectorCheck) -> tuple[ConnectorCheck, str, str]:
     answer = str(check.http_status) if check.HasField("http_status") else silent
     took = formatting.duration(milliseconds_of(check.took))
     return check, f"{answer} {check.code}".strip(), took
-
-
-PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", _LIST, ADMINISTRATORS, show_list),
-    Page("GET", _ONE, ADMINISTRATORS, show),
-    Page("POST", f"{_ONE}/test", ADMINISTRATORS, test),
-    *pages_of(CONNECTORS.definition, ADMINISTRATORS),
-)

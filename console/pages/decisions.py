@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from console.pages.workflows import every_workflow
 from console.rendering import formatting, times
-from console.visit import DECIDERS, Page, PageResult, View, Visit
+from console.visit import PageResult, View, Visit
 from contract.times import to_timestamp
 from workflow_api.v1.reviews_pb2 import (
     APPROVAL_STATE_APPROVED,
@@ -69,6 +69,3 @@ def _request(given: Mapping[str, str], problems: dict[str, str]) -> ListAllDecis
 def _person(name: str) -> str:
     """Returns how a decision names a person, whose name alone may be typed."""
     return f"user:{name}" if name and ":" not in name else name
-
-
-PAGES: Final[tuple[Page, ...]] = (Page("GET", "/approvals/history", DECIDERS, show),)

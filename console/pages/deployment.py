@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from console.forms.problems import Problems, check_unchanged, form_hash, invalid, problems_of, whole_number
-from console.visit import ADMINISTRATORS, ONLOOKERS, Page, PageResult, Redirect, View, Visit
+from console.visit import PageResult, Redirect, View, Visit
 from contract.durations import count_of, duration_of
 from contract.refusals import Refusal
 from workflow_api.v1.deployment_pb2 import Deployment, GetDeploymentRequest, UpdateDeploymentRequest
@@ -92,9 +92,3 @@ def _view(visit: Visit, record: Deployment, form: DeploymentForm, problems: Prob
 async def _record(visit: Visit) -> Deployment:
     record: Deployment = await visit.services.call("DeploymentService/GetDeployment", GetDeploymentRequest())
     return record
-
-
-PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", "/deployment", ONLOOKERS, show),
-    Page("POST", "/deployment", ADMINISTRATORS, change),
-)

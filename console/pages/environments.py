@@ -6,17 +6,16 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from console.definitions.pages import pages_of
 from console.definitions.source_text import FILE
 from console.definitions.versions import read_manifest
 from console.http.downloads import whole
 from console.paging import all_items
 from console.rendering import formatting
+from console.rendering.excerpts import ending
 from console.rendering.formatting import Badge
-from console.rendering.page_budget import PageBudget
 from console.resources.details import details_of
 from console.resources.lookup import ENVIRONMENTS, PAGE, MissingError, missing, path_of, requested_version
-from console.visit import ADMINISTRATORS, Download, EventStream, Page, PageResult, Redirect, View, Visit
+from console.visit import Download, EventStream, PageResult, Redirect, View, Visit
 from contract.refusals import Refusal
 from workflow_api.v1 import environments_pb2
 from workflow_api.v1.environments_pb2 import (
@@ -29,8 +28,6 @@ from workflow_api.v1.environments_pb2 import (
 )
 from workflow_api.v1.workflows_pb2 import ApplyManifestsRequest, ExpectedVersion, ManifestFile
 
-_LIST: Final = ENVIRONMENTS.path
-_ONE: Final = f"{_LIST}/{{resource}}"
 _POLL_SECONDS: Final = 1.0
 _SHOWN_CHARS: Final = 20_000
 _SHOWN_BYTES: Final = 80_000
@@ -91,7 +88,7 @@ async def show_log(visit: Visit) -> PageResult:
     except MissingError as error:
         return missing(ENVIRONMENTS, error)
     here = path_of(ENVIRONMENTS, visit.path["resource"])
-    text, cut = PageBudget(_SHOWN_BYTES).end(log.text, _SHOWN_CHARS)
+    text, cut = ending(log.text, _SHOWN_CHARS, _SHOWN_BYTES)
     context = {
         "name": name,
         "machine": machine,
@@ -204,16 +201,3 @@ def _badge(state: int) -> Badge:
 
 def _status(status: str) -> Badge:
     return _STATUSES.get(status, Badge(status, "warn"))
-
-
-PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", _LIST, ADMINISTRATORS, show_list),
-    Page("GET", _ONE, ADMINISTRATORS, show),
-    Page("POST", f"{_ONE}/build", ADMINISTRATORS, rebuild),
-    Page("POST", f"{_ONE}/activate", ADMINISTRATORS, activate),
-    Page("POST", f"{_ONE}/deactivate", ADMINISTRATORS, deactivate),
-    Page("GET", f"{_ONE}/log", ADMINISTRATORS, show_log),
-    Page("GET", f"{_ONE}/log/download", ADMINISTRATORS, download_log),
-    Page("GET", f"{_ONE}/stream", ADMINISTRATORS, stream),
-    *pages_of(ENVIRONMENTS.definition, ADMINISTRATORS),
-)

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from console.definitions.pages import pages_of
 from console.forms.problems import Problems, problems_of
 from console.paging import all_items
 from console.rendering.formatting import Badge
@@ -18,7 +17,7 @@ from console.resources.lookup import (
     path_of,
     requested_version,
 )
-from console.visit import ADMINISTRATORS, Download, Page, PageResult, View, Visit
+from console.visit import Download, PageResult, View, Visit
 from contract.durations import duration_of
 from contract.refusals import Refusal
 from workflow_api.v1.options_pb2 import TIME_UNIT_SECONDS
@@ -43,8 +42,6 @@ EXAMPLES: Final[Mapping[str, str]] = {
 """Queries to begin with, by their names."""
 LONGEST_QUERY: Final = 100_000
 
-_LIST: Final = GRAPHS.path
-_ONE: Final = f"{_LIST}/{{resource}}"
 _SECONDS: Final = 30
 _WAIT_SECONDS: Final = _SECONDS + 10.0
 _MOST_CSV_ROWS: Final = 100_000
@@ -134,11 +131,3 @@ async def _view(
         "longest_query": LONGEST_QUERY,
     }
     return View("resources/graph.html", {**await details_of(visit, shown), **context}, status=400 if problem else 200)
-
-
-PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", _LIST, ADMINISTRATORS, show_list),
-    Page("GET", _ONE, ADMINISTRATORS, show),
-    Page("POST", f"{_ONE}/query", ADMINISTRATORS, query),
-    *pages_of(GRAPHS.definition, ADMINISTRATORS),
-)

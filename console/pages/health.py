@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from console.rendering import formatting
 from console.rendering.formatting import Badge
-from console.visit import ONLOOKERS, EventStream, Page, PageResult, View, Visit
+from console.visit import EventStream, PageResult, View, Visit
 from contract.times import milliseconds_of
 from workflow_api.v1 import deployment_health_pb2
 from workflow_api.v1.deployment_health_pb2 import (
@@ -19,7 +19,6 @@ from workflow_api.v1.deployment_health_pb2 import (
     WorkerLease,
 )
 
-_PATH: Final = "/deployment/health"
 _REFRESH_SECONDS: Final = 5.0
 _NEAR_MS: Final = 100
 """Clocks that differ by less cannot be distinguished from the time that a message takes."""
@@ -138,9 +137,3 @@ def _disk(host: str, holds: Sequence[str], space: DiskSpace) -> _Disk:
     words = ", ".join(dict.fromkeys(holds))
     percent = round(100 * used / space.total_bytes)
     return _Disk(host, words, formatting.size(used), formatting.size(space.free_bytes), percent)
-
-
-PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", _PATH, ONLOOKERS, show),
-    Page("GET", f"{_PATH}/stream", ONLOOKERS, stream),
-)

@@ -8,7 +8,7 @@ from console.keys.details import key_details
 from console.keys.trial import Verdict, is_start, route_choices, verdicts
 from console.pages.workflows import every_workflow
 from console.rendering.times import now_ms
-from console.visit import ADMINISTRATORS, Page, PageResult, View, Visit
+from console.visit import PageResult, View, Visit
 from contract.call_trials import TrialCall
 from contract.refusals import Refusal
 from contract.routes import BASE
@@ -69,6 +69,3 @@ async def _workflow(visit: Visit, workflow_id: str, *, starts: bool) -> Verdict:
         return Verdict(asks, False, refusal.message)
     reasons = " ".join(workflow.readiness.reasons) if starts else ""
     return Verdict(asks, not reasons, reasons)
-
-
-PAGES: Final[tuple[Page, ...]] = (Page("GET", "/keys/{key_id}/try", ADMINISTRATORS, show),)

@@ -9,7 +9,6 @@ from console.forms.problems import Problems, check_unchanged, form_hash, invalid
 from console.keys.calls_today import calls_today
 from console.keys.details import key_details, matches
 from console.keys.form import (
-    SEVERAL,
     KeyForm,
     blank_form,
     create_request,
@@ -20,7 +19,7 @@ from console.keys.form import (
 from console.paging import all_items
 from console.rendering import formatting
 from console.rendering.times import now_ms
-from console.visit import ADMINISTRATORS, Page, PageResult, Redirect, Services, View, Visit
+from console.visit import PageResult, Redirect, Services, View, Visit
 from contract.choices import EXPIRY_DAYS, OVERLAP_HOURS
 from contract.durations import duration_of
 from contract.refusals import Refusal
@@ -266,18 +265,3 @@ async def _workflow_choices(services: Services, chosen: Sequence[str]) -> list[t
 
 def _path(visit: Visit) -> str:
     return f"/keys/{quote(visit.path['key_id'], safe='')}"
-
-
-PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", "/keys", ADMINISTRATORS, list_keys),
-    Page("GET", "/keys/new", ADMINISTRATORS, new_key),
-    Page("POST", "/keys", ADMINISTRATORS, create, several=SEVERAL),
-    Page("GET", "/keys/{key_id}", ADMINISTRATORS, show),
-    Page("POST", "/keys/{key_id}", ADMINISTRATORS, edit, several=SEVERAL),
-    Page("GET", "/keys/{key_id}/rotate", ADMINISTRATORS, rotation),
-    Page("POST", "/keys/{key_id}/rotate", ADMINISTRATORS, rotate),
-    Page("POST", "/keys/{key_id}/end-overlap", ADMINISTRATORS, end_overlap),
-    Page("POST", "/keys/{key_id}/external-id", ADMINISTRATORS, issue_external_id),
-    Page("POST", "/keys/{key_id}/revoke", ADMINISTRATORS, revoke),
-    Page("POST", "/keys/{key_id}/delete", ADMINISTRATORS, delete),
-)

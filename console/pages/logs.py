@@ -11,9 +11,9 @@ from console.addresses import run_address
 from console.http.downloads import MESSAGE_SECONDS, MessageParts
 from console.paging import all_items
 from console.rendering import formatting
-from console.rendering.page_budget import MOST_BYTES, PageBudget
+from console.rendering.excerpts import ending
 from console.run.log_search import MOST_SOUGHT_CHARS, matching_lines
-from console.visit import OPERATORS, Download, EventStream, Page, PageResult, View, Visit
+from console.visit import Download, EventStream, PageResult, View, Visit
 from contract.fields import rules_of
 from contract.refusals import Refusal
 from workflow_api.v1.logs_pb2 import (
@@ -29,7 +29,7 @@ END_CHARS: Final = 60_000
 """How many characters of a log a page shows at most; the first page those at its end."""
 
 _READ_CHARS: Final = rules_of(GetRunLogRequest.DESCRIPTOR.fields_by_name["tail_chars"]).maximum
-_ROOM_BYTES: Final = MOST_BYTES - 12_000
+_SHOWN_BYTES: Final = 85_000
 _SKIPPED: Final = re.compile(r"[1-9][0-9]{0,6}")
 _ATTEMPT: Final = re.compile(r"[1-9][0-9]{0,8}")
 _PAGE: Final = 1_000
@@ -73,8 +73,8 @@ async def show(visit: Visit) -> PageResult:
     here = f"{run_address(run_id)}/logs/{quote(step, safe='')}"
     wraps = visit.query.get("wrap") != "no"
     skipped = min(skipped, len(found.text))
-    room = PageBudget(_ROOM_BYTES)
-    text, cut = ("", False) if sought else room.end(found.text[: len(found.text) - skipped], END_CHARS)
+    before_skipped = "" if sought else found.text[: len(found.text) - skipped]
+    text, cut = ending(before_skipped, END_CHARS, _SHOWN_BYTES)
     shown = (
         ("attempt", asked),
         ("before", str(skipped) if skipped else ""),
@@ -94,7 +94,7 @@ async def show(visit: Visit) -> PageResult:
             "later": str(max(0, skipped - END_CHARS)) if skipped else "",
             "beginning_left_out": cut or found.cut,
             "sought": sought,
-            "matches": matching_lines(found.text, sought, room) if sought else None,
+            "matches": matching_lines(found.text, sought) if sought else None,
             "wraps": wraps,
             "link": partial(_link, here, query),
             "attempts": range(1, found.attempts + 1) if found.attempts > 1 else (),
@@ -168,10 +168,3 @@ def _seen(log: RunLogSummary) -> str:
     return (
         f"{log.attempt if log.last_part or log.HasField('began_at') else 0}-{log.last_part}-{log.HasField('ended_at')}"
     )
-
-
-PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", "/runs/{run_id}/logs/{step}", OPERATORS, show),
-    Page("GET", "/runs/{run_id}/logs/{step}/download", OPERATORS, download),
-    Page("GET", "/runs/{run_id}/logs/{step}/stream", OPERATORS, stream),
-)

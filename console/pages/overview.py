@@ -4,7 +4,7 @@ import asyncio
 from typing import Final
 
 from console.rendering import formatting
-from console.visit import ALL_ROLES, Page, PageResult, View, Visit
+from console.visit import PageResult, View, Visit
 from workflow_api.v1.deployment_health_pb2 import DeploymentHealth, GetDeploymentHealthRequest, HealthFinding
 from workflow_api.v1.deployment_pb2 import Deployment, GetDeploymentRequest
 from workflow_api.v1.reviews_pb2 import CountPendingApprovalsRequest
@@ -56,6 +56,3 @@ async def _findings(visit: Visit) -> list[HealthFinding]:
         return []
     health: DeploymentHealth = await visit.services.call(rpc, GetDeploymentHealthRequest())
     return list(health.findings)
-
-
-PAGES: Final[tuple[Page, ...]] = (Page("GET", "/", ALL_ROLES, show),)

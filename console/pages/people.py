@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 from console.forms.problems import Problems, invalid, problems_of
 from console.pages.workflows import every_workflow
 from console.paging import all_items
-from console.visit import ADMINISTRATORS, Page, PageResult, Redirect, View, Visit
+from console.visit import PageResult, Redirect, View, Visit
 from contract.refusals import Refusal
 from contract.roles import ROLE_NAMES
 from workflow_api.v1.users_pb2 import (
@@ -36,7 +36,7 @@ _CHOICES: Final = (
     ("administrator", "Administrator: everything"),
 )
 _SCOPES: Final = ((ALL, "all workflows"), (CHOSEN, "the chosen workflows"))
-_SEVERAL: Final = frozenset({"workflow_ids"})
+SEVERAL: Final = frozenset({"workflow_ids"})
 _PAGE: Final = 100
 _NO_PROBLEMS: Final[Problems] = {}
 _CHOSEN_IDS: Final = "decides_for.workflow_ids"
@@ -187,15 +187,3 @@ def _article(role: str) -> str:
 
 def _password(heading: str, made: UserPassword) -> View:
     return View("people/password.html", {"heading": heading, "person": made.user, "password": made.password}, once=True)
-
-
-PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", "/people", ADMINISTRATORS, list_people),
-    Page("POST", "/people", ADMINISTRATORS, add, several=_SEVERAL),
-    Page("GET", "/people/{name}/role", ADMINISTRATORS, role_form),
-    Page("POST", "/people/{name}/role", ADMINISTRATORS, set_role, several=_SEVERAL),
-    Page("POST", "/people/{name}/enable", ADMINISTRATORS, enable),
-    Page("POST", "/people/{name}/disable", ADMINISTRATORS, disable),
-    Page("POST", "/people/{name}/passkeys", ADMINISTRATORS, remove_passkeys),
-    Page("POST", "/people/{name}/password", ADMINISTRATORS, reset_password),
-)

@@ -1,13 +1,13 @@
 """The overview of what workflows use, with what needs attention."""
 
 import asyncio
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from console.pages import secrets
 from console.pages.environments import every_build
 from console.pages.graphs import every_graph
 from console.resources.lookup import CONNECTORS, ENVIRONMENTS, GRAPHS, all_resources
-from console.visit import ADMINISTRATORS, Page, PageResult, View, Visit
+from console.visit import PageResult, View, Visit
 from workflow_api.v1.deployment_health_pb2 import SECRET_STATE_SET
 from workflow_api.v1.environments_pb2 import ENVIRONMENT_BUILD_STATE_BUILDING, ENVIRONMENT_BUILD_STATE_FAILED
 
@@ -68,6 +68,3 @@ async def show(visit: Visit) -> PageResult:
 
 def _counted(*found: tuple[int, str]) -> list[str]:
     return [f"{count:,} {words}" for count, words in found if count]
-
-
-PAGES: Final[tuple[Page, ...]] = (Page("GET", "/resources", ADMINISTRATORS, show),)

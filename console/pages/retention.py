@@ -5,7 +5,7 @@ from typing import Final
 
 from console.rendering import formatting
 from console.rendering.times import DAY_MS
-from console.visit import ADMINISTRATORS, Page, PageResult, View, Visit
+from console.visit import PageResult, View, Visit
 from contract.times import milliseconds_of
 from workflow_api.v1.deployment_health_pb2 import GetRetentionRequest, Retention, RetentionSchedule
 
@@ -49,6 +49,3 @@ def _span(schedule: RetentionSchedule) -> str:
     if kept % DAY_MS:
         return formatting.duration(kept)
     return "1 day" if kept == DAY_MS else f"{kept // DAY_MS:,} days"
-
-
-PAGES: Final[tuple[Page, ...]] = (Page("GET", "/deployment/retention", ADMINISTRATORS, show),)

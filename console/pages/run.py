@@ -2,47 +2,35 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
 
-import orjson
-
 from console.addresses import run_address
 from console.pages.approvals import MAX_COMMENT_CHARS, pending_approvals
 from console.pages.logs import latest_logs
+from console.paging import rows_from
 from console.rendering import dag, formatting
+from console.rendering.excerpts import beginning, short
 from console.rendering.markup import sanitised
-from console.rendering.page_budget import MOST_BYTES, PageBudget
-from console.rendering.step_window import step_window
+from console.rendering.step_window import MOST_STEPS, step_window
 from console.rendering.times import now_ms
+from console.run import counts
 from console.run.advice import run_advice
 from console.run.attempts import comments_of, life_events, spans_of
 from console.run.events import EventFilter, RunProgress, events_page, watch
 from console.run.header import header
 from console.run.inputs import read_run, reveal_run, until_swept
 from console.run.sentences import KINDS, sentence
-from console.run.shortened import (
-    decisions_shown,
-    latest_spans,
-    markup_bytes,
-    outputs_shown,
-    short_approvals,
-    short_run,
-    short_steps,
-    steps_at_once,
-)
 from console.run.step import selected_step, step_view
+from console.run.texts import excerpts, inputs_of, texts_of
 from console.run.timeline import timeline
-from console.visit import ALL_ROLES, EventStream, Page, PageResult, View, Visit
+from console.visit import EventStream, PageResult, View, Visit
 from contract.fields import rules_of
-from contract.json_codec.response import object_of
 from contract.refusals import Refusal
-from contract.roles import roles_of
 from contract.times import milliseconds_of
 from workflow_api.v1.outputs_pb2 import ListOutputsRequest, ListOutputsResponse
-from workflow_api.v1.pii_policy_pb2 import PiiPolicy
 from workflow_api.v1.previews_pb2 import GetSummaryPreviewRequest, SummaryPreview
 from workflow_api.v1.reviews_pb2 import APPROVAL_STATE_REJECTED, ListDecisionsRequest
 from workflow_api.v1.runs_pb2 import (
@@ -60,17 +48,11 @@ MAX_REASON_CHARS: Final = rules_of(CancelRunRequest.DESCRIPTOR.fields_by_name["r
 
 GONE: Final = frozenset({"run_not_found", "not_found", "segment_not_found"})
 
-_POLICY_OBJECT: Final = object_of(PiiPolicy.DESCRIPTOR, raw=orjson.Fragment, links=orjson.Fragment)
 _SEQ: Final = re.compile(r"[0-9]{1,18}")
-_STATE: Final = ("step", "steps", "segment", "after_seq", "kind", "of")
+_STATE: Final = ("step", "steps", "segment", "after_seq", "kind", "of", "decisions", "approvals", "outputs")
 """Names of the query that say what the page shows; links keep the others when they change one."""
-_MOST_TEXT_CHARS: Final = 10_000
-_MOST_REVEALED_CHARS: Final = 30_000
-_FRAME_BYTES: Final = 17_000
-"""Of a page without a record in it."""
-_MOST_JSON_CHARS: Final = 400
-_MOST_SENTENCE_CHARS: Final = 300
-_MOST_OUTPUTS: Final = 40
+_EVENT_CHARS: Final = 60_000
+_EVENT_BYTES: Final = 80_000
 
 
 def missing(message: str) -> View:
@@ -83,9 +65,7 @@ async def show(visit: Visit) -> PageResult:
     run_id = visit.path["run_id"]
     try:
         run, inputs = await read_run(visit.services, run_id)
-        room = PageBudget(MOST_BYTES - _FRAME_BYTES)
-        head, shown = header(run, visit.user, room), short_run(run, room)
-        parts = {} if run.HasField("data_purged_at") else await _parts(visit, run, room, preparing=inputs.preparing)
+        parts = {} if run.HasField("data_purged_at") else await _parts(visit, run, preparing=inputs.preparing)
     except Refusal as refusal:
         if refusal.code not in GONE:
             raise
@@ -96,8 +76,9 @@ async def show(visit: Visit) -> PageResult:
     return View(
         "runs/one.html",
         {
-            **head,
-            "run": shown,
+            **header(run, visit.user),
+            "run": run,
+            "counts": counts,
             "here": run_address(run_id),
             "erased": erased,
             "run_advice": run_advice(run.error.code) if run.HasField("error") else "",
@@ -109,10 +90,9 @@ async def show(visit: Visit) -> PageResult:
             # Who rejected it is erased with the data.
             "rejected": None,
             **parts,
-            "input_text": room.begin(run.input_text, _MOST_TEXT_CHARS),
             "inputs": inputs,
             "can_reveal": inputs.redacted and visit.may("PreviewsService/RevealRunInputs"),
-            "json_texts": [*_input_texts(run, room, _MOST_TEXT_CHARS), *_policy_texts(run, room)],
+            "texts": excerpts(texts_of(run)),
         },
     )
 
@@ -134,12 +114,10 @@ async def show_inputs(visit: Visit) -> PageResult:
         if refusal.code not in GONE:
             raise
         return missing(refusal.message)
-    room = PageBudget(MOST_BYTES - _FRAME_BYTES)
     context = {
         "run": run,
         "here": run_address(run.summary.run_id),
-        "input_text": room.begin(run.input_text, _MOST_REVEALED_CHARS),
-        "json_texts": _input_texts(run, room, _MOST_REVEALED_CHARS),
+        "texts": excerpts(inputs_of(run), counts.REVEALED),
     }
     return View("runs/inputs.html", context)
 
@@ -153,8 +131,8 @@ async def _updates(visit: Visit, seen: RunProgress) -> AsyncIterator[tuple[str, 
         yield update
 
 
-async def show_event(visit: Visit) -> PageResult:
-    """Shows all of one event."""
+async def read_event(visit: Visit) -> Event | View:
+    """Returns the event that the address names, or the page in its place."""
     run_id, segment, seq = visit.path["run_id"], visit.path["segment"], visit.path["seq"]
     if not _SEQ.fullmatch(seq) or int(seq) < 1:
         return missing("An event is a number from 1.")
@@ -167,18 +145,28 @@ async def show_event(visit: Visit) -> PageResult:
         return missing(refusal.message)
     if not read.events:
         return missing("The segment has no such event.")
-    event = read.events[0]
+    return read.events[0]
+
+
+async def show_event(visit: Visit) -> PageResult:
+    """Shows one event with its data."""
+    event = await read_event(visit)
+    if isinstance(event, View):
+        return event
+    text, cut = beginning(formatting.json_lines(event.data), _EVENT_CHARS, _EVENT_BYTES)
     context = {
-        "here": run_address(run_id),
+        "here": run_address(visit.path["run_id"]),
+        "segment": visit.path["segment"],
         "event": event,
-        "sentence": sentence(event.type, event.step, event.data),
-        "text": formatting.json_lines(event.data),
+        "sentence": short(sentence(event.type, event.step, event.data), counts.MESSAGE),
+        "text": text,
+        "cut": cut,
     }
     return View("runs/event.html", context)
 
 
-async def _parts(visit: Visit, run: Run, room: PageBudget, *, preparing: bool) -> Mapping[str, Any]:
-    """Returns the parts of a run whose data is not erased: steps, approvals, events, outputs, as far as there is room.
+async def _parts(visit: Visit, run: Run, *, preparing: bool) -> Mapping[str, Any]:
+    """Returns the parts of a run whose data is not erased: steps, approvals, events, outputs.
 
     Raises:
         Refusal: of a service, as where the data is erased meanwhile.
@@ -202,48 +190,45 @@ async def _parts(visit: Visit, run: Run, room: PageBudget, *, preparing: bool) -
     spans, comments = spans_of(life), comments_of(life)
     # A backend of an older release does not know the filter.
     pending = [each for each in pending if each.run_id == run_id]
-    most = steps_at_once(steps.items)
+    most = MOST_STEPS if len(steps.items) <= MOST_STEPS else counts.STEPS
     window = step_window(steps.items, query.get("steps", ""), query.get("step", ""), lambda each: each.step, most)
-    drawn = latest_spans(spans, window.steps)
-    room.spend(markup_bytes(window.steps, drawn, len(events.read.events)))
-    # Others take what is left, those first that matter most.
-    approvals = short_approvals(pending, room)
-    decisions = decisions_shown(decided.items, room)
-    rows = [
-        (
-            each,
-            formatting.approval_badge(each.state),
-            *room.begin(comments.get(each.approval_id, ""), MAX_COMMENT_CHARS),
-        )
-        for each in decisions
-    ]
-    shown_steps = short_steps(window.steps, room)
-    sentences = [_said(event, room) for event in events.read.events]
-    step = selected_step(query.get("step", ""), shown_steps)
+    most_spans = min(counts.SPANS, counts.SPANS_OF_ALL // max(1, len(window.steps)))
+    drawn = {step.step: spans[step.step][-most_spans:] for step in window.steps if step.step in spans}
+    step = selected_step(query.get("step", ""), window.steps)
     selected = None
     if step is not None:
-        selected = await step_view(visit, run_id, step, spans.get(step.step, ()), decided.items, room)
-    listed = [] if outputs is None else outputs_shown(outputs.items, _MOST_OUTPUTS, room)
+        selected = await step_view(visit, run_id, step, spans.get(step.step, ()), decided.items)
+    listed = rows_from(() if outputs is None else outputs.items, query.get("outputs", ""), counts.OUTPUTS)
+    rejected = next((each for each in decided.items if each.state == APPROVAL_STATE_REJECTED), None)
     html = sanitised(summary_html.html, below=3) if summary_html.HasField("html") else None
-    if html is not None and not room.holds(len(html.encode())):
+    if html is not None and len(html.encode()) > counts.SUMMARY:
         html = None
     progress = RunProgress.of(run, events.read)
     link = partial(_link, run_address(run_id), {name: query[name] for name in _STATE if query.get(name)})
     return {
         "link": link,
         "href_of_step": lambda name: link("step", step=name),
-        "steps": [_step(each) for each in shown_steps],
+        "steps": [_step(each) for each in window.steps],
         "window": window,
         "href_of_window": lambda number: link("steps", steps=str(number)),
+        "href_of_approvals": lambda first: link("approvals", approvals=str(first)),
+        "href_of_decisions": lambda first: link("decisions", decisions=str(first)),
+        "href_of_outputs": lambda first: link("made", outputs=str(first)),
         "logs": logs,
         "selected": selected,
         "drawing": dag.draw([_node(each) for each in window.steps]),
         "timeline": timeline(run.summary, window.steps, drawn, now_ms()),
-        "approvals": approvals,
-        "approvals_left_out": len(pending) - len(approvals),
-        "decisions": rows,
-        "rejected": next((row for row in rows if row[0].state == APPROVAL_STATE_REJECTED), None),
-        "decisions_left_out": len(decided.items) - len(decisions),
+        "approvals": rows_from(pending, query.get("approvals", ""), counts.APPROVALS),
+        "decisions": rows_from(
+            [
+                (each, formatting.approval_badge(each.state), comments.get(each.approval_id, ""))
+                for each in decided.items
+            ],
+            query.get("decisions", ""),
+            counts.DECISIONS,
+        ),
+        "rejected": rejected,
+        "rejected_because": "" if rejected is None else comments.get(rejected.approval_id, ""),
         "events": events,
         "kinds": [("", "any"), *((name, words) for name, (words, _) in KINDS.items())],
         "kind": kind,
@@ -251,17 +236,18 @@ async def _parts(visit: Visit, run: Run, room: PageBudget, *, preparing: bool) -
         "stream": ""
         if progress.ended and not withheld and not preparing
         else _stream_address(run_id, progress, preparing),
-        "outputs": None if outputs is None else [(each, formatting.size(each.size_bytes)) for each in listed],
-        "outputs_left_out": 0 if outputs is None else len(outputs.items) - len(listed),
+        "outputs": None if outputs is None else listed,
         "outputs_size": "" if outputs is None else formatting.size(outputs.total_bytes),
         "outputs_withheld": withheld,
         "summary_html": html,
         "summary_cut": summary_html.cut,
-        "summary_text": ("", False) if html is not None else room.begin(run.summary_markdown, _MOST_TEXT_CHARS),
-        "result": room.begin(formatting.json_lines(run.result), _MOST_TEXT_CHARS),
         "event_rows": [
-            (event, said, *room.begin("" if event.data == "{}" else event.data, _MOST_JSON_CHARS))
-            for event, said in zip(events.read.events, sentences, strict=True)
+            (
+                event,
+                short(sentence(event.type, event.step, event.data), counts.LISTED),
+                *beginning("" if event.data == "{}" else event.data, counts.JSON),
+            )
+            for event in events.read.events
         ],
     }
 
@@ -295,11 +281,6 @@ def _stream_address(run_id: str, progress: RunProgress, preparing: bool) -> str:
     return f"{run_address(run_id)}/stream?{urlencode(query)}"
 
 
-def _said(event: Event, room: PageBudget) -> str:
-    said, cut = room.begin(sentence(event.type, event.step, event.data), _MOST_SENTENCE_CHARS)
-    return f"{said}…" if cut else said
-
-
 def _step(step: Step) -> Mapping[str, Any]:
     return {
         "step": step,
@@ -313,30 +294,3 @@ def _node(step: Step) -> dag.Node:
     badge = formatting.step_badge(step.status)
     css_class = "pending" if step.status == STEP_STATUS_PENDING else badge.kind
     return dag.Node(step.step, step.name or step.step, tuple(step.needs), badge.text, css_class)
-
-
-def _input_texts(run: Run, room: PageBudget, most: int) -> Sequence[tuple[str, str, bool]]:
-    """Returns the JSON inputs of a run with their headings, and whether they are cut."""
-    return _json_texts((("Parameters", run.parameters), ("Copied inputs", run.inputs_manifest)), room, most)
-
-
-def _policy_texts(run: Run, room: PageBudget) -> Sequence[tuple[str, str, bool]]:
-    policy = policy_text(run.pii_policy) if run.HasField("pii_policy") else ""
-    return _json_texts((("PII policy", policy), ("Redaction manifest", run.pii_redaction)), room, _MOST_TEXT_CHARS)
-
-
-def _json_texts(texts: Sequence[tuple[str, str]], room: PageBudget, most: int) -> Sequence[tuple[str, str, bool]]:
-    return [(name, *room.begin(formatting.json_lines(text), most)) for name, text in texts if text]
-
-
-def policy_text(policy: PiiPolicy) -> str:
-    """Returns a PII policy as the JSON that callers write."""
-    return orjson.dumps(_POLICY_OBJECT(policy)).decode()
-
-
-PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", "/runs/{run_id}", ALL_ROLES, show),
-    Page("GET", "/runs/{run_id}/stream", ALL_ROLES, stream),
-    Page("POST", "/runs/{run_id}/inputs", roles_of("PreviewsService/RevealRunInputs"), show_inputs),
-    Page("GET", "/runs/{run_id}/events/{segment}/{seq}", ALL_ROLES, show_event),
-)

@@ -5,7 +5,7 @@ from typing import Final
 from console.addresses import run_address
 from console.pages.run import GONE, MAX_REASON_CHARS, missing
 from console.rendering import formatting
-from console.visit import ADMINISTRATORS, OPERATORS, Page, PageResult, Redirect, Visit
+from console.visit import PageResult, Redirect, Visit
 from contract.refusals import Refusal
 from workflow_api.v1.runs_pb2 import CancelRunRequest, EraseRunDataRequest
 
@@ -47,9 +47,3 @@ async def erase(visit: Visit) -> PageResult:
             raise
         return Redirect(here, f"Nothing was changed: {refusal.message}")
     return Redirect(here, "The data of the run is erased.")
-
-
-PAGES: Final[tuple[Page, ...]] = (
-    Page("POST", "/runs/{run_id}/cancel", OPERATORS, cancel),
-    Page("POST", "/runs/{run_id}/erase", ADMINISTRATORS, erase),
-)

@@ -7,17 +7,16 @@ from typing import Any, Final
 from console.addresses import run_address
 from console.pages.run import GONE, missing
 from console.rendering import formatting
-from console.rendering.page_budget import PageBudget
+from console.rendering.excerpts import beginning
 from console.run.comparison import differences
 from console.run.inputs import read_run
-from console.visit import ALL_ROLES, Page, PageResult, View, Visit
+from console.visit import PageResult, View, Visit
 from contract.refusals import Refusal
 from contract.times import milliseconds_of
 from workflow_api.v1.runs_pb2 import ListRunsRequest, ListRunStepsRequest, Run, RunSummary, Step
 
 _CANDIDATES: Final = 30
 _MOST_TEXT_CHARS: Final = 2_000
-_MOST_TEXT_BYTES: Final = 10_000
 
 
 async def show(visit: Visit) -> PageResult:
@@ -57,7 +56,7 @@ async def _comparison(visit: Visit, run: Run, other: Run) -> Mapping[str, Any]:
         "lasted": [_lasted(each.summary) for each in (run, other)],
         "erased": erased,
         "parameters": differences(run.parameters, other.parameters),
-        "texts": [_beginning(each.input_text) for each in (run, other)] if texts_differ else (),
+        "texts": [beginning(each.input_text, _MOST_TEXT_CHARS)[0] for each in (run, other)] if texts_differ else (),
         "steps": [
             (name, ours.get(name), theirs.get(name), _slower(ours.get(name), theirs.get(name)))
             for name in {**ours, **theirs}
@@ -98,10 +97,3 @@ def _described(summary: RunSummary) -> str:
         summary.client_reference,
     )
     return ", ".join(part for part in parts if part)
-
-
-def _beginning(text: str) -> str:
-    return PageBudget(_MOST_TEXT_BYTES).begin(text, _MOST_TEXT_CHARS)[0]
-
-
-PAGES: Final[tuple[Page, ...]] = (Page("GET", "/runs/{run_id}/compare", ALL_ROLES, show),)

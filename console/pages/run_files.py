@@ -7,11 +7,11 @@ from console.addresses import run_address
 from console.http.downloads import MESSAGE_SECONDS, open_download
 from console.pages.run import missing
 from console.rendering import formatting
+from console.rendering.excerpts import beginning
 from console.rendering.markup import sanitised
-from console.rendering.page_budget import PageBudget
 from console.run.json_tree import tree_of
 from console.run.table_excerpt import table_excerpt
-from console.visit import ALL_ROLES, Page, PageResult, View, Visit
+from console.visit import PageResult, View, Visit
 from contract.refusals import Refusal
 from workflow_api.v1.outputs_pb2 import GetOutputContentRequest, GetOutputsZipRequest
 from workflow_api.v1.previews_pb2 import GetOutputPreviewRequest, OutputPreview
@@ -38,7 +38,7 @@ async def show(visit: Visit) -> PageResult:
         return missing(refusal.message)
     file = preview.file
     text, table = file.text.text, table_excerpt(file.table, _number(visit.query.get("columns", "")))
-    shown, cut = PageBudget(_MOST_TEXT_BYTES).begin(text, _MOST_TEXT_CHARS)
+    shown, cut = beginning(text, _MOST_TEXT_CHARS, _MOST_TEXT_BYTES)
     tree = None if preview.HasField("html") or file.text.cut else tree_of(text)
     return View(
         "runs/output.html",
@@ -94,11 +94,3 @@ async def _opened(visit: Visit, rpc: str, request: Any, *, image: bool = False) 
 
 def _number(text: str) -> int:
     return int(text) if text.isdecimal() and text.isascii() and len(text) <= _LONGEST_NUMBER else 1
-
-
-PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", "/runs/{run_id}/outputs.zip", ALL_ROLES, download_all),
-    Page("GET", "/runs/{run_id}/outputs/{output_id}", ALL_ROLES, show),
-    Page("GET", "/runs/{run_id}/outputs/{output_id}/download", ALL_ROLES, download),
-    Page("GET", "/runs/{run_id}/outputs/{output_id}/image", ALL_ROLES, show_image),
-)

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from console.pages.workflows import every_workflow
 from console.rendering import formatting, times
 from console.rendering.day_strip import strip, totals
-from console.visit import ALL_ROLES, EventStream, Page, PageResult, View, Visit
+from console.visit import EventStream, PageResult, View, Visit
 from contract.json_codec.enum_lists import parse_enum_list
 from contract.refusals import Refusal
 from contract.times import milliseconds_of, to_timestamp
@@ -171,9 +171,3 @@ def _row(found: FoundRun, now: int) -> Mapping[str, Any]:
         "waited": formatting.duration(waited),
         "waits": found.HasField("waiting_since"),
     }
-
-
-PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", "/runs", ALL_ROLES, show_list),
-    Page("GET", "/runs/stream", ALL_ROLES, stream),
-)

@@ -12,7 +12,7 @@ from console.keys.details import state_of
 from console.rendering.formatting import Badge, run_badge, workflow_badge
 from console.rendering.times import now_ms
 from console.resources.lookup import AGENTS, CONNECTORS, ENVIRONMENTS, GRAPHS, path_of
-from console.visit import ADMINISTRATORS, ALL_ROLES, ONLOOKERS, Page, PageResult, View, Visit
+from console.visit import ADMINISTRATORS, ONLOOKERS, PageResult, View, Visit
 from contract.fields import rules_of
 from contract.refusals import Refusal
 from workflow_api.v1.definitions_pb2 import FindResourcesRequest, FindWorkflowsRequest
@@ -126,6 +126,3 @@ async def _keys(visit: Visit, asked: str) -> Sequence[SearchResult]:
 
 def _path(folder: str, identifier: str) -> str:
     return f"/{folder}/{quote(identifier, safe='')}"
-
-
-PAGES: Final[tuple[Page, ...]] = (Page("GET", "/search", ALL_ROLES, show),)

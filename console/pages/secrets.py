@@ -5,7 +5,7 @@ from typing import Final
 
 from console.rendering.formatting import Badge
 from console.resources.lookup import CONNECTORS, GRAPHS, path_of
-from console.visit import ADMINISTRATORS, Page, PageResult, View, Visit
+from console.visit import PageResult, View, Visit
 from workflow_api.v1 import deployment_health_pb2
 from workflow_api.v1.deployment_health_pb2 import GetSecretUseRequest, NamedSecret, SecretUse, SecretUser
 
@@ -44,6 +44,3 @@ def _user(user: SecretUser) -> tuple[str, str, str]:
     """Returns what names a secret: kind in words, name, and the address of its page; empty without one."""
     kind = {"connector": CONNECTORS, "knowledge_graph": GRAPHS}.get(user.kind)
     return _KINDS.get(user.kind, user.kind), user.name, "" if kind is None else path_of(kind, user.id)
-
-
-PAGES: Final[tuple[Page, ...]] = (Page("GET", PATH, ADMINISTRATORS, show),)

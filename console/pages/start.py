@@ -6,13 +6,14 @@ from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from console.addresses import run_address
-from console.pages.run import GONE, missing, policy_text
+from console.pages.run import GONE, missing
 from console.rendering import formatting
 from console.run.inputs import reveal_run
+from console.run.texts import policy_text
 from console.start.earlier_run import ERASED, had_uploads, has_policy, other_texts, other_version, parameter_texts
 from console.start.files import FOLDER, NO_FILES, ChosenFiles, chosen_files, drop
 from console.start.form import PREFIX, Declared, carried_texts, json_of, start_fields
-from console.visit import OPERATORS, Page, PageResult, Redirect, View, Visit
+from console.visit import PageResult, Redirect, View, Visit
 from contract.fields import rules_of
 from contract.refusals import Refusal
 from workflow_api.v1.runs_pb2 import TRIGGERED_BY_CONSOLE, GetRunRequest, Run, StartRunRequest
@@ -304,9 +305,3 @@ def _view(
         "prefix": PREFIX,
     }
     return View("workflows/start.html", context, status=status)
-
-
-PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", "/workflows/{workflow_id}/start", OPERATORS, show),
-    Page("POST", "/workflows/{workflow_id}/start", OPERATORS, start, takes_files=True),
-)

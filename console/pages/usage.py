@@ -20,7 +20,7 @@ from console.keys.usage_counts import (
 )
 from console.rendering.charts import bar_chart
 from console.rendering.times import now_ms, utc_text
-from console.visit import ADMINISTRATORS, Download, Page, PageResult, View, Visit
+from console.visit import Download, PageResult, View, Visit
 from contract.csv_text import csv_text
 from contract.paging import next_page
 from contract.times import milliseconds_of, to_timestamp
@@ -159,11 +159,3 @@ def _read_query(query: Mapping[str, str], now: int) -> _UsageQuery:
             return _UsageQuery(WINDOWS[0], now, **given, problem=_NO_RANGE)
         return _UsageQuery(window, until, **given, problem="")
     return _UsageQuery(window_named(query.get("window", "")), now, **given, problem="")
-
-
-PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", "/usage", ADMINISTRATORS, all_usage),
-    Page("GET", "/usage.csv", ADMINISTRATORS, all_counts),
-    Page("GET", "/keys/{key_id}/usage", ADMINISTRATORS, key_usage),
-    Page("GET", "/keys/{key_id}/usage.csv", ADMINISTRATORS, key_counts),
-)

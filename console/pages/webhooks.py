@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 from console.forms.problems import Problems, invalid, problems_of, whole_number
 from console.paging import all_items
 from console.rendering import formatting
-from console.visit import ADMINISTRATORS, Page, PageResult, Redirect, View, Visit
+from console.visit import PageResult, Redirect, View, Visit
 from contract.choices import OVERLAP_HOURS
 from contract.durations import duration_of
 from contract.refusals import Refusal
@@ -36,7 +36,7 @@ _PAUSED: Final = {
     "unreachable": "The service paused it: nothing arrived for 72 hours.",
     "gone": "The service paused it: the receiver answered 410, gone for good.",
 }
-_SEVERAL: Final = frozenset({"events"})
+SEVERAL: Final = frozenset({"events"})
 _FIELDS: Final = frozenset({"url", "description", "events"})
 _PAGE: Final = 100
 _NOTHING_WRONG: Final[Problems] = {}
@@ -235,18 +235,3 @@ def _path_of_list(visit: Visit) -> str:
 
 def _path(visit: Visit) -> str:
     return f"{_path_of_list(visit)}/{quote(visit.path['webhook_id'], safe='')}"
-
-
-_LIST: Final = "/keys/{key_id}/webhooks"
-_ONE: Final = f"{_LIST}/{{webhook_id}}"
-PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", _LIST, ADMINISTRATORS, list_webhooks),
-    Page("POST", _LIST, ADMINISTRATORS, create, several=_SEVERAL),
-    Page("GET", _ONE, ADMINISTRATORS, show),
-    Page("POST", _ONE, ADMINISTRATORS, edit, several=_SEVERAL),
-    Page("POST", f"{_ONE}/rotate", ADMINISTRATORS, rotate),
-    Page("POST", f"{_ONE}/pause", ADMINISTRATORS, pause),
-    Page("POST", f"{_ONE}/resume", ADMINISTRATORS, resume),
-    Page("POST", f"{_ONE}/delete", ADMINISTRATORS, delete),
-    Page("POST", f"{_ONE}/redeliver", ADMINISTRATORS, redeliver),
-)

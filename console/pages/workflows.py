@@ -6,15 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 
-from console.definitions import restoring
 from console.definitions.kinds import WORKFLOW
-from console.definitions.pages import pages_of
 from console.definitions.references import references
 from console.definitions.versions import NO_VERSION, VersionList, read_versions, version_of
 from console.paging import all_items
 from console.rendering import dag, formatting
 from console.rendering.step_window import step_window
-from console.visit import ADMINISTRATORS, ALL_ROLES, Page, PageResult, Redirect, View, Visit
+from console.visit import ADMINISTRATORS, PageResult, Redirect, View, Visit
 from contract.refusals import Refusal
 from workflow_api.v1.keys_pb2 import KeyRecord, ListKeysRequest, WorkflowAccess
 from workflow_api.v1.options_pb2 import SCOPE_RUNS_CREATE
@@ -200,13 +198,3 @@ def _parameter(declared: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-PAGES: Final[tuple[Page, ...]] = (
-    Page("GET", "/workflows", ALL_ROLES, show_list),
-    Page("GET", "/workflows/{workflow_id}", ALL_ROLES, show_one),
-    Page("POST", "/workflows/{workflow_id}/activate", ADMINISTRATORS, activate),
-    Page("POST", "/workflows/{workflow_id}/deactivate", ADMINISTRATORS, deactivate),
-    *pages_of(WORKFLOW),
-    *restoring.PAGES,
-)

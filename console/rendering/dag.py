@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from typing import Final
 
-from console.rendering.page_budget import html_bytes
+from console.rendering.excerpts import html_bytes
 
 BOX_WIDTH: Final = 176
 BOX_HEIGHT: Final = 50

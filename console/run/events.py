@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from console.rendering.formatting import ENDED, RUN_STATUSES
+from console.run import counts
 from console.visit import Services
 from contract.refusals import Refusal
 from workflow_api.v1.outputs_pb2 import ListOutputsRequest
@@ -19,7 +20,7 @@ from workflow_api.v1.runs_pb2 import (
     WatchRunEventsRequest,
 )
 
-PAGE: Final = 50
+PAGE: Final = counts.EVENTS
 POLL_SECONDS: Final = 1.0
 """The least time between two reads for one page."""
 _CHECK_SECONDS: Final = 30.0

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from console.rendering import formatting
-from console.rendering.page_budget import PageBudget, html_bytes
 from console.rendering.times import now_ms
 from console.run.commands import lines_of
 from console.run.redaction import sentences
@@ -14,8 +13,8 @@ from workflow_api.v1.runs_pb2 import Run
 from workflow_api.v1.users_pb2 import User
 
 
-def header(run: Run, user: User, room: PageBudget) -> Mapping[str, Any]:
-    """Returns what the head shows, as far as the page has room."""
+def header(run: Run, user: User) -> Mapping[str, Any]:
+    """Returns what the head shows."""
     summary = run.summary
     ended = formatting.RUN_STATUSES.get(summary.status) in formatting.ENDED
     elapsed = 0
@@ -33,6 +32,6 @@ def header(run: Run, user: User, room: PageBudget) -> Mapping[str, Any]:
         "started_by": formatting.trigger(run.triggered_by),
         "links_keys": user.role in ADMINISTRATORS,
         "labels": sorted(summary.labels.items()),
-        "lines": [each for each in lines_of(run) if room.holds(html_bytes(each.text))],
+        "lines": lines_of(run),
         "redaction": sentences(run.pii_redaction) if run.HasField("pii_redaction") else (),
     }

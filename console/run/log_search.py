@@ -4,15 +4,15 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from console.rendering.page_budget import PageBudget, html_bytes
+from console.rendering.excerpts import beginning
 
 MOST_SOUGHT_CHARS: Final = 200
 
 _MOST_LINES: Final = 250
 _MOST_LINE_CHARS: Final = 300
 _BEFORE_CHARS: Final = 80
-_LINE_BYTES: Final = 10
-_MARK_BYTES: Final = 7
+_MOST_MARKS: Final = 20
+"""Of a line."""
 
 
 class MatchingLine(NamedTuple):
@@ -29,25 +29,17 @@ class LogMatches(NamedTuple):
     total: int
 
 
-def matching_lines(text: str, sought: str, room: PageBudget) -> LogMatches:
-    """Returns the lines of a text that hold another, in whatever case, each cut around its first match.
-
-    There are as many as the page has room for.
-    """
+def matching_lines(text: str, sought: str) -> LogMatches:
+    """Returns the first lines of a text that hold another, in whatever case, each cut around its first match."""
     pattern = re.compile(f"({re.escape(sought)})", re.IGNORECASE)
     lines: list[MatchingLine] = []
-    total, full = 0, False
+    total = 0
     for number, line in enumerate(text.splitlines(), 1):
         match = pattern.search(line)
         if match is None:
             continue
         total += 1
-        if len(lines) < _MOST_LINES and not full:
-            start = max(0, match.start() - _BEFORE_CHARS)
-            part = line[start : start + _MOST_LINE_CHARS]
-            parts = pattern.split(part)
-            if room.holds(_LINE_BYTES + html_bytes(part) + _MARK_BYTES * len(parts)):
-                lines.append(MatchingLine(number, parts))
-            else:
-                full = True
+        if len(lines) < _MOST_LINES:
+            part, _ = beginning(line[max(0, match.start() - _BEFORE_CHARS) :], _MOST_LINE_CHARS)
+            lines.append(MatchingLine(number, pattern.split(part, _MOST_MARKS)))
     return LogMatches(lines, total)

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from console.rendering import formatting
-from console.rendering.page_budget import PageBudget, html_bytes
+from console.rendering.excerpts import beginning, ending, short
+from console.run import counts
 from console.run.advice import advice
 from console.run.attempts import Span
 from console.run.sentences import error_text
@@ -17,16 +18,6 @@ from workflow_api.v1.previews_pb2 import GetStepPreviewRequest, StepPreview
 from workflow_api.v1.reviews_pb2 import Decision
 from workflow_api.v1.runs_pb2 import STEP_STATUS_FAILED, Step
 
-LOG_CHARS: Final = 6_000
-"""How much of the end of the step's log is shown beside it."""
-
-_MOST_NEEDS: Final = 5
-_MOST_VALUE_CHARS: Final = 6_000
-_MOST_ATTEMPTS: Final = 20
-_MOST_ERROR_CHARS: Final = 600
-_MOST_FILES: Final = 20
-_FILE_BYTES: Final = 200
-"""Of the markup of a file."""
 _GONE: Final = frozenset({"run_not_found", "not_found", "invalid_request"})
 
 
@@ -39,27 +30,25 @@ def selected_step(asked: str, steps: Sequence[Step]) -> Step | None:
 
 
 async def step_view(
-    visit: Visit, run_id: str, step: Step, spans: Sequence[Span], decisions: Sequence[Decision], room: PageBudget
+    visit: Visit, run_id: str, step: Step, spans: Sequence[Span], decisions: Sequence[Decision]
 ) -> Mapping[str, Any]:
-    """Returns what the panel of a step shows, as far as the page has room; raises Refusal of a service."""
-    needed = list(step.needs)[:_MOST_NEEDS]
+    """Returns what the panel of a step shows; raises Refusal of a service."""
+    needed = list(step.needs)[: counts.NEEDED]
     log, (own, *inputs) = await asyncio.gather(
         _log(visit, run_id, step.step),
         asyncio.gather(*(_preview(visit, run_id, each) for each in (step.step, *needed))),
     )
     last = next((span for span in reversed(spans) if span.outcome == "failed"), None)
-    # In the order of what matters most.
-    attempts = [_attempt(span, room) for span in reversed(spans[-_MOST_ATTEMPTS:])][::-1]
-    made = _shown(step.step, own, room)
-    log_text, log_cut = room.end(log.text, LOG_CHARS) if log else ("", False)
+    attempts = [_attempt(span) for span in spans[-counts.ATTEMPTS :]]
+    log_text, log_cut = ending(log.text, counts.VALUE) if log else ("", False)
     return {
         "step": step,
         "badge": formatting.step_badge(step.status),
         "kind": formatting.step_kind(step.kind),
         "lasted": formatting.duration(milliseconds_of(step.duration)) if step.HasField("duration") else "",
         "advice": advice(step.error.code, last.error_type if last else "") if step.HasField("error") else "",
-        "own": made,
-        "needs": [_shown(name, preview, room) for name, preview in zip(needed, inputs, strict=True)],
+        "own": _shown(step.step, own),
+        "needs": [_shown(name, preview) for name, preview in zip(needed, inputs, strict=True)],
         "needs_left_out": len(step.needs) - len(needed),
         "attempts": attempts,
         "attempts_left_out": len(spans) - len(attempts),
@@ -80,7 +69,7 @@ async def _log(visit: Visit, run_id: str, step: str) -> RunLog | None:
     """Returns the end of the log of the latest attempt, for those who may read logs; None where there is none."""
     if not visit.may("LogsService/GetRunLog"):
         return None
-    request = GetRunLogRequest(run_id=run_id, step=step, tail_chars=LOG_CHARS)
+    request = GetRunLogRequest(run_id=run_id, step=step, tail_chars=counts.VALUE)
     try:
         found: RunLog = await visit.services.call("LogsService/GetRunLog", request)
     except Refusal as refusal:
@@ -90,10 +79,10 @@ async def _log(visit: Visit, run_id: str, step: str) -> RunLog | None:
     return found if found.text or found.log.HasField("problem") else None
 
 
-def _shown(name: str, preview: StepPreview, room: PageBudget) -> Mapping[str, Any]:
+def _shown(name: str, preview: StepPreview) -> Mapping[str, Any]:
     text = formatting.json_lines(preview.value.text) if preview.HasField("value") else ""
-    value, cut = room.begin("" if text == "null" else text, _MOST_VALUE_CHARS)
-    files = [file for file in preview.files[:_MOST_FILES] if room.holds(_FILE_BYTES + html_bytes(file.path))]
+    value, cut = beginning("" if text == "null" else text, counts.VALUE)
+    files = preview.files[: counts.FILES]
     return {
         "name": name,
         "preview": preview,
@@ -104,7 +93,7 @@ def _shown(name: str, preview: StepPreview, room: PageBudget) -> Mapping[str, An
     }
 
 
-def _attempt(span: Span, room: PageBudget) -> Mapping[str, Any]:
+def _attempt(span: Span) -> Mapping[str, Any]:
     waiting = span.kind == "waiting"
     words = "waiting for the next attempt" if span.attempt else "waiting for a person"
     return {
@@ -112,5 +101,5 @@ def _attempt(span: Span, room: PageBudget) -> Mapping[str, Any]:
         "outcome": span.outcome or ("going on" if span.ended_at is None else ""),
         "began_at": span.began_at,
         "lasted": "" if span.ended_at is None else formatting.duration(max(0, span.ended_at - span.began_at)),
-        "error": room.begin(error_text(span.error_type, span.message), _MOST_ERROR_CHARS)[0],
+        "error": short(error_text(span.error_type, span.message), counts.ATTEMPT),
     }

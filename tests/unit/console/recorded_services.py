@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from console.routes import PAGES
 from console.visit import Page, PageResult, View, Visit
 from contract.refusals import Refusal
 from edge.admission.trial import try_call
@@ -100,3 +102,8 @@ def key_record(**other: Any) -> KeyRecord:
 
 def invalid(*problems: tuple[str, str]) -> Refusal:
     return Refusal("invalid_request", details=[{"name": name, "reason": reason} for name, reason in problems])
+
+
+def pages_in(module: ModuleType) -> list[Page]:
+    """Returns the pages whose handlers a module has."""
+    return [page for page in PAGES if page.answer.__module__ == module.__name__]

@@ -8,8 +8,8 @@ from typing import Any, Final
 from google.protobuf.message import Message
 
 from console.http.static_files import StaticFiles
-from console.pages import all_pages
 from console.rendering.templates import Rendering
+from console.routes import PAGES
 from console.visit import PageResult, View, Visit
 from contract.refusals import Refusal
 from edge.admission.trial import try_call
@@ -24,6 +24,12 @@ from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER, Role, U
 
 ADMINISTRATOR = User(name="ada", role=ROLE_ADMINISTRATOR)
 APPROVER = User(name="bob", role=ROLE_APPROVER)
+
+MOST_BYTES: Final = 2_000_000
+"""Of a page, whatever a run or an approval has, as docs/console.md says."""
+
+MOST_BYTES_OF_ONE: Final = 100_000
+"""Of a page that shows one text, whatever that has."""
 
 _RENDERING = Rendering(StaticFiles())
 _LABEL = re.compile(r' data-label="[^"]*"')
@@ -84,7 +90,7 @@ def answered(
     refresh: bool = False,
 ) -> PageResult:
     """Returns the result of the page at `path`, as `/runs/{run_id}`; `names` fills its braces."""
-    (page,) = (page for page in all_pages() if (page.method, page.path) == (method, path))
+    (page,) = (page for page in PAGES if (page.method, page.path) == (method, path))
     sent = {name: [value] for name, value in (form or {}).items()}
     visit = Visit(
         user=user, services=services, path=names or {}, query=query or {}, form=sent, refresh=refresh, try_call=try_call
@@ -120,5 +126,5 @@ def sent_html(answer: PageResult, user: User = ADMINISTRATOR) -> str:
 
 
 def roles_of(method: str, path: str) -> frozenset[Role.ValueType]:
-    (page,) = (page for page in all_pages() if (page.method, page.path) == (method, path))
+    (page,) = (page for page in PAGES if (page.method, page.path) == (method, path))
     return page.roles

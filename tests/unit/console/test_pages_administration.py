@@ -8,9 +8,18 @@ from google.protobuf.message import Message
 
 from console.pages import audit, deployment, people, usage
 from console.rendering.times import DAY_MS, HOUR_MS, now_ms
+from console.routes import PAGES
 from console.visit import ADMINISTRATORS, ONLOOKERS, Download, Page, PageResult, Redirect
 from contract.times import to_timestamp
-from tests.unit.console.recorded_services import KEY_ID, RecordedServices, answered, invalid, key_record, viewed
+from tests.unit.console.recorded_services import (
+    KEY_ID,
+    RecordedServices,
+    answered,
+    invalid,
+    key_record,
+    pages_in,
+    viewed,
+)
 from tests.unit.console.rendered import Fields, page_of
 from workflow_api.v1.audit_pb2 import AuditRecord, ListAuditRecordsRequest, ListAuditRecordsResponse
 from workflow_api.v1.deployment_pb2 import Deployment, Licence, UpdateDeploymentRequest
@@ -44,9 +53,9 @@ PEOPLE = [
 ]
 
 
-@pytest.mark.parametrize("page", [*audit.PAGES, *deployment.PAGES, *people.PAGES, *usage.PAGES])
+@pytest.mark.parametrize("page", [page for module in (audit, deployment, people, usage) for page in pages_in(module)])
 def test_only_administrators_open_administration_pages(page: Page) -> None:
-    assert page.roles == (ONLOOKERS if page in deployment.PAGES and page.method == "GET" else ADMINISTRATORS)
+    assert page.roles == (ONLOOKERS if page in pages_in(deployment) and page.method == "GET" else ADMINISTRATORS)
 
 
 def usage_services(*calls: tuple[int, str], now: int) -> RecordedServices:
@@ -72,7 +81,7 @@ def usage_services(*calls: tuple[int, str], now: int) -> RecordedServices:
 
 def test_usage_shows_the_calls_as_a_chart_and_as_a_table() -> None:
     services = usage_services((200, ""), (429, "rate_limited"), now=now_ms())
-    view = viewed(usage.PAGES, "GET", "/usage", services, query={"window": "quarter"})
+    view = viewed(PAGES, "GET", "/usage", services, query={"window": "quarter"})
     page = page_of(view)
     assert "<svg" in page
     assert "2 calls in the last 90 days." in page
@@ -88,14 +97,14 @@ def test_truncated_counts_are_reported() -> None:
     services.answers["UsageService/ListUsageHours"] = ListUsageHoursResponse(
         items=[count] * 10_000, next_page_token="more"
     )
-    page = page_of(viewed(usage.PAGES, "GET", "/usage", services))
+    page = page_of(viewed(PAGES, "GET", "/usage", services))
     assert "At least 30,000 calls in the last 24 hours." in page
     assert "the oldest are omitted" in page
 
 
 def test_usage_of_one_key_asks_for_that_key_alone() -> None:
     services = usage_services(now=now_ms())
-    page = page_of(viewed(usage.PAGES, "GET", "/keys/{key_id}/usage", services, names={"key_id": KEY_ID}))
+    page = page_of(viewed(PAGES, "GET", "/keys/{key_id}/usage", services, names={"key_id": KEY_ID}))
     assert "Usage of warehouse" in page
     assert "No call in the last 24 hours." in page
     assert services.asked_for("UsageService/ListUsageHours")[0].key_id == KEY_ID
@@ -114,7 +123,7 @@ def test_a_refusal_of_a_key_is_explained_by_its_rules() -> None:
         "DeploymentService/GetDeployment": Deployment(deployment_id="dep_1", governed=True, api_enabled=True),
         "UsageService/ListUsageRecords": ListUsageRecordsResponse(items=[refused]),
     }
-    page = page_of(viewed(usage.PAGES, "GET", "/keys/{key_id}/usage", services, names={"key_id": KEY_ID}))
+    page = page_of(viewed(PAGES, "GET", "/keys/{key_id}/usage", services, names={"key_id": KEY_ID}))
     assert "192.0.2.1 is not in 10.0.0.0/8." in page
 
 
@@ -130,10 +139,10 @@ def counts_of(answer: PageResult) -> list[str]:
 
 def test_counts_are_downloaded_as_csv_of_the_range_on_the_page() -> None:
     services = usage_services((200, ""), (403, "forbidden"), now=now_ms())
-    head, *lines = counts_of(answered(usage.PAGES, "GET", "/usage.csv", services))
+    head, *lines = counts_of(answered(PAGES, "GET", "/usage.csv", services))
     assert head == "hour,key_id,method,route,status,calls"
     assert [line.split(",")[2:] for line in lines] == [["GET", "/me", "200", "1"], ["GET", "/me", "403", "1"]]
-    counts_of(answered(usage.PAGES, "GET", "/usage.csv", services, query={"from": "2001-09-09", "to": "2001-09-09"}))
+    counts_of(answered(PAGES, "GET", "/usage.csv", services, query={"from": "2001-09-09", "to": "2001-09-09"}))
     asked = services.asked_for("UsageService/ListUsageHours")[-1]
     assert (asked.since, asked.until) == (to_timestamp(999_993_600_000), to_timestamp(1_000_080_000_000))
 
@@ -150,13 +159,13 @@ def test_the_csv_has_the_counts_of_every_page() -> None:
             return pages[len(self.asked) - 1]
 
     paged = PagedServices({})
-    head, *lines = counts_of(answered(usage.PAGES, "GET", "/usage.csv", paged))
+    head, *lines = counts_of(answered(PAGES, "GET", "/usage.csv", paged))
     assert (head.partition(",")[0], len(lines)) == ("hour", 2 * len(last.items))
     assert [asked.page_token for asked in paged.asked_for("UsageService/ListUsageHours")] == ["", "next"]
 
 
 def test_a_range_that_is_none_is_a_problem_of_its_field() -> None:
-    view = viewed(usage.PAGES, "GET", "/usage", usage_services(now=now_ms()), query={"from": "2026-09-24", "to": ""})
+    view = viewed(PAGES, "GET", "/usage", usage_services(now=now_ms()), query={"from": "2026-09-24", "to": ""})
     assert view.status == 400
     assert "must be two days in order" in Fields(page_of(view)).errors["from"]
 
@@ -176,18 +185,18 @@ def test_values_of_callers_are_escaped_in_usage() -> None:
             )
         ]
     )
-    assert "<script>alert" not in page_of(viewed(usage.PAGES, "GET", "/usage", services))
+    assert "<script>alert" not in page_of(viewed(PAGES, "GET", "/usage", services))
 
 
 def change_deployment(answer: Any = RECORD, shown: Deployment = RECORD, **typed: str) -> tuple[Any, RecordedServices]:
     before = RecordedServices({"DeploymentService/GetDeployment": shown})
-    mark = Fields(page_of(viewed(deployment.PAGES, "GET", "/deployment", before))).texts["form_hash"]
+    mark = Fields(page_of(viewed(PAGES, "GET", "/deployment", before))).texts["form_hash"]
     services = RecordedServices(
         {"DeploymentService/GetDeployment": RECORD, "DeploymentService/UpdateDeployment": answer}
     )
     present = {"governed": "yes", "api_enabled": "yes", "licence_state": "active", "retention_days": "90"}
     form = {name: [value] for name, value in {**present, **typed, "form_hash": mark}.items() if value != "no"}
-    return answered(deployment.PAGES, "POST", "/deployment", services, form=form), services
+    return answered(PAGES, "POST", "/deployment", services, form=form), services
 
 
 def test_a_change_of_the_deployment_has_only_changed_fields() -> None:
@@ -227,7 +236,7 @@ def people_services(**answers: Any) -> RecordedServices:
 
 
 def test_every_other_user_may_be_disabled() -> None:
-    page = page_of(viewed(people.PAGES, "GET", "/people", people_services()))
+    page = page_of(viewed(PAGES, "GET", "/people", people_services()))
     assert 'action="/people/bob/disable"' in page
     assert 'action="/people/ada/disable"' not in page
     assert 'action="/people/cyd/disable"' not in page
@@ -235,7 +244,7 @@ def test_every_other_user_may_be_disabled() -> None:
 
 def test_users_cannot_disable_themselves() -> None:
     services = people_services(DisableUser=PEOPLE[0])
-    view = viewed(people.PAGES, "POST", "/people/{name}/disable", services, names={"name": "ada"})
+    view = viewed(PAGES, "POST", "/people/{name}/disable", services, names={"name": "ada"})
     assert view.status == 400
     assert "You cannot disable yourself" in page_of(view)
     assert not services.asked_for("UsersService/DisableUser")
@@ -243,7 +252,7 @@ def test_users_cannot_disable_themselves() -> None:
 
 def test_disabling_a_user_redirects_to_the_list() -> None:
     services = people_services(DisableUser=PEOPLE[1])
-    answer = answered(people.PAGES, "POST", "/people/{name}/disable", services, names={"name": "bob"})
+    answer = answered(PAGES, "POST", "/people/{name}/disable", services, names={"name": "bob"})
     assert isinstance(answer, Redirect)
     assert services.asked_for("UsersService/DisableUser")[0].name == "bob"
 
@@ -251,8 +260,8 @@ def test_disabling_a_user_redirects_to_the_list() -> None:
 def test_a_new_password_is_shown_once() -> None:
     made = UserPassword(user=User(name="dee", role=ROLE_APPROVER), password="correct <horse>")
     services = people_services(CreateUser=made, ResetUserPassword=made)
-    added = viewed(people.PAGES, "POST", "/people", services, form={"name": ["dee"], "role": ["approver"]})
-    reset = viewed(people.PAGES, "POST", "/people/{name}/password", services, names={"name": "dee"})
+    added = viewed(PAGES, "POST", "/people", services, form={"name": ["dee"], "role": ["approver"]})
+    reset = viewed(PAGES, "POST", "/people/{name}/password", services, names={"name": "dee"})
     assert "correct &lt;horse&gt;" in page_of(added)
     assert "correct &lt;horse&gt;" in page_of(reset)
     assert services.asked_for("UsersService/CreateUser") == [CreateUserRequest(name="dee", role=ROLE_APPROVER)]
@@ -263,7 +272,7 @@ def test_a_role_is_changed_with_the_workflows_of_an_approver_alone() -> None:
     chosen = {"scope": ["chosen"], "workflow_ids": ["wf_1", "wf_2"]}
     for role in ("approver", "operator"):
         form = {"role": [role], **chosen}
-        answer = answered(people.PAGES, "POST", "/people/{name}/role", services, names={"name": "bob"}, form=form)
+        answer = answered(PAGES, "POST", "/people/{name}/role", services, names={"name": "bob"}, form=form)
         assert isinstance(answer, Redirect)
     assert services.asked_for("UsersService/SetUserRole") == [
         SetUserRoleRequest(name="bob", role=ROLE_APPROVER, decides_for=ChosenWorkflows(workflow_ids=["wf_1", "wf_2"])),
@@ -274,7 +283,7 @@ def test_a_role_is_changed_with_the_workflows_of_an_approver_alone() -> None:
 def test_ticked_workflows_are_never_taken_for_all() -> None:
     services = people_services(SetUserRole=PEOPLE[1])
     form = {"role": ["approver"], "scope": ["all"], "workflow_ids": ["wf_1"]}
-    view = viewed(people.PAGES, "POST", "/people/{name}/role", services, names={"name": "bob"}, form=form)
+    view = viewed(PAGES, "POST", "/people/{name}/role", services, names={"name": "bob"}, form=form)
     assert Fields(page_of(view)).errors == {"scope": "must be the chosen workflows while any is ticked below"}
     assert not services.asked_for("UsersService/SetUserRole")
 
@@ -282,7 +291,7 @@ def test_ticked_workflows_are_never_taken_for_all() -> None:
 def test_a_refused_role_is_shown_at_its_field_with_what_was_chosen() -> None:
     services = people_services(SetUserRole=invalid(("role", "must be administrator for the last one")))
     form = {"role": ["viewer"], "scope": ["all"]}
-    view = viewed(people.PAGES, "POST", "/people/{name}/role", services, names={"name": "ada"}, form=form)
+    view = viewed(PAGES, "POST", "/people/{name}/role", services, names={"name": "ada"}, form=form)
     fields = Fields(page_of(view))
     assert view.status == 400
     assert fields.errors == {"role": "must be administrator for the last one"}
@@ -291,9 +300,7 @@ def test_a_refused_role_is_shown_at_its_field_with_what_was_chosen() -> None:
 
 def test_a_problem_of_a_new_user_is_shown_at_its_field() -> None:
     services = people_services(CreateUser=invalid(("name", "must be shorter"), ("form", "there are 20 already")))
-    page = page_of(
-        viewed(people.PAGES, "POST", "/people", services, form={"name": [HOSTILE], "role": ["administrator"]})
-    )
+    page = page_of(viewed(PAGES, "POST", "/people", services, form={"name": [HOSTILE], "role": ["administrator"]}))
     fields = Fields(page)
     assert fields.errors == {"name": "must be shorter"}
     assert fields.chosen["role"] == ["administrator"]
@@ -303,7 +310,7 @@ def test_a_problem_of_a_new_user_is_shown_at_its_field() -> None:
 
 def audit_view(query: dict[str, str], answer: Any = None) -> tuple[Any, RecordedServices]:
     services = RecordedServices({"AuditService/ListAuditRecords": answer or ListAuditRecordsResponse()})
-    return viewed(audit.PAGES, "GET", "/audit", services, query=query), services
+    return viewed(PAGES, "GET", "/audit", services, query=query), services
 
 
 def test_a_window_of_the_audit_includes_its_last_day() -> None:

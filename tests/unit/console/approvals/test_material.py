@@ -8,10 +8,9 @@ import pytest
 
 from console.visit import View
 from tests.unit.console.pages.test_approvals import HERE, ONE, pending, review, services
-from tests.unit.console.seen import answered, sent_html
+from tests.unit.console.seen import MOST_BYTES, answered, sent_html
 from workflow_api.v1.reviews_pb2 import ReviewFile, ReviewMaterial, ReviewRow, ReviewStep, ReviewTable, ReviewText
 
-MOST_BYTES = 100_000
 TABLE = ReviewTable(columns=["<"] * 30, rows=[ReviewRow(cells=[f"{n} {'<' * 290}"] * 30) for n in range(50)])
 
 

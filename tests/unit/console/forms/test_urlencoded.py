@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from console.pages import all_pages
+from console.routes import PAGES
 from tests.unit.console.conftest import Desk
 
 RENAME = "/keys/ak_1/rename"
@@ -34,7 +34,7 @@ def test_a_field_with_one_value_is_refused_where_it_comes_twice(desk: Desk) -> N
 
 
 def test_only_lists_may_come_more_than_once_and_a_decision_never() -> None:
-    several = {name for page in all_pages() for name in page.several}
+    several = {name for page in PAGES for name in page.several}
 
     assert several == {"approval_id", "events", "scopes", "workflow_ids"}
 

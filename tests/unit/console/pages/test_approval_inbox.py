@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from console.pages import approval_inbox
+from console.routes import PAGES
 from console.visit import DECIDERS, EventStream, Redirect, Visit
 from contract.refusals import Refusal
 from edge.admission.trial import try_call
@@ -36,7 +37,7 @@ def inbox(backend: MemoryServices, **query: str) -> str:
 
 
 def sent(backend: MemoryServices, **form: Any) -> Any:
-    (page,) = (each for each in approval_inbox.PAGES if each.method == "POST")
+    (page,) = (each for each in PAGES if each.answer is approval_inbox.decide_several)
     visit = Visit(APPROVER, backend, form={name: [value] for name, value in form.items()}, try_call=try_call)
     visit.form["approval_id"] = form.get("approval_id", ["apr_1"])  # type: ignore[index]
 

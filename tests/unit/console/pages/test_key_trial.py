@@ -3,10 +3,11 @@ from collections.abc import Mapping
 import pytest
 from google.protobuf.message import Message
 
-from console.pages.key_trial import PAGES
+from console.pages import key_trial
+from console.routes import PAGES
 from console.visit import ADMINISTRATORS, View
 from contract.refusals import Refusal
-from tests.unit.console.recorded_services import KEY_ID, RecordedServices, key_record, viewed
+from tests.unit.console.recorded_services import KEY_ID, RecordedServices, key_record, pages_in, viewed
 from tests.unit.console.rendered import page_of
 from workflow_api.v1.deployment_pb2 import Deployment
 from workflow_api.v1.keys_pb2 import AllowedHours
@@ -32,7 +33,7 @@ def view(query: Mapping[str, str], **answers: Message | Refusal) -> View:
 
 
 def test_only_administrators_ask() -> None:
-    assert all(page.roles == ADMINISTRATORS for page in PAGES)
+    assert all(page.roles == ADMINISTRATORS for page in pages_in(key_trial))
 
 
 def test_nothing_is_answered_before_a_route_is_chosen() -> None:

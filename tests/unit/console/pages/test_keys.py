@@ -4,11 +4,20 @@ from typing import Any
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from console.pages.keys import PAGES
+from console.pages import keys
+from console.routes import PAGES
 from console.visit import ADMINISTRATORS, Redirect
 from contract.refusals import Refusal
 from contract.times import to_timestamp
-from tests.unit.console.recorded_services import KEY_ID, RecordedServices, answered, invalid, key_record, viewed
+from tests.unit.console.recorded_services import (
+    KEY_ID,
+    RecordedServices,
+    answered,
+    invalid,
+    key_record,
+    pages_in,
+    viewed,
+)
 from tests.unit.console.rendered import Fields, page_of
 from tests.unit.console.seen import MemoryServices, html
 from tests.unit.console.seen import answered as seen_answered
@@ -49,7 +58,7 @@ def with_key(record: Any = None, **answers: Any) -> RecordedServices:
 
 
 def test_only_administrators_see_keys() -> None:
-    assert all(page.roles == ADMINISTRATORS for page in PAGES)
+    assert all(page.roles == ADMINISTRATORS for page in pages_in(keys))
 
 
 def test_the_list_shows_every_key_with_its_last_use() -> None:

@@ -7,12 +7,13 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from console.run import counts
 from console.run import events as run_events
 from console.run.events import PAGE
 from console.visit import ADMINISTRATORS, OPERATORS, EventStream, Redirect, View
 from contract.refusals import Refusal
 from tests.unit.console.run_answers import EVIL, HERE, ONE, events, services, summary
-from tests.unit.console.seen import APPROVER, UNSEEN, MemoryServices, answered, html, roles_of, sent_html
+from tests.unit.console.seen import APPROVER, MOST_BYTES, UNSEEN, MemoryServices, answered, html, roles_of, sent_html
 from workflow_api.v1 import runs_pb2
 from workflow_api.v1.logs_pb2 import ListRunLogsResponse, RunLog, RunLogSummary
 from workflow_api.v1.outputs_pb2 import ListOutputsResponse, Output
@@ -76,7 +77,7 @@ def test_a_run_of_usual_steps_shows_them_all_at_once(count: int, needs: int, tit
     assert page.count('<g class="step') == count
 
 
-def test_many_approvals_and_decisions_of_a_run_are_shown_as_far_as_there_is_room() -> None:
+def test_many_approvals_and_decisions_of_a_run_are_on_several_pages() -> None:
     when = Timestamp(seconds=1_790_000_000)
     waits = [
         PendingApproval(
@@ -92,10 +93,13 @@ def test_many_approvals_and_decisions_of_a_run_are_shown_as_far_as_there_is_room
     )
     page = sent_html(answered(backend, "GET", ONE, HERE))
     assert len(page.encode()) < 100_000
-    shown = page.count('<article class="approval"')
-    assert 0 < shown < 100
-    assert f'<a href="/approvals">{100 - shown} more are in the inbox</a>' in page
-    assert "300 more are in the list of all decisions" in page
+    assert page.count('<article class="approval"') == counts.APPROVALS
+    assert f'<a href="/runs/run_1?approvals={counts.APPROVALS}#approvals" rel="next">' in page
+    assert f"1 to {counts.DECISIONS} of 300" in page
+    last = html(answered(backend, "GET", ONE, HERE, query={"decisions": "295", "approvals": "98"}))
+    assert "296 to 300 of 300" in last
+    assert 'id="apr_00000000000000000000000099"' in last
+    assert last.count('rel="next"') == 0
 
 
 def test_values_of_a_run_are_escaped() -> None:
@@ -438,6 +442,40 @@ def test_long_data_of_an_event_is_cut_and_shown_on_a_page_of_its_own() -> None:
     assert "a: m (x yyy" in whole
 
 
+def test_a_run_of_usual_size_is_shown_whole_in_less_than_100_kb() -> None:
+    error = runs_pb2.RunError(code="node_failed", message="m" * 280)
+    step = Step(step="sum", status=STEP_STATUS_FAILED, error=error)
+    printed = RunLogSummary(step="sum", attempt=1, last_part=1)
+    outputs = [Output(output_id=f"out_{n}", path=f"sum/{n}.txt") for n in range(40)]
+
+    def read(request: runs_pb2.ListRunEventsRequest) -> ListRunEventsResponse:
+        page = events(50)
+        page.next_after_seq = min(50, request.after_seq + request.page_size)
+        for n in range(request.after_seq + 1, page.next_after_seq + 1):
+            data = json.dumps({"message": f"event {n}"})
+            page.events.append(Event(seq=n, type="step.progress", step="sum", data=data))
+        return page
+
+    backend = services(
+        Run(summary=summary(status=RUN_STATUS_FAILED), input_text="t" * 10_000),
+        ListRunSteps=ListRunStepsResponse(items=[step]),
+        ListRunLogs=ListRunLogsResponse(items=[printed]),
+        GetRunLog=RunLog(log=printed, text="l" * 6_000),
+        ListRunEvents=read,
+        ListOutputs=ListOutputsResponse(items=outputs),
+        GetStepPreview=StepPreview(value=ReviewText(text=json.dumps("v" * 5_998))),
+    )
+    page = html(answered(backend, "GET", ONE, HERE, query={"kind": "progress", "of": "sum"}))
+    assert len(page.encode()) < 100_000
+    assert all(text in page for text in ("t" * 10_000, "v" * 5_998, "l" * 6_000))
+    assert page.count("m" * 280) == 2, "in the table and at the selected step"
+    assert 'aria-label="Log of step sum">Log</a></td>' in page
+    assert page.count('<details id="event-') == page.count("{&#34;message&#34;: &#34;event ") == 50
+    assert page.count('aria-label="Download sum/') == 40
+    assert 'href="/runs/run_1?kind=progress&amp;of=sum&amp;step=sum#step"' in page
+    assert "rest is not shown" not in page
+
+
 def test_a_page_of_a_large_run_has_at_most_100_kb() -> None:
     run = Run(
         summary=summary(status=RUN_STATUS_COMPLETED),
@@ -454,7 +492,7 @@ def test_a_page_of_a_large_run_has_at_most_100_kb() -> None:
 
 
 @pytest.mark.parametrize("filler", ["m", "<", "ż", "😀", "&\n"])
-def test_a_page_with_the_most_of_everything_has_at_most_100_kb(filler: str) -> None:
+def test_a_page_with_the_most_of_everything_is_within_its_bound(filler: str) -> None:
     long = filler * 30_000
     when = Timestamp(seconds=1_790_000_000)
     names = [f"step-number-{n:02}-of-all" for n in range(20)]
@@ -500,7 +538,7 @@ def test_a_page_with_the_most_of_everything_has_at_most_100_kb(filler: str) -> N
     )
     page = sent_html(answered(backend, "GET", ONE, HERE, query={"step": names[19]}))
     assert all(f">The {name}" in page for name in names)
-    assert len(page.encode()) < 100_000
+    assert len(page.encode()) < MOST_BYTES
 
 
 def test_an_erasure_is_sent_with_its_reason() -> None:

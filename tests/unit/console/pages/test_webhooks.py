@@ -2,11 +2,12 @@ from typing import Any
 
 import pytest
 
-from console.pages.webhooks import PAGES
+from console.pages import webhooks
+from console.routes import PAGES
 from console.visit import ADMINISTRATORS, Page, Redirect
 from contract.refusals import Refusal
 from contract.times import to_timestamp
-from tests.unit.console.recorded_services import KEY_ID, RecordedServices, answered, invalid, viewed
+from tests.unit.console.recorded_services import KEY_ID, RecordedServices, answered, invalid, pages_in, viewed
 from tests.unit.console.rendered import Fields, page_of
 from workflow_api.v1 import webhooks_pb2
 
@@ -50,7 +51,7 @@ def services(shown: webhooks_pb2.Webhook | None = None, **answers: Any) -> Recor
 
 
 def test_only_administrators_see_webhooks() -> None:
-    assert all(page.roles == ADMINISTRATORS for page in PAGES)
+    assert all(page.roles == ADMINISTRATORS for page in pages_in(webhooks))
 
 
 def test_the_list_links_each_webhook_and_a_new_one_begins_with_all_events() -> None:
