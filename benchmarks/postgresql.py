@@ -56,11 +56,8 @@ QUICK = Extent(alone=5, keys=1, first_steps=2)
 class NoRuntime:
     """A runtime that executes nothing."""
 
-    def first_approval_requests(self, *_: object) -> None:
+    def begin_run(self, *_: object) -> None:
         """Begins no run."""
-
-    def reserve_run(self, *_: object) -> None:
-        """Has no room for any."""
 
     def wake(self) -> None:
         """Does nothing."""

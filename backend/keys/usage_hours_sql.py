@@ -68,7 +68,7 @@ purge_hours = Purge(usage_hours, usage_hours.c.hour)
 
 def add(tx: Tx, counts: Mapping[Counted, int]) -> None:
     """Adds numbers of calls."""
-    tx.insert(_ADD, [(*counted, calls) for counted, calls in counts.items()])
+    tx.many(_ADD, [dict(zip(_COUNTED, counted, strict=True), calls=calls) for counted, calls in counts.items()])
 
 
 def hours(

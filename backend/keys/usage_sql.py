@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from sqlalchemy import ColumnElement, and_, bindparam, insert, literal_column, or_, select, tuple_
+from sqlalchemy import ColumnElement, and_, bindparam, literal_column, or_, select, tuple_
 
 from backend.clock import HOUR_MS, MAX_MS
 from backend.keys import usage_hours_sql
 from backend.keys.usage_hours_sql import Counted
 from backend.storage.database import Tx
 from backend.storage.purging import Purge
-from backend.storage.statements import Command, Query, ScalarQuery, select_row
+from backend.storage.statements import Query, RowInsert, ScalarQuery, select_row
 from backend.storage.tables.keys import UsageBatchRow, UsageRow, usage_batches, usage_records
 from contract.call_groups import GROUP_MS, NOT_MEASURED, calls_in
 from workflow_api.v1.usage_pb2 import CallGroup
@@ -25,7 +25,7 @@ Position = tuple[int, str, int]
 _ROWS_AT_FIRST: Final = 8
 _ROWS_AT_ONCE: Final = 64
 
-_INSERT = Command(insert(usage_batches), UsageBatchRow._fields)
+_INSERT = RowInsert(UsageBatchRow, usage_batches)
 _ONE: Final[ColumnElement[int]] = literal_column("1")
 _BATCH_KNOWN = ScalarQuery[str](
     select(usage_batches.c.batch_id).where(usage_batches.c.batch_id == bindparam("batch_id")).limit(_ONE)
@@ -81,11 +81,11 @@ def keep(tx: Tx, batch_id: str, groups: Sequence[CallGroup]) -> None:
     if tx.exists(_BATCH_KNOWN, batch_id=batch_id):
         return
     hours: Counter[Counted] = Counter()
-    rows: list[tuple[str | int | bytes, ...]] = []
+    rows: list[UsageBatchRow] = []
     position = 0
     for group in groups:
         key_id, first_at, last_at = group.key_id, min(group.times), max(group.times)
-        rows.append((batch_id, position, key_id, first_at, last_at, group.SerializeToString()))
+        rows.append(UsageBatchRow(batch_id, position, key_id, first_at, last_at, group.SerializeToString()))
         position += len(group.times)
         for number, calls in _calls_by_kind(group).items():
             kind = group.kinds[number]

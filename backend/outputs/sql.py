@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sqlalchemy import BigInteger, bindparam, cast, func, insert, select, update
 
 from backend.storage.database import Tx
-from backend.storage.statements import Command, Query, select_row
+from backend.storage.statements import Command, Query, RowInsert, select_row
 from backend.storage.tables.outputs import OutputRow, SharedFileRow, outputs, shared_files
 from backend.storage.tables.runs import runs
 
@@ -26,7 +26,7 @@ class ManifestRow(NamedTuple):
 
 
 _ADD = Command(insert(outputs), [column.name for column in outputs.columns])
-_ADD_SHARED = Command(insert(shared_files), [column.name for column in shared_files.columns])
+_ADD_SHARED = RowInsert(SharedFileRow, shared_files)
 _SHARED = Query(
     SharedFileRow, select_row(SharedFileRow, shared_files).where(shared_files.c.run_id == bindparam("of_run_id"))
 )

@@ -27,6 +27,10 @@ EVENT_OF_STATUS: Final[Mapping[str, str]] = {
 }
 
 
+SEGMENT_ENDED: Final = NewEvent("segment.ended")
+"""The last event of a segment."""
+
+
 class SegmentEndedError(Exception):
     """The segment is not running, so nothing may be recorded for it."""
 
@@ -76,22 +80,26 @@ def append_events(tx: Tx, segment_id: str, at: int, new: Sequence[NewEvent]) -> 
     return raised.last_seq
 
 
-def begin_segment(
-    tx: Tx, segment_id: str, owner: str, at: int, then: Sequence[NewEvent] = (), *, leased: bool = False
-) -> bool:
+def begin_segment(tx: Tx, segment_id: str, owner: str, at: int, *, leased: bool = False) -> bool:
     """Takes a queued segment for `owner` and sets its run running; False where another process did, or the run is over.
 
     False, too, where a `leased` owner's lease was removed: others would close the run as orphaned.
 
     Writes `segment.started`, for the first segment `run.started`, else `approval.decided` for each decision that the
-    segment continues from, and what comes `then`; in a run that is swept for personal data, decisions wait until their
-    comments were swept.
+    segment continues from; in a run that is swept for personal data, decisions wait until their comments were swept.
     """
-    if not lifecycle_sql.take_segment(tx, segment_id, owner, at, leased=leased):
+    begun = lifecycle_sql.take_segment(tx, segment_id, owner, at, leased=leased)
+    if begun is None:
         return False
     lifecycle_sql.set_running(tx, segment_id, at)
-    _record_start(tx, segment_id, at, then)
+    _record_begin(tx, segment_id, begun, at)
     return True
+
+
+def begin_events(ordinal: int) -> list[NewEvent]:
+    """Returns the events that a segment begins with."""
+    begun = NewEvent("segment.started", data={"ordinal": ordinal})
+    return [begun, NewEvent("run.started")] if ordinal == 1 else [begun]
 
 
 def decision_event(approval: ApprovalRow, **comment: str | None) -> NewEvent:
@@ -128,7 +136,7 @@ def park_run(tx: Tx, segment_id: str, at: int) -> None:
     if run.cancel_requested_at is not None:
         close_run(tx, run.run_id, RunStatus.CANCELLED, at)
         return
-    append_event(tx, segment_id, "segment.ended", at)
+    append_events(tx, segment_id, at, [SEGMENT_ENDED])
     lifecycle_sql.end_segment(tx, segment_id, at)
     tx.announce(ROOM)
     lifecycle_sql.set_waiting(tx, run.run_id)
@@ -253,7 +261,7 @@ def close_run(
         events = [decision_event(approval) for approval in lifecycle_sql.unrecorded_decisions(tx, run_id, closing)]
         events += [] if promoted else _promotion(tx, run_id, at)
         failure = {"code": error_code, "message": error_message} if error_code else None
-        events += [NewEvent(EVENT_OF_STATUS[status], data=failure), NewEvent("segment.ended")]
+        events += [NewEvent(EVENT_OF_STATUS[status], data=failure), SEGMENT_ENDED]
         append_events(tx, closing, at, events)
     lifecycle_sql.end_segments(tx, run_id, at)
     promotion_sql.order_removal_of_shared_files(tx, run_id)
@@ -315,17 +323,13 @@ def _closing_segment(tx: Tx, run_id: str, at: int) -> tuple[RunStatus, str | Non
     if not lifecycle_sql.has_begun(tx, run_id):
         return RunStatus.QUEUED, None
     segment_id = segments[0].segment_id if segments else queue_segment(tx, run_id, at)
-    lifecycle_sql.start_closing_segment(tx, segment_id, at)
-    _record_start(tx, segment_id, at)
+    _record_begin(tx, segment_id, lifecycle_sql.start_closing_segment(tx, segment_id, at), at)
     return RunStatus.WAITING, segment_id
 
 
-def _record_start(tx: Tx, segment_id: str, at: int, then: Sequence[NewEvent] = ()) -> None:
-    segment = lifecycle_sql.segment(tx, segment_id)
-    first = [NewEvent("segment.started", data={"ordinal": segment.ordinal})]
-    if segment.ordinal == 1:
-        first.append(NewEvent("run.started"))
-    elif not lifecycle_sql.is_unswept(tx, segment.run_id):
-        decided = lifecycle_sql.unrecorded_decisions(tx, segment.run_id, segment_id)
-        first += [decision_event(approval, comment=approval.comment) for approval in decided]
-    append_events(tx, segment_id, at, [*first, *then])
+def _record_begin(tx: Tx, segment_id: str, begun: lifecycle_sql.BegunSegmentRow, at: int) -> None:
+    events = begin_events(begun.ordinal)
+    if begun.ordinal > 1 and not lifecycle_sql.is_unswept(tx, begun.run_id):
+        decided = lifecycle_sql.unrecorded_decisions(tx, begun.run_id, segment_id)
+        events += [decision_event(approval, comment=approval.comment) for approval in decided]
+    append_events(tx, segment_id, at, events)

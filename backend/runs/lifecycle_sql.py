@@ -1,6 +1,6 @@
 """SQL of a run's life: segments, events, and the changes that close a run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from sqlalchemy import (
@@ -24,9 +24,9 @@ from backend.runs.promotion_sql import OUTPUTS_COUNT
 from backend.segment_state import SegmentState
 from backend.step_status import UNFINISHED, StepStatus
 from backend.storage.database import Tx
-from backend.storage.statements import Command, Query, ScalarQuery, select_row
+from backend.storage.statements import Command, Query, RowInsert, ScalarQuery, select_row
 from backend.storage.tables.runs import runs, status_in
-from backend.storage.tables.segments import ApprovalRow, EventRow, SegmentRow, approvals, events, segments, steps
+from backend.storage.tables.segments import ApprovalRow, EventRow, approvals, events, segments, steps
 from backend.storage.tables.webhooks import webhooks
 from backend.storage.tables.workers import workers
 
@@ -36,6 +36,13 @@ class OpenSegmentRow(NamedTuple):
 
     segment_id: str
     state: str
+
+
+class BegunSegmentRow(NamedTuple):
+    """A segment that was just set running."""
+
+    run_id: str
+    ordinal: int
 
 
 class RaisedSegmentRow(NamedTuple):
@@ -83,8 +90,7 @@ _RAISE_LAST_SEQ = Query(
     .values(last_seq=segments.c.last_seq + bindparam("count"))
     .returning(segments.c.last_seq, segments.c.run_id),
 )
-_ADD_EVENT = Command(insert(events), [column.name for column in events.columns])
-_SEGMENT_ROW = Query(SegmentRow, select_row(SegmentRow, segments).where(segments.c.segment_id == _SEGMENT))
+_ADD_EVENT = RowInsert(EventRow, events)
 _OPEN_SEGMENTS = Query(
     OpenSegmentRow,
     select_row(OpenSegmentRow, segments)
@@ -103,7 +109,9 @@ _ADD_SEGMENT = Command(
         last_seq=_ZERO,
     )
 )
-_TAKE_SEGMENT = Command(
+_BEGUN: Final = (segments.c.run_id, segments.c.ordinal)
+_TAKE_SEGMENT = Query(
+    BegunSegmentRow,
     update(segments)
     .where(
         segments.c.segment_id == _SEGMENT,
@@ -112,6 +120,7 @@ _TAKE_SEGMENT = Command(
         or_(bindparam("leased", type_=Integer) == _ZERO, exists().where(workers.c.owner == _NEW_OWNER)),
     )
     .values(state=SegmentState.RUNNING, owner=_NEW_OWNER, started_at=_AT)
+    .returning(*_BEGUN),
 )
 _REQUEUE_SEGMENT = Command(
     update(segments)
@@ -152,8 +161,12 @@ _RUN_OF_SEGMENT = Query(
     .where(segments.c.segment_id == _SEGMENT),
 )
 _HAS_BEGUN = ScalarQuery[str](select(runs.c.run_id).where(runs.c.run_id == _RUN, runs.c.started_at.is_not(None)))
-_START_CLOSING_SEGMENT = Command(
-    update(segments).where(segments.c.segment_id == _SEGMENT).values(state=SegmentState.RUNNING, started_at=_AT)
+_START_CLOSING_SEGMENT = Query(
+    BegunSegmentRow,
+    update(segments)
+    .where(segments.c.segment_id == _SEGMENT)
+    .values(state=SegmentState.RUNNING, started_at=_AT)
+    .returning(*_BEGUN),
 )
 _END_SEGMENT = Command(
     update(segments).where(segments.c.segment_id == _SEGMENT).values(state=SegmentState.ENDED, ended_at=_AT)
@@ -165,6 +178,10 @@ _END_SEGMENTS = Command(
     .values(state=SegmentState.ENDED, ended_at=case((segments.c.started_at.is_not(None), _AT)))
 )
 
+_ADD_APPROVAL = Command(
+    insert(approvals),
+    ["approval_id", "run_id", "segment_id", "step", "title", "instructions", "state", "requested_at"],
+)
 _DECIDED = (
     approvals.c.run_id == _RUN,
     approvals.c.state.in_([literal_column(f"'{state}'") for state in DECIDED]),
@@ -246,11 +263,6 @@ def add_events(tx: Tx, rows: Sequence[EventRow]) -> None:
     tx.insert(_ADD_EVENT, rows)
 
 
-def segment(tx: Tx, segment_id: str) -> SegmentRow:
-    """Returns a segment that exists."""
-    return tx.one(_SEGMENT_ROW, of_segment_id=segment_id)
-
-
 def open_segments(tx: Tx, run_id: str) -> list[OpenSegmentRow]:
     """Returns the run's segments that have not ended, in order."""
     return tx.all(_OPEN_SEGMENTS, of_run_id=run_id)
@@ -261,9 +273,9 @@ def add_segment(tx: Tx, segment_id: str, run_id: str, at: int) -> None:
     tx.enqueue(_ADD_SEGMENT, of_segment_id=segment_id, of_run_id=run_id, at_ms=at)
 
 
-def take_segment(tx: Tx, segment_id: str, owner: str, at: int, *, leased: bool) -> bool:
-    """Sets a queued segment running; False if it is not queued, its run may not, or a `leased` owner has no lease."""
-    return tx.run(_TAKE_SEGMENT, of_segment_id=segment_id, new_owner=owner, at_ms=at, leased=int(leased)) == 1
+def take_segment(tx: Tx, segment_id: str, owner: str, at: int, *, leased: bool) -> BegunSegmentRow | None:
+    """Sets a queued segment running; None if it is not queued, its run may not, or a `leased` owner has no lease."""
+    return tx.first(_TAKE_SEGMENT, of_segment_id=segment_id, new_owner=owner, at_ms=at, leased=int(leased))
 
 
 def requeue_segment(tx: Tx, segment_id: str) -> None:
@@ -301,9 +313,9 @@ def has_begun(tx: Tx, run_id: str) -> bool:
     return tx.exists(_HAS_BEGUN, of_run_id=run_id)
 
 
-def start_closing_segment(tx: Tx, segment_id: str, at: int) -> None:
+def start_closing_segment(tx: Tx, segment_id: str, at: int) -> BegunSegmentRow:
     """Opens a segment that only holds a run's last events; it has no owner."""
-    tx.enqueue(_START_CLOSING_SEGMENT, of_segment_id=segment_id, at_ms=at)
+    return tx.one(_START_CLOSING_SEGMENT, of_segment_id=segment_id, at_ms=at)
 
 
 def end_segment(tx: Tx, segment_id: str, at: int) -> None:
@@ -314,6 +326,11 @@ def end_segment(tx: Tx, segment_id: str, at: int) -> None:
 def end_segments(tx: Tx, run_id: str, at: int) -> None:
     """Ends every open segment of a run."""
     tx.enqueue(_END_SEGMENTS, of_run_id=run_id, at_ms=at)
+
+
+def add_approvals(tx: Tx, rows: Iterable[Mapping[str, object]]) -> None:
+    """Writes approvals that wait for a person."""
+    tx.many(_ADD_APPROVAL, rows)
 
 
 def has_decisions_to_continue(tx: Tx, run_id: str) -> bool:

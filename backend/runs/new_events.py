@@ -25,6 +25,13 @@ def write_events(tx: Tx, segment_id: str, first_seq: int, at: int, new: Sequence
 def event_rows(segment_id: str, first_seq: int, at: int, new: Sequence[NewEvent]) -> list[EventRow]:
     """Returns the rows of events with such seqs."""
     return [
-        EventRow(segment_id, seq, kind, at, step, json_text.write(data) if data else "{}")
+        EventRow(
+            segment_id=segment_id,
+            seq=seq,
+            type=kind,
+            at=at,
+            step=step,
+            data=json_text.write(data) if data else "{}",
+        )
         for seq, (kind, step, data) in enumerate(new, first_seq)
     ]

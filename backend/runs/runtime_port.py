@@ -1,29 +1,46 @@
 """The port through which the runs service calls the runtime."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from backend.runs.parking import ApprovalRequests
-from backend.runs.run_reservation import RunReservation
+from backend.runs.new_events import NewEvent
+from backend.storage.tables.runs import RunRow
 from backend.storage.tables.segments import StepRow
 from backend.workflows.terms import WorkflowTerms
+
+
+@dataclass(frozen=True, slots=True)
+class BegunSegment:
+    """What a run's first segment, of `owner`, records as it begins: events, changed steps by handle, and approvals.
+
+    A segment that requests approvals does nothing else, and has ended. `settle` is called once, from any thread, with
+    whether the transaction holds: the segment is executed, or releases what it holds.
+    """
+
+    owner: str
+    events: Sequence[NewEvent]
+    steps: Mapping[str, Mapping[str, Any]]
+    approvals: Sequence[Mapping[str, Any]]
+    settle: Callable[[bool], None]
 
 
 class Runtime(Protocol):
     """Executes the segments in the tables; none of these calls raises, and only `upkeep` waits."""
 
-    def first_approval_requests(
-        self, terms: WorkflowTerms, segment_id: str, steps: Sequence[StepRow], parameters: Mapping[str, Any], at: int
-    ) -> ApprovalRequests | None:
-        """Returns the approvals that a new run without a PII policy requests, if it does nothing else before.
+    def begin_run(
+        self,
+        run: RunRow,
+        segment_id: str,
+        steps: Sequence[StepRow],
+        terms: WorkflowTerms,
+        parameters: Mapping[str, Any],
+        at: int,
+    ) -> BegunSegment | None:
+        """Begins the first segment of a new run, in the transaction that writes the run.
 
-        None where it does something else, or where other processes may take its segment. From any thread.
-        """
-
-    def reserve_run(self, key_id: str, terms: WorkflowTerms, parameters: Mapping[str, Any]) -> RunReservation | None:
-        """Reserves step slots for a new run without a PII policy, where its first steps may begin at once.
-
-        None where it has to wait, or other processes may take its segment. From any thread.
+        None where the run is to be queued: it has a PII policy or inputs to copy, it has to wait for others, or other
+        processes may take its segment.
         """
 
     def wake(self) -> None:

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from backend.runs.parking import ApprovalRequests
-from backend.runs.run_reservation import RunReservation
-from backend.runtime.execution.first_approvals import first_approval_requests, has_inputs
+from backend.runs.runtime_port import BegunSegment
+from backend.runtime.execution.first_steps import has_inputs, kind_of_first
 from backend.runtime.scheduling.dispatcher import Dispatcher
 from backend.runtime.worker.executor import Executor
-from backend.runtime.worker.run_reservations import reserve_slots, starts_with_agents
+from backend.runtime.worker.first_segment import begin_first_segment
+from backend.storage.tables.runs import RunRow
 from backend.storage.tables.segments import StepRow
-from backend.workflows.terms import WorkflowTerms
+from backend.workflows.terms import AGENT, WorkflowTerms
 from telemetry import Family
 
 
@@ -43,23 +43,23 @@ class LocalRuntime:
         self._dispatcher.stop()
         self._executor.stop()
 
-    def first_approval_requests(
-        self, terms: WorkflowTerms, segment_id: str, steps: Sequence[StepRow], parameters: Mapping[str, Any], at: int
-    ) -> ApprovalRequests | None:
-        """Returns the approvals that a new run requests first; see `Runtime.first_approval_requests`."""
-        owner = self._executor.sessions.sole_owner
-        if owner is None or not steps or has_inputs(terms, parameters):
-            return None
-        return first_approval_requests(terms, segment_id, steps, owner, at)
-
-    def reserve_run(self, key_id: str, terms: WorkflowTerms, parameters: Mapping[str, Any]) -> RunReservation | None:
-        """Reserves slots for a new run, unless other runs wait for some; see `Runtime.reserve_run`."""
-        if not starts_with_agents(terms):
-            return None
+    def begin_run(
+        self,
+        run: RunRow,
+        segment_id: str,
+        steps: Sequence[StepRow],
+        terms: WorkflowTerms,
+        parameters: Mapping[str, Any],
+        at: int,
+    ) -> BegunSegment | None:
+        """Begins a new run here, unless other runs wait for its slots; see `Runtime.begin_run`."""
         session = self._executor.sessions.present
-        if session is None or session.sole_owner is None or has_inputs(terms, parameters):
+        if session is None or session.sole_owner is None or run.pii_redaction or has_inputs(terms, parameters):
             return None
-        return reserve_slots(session, key_id, terms) if self._dispatcher.has_room(session.engine.running) else None
+        kind = kind_of_first(terms)
+        if kind is None or (kind == AGENT and not self._dispatcher.has_room(session.engine.running)):
+            return None
+        return begin_first_segment(session, run, segment_id, steps, terms, at)
 
     def wake(self) -> None:
         """Starts to launch queued segments; see `Runtime.wake`."""

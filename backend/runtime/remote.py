@@ -1,13 +1,11 @@
 """The runtime of a process whose runs are executed by workers."""
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Collection
+from typing import Final
 
 from backend import metrics
 from backend.clock import HOUR_MS, Clock
-from backend.runs.parking import ApprovalRequests
-from backend.runs.run_reservation import RunReservation
 from backend.runtime.engines.dbos import DbosQueue
 from backend.runtime.scheduling import sql
 from backend.runtime.scheduling.dispatcher import Dispatcher
@@ -17,8 +15,6 @@ from backend.runtime.ticker import TICK_SECONDS, Ticker
 from backend.segment_state import ROOM
 from backend.services import Services
 from backend.storage.database import Database
-from backend.storage.tables.segments import StepRow
-from backend.workflows.terms import WorkflowTerms
 from telemetry import Family
 
 _PURGE_SECONDS: Final = 600
@@ -50,25 +46,8 @@ class RemoteRuntime:
         self._purging.stop()
         self._queue.stop()
 
-    def first_approval_requests(
-        self,
-        terms: WorkflowTerms,  # noqa: ARG002 - a worker begins every run
-        segment_id: str,  # noqa: ARG002 - the same
-        steps: Sequence[StepRow],  # noqa: ARG002 - the same
-        parameters: Mapping[str, Any],  # noqa: ARG002 - the same
-        at: int,  # noqa: ARG002 - the same
-    ) -> ApprovalRequests | None:
-        """Returns None, as no run begins in this process; see `Runtime.first_approval_requests`."""
-        return None
-
-    def reserve_run(
-        self,
-        key_id: str,  # noqa: ARG002 - as above
-        terms: WorkflowTerms,  # noqa: ARG002 - the same
-        parameters: Mapping[str, Any],  # noqa: ARG002 - the same
-    ) -> RunReservation | None:
-        """Returns None, as no run begins in this process; see `Runtime.reserve_run`."""
-        return None
+    def begin_run(self, *_: object) -> None:
+        """Returns None, as a worker begins every run; see `Runtime.begin_run`."""
 
     def wake(self) -> None:
         """Starts to hand over queued segments; see `Runtime.wake`."""

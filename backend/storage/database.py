@@ -11,7 +11,7 @@ from sqlalchemy import Dialect
 from backend.storage.announcements import Listener
 from backend.storage.commit_marks import CommitMarks
 from backend.storage.guarded_insert import SingleRoundTrip
-from backend.storage.statements import Arguments, Command, Params, Query, RowT, ScalarQuery
+from backend.storage.statements import Arguments, Command, Params, Query, RowInsert, RowT, ScalarQuery
 from telemetry import Family
 
 Item = TypeVar("Item")
@@ -176,15 +176,14 @@ class Tx:
         """Runs a change as `enqueue`, once for each set of parameters."""
         self._run_many(command, *command.bind_many(self._dialect, rows))
 
-    def insert(self, command: Command, rows: Sequence[Arguments]) -> None:
-        """Inserts rows as `many`, whose values come in the order of the command's columns: that binds nothing."""
-        self._run_many(command, command.text(self._dialect), rows)
+    def insert(self, command: RowInsert[RowT], rows: Sequence[RowT]) -> None:
+        """Inserts rows as `many`."""
+        if rows:
+            naming, values = command.naming_values(rows)
+            text, columns = naming.bind(self._dialect, values)
+            self._run_many(naming, text, list(zip(*columns, strict=True)))
 
     def _run_many(self, command: Command, text: str, arguments: Sequence[Arguments]) -> None:
-        for shorter, alike in command.null_free.split(text, arguments):
-            self._run_alike(command, shorter, alike)
-
-    def _run_alike(self, command: Command, text: str, arguments: Sequence[Arguments]) -> None:
         done = 0
         for rows in _ROWS_AT_ONCE:
             while done + rows <= len(arguments) and (together := command.text_of_rows(text, rows)):

@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
-from sqlalchemy import ColumnElement, Dialect, FromClause, Select, select
+from sqlalchemy import ColumnElement, Dialect, FromClause, Select, Table, insert, select
 from sqlalchemy.sql.expression import ClauseElement, ReturnsRows
-
-from backend.storage.null_free_inserts import NullFreeInserts
 
 if TYPE_CHECKING:
     from sqlalchemy.sql.compiler import SQLCompiler
@@ -79,11 +77,10 @@ _ONE_ROW: Final = re.compile(r"(INSERT INTO .* VALUES )(\(\?(?:, \?)*\))( ON CON
 class Command(Statement):
     """A statement that changes rows and returns none; `columns` are those that an insert takes as parameters."""
 
-    __slots__ = ("_of_rows", "null_free")
+    __slots__ = ("_of_rows",)
 
     def __init__(self, clause: ClauseElement, columns: Sequence[str] | None = None) -> None:
         super().__init__(clause, columns)
-        self.null_free = NullFreeInserts(clause)
         self._of_rows: dict[tuple[str, int], str] = {}
 
     def text_of_rows(self, text: str, rows: int) -> str:
@@ -97,6 +94,35 @@ class Command(Statement):
             together = "" if found is None else f"{found[1]}{', '.join([found[2]] * rows)}{found[3] or ''}"
             self._of_rows[text, rows] = together
         return together
+
+
+class RowInsert(Command, Generic[RowT]):
+    """An insert of rows of a NamedTuple whose fields are columns; it names those alone that a row has a value for.
+
+    Python's sqlite3 binds None by looking for an adapter of it, which raises and drops an AttributeError, and the row
+    of a new run has twenty. (`python -m benchmarks`: POST start.)
+    """
+
+    __slots__ = ("_fields", "_naming", "_table")
+
+    def __init__(self, row: type[RowT], table: Table) -> None:
+        super().__init__(insert(table), row._fields)
+        self._table = table
+        self._fields = row._fields
+        self._naming: dict[tuple[str, ...], Command] = {}
+
+    def naming_values(self, rows: Sequence[RowT]) -> tuple[Command, dict[str, Arguments]]:
+        """Returns the insert of the columns that these rows have values for, and the values by column."""
+        values = {
+            name: column
+            for name, column in zip(self._fields, zip(*rows, strict=True), strict=True)
+            if column[0] is not None or column.count(None) < len(column)
+        }
+        names = tuple(values)
+        command = self._naming.get(names)
+        if command is None:
+            command = self._naming[names] = Command(insert(self._table), names)
+        return command, values
 
 
 class Query(Statement, Generic[RowT]):

@@ -23,6 +23,14 @@ _QUEUED: Final = RunStatus.QUEUED.value
 _QUEUED_SEGMENT: Final = SegmentState.QUEUED.value
 _PENDING: Final = StepStatus.PENDING.value
 
+_COUNTERS: Final = ("steps_completed", "steps_failed", "steps_skipped", "approvals_pending", "outputs_count")
+_NEW_RUN: Final[Row] = {
+    **dict.fromkeys(RunRow._fields),
+    **dict.fromkeys(_COUNTERS, 0),
+    "status": _QUEUED,
+    "warnings": "[]",
+}
+
 
 class NewRun(NamedTuple):
     """The rows of a run that no check refused: its own, those of its steps, and that of its first segment."""
@@ -71,51 +79,50 @@ def _run(run_id: str, start: ParsedStart, inputs: Inputs) -> RunRow:
     terms = inputs.terms
     assert terms.version is not None
     manifest = pending_manifest(run_id, inputs.policy)
-    # In the order of the columns: to name them takes five times as long.
     return RunRow(
-        run_id,
-        start.key_id,
-        start.workflow_id,
-        terms.name,
-        terms.version,
-        _QUEUED,
-        start.triggered_by,
-        start.at,
-        *(None, None, None, None),  # started_at, finished_at, cancel_requested_at, cancel_reason
-        start.client_reference,
-        start.labels,
-        len(terms.steps),
-        *(0, 0, 0, 0, 0),  # of steps, approvals and outputs
-        "[]",
-        json_text.write(inputs.parameters),
-        start.input_text,
-        *(None, None, None),  # inputs_manifest, error_code, error_message
-        terms.max_run_hours,
-        *(None, None, None, None),  # summary_markdown, result, result_error_code, result_error_message
-        terms.result_schema_version,
-        *(None, None, None, None),  # result_output_id, result_size_bytes, result_sha256, data_purged_at
-        orjson.dumps(inputs.policy).decode(),
-        manifest,
-        # With a policy, outputs stay closed from the beginning until the final sweep has passed them.
-        "none" if manifest is None else "pending",
+        **_NEW_RUN
+        | {
+            "run_id": run_id,
+            "key_id": start.key_id,
+            "workflow_id": start.workflow_id,
+            "workflow_name": terms.name,
+            "version": terms.version,
+            "triggered_by": start.triggered_by,
+            "created_at": start.at,
+            "client_reference": start.client_reference,
+            "labels": start.labels,
+            "steps_total": len(terms.steps),
+            "parameters": json_text.write(inputs.parameters),
+            "input_text": start.input_text,
+            "max_run_hours": terms.max_run_hours,
+            "result_schema_version": terms.result_schema_version,
+            "pii_policy": orjson.dumps(inputs.policy).decode(),
+            "pii_redaction": manifest,
+            # With a policy, outputs stay closed from the beginning until the final sweep has passed them.
+            "redaction_state": "none" if manifest is None else "pending",
+        }
     )
 
 
 def _steps(run_id: str, terms: WorkflowTerms) -> list[StepRow]:
     return [
         StepRow(
-            run_id,
-            position,
-            step.step,
-            step.name,
-            step.kind,
-            _PENDING,
-            json_text.write(step.needs) if step.needs else "[]",
-            step.agent_id,
-            None,
-            0,
-            int(step.optional),
-            *(None, None, None, None, None),  # started_at, finished_at, error_code, error_message, value
+            run_id=run_id,
+            position=position,
+            step=step.step,
+            name=step.name,
+            kind=step.kind,
+            status=_PENDING,
+            needs=json_text.write(step.needs) if step.needs else "[]",
+            agent_id=step.agent_id,
+            segment_id=None,
+            attempt=0,
+            optional=int(step.optional),
+            started_at=None,
+            finished_at=None,
+            error_code=None,
+            error_message=None,
+            value=None,
         )
         for position, step in enumerate(terms.steps)
     ]

@@ -18,10 +18,8 @@ from backend.log_events import RUN
 from backend.run_status import RunStatus
 from backend.runs import messages
 from backend.runs.change_log import log_change, log_steps, message_of, run_fields
-from backend.runs.parking import ApprovalRequests
 from backend.runs.run_lookup import find_run
-from backend.runs.run_reservation import RunReservation
-from backend.runs.runtime_port import Runtime
+from backend.runs.runtime_port import BegunSegment, Runtime
 from backend.runs.start import idempotency, sql
 from backend.runs.start.admission import Inputs, StartContext, first_refusal, judge_inputs
 from backend.runs.start.new_run import NewRun, binding, new_run
@@ -42,10 +40,14 @@ _QUICK_BYTES: Final = 2_048
 
 
 class _Decision(NamedTuple):
-    """The run that answers a start; `new` is its row where this start created it, None for a replay."""
+    """The run that answers a start; `new` is its row where this start created it, None for a replay.
+
+    `begun` is its first segment where that has begun.
+    """
 
     run_id: str
     new: RunRow | None = None
+    begun: BegunSegment | None = None
 
 
 class Starts:
@@ -74,17 +76,11 @@ class Starts:
             return Deferred.done(self._while_being_decided(start))
         if new is not None:
             return Deferred.done(_started(new))
-        reservation = self._reserve(start, inputs)
-        try:
-            change = self._database.write_grouped(
-                self._decide_all, (start, inputs, reservation, caller), lock_key=key_of(start.key_id), claim=start.claim
-            )
-        except BaseException:
-            if reservation is not None:
-                reservation.settle(None)
-            raise
-        if reservation is not None:
-            change.add_done_callback(partial(_settle, reservation))
+        begun: list[BegunSegment] = []
+        change = self._database.write_grouped(
+            self._decide_all, (start, inputs, begun, caller), lock_key=key_of(start.key_id), claim=start.claim
+        )
+        change.add_done_callback(partial(_settle, begun))
         return Deferred(change, lambda change: self._answer(start, change))
 
     def begins_quickly(self, request: runs_pb2.StartRunRequest) -> bool:
@@ -130,7 +126,7 @@ class Starts:
         return new.run
 
     def _decide_all(
-        self, tx: Tx, starts: Sequence[tuple[ParsedStart, Inputs | None, RunReservation | None, Caller]]
+        self, tx: Tx, starts: Sequence[tuple[ParsedStart, Inputs | None, list[BegunSegment], Caller]]
     ) -> list[_Decision | ApiError]:
         """Decides starts one after the other, and writes what they leave."""
         group = StartGroup(tx, [start for start, *_ in starts])
@@ -143,7 +139,7 @@ class Starts:
         group: StartGroup,
         start: ParsedStart,
         inputs: Inputs | None,
-        reservation: RunReservation | None,
+        begun: list[BegunSegment],
         caller: Caller,
     ) -> _Decision | ApiError:
         """Records a new run, or finds the one that exists.
@@ -164,7 +160,6 @@ class Starts:
             return uploaded
         terms = self._load_terms(group.tx, start, facts.resource_revision)
         if terms is not None and terms.refusal() is None and (inputs is None or inputs.terms is not terms):
-            reservation = None
             inputs = judge_inputs(start, terms, self._capabilities.providers, uploaded)
         refusal = first_refusal(StartContext(start, facts, terms, inputs))
         bound = idempotency.is_bound(facts, start.at)
@@ -180,7 +175,13 @@ class Starts:
         group.admit(start, new.run_id)
         if uploaded is not None:
             take_uploads(group.tx, uploaded, new.run_id, caller.actor, start.at)
-        status = self._add(group, new, None if uploaded is not None else inputs, reservation, start.at)
+        # Files that were uploaded are copied first.
+        segment = None if uploaded is not None else self._begin(new, inputs, begun, start.at)
+        status = group.add(new, segment, start.at)
+        if segment is None:
+            group.tx.after_commit(self._runtime.wake)
+        else:
+            log_steps(group.tx, new.run_id, new.segment.segment_id, segment.events)
         log_change(
             group.tx,
             new.run_id,
@@ -193,46 +194,16 @@ class Starts:
         )
         if not start.key_id:
             _audit(group.tx, start, new.run, caller)
-        return _Decision(new.run_id, new.run)
+        return _Decision(new.run_id, new.run, segment)
 
-    def _add(
-        self, group: StartGroup, new: NewRun, inputs: Inputs | None, reservation: RunReservation | None, at: int
-    ) -> RunStatus:
-        """Adds the rows of a new run, and returns what it is: parked, begun or queued.
-
-        `inputs` are None where files are copied first.
-        """
-        requests = None if inputs is None else self._first_approvals(new, inputs, at)
-        if requests is not None:
-            group.add_parked(new, requests, at)
-            return RunStatus.WAITING
-        begun = None if reservation is None else reservation.begin(new.run, new.segment.segment_id, new.steps, at)
-        if begun is not None:
-            group.add_begun(new, begun, at)
-            log_steps(group.tx, new.run_id, new.segment.segment_id, begun.events)
-            return RunStatus.RUNNING
-        group.add_queued(new)
-        group.tx.after_commit(self._runtime.wake)
-        return RunStatus.QUEUED
-
-    def _reserve(self, start: ParsedStart, inputs: Inputs | None) -> RunReservation | None:
-        """Reserves slots for a run whose inputs are judged, and whose first steps its PII policy does not delay."""
-        if inputs is None or isinstance(inputs.parameters, ApiError) or isinstance(inputs.policy, ApiError):
-            return None
-        return (
-            self._runtime.reserve_run(start.key_id, inputs.terms, inputs.parameters)
-            if inputs.policy["mode"] == "off"
-            else None
-        )
-
-    def _first_approvals(self, new: NewRun, inputs: Inputs, at: int) -> ApprovalRequests | None:
-        """Returns the approvals that the run requests, where it can be parked at once."""
-        if new.run.pii_redaction is not None:
-            return None
+    def _begin(self, new: NewRun, inputs: Inputs, begun: list[BegunSegment], at: int) -> BegunSegment | None:
+        """Begins a new run's first segment where that can be; adds it to those that are settled at the end."""
         assert isinstance(inputs.parameters, dict)
-        return self._runtime.first_approval_requests(
-            inputs.terms, new.segment.segment_id, new.steps, inputs.parameters, at
-        )
+        segment_id = new.segment.segment_id
+        segment = self._runtime.begin_run(new.run, segment_id, new.steps, inputs.terms, inputs.parameters, at)
+        if segment is not None:
+            begun.append(segment)
+        return segment
 
     def _load_terms(self, tx: Tx, start: ParsedStart, revision: int | None = None) -> WorkflowTerms | None:
         return load_terms(self._cache, tx, self._capabilities, start.workflow_id, start.version, revision=revision)
@@ -258,10 +229,12 @@ class Starts:
         return runs_pb2.StartRunResponse(run=messages.detail(row), replayed=True)
 
 
-def _settle(reservation: RunReservation, change: "Future[_Decision | ApiError]") -> None:
-    """Has the run executed that a start recorded, if it did."""
+def _settle(begun: Sequence[BegunSegment], change: "Future[_Decision | ApiError]") -> None:
+    """Settles what one start has begun, which may have been decided more than once."""
     decided = None if change.exception() is not None else change.result()
-    reservation.settle(decided.run_id if isinstance(decided, _Decision) and decided.new is not None else None)
+    held = decided.begun if isinstance(decided, _Decision) else None
+    for segment in begun:
+        segment.settle(segment is held)
 
 
 def _earlier(facts: FactsRow, start: ParsedStart) -> _Decision | ApiError | None:

@@ -11,7 +11,7 @@ from sqlalchemy import BindParameter, and_, bindparam, func, insert, literal_col
 from backend.run_status import IN_FLIGHT
 from backend.storage.database import Tx
 from backend.storage.purging import Purge
-from backend.storage.statements import Command, Query, ScalarQuery, select_row
+from backend.storage.statements import Command, Query, RowInsert, ScalarQuery, select_row
 from backend.storage.tables.deployment import deployments
 from backend.storage.tables.keys import api_keys, daily_usage
 from backend.storage.tables.runs import RunRow, idempotency_records, run_labels, run_traces, runs, status_in
@@ -126,11 +126,11 @@ _CHANGE_RECORD = Command(
         {name: bindparam(f"new_{name}") for name in ("fingerprint", "run_id", "first_used_at")},
     )
 )
-_ADD_RUN = Command(insert(runs), RUN_COLUMNS)
+_ADD_RUN = RowInsert(RunRow, runs)
 _ADD_LABEL = Command(insert(run_labels), run_labels.columns.keys())
 _ADD_TRACE = Command(insert(run_traces), run_traces.columns.keys())
-_ADD_STEP = Command(insert(steps), [column.name for column in steps.columns])
-_ADD_SEGMENT = Command(insert(segments), SegmentRow._fields)
+_ADD_STEP = RowInsert(StepRow, steps)
+_ADD_SEGMENT = RowInsert(SegmentRow, segments)
 _WEBHOOK_OF_KEY = ScalarQuery[str](select(webhooks.c.webhook_id).where(webhooks.c.key_id == _KEY))
 _FIRST_OF_DAY = Command(insert(daily_usage), ["key_id", "day", "runs_started"])
 _MORE_OF_DAY = Command(

@@ -13,10 +13,10 @@ from typing import Final
 from backend import metrics, workflow_metrics
 from backend.clock import utc_day
 from backend.run_status import RunStatus
-from backend.runs import lifecycle_sql, parking_sql
+from backend.runs import lifecycle_sql
+from backend.runs.lifecycle import SEGMENT_ENDED, begin_events
 from backend.runs.new_events import event_rows
-from backend.runs.parking import FIRST_EVENTS, ApprovalRequests, events_of_park
-from backend.runs.run_reservation import BegunRun
+from backend.runs.runtime_port import BegunSegment
 from backend.runs.start import sql
 from backend.runs.start.new_run import NewRun, Row
 from backend.runs.start.parsed_start import ParsedStart
@@ -28,17 +28,15 @@ from backend.webhooks.events import Event
 from backend.webhooks.outbox_sql import add_messages
 
 # SQLite's driver would look for an adapter of what is no plain text.
-_WAITING: Final = RunStatus.WAITING.value
-_RUNNING: Final = RunStatus.RUNNING.value
 _ENDED: Final = SegmentState.ENDED.value
-_SEGMENT_RUNNING: Final = SegmentState.RUNNING.value
+_RUNNING: Final = SegmentState.RUNNING.value
 
 
 class StartGroup:
     """The starts that one transaction decides one after the other.
 
     Gives each the facts that it depends on, with the changes of those before it in the group (`facts`); collects the
-    rows that each adds (`bind`, `admit`, `add_…`); and writes them all with one statement for each table (`write`).
+    rows that each adds (`bind`, `admit`, `add`); and writes them all with one statement for each table (`write`).
     """
 
     def __init__(self, tx: Tx, starts: Sequence[ParsedStart]) -> None:
@@ -79,64 +77,55 @@ class StartGroup:
             self._rows.records.append(record)
 
     def admit(self, start: ParsedStart, run_id: str) -> None:
-        """Counts a run that one of the next methods adds."""
+        """Counts a run that `add` adds."""
         if start.trace is not None:
             self._rows.traces.append(sql.trace_row(run_id, start.trace))
         self._admitted[start.key_id] += 1
         if start.key_id:
             self._counted[start.key_id, utc_day(start.at)] += 1
 
-    def add_queued(self, new: NewRun) -> None:
-        """Adds a run whose first segment is the outbox of the launcher."""
-        self._rows.runs.append(new.run)
-        self._rows.steps += new.steps
-        self._rows.segments.append(new.segment)
+    def add(self, new: NewRun, begun: BegunSegment | None, at: int) -> RunStatus:
+        """Adds a run, and returns its status: running or waiting where its first segment has begun, else queued.
 
-    def add_parked(self, new: NewRun, requests: ApprovalRequests, at: int) -> None:
-        """Adds a run with its first segment, which has requested approvals and ended.
-
-        Nobody has to launch such a run: its rows are written once, as its first segment would leave them. A start then
-        takes a fifth less processor time: no round of the launcher, no task, no second change.
+        Such a run is written as that segment would leave it, which saves a round of the launcher, its commit, that of
+        the claim and the reads of both. (`python -m benchmarks`: POST start, a one-step run.)
         """
-        events = events_of_park(requests.events)
-        rows = self._rows
-        rows.runs.append(new.run._replace(status=_WAITING, started_at=at, approvals_pending=len(requests.approvals)))
-        rows.steps += [requests.steps.get(step.step, step) for step in new.steps]
-        rows.segments.append(
-            new.segment._replace(state=_ENDED, owner=requests.owner, started_at=at, ended_at=at, last_seq=len(events))
-        )
-        rows.events += event_rows(new.segment.segment_id, 1, at, events)
-        rows.approvals += requests.approvals
-        self._parked.append((new.run_id, new.run.key_id, at))
-
-    def add_begun(self, new: NewRun, begun: BegunRun, at: int) -> None:
-        """Adds a run whose first steps have begun, on slots that this process had reserved for it.
-
-        Nothing lies between the start and `step.started` that would have to be recorded first. That saves a round of
-        the launcher, its commit, that of the segment's claim and the reads of both: of four commits of a one-step run
-        two are left. (`python -m benchmarks`: a one-step run.)
-        """
-        events = [*FIRST_EVENTS, *begun.events]
-        rows = self._rows
-        rows.runs.append(new.run._replace(status=_RUNNING, started_at=at))
-        rows.steps += [StepRow(**begun.steps[step.step]) if step.step in begun.steps else step for step in new.steps]
-        rows.segments.append(
-            new.segment._replace(state=_SEGMENT_RUNNING, owner=begun.owner, started_at=at, last_seq=len(events))
-        )
-        rows.events += event_rows(new.segment.segment_id, 1, at, events)
-        self.tx.announce(new.run_id)
+        rows, (run, steps, segment) = self._rows, new
+        status = RunStatus.QUEUED
+        if begun is not None:
+            parks = bool(begun.approvals)
+            status = RunStatus.WAITING if parks else RunStatus.RUNNING
+            events = [*begin_events(segment.ordinal), *begun.events]
+            if parks:
+                events.append(SEGMENT_ENDED)
+                self._parked.append((run.run_id, run.key_id, at))
+            run = run._replace(status=status.value, started_at=at, approvals_pending=len(begun.approvals))
+            steps = [StepRow(**begun.steps[step.step]) if step.step in begun.steps else step for step in steps]
+            segment = segment._replace(
+                state=_ENDED if parks else _RUNNING,
+                owner=begun.owner,
+                started_at=at,
+                ended_at=at if parks else None,
+                last_seq=len(events),
+            )
+            rows.events += event_rows(segment.segment_id, 1, at, events)
+            rows.approvals += begun.approvals
+            self.tx.announce(run.run_id)
+        rows.runs.append(run)
+        rows.steps += steps
+        rows.segments.append(segment)
+        return status
 
     def write(self) -> None:
         """Writes all rows."""
         tx, rows = self.tx, self._rows
         sql.add(tx, rows)
         lifecycle_sql.add_events(tx, rows.events)
-        parking_sql.add_approvals(tx, rows.approvals)
+        lifecycle_sql.add_approvals(tx, rows.approvals)
         for (key_id, day), number in self._counted.items():
             sql.count_starts(tx, key_id, day, number, first=self._found[key_id, day].runs_started is None)
         has_webhooks = {key_id: sql.has_webhooks(tx, key_id) for key_id in {key_id for _, key_id, _ in self._parked}}
         for run_id, key_id, at in self._parked:
-            tx.announce(run_id)
             if has_webhooks[key_id]:
                 add_messages(tx, Event.RUN_WAITING, run_id, at)
         # Nothing else depends on uploads, the audit log, or the records of idempotency keys.

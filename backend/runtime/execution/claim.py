@@ -9,10 +9,8 @@ from backend.deployment import sql as deployment_sql
 from backend.run_status import RunStatus
 from backend.runs import lifecycle, lifecycle_sql, redaction_manifest
 from backend.runs.change_log import log_change
-from backend.runs.parking import begin_parked
 from backend.runtime.execution import retries, sql
-from backend.runtime.execution.begun_steps import BegunSteps
-from backend.runtime.execution.first_approvals import has_inputs, request_first_approvals
+from backend.runtime.execution.first_steps import FirstSteps, has_inputs
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.step_states import StepStates
 from backend.runtime.execution.unit_of_work import UnitOfWork
@@ -89,14 +87,10 @@ class _Claim:
         self._states = states = (
             None if found.steps is None else StepStates(found.terms.steps, run.run_id, segment_id, found.steps)
         )
-        self._asked: UnitOfWork | None = None
-        self._begun: BegunSteps | None = None
+        self._begun: FirstSteps | None = None
         to_prepare = self._redaction is not None or found.upload_id is not None
         if states is not None and not to_prepare and not has_inputs(found.terms, self._parameters):
-            self._asked = request_first_approvals(states, self._at)
-            if self._asked is None:
-                self._begun = BegunSteps(context.slots, run.key_id, states)
-                self._begun.begin(found.terms.parallel_steps, self._at)
+            self._begun = FirstSteps(context.slots, run.key_id, found.terms, states, self._at)
         self._changes = UnitOfWork() if states is None else states.take_changes()
 
     async def run(self) -> ClaimedSegment | None:
@@ -124,35 +118,28 @@ class _Claim:
     def _take(self, tx: Tx) -> ClaimedSegment | None:
         run_id, segment_id, owner, at = self._run.run_id, self._segment_id, self._context.owner, self._at
         licensed = not self._first or deployment_sql.get(tx).licence_state == "active"
-        if licensed and self._asked is not None:
-            asked = self._asked
-            if begin_parked(tx, run_id, segment_id, owner, at, asked.events, len(asked.approvals)):
-                asked.write_rows(tx, run_id)
-                self._log_taken(tx, RunStatus.WAITING)
-            return None
-        events = self._changes.events if licensed else ()
-        if not lifecycle.begin_segment(tx, segment_id, owner, at, events, leased=self._context.leased):
+        if not lifecycle.begin_segment(tx, segment_id, owner, at, leased=self._context.leased):
             # It is queued still where this process has lost its lease.
             lifecycle.requeue_segment(tx, segment_id)
             return None
-        self._log_taken(tx, RunStatus.RUNNING)
+        log_change(
+            tx,
+            run_id,
+            RunStatus.QUEUED if self._first else RunStatus.WAITING,
+            RunStatus.RUNNING,
+            key_id=self._run.key_id,
+            workflow_id=self._run.workflow_id,
+            segment_id=segment_id,
+        )
         if not licensed:
             LICENSE_UNAVAILABLE.close(tx, run_id, at)
             return None
-        self._changes.write_rows(tx, run_id)
+        if self._changes:
+            self._changes.write(tx, run_id, segment_id, at)
+        if self._changes.approvals:
+            lifecycle.park_run(tx, segment_id, at)
+            return None
         return self._claimed(tx)
-
-    def _log_taken(self, tx: Tx, after: RunStatus) -> None:
-        run, before = self._run, RunStatus.QUEUED if self._first else RunStatus.WAITING
-        log_change(
-            tx,
-            run.run_id,
-            before,
-            after,
-            key_id=run.key_id,
-            workflow_id=run.workflow_id,
-            segment_id=self._segment_id,
-        )
 
     def _claimed(self, tx: Tx) -> ClaimedSegment:
         run, terms, segment_id = self._run, self._found.terms, self._segment_id

@@ -13,8 +13,8 @@ from typing import Any
 from backend.run_status import RunStatus
 from backend.runs.lifecycle import RunResult, SegmentEndedError, park_run, promote_outputs, requeue_segment
 from backend.runtime.execution import dag, retries, sql
-from backend.runtime.execution.begun_steps import slot_memory
 from backend.runtime.execution.claim import ClaimedSegment, claim_segment
+from backend.runtime.execution.first_steps import slot_memory
 from backend.runtime.execution.preparation import StepInputs, inputs_folder, prepare, remove_folder
 from backend.runtime.execution.publishing_stage import publish
 from backend.runtime.execution.result_storing import store_result

@@ -1,6 +1,6 @@
 """The states of a run's steps in its executing segment; each change of a step is gathered in a unit of work."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from backend import json_text
@@ -10,7 +10,6 @@ from backend.ids import new_id
 from backend.outputs.sql import NewOutput, StepFile
 from backend.redaction.counts import Counts
 from backend.runs.lifecycle import decision_event, decision_value
-from backend.runs.new_events import NewEvent
 from backend.runtime.execution import dag
 from backend.runtime.execution.unit_of_work import Row, UnitOfWork
 from backend.runtime.redaction.stages import STEPS
@@ -20,22 +19,6 @@ from backend.workflows.terms import StepTerms
 from contract.failure_codes import INVARIANT_BLOCKED, NODE_FAILED
 
 _PENDING: Final = ApprovalState.PENDING.value
-
-
-def approval_request(step: StepTerms, run_id: str, segment_id: str, at: int) -> tuple[Row, NewEvent]:
-    """Returns the row of an approval that a step requests, and its event."""
-    approval_id = new_id("apr")
-    row = {
-        "approval_id": approval_id,
-        "run_id": run_id,
-        "segment_id": segment_id,
-        "step": step.step,
-        "title": step.title,
-        "instructions": step.instructions,
-        "state": _PENDING,
-        "requested_at": at,
-    }
-    return row, NewEvent("approval.requested", step.step, {"approval_id": approval_id, "title": step.title})
 
 
 class StepStates:
@@ -61,11 +44,6 @@ class StepStates:
     def plan(self) -> dag.Plan:
         """Returns the plan for the present statuses."""
         return dag.plan(tuple(self._steps.values()), self._status())
-
-    @property
-    def all_terms(self) -> Collection[StepTerms]:
-        """The terms of every step, in the order of the definition."""
-        return self._steps.values()
 
     def terms(self, step: str) -> StepTerms:
         """Returns the terms of a step, from the definition."""
@@ -144,10 +122,21 @@ class StepStates:
         """Requests the approvals of these steps."""
         for step in ask:
             self._move(step, StepStatus.WAITING, started_at=at, segment_id=self._segment_id)["attempt"] += 1
-            approval, event = approval_request(self._steps[step], self._run_id, self._segment_id, at)
-            self._changes.approvals.append(approval)
+            terms, approval_id = self._steps[step], new_id("apr")
+            self._changes.approvals.append(
+                {
+                    "approval_id": approval_id,
+                    "run_id": self._run_id,
+                    "segment_id": self._segment_id,
+                    "step": step,
+                    "title": terms.title,
+                    "instructions": terms.instructions,
+                    "state": _PENDING,
+                    "requested_at": at,
+                }
+            )
             self._changes.counts["approvals_pending"] += 1
-            self._changes.events.append(event)
+            self._changes.event("approval.requested", step, approval_id=approval_id, title=terms.title)
 
     def decide(self, approval: ApprovalRow, comment: str | None, *, hand_on: bool) -> None:
         """Records a decision with this comment; with `hand_on`, other steps get it in place of the row's comment."""
@@ -206,7 +195,7 @@ class StepStates:
 
     def _move(self, step: str, status: StepStatus, **columns: Any) -> Row:
         row = self._rows[step]
-        row.update(columns, status=status)
+        row.update(columns, status=status.value)
         self._changes.steps[step] = row
         return row
 

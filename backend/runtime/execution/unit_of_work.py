@@ -7,8 +7,8 @@ from typing import Any
 
 from backend.outputs.sql import NewOutput, StepFile, add_outputs, add_shared_files
 from backend.runs.lifecycle import append_events
+from backend.runs.lifecycle_sql import add_approvals
 from backend.runs.new_events import NewEvent
-from backend.runs.parking_sql import add_approvals
 from backend.runtime.execution import sql
 from backend.runtime.redaction import manifest_sql
 from backend.runtime.redaction.stages import StageCounts
@@ -47,7 +47,8 @@ class UnitOfWork:
             SegmentEndedError: the segment does not run; nothing was written.
         """
         append_events(tx, segment_id, at, self.events)
-        self.write_rows(tx, run_id)
+        sql.save_steps(tx, run_id, self.steps.values())
+        add_approvals(tx, self.approvals)
         add_outputs(tx, [file for file in self.files if isinstance(file, NewOutput)], at)
         add_shared_files(tx, [file for file in self.files if isinstance(file, SharedFileRow)])
         if self.counts:
@@ -56,8 +57,3 @@ class UnitOfWork:
             sql.add_warnings(tx, run_id, self.warnings)
         for found in self.redacted:
             manifest_sql.add_counts(tx, run_id, found)
-
-    def write_rows(self, tx: Tx, run_id: str) -> None:
-        """Writes the steps and the approvals alone."""
-        sql.save_steps(tx, run_id, self.steps.values())
-        add_approvals(tx, self.approvals)

@@ -6,6 +6,7 @@ import pytest
 
 from backend.caller import Caller
 from backend.errors import ApiError
+from backend.runs.runtime_port import BegunSegment
 from backend.runs.start.parsed_start import parse_start
 from backend.storage.database import key_of
 from tests.services.calls import RefusedError
@@ -205,7 +206,8 @@ def test_of_starts_that_one_transaction_decides_each_sees_those_before_it(world:
         runs_pb2.StartRunRequest(workflow_id=world.workflows["Plain"], idempotency_key=f"k{number}")
         for number in range(4)
     ]
-    starts = [(parse_start(request, key, world.clock()), None, None, Caller(key, "edge", "")) for request in requests]
+    begun: list[BegunSegment] = []
+    starts = [(parse_start(request, key, world.clock()), None, begun, Caller(key, "edge", "")) for request in requests]
     decided = world.services.database.write(
         lambda tx: world.servicer._starts._decide_all(tx, starts), lock_key=key_of(key)
     )
@@ -224,7 +226,8 @@ def test_of_starts_that_one_transaction_decides_each_is_compared_with_its_own_re
     workflow_id = world.workflows["Plain"]
     requests = [runs_pb2.StartRunRequest(workflow_id=workflow_id, idempotency_key=f"k{number}") for number in range(20)]
     requests[18].client_reference = "another body"
-    starts = [(parse_start(request, key, world.clock()), None, None, Caller(key, "edge", "")) for request in requests]
+    begun: list[BegunSegment] = []
+    starts = [(parse_start(request, key, world.clock()), None, begun, Caller(key, "edge", "")) for request in requests]
     decided = world.services.database.write(
         lambda tx: world.servicer._starts._decide_all(tx, starts), lock_key=key_of(key)
     )

@@ -120,11 +120,8 @@ class IdleRuntime:
     forgotten: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
 
-    def first_approval_requests(self, *_: object) -> None:
+    def begin_run(self, *_: object) -> None:
         """Begins no run."""
-
-    def reserve_run(self, *_: object) -> None:
-        """Has no room for any."""
 
     def wake(self) -> None:
         self.woken += 1

@@ -1,7 +1,12 @@
 """Runs whose first steps begin in the transaction of their start, where this process alone executes runs."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
+from backend.metrics import DATABASE_QUEUE
+from backend.storage.database import Tx
 from tests.services.calls import RefusedError
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, manifest
 from tests.support.poll import until
@@ -55,3 +60,40 @@ def test_a_start_that_begins_no_run_keeps_neither_slot_nor_segment(world: Runtim
     assert session is not None
     until(lambda: session.slots.in_use == 0, "the slots to be free")
     assert session.engine.running == 0
+
+
+def _waiting_changes(world: RuntimeWorld) -> float:
+    """How many changes wait for the database's writer."""
+    families = {family.name: family for family in world.services.database.measured()}
+    return sum(sample.value for sample in families[DATABASE_QUEUE.name].samples)
+
+
+def test_a_start_that_is_decided_again_after_another_has_failed_begins_once(world: RuntimeWorld) -> None:
+    if world.services.database.remote:
+        pytest.skip("starts are decided one by one there")
+    world.until_ended(world.run("Twice", [agent_step("only", "writer")]))
+    _with_room(world)
+    entered, release = threading.Event(), threading.Event()
+
+    def hold(_: Tx) -> None:
+        entered.set()
+        assert release.wait(20)
+
+    with ThreadPoolExecutor(3) as pool:
+        held = pool.submit(world.services.database.write, hold)
+        assert entered.wait(60)
+        started = pool.submit(world.started, "Twice")
+        until(lambda: _waiting_changes(world) == 1, "the first start to wait")
+        refused = pool.submit(world.started, "Twice", key="ak_gone")
+        until(lambda: _waiting_changes(world) == 2, "the second start to wait")
+        release.set()
+        held.result(60)
+        run_id = started.result(60)
+        with pytest.raises(RefusedError):
+            refused.result(60)
+    assert world.event_types(run_id)[:3] == ["segment.started", "run.started", "step.started"]
+    assert world.until_ended(run_id).status == "completed"
+    session = world.local_runtime._executor.sessions.present
+    assert session is not None
+    until(lambda: session.slots.in_use == 0, "the slots to be free")
+    until(lambda: session.engine.running == 0, "the segment to end")

@@ -8,7 +8,7 @@ from sqlalchemy import Column, Integer, MetaData, Table, Text, bindparam, func, 
 
 from backend.storage.database import Tx
 from backend.storage.dialects.sqlite.dialect import Dialect
-from backend.storage.statements import Command, Query, ScalarQuery, select_row
+from backend.storage.statements import Command, Query, RowInsert, ScalarQuery, select_row
 
 NOTES = Table("notes", MetaData(), Column("number", Integer, primary_key=True), Column("text", Text))
 TAGS = Table("tags", MetaData(), Column("number", Integer), Column("tag", Text))
@@ -26,6 +26,7 @@ class NoteCount(NamedTuple):
 
 
 ADD = Command(insert(NOTES), ["number", "text"])
+ADD_NOTES = RowInsert(Note, NOTES)
 GET = Query(Note, select_row(Note, NOTES).where(NOTES.c.number == bindparam("number")))
 ALL = Query(Note, select_row(Note, NOTES).order_by(NOTES.c.number))
 TEXT = ScalarQuery[str | None](select(NOTES.c.text).where(NOTES.c.number == bindparam("number")))
@@ -116,11 +117,15 @@ def test_an_insert_of_rows_names_only_columns_that_they_have_values_for(tx: Tx) 
     connection = tx.connection
     assert isinstance(connection, sqlite3.Connection)
     connection.set_trace_callback(sent.append)
-    tx.insert(ADD, [(3, None), (4, "four"), (5, None)])
+    tx.insert(ADD_NOTES, [Note(3, None), Note(5, None)])
+    tx.insert(ADD_NOTES, [Note(4, "four"), Note(6, None)])
+    tx.insert(ADD_NOTES, [])
     connection.set_trace_callback(None)
-    assert [row for row in tx.all(ALL) if row.number > 2] == [Note(3, None), Note(4, "four"), Note(5, None)]
+    added = [row for row in tx.all(ALL) if row.number > 2]
+    assert added == [Note(3, None), Note(4, "four"), Note(5, None), Note(6, None)]
     assert [text.partition(" VALUES")[0] for text in sent if text.startswith("INSERT")] == [
         "INSERT INTO notes (number)",
         "INSERT INTO notes (number)",
+        "INSERT INTO notes (number, text)",
         "INSERT INTO notes (number, text)",
     ]

@@ -1,15 +1,16 @@
-"""Steps that begin in the transaction that takes their run's first segment."""
+"""Steps that begin in the transaction in which their run's first segment begins."""
 
 import asyncio
 from collections.abc import Callable
 
-from backend.runtime.execution.begun_steps import BegunSteps
+from backend.runtime.execution.first_steps import FirstSteps
 from backend.runtime.execution.slots import StepSlots
 from backend.runtime.execution.step_states import StepStates
+from backend.runtime.execution.unit_of_work import UnitOfWork
 from backend.step_status import StepStatus
 from backend.storage.tables.segments import StepRow
 from backend.workflows.manifests.defaults import DEFAULT_ENVIRONMENT
-from backend.workflows.terms import AGENT, APPROVAL, StepTerms
+from backend.workflows.terms import AGENT, APPROVAL, StepTerms, WorkflowTerms
 
 
 def _terms(step: str, kind: str = AGENT, *needs: str) -> StepTerms:
@@ -29,14 +30,21 @@ def _terms(step: str, kind: str = AGENT, *needs: str) -> StepTerms:
     )
 
 
-def _states(*terms: StepTerms) -> StepStates:
+def _states(terms: WorkflowTerms) -> StepStates:
     rows = [
         StepRow(
             "run_1", position, each.step, each.name, each.kind, StepStatus.PENDING, "[]", None, None, 0, 0, *[None] * 5
         )
-        for position, each in enumerate(terms)
+        for position, each in enumerate(terms.steps)
     ]
-    return StepStates(terms, "run_1", "seg_1", rows)
+    return StepStates(terms.steps, "run_1", "seg_1", rows)
+
+
+def _begun(slots: StepSlots, *steps: StepTerms, parallel: int = 3) -> tuple[FirstSteps, UnitOfWork]:
+    """What begins of a run of these steps, and what that changes."""
+    terms = WorkflowTerms("wf_1", "Steps", "active", 1, steps=steps, parallel_steps=parallel)
+    states = _states(terms)
+    return FirstSteps(slots, "key", terms, states, 5), states.take_changes()
 
 
 def _with_slots(scene: Callable[[StepSlots], None], count: int, memory_mb: int = 1_000) -> None:
@@ -48,12 +56,10 @@ def _with_slots(scene: Callable[[StepSlots], None], count: int, memory_mb: int =
 
 def test_as_many_steps_begin_as_have_slots_now() -> None:
     def scene(slots: StepSlots) -> None:
-        states = _states(_terms("a"), _terms("b"), _terms("c"))
-        begun = BegunSteps(slots, "key", states)
-        begun.begin(3, 5)
+        begun, changes = _begun(slots, _terms("a"), _terms("b"), _terms("c"))
         assert begun.names == ["a", "b"]
         assert slots.in_use == 2
-        assert [event.step for event in states.take_changes().events] == ["a", "b"]
+        assert [event.step for event in changes.events] == ["a", "b"]
         begun.release()
         assert slots.in_use == 0
         assert slots.request("other", 1_000).done(), "nobody waits before it, and all memory is free"
@@ -63,8 +69,7 @@ def test_as_many_steps_begin_as_have_slots_now() -> None:
 
 def test_no_more_steps_begin_than_the_workflow_has_run_at_once() -> None:
     def scene(slots: StepSlots) -> None:
-        begun = BegunSteps(slots, "key", _states(_terms("a"), _terms("b")))
-        begun.begin(1, 5)
+        begun, _ = _begun(slots, _terms("a"), _terms("b"), parallel=1)
         assert begun.names == ["a"]
 
     _with_slots(scene, 2)
@@ -72,8 +77,7 @@ def test_no_more_steps_begin_than_the_workflow_has_run_at_once() -> None:
 
 def test_a_step_that_needs_another_does_not_begin() -> None:
     def scene(slots: StepSlots) -> None:
-        begun = BegunSteps(slots, "key", _states(_terms("a"), _terms("b", AGENT, "a")))
-        begun.begin(2, 5)
+        begun, _ = _begun(slots, _terms("a"), _terms("b", AGENT, "a"))
         assert begun.names == ["a"]
 
     _with_slots(scene, 2)
@@ -81,18 +85,31 @@ def test_a_step_that_needs_another_does_not_begin() -> None:
 
 def test_where_approvals_are_asked_for_too_nothing_begins() -> None:
     def scene(slots: StepSlots) -> None:
-        begun = BegunSteps(slots, "key", _states(_terms("a"), _terms("b", APPROVAL)))
-        begun.begin(2, 5)
+        begun, changes = _begun(slots, _terms("a"), _terms("b", APPROVAL))
         assert begun.names == []
+        assert not changes
         assert slots.in_use == 0
 
     _with_slots(scene, 2)
 
 
+def test_approvals_alone_are_requested_without_a_slot() -> None:
+    def scene(slots: StepSlots) -> None:
+        begun, changes = _begun(slots, _terms("a", APPROVAL), _terms("b", APPROVAL), _terms("c", AGENT, "a"))
+        assert begun.names == []
+        assert [(row["step"], row["state"]) for row in changes.approvals] == [("a", "pending"), ("b", "pending")]
+        assert [(event.type, event.step) for event in changes.events] == [
+            ("approval.requested", "a"),
+            ("approval.requested", "b"),
+        ]
+        assert slots.in_use == 0
+
+    _with_slots(scene, 1)
+
+
 def test_a_step_without_memory_left_does_not_begin() -> None:
     def scene(slots: StepSlots) -> None:
-        begun = BegunSteps(slots, "key", _states(_terms("a"), _terms("b")))
-        begun.begin(2, 5)
+        begun, _ = _begun(slots, _terms("a"), _terms("b"))
         assert begun.names == ["a"]
 
     _with_slots(scene, 2, memory_mb=15)
