@@ -1,6 +1,7 @@
 """What the segments of one worker session share; made by `backend.runtime.bootstrap`."""
 
 import asyncio
+import functools
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -78,6 +79,7 @@ class SegmentContext:
     def write_run(self, run_id: str, key_id: str, work: Callable[[Tx], T]) -> asyncio.Future[T]:
         """Makes a change of one run alone, as `write` does."""
 
+        @functools.wraps(work)
         def change(tx: Tx) -> T:
             tx.changes_run(run_id, key_id)
             return work(tx)

@@ -55,7 +55,7 @@ def test_bodies_are_compared_by_value_and_not_by_spelling(world: World) -> None:
         {"parameters": {"count": 2**64}, "labels": {"a": ""}},
         {"parameters": {"count": 2**64}, "version": 1},
         {"parameters": {"count": 2**64}, "client_reference": "c"},
-        {"parameters": {"count": 2**64}, "pii_policy_override": {}},
+        {"parameters": {"count": 2**64}, "pii_policy_override": {"mode": "redact"}},
     ],
 )
 def test_another_body_under_the_same_key_conflicts(world: World, other: dict[str, Any]) -> None:

@@ -29,6 +29,7 @@ def test_integers_of_any_size_are_exact() -> None:
         ({"parameters": '{"a":"é"}'}, {"parameters": '{"a":"\\u00e9"}'}),
         ({"parameters": '{"a":1e2}'}, {"parameters": '{"a":100.0}'}),
         ({"labels": {"a": "1", "b": "2"}}, {"labels": {"b": "2", "a": "1"}}),
+        ({}, {"pii_policy_override": "{}"}),
         ({"idempotency_key": "x"}, {"idempotency_key": "y"}),
     ],
 )
@@ -50,8 +51,8 @@ def test_every_field_of_the_body_and_the_workflow_are_in_the_fingerprint() -> No
         {"client_reference": "x"},
         {"labels": {"x": ""}},
         {"labels": {"": "x"}},
-        {"pii_policy_override": "{}"},
-        {"pii_policy_override": "null"},
+        {"pii_policy_override": '{"mode":"redact"}'},
+        {"pii_policy_override": '{"mode":"detect"}'},
         {"version": 1},
     ]
     assert len({parsed_start(**variant).fingerprint for variant in variants}) == len(variants)
