@@ -1,7 +1,7 @@
 """The answer cache: answers of reads, each until what it shows changes.
 
-Where this process alone commits, an answer is cached instead of read each time, which costs a quarter to three fifths
-of a read. (`python -m benchmarks`)
+Where this process alone commits, an answer is cached instead of read each time: a cached one costs a quarter to three
+fifths of what reading it does. (`python -m benchmarks`)
 
 An answer depends on its request and key, on rows that are read again once a commit may have changed them, and where it
 has counters of a day on the UTC day. It is exact: no answer outlives the beginning of a commit that may change it

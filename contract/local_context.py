@@ -44,7 +44,10 @@ class LocalContext(grpc.ServicerContext):
     def refusal(self) -> Refusal | None:
         """Returns what the servicer refused with, `runtime_error` where it says nothing of our making; else None."""
         if self.error is not None:
-            return self.error.to_refusal()
+            try:
+                return self.error.to_refusal()
+            except KeyError:
+                return Refusal("runtime_error")
         return None if self._code in {None, grpc.StatusCode.OK} else Refusal("runtime_error")
 
     def invocation_metadata(self) -> Any:

@@ -9,7 +9,7 @@ from aiohttp import StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 
-from contract.connections.bounded_connection import BoundedConnection, WaitKind
+from contract.connections.bounded_connection import BoundedConnection, Timeouts, WaitKind
 from contract.connections.connection_limiter import ConnectionLimiter
 from contract.refusals import Refusal
 from edge import metrics
@@ -33,7 +33,7 @@ DISCARD_BYTES: Final = 64 * 1_048_576
 
 DISCARD_SECONDS: Final = 5.0
 
-# A body that nobody reads yet is kept up to twice this.
+# A body that nobody reads yet is kept up to twice this, and what arrives at once beyond it.
 _BODY_BUFFER_BYTES: Final = 65_536
 
 _LOG = logging.getLogger(__name__)
@@ -42,8 +42,7 @@ _LOG = logging.getLogger(__name__)
 class Host(Protocol):
     """The server of a connection, which is aiohttp's."""
 
-    idle_seconds: float
-    """How long a connection without a request is kept."""
+    timeouts: Timeouts
     limiter: "ConnectionLimiter[Connection]"
     buffers: "BufferLimiter[Connection]"
     request_log: RequestLog
@@ -64,7 +63,8 @@ class Connection(BoundedConnection, web.RequestHandler):
             loop=asyncio.get_running_loop(),
             access_log=None,  # type: ignore[arg-type]  # that there may be none is said elsewhere in aiohttp
             auto_decompress=False,
-            keepalive_timeout=host.idle_seconds,
+            # An idle connection is ended by its own bound, which a head under way does not have.
+            keepalive_timeout=host.timeouts.idle + host.timeouts.head,
             # The listening socket has set it.
             tcp_keepalive=False,
             max_line_size=MAX_LINE_BYTES,
@@ -121,6 +121,9 @@ class Connection(BoundedConnection, web.RequestHandler):
     def eof_received(self) -> bool:  # type: ignore[override]  # asyncio's own signature
         """Ends the connection of a caller that sends no more, once its whole requests are answered."""
         self.ended = True
+        if self._lingering is not None:
+            self._end_lingering()
+            return False
         if not self.busy or (self._framing.part in IN_BODY and not self._framing.has_rest):
             # The transport closes itself.
             return False
@@ -137,10 +140,12 @@ class Connection(BoundedConnection, web.RequestHandler):
             if self._discard_left <= 0:
                 self._end_lingering()
         elif self._framing.part is not Part.NOTHING:
+            # aiohttp drops what comes of a body whose request has been answered.
+            dropped = self._request is None and self._framing.part in IN_BODY
             self._parse(data)
             if self._request is None:
                 self._note_head(len(data))
-            if not self.hold(len(data)):
+            if not dropped and not self.hold(len(data)):
                 self._refuse_input()
 
     def _parse(self, data: bytes = b"") -> None:
@@ -187,13 +192,15 @@ class Connection(BoundedConnection, web.RequestHandler):
         """Notes that the body has been read; aiohttp calls it."""
         self._body_buffer_full = False
         super().resume_reading(resume_parser)
+        if self._framing.has_rest and self.transport is not None:
+            self.transport.pause_reading()
 
     def begin(self, message: RawRequestMessage, content: StreamReader, writer: AbstractStreamWriter) -> None:
         """Takes the next request, or what the parser could make no request of."""
         self.end_wait()
         self._writer, self._sent = writer, 0
         method = self._framing.begin(message)
-        if method == NO_REQUEST:
+        if message.method == NO_REQUEST:
             self._malformed, headers = self._framing.malformed()
             message = message_of(method, "/", headers)
         self._request = HttpRequest(message, method, content, self)
@@ -224,7 +231,7 @@ class Connection(BoundedConnection, web.RequestHandler):
             self._log_cut(request, answer, ABORTED)
             raise
         finally:
-            self._end_request()
+            self._end_request(kept=answer is not None and answer.keep_alive)
         return _KEPT if answer.keep_alive else _CLOSED
 
     async def _answer(self, request: HttpRequest) -> Answer:
@@ -234,9 +241,17 @@ class Connection(BoundedConnection, web.RequestHandler):
             _LOG.exception("A request failed", extra={"request_id": request.request_id})
             return refused(Refusal("internal"), request)
 
-    def _end_request(self) -> None:
+    def _end_request(self, *, kept: bool) -> None:
         self._request = None
         self._host.buffers.release(self)
+        if not kept:
+            # What is written may still have to be read.
+            self._framing.close()
+            self.wait_for(WaitKind.READER)
+            return
+        kept_bytes = self._framing.kept_bytes
+        if kept_bytes and not self.hold(kept_bytes):
+            self._refuse_input()
         if self._framing.part is Part.PARSED:
             return
         if self.ended:

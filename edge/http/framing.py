@@ -2,7 +2,7 @@
 
 aiohttp alone loses the good requests in front of a malformed one in the same segment, refuses methods that it does not
 know, bounds no head as a whole, and does not say that the chunks of a body broke. What it gets is unchanged, but for
-the name of a method that it does not know.
+the name of a method that it does not know, blank lines before a head, and a head that is refused.
 """
 
 import re
@@ -30,6 +30,7 @@ _END: Final = b"\r\n\r\n"
 _BLANK: Final = re.compile(rb"[\r\n]*")
 _REQUEST_LINE: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}) [^ \r\n]+ HTTP/1\.[01]\r\n")
 _PARSED_METHODS: Final = (b"GET ", b"POST ", b"DELETE ", b"OPTIONS ", b"HEAD ", b"PUT ", b"PATCH ", b"CONNECT ")
+_BEGINNING: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}(?: [^ \r\n]*(?: [HTP/1.0]{0,8}\r?)?)?")
 _SUBSTITUTE: Final = b"PATCH"
 # The parser takes it for the beginning of HTTP/2, and waits for more.
 _HTTP_2: Final = b"PRI "
@@ -68,6 +69,7 @@ class RequestFraming:
 
     __slots__ = (
         "_at",
+        "_begun",
         "_blank",
         "_chunks",
         "_head",
@@ -88,6 +90,8 @@ class RequestFraming:
         """Whether input waits for `go_on`."""
         self._rest, self._at = b"", 0
         self._head = b""
+        self._begun = False
+        """Whether the parser has some of the head."""
         self._blank = 0
         self._method = ""
         self._left = 0
@@ -98,6 +102,11 @@ class RequestFraming:
     def in_head(self) -> bool:
         """Returns whether a request line or headers have begun and not ended."""
         return self.part is Part.HEAD and bool(self._head or self._blank)
+
+    @property
+    def kept_bytes(self) -> int:
+        """Returns how much input is kept of requests that have not begun."""
+        return 0 if self.part is Part.NOTHING else len(self._rest) - self._at + len(self._head)
 
     def take(self, data: bytes) -> None:
         """Gives input to the parser, as much as belongs to one request, and keeps the rest.
@@ -137,7 +146,7 @@ class RequestFraming:
         method, self._method = self._method or message.method, ""
         self._last = message.should_close or message.upgrade
         length = message.headers.get("Content-Length")
-        self._head, self._blank = b"", 0
+        self._head, self._blank, self._begun = b"", 0, False
         if message.chunked:
             self.part, self._chunks = Part.CHUNKS, _Chunks()
         elif length is not None and int(length):
@@ -178,7 +187,7 @@ class RequestFraming:
         end = (before + rest[self._at :] if before else rest).find(_END, 0 if before else self._at)
         stop = len(rest) if end < 0 else end + len(_END) + (self._at - len(before) if before else 0)
         piece, self._at = rest[self._at : stop], stop
-        first, self._head = not self._head, self._head + piece
+        self._head += piece
         if not piece and self._blank <= MAX_HEAD_BYTES:
             return
         if end >= 0:
@@ -186,11 +195,16 @@ class RequestFraming:
         if self._is_refused(whole=end >= 0):
             self.part = Part.PARSED
             piece = _MALFORMED
-        elif first and not piece.startswith(_PARSED_METHODS):
-            line = _REQUEST_LINE.match(piece)
-            if line is not None:
-                self._method = line[1].decode()
-                piece = _SUBSTITUTE + piece[line.end(1) :]
+        elif not self._begun:
+            piece = self._head
+            if not piece.startswith(_PARSED_METHODS):
+                line = _REQUEST_LINE.match(piece)
+                if line is not None:
+                    self._method = line[1].decode()
+                    piece = _SUBSTITUTE + piece[line.end(1) :]
+                elif _BEGINNING.fullmatch(piece):
+                    return
+        self._begun = True
         self._parse(piece)
 
     def _is_refused(self, *, whole: bool) -> bool:

@@ -50,7 +50,7 @@ class HttpServer(web.Server):
     ) -> None:
         """`refused_key` names, for the log, the key of a request that was answered 401."""
         super().__init__(_serve, request_factory=self._begin)
-        self.idle_seconds = limits.timeouts.idle
+        self.timeouts = limits.timeouts
         self.limiter = ConnectionLimiter[Connection](limits.connections)
         self.buffers = BufferLimiter(limits.buffer_bytes, self.limiter.connections, monotonic)
         self.request_log = RequestLog(refused_key)

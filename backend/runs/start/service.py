@@ -147,6 +147,10 @@ class Starts:
         A refusal is returned, not raised, so that the binding of the idempotency key stays. What people start is
         audited; a run of a key says itself whose it is.
         """
+        # Of an attempt whose transaction was undone.
+        for undone in begun:
+            undone.settle(False)
+        begun.clear()
         facts = group.facts(start)
         if start.key_id and facts.key_id is None:
             raise ApiError(errors_pb2.ERROR_REASON_UNAUTHORIZED)

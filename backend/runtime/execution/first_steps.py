@@ -19,7 +19,7 @@ def has_inputs(terms: WorkflowTerms, parameters: Mapping[str, Any]) -> bool:
 
 
 def kind_of_first(terms: WorkflowTerms) -> str | None:
-    """Returns the kind of the steps that a run begins with; None where they differ."""
+    """Returns the kind of the steps that a run begins with; None where there is none, or they differ."""
     kinds = {step.kind for step in terms.steps if not step.needs}
     return kinds.pop() if len(kinds) == 1 else None
 
@@ -60,5 +60,6 @@ class FirstSteps:
 
     def release(self) -> None:
         """Releases the slots of steps that do not run after all."""
-        for memory_mb in self._held_mb.values():
+        while self._held_mb:
+            _, memory_mb = self._held_mb.popitem()
             self._slots.release(self._key_id, memory_mb)

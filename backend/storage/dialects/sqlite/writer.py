@@ -149,11 +149,11 @@ class Writer:
             self._mark(outcomes)
             connection.execute("COMMIT")
         except Exception as error:  # noqa: BLE001 - every caller of the batch must get it
-            self._marks.end()
             metrics.DATABASE_ERRORS.add("commit")
             _log_failed_commit(error, len(batch))
             with contextlib.suppress(sqlite3.Error):
                 connection.execute("ROLLBACK")
+            self._marks.end()
             _fail(batch, error)
             return
         self._marks.end()

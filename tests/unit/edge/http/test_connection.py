@@ -316,7 +316,7 @@ def test_connect_opens_no_tunnel(wire: Wire) -> None:
     assert wire.closed()
 
 
-@pytest.mark.parametrize("method", ["BREW", "get", "X-1", "M" * 64])
+@pytest.mark.parametrize("method", ["BREW", "get", "X-1", "M" * 64, "UNKNOWN"])
 def test_an_unknown_method_is_a_method(wire: Wire, method: str) -> None:
     reply = wire.call(method, "/pot?a=b", "X-Request-Id: mine", body=b"123")
     assert (reply.body, reply.headers["X-Request-Id"]) == (f"{method} /pot?a=b 3".encode(), "mine")
@@ -407,6 +407,9 @@ class FakeTransport(asyncio.Transport):
         pass
 
     def resume_reading(self) -> None:
+        pass
+
+    def write_eof(self) -> None:
         pass
 
 
@@ -540,6 +543,63 @@ def test_what_can_be_recognized_of_a_malformed_head_is_used(wire: Wire) -> None:
 def test_a_length_beyond_all_numbers_is_too_large(wire: Wire) -> None:
     wire.send(f"POST / HTTP/1.1\r\nHost: t\r\nContent-Length: {'9' * 30}\r\n\r\n")
     assert wire.read().code == "payload_too_large"
+
+
+def test_an_unknown_method_is_known_in_pieces_of_any_size() -> None:
+    data = b"BREW /pot HTTP/1.1\r\nHost: t\r\nContent-Length: 2\r\n\r\nab"
+    for size in (1, 2, 3, 19):
+        written = asyncio.run(answered_to(*(data[start : start + size] for start in range(0, len(data), size))))
+        assert written.endswith(b"BREW /pot? 2"), size
+
+
+def test_a_closing_connection_waits_for_its_reader_whatever_follows() -> None:
+    async def attempt() -> None:
+        echo = Echo()
+        await echo.start()
+        assert echo.http is not None
+        connection = echo.http()
+        connection.connection_made(FakeTransport())
+        bad = b"POST / HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"
+        connection.data_received(bad + b"GET / HTTP/1.1\r\nHost: t\r\n\r\n")
+        for _ in range(60):
+            await asyncio.sleep(0)
+        assert not connection.busy
+        assert (connection.wait_kind, connection.waiting_since > 0) == (WaitKind.READER, True)
+        connection.connection_lost(None)
+        await echo.stop()
+
+    asyncio.run(attempt())
+
+
+def test_a_body_that_is_dropped_is_not_counted(echo: Echo, wire: Wire) -> None:
+    assert echo.http is not None
+    wire.send("POST /ignore HTTP/1.1\r\nHost: t\r\nContent-Length: 500000\r\n\r\n")
+    assert wire.read().body == b"POST /ignore? 0"
+    before = echo.http.buffers.held
+    wire.send(b"x" * 400_000)
+    assert echo.http.buffers.held <= before
+    assert wire.send(b"x" * 100_000).call("GET", "/next").body == b"GET /next? 0"
+
+
+def test_a_refused_caller_that_ends_its_side_is_not_kept() -> None:
+    async def attempt() -> None:
+        echo = Echo()
+        await echo.start()
+        assert echo.http is not None
+        connection, transport = echo.http(), FakeTransport()
+        connection.connection_made(transport)
+        connection.data_received(b"POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 9999999\r\n\r\n")
+        for _ in range(60):
+            await asyncio.sleep(0)
+        assert (b" 413 " in transport.written, transport.is_closing()) == (True, False)
+        connection.eof_received()
+        for _ in range(60):
+            await asyncio.sleep(0)
+        assert transport.is_closing()
+        connection.connection_lost(None)
+        await echo.stop()
+
+    asyncio.run(attempt())
 
 
 async def answered_to(*pieces: bytes) -> bytes:
