@@ -166,6 +166,13 @@ class Connection(BoundedConnection, web.RequestHandler):
                 asyncio.get_running_loop().call_soon(self._parse_rest)
         elif self.ended and framing.part in IN_BODY and self.transport is not None:
             self.transport.close()
+        self._check_end_of_body()
+
+    def _check_end_of_body(self) -> None:
+        """Fails a body whose end the parser did not see: it refuses some framing, such as a trailer, without a word."""
+        request = self._request
+        if request is not None and self._framing.part not in IN_BODY and not self._body_buffer_full:
+            request.check_end()
 
     def _parse_rest(self) -> None:
         self._parse()
@@ -194,6 +201,7 @@ class Connection(BoundedConnection, web.RequestHandler):
         super().resume_reading(resume_parser)
         if self._framing.has_rest and self.transport is not None:
             self.transport.pause_reading()
+        self._check_end_of_body()
 
     def begin(self, message: RawRequestMessage, content: StreamReader, writer: AbstractStreamWriter) -> None:
         """Takes the next request, or what the parser could make no request of."""

@@ -32,8 +32,7 @@ _REQUEST_LINE: Final = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}) [^ \r\n]
 _PARSED_METHODS: Final = (b"GET ", b"POST ", b"DELETE ", b"OPTIONS ", b"HEAD ", b"PUT ", b"PATCH ", b"CONNECT ")
 _BEGINNING: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}(?: [^ \r\n]*(?: [HTP/1.0]{0,8}\r?)?)?")
 _SUBSTITUTE: Final = b"PATCH"
-# The parser takes it for the beginning of HTTP/2, and waits for more.
-_HTTP_2: Final = b"PRI "
+_VERSIONS: Final = (b" HTTP/1.1", b" HTTP/1.0")
 # No head may have this byte.
 _MALFORMED: Final = b"\0"
 _HEADER_LINE: Final = re.compile(rb"\r\n([A-Za-z0-9-]+):[ \t]*([^\x00-\x1f\x7f]*?)[ \t]*(?=\r\n)")
@@ -211,7 +210,9 @@ class RequestFraming:
         """Returns whether a head is refused that the parser might accept."""
         size = self._blank + len(self._head)
         if whole:
-            return self._head.startswith(_HTTP_2) or (size > MAX_LINE_BYTES and bool(self._exceeded_bound()))
+            # The parser takes other versions too, and waits for more of HTTP/2.
+            known = self._head.partition(b"\r\n")[0].endswith(_VERSIONS)
+            return not known or (size > MAX_LINE_BYTES and bool(self._exceeded_bound()))
         return size > MAX_HEAD_BYTES
 
     def _take_body(self) -> None:

@@ -274,6 +274,11 @@ class HttpRequest:
         """Leaves what has still to arrive unread: the connection ends with the answer."""
         self._body_given_up = self._body_given_up or self.body_pending
 
+    def check_end(self) -> None:
+        """Fails the body where its end was not recognized although all of it has arrived."""
+        if not self._content.is_eof():
+            self.fail_body(BodyFailure.MALFORMED)
+
     def fail_body(self, failure: BodyFailure) -> None:
         """Ends the wait for the body; the first failure is final."""
         self._body_failure = self._body_failure or failure

@@ -182,6 +182,9 @@ def test_bytes_beyond_ascii_in_target_and_headers_break_nothing(wire: Wire) -> N
         b"GET / HTTP/1.1\r\nHost: t\r\nX: " + b"a" * (MAX_LINE_BYTES + 1) + b"\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GET / HTTP/2.0\r\nHost: t\r\n\r\n",
+        b"GET / HTTP/0.9\r\nHost: t\r\n\r\n",
+        b"GET /\r\nHost: t\r\n\r\n",
     ],
     ids=lambda message: repr(message[:60]),
 )
@@ -285,6 +288,31 @@ def test_a_body_whose_framing_breaks_is_refused_and_closed(echo: Echo, wire: Wir
     wait_until(lambda: len(echo.seen) > before)
     reply = wire.send(garbage).read()
     assert (reply.code, reply.json["error"]["details"][0]["name"]) == ("invalid_request", "body")
+    assert wire.closed()
+
+
+@pytest.mark.parametrize(
+    "end", [b"0\r\nbad\r\n\r\n", b"0\r\nA : b\r\n\r\n", b"0\r\nContent-Length: 5\r\n\r\n", b'2;a="\r\n{}\r\n0\r\n\r\n']
+)
+@pytest.mark.parametrize("apart", [True, False])
+def test_framing_that_the_parser_alone_refuses_breaks_the_body(echo: Echo, wire: Wire, end: bytes, apart: bool) -> None:
+    head = b"POST / HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n"
+    before = len(echo.seen)
+    if apart:
+        wire.send(head)
+        wait_until(lambda: len(echo.seen) > before)
+        wire.send(end)
+    else:
+        wire.send(head + end)
+    assert wire.read().json["error"]["details"] == [{"name": "body", "reason": "is not framed as its headers say"}]
+    assert wire.closed()
+
+
+def test_requests_before_one_that_is_cut_short_are_answered(wire: Wire) -> None:
+    get = b"GET /%d HTTP/1.1\r\nHost: t\r\n\r\n"
+    wire.send(get % 1 + get % 2 + b"POST /3 HTTP/1.1\r\nHost: t\r\nContent-Length: 10\r\n\r\n{}")
+    wire.socket.shutdown(socket.SHUT_WR)
+    assert [wire.read().body, wire.read().body] == [b"GET /1? 0", b"GET /2? 0"]
     assert wire.closed()
 
 
