@@ -91,6 +91,15 @@ def test_an_attached_message_is_swept_too(tmp_path: Path) -> None:
     assert counts["categories"] == {"EMAIL_ADDRESS": 3, "PERSON": 2}
 
 
+def test_the_number_of_a_boundary_is_no_value(tmp_path: Path) -> None:
+    made = message("see below")
+    made.add_attachment(message(cte="base64"))
+    made.set_boundary("===============4111111111111111==")
+    found, counts = swept(made, tmp_path)
+    assert found.get_boundary() == "===============4111111111111111=="
+    assert counts["categories"] == {"EMAIL_ADDRESS": 3, "PERSON": 2}
+
+
 def test_detection_counts_what_redaction_replaces_and_what_it_did_not_read(tmp_path: Path) -> None:
     made = message(cte="base64")
     made.add_attachment(b"\0\1\2", maintype="image", subtype="png", filename="a.png")
