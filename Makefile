@@ -16,13 +16,11 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-emit-find-links --custom-compile-command "make lock"
 SECONDS ?= 600
 OPTIONS = $(if $(CI),--no-skips)
-# In CI, on machines that others use as well, a test that fails beside others gets one more try alone, and is named.
-AGAIN = --last-failed --last-failed-no-failures none --exitfirst --verbose
-pytest = $(BIN)/pytest -n 3 --dist loadfile $(OPTIONS) $(1) $(if $(CI),|| $(BIN)/pytest $(OPTIONS) $(AGAIN) $(1))
+pytest = $(BIN)/pytest -n 3 --dist loadfile $(OPTIONS) $(1)
 STORES = $(addprefix tests/services/,deployment keys outputs runs users webhooks workflows)
 # Minutes of building, and root: a job of its own.
 IMAGE_TEST := tests/unit/scripts/test_image.py
-CODE := $(wildcard backend contract edge console telemetry deploy workflow_api_agent workflow_api_testing generated examples scripts tests benchmarks)
+CODE := $(wildcard backend contract edge console redaction telemetry deploy workflow_api_agent workflow_api_testing generated examples scripts tests benchmarks)
 # The client runs on an older Python than the service.
 CLIENT := clients/python/workflow_api_client
 # The protos as the change before left them, which every change is held to.
@@ -30,6 +28,10 @@ BASELINE := protos/baseline.binpb
 # The protos of the last release, which parts of this one must understand during a rolling upgrade.
 RELEASED := protos/release.binpb
 BUILD_PROTOS = $(BIN)/buf build --exclude-source-info --output
+
+# Tests start Python some thousand times. Where the environment says to keep no compiled modules, as images do, each of
+# them would compile all that it imports.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help venv run test test-long test-image test-postgresql lint lint-python lint-protos lint-breaking lint-generated format generate \
@@ -47,7 +49,7 @@ test: $(DEV) $(if $(ARGS),$(GENERATOR)) ## Run the tests that are not marked lon
 	$(call pytest,$(or $(ARGS),-m "not long"))
 
 test-long: $(DEV) $(GENERATOR) ## Run all others: many processes, browsers, campaigns, and the stores on PostgreSQL
-	$(call pytest,$(or $(ARGS),-m long --ignore=$(IMAGE_TEST)))
+	$(call pytest,$(or $(ARGS),--dist worksteal -m long --ignore=$(IMAGE_TEST)))
 	$(if $(ARGS),,$(call pytest,--database postgresql $(STORES)))
 
 test-image: $(DEV) ## Build the container image with buildah, start what is in it and call it; needs root on Debian

@@ -8,44 +8,20 @@ from typing import TYPE_CHECKING, Final
 import grpc
 from google.protobuf.descriptor import FileDescriptor
 
-from backend import metrics, workflow_metrics
-from backend.answer_cache import AnswerCache
-from backend.audit import retention as audit_retention
-from backend.audit.servicer import AuditServicer
-from backend.clock import Clock, system_clock
-from backend.cursors import Cursors
-from backend.deployment import sql as deployment_sql
-from backend.deployment.servicer import DeploymentServicer
-from backend.graphs.graphs import Graphs
-from backend.health.reporter import ProcessReporter
-from backend.health.servicer import DeploymentHealthServicer
-from backend.key_changes import KeyChanges
-from backend.keys import retention as keys_retention
-from backend.keys import sql as keys_sql
-from backend.keys.caller_servicer import CallerServicer
-from backend.keys.edge_servicer import EdgeServicer
-from backend.keys.servicer import KeysServicer
-from backend.keys.usage_servicer import UsageServicer
-from backend.live_edges import LiveEdges
-from backend.logs import retention as logs_retention
-from backend.logs.service import Logs
-from backend.logs.servicer import LogsServicer
-from backend.models.catalog import Models
-from backend.outputs.servicer import OutputsServicer
-from backend.previews.service import Previews
-from backend.previews.servicer import PreviewsServicer
-from backend.redaction.process.redactor import Redactor
-from backend.reviews.service import Reviews
-from backend.reviews.servicer import ReviewsServicer
-from backend.rpc import many_reads
-from backend.rpc.calling_keys import CallingKeys
+from backend.common import metrics, workflow_metrics
+from backend.common.clock import Clock, system_clock
+from backend.common.paging import Cursors
+from backend.common.waits import KeyChanges
+from backend.isolation.sandbox import Sandbox
+from backend.resources.graphs.graphs import Graphs
+from backend.resources.models import Models
+from backend.resources.redaction.confined_redactor import ConfinedRedactor
+from backend.resources.schemas.validator import SchemaValidator
+from backend.rpc import batch_reads
+from backend.rpc.answer_cache import AnswerCache
+from backend.rpc.batch_reads import BatchReads
+from backend.rpc.callers import CallingKeys
 from backend.rpc.interceptors import Handler, handlers_of
-from backend.rpc.many_reads import ManyReads
-from backend.run_changes import RunChanges
-from backend.runs import retention as runs_retention
-from backend.runs.days import RunDays
-from backend.runs.lists_servicer import RunListsServicer
-from backend.runs.servicer import RunsServicer
 from backend.runtime.bootstrap import (
     new_executor,
     new_local_runtime,
@@ -54,33 +30,49 @@ from backend.runtime.bootstrap import (
     new_remote_runtime,
 )
 from backend.runtime.local import LocalRuntime
-from backend.runtime.scheduling.backlog import Backlog
-from backend.runtime.scheduling.upkeep import Upkeep
-from backend.sandbox import Sandbox
-from backend.schemas.judge import SchemaJudge
-from backend.services import Services
+from backend.services.audit import sql as audit_sql
+from backend.services.audit.servicer import AuditServicer
+from backend.services.dependencies import Services
+from backend.services.deployment import sql as deployment_sql
+from backend.services.deployment.servicer import DeploymentServicer
+from backend.services.health.reporter import ProcessReporter
+from backend.services.health.servicer import DeploymentHealthServicer
+from backend.services.keys import sql as keys_sql
+from backend.services.keys import usage_sql
+from backend.services.keys.edge_servicer import EdgeServicer
+from backend.services.keys.servicer import CallerServicer, KeysServicer, UsageServicer
+from backend.services.live_edges import LiveEdges
+from backend.services.logs import sql as logs_sql
+from backend.services.logs.servicer import Logs, LogsServicer
+from backend.services.outputs.servicer import OutputsServicer
+from backend.services.previews.servicer import Previews, PreviewsServicer
+from backend.services.reviews.servicer import Reviews, ReviewsServicer
+from backend.services.run_changes import RunChanges
+from backend.services.runs import erasure
+from backend.services.runs.backlog import Backlog
+from backend.services.runs.figures import RunDays
+from backend.services.runs.servicer import RunListsServicer, RunsServicer
+from backend.services.uploads.servicer import UploadsServicer
+from backend.services.uploads.staging import Uploads
+from backend.services.users import sign_in
+from backend.services.users.oidc.sign_in import provider_sign_ins
+from backend.services.users.passwords import Passwords
+from backend.services.users.permissions import RoleGuard
+from backend.services.users.servicer import PasskeysServicer, SessionsServicer, UsersServicer
+from backend.services.users.sign_in import SignIns
+from backend.services.webhooks import sql as webhooks_sql
+from backend.services.webhooks.deliverer import Deliverer
+from backend.services.webhooks.servicer import WebhooksServicer
+from backend.services.workflows import deletion
+from backend.services.workflows.definitions_servicer import DefinitionsServicer
+from backend.services.workflows.environments_servicer import EnvironmentsServicer
+from backend.services.workflows.servicer import WorkflowsServicer
 from backend.settings import BackendSettings
 from backend.storage.database import Database
 from backend.storage.factory import DataFolder, open_postgresql
 from backend.storage.objects import open_objects
 from backend.storage.objects.in_rows import ObjectsWithRows
-from backend.uploads.service import Uploads
-from backend.uploads.servicer import UploadsServicer
-from backend.users import retention as users_retention
-from backend.users.guard import RoleGuard
-from backend.users.oidc.sign_in import provider_sign_ins
-from backend.users.passkeys_servicer import PasskeysServicer
-from backend.users.passwords import Passwords
-from backend.users.servicer import UsersServicer
-from backend.users.session_servicer import SessionsServicer
-from backend.users.sign_in import SignIns
-from backend.webhooks import retention as webhooks_retention
-from backend.webhooks.deliverer import Deliverer
-from backend.webhooks.servicer import WebhooksServicer
-from backend.workflows import retention as workflows_retention
-from backend.workflows.definitions_servicer import DefinitionsServicer
-from backend.workflows.environments_servicer import EnvironmentsServicer
-from backend.workflows.servicer import WorkflowsServicer
+from backend.storage.retention import RetentionJob
 from telemetry import Family
 from telemetry import tracing as traces
 from workflow_api.v1 import (
@@ -118,7 +110,7 @@ GRACE_SECONDS: Final = 20.0
 class _Parts:
     """Dependencies that serving and executing processes share."""
 
-    def __init__(self, settings: BackendSettings, clock: Clock | None, schemas: SchemaJudge | None = None) -> None:
+    def __init__(self, settings: BackendSettings, clock: Clock | None, schemas: SchemaValidator | None = None) -> None:
         with ExitStack() as undo:
             self.folder = DataFolder(settings.data)
             undo.callback(self.folder.close)
@@ -131,7 +123,7 @@ class _Parts:
             undo.callback(self.database.close)
             tracing = traces.active()
             if tracing is not None:
-                from backend.storage.objects.traced import TracedObjects
+                from backend.storage.objects.instrumented import TracedObjects
                 from backend.storage.traced_database import TracedDatabase
 
                 self.database, objects = TracedDatabase(self.database, tracing), TracedObjects(objects, tracing)
@@ -148,14 +140,14 @@ class _Parts:
             secrets=settings.secrets,
             model_providers=models.callable_providers,
             network=settings.network,
-            schemas=schemas or SchemaJudge(settings.schema_bounds),
+            schemas=schemas or SchemaValidator(settings.schema_bounds),
         )
         self._by_workflow = settings.workflow_metrics
         self._backlog = Backlog(self.services, by_workflow=self._by_workflow)
         # The folder of a graph can be opened by one process only.
         graphs = settings.data / "graphs" if settings.engine == "local" else None
         self.graphs = Graphs(graphs, settings.secrets)
-        self.redactor = Redactor(models, limits=settings.redaction, scratch=settings.data / "redaction")
+        self.redactor = ConfinedRedactor(models, limits=settings.redaction, scratch=settings.data / "redaction")
         self.packages = new_package_store(settings)
         self.publisher = new_publisher(settings, self.services, self.objects, self.graphs, self.redactor)
 
@@ -223,7 +215,7 @@ class Backend:
         clock: Clock | None = None,
         *,
         open_sandbox: Callable[[], Sandbox] | None = None,
-        schemas: SchemaJudge | None = None,
+        schemas: SchemaValidator | None = None,
     ) -> None:
         self._parts = parts = _Parts(settings, clock, schemas)
         services, objects = parts.services, parts.objects
@@ -231,7 +223,7 @@ class Backend:
         self._database = parts.database
         self._changes = changes = KeyChanges()
         self._run_changes = RunChanges(parts.database)
-        upkeep = Upkeep(services.database, services.clock)
+        upkeep = RetentionJob(services.database, services.clock)
         self._runtime = _runtime(settings, parts, upkeep, open_sandbox)
         self._logs = Logs(services, objects)
         self._reviews = Reviews(services, objects, parts.redactor, settings.data / "reviews")
@@ -248,7 +240,7 @@ class Backend:
         guard = RoleGuard(parts.database)
         required = settings.administrators_need_passkey
         sign_ins = SignIns(services, passwords, administrators_need_passkey=required)
-        reads = ManyReads()
+        reads = BatchReads()
         servicers: tuple[tuple[FileDescriptor, object], ...] = (
             (deployment_pb2.DESCRIPTOR, DeploymentServicer(services, changes)),
             (audit_pb2.DESCRIPTOR, AuditServicer(services)),
@@ -273,7 +265,7 @@ class Backend:
             (workflows_pb2.DESCRIPTOR, WorkflowsServicer(services, parts.graphs, parts.packages)),
             (environments_pb2.DESCRIPTOR, EnvironmentsServicer(services)),
             (definitions_pb2.DESCRIPTOR, DefinitionsServicer(services)),
-            (runs_pb2.DESCRIPTOR, RunsServicer(services, self._runtime, self._run_changes)),
+            (runs_pb2.DESCRIPTOR, RunsServicer(services, self._runtime, self._run_changes, self._uploads)),
             (run_lists_pb2.DESCRIPTOR, RunListsServicer(services, self._run_days)),
             (reviews_pb2.DESCRIPTOR, ReviewsServicer(self._reviews)),
             (logs_pb2.DESCRIPTOR, LogsServicer(self._logs)),
@@ -294,8 +286,8 @@ class Backend:
             path: handler if at_once else replace(handler, at_once=None, page_read=False)
             for file, servicer in servicers
             for service in file.services_by_name.values()
-            for path, handler in handlers_of(servicer, service, answer_cache, guard, keys.check).items()
-            if at_once or path != many_reads.RPC
+            for path, handler in handlers_of(servicer, service, answer_cache, guard, keys.identify).items()
+            if at_once or path != batch_reads.RPC
         }
         reads.serve(self.handlers)
         tracing = traces.active()
@@ -363,7 +355,7 @@ def _shared_clock(database: Database) -> "SharedClock":
 
 
 def _runtime(
-    settings: BackendSettings, parts: _Parts, upkeep: Upkeep, open_sandbox: Callable[[], Sandbox] | None
+    settings: BackendSettings, parts: _Parts, upkeep: RetentionJob, open_sandbox: Callable[[], Sandbox] | None
 ) -> "LocalRuntime | RemoteRuntime":
     """Makes the runtime, and registers the retention of every service with its upkeep."""
     services, objects, publisher = parts.services, parts.objects, parts.publisher
@@ -375,13 +367,13 @@ def _runtime(
         )
     )
     for rules in (
-        runs_retention.rules(runtime),
-        keys_retention.RULES,
-        audit_retention.RULES,
-        users_retention.RULES,
-        workflows_retention.RULES,
-        logs_retention.RULES,
-        webhooks_retention.RULES,
+        erasure.rules(runtime),
+        usage_sql.RETENTION,
+        audit_sql.RETENTION,
+        sign_in.RETENTION,
+        deletion.RETENTION,
+        logs_sql.RETENTION,
+        webhooks_sql.RETENTION,
     ):
         upkeep.register(*rules)
     return runtime

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from backend.schemas.bounds import SchemaBounds
-from backend.secrets import Secrets
+from backend.common.deployment_terms import SchemaBounds
+from backend.common.secrets import Secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,16 +19,16 @@ class ModelProvider:
 
 @dataclass(frozen=True, slots=True)
 class ObjectSettings:
-    """Where outputs, results and step logs are stored.
+    """Object store of outputs, results and step logs.
 
     Attributes:
         store: `folder` is a folder below the data folder, `s3` a bucket of S3 or of a store that speaks as it does.
         folder: The folder where processes share one; otherwise it is below the data folder of a single process.
-        bucket: The bucket; needed with `s3`, as nothing of what follows is with `folder`.
-        prefix: What every key in the bucket begins with: empty, or a path that ends with `/`.
-        endpoint_url: The address of a store beside AWS.
-        region: The bucket's region; otherwise that of the process's own AWS configuration.
-        sse: How the store encrypts what rests in it: `none` leaves that to the bucket.
+        bucket: Required with `s3`; this field and the fields below are unused with `folder`.
+        prefix: Beginning of every key in the bucket: empty, or a path that ends with `/`.
+        endpoint_url: The address of a store other than AWS.
+        region: The bucket's region; otherwise the region of the process's own AWS configuration.
+        sse: How the store encrypts objects at rest: `none` leaves it to the bucket.
         kms_key_id: The key for `aws:kms`; otherwise the account's own key for S3.
     """
 
@@ -44,7 +44,7 @@ class ObjectSettings:
 
 @dataclass(frozen=True, slots=True)
 class OutputLimits:
-    """How many files one attempt of a step may leave, in how many directories and how deep (contract 25.9).
+    """Bounds on the files of one attempt of a step: their number, directories and depth (contract 25.9).
 
     Attributes:
         files: The most files that become outputs.
@@ -61,15 +61,15 @@ class OutputLimits:
 
 @dataclass(frozen=True, slots=True)
 class StepDataLimits:
-    """What one attempt of a step may return and report (contract 25.9).
+    """Bounds on what one attempt of a step returns and reports (contract 25.9).
 
     Attributes:
         result_bytes: The largest return value, as JSON.
         json_levels: How deep a return value or an event may be nested.
         event_bytes: The most data of one progress event, as JSON.
         events: The most progress events.
-        event_data_bytes: The most data of all of them together.
-        log_bytes: The most of what it prints, with the traceback of its failure, that its log keeps.
+        event_data_bytes: The most data of all progress events together.
+        log_bytes: The most that its log keeps of the printed text and the traceback of its failure.
     """
 
     result_bytes: int = 8 * 1024 * 1024
@@ -87,7 +87,7 @@ class JobLimits:
     Attributes:
         seconds: Processor time of a job, beside what its size adds.
         seconds_per_mb: Processor time that each megabyte adds.
-        memory_mb: What a job may allocate.
+        memory_mb: Most megabytes that a job may allocate.
         processes: Jobs that run at once in this process; None is one for each processor.
     """
 
@@ -97,11 +97,11 @@ class JobLimits:
     processes: int | None = None
 
     def cpu_seconds(self, size_bytes: int) -> float:
-        """The processor time of a job on so many bytes."""
+        """Returns the seconds of processor time of a job on `size_bytes` bytes."""
         return self.seconds + self.seconds_per_mb * size_bytes / 1_000_000
 
     def in_words(self, size_bytes: int) -> str:
-        """The bounds of a job on so many bytes."""
+        """Returns the bounds of a job on `size_bytes` bytes, in words."""
         return f"{self.cpu_seconds(size_bytes):.3g} seconds of processor time or {self.memory_mb:,} MB of memory"
 
 
@@ -110,9 +110,9 @@ class RedactionLimits(JobLimits):
     """Bounds of one sweep for personal data, of a file or of values (contract 25.9).
 
     Attributes:
-        memory_mb: What a sweep may allocate. The allocator of Arrow sets a third of it aside at its first use.
-        expanded_mb: What a zip or parquet file may expand to.
-        model_seconds: Processor time that the local model may take besides; the rest is swept by the rules alone.
+        memory_mb: Most megabytes that a sweep may allocate. Arrow's allocator reserves a third at its first use.
+        expanded_mb: Most megabytes that a zip or parquet file may expand to.
+        model_seconds: Processor time that the local model may take in addition; the rest is swept by the rules alone.
     """
 
     memory_mb: int = 3_072
@@ -122,11 +122,11 @@ class RedactionLimits(JobLimits):
 
 @dataclass(frozen=True, slots=True)
 class PackageSettings:
-    """Where the packages of environments come from, where they are built, and the bounds of both.
+    """Packages of environments: their index, the folder where they are built, and the bounds of both.
 
     Attributes:
         index_url: The package index; None for none. It may hold credentials.
-        extra_index_url: An index that is asked before it.
+        extra_index_url: An index that is asked before `index_url`.
         wheels: A folder of wheels, which need no index.
         folder: Where packages are built; several processes of a machine may share it.
         resolve_seconds: Most seconds of resolving the packages of one environment.
@@ -150,12 +150,12 @@ class PackageSettings:
 
     @property
     def available(self) -> bool:
-        """Returns whether there is anywhere that packages can come from."""
+        """Returns whether packages have any source."""
         return any((self.index_url, self.extra_index_url, self.wheels))
 
     @property
     def network(self) -> bool:
-        """Returns whether they come over the network."""
+        """Returns whether packages come over the network."""
         return bool(self.index_url or self.extra_index_url)
 
 
@@ -180,13 +180,13 @@ class IdentityProvider:
 
     Attributes:
         issuer: Its issuer, an https address; http is for this machine alone.
-        client_id: This deployment's id there.
-        client_secret: The name of the secret that goes with it.
+        client_id: This deployment's id at the provider.
+        client_secret: The name of the secret for `client_id`.
         roles: The role of each value that the claim may have; the first that a person has counts.
-        role_claim: The claim with their groups or roles, by name or by a path with dots.
+        role_claim: The claim with a person's groups or roles, by name or by a path with dots.
         email_domains: Domains of e-mail that may enter, in lower case; empty for all.
-        label: What the button says.
-        scopes: What is asked for, separated by blanks.
+        label: Text of the button.
+        scopes: The scopes to ask for, separated by blanks.
         timeout_seconds: Most seconds of the calls of one sign-in.
         sign_out: Whether people who sign out here are led to the provider, to sign out there as well.
     """
@@ -210,17 +210,17 @@ class BackendSettings:
     Attributes:
         data: Folder of the embedded database and, where no bucket holds them, the stored objects.
         database: Address of a PostgreSQL database, as postgresql://user@host/name; None is the embedded one.
-        database_connections: The most connections that this process opens to it.
+        database_connections: The most connections that this process opens to the database.
         deployment_id: The deployment that this service belongs to, where the data folder is new.
         sandbox: `auto` takes the strongest isolation that works here and refuses to start without one; `bwrap`
-            and `landlock` take that one only; `none` runs steps without isolation, on the operator's word.
+            and `landlock` take the named one only; `none` runs steps without isolation, on the operator's word.
         network: The most that an environment may allow its steps: `none`, or `full`, which includes this machine's own
             ports.
         engine: What executes runs: `local` is this process, `dbos` is worker processes on the same PostgreSQL.
         step_slots: Steps that run at once in this process.
-        memory_mb: The most memory that their environments may give them together; None takes a share of what there is.
+        memory_mb: The most memory that environments may give those steps together; None takes a share of what there is.
         outputs: How many files one attempt of a step may leave.
-        schema_bounds: What judging one value by its schema may take.
+        schema_bounds: Bounds on the validation of one value by its schema.
         drain_seconds: How long steps may go on once the process is to end.
         launch_timeout_seconds: A queued segment fails as `launch_failed` once a live worker with room did not begin it,
             or no worker lived, for so long.
@@ -228,9 +228,9 @@ class BackendSettings:
         watch_poll_seconds: How often a watch stream looks for changes made by other processes.
         users_limit: People who may be able to sign in to the console.
         administrators_need_passkey: Whether administrators with a password must add a passkey before anything else.
-        oidc: The provider that they may sign in with beside passwords.
+        oidc: The provider that people may sign in with, beside passwords.
         objects: Where outputs, results and step logs are stored.
-        identities: What callers with a certificate may call, by the name that it bears; see `Access`.
+        identities: What callers with a certificate may call, by the name in the certificate; see `Access`.
         secrets: The secrets that manifests may name.
         models: Defaults by provider, the part before the colon of a model's name.
         redaction: Bounds of sweeps for personal data.
@@ -270,5 +270,5 @@ class BackendSettings:
 
     @property
     def launch_timeout_ms(self) -> int:
-        """As `launch_timeout_seconds`."""
+        """`launch_timeout_seconds` in milliseconds."""
         return round(self.launch_timeout_seconds * 1000)

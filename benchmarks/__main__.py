@@ -7,17 +7,26 @@ differ between machines. Each figure is the median of the rounds, with the lowes
 
 import argparse
 import os
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import cycle
+from math import ceil
+from typing import Final
 
 from benchmarks import growth, servers
-from benchmarks.reads_beside_starts import reads_beside_starts
-from benchmarks.servers import Measurement, Server
-from benchmarks.spread import median_of
+from benchmarks.servers import Measurement, Server, median_of
 from benchmarks.workload import Key, Workload
+
+_STARTS_PER_SECOND: Final = 20
+_KEYS: Final = 8
+# Each keeps a slot of its key, which has a hundred, of which some are taken before.
+_STARTS_OF_A_KEY: Final = 70
+_CONNECTIONS: Final = 16
 
 Requests = Callable[[], Sequence[str]]
 
@@ -140,6 +149,71 @@ def start(workload: Workload, pair: tuple[Server, Server], extent: Extent) -> st
         ]
 
     return compare("POST start", pair, requests, 2_000, extent, connections=32, status=201)
+
+
+def reads_beside_starts(workload: Workload, *, seconds: float, rounds: int) -> str:
+    """Returns a line of rounds that alternate between the reads alone and the same reads beside starts.
+
+    Eight keys or more each read a run, a list of 20 and 200 events, and start runs that wait for an approval in turn,
+    so that their own lists change.
+    """
+    starts = seconds * rounds * _STARTS_PER_SECOND
+    keys = workload.keys(max(_KEYS, ceil(starts / _STARTS_OF_A_KEY)))
+    workload.fill(keys, "Parked", "waiting_for_approval", 20)
+    finished = workload.fill(keys, "One step", "completed", 1)
+    with_events = workload.fill(keys, "Many events", "completed", 1)
+    requests = [
+        key.get(path)
+        for key, run_id, noted in zip(keys, finished, with_events, strict=True)
+        for path in (f"/runs/{run_id}", "/runs", f"/runs/{noted}/events")
+    ]
+    rates, times = [], []
+    for _ in range(rounds):
+        alone = _load(workload, requests, seconds)
+        with _starting(workload, keys):
+            beside = _load(workload, requests, seconds)
+        rates.append(beside.per_second / alone.per_second)
+        times.append(beside.p99_ms / alone.p99_ms)
+    return (
+        f"reads by {len(keys)} keys beside {_STARTS_PER_SECOND} starts a second, of the same reads alone: "
+        f"throughput {median_of(rates, 2)}, p99 {median_of(times, 1)}"
+    )
+
+
+def _load(workload: Workload, requests: Sequence[str], seconds: float) -> servers.Measurement:
+    return servers.load(workload.server, requests, connections=_CONNECTIONS, seconds=seconds, expect=200)
+
+
+@contextmanager
+def _starting(workload: Workload, keys: Sequence[Key]) -> Iterator[None]:
+    """Starts runs of the keys in turn, at an even pace, until the context ends.
+
+    Raises:
+        RuntimeError: a run was not started.
+    """
+    over = threading.Event()
+    failed: list[BaseException] = []
+
+    def start() -> None:
+        try:
+            due = time.monotonic()
+            for key in cycle(keys):
+                if over.wait(max(0.0, due - time.monotonic())):
+                    return
+                workload.start(key, "Parked")
+                due += 1 / _STARTS_PER_SECOND
+        except BaseException as error:  # noqa: BLE001 - raised below
+            failed.append(error)
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+    if failed:
+        raise failed[0]
 
 
 def main() -> None:

@@ -1,22 +1,32 @@
-"""Generates a load of HTTP requests in a process of its own: reads a job as JSON from standard input, prints figures.
+"""Generates a load of HTTP in a process of its own: `python -m benchmarks.load KIND`, with a job in JSON on its input.
 
-A job is `{"port", "connections", "seconds", "requests": [text, …]}`. Each connection sends the next request of the list
-once the previous answer is complete, until the time is over.
+`requests` prints figures. A job is `{"port", "connections", "seconds", "requests": [text, …]}`. Each connection sends
+the next request of the list once the previous answer is complete, until the time is over.
 
 With `"follow": {"requests": [text, …], "until": text, "failed": text, "most": number}` each request starts something
 that is then read, every two milliseconds, but by all connections at most `most` times a second, until an answer
 contains `until`, or `failed`, which counts as a status: by the next of the follow requests, in which `{{name}}` stands
 for a member of the first answer. A time is then that from the first request to the last answer.
+
+`flood` opens many connections, which last until standard input ends. A job is one line, `{"port", "connections",
+"text", "reads", "again"}`. Every connection sends the text. Where `reads` is false nothing of the answer is read; where
+`again` is true another connection follows each one that was answered or closed. Prints a line once all have connected
+and sent.
+
+`callers` keeps callers waiting until standard input ends, and prints figures then. A job is one line, `{"port",
+"requests": [text, …], "spread": seconds}`. Each request has a connection of its own, on which it is sent again once it
+is answered; connections are opened over `spread` seconds. Prints a line once all of them wait.
 """
 
 import asyncio
 import json
+import os
 import re
 import sys
 import time
 from collections import Counter
 from itertools import cycle
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import uvloop
 
@@ -108,7 +118,7 @@ class Connection(asyncio.Protocol):
         self._transport.write(request)
 
 
-async def main() -> None:
+async def send_requests() -> None:
     job = json.load(sys.stdin)
     loop = asyncio.get_running_loop()
     follow = job.get("follow") or {"requests": [""], "until": "", "failed": "", "most": 1}
@@ -141,5 +151,92 @@ async def main() -> None:
     )
 
 
+async def _keep_sending(job: dict[str, Any], data: bytes, *, first: asyncio.Semaphore) -> None:
+    while True:
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", job["port"])
+        except OSError:
+            await asyncio.sleep(0.01)
+            continue
+        try:
+            if not job["reads"]:
+                writer.transport.pause_reading()  # type: ignore[attr-defined]
+            writer.write(data)
+            first.release()
+            while job["reads"] and await reader.read(1 << 20):
+                pass
+        except OSError:
+            pass
+        if not job["again"]:
+            await asyncio.Event().wait()
+        writer.transport.abort()
+
+
+async def flood() -> None:
+    # The processes that measure have priority.
+    os.nice(10)
+    job = json.loads(await asyncio.to_thread(sys.stdin.readline))
+    first = asyncio.Semaphore(0)
+    connections = [
+        asyncio.create_task(_keep_sending(job, job["text"].encode("latin-1"), first=first))
+        for _ in range(job["connections"])
+    ]
+    for _ in connections:
+        await first.acquire()
+    print("all have sent", flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+    os._exit(0)
+
+
+class Caller(asyncio.Protocol):
+    """One connection that always waits for an answer."""
+
+    def __init__(self, request: bytes, statuses: Counter[str]) -> None:
+        self._request = request
+        self._statuses = statuses
+        self._buffer = b""
+        self.closing = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.write(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        head, found, body = self._buffer.partition(b"\r\n\r\n")
+        if not found:
+            return
+        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        if len(body) >= length:
+            self._statuses[head[9:12].decode()] += 1
+            self._buffer = b""
+            self._transport.write(self._request)
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        if not self.closing:
+            self._statuses["lost"] += 1
+
+
+async def keep_waiting() -> None:
+    job = json.loads(sys.stdin.readline())
+    loop = asyncio.get_running_loop()
+    statuses: Counter[str] = Counter()
+    callers: list[Caller] = []
+    began = loop.time()
+    for number, request in enumerate(job["requests"]):
+        await asyncio.sleep(began + number * job["spread"] / len(job["requests"]) - loop.time())
+        caller = Caller(request.encode(), statuses)
+        await loop.create_connection(lambda caller=caller: caller, "127.0.0.1", job["port"])  # type: ignore[misc]
+        callers.append(caller)
+    print(json.dumps({"waiting": len(callers)}), flush=True)
+    await loop.run_in_executor(None, sys.stdin.read)
+    for caller in callers:
+        caller.closing = True
+    print(json.dumps(statuses))
+
+
+KINDS: Final = {"requests": send_requests, "flood": flood, "callers": keep_waiting}
+
+
 if __name__ == "__main__":
-    uvloop.run(main())
+    uvloop.run(KINDS[sys.argv[1]]())

@@ -96,7 +96,7 @@ def health_and_me(workload: Workload, key: Key, seconds: float) -> list[float]:
 def flood(port: int, load: Load) -> Iterator[None]:
     """Keeps up a load, from when every connection has sent until the end of the context."""
     job = {"port": port, **{name: getattr(load, name) for name in ("connections", "text", "reads", "again")}}
-    command = servers.on_load_core(["-m", "benchmarks.flood"])
+    command = servers.on_load_core(["-m", "benchmarks.load", "flood"])
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     assert process.stdout is not None
@@ -119,7 +119,7 @@ def starts(workload: Workload, extent: Extent) -> Iterator[None]:
     requests = [key.start(workload.workflow_ids["Parked"], language="fr") for key in keys for _ in range(100)]
     job = {"port": workload.server.port, "connections": extent.connections // 6, "seconds": 2 * extent.seconds}
     process = subprocess.Popen(
-        ["nice", *servers.on_load_core(["-m", "benchmarks.load"])],
+        ["nice", *servers.on_load_core(["-m", "benchmarks.load", "requests"])],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         text=True,

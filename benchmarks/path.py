@@ -1,28 +1,39 @@
 """Counts what a call passes in the process that serves it: `python -m benchmarks.path`.
 
 A path is as long as the files and the calls of Python functions of this repository that it passes, in all threads;
-libraries do not count, and neither does what waits beside it, which is counted without a call and taken off.
+libraries do not count. Of many rounds the least counts, since what runs beside a call only adds to it.
+
+`python -m benchmarks.path serve …` is the process that counts: `workflow-api serve`, where a line on standard input
+begins a count, which an empty line answers; the next one ends it and has it printed as JSON. All threads count, but for
+the thread that reads these lines.
 """
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple
 
 from benchmarks.servers import Server, port_of
 from benchmarks.workload import Key, Workload
 
 _PAUSE_SECONDS: Final = 0.05
+_ROOT: Final = Path(__file__).resolve().parent.parent
+_OWN: Final = tuple(
+    f"{_ROOT / name}/" for name in ("backend", "console", "contract", "deploy", "edge", "redaction", "telemetry")
+)
 
 
-class Path(NamedTuple):
+class CallPath(NamedTuple):
     """Files and calls that a call passed."""
 
     files: int
@@ -33,14 +44,14 @@ class Path(NamedTuple):
 class Counted(Server):
     """A service that counts."""
 
-    def between(self, use: Callable[[], object]) -> Path:
+    def between(self, use: Callable[[], object]) -> CallPath:
         """Returns what is passed while something is done."""
         self._told()
         use()
         # What an answer leaves to do is a part of its call.
         time.sleep(_PAUSE_SECONDS)
         counted: dict[str, Any] = json.loads(self._told())
-        return Path(len(counted["files"]), counted["calls"])
+        return CallPath(len(counted["files"]), counted["calls"])
 
     def _told(self) -> str:
         """Says that a count begins or ends; returns what the service says to that."""
@@ -57,7 +68,7 @@ def counted() -> Iterator[Counted]:
     with tempfile.TemporaryDirectory() as data:
         addresses = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
         process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.path_server", "serve", "--data", data, *addresses, "--json"],
+            [sys.executable, "-m", "benchmarks.path", "serve", "--data", data, *addresses, "--json"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -72,22 +83,19 @@ def counted() -> Iterator[Counted]:
             process.wait()
 
 
-def measured(rounds: int) -> dict[str, Path]:
-    """Returns the median path of each kind of call, over so many rounds of each."""
+def measured(rounds: int) -> dict[str, CallPath]:
+    """Returns the shortest path of each kind of call, over so many rounds of each."""
     with counted() as server:
         workload = Workload(server)
         [key] = workload.keys(1)
-        found: dict[str, list[Path]] = {}
+        found: dict[str, list[CallPath]] = {}
         for _ in range(rounds):
             for name, path in _round(server, workload, key):
                 found.setdefault(name, []).append(path)
-    return {
-        name: Path(*(round(statistics.median(each)) for each in zip(*paths, strict=True)))
-        for name, paths in found.items()
-    }
+    return {name: CallPath(*map(min, zip(*paths, strict=True))) for name, paths in found.items()}
 
 
-def _round(server: Counted, workload: Workload, key: Key) -> Iterator[tuple[str, Path]]:
+def _round(server: Counted, workload: Workload, key: Key) -> Iterator[tuple[str, CallPath]]:
     run_id = ""
 
     def start() -> None:
@@ -104,7 +112,6 @@ def _round(server: Counted, workload: Workload, key: Key) -> Iterator[tuple[str,
         if status != 200:
             raise RuntimeError(f"read answered {status}: {answer}")
 
-    yield "nothing", server.between(lambda: None)
     yield "POST start", server.between(start)
     workload.wait_for(key, {"run_id": run_id, "status": ""}, "waiting_for_approval")
     yield "GET /me", server.between(lambda: workload.call("GET", "/me", key))
@@ -114,18 +121,50 @@ def _round(server: Counted, workload: Workload, key: Key) -> Iterator[tuple[str,
     yield "GET /runs/{run_id}, unchanged", server.between(read)
 
 
+class _Counter:
+    def __init__(self) -> None:
+        self.counting = False
+        self.calls: Counter[CodeType] = Counter()
+
+    def profile(self, frame: FrameType, event: str, _: object) -> None:
+        if self.counting and event == "call" and frame.f_code.co_filename.startswith(_OWN):
+            self.calls[frame.f_code] += 1
+
+    def serve(self) -> None:
+        sys.setprofile(None)
+        for _ in sys.stdin:
+            self.counting = not self.counting
+            if self.counting:
+                self.calls.clear()
+                print(flush=True)
+                continue
+            counted = dict(self.calls)
+            files = sorted({Path(code.co_filename).relative_to(_ROOT).as_posix() for code in counted})
+            print(json.dumps({"files": files, "calls": sum(counted.values())}), flush=True)
+
+
+def serve() -> None:
+    """Serves until it is terminated; the arguments are those of `workflow-api`."""
+    from deploy.cli.main import main as command
+
+    counter = _Counter()
+    threading.Thread(target=counter.serve, daemon=True).start()
+    threading.setprofile(counter.profile)
+    sys.setprofile(counter.profile)
+    command()
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--rounds", type=int, default=9)
     arguments.add_argument("--quick", action="store_true", help="a trial")
     given = arguments.parse_args()
     paths = measured(1 if given.quick else given.rounds)
-    idle = paths.pop("nothing")
     print("| call | files | calls |")
     print("|---|---|---|")
     for name, path in paths.items():
-        print(f"| {name} | {path.files} | {max(0, path.calls - idle.calls)} |")
+        print(f"| {name} | {path.files} | {path.calls} |")
 
 
 if __name__ == "__main__":
-    main()
+    serve() if sys.argv[1:2] == ["serve"] else main()

@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from os import getpid
 from pathlib import Path
@@ -19,19 +19,20 @@ from urllib.parse import urlencode
 
 import psycopg
 
-from backend.caller import Caller
-from backend.clock import system_clock
-from backend.cursors import Cursors
-from backend.deployment import sql as deployment_sql
-from backend.key_changes import KeyChanges
-from backend.keys.service import KeyAdministration
-from backend.runs.start.service import Starts
-from backend.services import Services
+from backend.common.clock import system_clock
+from backend.common.paging import Cursors
+from backend.common.principal import Principal
+from backend.common.waits import KeyChanges
+from backend.services.dependencies import Services
+from backend.services.deployment import sql as deployment_sql
+from backend.services.keys.administration import KeyAdministration
+from backend.services.runs.start.service import RunStarter
+from backend.services.workflows.manifests.loader import load_manifests
+from backend.services.workflows.new_versions import apply_manifests
 from backend.storage.factory import open_postgresql
-from backend.workflows.manifests.loader import load_manifests
-from backend.workflows.service import apply_manifests
-from benchmarks.latency import first_steps
-from benchmarks.workload import MANIFEST
+from benchmarks import servers
+from benchmarks.servers import Server
+from benchmarks.workload import MANIFEST, Workload
 from workflow_api.v1 import keys_pb2, options_pb2, runs_pb2
 
 CLIENTS = 32
@@ -39,6 +40,29 @@ CLIENTS = 32
 STARTS_A_KEY = 100
 DELAYS_MS = (0.0, 1.0)
 SERVER = "postgresql://postgres@127.0.0.1:5432/postgres"
+
+# Longer than every polling interval of the service, and no multiple of one.
+_PAUSE_SECONDS = 0.237
+_MANIFEST = """
+kind: Agent
+name: clock
+type: python
+code: |
+  import time
+  def run(context):
+      return {"at": time.time()}
+---
+kind: Workflow
+name: Time
+status: active
+steps: [{step: read, agent: clock, environment: standard}]
+result: {step: read}
+"""
+_SETTINGS = """
+backend.database = "{url}"
+runtime.engine = "dbos"
+objects.folder = "{objects}"
+"""
 
 
 @dataclass(frozen=True)
@@ -118,7 +142,7 @@ class StartBench:
         applied = self.database.write(lambda tx: apply_manifests(tx, manifests, now=system_clock(), actor="bench"))
         self.workflow_id = next(one.id for one in applied if one.name == "Parked")
         self._keys = KeyAdministration(services, KeyChanges())
-        self._starts = Starts(services, NoRuntime())
+        self._starts = RunStarter(services, NoRuntime())
 
     def keys(self, number: int) -> list[str]:
         """Creates keys with the highest limits; returns their ids."""
@@ -140,8 +164,8 @@ class StartBench:
             labels={"a": "b"},
         )
         began = time.perf_counter()
-        answer = self._starts.start(request, Caller(key_id, "bench", "bench")).answer()
-        assert not answer.replayed
+        change, answer = self._starts.start(request, Principal(key_id, "bench", "bench"))
+        assert not answer(change).replayed
         return time.perf_counter() - began
 
 
@@ -202,6 +226,32 @@ def latency(server: str, number: int) -> str:
         times = [seconds * 1000 for seconds in first_steps(url, Path(folder), number)]
     figures = f"median {statistics.median(times):.0f} ms, worst of {number} {max(times):.0f} ms"
     return f"start answered to first step running, idle: {figures}"
+
+
+def first_steps(url: str, folder: Path, number: int) -> Iterator[float]:
+    """Yields the seconds from each answer until the agent's code runs, both by this machine's wall clock."""
+    config = folder / "settings.toml"
+    config.write_text(_SETTINGS.format(url=url, objects=folder / "objects"))
+    with ExitStack() as stack:
+        settings = ("--config", str(config))
+
+        def data(name: str) -> tuple[str, str]:
+            return "--data", str(folder / name)
+
+        _, backend = servers.part(stack, "backend", "--grpc", "127.0.0.1:0", *data("backend"), *settings)
+        servers.part(stack, "worker", *data("worker"), *settings)
+        edge, ready = servers.part(stack, "edge", "--http", "127.0.0.1:0", "--grpc", backend["grpc"], *settings)
+        workload = Workload(Server(edge, servers.port_of(ready), backend["grpc"]), _MANIFEST)
+        key = workload.keys(1)[0]
+        workload.run(key, "Time", "completed")
+        for index in range(number):
+            time.sleep(_PAUSE_SECONDS)
+            path = f"/workflows/{workload.workflow_ids['Time']}/runs"
+            status, run = workload.call("POST", path, key, {}, **{"Idempotency-Key": f"first-step-{index}"})
+            answered = time.time()
+            if status != 201:
+                raise RuntimeError(f"start answered {status}: {run}")
+            yield workload.wait_for(key, run, "completed")["result"]["at"] - answered
 
 
 def main() -> None:

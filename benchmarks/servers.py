@@ -1,6 +1,7 @@
-"""Starts the measured servers on one core, and measures their throughput and CPU time."""
+"""Starts the measured servers on one core, and measures their throughput and CPU time, as medians with spreads."""
 
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -141,7 +142,7 @@ def load(
     before = server.cpu_seconds()
     try:
         done = subprocess.run(
-            on_load_core(["-m", "benchmarks.load"]),
+            on_load_core(["-m", "benchmarks.load", "requests"]),
             input=json.dumps(job),
             capture_output=True,
             text=True,
@@ -155,3 +156,9 @@ def load(
         raise RuntimeError(f"expected only {expect}, got {found['statuses']}")
     cpu_us = (server.cpu_seconds() - before) / found["requests"] * 1e6
     return Measurement(found["per_second"], cpu_us, found["p50_ms"], found["p99_ms"])
+
+
+def median_of(values: Sequence[float], digits: int) -> str:
+    """Returns `median (lowest to highest)`, each with as many digits after the point."""
+    median, lowest, highest = (f"{each:,.{digits}f}" for each in (statistics.median(values), min(values), max(values)))
+    return f"{median} ({lowest} to {highest})"

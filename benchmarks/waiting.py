@@ -50,7 +50,7 @@ def waiting(server: Server, workload: Workload, extent: Extent, of_a_run: int) -
     requests = [
         key.get(f"/runs/{runs[number // of_a_run]}?wait_seconds={WAIT_SECONDS}") for number, key in enumerate(callers)
     ]
-    command = servers.on_load_core(["-m", "benchmarks.waiting_load"])
+    command = servers.on_load_core(["-m", "benchmarks.load", "callers"])
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as load:
         assert load.stdin is not None
         assert load.stdout is not None

@@ -11,7 +11,7 @@ from typing import Final
 
 from aiohttp import web
 
-from console import metrics
+from console import instrumentation
 from console.account.ended_sessions import EndedSessions
 from console.account.own_passkeys import OwnPasskeys
 from console.account.preferences import Preferences
@@ -19,30 +19,27 @@ from console.account.provider_sign_in import ProviderSignIn
 from console.account.second_factor import PASSKEYS, PASSWORD, SecondFactor
 from console.account.sign_in import Account, sign_in_address
 from console.account.sign_in_queue import SignInQueue
+from console.forms.kept_forms import Repeats, form_key
 from console.forms.multipart import has_files, read_file_form
-from console.forms.repeats import Repeats, form_key
 from console.forms.urlencoded import TOKEN, Form, check_sender, read_form
-from console.http.connections import ConsoleServer
+from console.http.connections import ConsoleConnection, ConsoleServer
 from console.http.downloads import Downloads
 from console.http.event_streams import EventStreams
-from console.http.headers import NO_STORE, common_headers
-from console.http.hosts import check_host
+from console.http.protection import NO_STORE, check_host, common_headers
 from console.http.static_files import STATIC, StaticFiles
+from console.instrumentation import ConsoleRequestLog, PageSpan
 from console.rendering.templates import Rendering
-from console.request_log import ConsoleRequestLog
 from console.responses import REFRESH, Responses
-from console.routes import HEALTH, PAGES, ROUTES, Health, Needs, Route
-from console.services import ChannelServices
-from console.sessions import NewServices, Sessions, Visitor
+from console.routes import HEALTH, PAGES, ROUTES, Health, Needs, VisitorRoute
+from console.sessions import ChannelServices, NewServices, Sessions, Visitor
 from console.settings import ConsoleSettings
-from console.tracing import PageSpan
-from console.visit import Download, EventStream, Page, Redirect, Services, TryCall, View, Visit
+from console.visit import FileDownload, Page, PageEvents, Redirect, TryCall, UserServices, View, Visit
 from contract.channel import Channel
 from contract.channel.traced import traced
+from contract.ids import request_id_from
 from contract.refusals import Refusal
-from contract.request_ids import request_id_from
 from telemetry import Family, tracing
-from telemetry.request_lines import ABORTED, CLIENT_GONE
+from telemetry.requests import ABORTED, CLIENT_GONE
 
 _LOG = logging.getLogger(__name__)
 _NOBODY: Final = Visitor("")
@@ -119,13 +116,17 @@ class Console:
         if self._server is not None:
             await self._server.stop()
 
+    @property
+    def connections(self) -> list[ConsoleConnection]:
+        """The connections that browsers have open."""
+        return [] if self._server is None else self._server.connections
+
     def measured(self) -> list[Family]:
         """Returns its current metrics, and the counters of all consoles in this process; safe in any thread."""
-        connected = len(self._server.connections) if self._server is not None else 0
         return [
-            metrics.REQUESTS.collect(),
-            metrics.CONNECTIONS.with_value(connected),
-            metrics.LIVE_UPDATES.with_value(self._streams.count),
+            instrumentation.REQUESTS.collect(),
+            instrumentation.CONNECTIONS.with_value(len(self.connections)),
+            instrumentation.LIVE_UPDATES.with_value(self._streams.count),
         ]
 
     def _application(self) -> web.Application:
@@ -134,7 +135,7 @@ class Console:
         parts = {type(part): part for part in self._parts}
         handler: _Handler
         for route in ROUTES:
-            handler = partial(route.answer, parts[route.of])
+            handler = partial(route.handler, parts[route.of])
             if route.needs is not Needs.NOTHING:
                 handler = self._for_visitors(handler, route.needs)
             _add(app, route, handler)
@@ -193,14 +194,14 @@ class Console:
         names, refresh = dict(request.match_info), REFRESH in request.headers
         visit = Visit(user, own_services, names, query, form, refused, refresh, try_call=self._try_call)
         if page.method == "GET":
-            result = await page.answer(visit)
+            result = await page.handler(visit)
         else:
             key = form_key(visitor.secret, request.path_qs, request[TOKEN], form)
-            result = await self._repeats.once(key, partial(page.answer, visit))
-        if isinstance(result, EventStream):
+            result = await self._repeats.once(key, partial(page.handler, visit))
+        if isinstance(result, PageEvents):
             session_lasts = partial(self._session_lasts, request, visitor, services)
             return await self._streams.send(request, visitor.secret, result.events, session_lasts)
-        if isinstance(result, Download):
+        if isinstance(result, FileDownload):
             return await self._downloads.send(request, visitor.secret, result)
         if isinstance(result, Redirect):
             return self._responses.redirect(visitor, result)
@@ -218,7 +219,7 @@ class Console:
             return False
         return (now.user.role, now.user.decides_for) == (before.role, before.decides_for)
 
-    def _services(self, request_id: str, actor: str) -> Services:
+    def _services(self, request_id: str, actor: str) -> UserServices:
         return ChannelServices(self._channel, actor, request_id, self._settings.backend_seconds)
 
     @web.middleware
@@ -239,7 +240,7 @@ class Console:
             self._log.add(request, state.request_id, began, response, reason)
             if state.span is not None:
                 state.span.end(None if response is None else response.status, reason)
-        metrics.count(request, response.status)
+        instrumentation.count(request, response.status)
         return response
 
     async def _respond(self, request: web.Request, state: _RequestState, handler: _Handler) -> web.StreamResponse:
@@ -278,7 +279,7 @@ class Console:
                 state.span.end(response.status, state.reason)
 
 
-def _add(app: web.Application, route: Route | Page, handler: _Handler) -> None:
+def _add(app: web.Application, route: VisitorRoute | Page, handler: _Handler) -> None:
     app.router.add_route(route.method, route.path, handler)
     if route.method == "GET":
         app.router.add_route("HEAD", route.path, handler)

@@ -6,7 +6,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
 
-from console.visit import Services
+from console.visit import UserServices
 from contract.paging import next_page
 
 T = TypeVar("T")
@@ -43,11 +43,11 @@ def row_number(asked: str) -> int:
     return int(asked) if _NUMBER.fullmatch(asked) else 0
 
 
-async def all_items(services: Services, rpc: str, request: Message) -> list[Any]:
+async def all_items(services: UserServices, rpc: str, request: Message) -> list[Any]:
     """Returns the items of all pages of a list, from the page that the request asks for.
 
     Raises:
-        Refusal: as `Services.call`.
+        Refusal: as `UserServices.call`.
     """
     page = await services.call(rpc, request)
     items = list(page.items)

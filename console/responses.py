@@ -6,9 +6,9 @@ from typing import Any, Final, NamedTuple
 
 from aiohttp import web
 
-from console.http.tokens import form_token
+from console.http.protection import form_token
 from console.rendering.templates import Rendering
-from console.rendering.zones import zone_named
+from console.rendering.times import zone_named
 from console.sessions import Sessions, Visitor
 from console.visit import Page, Redirect, View
 from contract.refusals import Refusal

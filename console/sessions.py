@@ -5,20 +5,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from secrets import token_urlsafe
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from aiohttp import web
+from google.protobuf.message import Message
 
-from console.http.tokens import open_notice, seal_notice
-from console.rendering.zones import UTC_NAME, zone_names
-from console.services import PERSON
+from console.http.protection import open_notice, seal_notice
+from console.rendering.times import UTC_NAME, zone_names
 from console.settings import ConsoleSettings
-from console.visit import Services
+from console.visit import UserServices
+from contract import metadata
+from contract.channel import Channel, Messages, Metadata
 from contract.refusals import Refusal
 from workflow_api.v1.sessions_pb2 import GetSessionRequest
 from workflow_api.v1.users_pb2 import User
 
-NewServices = Callable[[str], Services]
+NewServices = Callable[[str], UserServices]
 """Creates the services of one request for an actor, who is named in the audit."""
 
 CONSOLE: Final = "console"
@@ -35,6 +37,17 @@ _ATTEMPT_SECONDS: Final = 600
 _ZONE_SECONDS: Final = 400 * 86_400
 _MOST_OWNERS: Final = 1_000
 _NO_SESSION: Final = frozenset({"unauthorized", "invalid_request"})
+
+PERSON: Final = "user:"
+"""Prefix of the actor of a person who has signed in; the name follows."""
+
+_PACKAGE: Final = "/workflow_api.v1."
+_LONG_SECONDS: Final = {
+    "UploadsService/FinishUploadedFile": 300.0,
+    "RunsService/ResumeRun": 300.0,
+    "WorkflowsService/ApplyManifests": 90.0,
+}
+"""Calls that take longer than others: they expand or copy large files, or resolve the packages of an environment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +222,28 @@ class Sessions:
 
     def _delete(self, response: web.StreamResponse, name: str, path: str = "/") -> None:
         response.del_cookie(name, path=path, secure=self._secure, httponly=True, samesite="Strict")
+
+
+class ChannelServices:
+    """`UserServices` over a channel, for one request; the audit names `actor`."""
+
+    def __init__(self, channel: Channel, actor: str, request_id: str, seconds: float) -> None:
+        self._channel = channel
+        person = actor.removeprefix(PERSON) if actor.startswith(PERSON) else ""
+        self._metadata: Metadata = (
+            (metadata.ACTOR, metadata.encode_actor(actor)),
+            (metadata.PERSON, person),
+            (metadata.REQUEST_ID, request_id),
+        )
+        self._seconds = seconds
+
+    async def call(self, rpc: str, request: Message) -> Any:
+        """Returns the answer of a unary RPC; see `UserServices`."""
+        return await self._channel.unary(_PACKAGE + rpc, request, self._metadata, _LONG_SECONDS.get(rpc, self._seconds))
+
+    def stream(self, rpc: str, request: Message, seconds: float) -> Messages:
+        """Returns the messages of a streaming RPC; see `UserServices`."""
+        return self._channel.stream(_PACKAGE + rpc, request, self._metadata, seconds)
 
 
 def _digest(token: str) -> bytes:

@@ -18,10 +18,10 @@ ADMINISTRATORS: Final = roles_of("UsersService/ListUsers")
 OPERATORS: Final = roles_of("RunsService/StartRun")
 DECIDERS: Final = roles_of("RunsService/DecideApproval")
 ONLOOKERS: Final = roles_of("DeploymentService/GetDeployment")
-"""Who sees the state of the deployment."""
+"""Roles that see the state of the deployment."""
 
 
-class Services(Protocol):
+class UserServices(Protocol):
     """The backend's services, called in the name of the user."""
 
     async def call(self, rpc: str, request: Message) -> Any:
@@ -41,14 +41,14 @@ class Services(Protocol):
 
 
 class TryCall(Protocol):
-    """Tries a call that nobody makes, by the checks that admit calls of the API."""
+    """Dry run of the API's admission checks."""
 
     def __call__(
         self, call: TrialCall, key: MirroredKey, mirror: KeyMirror, routes: RouteTable
     ) -> Awaitable[Sequence[CheckOutcome]]:
-        """Returns what the checks say to a call with the right credentials of a key, up to the first refusal.
+        """Returns the outcomes of the checks for a call with the key's right credentials, up to the first refusal.
 
-        Of `mirror` the flags of the deployment count, and `routes` are those of the API.
+        `mirror` gives the flags of the deployment, and `routes` the routes of the API.
         """
         ...
 
@@ -65,11 +65,11 @@ class Visit:
         form: All values of each field of the submitted form, whose token has been checked.
         refused_files: Why files of the form were not taken, by the names of their fields.
         refresh: Whether an open page brings itself up to date: only elements with data-live are taken over.
-        try_call: What tries calls of the API.
+        try_call: Dry run of calls of the API.
     """
 
     user: User
-    services: Services
+    services: UserServices
     path: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
     form: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -109,30 +109,30 @@ class Redirect:
 
 
 @dataclass(frozen=True, slots=True)
-class EventStream:
+class PageEvents:
     """Server-sent events as (event, data), until the browser disconnects; data is one line."""
 
     events: AsyncIterator[tuple[str, str]]
 
 
 class Parts(Protocol):
-    """Bytes that arrive in parts; closing it ends what they come from."""
+    """Chunks of bytes; `aclose` closes their source."""
 
     def __aiter__(self) -> AsyncIterator[bytes]:
-        """Returns itself."""
+        """Returns this iterator."""
         ...
 
     async def __anext__(self) -> bytes:
-        """Returns the next part."""
+        """Returns the next chunk."""
         ...
 
     async def aclose(self) -> None:
-        """Ends it."""
+        """Closes the source."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Download:
+class FileDownload:
     """Bytes for the browser, which saves them, or shows them in a page where `inline` says so.
 
     `length` is None where it is not known before the end.
@@ -145,19 +145,19 @@ class Download:
     inline: bool = False
 
 
-PageResult = View | Redirect | EventStream | Download
+PageResult = View | Redirect | PageEvents | FileDownload
 
 
 class Page(NamedTuple):
     """A page: its method, its path such as `/keys/{key_id}`, the roles that may use it, and its handler.
 
-    The form of one that `takes_files` may have files, which are staged before the handler is called; the form's field
-    `upload` then names the upload. Fields in `several` may be sent more than once, all others are refused.
+    With `takes_files` its form may have files, which are staged before the handler is called; the form's field `upload`
+    then names the upload. Fields in `several` may be sent more than once, all others are refused.
     """
 
     method: str
     path: str
     roles: frozenset[Role.ValueType]
-    answer: Callable[[Visit], Awaitable[PageResult]]
+    handler: Callable[[Visit], Awaitable[PageResult]]
     takes_files: bool = False
     several: frozenset[str] = frozenset()

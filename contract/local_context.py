@@ -1,4 +1,4 @@
-"""The grpc.ServicerContext of a call that is made without gRPC, in the same process."""
+"""The context and the answer of a call that is made without gRPC, in the same process."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -6,9 +6,23 @@ from time import monotonic
 from typing import Any, NoReturn, Protocol
 
 import grpc
+from google.protobuf.message import Message
 from google.rpc.status_pb2 import Status
 
 from contract.refusals import Refusal
+
+Encoded = tuple[int, bytes, Iterable[tuple[str, str]]]
+"""An answer as HTTP sends it: status, body, and header lines of its own."""
+
+
+class CachedAnswer:
+    """A message that nobody may change, with its encoded form once the edge has made it."""
+
+    __slots__ = ("encoded", "message")
+
+    def __init__(self, message: Message) -> None:
+        self.message = message
+        self.encoded: Encoded | None = None
 
 
 class RefusedCall(Protocol):
@@ -27,9 +41,11 @@ class LocalContext(grpc.ServicerContext):
     """Keeps what a servicer sets, and notifies it when the caller no longer waits."""
 
     error: RefusedCall | None
-    """What the servicer refused with: it crosses as itself, and only the wire makes a status of it."""
+    """Refusal of the servicer: it crosses as itself, and only the wire makes a status of it."""
 
     def __init__(self, metadata: Iterable[tuple[str, str]], seconds: float = float("inf")) -> None:
+        self.cached: CachedAnswer | None = None
+        """The answer as the answer cache keeps it."""
         self._metadata = tuple(metadata)
         self._seconds = seconds
         self._began = monotonic()

@@ -1,4 +1,4 @@
-"""What each role of a person may call: one table, which the backend enforces and the console hides by.
+"""Roles of people and the RPCs that each may call: one table, which the backend enforces and the console hides by.
 
 What is not in the table, nobody may call who has signed in to a console; what a row does not name, its role may not.
 """
@@ -11,7 +11,7 @@ from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_APPROVER, ROLE_OP
 
 
 class Within(Enum):
-    """How an RPC is kept within the workflows of an approver who decides for chosen ones."""
+    """Kinds of limits that keep an RPC within the workflows of an approver who decides for chosen ones."""
 
     NOTHING_TO_LIMIT = auto()
     """It shows nothing of any workflow."""
@@ -32,8 +32,8 @@ class Within(Enum):
     """It shows more than these, and is refused."""
 
 
-class Rule(NamedTuple):
-    """Who may call an RPC."""
+class AccessRule(NamedTuple):
+    """Access of people to an RPC."""
 
     roles: frozenset[Role.ValueType]
     within: Within = Within.REFUSED
@@ -54,15 +54,15 @@ _OPERATING: Final = ADMINISTRATORS | {ROLE_OPERATOR}
 _DECIDING: Final = ADMINISTRATORS | {ROLE_APPROVER}
 _LOOKING: Final = ADMINISTRATORS | {ROLE_OPERATOR, ROLE_VIEWER}
 
-_ADMINISTERED: Final = Rule(ADMINISTRATORS)
-_OPERATED: Final = Rule(_OPERATING)
-_LOOKED_AT: Final = Rule(_LOOKING)
-_OF_RUN: Final = Rule(EVERYBODY, Within.RUN)
-_LISTED: Final = Rule(EVERYBODY, Within.LIST)
-_OF_WORKFLOW: Final = Rule(EVERYBODY, Within.WORKFLOW)
-_OWN: Final = Rule(EVERYBODY, Within.NOTHING_TO_LIMIT)
-_DECIDED: Final = Rule(_DECIDING, Within.APPROVAL)
-_INBOX: Final = Rule(_DECIDING, Within.LIST)
+_ADMINISTERED: Final = AccessRule(ADMINISTRATORS)
+_OPERATED: Final = AccessRule(_OPERATING)
+_LOOKED_AT: Final = AccessRule(_LOOKING)
+_OF_RUN: Final = AccessRule(EVERYBODY, Within.RUN)
+_LISTED: Final = AccessRule(EVERYBODY, Within.LIST)
+_OF_WORKFLOW: Final = AccessRule(EVERYBODY, Within.WORKFLOW)
+_OWN: Final = AccessRule(EVERYBODY, Within.NOTHING_TO_LIMIT)
+_DECIDED: Final = AccessRule(_DECIDING, Within.APPROVAL)
+_INBOX: Final = AccessRule(_DECIDING, Within.LIST)
 
 _SIGNING_IN: Final = {
     "Sessions": (
@@ -86,7 +86,7 @@ _SIGNING_IN: Final = {
     ),
 }
 
-RULES: Final[Mapping[str, Rule]] = {
+RULES: Final[Mapping[str, AccessRule]] = {
     f"/workflow_api.v1.{service}Service/{name}": rule
     for service, rules in {
         "Audit": {"ListAuditRecords": _ADMINISTERED, "ExportAuditRecords": _ADMINISTERED},
@@ -143,7 +143,7 @@ RULES: Final[Mapping[str, Rule]] = {
         },
         "RunLists": {
             "ListFoundRuns": _LISTED,
-            "GetRunDays": Rule(EVERYBODY),
+            "GetRunDays": AccessRule(EVERYBODY),
             "GetWorkflowFigures": _OF_WORKFLOW,
         },
         "Runs": {
@@ -152,6 +152,7 @@ RULES: Final[Mapping[str, Rule]] = {
             **dict.fromkeys(
                 ("GetRun", "ListRunApprovals", "ListRunEvents", "ListRunSteps", "WatchRun", "WatchRunEvents"), _OF_RUN
             ),
+            "ResumeRun": _OPERATED,
             "CancelRun": _OPERATED,
             "EraseRunData": _ADMINISTERED,
             "ListPendingApprovals": _INBOX,
@@ -215,7 +216,7 @@ RULES: Final[Mapping[str, Rule]] = {
 SIGNING_IN: Final = frozenset(
     f"/workflow_api.v1.{service}Service/{name}" for service, names in _SIGNING_IN.items() for name in names
 )
-"""What a console calls before anybody has signed in; it proves who it is for by a password or a session."""
+"""RPCs that a console calls before anybody has signed in; it proves who it is for by a password or a session."""
 
 
 def roles_of(rpc: str) -> frozenset[Role.ValueType]:

@@ -1,18 +1,40 @@
-"""The routes of the API, from the `google.api.http` options of the protos (contract 3.1)."""
+"""Tables of all RPCs, and of the routes of the API from the `google.api.http` options of the protos (contract 3.1)."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from google.api.annotations_pb2 import http
 from google.api.http_pb2 import HttpRule
-from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
 from google.protobuf.descriptor_pb2 import MethodOptions
 
-from contract.json_codec.templates import names_in
-from contract.reasons import BY_CODE, code_of
-from contract.refusals import Refusal
-from contract.services import METHODS
+from contract.fields import names_in
+from contract.refusals import BY_CODE, Refusal, code_of
+from workflow_api.v1 import (
+    audit_pb2,
+    caller_pb2,
+    definitions_pb2,
+    deployment_health_pb2,
+    deployment_pb2,
+    edge_pb2,
+    environments_pb2,
+    keys_pb2,
+    logs_pb2,
+    outputs_pb2,
+    passkeys_pb2,
+    previews_pb2,
+    reviews_pb2,
+    run_lists_pb2,
+    runs_pb2,
+    sessions_pb2,
+    uploads_pb2,
+    usage_pb2,
+    users_pb2,
+    webhooks_pb2,
+    workflows_pb2,
+)
 from workflow_api.v1.options_pb2 import (
     ACCESS_ANY_KEY,
     ACCESS_INTERNAL,
@@ -24,6 +46,41 @@ from workflow_api.v1.options_pb2 import (
     Scope,
     method_rules,
 )
+
+FILES: Final[tuple[FileDescriptor, ...]] = (
+    deployment_pb2.DESCRIPTOR,
+    deployment_health_pb2.DESCRIPTOR,
+    audit_pb2.DESCRIPTOR,
+    caller_pb2.DESCRIPTOR,
+    keys_pb2.DESCRIPTOR,
+    usage_pb2.DESCRIPTOR,
+    edge_pb2.DESCRIPTOR,
+    workflows_pb2.DESCRIPTOR,
+    environments_pb2.DESCRIPTOR,
+    definitions_pb2.DESCRIPTOR,
+    runs_pb2.DESCRIPTOR,
+    run_lists_pb2.DESCRIPTOR,
+    reviews_pb2.DESCRIPTOR,
+    logs_pb2.DESCRIPTOR,
+    outputs_pb2.DESCRIPTOR,
+    passkeys_pb2.DESCRIPTOR,
+    previews_pb2.DESCRIPTOR,
+    uploads_pb2.DESCRIPTOR,
+    users_pb2.DESCRIPTOR,
+    sessions_pb2.DESCRIPTOR,
+    webhooks_pb2.DESCRIPTOR,
+)
+
+METHODS: Final[Mapping[str, MethodDescriptor]] = MappingProxyType(
+    {
+        f"/{service.full_name}/{method.name}": method
+        for file in FILES
+        for service in file.services_by_name.values()
+        for method in service.methods
+    }
+)
+"""Every method by its name on the wire, as `/workflow_api.v1.RunsService/GetRun`."""
+
 
 BASE: Final = "/api/v1"
 """Every route's path begins with it."""
@@ -57,7 +114,7 @@ class Route:
     errors: tuple[str, ...]
 
 
-class Match(NamedTuple):
+class RouteMatch(NamedTuple):
     """A route, and the raw path segments that stand for its parameters."""
 
     route: Route
@@ -77,10 +134,10 @@ class RouteTable:
         for route in self.routes:
             self._root.add(route)
         self._plain = {
-            (route.method, route.template): Match(route, {}) for route in self.routes if not route.path_names
+            (route.method, route.template): RouteMatch(route, {}) for route in self.routes if not route.path_names
         }
 
-    def match(self, http_method: str, raw_path: str) -> Match:
+    def match(self, http_method: str, raw_path: str) -> RouteMatch:
         """Returns the route of a method and a path as sent, without the query.
 
         Nothing of the path is decoded, so that `%2F` never makes a segment; whoever takes the parameters decodes them.
@@ -106,11 +163,11 @@ class RouteTable:
             if not node.methods:
                 raise Refusal("not_found")
             raise Refusal("method_not_allowed", headers={"Allow": ", ".join(sorted(node.methods))})
-        return Match(route, dict(zip(route.path_names, values, strict=True)))
+        return RouteMatch(route, dict(zip(route.path_names, values, strict=True)))
 
 
 class _Node:
-    """What may follow a beginning of a path."""
+    """Segments that may follow a beginning of a path."""
 
     def __init__(self) -> None:
         self.children: dict[str, _Node] = {}

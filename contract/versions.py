@@ -49,7 +49,7 @@ def liveness_of(caller: Versions) -> str:
     return f"{LIVENESS}/{caller.api_version}/{caller.release}"
 
 
-def caller_of(service: str) -> Versions | None:
+def parse_liveness(service: str) -> Versions | None:
     """Returns the caller that a name at the health service was made for by `liveness_of`; None for another name."""
     name, *versions = service.split("/")
     return Versions(*versions) if name == LIVENESS and len(versions) == len(Versions._fields) else None

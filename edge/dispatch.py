@@ -1,18 +1,21 @@
-"""Dispatch of admitted calls: decode, call the service, encode."""
+"""Dispatch of admitted calls: decode and encode by the codecs of their routes, and call the service."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, cast
 
 from google.protobuf.message import Message
 
 from contract import metadata as metadata_names
 from contract.channel import Channel, Metadata
+from contract.json_codec.response import ResponseCodec
+from contract.local_context import CachedAnswer
 from contract.refusals import Refusal
+from contract.routes import BASE, Route
 from contract.versions import API_VERSION
 from edge.admission.call import Call
 from edge.admission.keyring import Keyring
-from edge.answers import Answers
-from edge.codec.routes import CodecsByRpc
+from edge.codec.request import RequestCodec
 from edge.http.conditional_headers import take_conditions, take_tags
 from edge.http.response import Answer, open_download
 from edge.settings import EdgeSettings
@@ -21,9 +24,76 @@ from edge.waiting.follower import RunChangesFollower
 from edge.waiting.waits import Waits
 from workflow_api.v1.deployment_pb2 import Health
 from workflow_api.v1.outputs_pb2 import GetOutputContentRequest, GetOutputsZipRequest
-from workflow_api.v1.runs_pb2 import GetRunRequest, ListRunEventsRequest, StartRunResponse
+from workflow_api.v1.runs_pb2 import GetRunRequest, ListRunEventsRequest, Run, StartRunResponse
 
 _HEALTH: Final = "/workflow_api.v1.DeploymentService/GetHealth"
+
+Encode = Callable[[Message], bytes]
+
+
+class RouteCodecs(NamedTuple):
+    """Codecs of one route; a streaming RPC's answer is no JSON and has none."""
+
+    request: RequestCodec
+    response: ResponseCodec | None
+
+
+CodecsByRpc = Mapping[str, RouteCodecs]
+
+
+def codecs_of(routes: Iterable[Route]) -> CodecsByRpc:
+    """Returns the codecs of routes, by the names of their RPCs.
+
+    Raises:
+        ValueError: the RPC of a route lacks something that its request or its answer needs.
+    """
+    return MappingProxyType({route.rpc: _codecs(route) for route in routes})
+
+
+def _codecs(route: Route) -> RouteCodecs:
+    rpc = route.descriptor
+    return RouteCodecs(
+        RequestCodec(rpc, route.path_names, takes_body=route.takes_body),
+        None if route.streaming else ResponseCodec(rpc.output_type),
+    )
+
+
+def answer_of(route: Route, codecs: CodecsByRpc, answered: CachedAnswer) -> Answer:
+    """Returns the HTTP answer of a route to what its service answered; its JSON is made once."""
+    encoded = answered.encoded
+    if encoded is not None:
+        return Answer(encoded[0], encoded[1], headers=encoded[2])
+    codec = codecs[route.rpc].response
+    assert codec is not None
+    special = _SPECIAL.get(route.rpc)
+    if special is None:
+        answer = Answer(route.success_status, codec.encode(answered.message))
+    else:
+        answer = special(answered.message, codec.encode)
+    answered.encoded = answer.status, answer.body, answer.headers
+    return answer
+
+
+def _started(answer: Message, encode: Encode) -> Answer:
+    """A first start names its run's address; a replay says that it is one (contract 12.1, 12.7)."""
+    started = cast("StartRunResponse", answer)
+    body = encode(started)
+    if started.replayed:
+        return Answer(200, body, headers=[("Idempotency-Replayed", "true")])
+    return Answer(201, body, headers=[("Location", f"{BASE}/runs/{started.run.summary.run_id}")])
+
+
+def _run(answer: Message, encode: Encode) -> Answer:
+    """A run carries its entity tag; a caller that has this state gets the tag alone (contract 14.15)."""
+    run = cast("Run", answer)
+    # A backend of an earlier release has none.
+    tag = [("ETag", f'"{run.etag}"')] if run.etag else []
+    return Answer(304, headers=tag) if run.not_modified else Answer(200, encode(run), headers=tag)
+
+
+_SPECIAL: Final[Mapping[str, Callable[[Message, Encode], Answer]]] = MappingProxyType(
+    {"/workflow_api.v1.RunsService/StartRun": _started, "/workflow_api.v1.RunsService/GetRun": _run}
+)
 
 
 class Dispatcher:
@@ -42,7 +112,6 @@ class Dispatcher:
         self._follower = follower
         self._waits = Waits(follower)
         self._codecs = codecs
-        self._answers = Answers(codecs)
         self._settings = settings
 
     async def dispatch(self, call: Call) -> Answer:
@@ -56,44 +125,36 @@ class Dispatcher:
         message = self._codecs[route.rpc].request.decode(path_params, request.query, request.header_values, call.body)
         # A parsed body may be thirty times as large as the bytes sent: free it before the call.
         call.body = None
-        metadata = _metadata_of(call)
+        metadata: Metadata = ((metadata_names.REQUEST_ID, request.request_id),)
+        if call.key_id:
+            metadata = ((metadata_names.KEY_ID, call.key_id), *metadata)
         seconds = self._settings.backend_seconds
         if isinstance(message, GetOutputContentRequest | GetOutputsZipRequest):
             take_conditions(request, message)
-        elif isinstance(message, GetRunRequest):
+        elif isinstance(message, GetRunRequest) and request.header("If-None-Match") is not None:
             take_tags(request, message)
-            if message.wait.seconds:
-                return self._answers.of(route, await self._waits.run(call, message, self._reading(route.rpc, metadata)))
-        elif isinstance(message, ListRunEventsRequest):
-            if wants_stream(request):
-                return await open_event_stream(call, message, self._reading(route.rpc, metadata), self._follower)
-            if message.wait.seconds:
-                read = self._reading(route.rpc, metadata)
-                return self._answers.of(route, await self._waits.events(call, message, read))
+        if isinstance(message, ListRunEventsRequest) and wants_stream(request):
+            return await open_event_stream(call, message, self._reading(route.rpc, metadata), self._follower)
+        if isinstance(message, GetRunRequest | ListRunEventsRequest) and message.wait.seconds:
+            answer = await self._waits.answer(call, message, self._reading(route.rpc, metadata))
+            return answer_of(route, self._codecs, CachedAnswer(answer))
         if route.streaming:
             return await open_download(self._channel.stream(route.rpc, message, metadata, seconds))
-        cached = self._channel.cached_answer(route.rpc, message, metadata)
-        if cached is not None:
-            return self._answers.of_cached(route, cached)
         try:
-            answer = await self._channel.unary(route.rpc, message, metadata, seconds)
+            answered = await self._channel.answer(route.rpc, message, metadata, seconds)
         except Refusal as refusal:
             if route.rpc != _HEALTH or refusal.status < 500:
                 raise
-            answer = self._last_known_health()
-        if isinstance(answer, StartRunResponse):
-            call.started_run_id = answer.run.summary.run_id
-        return self._answers.of(route, answer)
+            answered = CachedAnswer(self._last_known_health())
+        if isinstance(answered.message, StartRunResponse):
+            call.started_run_id = answered.message.run.summary.run_id
+        return answer_of(route, self._codecs, answered)
 
     def _reading(self, rpc: str, metadata: Metadata) -> Callable[[Message], Awaitable[Any]]:
         """Returns what reads again and again for one call."""
         channel, seconds = self._channel, self._settings.backend_seconds
 
-        async def read(request: Message) -> Message:
-            cached = channel.cached_answer(rpc, request, metadata)
-            return await channel.unary(rpc, request, metadata, seconds) if cached is None else cached.message
-
-        return read
+        return lambda request: channel.unary(rpc, request, metadata, seconds)
 
     def _last_known_health(self) -> Health:
         """Returns the health according to the last mirror, because liveness must not depend on the backend."""
@@ -103,9 +164,3 @@ class Dispatcher:
             deployment_id=self._keyring.deployment_id or self._settings.deployment_id,
             api_version=API_VERSION,
         )
-
-
-def _metadata_of(call: Call) -> Metadata:
-    """Returns the metadata of a call; one without a key, as for the health, names none."""
-    request_id = (metadata_names.REQUEST_ID, call.request.request_id)
-    return ((metadata_names.KEY_ID, call.key_id), request_id) if call.key_id else (request_id,)

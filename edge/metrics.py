@@ -2,10 +2,9 @@
 
 from typing import Final
 
-from contract.channel.metrics import BACKEND_COMPATIBLE, BACKEND_UP
-from contract.reasons import BY_CODE
+from contract.channel.backend_watch import BACKEND_COMPATIBLE, BACKEND_UP
+from contract.refusals import BY_CODE
 from telemetry import Counter, Family, Gauge, Histogram, TimedCounter
-from telemetry.request_labels import OTHER, method_of
 
 REQUESTS: Final = TimedCounter(
     Counter("http_requests_total", "Requests answered.", ("route", "method", "status")),
@@ -34,15 +33,6 @@ RATE_LIMIT_SHARED: Final = Gauge(
     "rate_limit_shared", "1 while edges count requests per minute together, 0 while each alone."
 )
 RATE_LIMIT_FAILURES: Final = Counter("rate_limit_failures_total", "Times that Redis could not count.")
-
-
-def count(method: str, template: str, status: int, reason: str, seconds: float) -> None:
-    """Counts one request; `template` is empty for an unknown path, `reason` if it was not refused."""
-    if not template:
-        template, method = OTHER, method_of(method)
-    REQUESTS.observe(seconds, (template, method, status))
-    if reason:
-        REFUSALS.add(reason)
 
 
 def counted() -> list[Family]:

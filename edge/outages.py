@@ -1,4 +1,4 @@
-"""What the log says of calls to the backend that are repeated until they succeed."""
+"""Log lines of calls to the backend that are repeated until they succeed."""
 
 from contract.refusals import NoAnswer, Refusal
 from telemetry.outages import RepeatedWork

@@ -2,26 +2,23 @@
 
 import logging
 from collections.abc import Callable
-from time import perf_counter
+from time import perf_counter, time
 from typing import Final
 
 from contract.addresses import plain_address
 from contract.channel import Channel
 from contract.channel.traced import traced
-from contract.connections.bounded_connection import Timeouts
+from contract.connections import Timeouts
 from contract.refusals import Refusal
 from contract.routes import BASE, RouteTable
-from edge import key_metrics, metrics
-from edge.admission.call import AdmissionDeps, Call
+from edge import metrics
+from edge.admission.call import AdmissionDeps, Call, address_reader
 from edge.admission.checks import PreflightAnswer, admit
 from edge.admission.key_mirror import KeyMirrorFollower
 from edge.admission.keyring import Keyring
 from edge.admission.parsing import Parsing
-from edge.admission.rate_limit import LocalRateLimiter, RateLimiter, Window
-from edge.admission.source_address import address_reader
-from edge.clock import system_clock
-from edge.codec.routes import codecs_of
-from edge.dispatch import Dispatcher
+from edge.admission.rate_limit import LocalRateLimiter, RateLimiter, RateWindow
+from edge.dispatch import Dispatcher, codecs_of
 from edge.http.listener import Listener, listening_sockets
 from edge.http.request import HttpRequest
 from edge.http.response import Answer, refused
@@ -29,13 +26,19 @@ from edge.http.server import HttpLimits, HttpServer
 from edge.openapi.pages import Pages
 from edge.settings import EdgeSettings
 from edge.tracing import RequestTracing
-from edge.usage import UsageRecorder
+from edge.usage import UsageRecorder, counted_by_key
 from edge.waiting.follower import RunChangesFollower
 from telemetry import Family, tracing
+from telemetry.requests import OTHER, method_of
 
 _UNDER_BASE: Final = BASE + "/"
 
 _LOG = logging.getLogger(__name__)
+
+
+def system_clock() -> int:
+    """Returns the time in milliseconds since the epoch, UTC."""
+    return int(time() * 1000)
 
 
 class Edge:
@@ -94,7 +97,7 @@ class Edge:
     async def stop(self) -> None:
         """Stops listening, lets calls under way end and sends the remaining usage records."""
         # Callers that wait are answered with what there is, and go on at another edge.
-        await self.changes.holds.end()
+        await self.changes.long_polls.end()
         if self._listener is not None and self.http is not None:
             await self.http.stop(self._listener, self._settings.drain_seconds)
         await self.changes.stop()
@@ -108,8 +111,8 @@ class Edge:
         families += [metrics.KEYS_AGE.with_value(self._deps.keyring.age), *self._usage.measured()]
         families += self._deps.limiter.measured()
         if self._settings.key_metrics:
-            families += key_metrics.counted()
-        families.append(metrics.WAITING.with_value(self.changes.holds.count))
+            families += counted_by_key()
+        families.append(metrics.WAITING.with_value(self.changes.long_polls.count))
         if self.http is not None:
             families += self.http.measured()
         return families
@@ -135,11 +138,9 @@ class Edge:
             answer = refused(Refusal(reason), request)
         key_id = call.key_id
         if key_id:
-            answer.lines = self._window_of(call).header_lines
-        seconds = perf_counter() - began - call.waited
-        if reason or key_id:
-            self._record(call, answer.status, reason, seconds)
-        metrics.count(request.method, call.template, answer.status, reason, seconds)
+            window = self._window_of(call) if call.waited or call.window is None else call.window
+            answer.lines = window.header_lines
+        self._count(call, answer.status, reason, perf_counter() - began - call.waited)
         request.outcome = (call.template, key_id, reason, call.run_id, call.waited, call.address)
         if self._tracing is not None:
             self._tracing.answered(call, answer.status, reason)
@@ -148,7 +149,7 @@ class Edge:
     def _refused_key(self, request: HttpRequest) -> tuple[str, str]:
         return self._deps.keyring.refused(request.header_values("Authorization"), self._clock())
 
-    def _window_of(self, call: Call) -> Window:
+    def _window_of(self, call: Call) -> RateWindow:
         """Returns the usage of the calling key; a call that was refused before it counted changes nothing of it."""
         window, now_ms = call.window, call.now_ms
         if call.waited:
@@ -156,9 +157,14 @@ class Edge:
             window = window and window.after((now_ms - call.now_ms) / 1000)
         return window or self._deps.limiter.usage(call.key_id, call.key.rate_limit, now_ms)
 
-    def _record(self, call: Call, status: int, reason: str, seconds: float) -> None:
-        """Records the usage of a call with a key, or of a refusal before that; liveness is not recorded."""
-        request = call.request
-        kind = request.method, call.template.removeprefix(BASE), status, reason
-        address, took = plain_address(call.address), int(seconds * 1_000_000)
-        self._usage.record((call.now_ms, call.key_id, kind, address, request.request_id, took))
+    def _count(self, call: Call, status: int, reason: str, seconds: float) -> None:
+        """Counts a call, and records the usage of one with a key, or of a refusal; liveness is not recorded."""
+        request, route = call.request, call.template
+        labels = (route, request.method, status) if route else (OTHER, method_of(request.method), status)
+        metrics.REQUESTS.observe(seconds, labels)
+        if reason:
+            metrics.REFUSALS.add(reason)
+        if reason or call.key_id:
+            kind = request.method, route.removeprefix(BASE), status, reason
+            address, took = plain_address(call.address), int(seconds * 1_000_000)
+            self._usage.record((call.now_ms, call.key_id, kind, address, request.request_id, took))

@@ -7,8 +7,7 @@ from contract.routes import BASE, HEALTH
 from edge.admission.call import Call
 from edge.http.request import HttpRequest
 from edge.http.response import Answer
-from telemetry.request_labels import method_of
-from telemetry.request_spans import add_answer, span_name
+from telemetry.requests import add_answer, method_of, span_name
 from telemetry.trace_context import TRACEPARENT, TRACESTATE
 
 if TYPE_CHECKING:

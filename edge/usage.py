@@ -1,23 +1,22 @@
-"""Usage records: one per call, sent to the deployment in batches (contract 27.1)."""
+"""Usage of the API: records of calls, sent to the deployment in batches (contract 27.1), and metrics by key."""
 
 import asyncio
 import logging
 import math
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from secrets import token_hex
 from typing import Final
 
-from contract.call_groups import NOT_MEASURED, Kind, RecordedCall, group_calls
+from contract.call_groups import NO_COUNTS, NOT_MEASURED, Kind, RecordedCall, group_calls
 from contract.channel import Channel
 from contract.metadata import ACTOR
 from contract.refusals import Refusal
-from edge import key_metrics, metrics
-from edge.clock import system_clock
+from edge import metrics
 from edge.outages import RepeatedCall
 from edge.settings import EdgeSettings
-from telemetry import Family
-from telemetry.request_labels import OTHER, method_of
+from telemetry import Family, NamedCounter
+from telemetry.requests import OTHER, method_of
 from workflow_api.v1.edge_pb2 import RecordUsageRequest
 
 _METADATA: Final = ((ACTOR, "edge"),)
@@ -36,6 +35,11 @@ ADDRESSES: Final = 16
 _GROUPS: Final = 256
 _MINUTE_MS: Final = 60_000
 _FIRST_REFUSAL: Final = 400
+
+# Exposed where `metrics.keys_and_workflows` is set.
+_REQUESTS: Final = NamedCounter("key_requests_total", "Requests with a key.", ("key_id", "status", "code"))
+_SECONDS: Final = NamedCounter("key_request_seconds_total", "Time until their answers were ready.", ("key_id",))
+_ANSWERED: Final = "none"
 
 _LOG = logging.getLogger(__name__)
 
@@ -103,7 +107,7 @@ class UsageRecorder:
     beyond their share of it.
     """
 
-    def __init__(self, channel: Channel, settings: EdgeSettings, clock: Callable[[], int] = system_clock) -> None:
+    def __init__(self, channel: Channel, settings: EdgeSettings, clock: Callable[[], int]) -> None:
         self.lost = 0
         self._channel = channel
         self._settings = settings
@@ -111,7 +115,7 @@ class UsageRecorder:
         self._refusals = _RefusalGroups()
         self._calls: deque[RecordedCall] = deque()
         self._counts: dict[RecordedCall, int] = {}
-        """Those of them that stand for several."""
+        """Numbers of calls, of records that stand for several."""
         self._batch: list[RecordedCall] = []
         self._sending: RecordUsageRequest | None = None
         self._anonymous_minute, self._anonymous_records = -1, 0
@@ -212,7 +216,7 @@ class UsageRecorder:
         if not self._batch:
             self._batch = [calls.popleft() for _ in range(min(len(calls), _BATCH_CALLS))]
             if self._settings.key_metrics:
-                key_metrics.count_calls(self._batch, self._counts)
+                count_by_key(self._batch, self._counts)
         request = RecordUsageRequest(batch_id=token_hex(16))
         since_pause = 0
         for group in group_calls(self._batch, self._counts):
@@ -222,3 +226,24 @@ class UsageRecorder:
                 since_pause = 0
                 await asyncio.sleep(0)
         return request
+
+
+def count_by_key(calls: Iterable[RecordedCall], counts: Mapping[RecordedCall, int] = NO_COUNTS) -> None:
+    """Counts calls by key; those without one are left out. `counts` is as for `group_calls`."""
+    numbers: Counter[tuple[str, int, str]] = Counter()
+    microseconds: defaultdict[str, int] = defaultdict(int)
+    for call in calls:
+        _, key_id, (_, _, status, reason), _, _, took = call
+        if key_id:
+            numbers[key_id, status, reason] += counts.get(call, 1) if counts else 1
+            if took != NOT_MEASURED:
+                microseconds[key_id] += took
+    for (key_id, status, reason), number in numbers.items():
+        _REQUESTS.add_many(number, key_id, status, reason or _ANSWERED)
+    for key_id, total in microseconds.items():
+        _SECONDS.add_many(total / 1_000_000, key_id)
+
+
+def counted_by_key() -> list[Family]:
+    """Returns the counts of this process."""
+    return [_REQUESTS.collect(), _SECONDS.collect()]

@@ -6,7 +6,7 @@ from typing import Any, Final
 import grpc
 import orjson
 
-from contract.reasons import BY_REASON
+from contract.refusals import BY_REASON
 from edge.openapi.document import openapi_document
 from edge.settings import NO_DOMAIN
 

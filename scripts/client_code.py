@@ -21,10 +21,10 @@ from contract.fields import (
     message_of,
     public_fields,
     rules_of,
+    spellings,
 )
-from contract.reasons import BY_CODE
+from contract.refusals import BY_CODE
 from contract.routes import BASE, Route, RouteTable
-from contract.spellings import spellings
 from edge.openapi.comments import comments
 from edge.openapi.failures import meaning
 from edge.openapi.schemas import json_type

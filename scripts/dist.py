@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-PROJECTS: Final = (ROOT, ROOT / "clients" / "python", ROOT / "clients" / "protos")
+PROJECTS: Final = (ROOT, ROOT / "redaction", ROOT / "clients" / "python", ROOT / "clients" / "protos")
 
 
 def build(project: Path, target: Path) -> Path:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from sqlalchemy import create_engine
 
-from backend.storage.dialects.sqlite.schema import NEWEST
-from backend.storage.migrate import newest_revision, upgrade
+from backend.storage.dialects.sqlite.database_file import NEWEST
+from backend.storage.factory import newest_revision, upgrade
 
 
 def newest_schema(folder: Path) -> str:

@@ -3,16 +3,17 @@
 import argparse
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import grpc
-from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.descriptor_pb2 import MethodOptions
 
-from contract.reasons import BY_REASON, ErrorRule
-from contract.services import FILES
-from contract.spellings import SCOPE_SPELLINGS
+from contract.fields import SCOPE_SPELLINGS
+from contract.refusals import BY_REASON, ErrorRule
+from contract.routes import FILES
 from workflow_api.v1 import options_pb2
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "grpc.md"
@@ -36,16 +37,21 @@ def _rpcs() -> str:
     services = sorted(
         (service for file in FILES for service in file.services_by_name.values()), key=lambda service: service.name
     )
-    head = "| RPC | Roles that may call it | In the name of a key | Repeatable |\n|---|---|---|---|\n"
-    return head + "".join(_row(service, method) for service in services for method in service.methods)
+    head = "| Service | Roles | In the name of a key | Repeatable RPCs | Other RPCs |\n|---|---|---|---|---|\n"
+    return head + "".join(row for service in services for row in _rows(service))
 
 
-def _row(service: ServiceDescriptor, method: MethodDescriptor) -> str:
-    rules = method.GetOptions().Extensions[options_pb2.method_rules]
-    name = f"`{service.name}/{method.name}`{', a stream' if method.server_streaming else ''}"
-    roles = ", ".join(sorted(f"`{_role(role)}`" for role in rules.callers))
-    repeatable = method.GetOptions().idempotency_level != MethodOptions.IDEMPOTENCY_UNKNOWN
-    return _line(name, roles, _for_a_key(rules), "yes" if repeatable else "")
+def _rows(service: ServiceDescriptor) -> Iterator[str]:
+    """Yields a line for each set of callers of the service, with its RPCs."""
+    by_callers: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
+    for method in service.methods:
+        rules = method.GetOptions().Extensions[options_pb2.method_rules]
+        roles = ", ".join(sorted(f"`{_role(role)}`" for role in rules.callers))
+        repeatable, others = by_callers.setdefault((roles, _for_a_key(rules)), ([], []))
+        once = method.GetOptions().idempotency_level == MethodOptions.IDEMPOTENCY_UNKNOWN
+        (others if once else repeatable).append(f"`{method.name}`{' (stream)' if method.server_streaming else ''}")
+    for callers, columns in by_callers.items():
+        yield _line(f"`{service.name}`", *callers, *(", ".join(column) for column in columns))
 
 
 def _role(role: int) -> str:
@@ -61,18 +67,16 @@ def _for_a_key(rules: options_pb2.MethodRules) -> str:
 
 
 def _errors() -> str:
-    head = "| `reason` | Status | HTTP | Message | Beside it |\n|---|---|---|---|---|\n"
+    head = "| `reason` | Status | HTTP | Beside it |\n|---|---|---|---|\n"
     return head + "".join(_error(rule) for rule in sorted(BY_REASON.values(), key=lambda rule: rule.code))
 
 
 def _error(rule: ErrorRule) -> str:
     details = ["`BadRequest`"] if rule.problem_list else []
     details += ["`PreconditionFailure`" for detail in rule.details if detail.list]
-    details += [f"metadata `{detail.name}`" for detail in rule.details if not detail.list and not detail.link]
+    details += [f"`{detail.name}`" for detail in rule.details if not detail.list and not detail.link]
     details += [f"`RetryInfo`, {rule.retry_after} s"] if rule.retry_after else []
-    return _line(
-        f"`{rule.code.upper()}`", f"`{_CODES[rule.grpc_code]}`", str(rule.http_status), rule.message, ", ".join(details)
-    )
+    return _line(f"`{rule.code.upper()}`", f"`{_CODES[rule.grpc_code]}`", str(rule.http_status), ", ".join(details))
 
 
 def _line(*cells: str) -> str:

@@ -8,14 +8,25 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from backend.workflows.manifests.kinds import KINDS
-from backend.workflows.manifests.records import Either, Field, ListOf, MapOf, Record, Variant
-from backend.workflows.manifests.shapes import Shape
+from backend.services.workflows.manifests.kinds import KINDS
+from backend.services.workflows.manifests.records import Either, Field, ListOf, MapOf, Record, Variant
+from backend.services.workflows.manifests.shapes import Shape
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "manifests.md"
-HEAD = "| Field | Value | Default | Example | What it is |\n|---|---|---|---|---|\n"
+HEAD = "| Field | Value | Default | Meaning |\n|---|---|---|---|\n"
 _TABLE = re.compile(r"<!-- fields of (?P<title>[^>]+) -->\n(?P<table>(?:\|[^\n]*\n)*)")
 _MOST_WORDS = 8
+_NAMED = {
+    "text, 1-80 characters: one line of text without blanks around it": "name",
+    "text, 1-128 characters: lowercase letters, digits and dashes": "handle",
+    "text, 1-64 characters: the name of a secret, of A-Z a-z 0-9 _ -": "secret",
+    "text, 1-1,024 characters: a path as agents/digest": "path",
+    "text, 1-1,024 characters: a path as digest.py": "path",
+    "text, 1-2,048 characters: an http or https address": "address",
+    "text, 1-2,048 characters: an absolute IRI": "IRI",
+    "text, 0-2,048 characters: an absolute IRI with columns in braces, as https://example.org/invoice/{id}": "template",
+}
+"""Forms that the page explains once."""
 # From so many types on, what they have in common has a table of its own.
 _MANY = 4
 
@@ -25,7 +36,12 @@ def tables() -> dict[str, str]:
     found: dict[str, str] = {}
     for kind, rules in KINDS.items():
         for title, record in _records(kind, rules):
-            rows = "".join(f"| {' | '.join(_cell(cell) for cell in row)} |\n" for row in _rows(record.fields))
+            # Every document has a name, which the page says above its tables.
+            fields = {name: field for name, field in record.fields.items() if name != "name" or "." in title}
+            rows = "".join(f"| {' | '.join(_cell(cell) for cell in row)} |\n" for row in _rows(fields))
+            if (twin := next((each for each, table in found.items() if table == HEAD + rows), None)) is not None:
+                del found[twin]
+                title = f"{twin} or {title.rpartition(' ')[2]}"  # noqa: PLW2901 - types with equal fields share a table
             found[title] = HEAD + rows
     return found
 
@@ -71,7 +87,6 @@ def _rows(fields: Mapping[str, Field], above: str = "") -> Iterator[tuple[str, .
             f"`{above}{name}`",
             _form(field.shape.json_schema()),
             _default(field),
-            f"`{_json(field.example)}`",
             field.about,
         )
         yield from _rows(_members(field.shape), f"{above}{name}.")
@@ -91,8 +106,8 @@ def _default(field: Field) -> str:
     if field.required:
         return "required"
     if isinstance(field.shape, Record):
-        return "that of each" if field.default else "none"
-    return "none" if field.default is None else f"`{_json(field.default)}`"
+        return "of its fields" if field.default else ""
+    return "" if field.default is None else f"`{_json(field.default)}`"
 
 
 def _form(schema: Mapping[str, Any]) -> str:
@@ -113,7 +128,7 @@ def _form(schema: Mapping[str, Any]) -> str:
             form = f"object of at most {most:,} members"
         case {"type": "integer" | "number" as kind, "minimum": least, "maximum": most}:
             steps = f" in steps of {schema['multipleOf']:g}" if "multipleOf" in schema else ""
-            form = f"{kind}, {least:,} to {most:,}{steps}"
+            form = f"{kind}, {least:,}-{most:,}{steps}"
         case {"type": "string"}:
             form = _text(schema)
         case {"type": str(kind)}:
@@ -123,7 +138,7 @@ def _form(schema: Mapping[str, Any]) -> str:
 
 def _words(words: list[Any]) -> str:
     if isinstance(words[0], float):
-        return f"number, {words[0]:g} to {words[-1]:g} in steps of {round(words[1] - words[0], 6):g}"
+        return f"number, {words[0]:g}-{words[-1]:g} in steps of {round(words[1] - words[0], 6):g}"
     if len(words) > _MOST_WORDS:
         return f"one of {len(words)} words, as `{words[0]}`"
     return f"{', '.join(f'`{word}`' for word in words[:-1])} or `{words[-1]}`"
@@ -131,17 +146,18 @@ def _words(words: list[Any]) -> str:
 
 def _list(schema: Mapping[str, Any]) -> str:
     least, most, items = schema.get("minItems", 0), schema.get("maxItems"), schema["items"]
-    count = "" if most is None else f", {least} to {most:,}" if least else f", at most {most:,}"
+    count = "" if most is None else f", {least}-{most:,}" if least else f", at most {most:,}"
     if not items or items.get("type") == "object":
         return f"list{count}"
-    return f"list{count}, of {'different ' if schema.get('uniqueItems') else ''}entries: {_form(items)}"
+    return f"list{count}{' different' if schema.get('uniqueItems') else ''}: {_form(items)}"
 
 
 def _text(schema: Mapping[str, Any]) -> str:
     least, most = schema.get("minLength", 0), schema.get("maxLength")
-    length = "" if most is None else f", {least:,} to {most:,} characters"
+    length = "" if most is None else f", {least:,}-{most:,} characters"
     rule = schema.get("patternErrorMessage", "").removeprefix("must be ")
-    return f"text{length}{': ' if rule else ''}{rule}"
+    form = f"text{length}{': ' if rule else ''}{rule}"
+    return _NAMED.get(form, form)
 
 
 def _json(value: object) -> str:

@@ -26,6 +26,7 @@ _NAMED: Final = {
     "deploy/compose/compose.yaml": r"WORKFLOW_API_RELEASE:-([^}]+)}",
     "deploy/container/Dockerfile": r"-t workflow-api:(\S+)",
     "deploy/kubernetes/kustomization.yaml": r"newTag: ([\w.]+)",
+    "redaction/pyproject.toml": r'^version = "(.+)"$',
 }
 _ENTRY: Final = re.compile(
     r"^## \[(?P<version>[^\]]+)\] - (?P<date>\S+)\n(?P<notes>.*?)(?=^## \[|\Z)", re.MULTILINE | re.DOTALL

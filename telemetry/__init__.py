@@ -6,13 +6,14 @@ from telemetry.metrics import (
     Gauge,
     Histogram,
     Metric,
+    MetricSource,
+    MetricsRegistry,
     NamedCounter,
     NamedGauge,
     Sample,
     TimedCounter,
     UpDownCounter,
 )
-from telemetry.registry import MetricSource, MetricsRegistry
 
 __all__ = [
     "Counter",

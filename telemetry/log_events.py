@@ -6,8 +6,7 @@ They do not pass through `logging`, which takes five times as long for a line, b
 import logging
 from typing import Final
 
-from telemetry.log_lines import Fields
-from telemetry.log_output import DROPPED, LOGGER, output
+from telemetry.log_output import DROPPED, LOGGER, Fields, output
 
 DEBUG: Final = logging.DEBUG
 INFO: Final = logging.INFO
@@ -16,13 +15,13 @@ COMMON_FIELDS: Final = (
     *("timestamp", "level", "part", "pid", "logger", "event", "message"),
     *("exception", "trace_id"),
 )
-"""Those of every line, the last two where there is one."""
+"""Fields of every line; the last two where there is one."""
 
 MESSAGE: Final = "message"
 """The event of all lines that are not of a kind of their own."""
 
 MESSAGE_FIELDS: Final = ("request_id", "run_id")
-"""What these may have besides, given to `logging` as `extra`; the id of a run is that in the message, if none is."""
+"""Further fields, given to `logging` as `extra`; the id of a run is that in the message, if none is."""
 
 
 class EventLog:

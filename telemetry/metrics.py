@@ -1,13 +1,15 @@
-"""Counters, gauges and histograms of this process.
+"""Counters, gauges and histograms of this process, and the registry of their sources.
 
 Values are recorded where events happen and collected when the metrics are read. Recording takes less than a
 microsecond, so every process records whether or not its metrics are served.
 """
 
+import logging
 import threading
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import accumulate
 from operator import itemgetter
 from typing import Final, NamedTuple
@@ -24,6 +26,8 @@ MOST_NAMED_SERIES: Final = 5_000
 
 OTHER: Final = "other"
 """Stands for a label that has no series of its own."""
+
+_LOG = logging.getLogger(__name__)
 
 
 class Sample(NamedTuple):
@@ -215,3 +219,40 @@ class _Buckets:
     def snapshot(self) -> dict[Labels, tuple[Value, ...]]:
         with self._lock:
             return {labels: tuple(series) for labels, series in self._series.items()}
+
+
+MetricSource = Callable[[], Iterable[Family]]
+"""Returns the current numbers of one part; called from any thread."""
+
+
+class MetricsRegistry:
+    """The metric sources of the parts that run in this process.
+
+    `url` is the address at which the numbers are served, None where they are not.
+    """
+
+    def __init__(self) -> None:
+        self.url: str | None = None
+        self._sources: list[MetricSource] = []
+
+    @contextmanager
+    def registered(self, source: MetricSource) -> Iterator[None]:
+        """Includes the numbers of `source` while the context lasts."""
+        self._sources.append(source)
+        try:
+            yield
+        finally:
+            self._sources.remove(source)
+
+    def collect(self) -> list[Family]:
+        """Returns the numbers of all sources, each family once; a source that raises is logged and skipped."""
+        families: dict[str, Family] = {}
+        for source in tuple(self._sources):
+            try:
+                for family in list(source()):
+                    earlier = families.get(family.name)
+                    samples = family.samples if earlier is None else (*earlier.samples, *family.samples)
+                    families[family.name] = family._replace(samples=samples)
+            except Exception:  # noqa: BLE001 - one broken source must not hide the others
+                _LOG.exception("A metric source failed")
+        return list(families.values())

@@ -1,4 +1,4 @@
-"""What the log says of work that is repeated until it succeeds."""
+"""Log lines of work that is repeated until it succeeds."""
 
 import logging
 from typing import Final

@@ -1,9 +1,11 @@
 """What tests of several kinds need: databases, object storage that enforces its policies, and Redis."""
 
+import gc
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -16,9 +18,11 @@ from tests.support.s3_server import S3Server
 
 LONG_FOLDERS = (
     *("benchmarks", "browser", "documents", "faults", "fuzz", "processes", "soak"),
-    "unit/backend/sandbox/escapes",
+    "unit/backend/isolation/sandbox/escapes",
 )
 """Whose tests all take long: campaigns, browsers, made-up inputs, and deployments of many processes."""
+LONG_BY_FIXTURES = ("unit/backend/isolation/sandbox", "unit/backend/runtime/agents")
+"""Where parameters of fixtures are marked; every other file that has long tests marks them itself."""
 
 
 def pytest_configure() -> None:
@@ -28,20 +32,63 @@ def pytest_configure() -> None:
             signal.signal(number, handler)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collects without the garbage collector, which would look through all tests again and again and free none."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leaves whole folders unread where none of their tests will run."""
-    return True if config.option.markexpr == "not long" and _is_long(collection_path) else None
+    """Leaves unread whole folders, or files, where none of their tests will run."""
+    wanted = config.option.markexpr
+    if wanted == "not long":
+        return True if _is_long(collection_path) else None
+    if wanted == "long" and collection_path.name.startswith("test_"):
+        return None if _may_be_long(collection_path) else True
+    return None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what `make test` leaves to `make test-long`."""
+    """Marks what `make test` leaves to `make test-long`, and has each process begin with its share of the slowest."""
+    _spread_slowest(items)
     for item in items:
         if _is_long(item.path):
             item.add_marker(pytest.mark.long)
+        elif item.get_closest_marker("long") and not _may_be_long(item.path):
+            raise pytest.UsageError(f"{item.path}: long by a fixture, so add its folder to LONG_BY_FIXTURES")
 
 
+def _spread_slowest(items: list[pytest.Item]) -> None:
+    """Places tests that may take longer than others at equal distances, between modules."""
+    slowest = [item for item in items if _seconds(item) > float(item.config.getini("timeout"))]
+    others = [item for item in items if item not in slowest]
+    for number, item in reversed(list(enumerate(slowest))):
+        place = number * len(others) // len(slowest)
+        while 0 < place < len(others) and others[place - 1].path == others[place].path:
+            place += 1
+        others.insert(place, item)
+    items[:] = others
+
+
+def _seconds(item: pytest.Item) -> float:
+    """Returns the time-out of a test's own; 0 without one."""
+    marker = item.get_closest_marker("timeout")
+    return float(marker.args[0]) if marker is not None else 0.0
+
+
+@cache
 def _is_long(path: Path) -> bool:
     return any(path.is_relative_to(Path(__file__).parent / folder) for folder in LONG_FOLDERS)
+
+
+def _may_be_long(path: Path) -> bool:
+    by_fixtures = any(path.is_relative_to(Path(__file__).parent / folder) for folder in LONG_BY_FIXTURES)
+    return _is_long(path) or by_fixtures or "pytest.mark.long" in path.read_text(encoding="utf-8")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

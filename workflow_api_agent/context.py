@@ -25,6 +25,22 @@ class Context(Protocol):
         """The number of this attempt, from 1."""
 
     @property
+    def run_id(self) -> str:
+        """The run."""
+
+    @property
+    def step(self) -> str:
+        """The handle of the step."""
+
+    @property
+    def client_reference(self) -> str | None:
+        """The caller's own reference of the run, or None."""
+
+    @property
+    def idempotency_key(self) -> str:
+        """A key for calls to other services, equal in all attempts of this step of this run."""
+
+    @property
     def parameters(self) -> dict[str, Any]:
         """The run's parameters with their defaults."""
 

@@ -30,10 +30,10 @@ class Event(NamedTuple):
 
 
 class AgentRun(NamedTuple):
-    """What an agent returned and left: its value as the next step gets it, its output files by path, and its events.
+    """Result of an agent's call: its value as the next step gets it, its output files by path, and its events.
 
-    `dropped` is how many events were too large, and so are not among them. `shared` are its files by path that are for
-    later steps alone.
+    `dropped` counts the events that were too large, and so are left out. `shared` are its files by path that only later
+    steps get.
     """
 
     value: Any
@@ -54,8 +54,11 @@ def run_agent(
     connectors: Mapping[str, Mapping[str, Any]] | None = None,
     secrets: Mapping[str, str] | None = None,
     attempt: int = 1,
+    run_id: str = "run_test",
+    step: str = "step",
+    client_reference: str | None = None,
 ) -> AgentRun:
-    """Calls an agent's function, plain or async, with a context in temporary folders, and returns what it left.
+    """Calls an agent's function, plain or async, with a context in temporary folders, and returns the result.
 
     It runs in this process, with its workspace as the current folder, and with a deployment's default bounds of values
     and events. There is no sandbox: memory, time, network and files are those of the test.
@@ -68,8 +71,11 @@ def run_agent(
         inputs: Files of `s3_prefix` parameters, by parameter.
         files: Outputs and shared files of the steps that it needs, by step.
         connectors: Connectors that the step declares, by name: `type`, `bucket` and `prefixes`.
-        secrets: Values of the secrets that the agent declares, by name; they are left in what the agent leaves.
+        secrets: Values of the secrets that the agent declares, by name; they are not removed from the result.
         attempt: The number of the attempt.
+        run_id: The run.
+        step: The handle of the step.
+        client_reference: The caller's own reference of the run.
 
     Raises:
         ValueError: the return value is not JSON, too large or nested too deep, or a name is in both `context.outputs`
@@ -87,9 +93,11 @@ def run_agent(
         for kind, given in (("inputs", inputs), ("files", files)):
             for key, content in (given or {}).items():
                 _fill(root / kind / key, content)
-        for step in needs or {}:
-            (root / "files" / step).mkdir(exist_ok=True)
+        for need in needs or {}:
+            (root / "files" / need).mkdir(exist_ok=True)
         context = _Context(root, parameters, input_text, needs, connectors, secrets, attempt)
+        context.run_id, context.step, context.client_reference = run_id, step, client_reference
+        context.idempotency_key = f"{run_id}/{step}"
         with contextlib.chdir(root / "workspace"):
             value = _checked(_finished(function(context)))
         outputs, shared = _left(root / "outputs"), _left(root / "shared")
@@ -111,6 +119,8 @@ class _Context:
         attempt: int,
     ) -> None:
         self.attempt = attempt
+        self.run_id = self.step = self.idempotency_key = ""
+        self.client_reference: str | None = None
         self.parameters = dict(parameters or {})
         self.input_text = input_text
         self.traceparent: str | None = None

@@ -5,10 +5,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from workflow_api_testing.descriptors import method_named
-from workflow_api_testing.drained import response_of, responses_of
+from workflow_api_testing.calls import Refusal, RefusedError, method_named, refusal_of, response_of, responses_of
 from workflow_api_testing.fake import FakeBackend, RecordedCall
-from workflow_api_testing.refusals import Refusal, RefusedError, refusal_of
 
 if TYPE_CHECKING:
     from workflow_api_testing.backend import Key, ScriptError, SteppedClock, TestBackend, test_backend

@@ -14,21 +14,19 @@ import grpc
 from google.protobuf.descriptor import ServiceDescriptor
 
 from backend.bootstrap import Backend
+from backend.common.deployment_terms import SchemaBounds
+from backend.resources.schemas.validator import SchemaValidator
 from backend.rpc.access import Access
 from backend.rpc.server import GrpcServer
-from backend.schemas.bounds import SchemaBounds
-from backend.schemas.judge import SchemaJudge
 from backend.settings import BackendSettings
 from contract.metadata import ACTOR, KEY_ID, encode_actor
 from workflow_api.v1 import keys_pb2, keys_pb2_grpc, options_pb2, workflows_pb2, workflows_pb2_grpc
-from workflow_api_testing.clock import SteppedClock
-from workflow_api_testing.descriptors import services
-from workflow_api_testing.metadata import with_metadata
-from workflow_api_testing.refusals import refusal_of
+from workflow_api_testing.calls import refusal_of, services, with_metadata
 from workflow_api_testing.scripted_runs import ScriptedRuns, ScriptError
 
 if TYPE_CHECKING:
     from workflow_api_testing.certificates import Authority
+
 
 __all__ = ["Key", "ScriptError", "SteppedClock", "TestBackend", "test_backend"]
 
@@ -36,8 +34,30 @@ S = TypeVar("S")
 
 _MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder that only this user can open is made below it
 _ENOUGH_BYTES: Final = 256 * 2**20
+_START_MS: Final = 1_790_000_000_000
 _AGENT: Final = "scripted"
 _ALL_SCOPES: Final = tuple(scope for scope in options_pb2.Scope.values() if scope)
+
+
+class SteppedClock:
+    """The time of a backend under test; it stands still until `advance` is called.
+
+    `now` is in milliseconds since the epoch, and begins at 2026-09-21 14:13:20 UTC.
+    """
+
+    # Modules of tests may import it under a name that begins with `Test`.
+    __test__ = False
+
+    def __init__(self) -> None:
+        self.now = _START_MS
+
+    def __call__(self) -> int:
+        """Returns the present time in milliseconds since the epoch."""
+        return self.now
+
+    def advance(self, *, seconds: float = 0, hours: float = 0, days: float = 0) -> None:
+        """Moves the time on."""
+        self.now += round((seconds + hours * 3_600 + days * 86_400) * 1_000)
 
 
 class Key(NamedTuple):
@@ -254,7 +274,7 @@ def test_backend(**settings: Any) -> Iterator[TestBackend]:
             backend.close()
 
 
-class _LastingJudge(SchemaJudge):
+class _LastingJudge(SchemaValidator):
     """Validates for every backend of this process: starting what it needs takes longer than most tests."""
 
     def close(self) -> None:
@@ -262,7 +282,7 @@ class _LastingJudge(SchemaJudge):
 
 
 @functools.cache
-def _judge(bounds: SchemaBounds) -> SchemaJudge:
+def _judge(bounds: SchemaBounds) -> SchemaValidator:
     return _LastingJudge(bounds)
 
 

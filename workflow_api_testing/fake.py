@@ -15,8 +15,7 @@ from google.protobuf.message_factory import GetMessageClass
 from google.rpc import error_details_pb2, status_pb2
 
 from workflow_api.v1 import errors_pb2, options_pb2
-from workflow_api_testing.descriptors import method_named, methods
-from workflow_api_testing.refusals import STATUS_TRAILER
+from workflow_api_testing.calls import STATUS_TRAILER, method_named, methods
 
 Answer = Callable[[Any, grpc.ServicerContext], Any]
 

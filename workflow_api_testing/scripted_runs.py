@@ -5,25 +5,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from backend.deployment import sql as deployment_sql
-from backend.ids import new_id
-from backend.outputs.sql import NewOutput, add_outputs
-from backend.run_status import RunStatus
-from backend.runs import lifecycle, lifecycle_sql
+from backend.common.ids import new_id
+from backend.common.states import RunStatus, SegmentState, StepStatus
 from backend.runtime.execution import sql
 from backend.runtime.execution.dag import Plan
 from backend.runtime.execution.step_states import StepStates
-from backend.runtime.outcomes import CANCEL, LICENSE_UNAVAILABLE, Outcome
-from backend.runtime.promotion.result import carried_summary, make_result
-from backend.runtime.promotion.step_outputs import new_output
-from backend.segment_state import SegmentState
-from backend.services import Services
-from backend.step_status import StepStatus
+from backend.runtime.outcomes import CANCEL, LICENSE_UNAVAILABLE, RunOutcome
+from backend.runtime.promotion import carried_summary, make_result, new_output
+from backend.services.dependencies import Services
+from backend.services.deployment import sql as deployment_sql
+from backend.services.outputs.sql import NewOutput, add_outputs
+from backend.services.runs import lifecycle, lifecycle_sql
+from backend.services.workflows.resolved_workflow import AGENT, ResolvedWorkflow, load_workflow
 from backend.storage.database import Tx, run_of
 from backend.storage.object_keys import object_key
 from backend.storage.objects import ObjectStore
-from backend.workflows.terms import AGENT, WorkflowTerms
-from backend.workflows.terms_cache import load_terms
 from contract import failure_codes
 
 _OWNER: Final = "script"
@@ -41,7 +37,7 @@ class _Execution:
     run_id: str
     segment_id: str
     at: int
-    terms: WorkflowTerms
+    terms: ResolvedWorkflow
     states: StepStates
 
     def record(self) -> None:
@@ -55,7 +51,7 @@ class _Execution:
         failure = self.states.failure(plan)
         if failure is not None:
             self.record()
-            Outcome(RunStatus.FAILED, *failure).close(self.tx, self.run_id, self.at)
+            RunOutcome(RunStatus.FAILED, *failure).close(self.tx, self.run_id, self.at)
         return failure is not None
 
     def running(self) -> list[str]:
@@ -180,7 +176,7 @@ class ScriptedRuns:
 
         def work(execution: _Execution) -> None:
             if code != failure_codes.NODE_FAILED:
-                Outcome(RunStatus.FAILED, code, message).close(execution.tx, run_id, execution.at)
+                RunOutcome(RunStatus.FAILED, code, message).close(execution.tx, run_id, execution.at)
                 return
             execution.states.fail(_working_step(execution), "Failed", message, execution.at)
             if not execution.fail_if_stuck():
@@ -209,12 +205,12 @@ class ScriptedRuns:
 
         self._services.database.write(write, lock_key=run_of(run_id))
 
-    def _terms(self, run_id: str) -> WorkflowTerms:
+    def _terms(self, run_id: str) -> ResolvedWorkflow:
         return self._services.database.snapshot(lambda tx: self._terms_of_segment(tx, _open_segment(tx, run_id)))
 
-    def _terms_of_segment(self, tx: Tx, segment_id: str) -> WorkflowTerms:
+    def _terms_of_segment(self, tx: Tx, segment_id: str) -> ResolvedWorkflow:
         run, shared = sql.run_of_segment(tx, segment_id), self._services
-        terms = load_terms(shared.cache, tx, shared.capabilities, run.workflow_id, run.version)
+        terms = load_workflow(shared.cache, tx, shared.capabilities, run.workflow_id, run.version)
         assert terms is not None
         return terms
 

@@ -10,7 +10,7 @@ import grpc
 from grpc_health.v1 import health
 
 from backend.rpc import reflection
-from backend.rpc.interceptors import caller_of
+from backend.rpc.callers import principal_of
 from workflow_api.v1 import options_pb2
 
 ACT_FOR_KEYS: Final = "act-for-keys"
@@ -91,7 +91,7 @@ class Access:
 
 
 def edge_rpcs(rpcs: Mapping[str, options_pb2.MethodRules]) -> frozenset[str]:
-    """Returns those of the RPCs that an edge calls, for itself or for keys."""
+    """Returns the RPCs among `rpcs` that an edge calls, for itself or for keys."""
     return _role_grant(_EDGE, rpcs).rpcs
 
 
@@ -132,7 +132,7 @@ class AccessInterceptor(grpc.ServerInterceptor):
 
     def _check(self, rpc: str, context: grpc.ServicerContext) -> None:
         identities = identities_of(context)
-        refusal = self._access.refusal(identities, rpc, names_a_key=caller_of(context).key_id is not None)
+        refusal = self._access.refusal(identities, rpc, names_a_key=principal_of(context).key_id is not None)
         if refusal is not None:
             _LOG.warning("%s was refused: %s", ", ".join(identities) or "A certificate without a name", refusal)
             context.abort(grpc.StatusCode.PERMISSION_DENIED, refusal)

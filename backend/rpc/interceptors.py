@@ -1,7 +1,7 @@
-"""Wrapper of every RPC: validation of requests, errors as statuses, and metrics."""
+"""Wrapper of every RPC: its checks, errors as statuses, metrics, and log lines."""
 
 import logging
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -9,33 +9,34 @@ from typing import Any, Final
 
 import grpc
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.descriptor_pb2 import MethodOptions
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from backend import metrics
-from backend.answer_cache import AnswerCache, CacheLookup, cache_lookup, caching, dependence_of
-from backend.caller import Caller
-from backend.deferred import Deferred, quick_of
-from backend.errors import ApiError
-from backend.pauses import Pause, is_pausing
-from backend.rpc.call_log import CallLog, call_log
-from backend.rpc.calling_keys import named_key
-from backend.rpc.paused_streams import PausedStreams
-from backend.rpc.people import Guard, guarded
-from backend.schemas.judge import JudgeUnavailableError
+from backend.common import metrics
+from backend.common.errors import ApiError
+from backend.common.log_events import CALL
+from backend.common.waits import Deferred, Pause, is_pausing, quick_of
+from backend.resources.schemas.validator import ValidatorUnavailableError
+from backend.rpc.answer_cache import AnswerCache, CacheLookup, cache_lookup, caching, dependence_of
+from backend.rpc.callers import Admit, Guard, Identify, admission, principal_of, read_principal
 from backend.storage.database import DatabaseUnavailableError
 from backend.storage.objects.interface import ObjectStoreError
-from backend.validation import validate
+from contract import ids
 from contract.local_context import LocalContext
-from contract.metadata import ACTOR, KEY_ID, PERSON, REQUEST_ID, STATUS_TRAILER, decode_actor
-from contract.reasons import code_of
+from contract.metadata import STATUS_TRAILER
+from contract.refusals import code_of
+from telemetry.log_events import DEBUG, INFO
 from workflow_api.v1 import errors_pb2, options_pb2
 
-Check = Callable[[grpc.ServicerContext], object]
+CallLog = Callable[[Any, grpc.ServicerContext, float, str, str], None]
+"""Takes the request, its context, when it began by `perf_counter`, the status code and the reason of a refusal."""
 
 # How soon a stream that waits on a thread notices that its caller has gone.
 _PAUSE_SECONDS: Final = 0.5
 _OK: Final = grpc.StatusCode.OK.name
+# What edges and consoles do by themselves all the time, and what only follows.
+_ROUTINE: Final = frozenset({"GetSession", "RecordUsage", "WatchKeyMirror", "WatchRunChanges"})
 
 _LOG = logging.getLogger(__name__)
 
@@ -77,39 +78,25 @@ class Handler:
                 yield each
 
 
-def caller_of(context: grpc.ServicerContext) -> Caller:
-    """Reads who calls from the call's metadata."""
-    metadata: dict[str, str] = dict(context.invocation_metadata() or ())  # type: ignore[arg-type]  # text, by our keys
-    return Caller(
-        key_id=metadata.get(KEY_ID),
-        actor=decode_actor(metadata.get(ACTOR, "internal")),
-        request_id=metadata.get(REQUEST_ID, ""),
-        person=metadata.get(PERSON),
-        workflow_ids=getattr(context, "workflow_ids", None),
-    )
-
-
 def handlers_of(
     servicer: object,
     service: ServiceDescriptor,
     cache: AnswerCache | None = None,
     guard: Guard | None = None,
-    check: Check = named_key,
+    identify: Identify = read_principal,
 ) -> dict[str, Handler]:
     """Wraps every method of a servicer, keyed by `/package.Service/Method`; answers of cacheable methods are cached.
 
-    `guard` decides what people may call; without one there are none. `check` judges the metadata of each call first.
+    `identify` says who calls, before anything else of a call, and `guard` what people may call.
 
     Raises:
         ValueError: an RPC does not declare who may call it, or the servicer does not implement it.
     """
     paths = {f"/{service.full_name}/{method.name}": method for method in service.methods}
-    return {path: _handler(servicer, path, method, cache, guard, check) for path, method in paths.items()}
+    return {path: _handler(servicer, method, cache, admission(identify, guard, path)) for path, method in paths.items()}
 
 
-def _handler(
-    servicer: object, path: str, method: MethodDescriptor, cache: AnswerCache | None, guard: Guard | None, check: Check
-) -> Handler:
+def _handler(servicer: object, method: MethodDescriptor, cache: AnswerCache | None, admit: Admit) -> Handler:
     rules = method.GetOptions().Extensions[options_pb2.method_rules]
     if rules.access == options_pb2.ACCESS_UNSPECIFIED:
         raise ValueError(f"{method.full_name} declares no access")
@@ -118,22 +105,21 @@ def _handler(
     if method.name not in vars(type(servicer)):
         raise ValueError(f"{type(servicer).__name__} does not implement {method.full_name}")
     behaviour = getattr(servicer, method.name)
-    if guard is not None:
-        behaviour = guarded(behaviour, guard, path, caller_of)
     response_class = GetMessageClass(method.output_type)
-    log = call_log(method, _method_label(method.full_name))
+    label = _method_label(method.full_name)
+    log = _call_log(method, label)
     quick, depends = quick_of(behaviour), dependence_of(behaviour)
     cached_answer = None
     if cache is not None and depends is not None:
-        cached_answer = cache_lookup(cache, method.full_name, (_method_label(method.full_name), _OK))
+        cached_answer = cache_lookup(cache, method.full_name, (label, _OK))
         behaviour = caching(cache, method.full_name, depends, behaviour)
     return Handler(
         call=(
-            _wrap_stream(behaviour, method.full_name, log, check)
+            _wrap_stream(behaviour, method.full_name, log, admit)
             if method.server_streaming
-            else _wrap_unary(behaviour, response_class, method.full_name, log, check)
+            else _wrap_unary(behaviour, response_class, method.full_name, log, admit)
             if quick is None
-            else _wrap_deferring(behaviour, response_class, method.full_name, log, check)
+            else partial(DeferredCall, behaviour, (method.full_name, label), response_class, log, admit)
         ),
         rules=rules,
         streaming=method.server_streaming,
@@ -156,12 +142,12 @@ class DeferredCall:
     def __init__(
         self,
         behaviour: Callable[[Any, grpc.ServicerContext], Deferred[Message]],
-        request: Message,
-        context: grpc.ServicerContext,
         names: tuple[str, str],
         empty: type[Message],
         log: CallLog,
-        check: Check,
+        admit: Admit,
+        request: Message,
+        context: grpc.ServicerContext,
     ) -> None:
         self._began = perf_counter()
         self._request = request
@@ -171,20 +157,22 @@ class DeferredCall:
         self._empty = empty
         self._code, self._reason = _OK, ""
         try:
-            check(context)
-            validate(request)
+            admit(request, context)
             self._deferred = behaviour(request, context)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets a status and nothing else
             self._deferred = Deferred.done(self._refused(error))
 
-    def call_back(self, action: Callable[[], None]) -> None:
-        """Calls the action once `answer` need not wait; see `Deferred.call_back`."""
-        self._deferred.call_back(action)
+    def add_done_callback(self, action: Callable[[], None]) -> None:
+        """Calls the quick action once `answer` need not wait: after the commit or what took its place."""
+        self._deferred.change.add_done_callback(lambda _: action())
 
     def answer(self) -> Message:
         """Returns the answer, once, and never raises: an error is in the context."""
+        change, answer = self._deferred
+        # The callbacks of the change lead to this call: the cycle would be left to the garbage collector.
+        del self._deferred
         try:
-            return self._deferred.answer()
+            return answer(change)
         except Exception as error:  # noqa: BLE001 - as above
             return self._refused(error)
         finally:
@@ -196,31 +184,19 @@ class DeferredCall:
         return self._empty()
 
 
-def _wrap_deferring(
-    behaviour: Callable[[Any, grpc.ServicerContext], Deferred[Message]],
-    empty: type[Message],
-    name: str,
-    log: CallLog,
-    check: Check,
-) -> Callable[[Any, grpc.ServicerContext], DeferredCall]:
-    names = (name, _method_label(name))
-    return lambda request, context: DeferredCall(behaviour, request, context, names, empty, log, check)
-
-
 def _wrap_unary(
     behaviour: Callable[[Any, grpc.ServicerContext], Message],
     empty: type[Message],
     name: str,
     log: CallLog,
-    check: Check,
+    admit: Admit,
 ) -> Callable[[Any, grpc.ServicerContext], Message]:
     method = _method_label(name)
 
     def call(request: Message, context: grpc.ServicerContext) -> Message:
         began, code, reason = perf_counter(), _OK, ""
         try:
-            check(context)
-            validate(request)
+            admit(request, context)
             return behaviour(request, context)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets a status and nothing else
             code, reason = _refuse(context, error, name)
@@ -233,7 +209,7 @@ def _wrap_unary(
 
 
 def _wrap_stream(
-    behaviour: Callable[[Any, grpc.ServicerContext], Iterator[Message | Pause]], name: str, log: CallLog, check: Check
+    behaviour: Callable[[Any, grpc.ServicerContext], Iterator[Message | Pause]], name: str, log: CallLog, admit: Admit
 ) -> Callable[[Any, grpc.ServicerContext], Iterator[Any]]:
     method = _method_label(name)
 
@@ -241,8 +217,7 @@ def _wrap_stream(
         metrics.GRPC_STREAMS.add(method)
         began, code, reason = perf_counter(), _OK, ""
         try:
-            check(context)
-            validate(request)
+            admit(request, context)
             yield from behaviour(request, context)
         except Exception as error:  # noqa: BLE001 - as above
             code, reason = _refuse(context, error, name)
@@ -262,7 +237,7 @@ def _method_label(full_name: str) -> str:
 def _refuse(context: grpc.ServicerContext, error: Exception, name: str) -> tuple[str, str]:
     """Answers with the error and returns the name of its code, and its reason as the API names it."""
     if not isinstance(error, ApiError):
-        error = _logged(error, name, caller_of(context).request_id)
+        error = _logged(error, name, principal_of(context).request_id)
     if isinstance(context, LocalContext):
         context.error = error
     else:
@@ -282,29 +257,39 @@ def _logged(error: Exception, name: str, request_id: str) -> ApiError:
         _LOG.log(level, "%s failed: %s", name, error, extra=extra)
     else:
         _LOG.error("%s failed", name, exc_info=error, extra=extra)
-    away = isinstance(error, (DatabaseUnavailableError, ObjectStoreError, JudgeUnavailableError))
+    away = isinstance(error, (DatabaseUnavailableError, ObjectStoreError, ValidatorUnavailableError))
     return ApiError(errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE if away else errors_pb2.ERROR_REASON_INTERNAL)
 
 
-def generic_handler(
-    handlers: Mapping[str, Handler], stream_pool: object, paused: PausedStreams
-) -> grpc.GenericRpcHandler:
-    """Returns the handlers for a grpc server; streams run in pools of their own and leave threads for other calls."""
-    table = {path: _method_handler(handler, stream_pool, paused) for path, handler in handlers.items()}
+def _call_log(method: MethodDescriptor, label: str) -> CallLog:
+    """Returns what writes the log lines of a method: at `info` of one that changes something, else at `debug`."""
+    reads = method.GetOptions().idempotency_level == MethodOptions.NO_SIDE_EFFECTS
+    level = DEBUG if reads or method.name in _ROUTINE else INFO
 
-    class _Handlers(grpc.GenericRpcHandler):
-        def service(self, details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[Any, Any] | None":
-            return table.get(details.method)
+    def log(request: Any, context: grpc.ServicerContext, began: float, code: str, reason: str) -> None:
+        if not CALL.enabled(level):
+            return
+        caller = principal_of(context)
+        shown = level
+        if level == INFO and caller.key_id is not None and isinstance(context, LocalContext):
+            # The edge in this process has a line for the request.
+            if not CALL.enabled(DEBUG):
+                return
+            shown = DEBUG
+        key_id = caller.key_id or ""
+        run_id = getattr(request, "run_id", "")
+        subject = getattr(request, "key_id", "")
+        fields = {
+            "rpc": label,
+            "code": code,
+            "reason": reason,
+            # Callers over gRPC may send anything.
+            "request_id": caller.request_id if ids.ANY_ID.fullmatch(caller.request_id) else "",
+            "key_id": key_id if ids.ANY_ID.fullmatch(key_id) else "",
+            "run_id": run_id if run_id and ids.RUN_ID.fullmatch(run_id) else "",
+            "subject_key_id": subject if isinstance(subject, str) and ids.KEY_ID.fullmatch(subject) else "",
+            "ms": round((perf_counter() - began) * 1000, 3),
+        }
+        CALL.write(f"{label} {code}", fields, shown)
 
-    return _Handlers()
-
-
-def _method_handler(handler: Handler, stream_pool: object, paused: PausedStreams) -> "grpc.RpcMethodHandler[Any, Any]":
-    parse, serialize = handler.request_class.FromString, handler.response_class.SerializeToString
-    if not handler.streaming:
-        return grpc.unary_unary_rpc_method_handler(handler.answer, parse, serialize)
-    if handler.pausing:
-        return grpc.unary_stream_rpc_method_handler(paused.behaviour(handler.call), parse, serialize)
-    # grpc looks for the pool on the behaviour itself.
-    handler.call.experimental_thread_pool = stream_pool  # type: ignore[attr-defined]
-    return grpc.unary_stream_rpc_method_handler(handler.call, parse, serialize)
+    return log

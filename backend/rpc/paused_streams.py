@@ -11,7 +11,7 @@ from typing import Any, Final
 import grpc
 from google.protobuf.message import Message
 
-from backend.pauses import Pause
+from backend.common.waits import Pause
 
 Send = Callable[[Message | None], None]
 
@@ -30,7 +30,7 @@ class PausedStreams:
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="grpc-watch")
         self._lock = threading.Lock()
-        self._streams: set[_Stream] = set()
+        self._streams: set[_PausedStream] = set()
         self._stopped = threading.Event()
         self._ticker: threading.Thread | None = None
 
@@ -38,7 +38,7 @@ class PausedStreams:
         """Returns the form of a method that grpc calls once, and that sends by itself from then on."""
 
         def begin(request: Message, context: grpc.ServicerContext, send: Send) -> None:
-            stream = _Stream(self, steps(request, context), context, send)
+            stream = _PausedStream(self, steps(request, context), context, send)
             with self._lock:
                 self._streams.add(stream)
                 if self._ticker is None:
@@ -59,7 +59,7 @@ class PausedStreams:
         with suppress(RuntimeError):
             self._pool.submit(step)
 
-    def forget(self, stream: "_Stream") -> None:
+    def forget(self, stream: "_PausedStream") -> None:
         """Removes a stream that has ended."""
         with self._lock:
             self._streams.discard(stream)
@@ -77,7 +77,7 @@ class PausedStreams:
                 stream.check(monotonic())
 
 
-class _Stream:
+class _PausedStream:
     """One open stream; its steps run one after the other, on whichever thread."""
 
     def __init__(
@@ -96,7 +96,7 @@ class _Stream:
             for item in self._items:
                 if isinstance(item, Pause):
                     self._pause = item
-                    item.call_back(lambda: self._owner.submit(self.step))
+                    item.add_done_callback(lambda: self._owner.submit(self.step))
                     return
                 self._sending_since = monotonic()
                 self._send(item)

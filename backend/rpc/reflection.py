@@ -1,4 +1,4 @@
-"""Server reflection in both of its versions, v1 and v1alpha, whose messages are the same on the wire."""
+"""Server reflection in its versions v1 and v1alpha, whose messages are equal on the wire."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -51,7 +51,7 @@ class _Symbols:
 
 
 def _describe_v1() -> None:
-    """Makes the descriptor of v1, which grpcio-reflection lacks, out of that of v1alpha, once in a process."""
+    """Makes the descriptor of v1, which grpcio-reflection lacks, from the one of v1alpha, once in a process."""
     pool: Any = descriptor_pool.Default()
     try:
         pool.FindFileByName(_FILE)

@@ -1,5 +1,8 @@
 """The gRPC server: every service, their health, and reflection."""
 
+import errno
+import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -11,12 +14,37 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from backend.rpc.access import Access, AccessInterceptor
-from backend.rpc.interceptors import Handler, generic_handler
+from backend.rpc.interceptors import Handler
 from backend.rpc.paused_streams import PausedStreams
 from backend.rpc.reflection import add_reflection
-from backend.rpc.unix_socket import claim_socket
 from backend.storage.database import Database
-from contract.versions import LIVENESS, OWN, caller_of, incompatibility
+from contract.versions import LIVENESS, OWN, incompatibility, parse_liveness
+
+
+def claim_socket(path: Path) -> None:
+    """Makes the socket's folder where it is missing.
+
+    Raises:
+        ValueError: the folder is open to others, or another process listens on the socket.
+    """
+    folder = path.parent
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        about = folder.stat()
+    except OSError as error:
+        raise ValueError(f"The folder {folder} of the gRPC socket cannot be used: {error.strerror}.") from None
+    if about.st_uid != os.geteuid() or about.st_mode & 0o077:
+        raise ValueError(
+            f"The folder {folder} of the gRPC socket must belong to the service's user and be closed to all others "
+            "(mode 700): whoever reaches the socket administers the service."
+        )
+    # gRPC takes the place of a socket without asking whether it is in use.
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)
+        # EAGAIN: somebody listens, and has as many connections waiting as may wait.
+        if probe.connect_ex(str(path)) in {0, errno.EAGAIN}:
+            raise ValueError(f"The gRPC address unix:{path} is in use by another process.")
+
 
 UNARY_THREADS: Final = 8
 SHORTEST_PING_SECONDS: Final = 1.0
@@ -64,7 +92,7 @@ class _Health(health.HealthServicer):  # type: ignore[misc]  # grpc_health has n
 
 
 def _known(request: health_pb2.HealthCheckRequest) -> health_pb2.HealthCheckRequest:
-    caller = caller_of(request.service)
+    caller = parse_liveness(request.service)
     if caller is None or incompatibility(caller, OWN) is not None:
         return request
     return health_pb2.HealthCheckRequest(service=LIVENESS)
@@ -85,11 +113,11 @@ class GrpcServer:
         credentials: grpc.ServerCredentials | None = None,
         access: Access | None = None,
     ) -> None:
-        socket = Path(address.removeprefix(_UNIX)) if address.startswith(_UNIX) else None
-        if credentials is None and socket is None and address.rpartition(":")[0] not in _LOOPBACK:
+        socket_path = Path(address.removeprefix(_UNIX)) if address.startswith(_UNIX) else None
+        if credentials is None and socket_path is None and address.rpartition(":")[0] not in _LOOPBACK:
             raise ValueError(f"Plain gRPC listens on loopback only, not on {address}: give it a certificate.")
-        if socket is not None:
-            claim_socket(socket)
+        if socket_path is not None:
+            claim_socket(socket_path)
         self._database = database
         self._services = sorted({path.split("/")[1] for path in handlers})
         self._streams = ThreadPoolExecutor(_STREAM_THREADS, thread_name_prefix="grpc-stream")
@@ -114,8 +142,8 @@ class GrpcServer:
             self.port = 0
         if not self.port:
             raise ValueError(f"The gRPC address {address} is in use or cannot be bound.")
-        if socket is not None:
-            socket.chmod(0o600)
+        if socket_path is not None:
+            socket_path.chmod(0o600)
         self._stopping = threading.Event()
         self._watch = threading.Thread(target=self._watch_health, name="grpc-health", daemon=True)
 
@@ -152,3 +180,27 @@ class GrpcServer:
                 self._health.set(service, state)
             if self._stopping.wait(_HEALTH_SECONDS):
                 return
+
+
+def generic_handler(
+    handlers: Mapping[str, Handler], stream_pool: object, paused: PausedStreams
+) -> grpc.GenericRpcHandler:
+    """Returns the handlers for a grpc server; streams run in pools of their own and leave threads for other calls."""
+    table = {path: _method_handler(handler, stream_pool, paused) for path, handler in handlers.items()}
+
+    class _Handlers(grpc.GenericRpcHandler):
+        def service(self, details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[Any, Any] | None":
+            return table.get(details.method)
+
+    return _Handlers()
+
+
+def _method_handler(handler: Handler, stream_pool: object, paused: PausedStreams) -> "grpc.RpcMethodHandler[Any, Any]":
+    parse, serialize = handler.request_class.FromString, handler.response_class.SerializeToString
+    if not handler.streaming:
+        return grpc.unary_unary_rpc_method_handler(handler.answer, parse, serialize)
+    if handler.pausing:
+        return grpc.unary_stream_rpc_method_handler(paused.behaviour(handler.call), parse, serialize)
+    # grpc looks for the pool on the behaviour itself.
+    handler.call.experimental_thread_pool = stream_pool  # type: ignore[attr-defined]
+    return grpc.unary_stream_rpc_method_handler(handler.call, parse, serialize)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc
 from google.protobuf.message import Message
 
-from backend.caller import Caller
-from backend.rpc.interceptors import DeferredCall, Handler, caller_of
+from backend.common.principal import Principal
+from backend.rpc.callers import principal_of
+from backend.rpc.interceptors import DeferredCall, Handler
 from telemetry.trace_context import TRACEPARENT, TRACESTATE
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class _Spans:
     def _begun(self, context: grpc.ServicerContext) -> "Span":
         metadata: dict[str, Any] = dict(context.invocation_metadata() or ())
         carrier: dict[str, str] = {name: metadata[name] for name in _CARRIER if name in metadata}
-        attributes = {"rpc.system.name": "grpc", "rpc.method": self._method, **_named(caller_of(context))}
+        attributes = {"rpc.system.name": "grpc", "rpc.method": self._method, **_named(principal_of(context))}
         return self._tracing.begun_call(self._method, carrier, attributes)
 
     def _end(self, span: "Span", context: grpc.ServicerContext) -> None:
@@ -108,9 +109,9 @@ class _TracedCall(DeferredCall):
         self._within = within
         self._end = end
 
-    def call_back(self, action: Callable[[], None]) -> None:
-        """Calls the action once `answer` need not wait; see `Deferred.call_back`."""
-        self._pending.call_back(action)
+    def add_done_callback(self, action: Callable[[], None]) -> None:
+        """Calls the action once `answer` need not wait; see `DeferredCall.add_done_callback`."""
+        self._pending.add_done_callback(action)
 
     def answer(self) -> Message:
         """Returns the answer, once; see `DeferredCall`."""
@@ -121,7 +122,7 @@ class _TracedCall(DeferredCall):
             self._end()
 
 
-def _named(caller: Caller) -> dict[str, str]:
+def _named(caller: Principal) -> dict[str, str]:
     """Returns who calls, without names of people."""
     named = {"workflow_api.request_id": caller.request_id, "workflow_api.key_id": caller.key_id or ""}
     return {name: value for name, value in named.items() if value}

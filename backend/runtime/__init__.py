@@ -1,1 +1,1 @@
-"""Executes runs: launcher, sweeper, engines, segments, agents of steps, publishing and final sweeps."""
+"""Executes runs: launcher, run reaper, engines, segments, agents of steps, publishing and final sweeps."""

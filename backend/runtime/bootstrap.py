@@ -1,51 +1,41 @@
 """Puts the runtime together; `backend.bootstrap` hands in what the services share."""
 
-import logging
 import socket
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from backend.environments.builder import PackageBuilder
-from backend.environments.store import PackageStore
-from backend.graphs.graphs import Graphs
-from backend.ids import new_id
-from backend.models.catalog import Models
-from backend.redaction.process.redactor import Redactor
-from backend.run_traces import new_threads
-from backend.runs.lifecycle import requeue_segment
-from backend.runs.removals import Removals
+from backend.common.ids import new_id
+from backend.isolation.sandbox import Sandbox, choose_sandbox, interpreter
+from backend.resources.environments.builder import PackageBuilder
+from backend.resources.environments.store import PackageStore
+from backend.resources.graphs.graphs import Graphs
+from backend.resources.models import Models
+from backend.resources.redaction.confined_redactor import ConfinedRedactor
 from backend.runtime.engines.local import LocalEngine
 from backend.runtime.execution.agent_sources import AgentSources
 from backend.runtime.execution.segment_context import SegmentContext
-from backend.runtime.execution.slots import SEGMENTS_PER_SLOT, StepSlots
+from backend.runtime.execution.slots import SEGMENTS_PER_SLOT, StepSlots, default_memory_mb
 from backend.runtime.final_sweep.scheduler import CONCURRENT_SWEEPS, FinalSweeps
 from backend.runtime.local import LocalRuntime
 from backend.runtime.publishing import Publisher
-from backend.runtime.publishing.files import stored_outputs
-from backend.runtime.publishing.parsing import FileParser
+from backend.runtime.publishing.files import FileParser, stored_outputs
 from backend.runtime.publishing.sweeping import by_policy
-from backend.runtime.scheduling.dispatcher import Dispatcher
-from backend.runtime.scheduling.launcher import Launcher
-from backend.runtime.scheduling.sweeper import Sweeper
-from backend.runtime.scheduling.upkeep import Upkeep
-from backend.runtime.worker.executor import Executor
+from backend.runtime.scheduling.dispatcher import Launcher, RunDispatcher
+from backend.runtime.scheduling.run_reaper import RunReaper
+from backend.runtime.worker.executor import Executor, LeftoverRemoval
 from backend.runtime.worker.lease import Lease
-from backend.runtime.worker.leftovers import LeftoverRemoval
-from backend.runtime.worker.memory import default_memory_mb
-from backend.runtime.worker.session import WorkerSession
-from backend.runtime.worker.sessions import WorkerSessions
-from backend.sandbox import Sandbox, choose_sandbox, interpreter
-from backend.services import Services
+from backend.runtime.worker.sessions import WorkerSession, WorkerSessions
+from backend.services.dependencies import Services
+from backend.services.run_traces import new_threads
+from backend.services.runs.erasure import Removals
+from backend.services.workflows.sql import touch
 from backend.settings import BackendSettings
-from backend.storage.database import DatabaseUnavailableError
 from backend.storage.objects import ObjectStore
-from backend.workflows.revision_sql import touch
+from backend.storage.retention import RetentionJob
 
 if TYPE_CHECKING:
     from backend.runtime.remote import RemoteRuntime
-
-_LOG = logging.getLogger(__name__)
 
 _THREADS: Final = 32
 # Sweeps wait in them for their turn, which must not keep other runs from being copied or swept.
@@ -53,7 +43,7 @@ _SLOW_THREADS: Final = 512
 
 
 def new_publisher(
-    settings: BackendSettings, services: Services, objects: ObjectStore, graphs: Graphs, redactor: Redactor
+    settings: BackendSettings, services: Services, objects: ObjectStore, graphs: Graphs, redactor: ConfinedRedactor
 ) -> Publisher:
     """Makes what publishes outputs of runs to knowledge graphs."""
     return Publisher(
@@ -77,9 +67,9 @@ def new_local_runtime(
     services: Services,
     objects: ObjectStore,
     publisher: Publisher,
-    redactor: Redactor,
+    redactor: ConfinedRedactor,
     packages: PackageStore,
-    upkeep: Upkeep,
+    upkeep: RetentionJob,
     open_sandbox: Callable[[], Sandbox] | None = None,
 ) -> LocalRuntime:
     """Makes the runtime of a process that executes its runs itself; see `new_executor`."""
@@ -87,7 +77,7 @@ def new_local_runtime(
     most = SEGMENTS_PER_SLOT * settings.step_slots
     removals = Removals(services.database, objects, executor.forget, services.clock)
     launcher = Launcher(services.database, services.clock, executor.sessions, lambda: most, reserve=True)
-    return LocalRuntime(executor, Dispatcher(launcher, upkeep, removals))
+    return LocalRuntime(executor, RunDispatcher(launcher, upkeep, removals))
 
 
 def new_remote_runtime(
@@ -96,19 +86,19 @@ def new_remote_runtime(
     services: Services,
     objects: ObjectStore,
     publisher: Publisher,
-    upkeep: Upkeep,
+    upkeep: RetentionJob,
 ) -> "RemoteRuntime":
     """Makes the runtime of a process whose runs are executed by workers; `url` is the database's."""
     # DBOS is an extra that other deployments do without.
-    from backend.runtime.engines.dbos import DbosQueue
+    from backend.runtime.engines.dbos import DbosBackend
     from backend.runtime.remote import RemoteRuntime, most_of_workers
 
-    queue = DbosQueue(url)
+    dbos = DbosBackend(url)
     removals = Removals(services.database, objects, publisher.remove, services.clock)
     database, clock = services.database, services.clock
-    launcher = Launcher(database, clock, queue, most_of_workers(database, database.now), reserve=False)
-    sweeper = Sweeper(database, clock, queue, settings.launch_timeout_ms, owner="", lease_clock=database.now)
-    return RemoteRuntime(services, queue, Dispatcher(launcher, upkeep, removals), sweeper)
+    launcher = Launcher(database, clock, dbos, most_of_workers(database, database.now), reserve=False)
+    reaper = RunReaper(database, clock, dbos, settings.launch_timeout_ms, owner="", lease_clock=database.now)
+    return RemoteRuntime(services, dbos, RunDispatcher(launcher, upkeep, removals), reaper)
 
 
 def new_executor(
@@ -116,7 +106,7 @@ def new_executor(
     services: Services,
     objects: ObjectStore,
     publisher: Publisher,
-    redactor: Redactor,
+    redactor: ConfinedRedactor,
     packages: PackageStore,
     open_sandbox: Callable[[], Sandbox] | None = None,
 ) -> Executor:
@@ -190,27 +180,20 @@ def _session(settings: BackendSettings, context: SegmentContext, on_free: Callab
     engine = LocalEngine(context, on_free)
     database, clock, owner, timeout_ms = context.database, context.clock, context.owner, settings.launch_timeout_ms
     if settings.database is None:
-        return WorkerSession(engine, context.slots, Sweeper(database, clock, engine, timeout_ms))
+        return WorkerSession(engine, context.slots, RunReaper(database, clock, engine, timeout_ms))
     slots, host = settings.step_slots, socket.gethostname()
-    sweeper = Sweeper(database, clock, engine, timeout_ms, owner, lease_clock=database.now)
+    reaper = RunReaper(database, clock, engine, timeout_ms, owner, lease_clock=database.now)
     if settings.engine == "local":
         # It begins each segment that it is handed, and steps wait for slots.
         return WorkerSession(
-            engine, context.slots, sweeper, Lease(database, database.now, owner, host, slots, room=lambda: slots)
+            engine, context.slots, reaper, Lease(database, database.now, owner, host, slots, room=lambda: slots)
         )
     from backend.runtime.engines.dbos import DbosWorker
 
-    def requeue(segment_id: str) -> None:
-        try:
-            database.write(lambda tx: requeue_segment(tx, segment_id), lock_key="launcher")
-        except DatabaseUnavailableError as error:
-            # The sweeper has it handed over again, a little later.
-            _LOG.debug("Segment %s could not be requeued: %s", segment_id, error)
-
-    lease = Lease(database, database.now, owner, host, slots, room=lambda: slots - engine.running)
     # No more than it has slots for, so that what workers have room for together is shared among them.
-    queue = DbosWorker(settings.database, owner, engine, slots, requeue, database.healthy)
-    return WorkerSession(engine, context.slots, sweeper, lease, queue)
+    dbos_worker = DbosWorker(settings.database, owner, engine, slots, database)
+    lease = Lease(database, database.now, owner, host, slots, room=lambda: dbos_worker.room)
+    return WorkerSession(engine, context.slots, reaper, lease, dbos_worker)
 
 
 def _concurrent_sweeps(settings: BackendSettings) -> int:

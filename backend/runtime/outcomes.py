@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from backend.clock import HOUR_MS
-from backend.run_status import RunStatus
-from backend.runs.lifecycle import SegmentLease, close_run
+from backend.common.clock import HOUR_MS
+from backend.common.states import RunStatus
+from backend.services.runs.lifecycle import SegmentLease, close_run
 from backend.storage.database import Tx
 from contract import failure_codes
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """A final status, with failure code and message where the run failed."""
 
     status: str
@@ -31,24 +31,24 @@ class Outcome:
         )
 
 
-CANCEL: Final = Outcome(RunStatus.CANCELLED)
-ORPHANED: Final = Outcome(
+CANCEL: Final = RunOutcome(RunStatus.CANCELLED)
+ORPHANED: Final = RunOutcome(
     RunStatus.FAILED, failure_codes.ORPHANED, "The runtime was interrupted while the run was going."
 )
-LAUNCH_FAILED: Final = Outcome(
+LAUNCH_FAILED: Final = RunOutcome(
     RunStatus.FAILED, failure_codes.LAUNCH_FAILED, "The run was not taken up by the runtime in time."
 )
-LICENSE_UNAVAILABLE: Final = Outcome(
+LICENSE_UNAVAILABLE: Final = RunOutcome(
     RunStatus.FAILED,
     failure_codes.LICENSE_UNAVAILABLE,
     "The runtime refused the launch because the deployment's licence is on hold.",
 )
 
 
-def time_limit(max_run_hours: float) -> Outcome:
+def time_limit(max_run_hours: float) -> RunOutcome:
     """Returns the outcome of a run that reached its time limit, which counts the wait for approvals."""
     message = f"The run reached its time limit of {max_run_hours:g} hours."
-    return Outcome(RunStatus.FAILED, failure_codes.WALL_CLOCK_LIMIT_REACHED, message)
+    return RunOutcome(RunStatus.FAILED, failure_codes.WALL_CLOCK_LIMIT_REACHED, message)
 
 
 class StartedRun(Protocol):
@@ -67,7 +67,7 @@ class StartedRun(Protocol):
         """When somebody asked to cancel it; None where nobody did."""
 
 
-def reason_to_stop(run: StartedRun, now: int) -> Outcome | None:
+def reason_to_stop(run: StartedRun, now: int) -> RunOutcome | None:
     """Returns the outcome with which a started run must end now, by its row; None where it may go on."""
     if run.cancel_requested_at is not None:
         return CANCEL

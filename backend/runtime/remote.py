@@ -4,32 +4,32 @@ import threading
 from collections.abc import Callable, Collection
 from typing import Final
 
-from backend import metrics
-from backend.clock import HOUR_MS, Clock
-from backend.runtime.engines.dbos import DbosQueue
+from backend.common import metrics
+from backend.common.clock import HOUR_MS, Clock
+from backend.common.states import ROOM
+from backend.runtime.engines.dbos import DbosBackend
 from backend.runtime.scheduling import sql
-from backend.runtime.scheduling.dispatcher import Dispatcher
-from backend.runtime.scheduling.sweeper import Sweeper
-from backend.runtime.scheduling.workers_sql import step_slots
-from backend.runtime.ticker import TICK_SECONDS, Ticker
-from backend.segment_state import ROOM
-from backend.services import Services
+from backend.runtime.scheduling.dispatcher import RunDispatcher
+from backend.runtime.scheduling.run_reaper import RunReaper
+from backend.runtime.scheduling.sql import step_slots
+from backend.services.dependencies import Services
 from backend.storage.database import Database
+from backend.storage.outage import TICK_SECONDS, Ticker
 from telemetry import Family
 
 _PURGE_SECONDS: Final = 600
 
 
 class RemoteRuntime:
-    """Hands segments over to workers, and ends what a dead worker left; see `backend.runs.runtime_port.Runtime`."""
+    """Hands segments over to workers, and ends what a dead worker left; see `services.runs.runtime_port.Runtime`."""
 
-    def __init__(self, services: Services, queue: DbosQueue, dispatcher: Dispatcher, sweeper: Sweeper) -> None:
+    def __init__(self, services: Services, backend: DbosBackend, dispatcher: RunDispatcher, reaper: RunReaper) -> None:
         self._services = services
-        self._queue = queue
+        self._backend = backend
         self._dispatcher = dispatcher
-        self._sweeping = Ticker("sweeper", sweeper.sweep, TICK_SECONDS)
-        services.database.listen(self._hear)
-        self._purging = Ticker("queue-purge", self._purge, _PURGE_SECONDS)
+        self._sweeping = Ticker("sweeper", reaper.reap, TICK_SECONDS)
+        services.database.listen(self._hear, ROOM)
+        self._purging = Ticker("dbos-purge", self._purge, _PURGE_SECONDS)
         self._stopping = threading.Event()
 
     def start(self) -> None:
@@ -44,7 +44,7 @@ class RemoteRuntime:
         self._dispatcher.stop()
         self._sweeping.stop()
         self._purging.stop()
-        self._queue.stop()
+        self._backend.stop()
 
     def begin_run(self, *_: object) -> None:
         """Returns None, as a worker begins every run; see `Runtime.begin_run`."""
@@ -67,20 +67,19 @@ class RemoteRuntime:
         ]
 
     def upkeep(self) -> dict[str, int]:
-        """Deletes what is past its time; see `Runtime.upkeep`."""
+        """Deletes expired rows; see `Runtime.upkeep`."""
         return self._dispatcher.upkeep()
 
-    def _hear(self, names: Collection[str] | None) -> None:
-        """Hands over a segment that waits for room, where a worker may have some; a listener of the database."""
-        if names is None or ROOM in names:
-            self._dispatcher.segment_ended()
+    def _hear(self, _: Collection[str] | None) -> None:
+        """Dispatches a segment that waits for room, where a worker may have some; a listener of the database."""
+        self._dispatcher.segment_ended()
 
     def _purge(self) -> None:
-        """Removes what the queue keeps of segments that ended an hour ago."""
+        """Removes the records of DBOS about segments that ended an hour ago."""
         database, before = self._services.database, self._services.clock() - HOUR_MS
-        with database.hold("queue purge") as mine:
+        with database.try_advisory_lock("queue purge") as mine:
             if mine:
-                self._queue.purge(before, database.read(sql.open_ids), lambda: not self._stopping.is_set())
+                self._backend.purge(before, database.read(sql.open_ids), lambda: not self._stopping.is_set())
 
 
 def most_of_workers(database: Database, lease_clock: Clock) -> Callable[[], int]:

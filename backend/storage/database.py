@@ -8,10 +8,18 @@ from typing import Final, Protocol, TypeAlias, TypeVar, cast
 
 from sqlalchemy import Dialect
 
-from backend.storage.announcements import Listener
-from backend.storage.commit_marks import CommitMarks
-from backend.storage.guarded_insert import SingleRoundTrip
-from backend.storage.statements import Arguments, Command, Params, Query, RowInsert, RowT, ScalarQuery
+from backend.storage.commits import CommitMarks, Listener
+from backend.storage.statements import (
+    Arguments,
+    Command,
+    Params,
+    Query,
+    RowInsert,
+    RowT,
+    ScalarQuery,
+    SingleRoundTrip,
+    Statement,
+)
 from telemetry import Family
 
 Item = TypeVar("Item")
@@ -25,7 +33,7 @@ class DatabaseUnavailableError(Exception):
     """The database cannot be reached now, or cannot do this now."""
 
     logged = False
-    """Whether the log has the reason already, as that of an outage: lines about it have no traceback."""
+    """True where the log has the reason already, as in an outage: lines about it have no traceback."""
 
 
 class OutcomeUnknownError(DatabaseUnavailableError):
@@ -46,12 +54,22 @@ def run_of(run_id: str) -> str:
     return f"run {run_id}"
 
 
+def bind(statement: Statement, dialect: Dialect, params: Params) -> tuple[str, Arguments]:
+    """Returns the SQL text of a statement and its arguments in order.
+
+    Raises:
+        KeyError: a parameter of the statement is missing.
+    """
+    text, names, fixed = statement.compiled.get(dialect.name) or statement.compile(dialect)
+    return text, tuple(map({**fixed, **params}.__getitem__, names))
+
+
 class DriverCursor(Protocol):
     """The result of a statement, as a database driver gives it."""
 
     @property
     def rowcount(self) -> int:
-        """How many rows the statement changed."""
+        """Number of rows that the statement changed."""
 
     def fetchone(self) -> Sequence[object] | None:
         """Returns the next row, or None."""
@@ -109,7 +127,7 @@ class Tx:
 
     def first(self, query: Query[RowT], **params: object) -> RowT | None:
         """Returns the first row, or None."""
-        text, arguments = query.bind(self._dialect, params)
+        text, arguments = bind(query, self._dialect, params)
         row = self._execute(text, arguments).fetchone()
         return None if row is None else query.make_row(row)
 
@@ -119,7 +137,7 @@ class Tx:
         Raises:
             LookupError: it has none.
         """
-        text, arguments = query.bind(self._dialect, params)
+        text, arguments = bind(query, self._dialect, params)
         row = self._execute(text, arguments).fetchone()
         if row is None:
             raise LookupError("the query has no row")
@@ -127,13 +145,13 @@ class Tx:
 
     def all(self, query: Query[RowT], **params: object) -> list[RowT]:
         """Returns every row."""
-        text, arguments = query.bind(self._dialect, params)
+        text, arguments = bind(query, self._dialect, params)
         make_row = query.make_row
         return [make_row(row) for row in self._execute(text, arguments).fetchall()]
 
     def scalar(self, query: ScalarQuery[T], **params: object) -> T | None:
         """Returns the value in the first row, or None."""
-        text, arguments = query.bind(self._dialect, params)
+        text, arguments = bind(query, self._dialect, params)
         row = self._execute(text, arguments).fetchone()
         return None if row is None else cast("T", row[0])
 
@@ -143,7 +161,7 @@ class Tx:
         Raises:
             LookupError: it has none.
         """
-        text, arguments = query.bind(self._dialect, params)
+        text, arguments = bind(query, self._dialect, params)
         row = self._execute(text, arguments).fetchone()
         if row is None:
             raise LookupError("the query has no row")
@@ -151,12 +169,12 @@ class Tx:
 
     def scalars(self, query: ScalarQuery[T], **params: object) -> list[T]:
         """Returns the value in every row."""
-        text, arguments = query.bind(self._dialect, params)
+        text, arguments = bind(query, self._dialect, params)
         return [cast("T", row[0]) for row in self._execute(text, arguments).fetchall()]
 
     def exists(self, query: ScalarQuery[T], **params: object) -> bool:
         """Returns whether the query has a row."""
-        text, arguments = query.bind(self._dialect, params)
+        text, arguments = bind(query, self._dialect, params)
         return self._execute(text, arguments).fetchone() is not None
 
     def each(self, query: Query[RowT], rows: Iterable[Params]) -> list[list[RowT]]:
@@ -165,7 +183,7 @@ class Tx:
 
     def run(self, command: Command, **params: object) -> int:
         """Runs a change and returns how many rows it touched."""
-        text, arguments = command.bind(self._dialect, params)
+        text, arguments = bind(command, self._dialect, params)
         return self._execute(text, arguments).rowcount
 
     def enqueue(self, command: Command, **params: object) -> None:
@@ -174,19 +192,34 @@ class Tx:
 
     def many(self, command: Command, rows: Iterable[Params]) -> None:
         """Runs a change as `enqueue`, once for each set of parameters."""
-        self._run_many(command, *command.bind_many(self._dialect, rows))
+        text, names, fixed = command.compiled.get(self._dialect.name) or command.compile(self._dialect)
+        arguments = [tuple(map({**fixed, **params}.__getitem__, names)) for params in rows]
+        if arguments:
+            self._run_many(command, text, arguments)
 
     def insert(self, command: RowInsert[RowT], rows: Sequence[RowT]) -> None:
-        """Inserts rows as `many`."""
-        if rows:
-            naming, values = command.naming_values(rows)
-            text, columns = naming.bind(self._dialect, values)
-            self._run_many(naming, text, list(zip(*columns, strict=True)))
+        """Inserts rows as `many`, in the columns that any of them has a value for."""
+        if not rows:
+            return
+        values = {
+            name: column
+            for name, column in zip(command.fields, zip(*rows, strict=True), strict=True)
+            if column[0] is not None or column.count(None) < len(column)
+        }
+        names = tuple(values)
+        narrower = command.narrower.get(names) or command.of_columns(names)
+        text, columns = bind(narrower, self._dialect, values)
+        self._run_many(narrower, text, list(zip(*columns, strict=True)))
 
     def _run_many(self, command: Command, text: str, arguments: Sequence[Arguments]) -> None:
         done = 0
         for rows in _ROWS_AT_ONCE:
-            while done + rows <= len(arguments) and (together := command.text_of_rows(text, rows)):
+            while done + rows <= len(arguments):
+                together = command.of_rows.get((text, rows))
+                if together is None:
+                    together = command.text_of_rows(text, rows)
+                if not together:
+                    break
                 self._connection.execute(together, tuple(chain.from_iterable(arguments[done : done + rows])))
                 done += rows
         if done < len(arguments):
@@ -229,7 +262,7 @@ class Database(Protocol):
 
     @property
     def remote(self) -> bool:
-        """Whether a statement waits for a server, which an event loop must not."""
+        """Says whether a statement waits for a server, which an event loop must not."""
 
     @property
     def single_round_trip(self) -> SingleRoundTrip | None:
@@ -275,14 +308,16 @@ class Database(Protocol):
     ) -> Future[T]:
         """As `write_soon` of work on the item, which gets those of other changes by equal work as well where it can."""
 
-    def listen(self, listener: Listener) -> None:
+    def listen(self, listener: Listener, name: str | None = None) -> None:
         """Calls the listener with what changes announce from now on, in this process and in others.
+
+        With a name it is called only where a change announces that, or announcements may have been missed.
 
         A process that ends at the wrong moment takes its last announcements with it, so that a listener reads now and
         then without any.
         """
 
-    def hold(self, name: str) -> AbstractContextManager[bool]:
+    def try_advisory_lock(self, name: str) -> AbstractContextManager[bool]:
         """Returns whether this process alone has the name, for as long as the context lasts.
 
         What is done under it must be harmless when done twice: a process that lost the database has lost the name too.

@@ -1,4 +1,7 @@
-"""What the log says of an outage of the database: its reason once, and once that the database answers again."""
+"""Outages of the database: their log lines, and threads whose rounds of work go on through them.
+
+The log has the reason of an outage once, and once that the database answers again.
+"""
 
 import logging
 import threading
@@ -6,6 +9,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Final
 
+from backend.common import metrics
 from backend.storage.database import DatabaseUnavailableError
 from telemetry.outages import RepeatedWork
 
@@ -53,7 +57,7 @@ class Outage:
 
 
 OUTAGE: Final = Outage()
-"""That of the one database of this process."""
+"""Outage of the one database of this process."""
 
 
 def is_logged(error: BaseException) -> bool:
@@ -70,3 +74,56 @@ class RepeatedRounds(RepeatedWork):
             self._log.debug("%s: %s", self._failure, error)
         else:
             super().failed(error, traceback=traceback)
+
+
+TICK_SECONDS: Final = 0.5
+"""The period of rounds that look for changes of other processes."""
+
+
+class Ticker:
+    """Calls `work` after each `wake`, and `seconds` after its last call ended; several wakes may share one call.
+
+    The first call is at once, or `first_seconds` after the start.
+
+    An exception from `work` is logged once an outage, and the thread goes on.
+    """
+
+    def __init__(self, name: str, work: Callable[[], object], seconds: float, first_seconds: float = 0.0) -> None:
+        self._work = work
+        self._seconds = seconds
+        self._first_seconds = first_seconds
+        self._woken = threading.Event()
+        self._ended = False
+        self._rounds = RepeatedRounds(_LOG, f"Rounds of {name} fail", f"Rounds of {name} succeed again", logging.ERROR)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Runs the work now; from any thread, also before the start."""
+        self._woken.set()
+
+    def stop(self) -> None:
+        """Ends the thread after the present call."""
+        self._ended = True
+        self._woken.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        if self._first_seconds:
+            self._woken.wait(self._first_seconds)
+        while not self._ended:
+            self._woken.clear()
+            try:
+                self._work()
+            except Exception as error:  # noqa: BLE001 - the thread must not end
+                metrics.BACKGROUND_FAILURES.add(self._thread.name)
+                self._rounds.failed(error)
+            else:
+                self._rounds.succeeded()
+            # Checked again because a stop may have come before the clearing.
+            if not self._ended:
+                self._woken.wait(self._seconds)

@@ -1,18 +1,20 @@
 """SQL statements written with SQLAlchemy, compiled once, and run by the driver itself.
 
-A statement that goes through SQLAlchemy's execution costs several times what the database needs for it.
+A statement that goes through SQLAlchemy's execution costs several times what the database needs for it. A guarded
+insert takes place only if a query returns what the caller expects.
 """
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import itemgetter
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeAlias, TypeVar, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
-from sqlalchemy import ColumnElement, Dialect, FromClause, Select, Table, insert, select
+from sqlalchemy import ColumnElement, Dialect, FromClause, Select, SelectBase, Table, insert, select
 from sqlalchemy.sql.expression import ClauseElement, ReturnsRows
 
 if TYPE_CHECKING:
     from sqlalchemy.sql.compiler import SQLCompiler
+
 
 T = TypeVar("T")
 RowT = TypeVar("RowT", bound=NamedTuple)
@@ -22,52 +24,39 @@ Params = Mapping[str, object]
 Arguments = tuple[object, ...]
 
 
-class _CompiledStatement(NamedTuple):
-    """A statement in one dialect: its text, the order of its parameters, and the values that are part of it."""
+class CompiledStatement(NamedTuple):
+    """A statement in one dialect: its text, its parameters in order, and the values that are part of it."""
 
     text: str
-    in_order: Callable[[Params], Arguments]
+    names: tuple[str, ...]
     fixed: Params
 
 
 class Statement:
-    """One statement for any dialect; made at import, compiled at its first use.
+    """One statement for any dialect; made at import, compiled at its first use by `storage.database.bind`.
 
     Columns hold integers and text only, so results need no conversion: JSON is text, a flag is 0 or 1, and a time is
     milliseconds since the epoch.
     """
 
-    __slots__ = ("_clause", "_columns", "_compiled")
+    __slots__ = ("_clause", "_columns", "compiled")
 
     def __init__(self, clause: ClauseElement, columns: Sequence[str] | None = None) -> None:
         self._clause = clause
         self._columns = columns
-        self._compiled: dict[str, _CompiledStatement] = {}
-
-    def bind(self, dialect: Dialect, params: Params) -> tuple[str, Arguments]:
-        """Returns the SQL text and its arguments in order.
-
-        Raises:
-            KeyError: a parameter of the statement is missing.
-        """
-        text, in_order, fixed = self._compiled.get(dialect.name) or self._compile(dialect)
-        return text, in_order({**fixed, **params} if fixed else params)
-
-    def bind_many(self, dialect: Dialect, rows: Iterable[Params]) -> tuple[str, list[Arguments]]:
-        """Returns the SQL text and the arguments of each set of parameters; raises as `bind`."""
-        text, in_order, fixed = self._compiled.get(dialect.name) or self._compile(dialect)
-        return text, [in_order({**fixed, **params} if fixed else params) for params in rows]
+        self.compiled: dict[str, CompiledStatement] = {}
 
     def text(self, dialect: Dialect) -> str:
         """Returns the SQL text, with the dialect's placeholders."""
-        return (self._compiled.get(dialect.name) or self._compile(dialect)).text
+        return (self.compiled.get(dialect.name) or self.compile(dialect)).text
 
-    def _compile(self, dialect: Dialect) -> _CompiledStatement:
+    def compile(self, dialect: Dialect) -> CompiledStatement:
+        """Compiles the statement, and keeps it in `compiled` by the name of the dialect."""
         keys = list(self._columns) if self._columns is not None else None
         compiled = cast("SQLCompiler", self._clause.compile(dialect=dialect, column_keys=keys))
         names = tuple(compiled.positiontup or ())
         fixed = {name: compiled.binds[name].value for name in names if not compiled.binds[name].required}
-        self._compiled[dialect.name] = made = _CompiledStatement(str(compiled), _in_order(names), fixed)
+        self.compiled[dialect.name] = made = CompiledStatement(str(compiled), names, fixed)
         return made
 
 
@@ -77,22 +66,20 @@ _ONE_ROW: Final = re.compile(r"(INSERT INTO .* VALUES )(\(\?(?:, \?)*\))( ON CON
 class Command(Statement):
     """A statement that changes rows and returns none; `columns` are those that an insert takes as parameters."""
 
-    __slots__ = ("_of_rows",)
+    __slots__ = ("of_rows",)
 
     def __init__(self, clause: ClauseElement, columns: Sequence[str] | None = None) -> None:
         super().__init__(clause, columns)
-        self._of_rows: dict[tuple[str, int], str] = {}
+        self.of_rows: dict[tuple[str, int], str] = {}
 
     def text_of_rows(self, text: str, rows: int) -> str:
-        """Returns the text that inserts so many rows at once in place of the insert of one.
+        """Returns the text that inserts so many rows at once in place of the insert of one, and keeps it in `of_rows`.
 
         Empty for what is no plain insert with placeholders `?`.
         """
-        together = self._of_rows.get((text, rows))
-        if together is None:
-            found = _ONE_ROW.fullmatch(text)
-            together = "" if found is None else f"{found[1]}{', '.join([found[2]] * rows)}{found[3] or ''}"
-            self._of_rows[text, rows] = together
+        found = _ONE_ROW.fullmatch(text)
+        together = "" if found is None else f"{found[1]}{', '.join([found[2]] * rows)}{found[3] or ''}"
+        self.of_rows[text, rows] = together
         return together
 
 
@@ -103,26 +90,18 @@ class RowInsert(Command, Generic[RowT]):
     of a new run has twenty. (`python -m benchmarks`: POST start.)
     """
 
-    __slots__ = ("_fields", "_naming", "_table")
+    __slots__ = ("_table", "fields", "narrower")
 
     def __init__(self, row: type[RowT], table: Table) -> None:
         super().__init__(insert(table), row._fields)
         self._table = table
-        self._fields = row._fields
-        self._naming: dict[tuple[str, ...], Command] = {}
+        self.fields = row._fields
+        self.narrower: dict[tuple[str, ...], Command] = {}
 
-    def naming_values(self, rows: Sequence[RowT]) -> tuple[Command, dict[str, Arguments]]:
-        """Returns the insert of the columns that these rows have values for, and the values by column."""
-        values = {
-            name: column
-            for name, column in zip(self._fields, zip(*rows, strict=True), strict=True)
-            if column[0] is not None or column.count(None) < len(column)
-        }
-        names = tuple(values)
-        command = self._naming.get(names)
-        if command is None:
-            command = self._naming[names] = Command(insert(self._table), names)
-        return command, values
+    def of_columns(self, names: tuple[str, ...]) -> Command:
+        """Returns the insert of these columns alone, and keeps it in `narrower`."""
+        command = self.narrower[names] = Command(insert(self._table), names)
+        return command
 
 
 class Query(Statement, Generic[RowT]):
@@ -165,7 +144,70 @@ def _column(name: str, tables: Sequence[FromClause]) -> ColumnElement[object]:
     raise KeyError(f"no table has a column {name}")
 
 
-def _in_order(names: tuple[str, ...]) -> Callable[[Params], Arguments]:
-    if len(names) > 1:
-        return itemgetter(*names)
-    return lambda params: tuple(params[name] for name in names)
+@dataclass(frozen=True, slots=True, eq=False)
+class InsertedRows:
+    """The columns that are written of one table.
+
+    Args:
+        table: Where to.
+        columns: What is written.
+        many: Whether the caller gives a list of rows, not one row.
+        added: A column whose value is added to that of the row that has the same primary key already.
+    """
+
+    table: Table
+    columns: Sequence[str]
+    many: bool = False
+    added: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GuardedInsert(Generic[RowT]):
+    """Inserts, and the query whose only row decides whether they take place.
+
+    It is sent again where the connection was lost, so that its own rows must keep it from taking place twice.
+
+    Args:
+        row: The class of the query's row.
+        query: The query.
+        equal: Columns that must be as expected.
+        at_most: Columns that must not be higher than expected; null counts as 0.
+        null: Columns that must be null.
+        inserts: What is inserted, by a name of the caller's choice.
+    """
+
+    row: type[RowT]
+    query: SelectBase
+    equal: Sequence[str]
+    at_most: Sequence[str]
+    null: Sequence[str]
+    inserts: Mapping[str, InsertedRows]
+
+
+class SingleRoundTrip(Protocol):
+    """Makes a guarded insert in one round trip."""
+
+    def __call__(
+        self,
+        guarded: GuardedInsert[RowT],
+        expected: RowT,
+        rows: Mapping[str, Params | Sequence[Params]],
+        *,
+        lock_key: str,
+        claim: str,
+        **params: object,
+    ) -> tuple[RowT, bool]:
+        """Returns the query's row, and whether the rows were inserted, once that is durable.
+
+        Args:
+            guarded: The inserts and their query.
+            expected: What the query's row is compared with.
+            rows: The row or rows of each insert, by its name.
+            lock_key: As of `Database.write`.
+            claim: As of `Database.write`.
+            params: The parameters of the query.
+
+        Raises:
+            ClaimedError: another transaction has the claim.
+            DatabaseUnavailableError: the database cannot be reached; the rows may be inserted.
+        """

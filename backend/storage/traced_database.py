@@ -12,8 +12,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from backend.storage.database import Database, DriverConnection, DriverCursor, GroupWork, Tx
-from backend.storage.guarded_insert import GuardedInsert, SingleRoundTrip
-from backend.storage.statements import Arguments, Command, Params, Query, RowT
+from backend.storage.statements import Arguments, Command, GuardedInsert, Params, Query, RowT, SingleRoundTrip
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -38,7 +37,7 @@ class TracedDatabase:
         self.remote = database.remote
         self.commit_marks = database.commit_marks
         self.listen = database.listen
-        self.hold = database.hold
+        self.try_advisory_lock = database.try_advisory_lock
         self.reclaim_space = database.reclaim_space
         self.now = database.now
         self.healthy = database.healthy

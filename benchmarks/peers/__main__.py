@@ -9,8 +9,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.peers import airflow, langgraph, prefect, service
-from benchmarks.peers.comparison import table
-from benchmarks.peers.subject import Subject
+from benchmarks.peers.comparison import Subject, table
 from benchmarks.postgresql import SERVER
 
 _QUICK_SECONDS = 0.05

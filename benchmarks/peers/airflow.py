@@ -6,8 +6,8 @@ from functools import partial
 from pathlib import Path
 from secrets import token_urlsafe
 
+from benchmarks.peers.comparison import Api, Load, Subject
 from benchmarks.peers.programs import Programs, free_port, install
-from benchmarks.peers.subject import Api, Load, Subject
 from benchmarks.postgresql import new_database
 from benchmarks.servers import Follow, Server
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from benchmarks.peers.comparison import Api, Load, Subject
 from benchmarks.peers.programs import Programs, free_port, install
-from benchmarks.peers.subject import Api, Load, Subject
 from benchmarks.servers import Follow, Server
 
 NAME = "LangGraph"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from benchmarks import servers
-from benchmarks.peers.subject import Load, Subject
+from benchmarks.peers.comparison import Load, Subject
 from benchmarks.servers import Follow
 from benchmarks.workload import Key, Workload
 

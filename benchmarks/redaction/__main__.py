@@ -18,15 +18,15 @@ from pathlib import Path
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from backend.local_model import LOCAL
-from backend.models.catalog import Models
-from backend.redaction.engine import RedactionEngine
-from backend.redaction.process.redactor import Redactor
-from backend.redaction.search.finder import Finder
-from backend.secrets import Secrets
-from backend.workflows import pii_policy
-from backend.workflows.entity_types import ENTITY_TYPES
+from backend.common.secrets import Secrets
+from backend.resources.models import Models
+from backend.resources.redaction.confined_redactor import ConfinedRedactor
+from backend.services.workflows import pii_policy
 from benchmarks.redaction.leaks import report
+from redaction.entity_types import ENTITY_TYPES
+from redaction.policy import LOCAL
+from redaction.redactor import Redactor
+from redaction.search.finder import Finder
 from tests.support.redaction.corpus import LabelledText, corpus, log, prose, table
 from tests.support.redaction.hostile import UNITS, hostile
 from tests.support.redaction.values import MAKERS
@@ -117,10 +117,7 @@ def hostile_speed(size: int) -> None:
     """Prints the CPU time per byte of each hostile text relative to prose, the most expensive first."""
     print("| text, repeated | times prose at 0.8 | at 0.5 |")
     print("|---|---|---|")
-    engines = [
-        RedactionEngine(pii_policy.normalise({"mode": "redact", "min_confidence": confidence}))
-        for confidence in (0.8, 0.5)
-    ]
+    engines = [Redactor({"mode": "redact", "min_confidence": confidence}) for confidence in (0.8, 0.5)]
     base = [_sweep_seconds(engine, prose(size)) for engine in engines]
     rows = []
     for unit in UNITS:
@@ -132,11 +129,11 @@ def hostile_speed(size: int) -> None:
         print(f"| `{shown}` | {strict:.1f} | {wide:.1f} |")
 
 
-def _sweep_seconds(engine: RedactionEngine, text: str) -> float:
+def _sweep_seconds(engine: Redactor, text: str) -> float:
     best = math.inf
     for _ in range(3):
         began = time.process_time()
-        engine.sweep_text(text)
+        engine.text(text)
         best = min(best, time.process_time() - began)
     return best
 
@@ -176,9 +173,9 @@ def large(megabytes: int) -> None:
                 target.unlink()
 
 
-def _redactor() -> Redactor:
+def _redactor() -> ConfinedRedactor:
     """Returns a redactor that removes its scratch folder when it is closed."""
-    return Redactor(Models(Secrets(), {}), scratch=Path(tempfile.mkdtemp(prefix="redaction-")))
+    return ConfinedRedactor(Models(Secrets(), {}), scratch=Path(tempfile.mkdtemp(prefix="redaction-")))
 
 
 def _fill(path: Path, first: bytes, block: bytes, size: int) -> None:

@@ -15,13 +15,11 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Final
 
-from backend.local_model import LOCAL
-from backend.redaction.engine import RedactionEngine
-from backend.redaction.process.local_recognizer import LocalRecognizer
-from backend.workflows import pii_policy
-from backend.workflows.entity_types import ENTITY_TYPES
-from benchmarks.redaction.documents import NEUTRAL, Document, documents, sentences
-from benchmarks.redaction.handwritten import handwritten
+from benchmarks.redaction.documents import NEUTRAL, Document, documents, handwritten, sentences
+from redaction.entity_types import ENTITY_TYPES
+from redaction.local_model.local_recognizer import LocalRecognizer
+from redaction.policy import LOCAL, Policy
+from redaction.redactor import Redactor
 
 CONFIDENCES: Final = (0.5, 0.8, 0.9)
 _PLACEHOLDER: Final = re.compile(rf"\[({'|'.join(sorted(ENTITY_TYPES))})\]")
@@ -88,15 +86,15 @@ class Tally:
 
 def measured(given: Iterable[Document], confidence: float, model: str | None = None) -> dict[str, Tally]:
     """Returns the tallies of all documents, of each language, and of each kind of file."""
-    policy = pii_policy.normalise({"mode": "redact", "min_confidence": confidence, "model": model})
     recognizer = LocalRecognizer(math.inf) if model == LOCAL else None
-    engine = RedactionEngine({**policy, "max_model_calls": sys.maxsize}, recognizer, whole_files=True)
+    policy = Policy(min_confidence=confidence, max_model_calls=sys.maxsize)
+    engine = Redactor(policy, recognizer, whole_files=True)
     tallies = {"all": Tally()}
     with tempfile.TemporaryDirectory() as folder:
         for document in given:
             source, target = Path(folder, document.name), Path(folder, "swept")
             source.write_text(document.text, encoding="utf-8", newline="")
-            engine.sweep_file(source, target, document.name)
+            engine.file(source, target, document.name)
             spans = hidden_spans(document.text, target.read_bytes().decode())
             for key in ("all", document.language, document.name.rpartition(".")[2]):
                 tallies.setdefault(key, Tally()).add(document, spans)

@@ -4,11 +4,10 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from console.account.passkey_answers import passkey_answer, passkey_host
-from console.account.second_factor import PASSKEYS
+from console.account.second_factor import PASSKEYS, passkey_answer, passkey_host
 from console.account.sign_in_queue import SignInQueue
 from console.forms.urlencoded import Form, check_sender, read_form
-from console.http.source import source_of
+from console.http.protection import source_of
 from console.responses import Responses
 from console.sessions import NewServices, Sessions, Visitor
 from console.settings import ConsoleSettings

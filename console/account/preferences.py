@@ -5,7 +5,7 @@ from typing import Final
 from aiohttp import web
 
 from console.forms.urlencoded import check_sender, read_form
-from console.rendering.zones import zone_names
+from console.rendering.times import zone_names
 from console.responses import Responses
 from console.sessions import NewServices, Sessions, Visitor
 from console.settings import ConsoleSettings

@@ -7,7 +7,7 @@ from typing import Final
 from aiohttp import web
 
 from console.account.sign_in_queue import SignInQueue
-from console.http.source import source_of
+from console.http.protection import source_of
 from console.responses import Responses, is_own_path
 from console.sessions import CONSOLE, NewServices, Sessions, Visitor
 from console.settings import ConsoleSettings

@@ -1,20 +1,23 @@
-"""The second step of a sign-in: a passkey, or a recovery code."""
+"""Second step of a sign-in, for a person whose password was right: a passkey, or a recovery code.
+
+Takes the form of the page, and answers with the redirect that starts the session.
+"""
 
 from contextlib import suppress
 from typing import Final
 
 from aiohttp import web
 
-from console.account.passkey_answers import passkey_answer, passkey_host
 from console.account.sign_in_queue import SignInQueue
-from console.forms.urlencoded import SMALL_BYTES, check_sender, read_form
-from console.http.source import source_of
+from console.forms.urlencoded import SMALL_BYTES, Form, check_sender, read_form
+from console.http.protection import source_of
 from console.responses import Responses, is_own_path
 from console.sessions import CONSOLE, NewServices, Sessions, Visitor
 from console.settings import ConsoleSettings
 from console.visit import Redirect, View
+from contract.addresses import plain_address
 from contract.refusals import Refusal
-from workflow_api.v1.passkeys_pb2 import BeginPasskeySignInRequest, FinishPasskeySignInRequest
+from workflow_api.v1.passkeys_pb2 import BeginPasskeySignInRequest, FinishPasskeySignInRequest, PasskeyAnswer
 from workflow_api.v1.sessions_pb2 import Session, SignOutRequest
 
 SIGN_IN: Final = "/sign-in"
@@ -111,3 +114,19 @@ async def begin_session(
     sessions.end_pending(response)
     sessions.begin(response, session.token)
     return response
+
+
+def passkey_host(request: web.Request) -> str:
+    """Returns the host of a page, whose header was checked; empty for an address, at which no passkey works."""
+    given = request.host.lower()
+    host = given.rpartition("]")[0].removeprefix("[") if given.startswith("[") else given.partition(":")[0].rstrip(".")
+    return "" if plain_address(host) else host
+
+
+def passkey_answer(request: web.Request, form: Form, settings: ConsoleSettings) -> PasskeyAnswer | None:
+    """Returns the answer of a passkey that a form brings, for the page that it must be of; None without one."""
+    response = form.get("response", ("",))[0]
+    if not response:
+        return None
+    origin = f"{'https' if settings.https else 'http'}://{request.host.lower()}"
+    return PasskeyAnswer(response_json=response, origin=origin, host=passkey_host(request))

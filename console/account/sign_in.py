@@ -10,7 +10,7 @@ from console.account.provider_sign_in import MAX_NEXT_CHARS, own_address, provid
 from console.account.second_factor import SECOND, SIGN_IN, begin_session
 from console.account.sign_in_queue import SignInQueue
 from console.forms.urlencoded import SMALL_BYTES, Form, check_sender, read_form
-from console.http.source import source_of
+from console.http.protection import source_of
 from console.responses import Responses, is_own_path
 from console.sessions import CONSOLE, SIGN_OUT, NewServices, Sessions, Visitor
 from console.settings import ConsoleSettings
@@ -20,7 +20,7 @@ from contract.refusals import Refusal
 from workflow_api.v1.sessions_pb2 import ChangePasswordRequest, SignInRequest, SignOutRequest
 
 SIGNED_OUT: Final = "/signed-out"
-"""Where the identity provider sends browsers that have signed out there too."""
+"""Page to which the identity provider sends browsers that have signed out there too."""
 
 _NOBODY: Final = Visitor("")
 _MIN_PASSWORD_CHARS: Final = rules_of(ChangePasswordRequest.DESCRIPTOR.fields_by_name["new_password"]).min_length

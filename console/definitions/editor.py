@@ -1,23 +1,112 @@
-"""The editor of definitions: a text is checked, compared with the newest version, and saved as the next one."""
+"""The editor of definitions: a text with numbered lines is checked, compared, and saved as the next version."""
 
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
-from console.definitions.difference import Difference, difference_lines
+from markupsafe import Markup
+
 from console.definitions.kinds import DefinitionKind
-from console.definitions.source_text import FILE, LineProblem, line_problems, problems_shown, source_text
 from console.definitions.versions import (
     ID,
     NOT_THERE,
+    ShownDifference,
+    difference_lines,
     missing,
     read_manifest,
     read_versions,
     version_of,
 )
-from console.visit import PageResult, Redirect, Services, View, Visit
+from console.rendering.text import short
+from console.visit import PageResult, Redirect, UserServices, View, Visit
 from contract.refusals import Refusal
 from workflow_api.v1.definitions_pb2 import CompareVersionsRequest, DefinitionVersion, Manifest
 from workflow_api.v1.workflows_pb2 import AppliedResource, ApplyManifestsRequest, ExpectedVersion, ManifestFile
+
+FILE: Final = "manifest"
+"""The name under which the text is sent; problems are named `manifest:12: steps[0].agent`."""
+
+_PLACE: Final = re.compile(rf"{FILE}:([0-9]{{1,9}}): (.*)", re.DOTALL)
+_SPARE_LINES: Final = 10
+_FEWEST_LINES: Final = 20
+_MOST_NUMBERED: Final = 1_000
+"""Lines whose numbers a page has; its script adds the others."""
+_EXCERPT_CHARS: Final = 160
+_FIELD_CHARS: Final = 200
+_REASON_CHARS: Final = 400
+_MOST_PROBLEMS: Final = 30
+
+
+class LineProblem(NamedTuple):
+    """Mistake in a text: its line, or None where it is of no line, the field, why, and the beginning of the line."""
+
+    line: int | None
+    field: str
+    reason: str
+    excerpt: str
+
+
+class ShownProblems(NamedTuple):
+    """The first problems, as many as a page shows, and how many there are."""
+
+    first: Sequence[LineProblem]
+    total: int
+
+    @property
+    def left_out(self) -> int:
+        """Number of mistakes that are not shown."""
+        return self.total - len(self.first)
+
+
+class SourceText(NamedTuple):
+    """A text for a field with numbered lines; `rows` is how many it shows, some more than it has.
+
+    `gutter` has the numbers of the first thousand rows.
+    """
+
+    text: str
+    rows: int
+    gutter: Markup
+
+
+def line_problems(details: Any, text: str) -> list[LineProblem]:
+    """Returns the problems that a refusal names in its details, by line, those without a line first."""
+    lines = text.split("\n")
+    found = [_problem(each, lines) for each in details] if isinstance(details, list) else []
+    return sorted(found, key=lambda each: each.line or 0)
+
+
+def problems_shown(found: Sequence[LineProblem]) -> ShownProblems:
+    """Returns what a page shows of problems: the first, their words cut."""
+    first = [
+        each._replace(
+            field=short(each.field, _FIELD_CHARS, size=_FIELD_CHARS),
+            reason=short(each.reason, _REASON_CHARS, size=_REASON_CHARS),
+        )
+        for each in found[:_MOST_PROBLEMS]
+    ]
+    return ShownProblems(first, len(found))
+
+
+def source_text(text: str, problems: Iterable[LineProblem] = ()) -> SourceText:
+    """Returns a text with the numbers of its lines, those with a problem marked."""
+    rows = max(text.count("\n") + 1 + _SPARE_LINES, _FEWEST_LINES)
+    wrong = {each.line for each in problems}
+    gutter = Markup("\n").join(
+        Markup('<b id="line-{0}">{0}</b>').format(number) if number in wrong else Markup(str(number))  # noqa: S704 - a number
+        for number in range(1, min(rows, _MOST_NUMBERED) + 1)
+    )
+    return SourceText(text, rows, gutter)
+
+
+def _problem(detail: Mapping[str, str], lines: Sequence[str]) -> LineProblem:
+    place = _PLACE.fullmatch(detail["name"])
+    if place is None:
+        return LineProblem(None, detail["name"], detail["reason"], "")
+    line = min(int(place[1]), len(lines))
+    return LineProblem(line, place[2], detail["reason"], lines[line - 1].strip()[:_EXCERPT_CHARS])
+
 
 LONGEST_TEXT: Final = 65_536
 """Characters of the longest text that is edited in the console; a longer one is applied from a file."""
@@ -28,18 +117,18 @@ _CHANGED: Final = "The text has changed since it was checked. Review what would 
 
 
 class _CheckResult(NamedTuple):
-    """What saving would do: to the definition, to workflows that use it, and how the definition would differ."""
+    """Effects of saving: on the definition, on workflows that use it, and how the definition would differ."""
 
     item: AppliedResource
     others: list[AppliedResource]
-    difference: Difference
+    difference: ShownDifference
 
 
 class _Conflict(NamedTuple):
     """The version that somebody saved meanwhile, and how it differs from the one that was edited."""
 
     version: DefinitionVersion
-    difference: Difference
+    difference: ShownDifference
 
 
 class _InvalidError(Exception):
@@ -110,7 +199,7 @@ async def _check_or_save(kind: DefinitionKind, visit: Visit, text: str, newest: 
     return Redirect(kind.page_of(item.id), f"Saved as version {item.version}.")
 
 
-async def _check(services: Services, kind: DefinitionKind, text: str, newest: Manifest | None) -> _CheckResult:
+async def _check(services: UserServices, kind: DefinitionKind, text: str, newest: Manifest | None) -> _CheckResult:
     if len(text) > LONGEST_TEXT:
         raise _InvalidError([LineProblem(None, "text", f"must have at most {LONGEST_TEXT:,} characters here", "")])
     if newest is not None:
@@ -125,7 +214,7 @@ async def _check(services: Services, kind: DefinitionKind, text: str, newest: Ma
 
 
 async def _applied(
-    services: Services, text: str, expected: ExpectedVersion | None, *, dry_run: bool
+    services: UserServices, text: str, expected: ExpectedVersion | None, *, dry_run: bool
 ) -> list[AppliedResource]:
     """Returns what becomes of the document, then of the workflows that use it.
 
@@ -147,7 +236,7 @@ async def _applied(
     return list(answer.items)
 
 
-async def _conflict(services: Services, kind: DefinitionKind, newest: Manifest, base: int) -> _Conflict:
+async def _conflict(services: UserServices, kind: DefinitionKind, newest: Manifest, base: int) -> _Conflict:
     request = CompareVersionsRequest(kind=kind.kind, definition=newest.id, before=base, after=newest.newest_version)
     answer = await services.call("DefinitionsService/CompareVersions", request)
     found = await read_versions(services, kind, newest.id, size=1)

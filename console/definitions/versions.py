@@ -1,17 +1,20 @@
-"""Versions of a definition: who saved them, and what differs between two."""
+"""Versions of a definition on pages: list, differences, restoring one, and deleting the definition."""
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from console.definitions.difference import difference_lines
-from console.definitions.kinds import DefinitionKind
-from console.visit import PageResult, Services, View, Visit
+from console.definitions.kinds import WORKFLOW, DefinitionKind
+from console.rendering.text import beginning, short
+from console.visit import PageResult, Redirect, UserServices, View, Visit
 from contract.refusals import Refusal
 from workflow_api.v1.definitions_pb2 import (
     CompareVersionsRequest,
     DefinitionVersion,
+    DeleteDefinitionRequest,
     GetManifestRequest,
     ListDefinitionVersionsRequest,
     Manifest,
+    RestoreWorkflowVersionRequest,
+    RestoreWorkflowVersionResponse,
 )
 
 ID: Final = "definition_id"
@@ -24,6 +27,14 @@ NO_VERSION: Final = "A version is a whole number from 1 on."
 _PAGE: Final = 50
 _MOST_DIGITS: Final = 9
 
+_MOST_LINES: Final = 600
+_MOST_CHARS: Final = 24_000
+_LINE_CHARS: Final = 400
+_TAGS: Final = {"+": "ins", "-": "del", "@": "h"}
+
+_RESTORE: Final = "DefinitionsService/RestoreWorkflowVersion"
+_CHANGED: Final = "Somebody saved another version meanwhile. Review what would change now."
+
 
 class VersionList(NamedTuple):
     """Versions, newest first, and the token of those that are older; empty where there are none."""
@@ -33,18 +44,18 @@ class VersionList(NamedTuple):
 
 
 async def read_versions(
-    services: Services, kind: DefinitionKind, definition_id: str, *, size: int = _PAGE, after: str = ""
+    services: UserServices, kind: DefinitionKind, definition_id: str, *, size: int = _PAGE, after: str = ""
 ) -> VersionList:
-    """Returns a page of versions; raises as `Services.call`."""
+    """Returns a page of versions; raises as `UserServices.call`."""
     request = ListDefinitionVersionsRequest(kind=kind.kind, definition=definition_id, page_size=size, page_token=after)
     answer = await services.call("DefinitionsService/ListDefinitionVersions", request)
     return VersionList(list(answer.items), answer.next_page_token)
 
 
 async def read_manifest(
-    services: Services, kind: DefinitionKind, definition_id: str, version: int | None = None
+    services: UserServices, kind: DefinitionKind, definition_id: str, version: int | None = None
 ) -> Manifest:
-    """Returns a version as a manifest, by default the newest; raises as `Services.call`."""
+    """Returns a version as a manifest, by default the newest; raises as `UserServices.call`."""
     request = GetManifestRequest(kind=kind.kind, definition=definition_id, version=version)
     manifest: Manifest = await services.call("DefinitionsService/GetManifest", request)
     return manifest
@@ -98,3 +109,110 @@ async def compare(kind: DefinitionKind, visit: Visit) -> PageResult:
             "difference": difference_lines(answer.difference),
         },
     )
+
+
+class DifferenceLine(NamedTuple):
+    """A line, and how it is marked: `ins`, `del`, `h` for the place of what follows, or `same`."""
+
+    tag: str
+    text: str
+
+
+class ShownDifference(NamedTuple):
+    """The lines that are shown of a difference, how many were added and removed, and whether lines are left out."""
+
+    lines: list[DifferenceLine]
+    added: int
+    removed: int
+    cut: bool
+
+
+def difference_lines(unified: str) -> ShownDifference:
+    """Returns a unified difference line by line, without its two lines of names and within what a page may have."""
+    every = unified.splitlines()[2:]
+    first = "\n".join(short(line, _LINE_CHARS) for line in every[:_MOST_LINES])
+    text, cut = beginning(first, _MOST_CHARS, _MOST_CHARS)
+    shown = [DifferenceLine(_TAGS.get(line[:1], "same"), line) for line in text.splitlines()]
+    added, removed = (sum(line.startswith(sign) for line in every) for sign in "+-")
+    return ShownDifference(shown, added, removed, cut or len(every) > _MOST_LINES)
+
+
+async def ask_to_restore(visit: Visit) -> PageResult:
+    """Shows what going back to the version of the query would change."""
+    return await _restoration(visit, visit.query.get("version", ""), "")
+
+
+async def restore(visit: Visit) -> PageResult:
+    """Goes back to a version, unless there is a newer one than was shown."""
+    version, expected = version_of(visit.sent("version")), version_of(visit.sent("expected"))
+    if version is None or expected is None:
+        return missing(WORKFLOW, NO_VERSION)
+    request = RestoreWorkflowVersionRequest(workflow=visit.path[ID], version=version, expected_version=expected)
+    try:
+        done: RestoreWorkflowVersionResponse = await visit.services.call(_RESTORE, request)
+    except Refusal as refusal:
+        if refusal.code in NOT_THERE:
+            return missing(WORKFLOW, refusal.message)
+        if not _names_expected_version(refusal):
+            raise
+        return await _restoration(visit, visit.sent("version"), _CHANGED)
+    made = done.workflow.version
+    return Redirect(
+        WORKFLOW.page_of(done.workflow.id), f"Version {made} is active, with all that version {version} used."
+    )
+
+
+async def ask_to_delete(kind: DefinitionKind, visit: Visit) -> PageResult:
+    """Asks whether a definition is to be deleted."""
+    return await _deletion(kind, visit, "")
+
+
+async def delete(kind: DefinitionKind, visit: Visit) -> PageResult:
+    """Deletes a definition, or shows what uses it."""
+    request = DeleteDefinitionRequest(kind=kind.kind, definition=visit.path[ID])
+    try:
+        deleted = await visit.services.call("DefinitionsService/DeleteDefinition", request)
+    except Refusal as refusal:
+        if refusal.code in NOT_THERE:
+            return missing(kind, refusal.message)
+        if refusal.code != "invalid_request":
+            raise
+        return await _deletion(kind, visit, refusal.message)
+    return Redirect(kind.path, f"The {kind.noun} {deleted.name} is deleted. Its audit trail stays.")
+
+
+def _names_expected_version(refusal: Refusal) -> bool:
+    problems: Any = refusal.details if isinstance(refusal.details, list) else ()
+    return refusal.code == "invalid_request" and any(each["name"] == "expected_version" for each in problems)
+
+
+async def _restoration(visit: Visit, asked: str, problem: str) -> PageResult:
+    version = version_of(asked)
+    if version is None:
+        return missing(WORKFLOW, NO_VERSION)
+    request = RestoreWorkflowVersionRequest(workflow=visit.path[ID], version=version, dry_run=True)
+    try:
+        planned: RestoreWorkflowVersionResponse = await visit.services.call(_RESTORE, request)
+    except Refusal as refusal:
+        if refusal.code not in NOT_THERE:
+            raise
+        return missing(WORKFLOW, refusal.message)
+    context = {
+        "workflow": planned.workflow,
+        "version": version,
+        "difference": difference_lines(planned.workflow.manifest_difference),
+        "pinned": [(each, difference_lines(each.manifest_difference)) for each in planned.pinned],
+        "problem": problem,
+    }
+    return View("definitions/restore.html", context, status=409 if problem else 200)
+
+
+async def _deletion(kind: DefinitionKind, visit: Visit, problem: str) -> PageResult:
+    try:
+        manifest = await read_manifest(visit.services, kind, visit.path[ID])
+    except Refusal as refusal:
+        if refusal.code not in NOT_THERE:
+            raise
+        return missing(kind, refusal.message)
+    context = {"kind": kind, "manifest": manifest, "problem": problem}
+    return View("definitions/delete.html", context, status=409 if problem else 200)

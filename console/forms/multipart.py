@@ -25,8 +25,8 @@ from console.forms.urlencoded import (
 )
 from console.http.connections import ConsoleConnection
 from console.settings import ConsoleSettings
-from console.visit import Services
-from contract.connections.bounded_connection import WaitKind
+from console.visit import UserServices
+from contract.connections import WaitKind
 
 T = TypeVar("T")
 
@@ -35,7 +35,8 @@ UPLOAD_FIELD: Final = "upload"
 
 _MEDIA_TYPE: Final = "multipart/form-data"
 _MOST_BYTES: Final = 600_000_000
-_MOST_FILES: Final = 2_000
+MOST_FILES: Final = 2_000
+"""Files that one form may have."""
 _LONGEST_SECONDS: Final = 3_600.0
 _CHUNK_BYTES: Final = 65_536
 _FOLDERS: Final = re.compile(r"[/\\]")
@@ -57,7 +58,7 @@ async def read_file_form(
     request: web.Request,
     secret: str,
     settings: ConsoleSettings,
-    services: Services | None,
+    services: UserServices | None,
     several: Collection[str] = (),
 ) -> FileForm:
     """Returns the fields of a form without its token, with the upload that its files were added to.
@@ -117,8 +118,8 @@ class _FormReader:
             if not files:
                 check_token(self._secret, self._form.get(TOKEN_FIELD, []))
             files += 1
-            if files > _MOST_FILES:
-                raise closing(web.HTTPBadRequest(text=f"A form may have {_MOST_FILES:,} files: put more into a zip."))
+            if files > MOST_FILES:
+                raise closing(web.HTTPBadRequest(text=f"A form may have {MOST_FILES:,} files: put more into a zip."))
             await self._read_file(part, part.name, _FOLDERS.split(part.filename)[-1])
         self._request[TOKEN] = check_token(self._secret, self._form.pop(TOKEN_FIELD, []))
         if self._staging is None:

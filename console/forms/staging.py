@@ -7,7 +7,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import Final
 
-from console.visit import Services
+from console.visit import UserServices
 from contract.refusals import Refusal
 from workflow_api.v1.uploads_pb2 import (
     AppendToUploadRequest,
@@ -22,8 +22,8 @@ FILES_PREFIX: Final = "files."
 
 _PART_BYTES: Final = 1_048_576
 _REFUSED: Final = frozenset({"invalid_request", "not_found", "rate_limited"})
-# How long a zip waits for those of others, so that it need not be sent again.
-_WAIT_SECONDS: Final = 60.0
+WAIT_SECONDS: Final = 60.0
+"""Time for which a zip waits for other people's, so that it need not be sent again."""
 _NUMBERS: Final = 2**31 - 1
 _MOST_REASONS: Final = 10
 
@@ -36,7 +36,7 @@ class FileStaging:
         refused: Why files were not taken, by the names of their fields: each reason once, the first few.
     """
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: UserServices) -> None:
         self.upload_id = ""
         self.refused: dict[str, str] = {}
         self._services = services
@@ -95,7 +95,7 @@ class FileStaging:
         await self._finish(FinishUploadedFileRequest(upload_id=self.upload_id, number=number))
 
     async def _finish(self, request: FinishUploadedFileRequest) -> None:
-        until = monotonic() + _WAIT_SECONDS
+        until = monotonic() + WAIT_SECONDS
         while True:
             try:
                 await self._services.call("UploadsService/FinishUploadedFile", request)

@@ -1,16 +1,19 @@
-"""Reads submitted forms, and checks that a page of this console sent them."""
+"""URL-encoded forms: reads one within its bounds, checks its sender, and reports problems by field."""
 
 import asyncio
+import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final, cast
+from hashlib import sha256
+from typing import Final, NamedTuple, cast
 from urllib.parse import parse_qsl
 
 from aiohttp import web
 
 from console.http.connections import ConsoleConnection
-from console.http.tokens import is_form_token
+from console.http.protection import is_form_token
 from console.settings import ConsoleSettings
-from contract.connections.bounded_connection import WaitKind
+from contract.connections import WaitKind
+from contract.refusals import Refusal
 
 TOKEN_FIELD: Final = "csrf"  # noqa: S105 - the name of a field
 _MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
@@ -27,6 +30,11 @@ Form = Mapping[str, Sequence[str]]
 
 TOKEN: Final = web.RequestKey("token", str)
 """The token that a form had, kept with its request."""
+
+Problems = Mapping[str, str]
+"""The problem of each field, in words that complete "the field …"."""
+
+_WHOLE_NUMBER: Final = re.compile(r"-?[0-9]{1,9}")
 
 
 def check_sender(request: web.Request, settings: ConsoleSettings) -> None:
@@ -112,6 +120,47 @@ def closing(error: web.HTTPException) -> web.HTTPException:
     """Returns an error after which the connection is closed, as the rest of the body is not read."""
     error.force_close()
     return error
+
+
+def problems_of(refusal: Refusal) -> Problems:
+    """Returns the problems of an `invalid_request` by field; `allowed_hours.end_hour` counts as `allowed_hours`.
+
+    Raises:
+        Refusal: any other refusal, which is not about the form's fields.
+    """
+    if refusal.code != "invalid_request":
+        raise refusal
+    found: dict[str, list[str]] = {}
+    for problem in refusal.details if isinstance(refusal.details, list) else ():
+        found.setdefault(problem["name"].partition(".")[0], []).append(problem["reason"])
+    if not found:
+        return {"form": refusal.message}
+    return {name: "; ".join(dict.fromkeys(reasons)) for name, reasons in found.items()}
+
+
+def invalid(problems: Mapping[str, str]) -> Refusal:
+    """Returns the refusal of a form that cannot be read, in the form of a service's refusal."""
+    return Refusal("invalid_request", details=[{"name": name, "reason": reason} for name, reason in problems.items()])
+
+
+def whole_number(text: str) -> int | None:
+    """Returns a typed number, or None where it is none; the backend checks its range."""
+    return int(text) if _WHOLE_NUMBER.fullmatch(text) else None
+
+
+def form_hash(form: NamedTuple) -> str:
+    """Returns a hash of a form's values, which is submitted with the form to detect concurrent changes."""
+    return sha256(repr(tuple(form)).encode()).hexdigest()[:16]
+
+
+def check_unchanged(form: NamedTuple, shown: str) -> None:
+    """Compares the current values with the hash of the values that a submitted form showed.
+
+    Raises:
+        Refusal: `invalid_request` where they differ: the form would undo another user's change.
+    """
+    if form_hash(form) != shown:
+        raise invalid({"form": "Somebody else changed this meanwhile. It is shown as it is now: change it again."})
 
 
 async def _body(request: web.Request, limit: int, seconds: float) -> bytes:

@@ -1,1 +1,1 @@
-"""What all requests and responses have: connections, headers, tokens, static files, streams, downloads."""
+"""Parts of all requests and responses: connections, headers, tokens, static files, streams, downloads."""

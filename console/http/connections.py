@@ -1,17 +1,16 @@
-"""The console's server: aiohttp's, on connections that are bounded like those of the API."""
+"""aiohttp server of the console, on connections that are bounded in total and for each address."""
 
 import asyncio
 import logging
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 from aiohttp import web
 
-from console.http.address_limiter import AddressLimiter
 from console.settings import ConsoleSettings
-from contract.connections.bounded_connection import BoundedConnection, Timeouts, WaitKind
-from contract.connections.connection_watch import watch_connections
+from contract.addresses import network_of
+from contract.connections import BoundedConnection, ConnectionLimiter, Evictable, Timeouts, WaitKind, watch_connections
 
 _MAX_LINE_BYTES: Final = 16_384
 _LIMITS: Final[Mapping[str, Any]] = MappingProxyType(
@@ -27,6 +26,8 @@ _LIMITS: Final[Mapping[str, Any]] = MappingProxyType(
 )
 
 _LOG = logging.getLogger(__name__)
+
+C = TypeVar("C", bound=Evictable)
 
 
 class ConsoleServer:
@@ -166,3 +167,40 @@ class ConsoleConnection(BoundedConnection, web.RequestHandler):
         response.headers["Cache-Control"] = "no-store"
         response.force_close()
         return response
+
+
+class AddressLimiter(Generic[C]):
+    """At most `limit` connections in total, and `per_address` from one address, of IPv6 from one /64."""
+
+    def __init__(self, limit: int, per_address: int) -> None:
+        self._all = ConnectionLimiter[C](limit)
+        self._per_address = per_address
+        self._of_network: dict[str, ConnectionLimiter[C]] = {}
+        self._networks: dict[C, str] = {}
+        self._evicted_by_address = 0
+
+    @property
+    def evicted(self) -> int:
+        """Number of connections that were evicted or refused so far."""
+        return self._all.evicted + self._evicted_by_address
+
+    def admit(self, newcomer: C, address: str) -> None:
+        """Admits a connection, or evicts; an address that is at its own limit never evicts another's."""
+        network = network_of(address)
+        limiter = self._of_network.setdefault(network, ConnectionLimiter[C](self._per_address))
+        before = limiter.evicted
+        self._networks[newcomer] = network
+        admitted = limiter.admit(newcomer)
+        self._evicted_by_address += limiter.evicted - before
+        if not (admitted and self._all.admit(newcomer)):
+            self.leave(newcomer)
+
+    def leave(self, connection: C) -> None:
+        """Forgets a connection that has ended."""
+        self._all.leave(connection)
+        network = self._networks.pop(connection, None)
+        limiter = self._of_network.get(network or "")
+        if limiter is not None:
+            limiter.leave(connection)
+            if not limiter.connections:
+                del self._of_network[network or ""]

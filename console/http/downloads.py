@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from console.visit import Download, Parts
+from console.visit import FileDownload, Parts
 from contract.channel import Messages
 from contract.content_disposition import content_disposition
 from contract.refusals import Refusal
@@ -27,7 +27,7 @@ _MEDIA_TYPE: Final = re.compile(r"[!-~]+/[!-~]+")
 _BYTES: Final = "application/octet-stream"
 
 
-async def open_download(messages: Messages, *, inline: bool = False) -> Download:
+async def open_download(messages: Messages, *, inline: bool = False) -> FileDownload:
     """Returns the download of an RPC whose first message is its header.
 
     Raises:
@@ -39,7 +39,7 @@ async def open_download(messages: Messages, *, inline: bool = False) -> Download
         raise Refusal("runtime_error")
     header: DownloadHeader = first.header
     parts = MessageParts(messages, lambda message: bytes(message.data))
-    return Download(parts, header.file_name, header.media_type, header.length, inline=inline)
+    return FileDownload(parts, header.file_name, header.media_type, header.length, inline=inline)
 
 
 async def whole(content: bytes) -> AsyncGenerator[bytes, None]:
@@ -74,7 +74,7 @@ class Downloads:
         self._stall_seconds = stall_seconds
         self._open: Counter[str] = Counter()
 
-    async def send(self, request: web.Request, session: str, download: Download) -> web.StreamResponse:
+    async def send(self, request: web.Request, session: str, download: FileDownload) -> web.StreamResponse:
         """Sends a download; where it fails in its middle the connection is reset, so that it is not taken for whole.
 
         Raises:
@@ -91,7 +91,7 @@ class Downloads:
                 if not self._open[session]:
                     del self._open[session]
 
-    async def _send(self, request: web.Request, download: Download, parts: Parts) -> web.StreamResponse:
+    async def _send(self, request: web.Request, download: FileDownload, parts: Parts) -> web.StreamResponse:
         # The first part before the head: what fails until then is an ordinary page.
         part = await anext(parts, None)
         response = web.StreamResponse(headers=_headers(download))
@@ -118,7 +118,7 @@ class Downloads:
         return response
 
 
-def _headers(download: Download) -> dict[str, str]:
+def _headers(download: FileDownload) -> dict[str, str]:
     media_type = download.media_type if _MEDIA_TYPE.fullmatch(download.media_type) else _BYTES
     if download.inline:
         return {"Content-Type": media_type}

@@ -7,7 +7,7 @@ from typing import Final
 
 from aiohttp import web
 
-from console.http.headers import IMMUTABLE
+from console.http.protection import IMMUTABLE
 
 STATIC: Final = "/static/"
 ROUTE: Final = STATIC + "{version}/{name}"

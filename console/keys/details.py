@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from contract.spellings import SCOPE_SPELLINGS
+from contract.fields import SCOPE_SPELLINGS
 from contract.times import milliseconds_of
 from workflow_api.v1.keys_pb2 import FoundKey, KeyRecord, WorkflowAccess
 

@@ -5,13 +5,11 @@ from typing import Any, Final, NamedTuple
 
 from google.protobuf.duration_pb2 import Duration
 
-from console.forms.problems import invalid, whole_number
+from console.forms.urlencoded import invalid, whole_number
 from console.rendering.times import DAY_MS
 from console.visit import Visit
-from contract.defaults import default_value
-from contract.durations import duration_of
-from contract.spellings import SCOPE_SPELLINGS, SCOPES
-from contract.times import milliseconds_of
+from contract.fields import SCOPE_SPELLINGS, SCOPES, default_value
+from contract.times import duration_of, milliseconds_of
 from workflow_api.v1.keys_pb2 import (
     AllowedHours,
     CreateKeyRequest,
@@ -54,7 +52,7 @@ class KeyForm(NamedTuple):
 
 
 class Properties(NamedTuple):
-    """The same values as messages of the services."""
+    """The values of the form as messages of the services."""
 
     name: str
     description: str

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 from console.rendering.times import utc_text
 from console.visit import TryCall
 from contract.call_trials import CheckName, CheckOutcome, TrialCall
+from contract.fields import SCOPE_SPELLINGS
 from contract.refusals import Refusal
 from contract.routes import BASE, RouteTable
-from contract.spellings import SCOPE_SPELLINGS
 from contract.times import milliseconds_of
 from workflow_api.v1.deployment_pb2 import Deployment
 from workflow_api.v1.edge_pb2 import KeyMirror, MirroredKey

@@ -1,13 +1,16 @@
-"""Counts of calls by hour or day, stacked by outcome, route or status (contract 27.3)."""
+"""Counts of a key's calls by hour and day, for charts and tables of usage, and for the list of keys."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from console.rendering.charts import Bar
+from markupsafe import Markup
+
+from console.rendering.charts import Bar, spark_line
 from console.rendering.times import DAY_MS, HOUR_MS, day, hour, start_of_day
-from contract.times import milliseconds_of
-from workflow_api.v1.usage_pb2 import UsageHour, UsageRecord
+from console.visit import UserServices
+from contract.times import milliseconds_of, to_timestamp
+from workflow_api.v1.usage_pb2 import CountCallsByKeyRequest, UsageHour, UsageRecord
 
 KINDS: Final = ("answered", "refused", "failed")
 """Outcomes of calls: 2xx, 4xx and 5xx."""
@@ -69,7 +72,7 @@ class RouteCount(NamedTuple):
 
 
 class Latency(NamedTuple):
-    """How long calls of a route took, in milliseconds: the median, and what 95 and 99 of 100 did not exceed."""
+    """Durations of the calls of a route, in milliseconds: the median, and what 95 and 99 of 100 did not exceed."""
 
     call: str
     calls: int
@@ -153,13 +156,43 @@ def _outcome(count: UsageHour) -> str:
     return KINDS[0] if count.status < 400 else KINDS[1] if count.status < 500 else KINDS[2]
 
 
-def _most_frequent(totals: Counter[str]) -> tuple[str, ...]:
-    return tuple(sorted(name for name, _ in totals.most_common(_SERIES)))
-
-
 BREAKDOWNS: Final[Mapping[str, Callable[[UsageHour], str]]] = {
     "outcome": _outcome,
     "route": lambda count: f"{count.method} {count.route}",
     "status": lambda count: str(count.status),
 }
-"""What calls may be stacked by."""
+"""Properties that calls may be stacked by."""
+
+
+class CallsToday(NamedTuple):
+    """Numbers of calls of a key since 00:00 UTC, all and refused ones; with a bar for each hour."""
+
+    calls: int = 0
+    refused: int = 0
+    bars: Markup = Markup("")
+
+
+async def calls_today(services: UserServices, now: int, key_ids: Sequence[str]) -> Mapping[str, CallsToday]:
+    """Returns the calls of up to 200 keys by key id; what is not there made none.
+
+    Raises:
+        Refusal: as `UserServices.call`.
+    """
+    if not key_ids:
+        return {}
+    began = now - now % DAY_MS
+    request = CountCallsByKeyRequest(key_ids=key_ids, since=to_timestamp(began), until=to_timestamp(began + DAY_MS))
+    hours: defaultdict[str, Counter[int]] = defaultdict(Counter)
+    refused: Counter[str] = Counter()
+    for count in (await services.call("UsageService/CountCallsByKey", request)).items:
+        hours[count.key_id][(milliseconds_of(count.hour) - began) // HOUR_MS] += count.calls
+        refused[count.key_id] += count.refused
+    found: defaultdict[str, CallsToday] = defaultdict(CallsToday)
+    for each, by_hour in hours.items():
+        bars = spark_line([by_hour[hour] for hour in range(24)], f"{by_hour.total():,} calls today, by the hour")
+        found[each] = CallsToday(by_hour.total(), refused[each], bars)
+    return found
+
+
+def _most_frequent(totals: Counter[str]) -> tuple[str, ...]:
+    return tuple(sorted(name for name, _ in totals.most_common(_SERIES)))

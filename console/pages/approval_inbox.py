@@ -7,14 +7,13 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from console.addresses import approval_address, inbox_address
-from console.approvals.decisions import DECISIONS, decide
-from console.approvals.material import PartLimits, page_of, parts_of
+from console.approvals import DECISIONS, PartLimits, decide, page_of, parts_of
 from console.http.static_files import MOST_COUNTED
 from console.pages.approvals import MAX_COMMENT_CHARS, waiting_text
 from console.paging import all_items
 from console.rendering import formatting
-from console.rendering.excerpts import short
-from console.visit import EventStream, PageResult, Redirect, View, Visit
+from console.rendering.text import short
+from console.visit import PageEvents, PageResult, Redirect, View, Visit
 from contract.refusals import Refusal
 from workflow_api.v1.reviews_pb2 import (
     APPROVAL_STATE_PENDING,
@@ -32,9 +31,10 @@ from workflow_api.v1.runs_pb2 import (
 
 _PAGE: Final = 50
 _ALL: Final = 1_000
-_POLL_SECONDS: Final = 2.0
+POLL_SECONDS: Final = 2.0
+"""Seconds between two looks for approvals that wait."""
 _REVIEW_SECONDS: Final = 0.1
-"""How long the page waits for what an approval is about; once that is prepared, the open page is brought up to date."""
+"""Time for which the page waits for the material of an approval; once it is prepared, the open page is updated."""
 _GONE: Final = frozenset({"not_found", "invalid_request"})
 _LIMITS: Final = PartLimits(parts=8, chars=4_000, rows=10)
 _MOST_ABOUT_CHARS: Final = 160
@@ -69,7 +69,7 @@ async def show(visit: Visit) -> PageResult:
 
 async def stream(visit: Visit) -> PageResult:
     """Streams an update whenever the list or what is shown beside it has changed."""
-    return EventStream(_changes(visit))
+    return PageEvents(_changes(visit))
 
 
 async def decide_several(visit: Visit) -> PageResult:
@@ -142,7 +142,7 @@ async def _changes(visit: Visit) -> AsyncIterator[tuple[str, str]]:
         if seen is not None and now != seen:
             yield "refresh", "changed"
         seen = now
-        await asyncio.sleep(_POLL_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)
 
 
 def _request(gate: str, size: int, cursor: str) -> ListPendingApprovalsRequest:

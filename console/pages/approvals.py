@@ -1,23 +1,28 @@
-"""Pages of one approval: what it is about, and its decision."""
+"""Pages of approvals: what one is about, its decision, and the history of decisions with who made them."""
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Final
+from urllib.parse import urlencode
 
 from console.addresses import APPROVALS, approval_address, inbox_address, run_address
-from console.approvals.decisions import DECISIONS
-from console.approvals.decisions import decide as record
-from console.approvals.material import PartLimits, excerpt, page_of, parts_of
+from console.approvals import DECISIONS, PartLimits, excerpt, page_of, parts_of
+from console.approvals import decide as record
+from console.pages.workflows import every_workflow
 from console.paging import all_items, row_number
-from console.rendering import formatting
-from console.visit import EventStream, PageResult, Redirect, View, Visit
+from console.rendering import formatting, times
+from console.visit import PageEvents, PageResult, Redirect, View, Visit
 from contract.fields import rules_of
 from contract.refusals import Refusal
-from contract.times import milliseconds_of
+from contract.times import milliseconds_of, to_timestamp
 from workflow_api.v1.reviews_pb2 import (
+    APPROVAL_STATE_APPROVED,
     APPROVAL_STATE_PENDING,
+    APPROVAL_STATE_REJECTED,
     GetReviewRequest,
+    ListAllDecisionsRequest,
+    ListAllDecisionsResponse,
     Review,
 )
 from workflow_api.v1.runs_pb2 import DecideApprovalRequest, ListPendingApprovalsRequest, PendingApproval
@@ -67,7 +72,7 @@ async def decide(visit: Visit) -> PageResult:
 
 async def stream(visit: Visit) -> PageResult:
     """Streams an update once what the approval is about has been prepared."""
-    return EventStream(_until_prepared(visit))
+    return PageEvents(_until_prepared(visit))
 
 
 async def _until_prepared(visit: Visit) -> AsyncIterator[tuple[str, str]]:
@@ -149,3 +154,59 @@ def _back(visit: Visit, at: str = "") -> str:
         return inbox_address(visit.sent("gate"), at)
     run_id = visit.sent("run_id")
     return run_address(run_id) if run_id else APPROVALS
+
+
+_HISTORY_PAGE: Final = 50
+_FILTERS: Final = ("workflow_id", "by", "decision", "from", "to")
+_OUTCOMES: Final = {"approved": APPROVAL_STATE_APPROVED, "rejected": APPROVAL_STATE_REJECTED}
+_LONGEST: Final = 256
+
+
+async def show_history(visit: Visit) -> PageResult:
+    """Lists who decided what, newest first."""
+    given = {name: value for name in _FILTERS if (value := visit.query.get(name, "").strip()[:_LONGEST])}
+    problems: dict[str, str] = {}
+    request = _request(given, problems)
+    answer = ListAllDecisionsResponse()
+    if not problems:
+        request.page_token = visit.query.get("cursor", "")
+        answer = await visit.services.call("ReviewsService/ListAllDecisions", request)
+    token = answer.next_page_token if answer.HasField("next_page_token") else ""
+    workflows = await every_workflow(visit)
+    return View(
+        "approvals/history.html",
+        {
+            "rows": [(each, formatting.approval_badge(each.decision.state)) for each in answer.items],
+            "older": "/approvals/history?" + urlencode({**given, "cursor": token}) if token else "",
+            "filters": {name: given.get(name, "") for name in _FILTERS},
+            "filtered": bool(given),
+            "problems": problems,
+            "decisions": [("", "any"), *((name, name) for name in _OUTCOMES)],
+            "workflows": [("", "any"), *((each.workflow_id, each.name) for each in workflows)],
+        },
+        status=400 if problems else 200,
+    )
+
+
+def _request(given: Mapping[str, str], problems: dict[str, str]) -> ListAllDecisionsRequest:
+    """Returns the request that the filters stand for, and adds the problems of those that stand for nothing."""
+    request = ListAllDecisionsRequest(
+        page_size=_HISTORY_PAGE, workflow_id=given.get("workflow_id", "")[:128], decided_by=_person(given.get("by", ""))
+    )
+    if "decision" in given:
+        if given["decision"] in _OUTCOMES:
+            request.state = _OUTCOMES[given["decision"]]
+        else:
+            problems["decision"] = "must be approved or rejected"
+    for name, field, more in (("from", request.decided_since, 0), ("to", request.decided_before, times.DAY_MS)):
+        if name in given:
+            try:
+                field.CopyFrom(to_timestamp(times.start_of_day(given[name]) + more))
+            except ValueError:
+                problems[name] = "must be a day such as 2026-09-24"
+    return request
+
+
+def _person(name: str) -> str:
+    """Returns how a decision names a person, whose name alone may be typed."""
+    return f"user:{name}" if name and ":" not in name else name

@@ -7,11 +7,11 @@ from urllib.parse import urlencode
 
 import orjson
 
-from console.forms.problems import Problems, invalid, problems_of
+from console.forms.urlencoded import Problems, invalid, problems_of
 from console.http.downloads import MESSAGE_SECONDS
+from console.rendering.exports import CSV, JSON_LINES, head_of, lines_of
 from console.rendering.times import DAY_MS, start_of_day
-from console.visit import Download, PageResult, View, Visit
-from contract.audit_export import CSV, JSON_LINES, head_of, lines_of
+from console.visit import FileDownload, PageResult, View, Visit
 from contract.channel import Messages
 from contract.refusals import Refusal
 from contract.times import milliseconds_of, to_timestamp
@@ -61,7 +61,7 @@ _SHOWN_AS: Final = {"search": "q", "until": "to"}
 _TOO_LONG: Final = "must be less than 90 days before the end of the last day, or now where none is given"
 
 
-class AuditRow(NamedTuple):
+class AuditLine(NamedTuple):
     """One audit record, with its details as text."""
 
     at_ms: int
@@ -106,7 +106,7 @@ async def _export(visit: Visit, form: str) -> PageResult:
         if refusal.status != _INVALID:
             raise
         return _view(asked, [], problems=_problems(refusal))
-    return Download(_ExportLines(messages, first, form), f"audit.{form}", _MEDIA_TYPES[form])
+    return FileDownload(_ExportLines(messages, first, form), f"audit.{form}", _MEDIA_TYPES[form])
 
 
 class _ExportLines:
@@ -165,7 +165,9 @@ def _search(asked: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _view(asked: Mapping[str, str], rows: list[AuditRow], *, older: str = "", problems: Problems | None = None) -> View:
+def _view(
+    asked: Mapping[str, str], rows: list[AuditLine], *, older: str = "", problems: Problems | None = None
+) -> View:
     given = {name: value for name, value in asked.items() if value}
     context = {
         "asked": asked,
@@ -187,8 +189,8 @@ def _link(given: Mapping[str, str], **changed: str) -> str:
     return f"/audit?{urlencode({**given, **changed})}"
 
 
-def _row(record: AuditRecord) -> AuditRow:
-    return AuditRow(milliseconds_of(record.at), record.actor, record.action, record.target, _details(record.details))
+def _row(record: AuditRecord) -> AuditLine:
+    return AuditLine(milliseconds_of(record.at), record.actor, record.action, record.target, _details(record.details))
 
 
 def _details(details: str) -> Mapping[str, str]:

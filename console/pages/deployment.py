@@ -1,18 +1,48 @@
-"""The page of the deployment record: API switches, licence and retention."""
+"""Pages of the deployment record: API switches and licence, and how long each kind of data is kept."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from console.forms.problems import Problems, check_unchanged, form_hash, invalid, problems_of, whole_number
+from console.forms.urlencoded import Problems, check_unchanged, form_hash, invalid, problems_of, whole_number
+from console.rendering import formatting
+from console.rendering.times import DAY_MS
 from console.visit import PageResult, Redirect, View, Visit
-from contract.durations import count_of, duration_of
 from contract.refusals import Refusal
+from contract.times import count_of, duration_of, milliseconds_of
+from workflow_api.v1.deployment_health_pb2 import GetRetentionRequest, Retention, RetentionSchedule
 from workflow_api.v1.deployment_pb2 import Deployment, GetDeploymentRequest, UpdateDeploymentRequest
 from workflow_api.v1.options_pb2 import TIME_UNIT_DAYS
 
 LICENCE_STATES: Final = (("active", "Active"), ("hold", "On hold: the runtime refuses work"))
 
 _NO_PROBLEMS: Final[Problems] = {}
+
+_KINDS: Final[Mapping[str, tuple[str, str]]] = {
+    "runs_erased": (
+        "Data of finished runs",
+        "Inputs, results, events, logs and outputs; the run itself stays, with its status and times.",
+    ),
+    "idempotency_records": (
+        "Idempotency keys",
+        "A start repeated with its key within that time is answered as before.",
+    ),
+    "usage_records": ("Single calls", "What the usage pages list as the newest calls and refusals."),
+    "usage_hours": ("Counts of calls by the hour", "What the charts of usage are made of."),
+    "audit_records": ("Audit trail", "Who did what and when."),
+    "sessions": ("Sessions of people", "After that everybody signs in again."),
+    "sign_in_tries": ("Failed sign-ins", "What guesses of passwords are counted by."),
+    "agent_sources": ("Code of agents", "That no version of a workflow, nor the newest of an agent, uses."),
+    "environment_locks": (
+        "Locks of packages",
+        "That no version of a workflow, nor the newest of an environment, uses.",
+    ),
+    "deleted_definitions": (
+        "Deleted workflows and resources",
+        "Of which no run, no version of a workflow and nothing published names a version.",
+    ),
+    "step_log_parts": ("Parts of logs", "That the stored log of a step has replaced."),
+    "webhook_deliveries": ("Deliveries to webhooks", "With what is still to be delivered."),
+}
 
 
 class DeploymentForm(NamedTuple):
@@ -55,6 +85,13 @@ async def change(visit: Visit) -> PageResult:
     return Redirect("/deployment", "The deployment is changed. Callers see it within a minute.")
 
 
+async def show_retention(visit: Visit) -> PageResult:
+    """Shows every kind of data with the time for which it is kept."""
+    found: Retention = await visit.services.call("DeploymentHealthService/GetRetention", GetRetentionRequest())
+    rows = [(each, *_KINDS.get(each.name, (each.name, "")), _span(each)) for each in found.schedules]
+    return View("deployment/retention.html", {"rows": rows, "retention": found})
+
+
 def _changes(present: DeploymentForm, wanted: DeploymentForm) -> Mapping[str, Any]:
     changed = {name: value for name, value in wanted._asdict().items() if value != getattr(present, name)}
     if "retention_days" in changed:
@@ -92,3 +129,10 @@ def _view(visit: Visit, record: Deployment, form: DeploymentForm, problems: Prob
 async def _record(visit: Visit) -> Deployment:
     record: Deployment = await visit.services.call("DeploymentService/GetDeployment", GetDeploymentRequest())
     return record
+
+
+def _span(schedule: RetentionSchedule) -> str:
+    kept = milliseconds_of(schedule.kept)
+    if kept % DAY_MS:
+        return formatting.duration(kept)
+    return "1 day" if kept == DAY_MS else f"{kept // DAY_MS:,} days"

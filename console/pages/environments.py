@@ -6,16 +6,15 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from console.definitions.source_text import FILE
+from console.definitions.editor import FILE
 from console.definitions.versions import read_manifest
 from console.http.downloads import whole
 from console.paging import all_items
 from console.rendering import formatting
-from console.rendering.excerpts import ending
 from console.rendering.formatting import Badge
-from console.resources.details import details_of
-from console.resources.lookup import ENVIRONMENTS, PAGE, MissingError, missing, path_of, requested_version
-from console.visit import Download, EventStream, PageResult, Redirect, View, Visit
+from console.rendering.text import ending
+from console.resources import ENVIRONMENTS, PAGE, MissingError, details_of, missing, path_of, requested_version
+from console.visit import FileDownload, PageEvents, PageResult, Redirect, View, Visit
 from contract.refusals import Refusal
 from workflow_api.v1 import environments_pb2
 from workflow_api.v1.environments_pb2 import (
@@ -108,7 +107,7 @@ async def download_log(visit: Visit) -> PageResult:
     except MissingError as error:
         return missing(ENVIRONMENTS, error)
     content = log.text.encode()
-    return Download(whole(content), f"{name}-{machine}.log", "text/plain", len(content))
+    return FileDownload(whole(content), f"{name}-{machine}.log", "text/plain", len(content))
 
 
 async def rebuild(visit: Visit) -> PageResult:
@@ -147,7 +146,7 @@ async def _set_status(visit: Visit, status: str, notice: str) -> PageResult:
 
 async def stream(visit: Visit) -> PageResult:
     """Streams updates of a build until it has ended."""
-    return EventStream(_updates(visit))
+    return PageEvents(_updates(visit))
 
 
 async def _updates(visit: Visit) -> AsyncIterator[tuple[str, str]]:

@@ -1,29 +1,33 @@
-"""Pages of knowledge graphs: what was published to them, and a box for queries."""
+"""Pages of knowledge graphs: the list, one graph, and the answer to a query as a bounded table or as CSV."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+import json
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-from console.forms.problems import Problems, problems_of
+from console.forms.urlencoded import Problems, problems_of
 from console.paging import all_items
+from console.rendering.exports import csv_text
 from console.rendering.formatting import Badge
-from console.resources.details import details_of
-from console.resources.graph_answers import MOST_ROWS, Answer, CsvParts, excerpt, read_answer
-from console.resources.lookup import (
+from console.resources import (
     GRAPHS,
     PAGE,
     MissingError,
     ResourceVersion,
+    details_of,
     missing,
     path_of,
     requested_version,
 )
-from console.visit import Download, PageResult, View, Visit
-from contract.durations import duration_of
+from console.visit import FileDownload, PageResult, View, Visit
+from contract.channel import Messages
 from contract.refusals import Refusal
+from contract.times import duration_of
 from workflow_api.v1.options_pb2 import TIME_UNIT_SECONDS
 from workflow_api.v1.workflows_pb2 import (
     GetKnowledgeGraphPublicationsRequest,
     KnowledgeGraph,
+    KnowledgeGraphAnswer,
     KnowledgeGraphPublications,
     ListKnowledgeGraphsRequest,
     QueryKnowledgeGraphRequest,
@@ -52,6 +56,14 @@ _STATES: Final = {
     "failed": Badge("failed", "bad"),
 }
 _NO_PROBLEMS: Final[Problems] = {}
+
+MOST_ROWS: Final = 200
+_CELL_CHARS: Final = 300
+_MOST_CHARS: Final = 60_000
+_TAGS_OF_CELL: Final = 40
+"""Characters of a cell beside its text."""
+_TRIPLE: Final = ("Triple",)
+_PLACE: Final = re.compile(r"error at (\d{1,6}):(\d{1,6})")
 
 
 async def every_graph(visit: Visit) -> list[KnowledgeGraph]:
@@ -95,10 +107,106 @@ async def query(visit: Visit) -> PageResult:
         if as_csv:
             parts = CsvParts(messages)
             await parts.open()
-            return Download(parts, f"{shown.answer.resource.name}.csv", "text/csv")
+            return FileDownload(parts, f"{shown.answer.resource.name}.csv", "text/csv")
         return await _view(visit, shown, text, answer=await read_answer(messages))
     except Refusal as refusal:
         return await _view(visit, shown, text, problems=_problems(refusal))
+
+
+class ResultTable(NamedTuple):
+    """The first rows of an answer; `cut` says that there is more than is shown."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    cut: bool
+
+
+class GraphAnswer(NamedTuple):
+    """An answer: of an ASK yes or no, of any other query a table."""
+
+    yes: bool | None
+    table: ResultTable | None
+
+
+async def read_answer(messages: Messages) -> GraphAnswer:
+    """Returns what fits on a page.
+
+    Raises:
+        Refusal: as the service refused.
+    """
+    columns: Sequence[str] = _TRIPLE
+    rows: list[Sequence[str]] = []
+    chars, cut = 0, False
+    try:
+        async for message in messages:
+            part = _part(message)
+            if part.HasField("boolean"):
+                return GraphAnswer(part.boolean, None)
+            if part.form == "select":
+                columns = list(part.variables)
+            for row in _rows(part, columns):
+                shown = [text if len(text) <= _CELL_CHARS else text[: _CELL_CHARS - 1] + "…" for text in row]
+                chars += sum(len(text) + _TAGS_OF_CELL for text in shown)
+                if len(rows) == MOST_ROWS or chars > _MOST_CHARS:
+                    return GraphAnswer(None, ResultTable(columns, rows, cut=True))
+                rows.append(shown)
+            cut = cut or part.truncated
+    finally:
+        await messages.aclose()
+    return GraphAnswer(None, ResultTable(columns, rows, cut))
+
+
+class CsvParts:
+    """The whole answer as CSV, whose first part has the row of heads."""
+
+    def __init__(self, messages: Messages) -> None:
+        self._messages = messages
+        self._columns: Sequence[str] = ()
+        self._first = b""
+
+    async def open(self) -> None:
+        """Waits for the beginning of the answer.
+
+        Raises:
+            Refusal: as the service refused.
+        """
+        part = _part(await anext(self._messages))
+        if part.HasField("boolean"):
+            self._first = _csv([("answer",), (str(part.boolean).lower(),)])
+            return
+        self._columns = list(part.variables) if part.form == "select" else _TRIPLE
+        self._first = _csv([self._columns, *_rows(part, self._columns)])
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """Returns itself."""
+        return self
+
+    async def __anext__(self) -> bytes:
+        """Returns the rows of the next message."""
+        if self._first:
+            first, self._first = self._first, b""
+            return first
+        return _csv(_rows(_part(await anext(self._messages)), self._columns))
+
+    async def aclose(self) -> None:
+        """Ends the query."""
+        await self._messages.aclose()
+
+
+def excerpt(query: str, problem: str) -> str:
+    """Returns the line of a query that its problem names by line and column, with a mark below; "" if it names none."""
+    place = _PLACE.search(problem)
+    if place is None:
+        return ""
+    line, column = int(place[1]), int(place[2])
+    lines = query.splitlines() or [""]
+    if not 1 <= line <= len(lines):
+        return ""
+    first = max(0, column - 61)
+    text = lines[line - 1][first : first + 120]
+    before = lines[line - 1][first : column - 1]
+    mark = "".join(character if character == "\t" else " " for character in before)
+    return f"{text}\n{mark}^"
 
 
 def _problems(refusal: Refusal) -> Problems:
@@ -107,7 +215,12 @@ def _problems(refusal: Refusal) -> Problems:
 
 
 async def _view(
-    visit: Visit, shown: ResourceVersion, text: str, *, answer: Answer | None = None, problems: Problems = _NO_PROBLEMS
+    visit: Visit,
+    shown: ResourceVersion,
+    text: str,
+    *,
+    answer: GraphAnswer | None = None,
+    problems: Problems = _NO_PROBLEMS,
 ) -> View:
     publications: KnowledgeGraphPublications = await visit.services.call(
         "WorkflowsService/GetKnowledgeGraphPublications",
@@ -131,3 +244,29 @@ async def _view(
         "longest_query": LONGEST_QUERY,
     }
     return View("resources/graph.html", {**await details_of(visit, shown), **context}, status=400 if problem else 200)
+
+
+def _part(message: Any) -> KnowledgeGraphAnswer:
+    part: KnowledgeGraphAnswer = message
+    return part
+
+
+def _rows(part: KnowledgeGraphAnswer, columns: Sequence[str]) -> list[Sequence[str]]:
+    if part.triples:
+        return [(line,) for line in part.triples]
+    bindings: list[Mapping[str, Any]] = [json.loads(row) for row in part.rows]
+    return [[_term(row.get(name)) for name in columns] for row in bindings]
+
+
+def _term(term: Mapping[str, Any] | None) -> str:
+    if term is None:
+        return ""
+    value = term.get("value", "")
+    if isinstance(value, Mapping):
+        # A triple within a triple.
+        return " ".join(_term(value.get(name)) for name in ("subject", "predicate", "object"))
+    return f"_:{value}" if term.get("type") == "bnode" else str(value)
+
+
+def _csv(rows: Sequence[Sequence[str]]) -> bytes:
+    return csv_text(rows).encode()

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from console.rendering import formatting
 from console.rendering.formatting import Badge
-from console.visit import EventStream, PageResult, View, Visit
+from console.visit import PageEvents, PageResult, View, Visit
 from contract.times import milliseconds_of
 from workflow_api.v1 import deployment_health_pb2
 from workflow_api.v1.deployment_health_pb2 import (
@@ -19,7 +19,8 @@ from workflow_api.v1.deployment_health_pb2 import (
     WorkerLease,
 )
 
-_REFRESH_SECONDS: Final = 5.0
+REFRESH_SECONDS: Final = 5.0
+"""Seconds between two states of the page."""
 _NEAR_MS: Final = 100
 """Clocks that differ by less cannot be distinguished from the time that a message takes."""
 
@@ -66,12 +67,12 @@ async def show(visit: Visit) -> PageResult:
 
 async def stream(_: Visit) -> PageResult:
     """Streams a refresh every few seconds: ages and waiting times change all the time."""
-    return EventStream(_refreshes())
+    return PageEvents(_refreshes())
 
 
 async def _refreshes() -> AsyncIterator[tuple[str, str]]:
     while True:
-        await asyncio.sleep(_REFRESH_SECONDS)
+        await asyncio.sleep(REFRESH_SECONDS)
         yield "refresh", ""
 
 

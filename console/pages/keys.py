@@ -1,12 +1,12 @@
-"""Pages of API keys: the list, one key, and its changes (contract 9.6)."""
+"""Pages of API keys: the list, one key, its changes, and whether a call with it would pass (contract 9.6)."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from console.forms.problems import Problems, check_unchanged, form_hash, invalid, problems_of, whole_number
-from console.keys.calls_today import calls_today
+from console.forms.urlencoded import Problems, check_unchanged, form_hash, invalid, problems_of, whole_number
 from console.keys.details import key_details, matches
 from console.keys.form import (
     KeyForm,
@@ -16,18 +16,23 @@ from console.keys.form import (
     form_of,
     typed_form,
 )
+from console.keys.trial import Verdict, is_start, route_choices, verdicts
+from console.keys.usage_counts import calls_today
+from console.pages.workflows import every_workflow
 from console.paging import all_items
 from console.rendering import formatting
 from console.rendering.times import now_ms
-from console.visit import PageResult, Redirect, Services, View, Visit
-from contract.choices import EXPIRY_DAYS, OVERLAP_HOURS
-from contract.durations import duration_of
+from console.visit import PageResult, Redirect, UserServices, View, Visit
+from contract.call_trials import TrialCall
+from contract.fields import EXPIRY_DAYS, OVERLAP_HOURS, SCOPES
 from contract.refusals import Refusal
-from contract.spellings import SCOPES
-from contract.times import milliseconds_of
+from contract.routes import BASE
+from contract.times import duration_of, milliseconds_of
 from workflow_api.v1 import keys_pb2, usage_pb2, webhooks_pb2
+from workflow_api.v1.deployment_pb2 import GetDeploymentRequest
+from workflow_api.v1.keys_pb2 import GetKeyRequest
 from workflow_api.v1.options_pb2 import TIME_UNIT_HOURS
-from workflow_api.v1.workflows_pb2 import ListWorkflowsRequest, WorkflowStatus
+from workflow_api.v1.workflows_pb2 import GetWorkflowForKeyRequest, ListWorkflowsRequest, WorkflowStatus
 
 _HOURS: Final = (("", "any"), *((str(hour), f"{hour:02}:00") for hour in range(24)))
 _STATES: Final = (("", "any"), *((state, state) for state in ("active", "rotating", "expired", "revoked")))
@@ -182,7 +187,7 @@ def _rotation(record: keys_pb2.KeyRecord, problems: Problems) -> View:
     return View("keys/rotate.html", shown, status=400 if problems else 200)
 
 
-async def _form_shown(services: Services, form: KeyForm, problems: Problems) -> Mapping[str, Any]:
+async def _form_shown(services: UserServices, form: KeyForm, problems: Problems) -> Mapping[str, Any]:
     return {
         "form": form,
         "problems": problems,
@@ -194,7 +199,7 @@ async def _form_shown(services: Services, form: KeyForm, problems: Problems) -> 
     }
 
 
-async def _paused_webhooks(services: Services, key_id: str) -> list[webhooks_pb2.Webhook]:
+async def _paused_webhooks(services: UserServices, key_id: str) -> list[webhooks_pb2.Webhook]:
     """Returns the webhooks that the service paused; a key has fewer than a page of them."""
     found = await services.call("WebhooksService/ListWebhooks", webhooks_pb2.ListWebhooksRequest(key_id=key_id))
     return [webhook for webhook in found.items if webhook.paused_reason not in {"", "requested"}]
@@ -238,7 +243,7 @@ async def _matching(visit: Visit, text: str, state: str) -> tuple[list[keys_pb2.
             return found, some, token
 
 
-async def _used(services: Services, record: keys_pb2.KeyRecord, few: asyncio.Semaphore) -> int | None:
+async def _used(services: UserServices, record: keys_pb2.KeyRecord, few: asyncio.Semaphore) -> int | None:
     if record.state == "revoked":
         # The list does not show the last use of revoked keys.
         return None
@@ -246,13 +251,13 @@ async def _used(services: Services, record: keys_pb2.KeyRecord, few: asyncio.Sem
         return await _last_use(services, record.key.key_id)
 
 
-async def _last_use(services: Services, key_id: str) -> int | None:
+async def _last_use(services: UserServices, key_id: str) -> int | None:
     request = usage_pb2.ListUsageRecordsRequest(key_id=key_id, page_size=1)
     newest = (await services.call("UsageService/ListUsageRecords", request)).items
     return milliseconds_of(newest[0].at) if newest else None
 
 
-async def _workflow_choices(services: Services, chosen: Sequence[str]) -> list[tuple[str, str]]:
+async def _workflow_choices(services: UserServices, chosen: Sequence[str]) -> list[tuple[str, str]]:
     """Returns every workflow as a choice, and the key's own ones that no longer exist."""
     request = ListWorkflowsRequest(page_size=_PAGE, include_inactive=True)
     choices: dict[str, str] = {}
@@ -265,3 +270,58 @@ async def _workflow_choices(services: Services, chosen: Sequence[str]) -> list[t
 
 def _path(visit: Visit) -> str:
     return f"/keys/{quote(visit.path['key_id'], safe='')}"
+
+
+_FIELDS: Final = ("address", "at", "route", "workflow_id")
+_FORM: Final = "%Y-%m-%dT%H:%M"
+_ANY: Final = "x"
+_SERVICES_FAIL: Final = 500
+
+
+async def show_trial(visit: Visit) -> PageResult:
+    """Shows the form; with a route, what the checks of the edge say to that call, and the workflow's own."""
+    asked = {name: visit.query.get(name, "").strip() for name in _FIELDS}
+    record = await visit.services.call("KeysService/GetKey", GetKeyRequest(key_id=visit.path["key_id"]))
+    now = now_ms()
+    at_ms, problem = _time(asked["at"], now)
+    found: list[Verdict] = []
+    if asked["route"] and not problem:
+        method, _, template = asked["route"].partition(" ")
+        path = BASE + template.replace("{workflow_id}", quote(asked["workflow_id"] or _ANY, safe=""))
+        deployment = await visit.services.call("DeploymentService/GetDeployment", GetDeploymentRequest())
+        call = TrialCall(method, path, asked["address"], at_ms)
+        found = await verdicts(record, deployment, call, visit.try_call)
+        if asked["workflow_id"] and found[-1].passed:
+            found.append(await _workflow(visit, asked["workflow_id"], starts=is_start(method, path)))
+    shown = {
+        "key": key_details(record, now),
+        "asked": {**asked, "at": asked["at"] or datetime.fromtimestamp(now / 1000, UTC).strftime(_FORM)},
+        "problem": problem,
+        "routes": route_choices(),
+        "workflows": [("", "none"), *((each.workflow_id, each.name) for each in await every_workflow(visit))],
+        "verdicts": found,
+    }
+    return View("keys/try.html", shown, status=400 if problem else 200)
+
+
+def _time(text: str, now: int) -> tuple[int, str]:
+    """Returns the time of a call in UTC, and what is wrong with its text."""
+    try:
+        at = datetime.strptime(text, _FORM).replace(tzinfo=UTC) if text else None
+    except ValueError:
+        return now, "must be a time such as 2026-09-24T10:15"
+    return now if at is None else round(at.timestamp() * 1000), ""
+
+
+async def _workflow(visit: Visit, workflow_id: str, *, starts: bool) -> Verdict:
+    """Returns whether the service gives the key access to a workflow, and for a start whether it is ready."""
+    request = GetWorkflowForKeyRequest(workflow_id=workflow_id, key_id=visit.path["key_id"])
+    asks = "May the key start the workflow, and is it ready?" if starts else "May the key use the workflow?"
+    try:
+        workflow = await visit.services.call("WorkflowsService/GetWorkflowForKey", request)
+    except Refusal as refusal:
+        if refusal.status >= _SERVICES_FAIL:
+            raise
+        return Verdict(asks, False, refusal.message)
+    reasons = " ".join(workflow.readiness.reasons) if starts else ""
+    return Verdict(asks, not reasons, reasons)

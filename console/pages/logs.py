@@ -1,41 +1,43 @@
-"""The page of a step's log, which goes on while the step runs."""
+"""Page of a step's log: its end, the lines that hold a text, a download, and live updates."""
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
 from console.addresses import run_address
 from console.http.downloads import MESSAGE_SECONDS, MessageParts
 from console.paging import all_items
 from console.rendering import formatting
-from console.rendering.excerpts import ending
-from console.run.log_search import MOST_SOUGHT_CHARS, matching_lines
-from console.visit import Download, EventStream, PageResult, View, Visit
+from console.rendering.text import beginning, ending
+from console.visit import FileDownload, PageEvents, PageResult, View, Visit
 from contract.fields import rules_of
 from contract.refusals import Refusal
-from workflow_api.v1.logs_pb2 import (
-    GetRunLogRequest,
-    ListRunLogsRequest,
-    RunLog,
-    RunLogSummary,
-    StreamRunLogsRequest,
-)
+from workflow_api.v1.logs_pb2 import GetRunLogRequest, ListRunLogsRequest, RunLog, RunLogSummary, StreamRunLogsRequest
 from workflow_api.v1.runs_pb2 import GetRunRequest, Run
 
 END_CHARS: Final = 60_000
-"""How many characters of a log a page shows at most; the first page those at its end."""
+"""Most characters of a log that a page shows; the first page shows its end."""
 
 _READ_CHARS: Final = rules_of(GetRunLogRequest.DESCRIPTOR.fields_by_name["tail_chars"]).maximum
 _SHOWN_BYTES: Final = 85_000
 _SKIPPED: Final = re.compile(r"[1-9][0-9]{0,6}")
 _ATTEMPT: Final = re.compile(r"[1-9][0-9]{0,8}")
 _PAGE: Final = 1_000
-_POLL_SECONDS: Final = 1.0
+POLL_SECONDS: Final = 1.0
+"""Seconds between two looks for new text."""
 _NO_ATTEMPT: Final = View("runs/missing.html", {"message": "An attempt is a whole number from 1."}, status=404)
 _REFUSED: Final = frozenset({"run_not_found", "not_found", "invalid_request"})
+
+MOST_SOUGHT_CHARS: Final = 200
+
+_MOST_LINES: Final = 250
+_MOST_LINE_CHARS: Final = 300
+_BEFORE_CHARS: Final = 80
+_MOST_MARKS: Final = 20
+"""Most matches that are marked in one line."""
 
 
 async def latest_logs(visit: Visit, run_id: str) -> dict[str, RunLogSummary]:
@@ -47,7 +49,7 @@ async def latest_logs(visit: Visit, run_id: str) -> dict[str, RunLogSummary]:
 
 
 async def show(visit: Visit) -> PageResult:
-    """Shows the log of one attempt of a step, the latest unless the query names one: its end, or what is before that.
+    """Shows the log of one attempt of a step, the latest unless the query names one: its end, or the text before it.
 
     `before` of the query is how many characters at the end are left out.
     """
@@ -101,7 +103,7 @@ async def show(visit: Visit) -> PageResult:
             "size": formatting.size(found.log.size_bytes) if found.log.HasField("size_bytes") else "",
             "stream": ""
             if ended or sought or skipped
-            else f"{here}/stream?{urlencode({**query, 'seen': _seen(found.log)})}",
+            else f"{here}/stream?{urlencode({**query, 'seen': _version_token(found.log)})}",
         },
     )
 
@@ -122,12 +124,42 @@ async def download(visit: Visit) -> PageResult:
     wanted = StreamRunLogsRequest(run_id=run_id, step=step, attempt=attempt)
     messages = visit.services.stream("LogsService/StreamRunLogs", wanted, MESSAGE_SECONDS)
     parts = MessageParts(messages, lambda message: (message.text or message.problem).encode())
-    return Download(parts, f"{run_id}-{step}-{attempt}.log", "text/plain")
+    return FileDownload(parts, f"{run_id}-{step}-{attempt}.log", "text/plain")
 
 
 async def stream(visit: Visit) -> PageResult:
     """Streams updates of a log; the query says what the page shows."""
-    return EventStream(_updates(visit))
+    return PageEvents(_updates(visit))
+
+
+class MatchingLine(NamedTuple):
+    """A line with its number from 1, in parts; every second one is the text that was sought."""
+
+    number: int
+    parts: Sequence[str]
+
+
+class LogMatches(NamedTuple):
+    """The first lines that hold the text, and how many do."""
+
+    lines: Sequence[MatchingLine]
+    total: int
+
+
+def matching_lines(text: str, sought: str) -> LogMatches:
+    """Returns the first lines of a text that hold another, in whatever case, each cut around its first match."""
+    pattern = re.compile(f"({re.escape(sought)})", re.IGNORECASE)
+    lines: list[MatchingLine] = []
+    total = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        match = pattern.search(line)
+        if match is None:
+            continue
+        total += 1
+        if len(lines) < _MOST_LINES:
+            part, _ = beginning(line[max(0, match.start() - _BEFORE_CHARS) :], _MOST_LINE_CHARS)
+            lines.append(MatchingLine(number, pattern.split(part, _MOST_MARKS)))
+    return LogMatches(lines, total)
 
 
 async def _updates(visit: Visit) -> AsyncIterator[tuple[str, str]]:
@@ -144,13 +176,13 @@ async def _updates(visit: Visit) -> AsyncIterator[tuple[str, str]]:
             yield "reload", refusal.code
             return
         shown = [log for log in logs if not asked or str(log.attempt) == asked]
-        now = _seen(shown[-1]) if shown else _seen(RunLogSummary())
+        now = _version_token(shown[-1] if shown else RunLogSummary())
         if now != seen:
             yield "refresh", now
             seen = now
         if formatting.RUN_STATUSES.get(run.summary.status) in formatting.ENDED:
             return
-        await asyncio.sleep(_POLL_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)
 
 
 def _link(here: str, state: Mapping[str, str], **changed: str) -> str:
@@ -163,8 +195,8 @@ async def _logs(visit: Visit, run_id: str) -> list[Any]:
     return await all_items(visit.services, "LogsService/ListRunLogs", request)
 
 
-def _seen(log: RunLogSummary) -> str:
-    """Returns what changes whenever the log does."""
+def _version_token(log: RunLogSummary) -> str:
+    """Returns a token that is new after each part or attempt, and at the log's end."""
     return (
         f"{log.attempt if log.last_part or log.HasField('began_at') else 0}-{log.last_part}-{log.HasField('ended_at')}"
     )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from console.forms.problems import Problems, invalid, problems_of
+from console.forms.urlencoded import Problems, invalid, problems_of
 from console.pages.workflows import every_workflow
 from console.paging import all_items
 from console.visit import PageResult, Redirect, View, Visit

@@ -1,15 +1,54 @@
-"""The overview of what workflows use, with what needs attention."""
+"""Pages of resources: the overview of what needs attention, names of secrets, never their values, and connectors."""
 
 import asyncio
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
-from console.pages import secrets
 from console.pages.environments import every_build
 from console.pages.graphs import every_graph
-from console.resources.lookup import CONNECTORS, ENVIRONMENTS, GRAPHS, all_resources
+from console.rendering import formatting
+from console.rendering.formatting import Badge
+from console.resources import (
+    CONNECTORS,
+    ENVIRONMENTS,
+    GRAPHS,
+    MissingError,
+    ResourceVersion,
+    all_resources,
+    details_of,
+    missing,
+    path_of,
+    requested_version,
+    test_badge,
+)
 from console.visit import PageResult, View, Visit
-from workflow_api.v1.deployment_health_pb2 import SECRET_STATE_SET
+from contract.refusals import Refusal
+from contract.times import milliseconds_of
+from workflow_api.v1 import deployment_health_pb2
+from workflow_api.v1.deployment_health_pb2 import (
+    SECRET_STATE_SET,
+    GetSecretUseRequest,
+    NamedSecret,
+    SecretUse,
+    SecretUser,
+)
 from workflow_api.v1.environments_pb2 import ENVIRONMENT_BUILD_STATE_BUILDING, ENVIRONMENT_BUILD_STATE_FAILED
+from workflow_api.v1.workflows_pb2 import ConnectorCheck, ConnectorTest, TestConnectorRequest
+
+SECRETS: Final = "/resources/secrets"
+
+_STATES: Final = {
+    deployment_health_pb2.SECRET_STATE_SET: Badge("set", "good"),
+    deployment_health_pb2.SECRET_STATE_UNREADABLE: Badge("unreadable", "bad"),
+    deployment_health_pb2.SECRET_STATE_MISSING: Badge("missing", "bad"),
+}
+_UNKNOWN: Final = Badge("unknown")
+_KINDS: Final[Mapping[str, str]] = {
+    "agent": "Agent",
+    "connector": "Connector",
+    "knowledge_graph": "Knowledge graph",
+    "model_provider": "Models of",
+}
 
 
 class _Panel(NamedTuple):
@@ -25,7 +64,7 @@ class _Panel(NamedTuple):
 async def show(visit: Visit) -> PageResult:
     """Shows how many resources of each kind there are."""
     builds, connectors, graphs, named = await asyncio.gather(
-        every_build(visit), all_resources(visit, CONNECTORS), every_graph(visit), secrets.named_secrets(visit)
+        every_build(visit), all_resources(visit, CONNECTORS), every_graph(visit), named_secrets(visit)
     )
     failed = sum(each.state == ENVIRONMENT_BUILD_STATE_FAILED for each in builds)
     building = sum(each.state == ENVIRONMENT_BUILD_STATE_BUILDING for each in builds)
@@ -57,7 +96,7 @@ async def show(visit: Visit) -> PageResult:
         ),
         _Panel(
             "Secrets",
-            secrets.PATH,
+            SECRETS,
             len(named),
             "Credentials by name, kept outside of this service.",
             _counted((unusable, "missing or unreadable")),
@@ -66,5 +105,79 @@ async def show(visit: Visit) -> PageResult:
     return View("resources/overview.html", {"panels": panels})
 
 
+async def named_secrets(visit: Visit) -> list[NamedSecret]:
+    """Returns every secret that is set or that something names."""
+    found: SecretUse = await visit.services.call("DeploymentHealthService/GetSecretUse", GetSecretUseRequest())
+    return list(found.secrets)
+
+
+async def show_secrets(visit: Visit) -> PageResult:
+    """Lists secrets by name."""
+    rows = [
+        (each, _STATES.get(each.state, _UNKNOWN), [_user(user) for user in each.used_by])
+        for each in await named_secrets(visit)
+    ]
+    return View("resources/secrets.html", {"rows": rows})
+
+
 def _counted(*found: tuple[int, str]) -> list[str]:
     return [f"{count:,} {words}" for count, words in found if count]
+
+
+def _user(user: SecretUser) -> tuple[str, str, str]:
+    """Returns what names a secret: kind in words, name, and the address of its page; empty without one."""
+    kind = {"connector": CONNECTORS, "knowledge_graph": GRAPHS}.get(user.kind)
+    return _KINDS.get(user.kind, user.kind), user.name, "" if kind is None else path_of(kind, user.id)
+
+
+async def list_connectors(visit: Visit) -> PageResult:
+    """Lists connectors with the outcome of the last test of each."""
+    rows = [
+        (each, path_of(CONNECTORS, each.resource_id), test_badge(each.status))
+        for each in await all_resources(visit, CONNECTORS)
+    ]
+    return View("resources/connectors.html", {"rows": rows})
+
+
+async def show_connector(visit: Visit) -> PageResult:
+    """Shows a version of a connector, and its last test."""
+    try:
+        shown = await requested_version(visit, CONNECTORS)
+    except MissingError as error:
+        return missing(CONNECTORS, error)
+    return await _view(visit, shown)
+
+
+async def test_connector(visit: Visit) -> PageResult:
+    """Asks the store with the connector's credentials, and shows what it answered."""
+    try:
+        shown = await requested_version(visit, CONNECTORS)
+    except MissingError as error:
+        return missing(CONNECTORS, error)
+    request = TestConnectorRequest(name=shown.answer.resource.name)
+    try:
+        outcome: ConnectorTest = await visit.services.call("WorkflowsService/TestConnector", request)
+    except Refusal as refusal:
+        if refusal.code != "rate_limited":
+            raise
+        return await _view(visit, shown, busy=refusal.message)
+    return await _view(visit, shown, outcome)
+
+
+async def _view(visit: Visit, shown: ResourceVersion, outcome: ConnectorTest | None = None, *, busy: str = "") -> View:
+    last = shown.answer.last_test if shown.answer.HasField("last_test") else None
+    context: dict[str, Any] = {
+        "last_test": outcome or last,
+        "checks": [_check(check) for check in outcome.checks] if outcome else (),
+        "tested_now": outcome is not None,
+        "busy": busy,
+    }
+    return View("resources/connector.html", {**await details_of(visit, shown), **context}, status=429 if busy else 200)
+
+
+def _check(check: ConnectorCheck) -> tuple[ConnectorCheck, str, str]:
+    """Returns a check with the store's answer in words, and how long that took."""
+    silent = "" if check.answer else "no answer"
+    answer = str(check.http_status) if check.HasField("http_status") else silent
+    took = formatting.duration(milliseconds_of(check.took))
+    return check, f"{answer} {check.code}".strip(), took

@@ -12,21 +12,17 @@ from console.pages.approvals import MAX_COMMENT_CHARS, pending_approvals
 from console.pages.logs import latest_logs
 from console.paging import rows_from
 from console.rendering import dag, formatting
-from console.rendering.excerpts import beginning, short
-from console.rendering.markup import sanitised
-from console.rendering.step_window import MOST_STEPS, step_window
+from console.rendering.dag import MOST_STEPS, step_window
+from console.rendering.text import beginning, sanitised, short
 from console.rendering.times import now_ms
 from console.run import counts
-from console.run.advice import run_advice
-from console.run.attempts import comments_of, life_events, spans_of
-from console.run.events import EventFilter, RunProgress, events_page, watch
+from console.run.events import EventFilter, RunPosition, events_page, watch
 from console.run.header import header
-from console.run.inputs import read_run, reveal_run, until_swept
 from console.run.sentences import KINDS, sentence
-from console.run.step import selected_step, step_view
-from console.run.texts import excerpts, inputs_of, texts_of
-from console.run.timeline import timeline
-from console.visit import EventStream, PageResult, View, Visit
+from console.run.step import run_advice, selected_step, step_view
+from console.run.texts import excerpts, inputs_of, read_run, reveal_run, texts_of, until_swept
+from console.run.timeline import comments_of, life_events, spans_of, timeline
+from console.visit import PageEvents, PageResult, Redirect, View, Visit
 from contract.fields import rules_of
 from contract.refusals import Refusal
 from contract.times import milliseconds_of
@@ -34,8 +30,11 @@ from workflow_api.v1.outputs_pb2 import ListOutputsRequest, ListOutputsResponse
 from workflow_api.v1.previews_pb2 import GetSummaryPreviewRequest, SummaryPreview
 from workflow_api.v1.reviews_pb2 import APPROVAL_STATE_REJECTED, ListDecisionsRequest
 from workflow_api.v1.runs_pb2 import (
+    RUN_STATUS_CANCELLED,
+    RUN_STATUS_FAILED,
     STEP_STATUS_PENDING,
     CancelRunRequest,
+    EraseRunDataRequest,
     Event,
     ListRunEventsRequest,
     ListRunEventsResponse,
@@ -53,6 +52,8 @@ _STATE: Final = ("step", "steps", "segment", "after_seq", "kind", "of", "decisio
 """Names of the query that say what the page shows; links keep the others when they change one."""
 _EVENT_CHARS: Final = 60_000
 _EVENT_BYTES: Final = 80_000
+
+_TOO_LONG: Final = f"Nothing was changed: a reason has at most {MAX_REASON_CHARS:,} characters."
 
 
 def missing(message: str) -> View:
@@ -83,6 +84,9 @@ async def show(visit: Visit) -> PageResult:
             "erased": erased,
             "run_advice": run_advice(run.error.code) if run.HasField("error") else "",
             "can_repeat": visit.may("RunsService/StartRun") and not erased,
+            "can_resume": visit.may("RunsService/ResumeRun")
+            and not erased
+            and summary.status in {RUN_STATUS_FAILED, RUN_STATUS_CANCELLED},
             "can_cancel": visit.may("RunsService/CancelRun") and not ended,
             "can_erase": visit.may("RunsService/EraseRunData") and ended and not erased,
             "longest": MAX_COMMENT_CHARS,
@@ -100,10 +104,10 @@ async def show(visit: Visit) -> PageResult:
 async def stream(visit: Visit) -> PageResult:
     """Streams updates of a run; the query says what the page shows."""
     seq = visit.query.get("seq", "")
-    seen = RunProgress(
+    seen = RunPosition(
         visit.query.get("status", ""), visit.query.get("segment", ""), int(seq) if _SEQ.fullmatch(seq) else 0
     )
-    return EventStream(_updates(visit, seen))
+    return PageEvents(_updates(visit, seen))
 
 
 async def show_inputs(visit: Visit) -> PageResult:
@@ -120,15 +124,6 @@ async def show_inputs(visit: Visit) -> PageResult:
         "texts": excerpts(inputs_of(run), counts.REVEALED),
     }
     return View("runs/inputs.html", context)
-
-
-async def _updates(visit: Visit, seen: RunProgress) -> AsyncIterator[tuple[str, str]]:
-    run_id = visit.path["run_id"]
-    if visit.query.get("preparing"):
-        async for update in until_swept(visit.services, run_id):
-            yield update
-    async for update in watch(visit.services, run_id, seen):
-        yield update
 
 
 async def read_event(visit: Visit) -> Event | View:
@@ -163,6 +158,52 @@ async def show_event(visit: Visit) -> PageResult:
         "cut": cut,
     }
     return View("runs/event.html", context)
+
+
+async def cancel(visit: Visit) -> PageResult:
+    """Requests the cancellation of a run."""
+    run_id = visit.path["run_id"]
+    here = run_address(run_id)
+    request = CancelRunRequest(run_id=run_id, reason=visit.sent("reason") or None)
+    if len(request.reason) > MAX_REASON_CHARS:
+        return Redirect(here, _TOO_LONG)
+    try:
+        answer = await visit.services.call("RunsService/CancelRun", request)
+    except Refusal as refusal:
+        if refusal.code in GONE:
+            return missing(refusal.message)
+        if refusal.code != "already_terminal":
+            raise
+        return Redirect(here, "Nothing was changed: the run had ended already.")
+    ended = formatting.RUN_STATUSES.get(answer.status) in formatting.ENDED
+    return Redirect(here, "The run is cancelled." if ended else "The run is being cancelled.")
+
+
+async def erase(visit: Visit) -> PageResult:
+    """Erases the data of a run that has ended."""
+    run_id = visit.path["run_id"]
+    here = run_address(run_id)
+    request = EraseRunDataRequest(run_id=run_id, reason=visit.sent("reason") or None)
+    if len(request.reason) > MAX_REASON_CHARS:
+        return Redirect(here, _TOO_LONG)
+    try:
+        await visit.services.call("RunsService/EraseRunData", request)
+    except Refusal as refusal:
+        if refusal.code in GONE:
+            return missing(refusal.message)
+        if refusal.code not in {"run_not_terminal", "already_purged"}:
+            raise
+        return Redirect(here, f"Nothing was changed: {refusal.message}")
+    return Redirect(here, "The data of the run is erased.")
+
+
+async def _updates(visit: Visit, seen: RunPosition) -> AsyncIterator[tuple[str, str]]:
+    run_id = visit.path["run_id"]
+    if visit.query.get("preparing"):
+        async for update in until_swept(visit.services, run_id):
+            yield update
+    async for update in watch(visit.services, run_id, seen):
+        yield update
 
 
 async def _parts(visit: Visit, run: Run, *, preparing: bool) -> Mapping[str, Any]:
@@ -203,7 +244,7 @@ async def _parts(visit: Visit, run: Run, *, preparing: bool) -> Mapping[str, Any
     html = sanitised(summary_html.html, below=3) if summary_html.HasField("html") else None
     if html is not None and len(html.encode()) > counts.SUMMARY:
         html = None
-    progress = RunProgress.of(run, events.read)
+    progress = RunPosition.of(run, events.read)
     link = partial(_link, run_address(run_id), {name: query[name] for name in _STATE if query.get(name)})
     return {
         "link": link,
@@ -276,7 +317,7 @@ def _link(here: str, state: Mapping[str, str], anchor: str = "", **changed: str 
     return here + (f"?{urlencode(query)}" if query else "") + (f"#{anchor}" if anchor else "")
 
 
-def _stream_address(run_id: str, progress: RunProgress, preparing: bool) -> str:
+def _stream_address(run_id: str, progress: RunPosition, preparing: bool) -> str:
     query = {**progress._asdict(), **({"preparing": "yes"} if preparing else {})}
     return f"{run_address(run_id)}/stream?{urlencode(query)}"
 

@@ -1,15 +1,15 @@
-"""Two runs of a workflow side by side: their inputs, their durations and their results."""
+"""Page that compares two runs of a workflow: their inputs, durations and results."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from console.addresses import run_address
 from console.pages.run import GONE, missing
 from console.rendering import formatting
-from console.rendering.excerpts import beginning
-from console.run.comparison import differences
-from console.run.inputs import read_run
+from console.rendering.text import beginning
+from console.run.texts import read_run
 from console.visit import PageResult, View, Visit
 from contract.refusals import Refusal
 from contract.times import milliseconds_of
@@ -17,6 +17,11 @@ from workflow_api.v1.runs_pb2 import ListRunsRequest, ListRunStepsRequest, Run, 
 
 _CANDIDATES: Final = 30
 _MOST_TEXT_CHARS: Final = 2_000
+
+_MOST_LEAVES: Final = 20_000
+_MOST_SHOWN: Final = 100
+_MOST_CHARS: Final = 200
+_MOST_DEPTH: Final = 100
 
 
 async def show(visit: Visit) -> PageResult:
@@ -43,6 +48,37 @@ async def show(visit: Visit) -> PageResult:
             raise
         return missing(refusal.message)
     return View("runs/compare.html", context)
+
+
+class JsonDifference(NamedTuple):
+    """A part that differs: its path, and its value on each side as JSON, empty where that side has none."""
+
+    path: str
+    left: str
+    right: str
+
+
+class JsonDifferences(NamedTuple):
+    """The first parts that differ, how many do, and how many parts are equal; `cut` where a value is too large."""
+
+    shown: Sequence[JsonDifference]
+    total: int
+    equal: int
+    cut: bool
+
+
+def differences(left: str, right: str) -> JsonDifferences:
+    """Returns how two values differ, each given as JSON text; an empty text is no value."""
+    ours, ours_cut = _leaves(left)
+    theirs, theirs_cut = _leaves(right)
+    found = [
+        JsonDifference(path or "the value", ours.get(path, ""), theirs.get(path, ""))
+        for path in {**ours, **theirs}
+        if ours.get(path) != theirs.get(path)
+    ]
+    shown = [JsonDifference(_short(each.path), _short(each.left), _short(each.right)) for each in found[:_MOST_SHOWN]]
+    equal = len({**ours, **theirs}) - len(found)
+    return JsonDifferences(shown, len(found), equal, ours_cut or theirs_cut)
 
 
 async def _comparison(visit: Visit, run: Run, other: Run) -> Mapping[str, Any]:
@@ -97,3 +133,36 @@ def _described(summary: RunSummary) -> str:
         summary.client_reference,
     )
     return ", ".join(part for part in parts if part)
+
+
+def _leaves(text: str) -> tuple[dict[str, str], bool]:
+    """Returns the scalars of a value by their paths, and whether there are more than are read."""
+    if not text:
+        return {}, False
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {"": text}, False
+    found: dict[str, str] = {}
+    for path, leaf in _walk("", value, 0):
+        if len(found) >= _MOST_LEAVES:
+            return found, True
+        found[path] = leaf
+    return found, False
+
+
+def _walk(path: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:
+    members: Iterator[tuple[str, Any]]
+    if depth < _MOST_DEPTH and value and isinstance(value, dict):
+        members = ((f"{path}.{name}" if path else name, member) for name, member in value.items())
+    elif depth < _MOST_DEPTH and value and isinstance(value, list):
+        members = ((f"{path}[{number}]", member) for number, member in enumerate(value))
+    else:
+        yield path, json.dumps(value, ensure_ascii=False)
+        return
+    for name, member in members:
+        yield from _walk(name, member, depth + 1)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST_CHARS else text[: _MOST_CHARS - 1] + "…"

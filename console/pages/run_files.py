@@ -1,20 +1,19 @@
-"""Outputs of a run: previewed, and downloaded one by one or zipped."""
+"""Files of a run: outputs, previewed and downloaded one by one or zipped, and the whole texts that its page cuts."""
 
 from typing import Any, Final
 from urllib.parse import quote
 
 from console.addresses import run_address
-from console.http.downloads import MESSAGE_SECONDS, open_download
-from console.pages.run import missing
+from console.http.downloads import MESSAGE_SECONDS, open_download, whole
+from console.pages.run import GONE, missing, read_event
 from console.rendering import formatting
-from console.rendering.excerpts import beginning
-from console.rendering.markup import sanitised
-from console.run.json_tree import tree_of
-from console.run.table_excerpt import table_excerpt
-from console.visit import PageResult, View, Visit
+from console.rendering.text import beginning, sanitised
+from console.run.previews import table_excerpt, tree_of
+from console.run.texts import read_run, texts_of
+from console.visit import FileDownload, PageResult, View, Visit
 from contract.refusals import Refusal
 from workflow_api.v1.outputs_pb2 import GetOutputContentRequest, GetOutputsZipRequest
-from workflow_api.v1.previews_pb2 import GetOutputPreviewRequest, OutputPreview
+from workflow_api.v1.previews_pb2 import GetOutputPreviewRequest, GetStepPreviewRequest, OutputPreview
 
 IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"})
 """Images that are shown; SVG is not among them, because it may hold script."""
@@ -74,6 +73,38 @@ async def download_all(visit: Visit) -> PageResult:
     return await _opened(visit, "OutputsService/GetOutputsZip", request)
 
 
+async def text(visit: Visit) -> PageResult:
+    """Sends one text of a run."""
+    run_id, name = visit.path["run_id"], visit.path["name"]
+    try:
+        run, _ = await read_run(visit.services, run_id)
+    except Refusal as refusal:
+        return _missing(refusal)
+    found = next((each.text for each in texts_of(run) if each.name == name), "")
+    return _sent(found, f"{run_id}-{name}.txt") if found else missing("The run has no such text.")
+
+
+async def value(visit: Visit) -> PageResult:
+    """Sends what a step returned, as much as services prepare for people."""
+    run_id, step = visit.path["run_id"], visit.path["step"]
+    try:
+        request = GetStepPreviewRequest(run_id=run_id, step=step)
+        preview = await visit.services.call("PreviewsService/GetStepPreview", request)
+    except Refusal as refusal:
+        return _missing(refusal)
+    if not preview.HasField("value"):
+        return missing(preview.problem or "There is no value to show.")
+    return _sent(formatting.json_lines(preview.value.text), f"{run_id}-{step}.json")
+
+
+async def event(visit: Visit) -> PageResult:
+    """Sends the data of one event."""
+    found = await read_event(visit)
+    if isinstance(found, View):
+        return found
+    return _sent(formatting.json_lines(found.data), f"{visit.path['run_id']}-event-{found.seq}.json")
+
+
 async def _content(visit: Visit, *, image: bool = False) -> PageResult:
     request = GetOutputContentRequest(run_id=visit.path["run_id"], output_id=visit.path["output_id"])
     return await _opened(visit, "OutputsService/GetOutputContent", request, image=image)
@@ -94,3 +125,14 @@ async def _opened(visit: Visit, rpc: str, request: Any, *, image: bool = False) 
 
 def _number(text: str) -> int:
     return int(text) if text.isdecimal() and text.isascii() and len(text) <= _LONGEST_NUMBER else 1
+
+
+def _sent(content: str, name: str) -> FileDownload:
+    data = content.encode()
+    return FileDownload(whole(data), name, "text/plain", len(data))
+
+
+def _missing(refusal: Refusal) -> View:
+    if refusal.code not in GONE:
+        raise refusal
+    return missing(refusal.message)

@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 
 from console.pages.workflows import every_workflow
 from console.rendering import formatting, times
-from console.rendering.day_strip import strip, totals
-from console.visit import EventStream, PageResult, View, Visit
-from contract.json_codec.enum_lists import parse_enum_list
+from console.rendering.charts import day_strip, day_totals
+from console.visit import PageEvents, PageResult, View, Visit
+from contract.fields import parse_enum_list
 from contract.refusals import Refusal
 from contract.times import milliseconds_of, to_timestamp
 from workflow_api.v1.keys_pb2 import KeyRecord, ListKeysRequest
@@ -31,7 +31,8 @@ _PAGE: Final = 50
 _MOST_KEYS: Final = 100
 _FILTERS: Final = ("q", "status", "workflow_id", "key", "from", "to")
 _WRONG: Final = frozenset({"invalid_filter", "invalid_cursor", "invalid_request"})
-_POLL_SECONDS: Final = 3.0
+POLL_SECONDS: Final = 3.0
+"""Seconds between two looks at the runs shown."""
 _COUNTING_SECONDS: Final = 1.0
 _DAY_MS: Final = times.DAY_MS
 
@@ -65,8 +66,8 @@ async def show_list(visit: Visit) -> PageResult:
             "keys": keys,
             "no_key": NO_KEY,
             "days": days.days,
-            "strip": strip(days.days),
-            "totals": totals(days.days),
+            "strip": day_strip(days.days),
+            "totals": day_totals(days.days),
             "stream": "" if problem or cursor else "/runs/stream?" + urlencode(given),
         },
         status=400 if problem else 200,
@@ -75,7 +76,7 @@ async def show_list(visit: Visit) -> PageResult:
 
 async def stream(visit: Visit) -> PageResult:
     """Streams an update whenever the newest runs of these filters, or the figures, have changed."""
-    return EventStream(_changes(visit))
+    return PageEvents(_changes(visit))
 
 
 async def _changes(visit: Visit) -> AsyncIterator[tuple[str, str]]:
@@ -90,7 +91,7 @@ async def _changes(visit: Visit) -> AsyncIterator[tuple[str, str]]:
         if seen is not None and now != seen:
             yield "refresh", "changed"
         seen = now
-        await asyncio.sleep(_COUNTING_SECONDS if days.counting else _POLL_SECONDS)
+        await asyncio.sleep(_COUNTING_SECONDS if days.counting else POLL_SECONDS)
 
 
 def _filters(visit: Visit) -> dict[str, str]:

@@ -11,7 +11,7 @@ from console.definitions.kinds import WORKFLOW
 from console.keys.details import state_of
 from console.rendering.formatting import Badge, run_badge, workflow_badge
 from console.rendering.times import now_ms
-from console.resources.lookup import AGENTS, CONNECTORS, ENVIRONMENTS, GRAPHS, path_of
+from console.resources import AGENTS, CONNECTORS, ENVIRONMENTS, GRAPHS, path_of
 from console.visit import ADMINISTRATORS, ONLOOKERS, PageResult, View, Visit
 from contract.fields import rules_of
 from contract.refusals import Refusal

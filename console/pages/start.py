@@ -8,11 +8,25 @@ from uuid import uuid4
 from console.addresses import run_address
 from console.pages.run import GONE, missing
 from console.rendering import formatting
-from console.run.inputs import reveal_run
-from console.run.texts import policy_text
-from console.start.earlier_run import ERASED, had_uploads, has_policy, other_texts, other_version, parameter_texts
-from console.start.files import FOLDER, NO_FILES, ChosenFiles, chosen_files, drop
-from console.start.form import PREFIX, Declared, carried_texts, json_of, start_fields
+from console.run.texts import policy_text, reveal_run
+from console.start_form import (
+    ERASED,
+    FOLDER,
+    NO_FILES,
+    PREFIX,
+    ChosenFiles,
+    Declared,
+    carried_texts,
+    chosen_files,
+    drop,
+    had_uploads,
+    has_policy,
+    json_of,
+    other_texts,
+    other_version,
+    parameter_texts,
+    start_fields,
+)
 from console.visit import PageResult, Redirect, View, Visit
 from contract.fields import rules_of
 from contract.refusals import Refusal
@@ -50,7 +64,7 @@ _MOST_VERSION_DIGITS: Final = 17
 
 
 class _Form(NamedTuple):
-    """What the form holds.
+    """Content of the form.
 
     Attributes:
         definition: Of the version that the form is for.

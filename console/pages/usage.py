@@ -19,9 +19,9 @@ from console.keys.usage_counts import (
     window_named,
 )
 from console.rendering.charts import bar_chart
+from console.rendering.exports import csv_text
 from console.rendering.times import now_ms, utc_text
-from console.visit import Download, PageResult, View, Visit
-from contract.csv_text import csv_text
+from console.visit import FileDownload, PageResult, View, Visit
 from contract.paging import next_page
 from contract.times import milliseconds_of, to_timestamp
 from workflow_api.v1 import deployment_pb2, keys_pb2, usage_pb2
@@ -103,10 +103,10 @@ async def _usage(visit: Visit, record: keys_pb2.KeyRecord | None) -> View:
     )
 
 
-async def _csv(visit: Visit, key_id: str | None) -> Download:
+async def _csv(visit: Visit, key_id: str | None) -> FileDownload:
     query = _read_query(visit.query, now_ms())
     request = _counts_request(key_id, query.window.starts(query.until)[0], query.until)
-    return Download(_csv_parts(visit, request), "usage.csv", "text/csv")
+    return FileDownload(_csv_parts(visit, request), "usage.csv", "text/csv")
 
 
 async def _csv_parts(visit: Visit, request: usage_pb2.ListUsageHoursRequest) -> AsyncGenerator[bytes, None]:

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from console.forms.problems import Problems, invalid, problems_of, whole_number
+from console.forms.urlencoded import Problems, invalid, problems_of, whole_number
 from console.paging import all_items
 from console.rendering import formatting
 from console.visit import PageResult, Redirect, View, Visit
-from contract.choices import OVERLAP_HOURS
-from contract.durations import duration_of
+from contract.fields import OVERLAP_HOURS, spellings
 from contract.refusals import Refusal
-from contract.spellings import spellings
+from contract.times import duration_of
 from workflow_api.v1 import webhooks_pb2
 from workflow_api.v1.options_pb2 import TIME_UNIT_HOURS
 

@@ -2,17 +2,16 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from console.definitions.kinds import WORKFLOW
-from console.definitions.references import references
+from console.definitions.kinds import AGENT, CONNECTOR, ENVIRONMENT, GRAPH, WORKFLOW
 from console.definitions.versions import NO_VERSION, VersionList, read_versions, version_of
 from console.paging import all_items
 from console.rendering import dag, formatting
-from console.rendering.step_window import step_window
-from console.visit import ADMINISTRATORS, PageResult, Redirect, View, Visit
+from console.rendering.dag import step_window
+from console.visit import ADMINISTRATORS, ONLOOKERS, PageResult, Redirect, View, Visit
 from contract.refusals import Refusal
 from workflow_api.v1.keys_pb2 import KeyRecord, ListKeysRequest, WorkflowAccess
 from workflow_api.v1.options_pb2 import SCOPE_RUNS_CREATE
@@ -23,6 +22,7 @@ from workflow_api.v1.workflows_pb2 import (
     GetWorkflowDefinitionRequest,
     ListWorkflowsRequest,
     UpdateWorkflowStatusRequest,
+    VersionResource,
     Workflow,
     WorkflowStatus,
 )
@@ -44,6 +44,13 @@ _BOUNDS: Final = (
     "max_objects",
     "max_bytes",
 )
+
+_PAGES: Final = {
+    AGENT.kind: (AGENT, ONLOOKERS),
+    ENVIRONMENT.kind: (ENVIRONMENT, ADMINISTRATORS),
+    CONNECTOR.kind: (CONNECTOR, ADMINISTRATORS),
+    GRAPH.kind: (GRAPH, ADMINISTRATORS),
+}
 
 
 async def every_workflow(visit: Visit) -> list[Workflow]:
@@ -123,6 +130,32 @@ async def deactivate(visit: Visit) -> PageResult:
     return await _set_status(visit, WORKFLOW_STATUS_INACTIVE, "The workflow cannot be started. Its runs go on.")
 
 
+class Reference(NamedTuple):
+    """Something by its kind and name.
+
+    Attributes:
+        path: Its page; empty where the person may not see that, or there is none.
+        version: The version that is used; "newest" of what is not pinned, empty where nothing had the name.
+    """
+
+    kind: str
+    name: str
+    path: str
+    version: str
+
+
+def references(visit: Visit, definition: Mapping[str, Any], pinned: Sequence[VersionResource]) -> list[Reference]:
+    """Returns the agents and environments that a version is pinned to, then its connectors and knowledge graphs."""
+    found = []
+    for each in pinned:
+        version = str(each.version) if each.HasField("version") else ""
+        query = f"?version={version}"
+        path = _path(visit, each.kind, each.id) + query if version and _path(visit, each.kind, each.id) else ""
+        found.append(Reference(each.kind, each.name, path, version))
+    named = dict.fromkeys((*_connectors(definition), *_graphs(definition)))
+    return found + [Reference(kind, name, _path(visit, kind, name), "newest") for kind, name in named]
+
+
 async def _set_status(visit: Visit, status: WorkflowStatus.ValueType, notice: str) -> PageResult:
     request = UpdateWorkflowStatusRequest(workflow=visit.path["workflow_id"], status=status)
     try:
@@ -198,3 +231,21 @@ def _parameter(declared: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+def _connectors(definition: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for step in definition.get("steps") or ():
+        yield from ((CONNECTOR.kind, name) for name in step.get("connectors") or ())
+    for parameter in definition.get("parameters") or ():
+        if parameter.get("connector"):
+            yield CONNECTOR.kind, parameter["connector"]
+
+
+def _graphs(definition: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for entry in definition.get("publish") or ():
+        yield GRAPH.kind, entry["knowledge_graph"]
+
+
+def _path(visit: Visit, kind: str, id_or_name: str) -> str:
+    definition, readers = _PAGES[kind]
+    return definition.page_of(id_or_name) if visit.user.role in readers else ""

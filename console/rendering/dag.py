@@ -1,12 +1,12 @@
 """Layout of a workflow's graph of steps: coordinates of boxes and lines, which a template draws as SVG."""
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
-from typing import Final
+from typing import Final, Generic, NamedTuple, TypeVar
 
-from console.rendering.excerpts import html_bytes
+from console.rendering.text import html_bytes
 
 BOX_WIDTH: Final = 176
 BOX_HEIGHT: Final = 50
@@ -30,6 +30,13 @@ _LINE_CHARS: Final = 90
 
 # A step and a column: the step's box in its own column, in a later one the lane of its lines that end further right.
 _Slot = tuple[str, int]
+
+T = TypeVar("T")
+
+MOST_STEPS: Final = 40
+"""At once."""
+
+_LONGEST_NUMBER: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +146,30 @@ def shortened(text: str, max_cells: int) -> str:
         room -= widths[kept]
         kept += 1
     return text[:kept].rstrip() + "…"
+
+
+class StepWindow(NamedTuple, Generic[T]):
+    """Some of the steps; `windows` are the numbers and labels of all, where they are several."""
+
+    steps: Sequence[T]
+    windows: Sequence[tuple[int, str]]
+    number: int
+
+
+def step_window(
+    steps: Sequence[T], asked: str, selected: str, name_of: Callable[[T], str], most: int = MOST_STEPS
+) -> StepWindow[T]:
+    """Returns the window that is asked for by its number from 1, else that of the selected step, else the first."""
+    count = len(steps)
+    windows = [
+        (number, f"{start + 1} to {min(start + most, count)}") for number, start in enumerate(range(0, count, most), 1)
+    ]
+    number = int(asked) if asked.isascii() and asked.isdecimal() and len(asked) <= _LONGEST_NUMBER else 0
+    if not 1 <= number <= len(windows):
+        place = next((index for index, step in enumerate(steps) if name_of(step) == selected), 0)
+        number = place // most + 1
+    shown = steps[(number - 1) * most : number * most]
+    return StepWindow(shown, windows if len(windows) > 1 else (), number)
 
 
 def _slots(needs: Mapping[str, Sequence[str]], column_of: Mapping[str, int]) -> list[list[_Slot]]:

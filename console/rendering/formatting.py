@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from console.rendering.marks import escaped_json
-from contract.spellings import spellings
+from console.rendering.text import escaped_json
+from contract.fields import spellings
 from workflow_api.v1.reviews_pb2 import ApprovalState
 from workflow_api.v1.runs_pb2 import (
     TRIGGERED_BY_API_KEY,

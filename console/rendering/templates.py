@@ -13,8 +13,7 @@ from markupsafe import Markup, escape
 
 from console.http.static_files import StaticFiles
 from console.rendering import formatting, times
-from console.rendering.excerpts import short
-from console.rendering.marks import marked, marked_value, verbatim, visible
+from console.rendering.text import marked, marked_value, short, verbatim, visible
 from console.rendering.times import machine_text, text_in
 from contract.times import milliseconds_of
 

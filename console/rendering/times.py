@@ -1,13 +1,17 @@
-"""Times on pages, to the second."""
+"""Times on pages, to the second, and the time zones that a person chooses from."""
 
 import time
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import cache
 from typing import Final
+from zoneinfo import ZoneInfo, available_timezones
 
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 86_400_000
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+UTC_NAME: Final = "UTC"
 
 
 def now_ms() -> int:
@@ -49,6 +53,18 @@ def start_of_day(text: str) -> int:
     # Stricter than fromisoformat: browsers send this one form.
     began = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
     return (began - _EPOCH) // timedelta(milliseconds=1)
+
+
+@cache
+def zone_names() -> tuple[str, ...]:
+    """Returns the zones that may be chosen, by name: UTC first, then those of a region such as `Europe/Berlin`."""
+    regional = (name for name in available_timezones() if "/" in name and not name.startswith("Etc/"))
+    return (UTC_NAME, *sorted(regional))
+
+
+def zone_named(name: str) -> tzinfo:
+    """Returns the zone of that name; UTC for any other name."""
+    return ZoneInfo(name) if name != UTC_NAME and name in zone_names() else UTC
 
 
 def _at(milliseconds: int) -> datetime:

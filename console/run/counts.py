@@ -1,4 +1,4 @@
-"""How much the page of a run shows at once: rows of its lists, and characters of its texts; links lead to the rest."""
+"""Bounds of the page of a run: rows of its lists, and characters of its texts; links lead to the rest."""
 
 from typing import Final
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from console.rendering.formatting import ENDED, RUN_STATUSES
 from console.run import counts
-from console.visit import Services
+from console.visit import UserServices
 from contract.refusals import Refusal
 from workflow_api.v1.outputs_pb2 import ListOutputsRequest
 from workflow_api.v1.runs_pb2 import (
@@ -28,7 +28,7 @@ _CHECK_SECONDS: Final = 30.0
 _SERVICES_FAIL: Final = 500
 
 
-class RunProgress(NamedTuple):
+class RunPosition(NamedTuple):
     """Progress of a run: its status, and the last event of its latest segment."""
 
     status: str
@@ -36,7 +36,7 @@ class RunProgress(NamedTuple):
     seq: int
 
     @classmethod
-    def of(cls, run: Run, read: ListRunEventsResponse) -> "RunProgress":
+    def of(cls, run: Run, read: ListRunEventsResponse) -> "RunPosition":
         """Returns the progress of a run from the run and any page of its events."""
         latest = read.segments[-1] if read.segments else Segment()
         return cls(RUN_STATUSES.get(run.summary.status) or "", latest.segment_id, latest.last_seq)
@@ -65,7 +65,7 @@ class EventPage:
 
 
 class EventFilter(NamedTuple):
-    """Which events of a segment are shown: of these types, and of this step; empty means any."""
+    """Filter of a segment's events: of these types, and of this step; empty means any."""
 
     types: Sequence[str] = ()
     step: str = ""
@@ -75,7 +75,7 @@ ALL_EVENTS: Final = EventFilter()
 
 
 async def events_page(
-    services: Services, run_id: str, segment: str, after_seq: int | None, event_filter: EventFilter = ALL_EVENTS
+    services: UserServices, run_id: str, segment: str, after_seq: int | None, event_filter: EventFilter = ALL_EVENTS
 ) -> EventPage:
     """Returns a page of events; without `after_seq` the last page, without a segment that of the latest.
 
@@ -112,7 +112,7 @@ async def events_page(
     )
 
 
-async def watch(services: Services, run_id: str, seen: RunProgress) -> AsyncIterator[tuple[str, str]]:
+async def watch(services: UserServices, run_id: str, seen: RunPosition) -> AsyncIterator[tuple[str, str]]:
     """Yields updates of a run until it has ended and its outputs are readable; `seen` is what the page shows.
 
     `refresh` makes the browser fetch the page again: there are new events, a new segment or another status. `reload`
@@ -143,7 +143,7 @@ async def watch(services: Services, run_id: str, seen: RunProgress) -> AsyncIter
         await asyncio.sleep(read_at + POLL_SECONDS - loop.time())
 
 
-async def _wait_for_event(services: Services, run_id: str, seen: RunProgress) -> None:
+async def _wait_for_event(services: UserServices, run_id: str, seen: RunPosition) -> None:
     """Returns once there is an event that the page does not show, after a while, and at once where it cannot wait."""
     request = WatchRunEventsRequest(run_id=run_id, segment=seen.segment, after_seq=seen.seq)
     with suppress(Refusal):
@@ -151,15 +151,15 @@ async def _wait_for_event(services: Services, run_id: str, seen: RunProgress) ->
             await anext(events, None)
 
 
-async def _progress(services: Services, run_id: str) -> RunProgress:
+async def _progress(services: UserServices, run_id: str) -> RunPosition:
     # The status is read before the events: once it says that the run has ended, no event is missed.
     run: Run = await services.call("RunsService/GetRun", GetRunRequest(run_id=run_id))
     request = ListRunEventsRequest(run_id=run_id, page_size=1)
     read: ListRunEventsResponse = await services.call("RunsService/ListRunEvents", request)
-    return RunProgress.of(run, read)
+    return RunPosition.of(run, read)
 
 
-async def _is_withheld(services: Services, run_id: str) -> bool:
+async def _is_withheld(services: UserServices, run_id: str) -> bool:
     try:
         await services.call("OutputsService/ListOutputs", ListOutputsRequest(run_id=run_id))
     except Refusal as refusal:

@@ -9,7 +9,7 @@ from console.rendering import formatting
 _Data = Mapping[str, Any]
 
 KINDS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
-    "steps": ("Steps", ("step.started", "step.completed", "step.failed", "step.skipped")),
+    "steps": ("Steps", ("step.started", "step.completed", "step.reused", "step.failed", "step.skipped")),
     "progress": ("Progress", ("step.progress",)),
     "approvals": ("Approvals", ("approval.requested", "approval.decided")),
     "outputs": (
@@ -115,6 +115,7 @@ _SENTENCES: Final[Mapping[str, Callable[[str, _Data], str]]] = {
     "step.progress": _step_progress,
     "step.completed": _step_completed,
     "step.failed": _step_failed,
+    "step.reused": lambda step, data: f"{step} was reused from {data['run_id']}.",
     "step.skipped": lambda step, data: f"{step} was skipped: {data['reason']}",
     "approval.requested": lambda step, data: f"{step} waits for a person: {data['title']}",
     "approval.decided": _decided,

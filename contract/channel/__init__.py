@@ -5,7 +5,7 @@ from typing import Final, Protocol
 
 from google.protobuf.message import Message
 
-from contract.cached_answer import CachedAnswer
+from contract.local_context import CachedAnswer
 
 Messages = AsyncGenerator[Message, None]
 Metadata = Sequence[tuple[str, str]]
@@ -17,10 +17,10 @@ LONGEST_STREAM_SECONDS: Final = 4 * 3600.0
 class Channel(Protocol):
     """Calls RPCs by their full name, as `/workflow_api.v1.RunsService/GetRun`."""
 
-    def cached_answer(self, rpc: str, request: Message, metadata: Metadata) -> CachedAnswer | None:
-        """Returns the answer of a unary RPC from the answer cache: the same object for as long as it holds.
+    async def answer(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> CachedAnswer:
+        """Returns the answer of a unary RPC as `unary`, to keep its encoded form in.
 
-        None where it is not cached, as always in another process.
+        In one process it is the same object for as long as the answer cache holds it.
         """
         ...
 

@@ -2,21 +2,36 @@
 
 import asyncio
 import logging
+import os
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import cache
 from typing import Final, NamedTuple, Self
+from uuid import uuid4
 
 import grpc
 import grpc.aio
 
-from contract.channel.metrics import BACKEND_COMPATIBLE, BACKEND_UP
-from contract.channel.process import this_process
-from contract.versions import OWN, Versions, incompatibility
-from telemetry import Family
+from contract.versions import OWN, RELEASE, Versions, incompatibility
+from telemetry import Family, Gauge
 from telemetry.outages import RepeatedWork
-from workflow_api.v1.edge_pb2 import HandshakeRequest, HandshakeResponse
+from workflow_api.v1.edge_pb2 import EdgeProcess, HandshakeRequest, HandshakeResponse
+
+BACKEND_UP: Final = Gauge("backend_up", "1 where a backend can be reached and called, else 0.", ("backend",))
+BACKEND_COMPATIBLE: Final = Gauge(
+    "backend_compatible", "1 where a backend that was reached has compatible versions, else 0.", ("backend",)
+)
+
+
+@cache
+def this_process() -> EdgeProcess:
+    """Returns the process, with the time of the first call as that of its start."""
+    process = EdgeProcess(process_id=f"edge_{uuid4().hex}", host=socket.gethostname(), pid=os.getpid(), release=RELEASE)
+    process.started_at.GetCurrentTime()
+    return process
+
 
 _RPC: Final = "/workflow_api.v1.EdgeService/Handshake"
 _PAUSE_SECONDS: Final = 5.0
@@ -32,7 +47,7 @@ Where = tuple[str, int] | str
 
 
 class _State(NamedTuple):
-    """What is known of one backend; `problem` is empty where it can be called."""
+    """State of one backend; `problem` is empty where it can be called."""
 
     problem: str
     compatible: bool | None = None

@@ -10,9 +10,8 @@ from typing import Any, Final, Protocol
 
 from google.protobuf.message import Message
 
-from contract.cached_answer import CachedAnswer
 from contract.channel import LONGEST_STREAM_SECONDS, Messages, Metadata
-from contract.local_context import LocalContext
+from contract.local_context import CachedAnswer, LocalContext
 from contract.refusals import Refusal
 
 _LOG = logging.getLogger(__name__)
@@ -24,7 +23,7 @@ _CHECK_SECONDS: Final = 10.0
 class PendingCall(Protocol):
     """A call that waits for a commit, as the backend makes it."""
 
-    def call_back(self, action: Callable[[], None]) -> None:
+    def add_done_callback(self, action: Callable[[], None]) -> None:
         """Calls the action once the answer is there, from any thread; at once if it is there already."""
 
     def answer(self) -> Message:
@@ -59,9 +58,9 @@ class Handler(Protocol):
 
 
 class Pause(Protocol):
-    """What a stream waits for."""
+    """Something that a stream waits for."""
 
-    def call_back(self, action: Callable[[], None]) -> None:
+    def add_done_callback(self, action: Callable[[], None]) -> None:
         """Calls the action once it is there, from any thread."""
         ...
 
@@ -94,14 +93,17 @@ class InProcessChannel:
         self._stream_threads = ThreadPoolExecutor(stream_threads, thread_name_prefix="channel-stream")
         self._streams: set[LocalContext] = set()
 
-    def cached_answer(self, rpc: str, request: Message, metadata: Metadata) -> CachedAnswer | None:
-        """Returns the answer of a unary RPC if it is cached; see `Channel`."""
-        lookup = self._handlers[rpc].cached_answer
-        return None if lookup is None else lookup(request, metadata)
-
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
         """Returns the answer of a unary RPC; see `Channel`."""
+        return (await self.answer(rpc, request, metadata, seconds)).message
+
+    async def answer(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> CachedAnswer:
+        """Returns the answer of a unary RPC, if it is cached without a call; see `Channel`."""
         handler = self._handlers[rpc]
+        if handler.cached_answer is not None:
+            cached = handler.cached_answer(request, metadata)
+            if cached is not None:
+                return cached
         context = LocalContext(metadata, seconds)
         try:
             if handler.at_once is not None and handler.at_once(request):
@@ -134,7 +136,7 @@ class InProcessChannel:
         refusal = context.refusal()
         if refusal is not None:
             raise refusal
-        return answer
+        return context.cached or CachedAnswer(answer)
 
     async def stream(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Messages:
         """Yields the messages of a server-streaming RPC; see `Channel`."""
@@ -203,7 +205,7 @@ async def _committed(call: PendingCall) -> Message:
     def wake() -> None:
         loop.call_soon_threadsafe(take)
 
-    call.call_back(wake)
+    call.add_done_callback(wake)
     return await answer
 
 
@@ -217,10 +219,10 @@ async def _waited(pause: Pause) -> None:
     loop = asyncio.get_running_loop()
     over = asyncio.Event()
 
-    def call_back() -> None:
+    def end() -> None:
         loop.call_soon_threadsafe(over.set)
 
-    pause.call_back(call_back)
+    pause.add_done_callback(end)
     try:
         await asyncio.wait_for(over.wait(), _CHECK_SECONDS)
     except TimeoutError:

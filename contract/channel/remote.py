@@ -16,11 +16,11 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from contract.channel import LONGEST_STREAM_SECONDS, Messages, Metadata
-from contract.channel.gathered_reads import READ_MANY, GatheredReads, NotServedError
-from contract.channel.trailer import refusal_from_trailer
+from contract.channel.read_batcher import READ_MANY, NotServedError, ReadBatcher
+from contract.local_context import CachedAnswer
 from contract.metadata import STATUS_TRAILER
-from contract.refusals import NoAnswer, Refusal
-from contract.services import METHODS
+from contract.refusals import NoAnswer, Refusal, refusal_from_trailer
+from contract.routes import METHODS
 from contract.versions import OWN, liveness_of
 
 _SERVICE_CONFIG: Final = {
@@ -126,16 +126,12 @@ class RemoteChannel:
         self._former: list[_Connection] = []
         self._renewed = renewed
         self._asked_at = monotonic()
-        self._reads = GatheredReads(self._call)
+        self._reads = ReadBatcher(self._call)
         self._lost = False
 
-    def cached_answer(
-        self,
-        rpc: str,
-        request: Message,
-        metadata: Metadata,
-    ) -> None:
-        """Returns None: the answer cache is in the other process."""
+    async def answer(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> CachedAnswer:
+        """Returns the answer of a unary RPC, a new one each time: the answer cache is in the other process."""
+        return CachedAnswer(await self.unary(rpc, request, metadata, seconds))
 
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
         """Returns the answer of a unary RPC; see `Channel`."""

@@ -7,6 +7,7 @@ from google.protobuf.message import Message
 
 from contract.channel import Channel, Messages, Metadata
 from contract.channel.in_process import InProcessChannel
+from contract.local_context import CachedAnswer
 from contract.refusals import Refusal
 from telemetry import tracing as traces
 
@@ -31,8 +32,13 @@ class TracedChannel:
         self._channel = channel
         self._tracing = tracing
         self._remote = remote
-        self.cached_answer = channel.cached_answer
         self.close = channel.close
+
+    async def answer(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> CachedAnswer:
+        """Returns the answer of a unary RPC; see `Channel`."""
+        if self._remote:
+            return CachedAnswer(await self.unary(rpc, request, metadata, seconds))
+        return await self._channel.answer(rpc, request, self._with_carrier(metadata), seconds)
 
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
         """Returns the answer of a unary RPC; see `Channel`."""

@@ -4,20 +4,31 @@ The form is the contract's, section 2: snake_case names, numbers as numbers, eve
 what is not set. What google.api's own mapping would say (strings for int64, absent fields) does not apply.
 """
 
+import re
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import takewhile
 from typing import Any, Final
+from urllib.parse import quote
 
 import orjson
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
-from google.protobuf.message_factory import GetMessageClass
+from google.protobuf.timestamp_pb2 import Timestamp
 
-from contract.fields import DURATION, TIMESTAMP, enum_of, is_links, is_map, json_name, message_of, public_fields
-from contract.json_codec.templates import names_in, path_segment
-from contract.json_codec.timestamps import timestamp_text
-from contract.recent_values import remembering
-from contract.spellings import spellings
+from contract.fields import (
+    DURATION,
+    TIMESTAMP,
+    enum_of,
+    is_links,
+    is_map,
+    json_name,
+    message_of,
+    names_in,
+    public_fields,
+    spellings,
+)
 from contract.times import milliseconds_of
 from workflow_api.v1.options_pb2 import (
     TIME_UNIT_DAYS,
@@ -27,57 +38,46 @@ from workflow_api.v1.options_pb2 import (
     FieldRules,
 )
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_UNRESERVED: Final = re.compile(r"[A-Za-z0-9_.~-]*")
 _INDENT: Final = "    "
-_REMEMBERED_BYTES: Final = 32_000_000
 _DURATIONS: Final = {
     TIME_UNIT_MILLISECONDS: "milliseconds({})",
     TIME_UNIT_SECONDS: "{}.seconds",
     TIME_UNIT_HOURS: "{}.seconds / 3600",
     TIME_UNIT_DAYS: "{}.seconds // 86400",
 }
-"""How a length of time is counted in each unit, as source."""
+"""Source that counts a length of time, by unit."""
 
 
 class ResponseCodec:
-    """Encodes the messages of one type as JSON; with `remembered`, recent ones are found by the message's bytes.
-
-    A list of 20 runs whose items are remembered is written in a fifth of the time, and so is one run in full.
+    """Encodes the messages of one type as JSON.
 
     Raises:
         ValueError: a field has no JSON form, or a link names a field that no enclosing message has.
     """
 
-    def __init__(self, message: Descriptor, *, remembered: bool = False) -> None:
+    def __init__(self, message: Descriptor) -> None:
         writer = _Writer()
         open_names = writer.add(message)
         if open_names:
             raise ValueError(f"{message.full_name}: no field fills {', '.join(open_names)} of its links")
         self._to_object: Callable[[Message], dict[str, Any]] = writer.compiled(message)
-        self._read: Callable[[bytes], Message] = GetMessageClass(message).FromString
-        self._remembered = remembering(self._encode_wire, _size, _REMEMBERED_BYTES) if remembered else None
 
     def encode(self, message: Message) -> bytes:
         """Returns the message as JSON."""
-        if self._remembered is None:
-            return self._write(message)
-        # A tenth of what it costs to write it again.
-        return self._remembered(message.SerializeToString())
-
-    def _encode_wire(self, wire: bytes) -> bytes:
-        return self._write(self._read(wire))
-
-    def fragment(self, *, members_sorted: bool) -> Callable[[bytes], orjson.Fragment]:
-        """Returns what finds the JSON of a serialised message, as a part of an enclosing object."""
-        option = orjson.OPT_SORT_KEYS if members_sorted else 0
-
-        def written(wire: bytes) -> bytes:
-            return orjson.dumps(self._to_object(self._read(wire)), option=option)
-
-        recent, fragment = remembering(written, _size, _REMEMBERED_BYTES), orjson.Fragment
-        return lambda wire: fragment(recent(wire))
-
-    def _write(self, message: Message) -> bytes:
         return orjson.dumps(self._to_object(message))
+
+
+def timestamp_text(timestamp: Timestamp) -> str:
+    """Returns a time as `2026-09-24T10:15:30.123+00:00`, milliseconds cut off rather than rounded (contract 2.1)."""
+    return f"{_second_text(timestamp.seconds)}.{timestamp.nanos // 1_000_000:03d}+00:00"
+
+
+@lru_cache(maxsize=4096)
+def _second_text(seconds: int) -> str:
+    # The times of one answer, and of many answers, lie close together: all but the milliseconds is remembered.
+    return (_EPOCH + timedelta(seconds=seconds)).isoformat()[:19]
 
 
 def object_of(
@@ -87,6 +87,11 @@ def object_of(
     writer = _Writer(raw, links)
     writer.add(message)
     return writer.compiled(message)
+
+
+def path_segment(value: str) -> str:
+    """Returns an id as it stands in a path, percent-encoded where it must be."""
+    return value if _UNRESERVED.fullmatch(value) else quote(value, safe="")
 
 
 class _Writer:
@@ -181,11 +186,10 @@ class _Writer:
                 return self._duration(field, rules, value)
             if is_links(message):
                 return self._links(message, body)
-            if rules.remembered and self._names["raw"] is orjson.Fragment:
-                return self._remembered(message, rules, value)
             names = self.add(message)
             body.need(names)
-            return f"{_function(message)}({', '.join([value, *map(_variable, names)])})"
+            made = f"{_function(message)}({', '.join([value, *map(_variable, names)])})"
+            return f"dict(sorted({made}.items()))" if rules.members_sorted else made
         if field.type == FieldDescriptor.TYPE_BYTES:
             raise ValueError(f"{field.full_name}: bytes have no form in the JSON API")
         return value
@@ -195,11 +199,6 @@ class _Writer:
         if rules.unit not in _DURATIONS:
             raise ValueError(f"{field.full_name}: no unit says how the JSON API counts it")
         return _DURATIONS[rules.unit].format(value)
-
-    def _remembered(self, message: Descriptor, rules: FieldRules, value: str) -> str:
-        function = f"remembered_{message.full_name.replace('.', '_')}"
-        self._names[function] = ResponseCodec(message).fragment(members_sorted=rules.members_sorted)
-        return f"{function}({value}.SerializeToString())"
 
     def _links(self, message: Descriptor, body: "_Body") -> str:
         # What fills a link is encoded for a path, and so has nothing that JSON would write otherwise.
@@ -238,11 +237,6 @@ class _Body:
 
     def need(self, names: tuple[str, ...]) -> None:
         self.needed += [name for name in names if name not in self.needed]
-
-
-def _size(json: bytes) -> int:
-    # The message's bytes are the argument, and about a third.
-    return 2 * len(json)
 
 
 def _function(message: Descriptor) -> str:

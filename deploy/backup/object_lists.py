@@ -1,4 +1,4 @@
-"""The objects that rows of a database name, held against those that were copied."""
+"""Lists of a backup's objects and of a restore's unpacked files, in temporary databases, for there may be millions."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -6,8 +6,8 @@ from contextlib import closing
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
+from backend.services.uploads.rules import PART_BYTES
 from backend.storage.object_keys import result_row_key, step_log_key, upload_members_key, upload_part_key
-from backend.uploads.rules import PART_BYTES
 
 _BATCH: Final = 1000
 
@@ -82,9 +82,10 @@ def named_objects(database: sqlite3.Connection) -> Iterator[Named]:
             if key != result_row_key(run_id):
                 yield Named(key, size, sha256)
         if "shared_files" in tables:
-            # Those of a run that has ended are being removed.
+            # Those of a completed run, and of a swept one, are being removed.
             shared = (
-                "SELECT object_key, size_bytes FROM shared_files JOIN runs USING (run_id) WHERE finished_at IS NULL"
+                "SELECT object_key, size_bytes FROM shared_files JOIN runs USING (run_id)"
+                " WHERE finished_at IS NULL OR (status <> 'completed' AND redaction_state = 'none')"
             )
             for key, size in database.execute(shared):
                 yield Named(key, size, None)
@@ -96,6 +97,36 @@ def named_objects(database: sqlite3.Connection) -> Iterator[Named]:
             yield from _uploaded(database)
     finally:
         database.execute("COMMIT")
+
+
+class UnpackedFiles:
+    """Names and digests of unpacked files in a temporary database, for there may be millions; to be closed."""
+
+    def __init__(self) -> None:
+        self._database: sqlite3.Connection = temporary_database(
+            "CREATE TABLE files (name TEXT PRIMARY KEY, sha256 TEXT, listed INTEGER) WITHOUT ROWID;"
+        )
+
+    def close(self) -> None:
+        """Removes the database."""
+        self._database.close()
+
+    def add(self, name: str, sha256: str) -> None:
+        """Records the digest of a file; of one that is unpacked twice the later one counts."""
+        self._database.execute("INSERT OR REPLACE INTO files VALUES (?, ?, 0)", (name, sha256))
+
+    def digest(self, name: str) -> str | None:
+        """Returns the digest of a file, or None where none of that name was unpacked."""
+        found = self._database.execute("SELECT sha256 FROM files WHERE name = ?", (name,)).fetchone()
+        return None if found is None else str(found[0])
+
+    def mark_listed(self, name: str) -> None:
+        """Records that a file is part of the backup."""
+        self._database.execute("UPDATE files SET listed = 1 WHERE name = ?", (name,))
+
+    def unlisted(self) -> list[str]:
+        """Returns the names of files that are no part of the backup."""
+        return [name for (name,) in self._database.execute("SELECT name FROM files WHERE NOT listed")]
 
 
 def _uploaded(database: sqlite3.Connection) -> Iterator[Named]:

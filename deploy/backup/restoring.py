@@ -17,23 +17,25 @@ from itertools import count
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from backend.clock import system_clock
-from backend.storage.durable import sync_folder
+from backend.common.clock import system_clock
+from backend.storage.data_files import sync_folder
 from backend.storage.factory import DATABASE_FILE, LOCK_FILE, RESTORING_FILE, DataFolder, DataFolderError
-from deploy.backup.archive import beginning, members, parts
-from deploy.backup.layout import (
+from deploy.backup.archive import (
     DATABASE,
     DIGESTS,
     MANIFEST,
     OBJECTS,
     BackupError,
-    Manifest,
+    BackupManifest,
+    beginning,
     is_object,
+    members,
+    parts,
     read_digest_line,
     read_manifest,
 )
+from deploy.backup.object_lists import UnpackedFiles
 from deploy.backup.snapshot import require_known, require_sound, schema_of
-from deploy.backup.unpacked_files import UnpackedFiles
 
 _UNPACKED: Final = ".workflow-api-restore"
 _NO_CONTENT: Final = frozenset({LOCK_FILE, RESTORING_FILE, _UNPACKED, "lost+found"})
@@ -52,14 +54,14 @@ WHERE state IN ('landed', 'kept') AND EXISTS (
 class Restored:
     """A backup that is in place; `moved_to` is where the former content of the folder is, if there was any."""
 
-    manifest: Manifest
+    manifest: BackupManifest
     moved_to: Path | None
 
 
 def restore_backup(source: BinaryIO, data: Path, *, force: bool) -> Restored:
     """Restores a backup into an empty folder; with `force` what is in the folder is moved into one below it.
 
-    So is what an interrupted restore has left, with or without `force`.
+    What an interrupted restore has left is moved too, with or without `force`.
 
     Raises:
         BackupError: the backup is damaged or of a later release, or the folder is in use or not empty.
@@ -90,7 +92,7 @@ def restore_backup(source: BinaryIO, data: Path, *, force: bool) -> Restored:
 
 
 def _content(data: Path, *, force: bool) -> list[Path]:
-    """Returns what has to be moved aside; raises BackupError where that is not allowed."""
+    """Returns the content that has to be moved aside; raises BackupError where that is not allowed."""
     present = [path for path in data.iterdir() if path.name not in _NO_CONTENT] if data.is_dir() else []
     if present and not force and not (data / RESTORING_FILE).exists():
         raise BackupError(f"{data} is not empty: name another folder, or move its content aside with --force.")
@@ -137,7 +139,7 @@ def _end(data: Path, *, keep_marker: bool) -> None:
     sync_folder(data)
 
 
-def _unpack(source: BinaryIO, unpacked: Path) -> Manifest:
+def _unpack(source: BinaryIO, unpacked: Path) -> BackupManifest:
     """Unpacks the files that the backup consists of, and returns its manifest once all of them have their digests."""
     found: dict[str, bytes] = {}
     with closing(UnpackedFiles()) as files:
@@ -172,11 +174,11 @@ def _unpacked_file(content: BinaryIO, path: Path) -> str:
     return digest.hexdigest()
 
 
-def _check_files(files: UnpackedFiles, unpacked: Path, manifest: Manifest) -> None:
-    """Holds the files against the list of digests, and removes objects that are not listed.
+def _check_files(files: UnpackedFiles, unpacked: Path, manifest: BackupManifest) -> None:
+    """Compares the files with the list of digests, and removes objects that are not listed.
 
     Raises:
-        BackupError: a listed one is missing or another, or the list is not that of the manifest.
+        BackupError: a listed file is missing or has another digest, or the list is not the one that the manifest names.
     """
     listed = unpacked / DIGESTS
     if files.digest(DIGESTS) != manifest.digests_sha256:
@@ -198,7 +200,7 @@ def _check_files(files: UnpackedFiles, unpacked: Path, manifest: Manifest) -> No
         (unpacked / name).unlink()
 
 
-def _check_database(database: Path, manifest: Manifest) -> None:
+def _check_database(database: Path, manifest: BackupManifest) -> None:
     """Checks the database, and prepares it for the service that starts with it."""
     try:
         with closing(sqlite3.connect(database, isolation_level=None)) as connection:
@@ -227,7 +229,7 @@ def _move_aside(data: Path, present: list[Path]) -> Path | None:
 
 
 def _new_aside(first: Path) -> Path:
-    """Makes the folder, or where there is one of the same second, one of the same name with a number."""
+    """Makes the folder `first`; where it exists, from the same second, a folder with a number after the name."""
     for number in count(1):
         aside = first if number == 1 else first.with_name(f"{first.name}-{number}")
         with suppress(FileExistsError):

@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from backend.storage.dialects.sqlite.examination import damage, open_to_read, schema_revision
-from backend.storage.file_locks import lock_named
-from backend.storage.migrate import known_revisions, newest_revision
-from deploy.backup.layout import DATABASE, BackupError
+from backend.storage.data_files import lock_named
+from backend.storage.dialects.sqlite.database_file import damage, open_to_read, schema_revision
+from backend.storage.factory import known_revisions, newest_revision
+from deploy.backup.archive import DATABASE, BackupError
 
 _SCRATCH: Final = ".workflow-api-backup-"
 _LOCK_SECONDS: Final = 30.0

@@ -18,10 +18,20 @@ from importlib import metadata
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from backend.storage.durable import sync_folder
+from backend.storage.data_files import sync_folder
 from backend.storage.factory import RESTORING_FILE
-from deploy.backup.archive import ArchiveWriter, Sink
-from deploy.backup.layout import DATABASE, DIGESTS, FORMAT, MANIFEST, OBJECTS, BackupError, Manifest, digest_line
+from deploy.backup.archive import (
+    DATABASE,
+    DIGESTS,
+    FORMAT,
+    MANIFEST,
+    OBJECTS,
+    ArchiveWriter,
+    BackupError,
+    BackupManifest,
+    Sink,
+    digest_line,
+)
 from deploy.backup.object_lists import Named, ObjectLists
 from deploy.backup.snapshot import Snapshot, reading, scratch_folder, take_snapshot
 
@@ -35,7 +45,7 @@ _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is backed up: a data folder, and the folder of its objects, None where a bucket holds them."""
+    """Source of a backup: a data folder, and the folder of its objects, None where a bucket holds them."""
 
     data: Path
     objects: Path | None
@@ -45,7 +55,7 @@ class Source:
 class Backup:
     """A backup that was written: its manifest, and some of the keys of objects that are lost or damaged."""
 
-    manifest: Manifest
+    manifest: BackupManifest
     absent: tuple[str, ...]
 
 
@@ -129,7 +139,7 @@ def _finished(
         listed = digests.tell()
         digests.seek(0)
         digest = archive.add(DIGESTS, digests, listed)
-    manifest = Manifest(
+    manifest = BackupManifest(
         format=FORMAT,
         release=metadata.version("workflow-api"),
         schema=snapshot.schema,

@@ -11,9 +11,9 @@ from deploy.cli.following.follower import status_after_decision
 from deploy.cli.option_names import APPROVAL_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc
 from deploy.cli.output.printing import (
-    Column,
     Form,
     Record,
+    TableColumn,
     print_details,
     print_json,
     print_line,
@@ -125,7 +125,7 @@ def print_file(file: Record) -> None:
         print_line("")
         print_line(title)
         names = file["table"]["columns"]
-        columns = [Column(name, partial(cell_of, place), Form.TEXT) for place, name in enumerate(names)]
+        columns = [TableColumn(name, partial(cell_of, place), Form.TEXT) for place, name in enumerate(names)]
         print_table(file["table"]["rows"], columns, none="No row.")
         if file["table"]["cut"]:
             print("The rest is not shown.")
@@ -138,31 +138,31 @@ def cell_of(place: int, row: Record) -> str:
 
 
 APPROVAL_COLUMNS: Final = (
-    Column("APPROVAL ID", "approval_id", rank=0),
-    Column("WORKFLOW", "workflow_name", Form.TEXT, rank=2),
-    Column("STEP", "step", rank=3),
-    Column("TITLE", "title", Form.TEXT, rank=1),
-    Column("REFERENCE", "client_reference", Form.TEXT, rank=5),
-    Column("WAITING", lambda record: duration(record["waiting_ms"]), rank=4),
-    Column("STARTED BY", starter, Form.TEXT, rank=7),
-    Column("RUN ID", "run_id", rank=6),
+    TableColumn("APPROVAL ID", "approval_id", rank=0),
+    TableColumn("WORKFLOW", "workflow_name", Form.TEXT, rank=2),
+    TableColumn("STEP", "step", rank=3),
+    TableColumn("TITLE", "title", Form.TEXT, rank=1),
+    TableColumn("REFERENCE", "client_reference", Form.TEXT, rank=5),
+    TableColumn("WAITING", lambda record: duration(record["waiting_ms"]), rank=4),
+    TableColumn("STARTED BY", starter, Form.TEXT, rank=7),
+    TableColumn("RUN ID", "run_id", rank=6),
 )
 
 APPROVAL_DETAILS: Final = (
-    Column("approval_id", "approval_id"),
-    Column("state", "state"),
-    Column("decided_by", "decided_by"),
-    Column("decided_at", "decided_at", Form.TIME),
-    Column("title", "title"),
-    Column("instructions", "instructions"),
-    Column("step", "step"),
-    Column("workflow", lambda record: f"{record['workflow_name']} ({record['workflow_id']})"),
-    Column("version", "version"),
-    Column("run_id", "run_id"),
-    Column("client_reference", "client_reference"),
-    Column("labels", "labels"),
-    Column("triggered_by", "triggered_by"),
-    Column("started_by", starter),
-    Column("requested_at", "requested_at", Form.TIME),
-    Column("waiting", lambda record: duration(record["waiting_ms"]) if record["state"] == "pending" else None),
+    TableColumn("approval_id", "approval_id"),
+    TableColumn("state", "state"),
+    TableColumn("decided_by", "decided_by"),
+    TableColumn("decided_at", "decided_at", Form.TIME),
+    TableColumn("title", "title"),
+    TableColumn("instructions", "instructions"),
+    TableColumn("step", "step"),
+    TableColumn("workflow", lambda record: f"{record['workflow_name']} ({record['workflow_id']})"),
+    TableColumn("version", "version"),
+    TableColumn("run_id", "run_id"),
+    TableColumn("client_reference", "client_reference"),
+    TableColumn("labels", "labels"),
+    TableColumn("triggered_by", "triggered_by"),
+    TableColumn("started_by", starter),
+    TableColumn("requested_at", "requested_at", Form.TIME),
+    TableColumn("waiting", lambda record: duration(record["waiting_ms"]) if record["state"] == "pending" else None),
 )

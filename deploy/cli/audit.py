@@ -6,14 +6,14 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from contract.audit_export import FORMATS, head_of, lines_of
-from contract.json_codec.date_times import parse_date_time
+from console.rendering.exports import FORMATS, head_of, lines_of
+from contract.times import parse_date_time
 from deploy.cli.option_names import LIST_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc, read_option
-from deploy.cli.output.printing import Column, Form, print_json, print_table
+from deploy.cli.output.printing import Form, TableColumn, print_json, print_table
 from deploy.cli.output.records import PAGE, record_of
 from deploy.cli.run_start import workflow_definition
-from deploy.client.backend import Backend, connected
+from deploy.client.backend import BackendClient, connected
 from deploy.failures import CommandError
 from workflow_api.v1 import audit_pb2, deployment_pb2, keys_pb2, runs_pb2, users_pb2, workflows_pb2
 
@@ -79,7 +79,7 @@ def write_export(grpc: str, form: str, request: audit_pb2.ExportAuditRecordsRequ
             head = ""
 
 
-def refuse_unknown(backend: Backend, target: str) -> None:
+def refuse_unknown(backend: BackendClient, target: str) -> None:
     """Raises CommandError if nothing has this id; what is deleted has changes, and needs no such check."""
     prefix = target.partition("_")[0]
     if prefix == "ak":
@@ -99,7 +99,7 @@ def refuse_unknown(backend: Backend, target: str) -> None:
         )
 
 
-def _other_targets(backend: Backend) -> Iterator[str]:
+def _other_targets(backend: BackendClient) -> Iterator[str]:
     yield backend.call(backend.deployment.GetDeployment, deployment_pb2.GetDeploymentRequest()).deployment_id
     for page in backend.pages(backend.users.ListUsers, users_pb2.ListUsersRequest(page_size=PAGE)):
         yield from (user.name for user in page.items)
@@ -113,9 +113,9 @@ _RESOURCES: Final = {
 }
 
 AUDIT_COLUMNS: Final = (
-    Column("AT", "at", Form.TIME, rank=0),
-    Column("ACTOR", "actor", Form.TEXT, rank=1),
-    Column("ACTION", "action", rank=0),
-    Column("TARGET", "target", rank=2),
-    Column("DETAILS", "details", Form.TEXT, rank=3),
+    TableColumn("AT", "at", Form.TIME, rank=0),
+    TableColumn("ACTOR", "actor", Form.TEXT, rank=1),
+    TableColumn("ACTION", "action", rank=0),
+    TableColumn("TARGET", "target", rank=2),
+    TableColumn("DETAILS", "details", Form.TEXT, rank=3),
 )

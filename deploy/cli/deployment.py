@@ -6,10 +6,10 @@ from typing import Annotated, Any, Final
 import typer
 from google.protobuf.duration_pb2 import Duration
 
-from contract.durations import duration_of
+from contract.times import duration_of
 from deploy.cli.option_names import option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
-from deploy.cli.output.printing import Column, print_details, print_json
+from deploy.cli.output.printing import TableColumn, print_details, print_json
 from deploy.cli.output.records import record_of
 from deploy.client.backend import connected
 from workflow_api.v1 import deployment_pb2, runs_pb2
@@ -115,29 +115,29 @@ ASSIGNED_NAMES: Final = {field: name for name, (field, _) in SETTABLE.items()}
 """Names of assignments by the fields of the request."""
 
 DEPLOYMENT_DETAILS: Final = (
-    Column("deployment_id", "deployment_id"),
-    Column("release", "release"),
-    Column("governed", "governed"),
-    Column("api_enabled", "api_enabled"),
-    Column("licence", "licence.state"),
-    Column("licence_reason", "licence.reason"),
-    Column("licence_enforcement_status", "licence.enforcement_status"),
-    Column("license_id", "licence.license_id"),
-    Column("retention_days", "retention_days"),
+    TableColumn("deployment_id", "deployment_id"),
+    TableColumn("release", "release"),
+    TableColumn("governed", "governed"),
+    TableColumn("api_enabled", "api_enabled"),
+    TableColumn("licence", "licence.state"),
+    TableColumn("licence_reason", "licence.reason"),
+    TableColumn("licence_enforcement_status", "licence.enforcement_status"),
+    TableColumn("license_id", "licence.license_id"),
+    TableColumn("retention_days", "retention_days"),
 )
 
 UPKEEP_DETAILS: Final = (
-    Column("runs erased", "runs_erased"),
-    Column("idempotency records deleted", "idempotency_records"),
-    Column("usage records of earlier releases deleted", "usage_records"),
-    Column("batches of usage records deleted", "usage_batches"),
-    Column("hourly counts deleted", "usage_hours"),
-    Column("audit records deleted", "audit_records"),
-    Column("sessions deleted", "sessions"),
-    Column("counts of failed sign-ins deleted", "sign_in_tries"),
-    Column("parts of step logs deleted", "step_log_parts"),
-    Column("code folders of agents deleted", "agent_sources"),
-    Column("locks of environments deleted", "environment_locks"),
-    Column("deleted definitions removed", "deleted_definitions"),
-    Column("more to do", "more"),
+    TableColumn("runs erased", "runs_erased"),
+    TableColumn("idempotency records deleted", "idempotency_records"),
+    TableColumn("usage records of earlier releases deleted", "usage_records"),
+    TableColumn("batches of usage records deleted", "usage_batches"),
+    TableColumn("hourly counts deleted", "usage_hours"),
+    TableColumn("audit records deleted", "audit_records"),
+    TableColumn("sessions deleted", "sessions"),
+    TableColumn("counts of failed sign-ins deleted", "sign_in_tries"),
+    TableColumn("parts of step logs deleted", "step_log_parts"),
+    TableColumn("code folders of agents deleted", "agent_sources"),
+    TableColumn("locks of environments deleted", "environment_locks"),
+    TableColumn("deleted definitions removed", "deleted_definitions"),
+    TableColumn("more to do", "more"),
 )

@@ -13,19 +13,23 @@ from deploy.cli.output.printing import print_json, print_line
 from deploy.config.addresses import BackendAddress
 from deploy.config.addresses import backend_address as as_backend_address
 from deploy.config.source import read_settings
-from deploy.doctor.check import Check, Examined, Outcome, Part, failed, ok
-from deploy.doctor.examination import examine
+from deploy.doctor.examination import Examined, Finding, Outcome, ServingPart, examine, failed, ok
 from deploy.failures import CommandError
 from deploy.serve.lifecycle import default_data
 
-_PARTS: Final = "|".join(Part)
+_PARTS: Final = "|".join(ServingPart)
 _WIDTH: Final = max(map(len, Outcome))
-_ADDRESSES: Final[Mapping[Part, Mapping[str, str]]] = {
-    Part.SERVE: {"--data": "data", "--http": "edge.http", "--grpc": "backend.grpc", "--console": "console.listen"},
-    Part.BACKEND: {"--data": "data", "--grpc": "backend.grpc"},
-    Part.WORKER: {"--data": "data"},
-    Part.EDGE: {"--http": "edge.http", "--grpc": "edge.backend"},
-    Part.CONSOLE: {"--http": "console.listen", "--grpc": "console.backend"},
+_ADDRESSES: Final[Mapping[ServingPart, Mapping[str, str]]] = {
+    ServingPart.SERVE: {
+        "--data": "data",
+        "--http": "edge.http",
+        "--grpc": "backend.grpc",
+        "--console": "console.listen",
+    },
+    ServingPart.BACKEND: {"--data": "data", "--grpc": "backend.grpc"},
+    ServingPart.WORKER: {"--data": "data"},
+    ServingPart.EDGE: {"--http": "edge.http", "--grpc": "edge.backend"},
+    ServingPart.CONSOLE: {"--http": "console.listen", "--grpc": "console.backend"},
 }
 """The settings that the options of each part give."""
 
@@ -33,7 +37,7 @@ _ADDRESSES: Final[Mapping[Part, Mapping[str, str]]] = {
 def command(
     part: Annotated[
         str, typer.Argument(metavar=_PARTS, help="What is started, or shall be, on this machine.")
-    ] = Part.SERVE,
+    ] = ServingPart.SERVE,
     data: Data = None,
     http: HttpListen = None,
     grpc: Annotated[
@@ -59,18 +63,18 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Check settings and what a part needs, and say what to do; changes nothing. Exits with 1 if a check fails."""
-    if part not in set(Part):
-        raise typer.BadParameter(f"{part!r} is no part; allowed are {', '.join(Part)}", param_hint="PART")
+    if part not in set(ServingPart):
+        raise typer.BadParameter(f"{part!r} is no part; allowed are {', '.join(ServingPart)}", param_hint="PART")
     options: dict[str, str | None] = {
         "--data": None if data is None else str(data),
         "--http": http,
         "--grpc": grpc,
         "--console": console,
     }
-    given = dict(_given(Part(part), options))
+    given = dict(_given(ServingPart(part), options))
     os.environ["GRPC_VERBOSITY"] = "NONE"
-    found: list[Check] = []
-    for check in _checks(Part(part), given, config, write_probe=write_probe, every_object=every_object):
+    found: list[Finding] = []
+    for check in _checks(ServingPart(part), given, config, write_probe=write_probe, every_object=every_object):
         found.append(check)
         if not as_json:
             remedy = f" {check.remedy}" if check.remedy else ""
@@ -85,7 +89,7 @@ def command(
         raise typer.Exit(1)
 
 
-def _given(part: Part, options: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
+def _given(part: ServingPart, options: Mapping[str, str | None]) -> Iterator[tuple[str, str]]:
     """Yields the settings that options give; one that the part itself lacks is refused."""
     taken = _ADDRESSES[part]
     for option, value in options.items():
@@ -105,8 +109,8 @@ def _named_backend() -> BackendAddress | None:
 
 
 def _checks(
-    part: Part, given: Mapping[str, str], config: Path | None, *, write_probe: bool, every_object: bool
-) -> Iterator[Check]:
+    part: ServingPart, given: Mapping[str, str], config: Path | None, *, write_probe: bool, every_object: bool
+) -> Iterator[Finding]:
     named = _named_backend()
     setting = _ADDRESSES[part].get("--grpc", "")
     if setting in given:

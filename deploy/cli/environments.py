@@ -7,10 +7,10 @@ import typer
 
 from deploy.cli.option_names import NAMED_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc
-from deploy.cli.output.printing import Column, Form, Record, print_details, print_json, print_table
+from deploy.cli.output.printing import Form, Record, TableColumn, print_details, print_json, print_table
 from deploy.cli.output.records import PAGE, items_of, record_of
 from deploy.cli.resources import print_definition
-from deploy.client.backend import Backend, connected
+from deploy.client.backend import BackendClient, connected
 from workflow_api.v1 import environments_pb2, workflows_pb2
 
 _POLL_SECONDS: Final = 0.5
@@ -67,7 +67,7 @@ def build(
         raise typer.Exit(1)
 
 
-def _until_built(backend: Backend, name: str) -> environments_pb2.EnvironmentBuild:
+def _until_built(backend: BackendClient, name: str) -> environments_pb2.EnvironmentBuild:
     typer.echo(f"Environment '{name}' is being built.", err=True)
     request = environments_pb2.GetEnvironmentBuildRequest(name=name)
     while True:
@@ -97,30 +97,30 @@ def _megabytes(record: Record) -> str | None:
 
 
 COLUMNS: Final = (
-    Column("NAME", "name", rank=0),
-    Column("VERSION", "version", Form.NUMBER, rank=3),
-    Column("STATUS", "status", Form.STATUS, rank=1),
-    Column("PACKAGES", _state, Form.STATUS, rank=0),
-    Column("REQUIREMENTS", "packages", Form.TEXT, rank=2),
+    TableColumn("NAME", "name", rank=0),
+    TableColumn("VERSION", "version", Form.NUMBER, rank=3),
+    TableColumn("STATUS", "status", Form.STATUS, rank=1),
+    TableColumn("PACKAGES", _state, Form.STATUS, rank=0),
+    TableColumn("REQUIREMENTS", "packages", Form.TEXT, rank=2),
 )
 
 DETAILS: Final = (
-    Column("environment_id", "environment_id"),
-    Column("name", "name"),
-    Column("version", "version"),
-    Column("status", "status"),
-    Column("packages", "packages"),
-    Column("locked", "locked"),
-    Column("lock_digest", "lock_digest"),
-    Column("interpreter", "interpreter"),
-    Column("state", _state),
-    Column("message", "message"),
+    TableColumn("environment_id", "environment_id"),
+    TableColumn("name", "name"),
+    TableColumn("version", "version"),
+    TableColumn("status", "status"),
+    TableColumn("packages", "packages"),
+    TableColumn("locked", "locked"),
+    TableColumn("lock_digest", "lock_digest"),
+    TableColumn("interpreter", "interpreter"),
+    TableColumn("state", _state),
+    TableColumn("message", "message"),
 )
 
 MACHINE_COLUMNS: Final = (
-    Column("MACHINE", "machine", rank=0),
-    Column("STATE", _state, Form.STATUS, rank=0),
-    Column("SIZE", _megabytes, Form.NUMBER, rank=3),
-    Column("SINCE", "updated_at", Form.TIME, rank=2),
-    Column("MESSAGE", "message", Form.TEXT, rank=1),
+    TableColumn("MACHINE", "machine", rank=0),
+    TableColumn("STATE", _state, Form.STATUS, rank=0),
+    TableColumn("SIZE", _megabytes, Form.NUMBER, rank=3),
+    TableColumn("SINCE", "updated_at", Form.TIME, rank=2),
+    TableColumn("MESSAGE", "message", Form.TEXT, rank=1),
 )

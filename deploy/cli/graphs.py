@@ -6,12 +6,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from contract.durations import duration_of
+from contract.times import duration_of
 from deploy.cli.option_names import LIST_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
-from deploy.cli.output.printing import Column, Form, print_json, print_line, print_table
-from deploy.cli.output.raw_json import RawJson
-from deploy.cli.output.records import PAGE, items_of
+from deploy.cli.output.printing import Form, TableColumn, print_json, print_line, print_table
+from deploy.cli.output.records import PAGE, RawJson, items_of
 from deploy.cli.resources import add_show
 from deploy.client.backend import connected
 from workflow_api.v1 import workflows_pb2
@@ -69,7 +68,7 @@ def query(
         for line in (line for part in parts for line in part.triples):
             print_line(line)
     else:
-        columns = [Column(name, _cell(name), Form.TEXT) for name in parts[0].variables]
+        columns = [TableColumn(name, _cell(name), Form.TEXT) for name in parts[0].variables]
         print_table(list(_rows(parts)), columns, none="No row.")
     if truncated:
         typer.echo("There is more: raise --limit or narrow the query.", err=True)
@@ -101,10 +100,10 @@ def _cell(name: str) -> Any:
 
 
 GRAPH_COLUMNS: Final = (
-    Column("GRAPH ID", "graph_id", rank=5),
-    Column("NAME", "name", rank=0),
-    Column("STORE", "store", rank=3),
-    Column("VERSION", "version", Form.NUMBER, rank=4),
-    Column("RUNS", "runs", Form.NUMBER, rank=1),
-    Column("PENDING", "pending", Form.NUMBER, rank=2),
+    TableColumn("GRAPH ID", "graph_id", rank=5),
+    TableColumn("NAME", "name", rank=0),
+    TableColumn("STORE", "store", rank=3),
+    TableColumn("VERSION", "version", Form.NUMBER, rank=4),
+    TableColumn("RUNS", "runs", Form.NUMBER, rank=1),
+    TableColumn("PENDING", "pending", Form.NUMBER, rank=2),
 )

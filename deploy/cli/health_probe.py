@@ -37,7 +37,7 @@ _NOT_SERVING: Final = b"\x00\x00\x00\x00\x02\x08\x02"
 
 
 class _Target(NamedTuple):
-    """What is asked for: the part, where it is, and how a success is printed."""
+    """Question of a probe: the part, where it is, and how a success is printed."""
 
     http: str | None
     grpc: str

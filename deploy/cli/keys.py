@@ -6,8 +6,8 @@ from typing import Annotated, Final
 import typer
 from google.protobuf.duration_pb2 import Duration
 
-from contract.durations import duration_of
-from contract.spellings import SCOPES
+from contract.fields import SCOPES
+from contract.times import duration_of
 from deploy.cli.option_names import KEY_OPTIONS, option_names
 from deploy.cli.options import (
     ANY,
@@ -20,10 +20,16 @@ from deploy.cli.options import (
     hours_window,
     overlap_in_hours,
 )
-from deploy.cli.output.key_printing import HOUR_COLUMNS, KEY_COLUMNS, USAGE_COLUMNS, show_credentials, show_key
+from deploy.cli.output.key_printing import (
+    HOUR_COLUMNS,
+    KEY_COLUMNS,
+    USAGE_COLUMNS,
+    print_usage_chart,
+    show_credentials,
+    show_key,
+)
 from deploy.cli.output.printing import print_json, print_table
 from deploy.cli.output.records import PAGE, items_of, record_of, with_nulls
-from deploy.cli.output.usage_chart import print_usage_chart
 from deploy.client.backend import connected
 from workflow_api.v1 import keys_pb2, options_pb2, usage_pb2
 from workflow_api.v1.options_pb2 import TIME_UNIT_DAYS, TIME_UNIT_HOURS

@@ -4,12 +4,15 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
-from typing import Annotated, Final
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import typer
+from typer import BadParameter
+from typer.core import TyperCommand, TyperGroup
 
-from deploy.cli.option_values import PlainCommand, PlainGroup
 from deploy.cli.output.terminal import print_failure
 from deploy.failures import CommandError
 from deploy.garbage import pause_collection, resume_collection
@@ -19,40 +22,54 @@ FAILED: Final = 1
 LINE_VARIABLE: Final = "_WORKFLOW_API_COMPLETE"
 """Holds a command line up to the cursor; then what may come next is printed, a line each."""
 
+_KINDS: Final = (str, bool, Path, int)
+"""Types of values that typer does not convert."""
+
+_LARGEST: Final = 2**31 - 1
+
 
 @dataclass(frozen=True)
 class CommandModule:
-    """A module under `deploy.cli` whose `command` is a function, or a Typer with commands below it."""
+    """A command: a function of a module under `deploy.cli`, or a Typer with commands below it.
+
+    `module` is empty where it bears the command's name and calls it `command`; of several commands in one module each
+    is called `NAME_command`.
+    """
 
     name: str
     help: str
+    module: str = ""
 
     def load(self) -> Callable[..., None] | typer.Typer:
         """Imports the module and returns its `command`."""
-        command: Callable[..., None] | typer.Typer = import_module(f"deploy.cli.{self.name}").command
+        attribute = f"{self.name}_command" if self.module else "command"
+        module = import_module(f"deploy.cli.{self.module or self.name}")
+        command: Callable[..., None] | typer.Typer = getattr(module, attribute)
         return command
 
 
 COMMANDS: Final = (
     CommandModule("serve", "Serve everything by one command."),
     CommandModule("run", "Run a workflow from a file here, without a server."),
-    CommandModule("edge", "Serve only the HTTP API, with a backend in another process."),
-    CommandModule("console", "Serve only the web console, with a backend in another process."),
-    CommandModule("backend", "Serve only the gRPC services and the runtime."),
-    CommandModule("worker", "Execute runs from the queue of the backends."),
+    CommandModule("edge", "Serve only the HTTP API, with a backend in another process.", "parts"),
+    CommandModule("console", "Serve only the web console, with a backend in another process.", "parts"),
+    CommandModule("backend", "Serve only the gRPC services and the runtime.", "parts"),
+    CommandModule("worker", "Execute runs that backends hand over.", "parts"),
     CommandModule("health", "Check whether a backend or an edge serves."),
     CommandModule("doctor", "Check settings and what a part needs, and say what to do."),
-    CommandModule("backup", "Back up the embedded database with its objects, while the service runs."),
-    CommandModule("restore", "Restore a backup into a data folder."),
-    CommandModule("apply", "Apply manifests: agents, connectors, environments, knowledge graphs, workflows."),
-    CommandModule("delete", "Delete a workflow, agent, environment, connector or knowledge graph."),
-    CommandModule("validate", "Check manifests without a server."),
+    CommandModule("backup", "Back up the embedded database with its objects, while the service runs.", "backups"),
+    CommandModule("restore", "Restore a backup into a data folder.", "backups"),
+    CommandModule(
+        "apply", "Apply manifests: agents, connectors, environments, knowledge graphs, workflows.", "manifests"
+    ),
+    CommandModule("delete", "Delete a workflow, agent, environment, connector or knowledge graph.", "manifests"),
+    CommandModule("validate", "Check manifests without a server.", "manifests"),
     CommandModule("redact", "Show what a PII policy would find and replace in files."),
-    CommandModule("schema", "Print JSON Schemas for editors."),
+    CommandModule("schema", "Print JSON Schemas for editors.", "manifests"),
     CommandModule("workflows", "List, show, activate and deactivate workflows; go back to a version."),
-    CommandModule("agents", "List and show agents, and download their code."),
+    CommandModule("agents", "List and show agents, and download their code.", "resources"),
     CommandModule("environments", "List and show environments, and build their packages."),
-    CommandModule("connectors", "List, show and test connectors."),
+    CommandModule("connectors", "List, show and test connectors.", "resources"),
     CommandModule("graphs", "List, show and query knowledge graphs."),
     CommandModule("keys", "Create, list, change, rotate, revoke and delete API keys."),
     CommandModule("webhooks", "Set up webhooks of keys, and see what was delivered to them."),
@@ -96,15 +113,6 @@ def run(arguments: Sequence[str]) -> int:
     return code
 
 
-def _complete(line: str) -> int:
-    """Prints what may come next on a command line, for the scripts of `workflow-api completion`."""
-    from deploy.cli.completing.candidates import completions
-
-    for value, text in completions(line, lambda name: command_line([name])):
-        print(f"{value}\t{text}" if text else value)
-    return SUCCEEDED
-
-
 def command_line(wanted: Sequence[str]) -> typer.Typer:
     """Builds the command line with the `wanted` commands; of the others only the help is known.
 
@@ -130,6 +138,54 @@ def command_line(wanted: Sequence[str]) -> typer.Typer:
     return app
 
 
+class PlainCommand(TyperCommand):
+    """A command whose texts, flags and paths are taken as they are.
+
+    typer converts every value by pydantic, whose import takes a tenth of the start of a service. A text needs no
+    conversion, and the code that uses a path checks it. Lists are left to typer, and numbers, which are then held to
+    the range of an integer field; the protos carry their own bounds.
+    """
+
+    def get_params(self, ctx: Any) -> Any:
+        """Returns the parameters with `--help`."""
+        return _taken_as_given(super().get_params(ctx))
+
+
+class PlainGroup(TyperGroup):
+    """A command with commands below it, whose own options are taken as they are."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Returns the parameters with `--help`."""
+        return _taken_as_given(super().get_params(ctx))
+
+
+class _AsGiven:
+    """Stands for typer's conversion of one value; what is neither absent nor of a kind above is left to typer's."""
+
+    def __init__(self, kind: type, convert: Callable[[], Any]) -> None:
+        self._kind = kind
+        self._convert = convert
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        if value is None or (isinstance(value, self._kind) and self._kind is not int):
+            return value
+        if self._kind is Path:
+            return Path(value)
+        converted = self._convert().coerce(value, param=param, ctx=ctx)
+        if self._kind is int and not -_LARGEST <= converted <= _LARGEST:
+            raise BadParameter(f"{value} is out of range: at most {_LARGEST:,}, at least -{_LARGEST:,}.", ctx, param)
+        return converted
+
+
+def _complete(line: str) -> int:
+    """Prints what may come next on a command line, for the scripts of `workflow-api completion`."""
+    from deploy.cli.completion import completions
+
+    for value, text in completions(line, lambda name: command_line([name])):
+        print(f"{value}\t{text}" if text else value)
+    return SUCCEEDED
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         from importlib import metadata
@@ -151,3 +207,13 @@ def _root(
 
 def _not_imported() -> None:
     raise AssertionError("only the first argument names a command")
+
+
+def _taken_as_given(parameters: list[Any]) -> list[Any]:
+    """Replaces the conversion of parameters; typer makes these itself and has no other place for one of ours."""
+    for parameter in parameters:
+        kind, convert = parameter.type_descriptor.annotation, parameter.get_runtime_param
+        one = parameter.nargs == 1 and not getattr(parameter, "multiple", False)
+        if one and kind in _KINDS and not isinstance(convert, partial):
+            parameter.get_runtime_param = partial(_AsGiven, kind, convert)
+    return parameters

@@ -14,6 +14,7 @@ START_OPTIONS: Final = {
     "parameters": "--param",
     "workflow_id": "WORKFLOW",
 }
+RESUME_OPTIONS: Final = {**START_OPTIONS, "run_id": "RUN_ID", "from_step": "--from"}
 KEY_OPTIONS: Final = {
     "name": "--name",
     "description": "--description",

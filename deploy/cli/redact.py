@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
-import yaml
 
 from deploy.cli.options import Json
-from deploy.cli.output.printing import Column, Form, print_json, print_line, print_lines, print_table
+from deploy.cli.output.printing import Form, TableColumn, print_json, print_line, print_lines, print_table
 from deploy.failures import CommandError
 
 if TYPE_CHECKING:
-    from backend.redaction.process.redactor import Redactor
+    from backend.resources.redaction.confined_redactor import ConfinedRedactor
 
 _LONGEST_TEXT: Final = 1_000_000
 _CHANGES_SHOWN: Final = 40
@@ -24,7 +23,7 @@ _MODELS: Final = ("policy", "local", "none")
 
 
 class _Swept(NamedTuple):
-    """What a sweep of one file gave: its outcome, its counts as JSON, and the swept text if it is text."""
+    """Result of the sweep of one file: its outcome, its counts as JSON, and the swept text if it is text."""
 
     kind: str
     withheld: bool
@@ -65,25 +64,21 @@ def command(
 
 def _policy(path: Path, model: str) -> dict[str, Any]:
     """Reads the policy of a file; a sweep shows what it finds by replacing it, whatever the mode."""
-    from backend.workflows import pii_policy
+    from backend.services.workflows import pii_policy
+    from redaction.command import read_policy
 
     if model not in _MODELS:
         raise typer.BadParameter(f"must be one of: {', '.join(_MODELS)}", param_hint="--model")
     try:
-        documents = [one for one in yaml.safe_load_all(path.read_text(encoding="utf-8")) if isinstance(one, dict)]
-    except (OSError, UnicodeError, yaml.YAMLError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no YAML"
-        raise CommandError(f"{path} cannot be read: {reason}.", code="invalid_request") from None
-    found = [one["pii_policy"] for one in documents if isinstance(one.get("pii_policy"), dict)]
-    found = found or [one for one in documents if "kind" not in one]
-    if len(found) != 1:
-        raise CommandError(f"{path} has {len(found)} PII policies instead of one.", code="invalid_request")
+        given = read_policy(path)
+    except ValueError as error:
+        raise CommandError(f"{error}.", code="invalid_request") from None
     try:
-        policy = pii_policy.normalise(found[0] if model == "policy" else {**found[0], "model": _named(model)})
+        policy = pii_policy.normalise(given if model == "policy" else {**given, "model": _named(model)})
     except ValueError as error:
         raise CommandError(f"{path}: {error}.", code="invalid_request") from None
-    from backend.local_model import LOCAL
-    from backend.optional_parts import PII_MODEL, REDACTION
+    from backend.common.optional_parts import PII_MODEL, REDACTION
+    from redaction.policy import LOCAL
 
     if not REDACTION.installed:
         raise CommandError(f"The policy cannot be applied: {REDACTION.not_installed}.", code="invalid_request")
@@ -99,14 +94,14 @@ def _named(model: str) -> str | None:
 def _items(
     files: list[Path], policy: dict[str, Any], scratch: Path, out: Path | None, *, compared: bool
 ) -> list[dict[str, Any]]:
-    from backend.models.catalog import Models
-    from backend.redaction.process.redactor import Redactor
-    from backend.secrets import Secrets
+    from backend.common.secrets import Secrets
+    from backend.resources.models import Models
+    from backend.resources.redaction.confined_redactor import ConfinedRedactor
     from backend.settings import RedactionLimits
 
     # The processes that sweep load the rules and the model once for all files.
     limits = RedactionLimits(processes=1)
-    redactor = Redactor(Models(Secrets(), {}), scratch=scratch / "redaction", limits=limits)
+    redactor = ConfinedRedactor(Models(Secrets(), {}), scratch=scratch / "redaction", limits=limits)
     try:
         return [_item(redactor, file, policy, scratch, out, compared=compared) for file in files]
     finally:
@@ -114,10 +109,10 @@ def _items(
 
 
 def _item(
-    redactor: "Redactor", file: Path, policy: dict[str, Any], scratch: Path, out: Path | None, *, compared: bool
+    redactor: "ConfinedRedactor", file: Path, policy: dict[str, Any], scratch: Path, out: Path | None, *, compared: bool
 ) -> dict[str, Any]:
-    from backend.local_model import LOCAL
-    from backend.optional_parts import PII_MODEL
+    from backend.common.optional_parts import PII_MODEL
+    from redaction.policy import LOCAL
 
     replacing = {**policy, "mode": "redact"}
     rules = _swept(redactor, {**replacing, "model": None}, file, scratch / "by-rules")
@@ -146,8 +141,8 @@ def _item(
     }
 
 
-def _swept(redactor: "Redactor", policy: dict[str, Any], file: Path, target: Path) -> _Swept:
-    from backend.redaction.process.redactor import RedactionError
+def _swept(redactor: "ConfinedRedactor", policy: dict[str, Any], file: Path, target: Path) -> _Swept:
+    from backend.resources.redaction.confined_redactor import RedactionError
 
     target.unlink(missing_ok=True)
     try:
@@ -185,9 +180,9 @@ def _print(item: dict[str, Any], policy: dict[str, Any], *, show_all: bool) -> N
         {"type": kind, "rules": item["by_rules"].get(kind, 0), "model": models.get(kind, 0)}
         for kind in sorted(item["by_rules"].keys() | models.keys())
     ]
-    columns = [Column("TYPE", "type"), Column("BY RULES", "rules", Form.NUMBER)]
+    columns = [TableColumn("TYPE", "type"), TableColumn("BY RULES", "rules", Form.NUMBER)]
     if item["with_local_model"] is not None:
-        columns.append(Column("WITH THE LOCAL MODEL", "model", Form.NUMBER))
+        columns.append(TableColumn("WITH THE LOCAL MODEL", "model", Form.NUMBER))
     if rows:
         print_table(rows, columns, none="")
     original = _text(Path(item["file"]))

@@ -1,17 +1,21 @@
-"""`list` and `show` of what workflows use: environments, connectors, agents and knowledge graphs."""
+"""`workflow-api agents` and `connectors`, and the `list` and `show` that they share with other resources."""
 
+import io
+import zipfile
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 from deploy.cli.option_names import NAMED_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc
-from deploy.cli.output.printing import Column, Form, Record, print_details, print_json, print_table
-from deploy.cli.output.raw_json import RawJson
-from deploy.cli.output.records import PAGE, items_of, record_of
+from deploy.cli.output.printing import Form, Record, TableColumn, print_details, print_json, print_line, print_table
+from deploy.cli.output.records import PAGE, RawJson, items_of, record_of
 from deploy.cli.output.terminal import printable
-from deploy.client.backend import Backend, connected
-from workflow_api.v1 import workflows_pb2
+from deploy.cli.run_outputs import replaced, safe_path, writing
+from deploy.client.backend import BackendClient, connected
+from deploy.failures import CommandError
+from workflow_api.v1 import definitions_pb2, workflows_pb2
 
 Resource = Annotated[str, typer.Argument(metavar="NAME", help="Name or id.")]
 Version = Annotated[int | None, typer.Option("--version", help="Version; the newest when not given.")]
@@ -72,7 +76,7 @@ def show_resource(
     print(printable(definition_text(record["definition"]), lines=True))
 
 
-def print_definition(backend: Backend, kind: "workflows_pb2.ResourceKind.ValueType", name: str) -> None:
+def print_definition(backend: BackendClient, kind: "workflows_pb2.ResourceKind.ValueType", name: str) -> None:
     """Prints the newest definition of a resource, and below it an empty line."""
     request = workflows_pb2.GetResourceRequest(kind=kind, resource=name)
     record = record_of(backend.call(backend.workflows.GetResource, request))
@@ -105,7 +109,7 @@ def definition_text(definition: RawJson) -> str:
 _FIRST: Final = ("name", "type", "store", "description")
 
 
-def _any_has(items: list[dict[str, Any]], column: Column) -> bool:
+def _any_has(items: list[dict[str, Any]], column: TableColumn) -> bool:
     return not items or any(column.cell(item) != "-" for item in items)
 
 
@@ -119,25 +123,109 @@ def _last_test(record: Record) -> object:
 
 
 RESOURCE_COLUMNS: Final = (
-    Column("NAME", "name", rank=0),
-    Column("TYPE", "type", rank=2),
-    Column("VERSION", "version", Form.NUMBER, rank=3),
-    Column("STATUS", "status", Form.STATUS, rank=1),
-    Column("UPDATED", "updated_at", Form.TIME, rank=4),
-    Column("ID", "resource_id", rank=5),
+    TableColumn("NAME", "name", rank=0),
+    TableColumn("TYPE", "type", rank=2),
+    TableColumn("VERSION", "version", Form.NUMBER, rank=3),
+    TableColumn("STATUS", "status", Form.STATUS, rank=1),
+    TableColumn("UPDATED", "updated_at", Form.TIME, rank=4),
+    TableColumn("ID", "resource_id", rank=5),
 )
 
 RESOURCE_DETAILS: Final = (
-    Column("id", "resource_id"),
-    Column("name", "name"),
-    Column("type", "type"),
-    Column("version", "version"),
-    Column("version shown", "shown_version"),
-    Column("status", "status", Form.STATUS),
-    Column("last test", _last_test),
-    Column("tested", "last_test.tested_at", Form.TIME),
-    Column("used by", "used_by"),
-    Column("created", "created_at", Form.TIME),
-    Column("updated", "updated_at", Form.TIME),
-    Column("deleted", "deleted_at", Form.TIME),
+    TableColumn("id", "resource_id"),
+    TableColumn("name", "name"),
+    TableColumn("type", "type"),
+    TableColumn("version", "version"),
+    TableColumn("version shown", "shown_version"),
+    TableColumn("status", "status", Form.STATUS),
+    TableColumn("last test", _last_test),
+    TableColumn("tested", "last_test.tested_at", Form.TIME),
+    TableColumn("used by", "used_by"),
+    TableColumn("created", "created_at", Form.TIME),
+    TableColumn("updated", "updated_at", Form.TIME),
+    TableColumn("deleted", "deleted_at", Form.TIME),
 )
+
+
+connectors_command = typer.Typer()
+add_reads(connectors_command, workflows_pb2.RESOURCE_KIND_CONNECTOR, "connector")
+
+
+@connectors_command.command("test")
+def check_connector(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the connector.")],
+    utc: Utc = False,
+    grpc: Grpc = DEFAULT_GRPC,
+    as_json: Json = False,
+) -> None:
+    """List objects with its credentials and record the outcome.
+
+    Exits with 1 when the test did not pass.
+    """
+    with option_names(NAMED_OPTIONS), connected(grpc) as backend:
+        outcome = backend.call(backend.workflows.TestConnector, workflows_pb2.TestConnectorRequest(name=name))
+    record = record_of(outcome)
+    if as_json:
+        print_json(record)
+    else:
+        print_details(record, CONNECTOR_DETAILS, utc=utc)
+    if not outcome.passed:
+        raise typer.Exit(1)
+
+
+CONNECTOR_DETAILS: Final = (
+    TableColumn("connector_id", "connector_id"),
+    TableColumn("name", "name"),
+    TableColumn("version", "version"),
+    TableColumn("passed", "passed"),
+    TableColumn("message", "message"),
+    TableColumn("tested_at", "tested_at", Form.TIME),
+)
+
+
+agents_command = typer.Typer()
+add_list(agents_command, workflows_pb2.RESOURCE_KIND_AGENT, "agent")
+
+
+@agents_command.command("show")
+def show_agent(
+    name: Resource,
+    version: Version = None,
+    download: Annotated[
+        Path | None, typer.Option("--download", metavar="DIR", help="Write the files of its code into this folder.")
+    ] = None,
+    utc: Utc = False,
+    grpc: Grpc = DEFAULT_GRPC,
+    as_json: Json = False,
+) -> None:
+    """Show one version of an agent with its definition, or download its code."""
+    if download is None:
+        show_resource(workflows_pb2.RESOURCE_KIND_AGENT, name, version, grpc, utc=utc, as_json=as_json)
+        return
+    with option_names({"agent": "NAME", "version": "--version"}), connected(grpc) as backend:
+        request = definitions_pb2.GetAgentCodeRequest(agent=name, version=version)
+        code = backend.call(backend.definitions.GetAgentCode, request)
+    written = _write(code.archive, download)
+    if as_json:
+        print_json(
+            {"id": code.id, "name": code.name, "version": code.version, "files": [str(path) for path in written]}
+        )
+    else:
+        for path in written:
+            print_line(str(path))
+
+
+def _write(archive: bytes, folder: Path) -> list[Path]:
+    """Writes the files of a zip below a folder that has nothing in it yet, and returns them.
+
+    Raises:
+        CommandError: the folder is not empty, or a file cannot be written.
+    """
+    with writing(), zipfile.ZipFile(io.BytesIO(archive)) as opened:
+        if folder.exists() and any(folder.iterdir()):
+            raise CommandError(f"{folder} must be empty, or not exist: nothing is written over.")
+        targets = {name: folder / safe_path(name) for name in opened.namelist()}
+        for name, target in targets.items():
+            with replaced(target) as file:
+                file.write(opened.read(name))
+    return list(targets.values())

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from deploy.cli.following.approval_answers import APPROVE, answer_from
-from deploy.cli.local.file_changes import changed_files
-from deploy.cli.local.writable_folder import check_writable
+from deploy.cli.following.follower import APPROVE, answer_from
+from deploy.cli.local.local_files import changed_files
 from deploy.cli.option_names import START_OPTIONS, option_names
 from deploy.cli.options import Config, Json
 from deploy.cli.output.terminal import printable
@@ -100,6 +99,20 @@ def command(
         raise typer.Exit(INTERRUPTED) from None
     if not completed:
         raise typer.Exit(1)
+
+
+def check_writable(option: str, folder: Path) -> None:
+    """Returns if `folder`, or the nearest folder above it that exists, can be written to; creates nothing.
+
+    Raises:
+        typer.BadParameter: it cannot be, or is a file.
+    """
+    place = folder.absolute()
+    nearest = next(each for each in (place, *place.parents) if os.path.lexists(each))
+    if not nearest.is_dir():
+        raise typer.BadParameter(f"{folder} cannot be written: {nearest} is no folder", param_hint=option)
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise typer.BadParameter(f"{folder} cannot be written: {nearest} allows no new files", param_hint=option)
 
 
 def _end_as_interrupted() -> None:

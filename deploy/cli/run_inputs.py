@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from deploy.cli.output.raw_json import RawJson, json_text
+from deploy.cli.output.records import RawJson, json_text
 from deploy.failures import CommandError
 
 Params = Annotated[

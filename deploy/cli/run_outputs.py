@@ -14,10 +14,10 @@ from typing import Annotated, Any, BinaryIO, Final
 import typer
 
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, RunId, Utc
-from deploy.cli.output.printing import Column, Form, print_json, print_table
+from deploy.cli.output.printing import Form, TableColumn, print_json, print_table
 from deploy.cli.output.records import record_of
 from deploy.cli.output.terminal import is_terminal
-from deploy.client.backend import Backend, connected
+from deploy.client.backend import BackendClient, connected
 from deploy.failures import CommandError
 from workflow_api.v1 import outputs_pb2
 
@@ -67,7 +67,7 @@ def download(
             print("No output.", file=sys.stderr)
 
 
-def list_outputs(backend: Backend, run_id: str) -> outputs_pb2.ListOutputsResponse:
+def list_outputs(backend: BackendClient, run_id: str) -> outputs_pb2.ListOutputsResponse:
     """Returns the outputs of a finished run, once its final sweep for personal data is done."""
     until = time.monotonic() + _LONGEST_SWEEP
     while True:
@@ -79,7 +79,7 @@ def list_outputs(backend: Backend, run_id: str) -> outputs_pb2.ListOutputsRespon
         time.sleep(_SWEEP_SECONDS)
 
 
-def download_outputs(backend: Backend, run_id: str, folder: Path) -> list[Path]:
+def download_outputs(backend: BackendClient, run_id: str, folder: Path) -> list[Path]:
     """Writes every output below `folder` and returns the files; where one is too large to come alone, out of the zip.
 
     Raises:
@@ -97,7 +97,7 @@ def download_outputs(backend: Backend, run_id: str, folder: Path) -> list[Path]:
     return list(targets.values())
 
 
-def download_zip(backend: Backend, run_id: str, folder: Path) -> Path:
+def download_zip(backend: BackendClient, run_id: str, folder: Path) -> Path:
     """Writes `<run id>.zip` into `folder` and returns its path; raises as `download_outputs`."""
     listed = list_outputs(backend, run_id)
     target = folder / f"{run_id}.zip"
@@ -162,13 +162,13 @@ class _LateBar:
             self._progress.stop()
 
 
-def _content(backend: Backend, run_id: str, output_id: str) -> Iterator[bytes]:
+def _content(backend: BackendClient, run_id: str, output_id: str) -> Iterator[bytes]:
     request = outputs_pb2.GetOutputContentRequest(run_id=run_id, output_id=output_id)
     for part in backend.stream(backend.outputs.GetOutputContent, request, _DOWNLOAD_SECONDS):
         yield part.data
 
 
-def _zip(backend: Backend, run_id: str) -> tuple[int, Iterator[bytes]]:
+def _zip(backend: BackendClient, run_id: str) -> tuple[int, Iterator[bytes]]:
     request = outputs_pb2.GetOutputsZipRequest(run_id=run_id)
     parts = backend.stream(backend.outputs.GetOutputsZip, request, _DOWNLOAD_SECONDS)
     return next(parts).header.size_bytes, (part.data for part in parts)
@@ -187,7 +187,9 @@ def _write(
         raise CommandError("The download broke off or was changed on its way: repeat the command.")
 
 
-def _download_unpacked(backend: Backend, run_id: str, targets: dict[str, Path], advance: Callable[[int], None]) -> None:
+def _download_unpacked(
+    backend: BackendClient, run_id: str, targets: dict[str, Path], advance: Callable[[int], None]
+) -> None:
     with tempfile.TemporaryFile() as packed:
         size, parts = _zip(backend, run_id)
         _write(parts, packed, advance, size)
@@ -233,9 +235,9 @@ def writing() -> Iterator[None]:
 
 
 OUTPUT_COLUMNS: Final = (
-    Column("PATH", "path", rank=0),
-    Column("SIZE", lambda record: size_text(record["size_bytes"]), Form.NUMBER, rank=1),
-    Column("MEDIA TYPE", "media_type", Form.TEXT, rank=3),
-    Column("CREATED", "created_at", Form.TIME, rank=4),
-    Column("OUTPUT ID", "output_id", rank=2),
+    TableColumn("PATH", "path", rank=0),
+    TableColumn("SIZE", lambda record: size_text(record["size_bytes"]), Form.NUMBER, rank=1),
+    TableColumn("MEDIA TYPE", "media_type", Form.TEXT, rank=3),
+    TableColumn("CREATED", "created_at", Form.TIME, rank=4),
+    TableColumn("OUTPUT ID", "output_id", rank=2),
 )

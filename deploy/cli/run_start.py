@@ -8,9 +8,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from deploy.cli.following.failure_logs import FAILED, show_log
 from deploy.cli.following.follower import interruptible, watched_events
-from deploy.cli.following.run_progress import RunProgress
+from deploy.cli.following.run_progress import FAILED, RunProgress, show_log
 from deploy.cli.option_names import START_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc, Workflow
 from deploy.cli.output.printing import Record, print_json
@@ -18,7 +17,7 @@ from deploy.cli.output.records import record_of
 from deploy.cli.output.run_details import RUN_DETAILS, print_run, run_record
 from deploy.cli.run_inputs import InputText, Params, read_labels, read_parameters, text_or_file
 from deploy.cli.run_outputs import list_outputs
-from deploy.client.backend import Backend, connected
+from deploy.client.backend import BackendClient, connected
 from workflow_api.v1 import runs_pb2, workflows_pb2
 
 _ASKS: Final = "approval.requested"
@@ -68,7 +67,7 @@ def start(
         raise typer.Exit(1)
 
 
-def workflow_definition(backend: Backend, workflow: str, version: int | None) -> workflows_pb2.WorkflowDefinition:
+def workflow_definition(backend: BackendClient, workflow: str, version: int | None) -> workflows_pb2.WorkflowDefinition:
     """Returns one version of a workflow that is named by id or name."""
     request = workflows_pb2.GetWorkflowDefinitionRequest(workflow=workflow, version=version)
     return backend.call(backend.workflows.GetWorkflowDefinition, request)
@@ -88,7 +87,7 @@ def start_request(
     )
 
 
-def wait_for(backend: Backend, run: runs_pb2.Run, *, quiet: bool) -> runs_pb2.Run:
+def wait_for(backend: BackendClient, run: runs_pb2.Run, *, quiet: bool) -> runs_pb2.Run:
     """Follows a run to its end and returns it as it ended; shows its steps unless `quiet`."""
     run_id = run.summary.run_id
     with interruptible() as check:
@@ -100,7 +99,7 @@ def wait_for(backend: Backend, run: runs_pb2.Run, *, quiet: bool) -> runs_pb2.Ru
     return backend.call(backend.runs.GetRun, runs_pb2.GetRunRequest(run_id=run_id))
 
 
-def _show(backend: Backend, run_id: str, events: Iterable[Record]) -> None:
+def _show(backend: BackendClient, run_id: str, events: Iterable[Record]) -> None:
     print(run_id, file=sys.stderr)
     progress = RunProgress([step["step"] for step in steps_of(backend, run_id)])
     with progress.shown():
@@ -113,13 +112,13 @@ def _show(backend: Backend, run_id: str, events: Iterable[Record]) -> None:
         progress.on_steps(steps_of(backend, run_id))
 
 
-def opened(backend: Backend, run: runs_pb2.Run) -> runs_pb2.Run:
+def opened(backend: BackendClient, run: runs_pb2.Run) -> runs_pb2.Run:
     """Returns an ended run once its result and outputs were swept for personal data, before which it shows neither."""
     list_outputs(backend, run.summary.run_id)
     return backend.call(backend.runs.GetRun, runs_pb2.GetRunRequest(run_id=run.summary.run_id))
 
 
-def steps_of(backend: Backend, run_id: str) -> list[dict[str, Any]]:
+def steps_of(backend: BackendClient, run_id: str) -> list[dict[str, Any]]:
     """Returns the steps of a run in the order of the definition."""
     steps = backend.call(backend.runs.ListRunSteps, runs_pb2.ListRunStepsRequest(run_id=run_id))
     items: list[dict[str, Any]] = record_of(steps)["items"]

@@ -5,16 +5,29 @@ from typing import Annotated, Final
 
 import typer
 
-from contract.json_codec.date_times import parse_date_time
-from contract.json_codec.enum_lists import parse_enum_list
+from contract.fields import parse_enum_list
+from contract.times import parse_date_time
 from deploy.cli.following.follower import interruptible, watched_events
+from deploy.cli.many_runs import (
+    CANCELLING,
+    ERASING,
+    Choice,
+    ChosenStatus,
+    ChosenWorkflow,
+    CreatedAfter,
+    CreatedBefore,
+    DryRun,
+    OptionalRunId,
+    Yes,
+)
 from deploy.cli.option_names import LIST_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, RunId, Utc, read_option
-from deploy.cli.output.printing import Column, Record, print_json, print_json_line, print_line, print_table
+from deploy.cli.output.printing import Record, TableColumn, print_json, print_json_line, print_line, print_table
 from deploy.cli.output.records import record_of
 from deploy.cli.output.run_details import RUN_COLUMNS, RUN_DETAILS, STEP_COLUMNS, print_run, run_record
 from deploy.cli.run_logs import logs
 from deploy.cli.run_outputs import download, outputs
+from deploy.cli.run_resume import resume
 from deploy.cli.run_start import start, workflow_definition
 from deploy.client.backend import connected
 from workflow_api.v1 import runs_pb2
@@ -25,6 +38,7 @@ _WORKFLOW_ID: Final = "wf_"
 command = typer.Typer()
 command.command("logs")(logs)
 command.command("start")(start)
+command.command("resume")(resume)
 command.command("outputs")(outputs)
 command.command("download")(download)
 
@@ -119,9 +133,29 @@ def events(
 
 
 @command.command("cancel")
-def cancel(run_id: RunId, reason: Reason = None, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
-    """End a run; steps that still execute are interrupted soon after."""
+def cancel(
+    run_id: OptionalRunId = None,
+    reason: Reason = None,
+    workflow: ChosenWorkflow = "",
+    status: ChosenStatus = "",
+    created_after: CreatedAfter = "",
+    created_before: CreatedBefore = "",
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    grpc: Grpc = DEFAULT_GRPC,
+    as_json: Json = False,
+) -> None:
+    """End a run, or all that the options choose; steps that still execute are interrupted soon after."""
+    choice = Choice(workflow, status, created_after, created_before)
     with option_names(LIST_OPTIONS), connected(grpc) as backend:
+        if choice.is_for_many(run_id):
+
+            def cancel_one(run_id: str) -> None:
+                backend.call(backend.runs.CancelRun, runs_pb2.CancelRunRequest(run_id=run_id, reason=reason))
+
+            CANCELLING.run(backend, choice, cancel_one, dry_run=dry_run, yes=yes, as_json=as_json)
+            return
+        assert run_id is not None
         request = runs_pb2.CancelRunRequest(run_id=run_id, reason=reason)
         record = record_of(backend.call(backend.runs.CancelRun, request))
     if as_json:
@@ -133,9 +167,32 @@ def cancel(run_id: RunId, reason: Reason = None, grpc: Grpc = DEFAULT_GRPC, as_j
 
 
 @command.command("erase")
-def erase(run_id: RunId, reason: Reason = None, grpc: Grpc = DEFAULT_GRPC, as_json: Json = False) -> None:
-    """Erase everything that a finished run holds, for good; ids, times and counts stay."""
+def erase(
+    run_id: OptionalRunId = None,
+    reason: Reason = None,
+    workflow: ChosenWorkflow = "",
+    status: ChosenStatus = "",
+    created_after: CreatedAfter = "",
+    created_before: CreatedBefore = "",
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    grpc: Grpc = DEFAULT_GRPC,
+    as_json: Json = False,
+) -> None:
+    """Erase everything that a finished run holds, or all that the options choose, for good.
+
+    Ids, times and counts stay.
+    """
+    choice = Choice(workflow, status, created_after, created_before)
     with option_names(LIST_OPTIONS), connected(grpc) as backend:
+        if choice.is_for_many(run_id):
+
+            def erase_one(run_id: str) -> None:
+                backend.call(backend.runs.EraseRunData, runs_pb2.EraseRunDataRequest(run_id=run_id, reason=reason))
+
+            ERASING.run(backend, choice, erase_one, dry_run=dry_run, yes=yes, as_json=as_json)
+            return
+        assert run_id is not None
         request = runs_pb2.EraseRunDataRequest(run_id=run_id, reason=reason)
         record = record_of(backend.call(backend.runs.EraseRunData, request))
     if as_json:
@@ -154,9 +211,9 @@ def print_event(event: Record, *, as_json: bool) -> None:
 
 
 EVENT_COLUMNS: Final = (
-    Column("AT", "at"),
-    Column("SEQ", "seq"),
-    Column("TYPE", "type"),
-    Column("STEP", "step"),
-    Column("DATA", "data"),
+    TableColumn("AT", "at"),
+    TableColumn("SEQ", "seq"),
+    TableColumn("TYPE", "type"),
+    TableColumn("STEP", "step"),
+    TableColumn("DATA", "data"),
 )

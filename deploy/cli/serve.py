@@ -15,7 +15,7 @@ from deploy.config.settings import ClientTls
 from deploy.config.source import read_settings
 from deploy.garbage import collection_paused
 from deploy.serve.lifecycle import default_data, prepare_process
-from deploy.serve.process_log import log_serving
+from deploy.serve.log_settings import log_serving
 
 if TYPE_CHECKING:
     from deploy.serve.embedded import Ready
@@ -98,9 +98,7 @@ def demonstrate(ready: "Ready", tls: ClientTls) -> tuple[dict[str, str], list[st
 
     Returns what this start created, for the record, and a block for a person: a line to paste, the console, the file.
     """
-    from deploy.demo.examples import examples_folder
-    from deploy.demo.paste import Script, kept_credentials
-    from deploy.demo.setup import ADMINISTRATOR, prepare_demonstration
+    from deploy.demo import ADMINISTRATOR, Script, examples_folder, kept_credentials, prepare_demonstration
 
     examples, grpc = examples_folder(), str(ready.grpc)
     demonstration = prepare_demonstration(grpc, examples, tls)

@@ -8,7 +8,7 @@ import typer
 from contract.roles import ROLE_NAMES
 from deploy.cli.option_names import USER_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc
-from deploy.cli.output.printing import Column, Form, print_details, print_json, print_table
+from deploy.cli.output.printing import Form, TableColumn, print_details, print_json, print_table
 from deploy.cli.output.records import PAGE, items_of, record_of, with_nulls
 from deploy.client.backend import connected
 from workflow_api.v1 import users_pb2
@@ -148,17 +148,17 @@ def show_password(made: users_pb2.UserPassword, *, as_json: bool) -> None:
 
 
 USER_COLUMNS: Final = (
-    Column("NAME", "name", rank=0),
-    Column("ROLE", "role", rank=1),
-    Column("DISABLED", "disabled", rank=2),
-    Column("TEMPORARY PASSWORD", "password_is_temporary", rank=5),
-    Column("ADDED", "created_at", Form.TIME, rank=4),
-    Column("SIGNED IN", "signed_in_at", Form.TIME, rank=3),
+    TableColumn("NAME", "name", rank=0),
+    TableColumn("ROLE", "role", rank=1),
+    TableColumn("DISABLED", "disabled", rank=2),
+    TableColumn("TEMPORARY PASSWORD", "password_is_temporary", rank=5),
+    TableColumn("ADDED", "created_at", Form.TIME, rank=4),
+    TableColumn("SIGNED IN", "signed_in_at", Form.TIME, rank=3),
 )
 
 USER_DETAILS: Final = (
-    Column("name", "name"),
-    Column("password", "password"),
-    Column("role", "role"),
-    Column("created_at", "created_at", Form.TIME),
+    TableColumn("name", "name"),
+    TableColumn("password", "password"),
+    TableColumn("role", "role"),
+    TableColumn("created_at", "created_at", Form.TIME),
 )

@@ -5,11 +5,11 @@ from typing import Annotated, Final
 
 import typer
 
-from contract.durations import duration_of
-from contract.spellings import spellings
+from contract.fields import spellings
+from contract.times import duration_of
 from deploy.cli.option_names import WEBHOOK_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, KeyId, Utc, overlap_in_hours
-from deploy.cli.output.printing import Column, Form, Record, print_details, print_json, print_table
+from deploy.cli.output.printing import Form, Record, TableColumn, print_details, print_json, print_table
 from deploy.cli.output.records import PAGE, items_of, record_of, with_nulls
 from deploy.client.backend import connected
 from workflow_api.v1 import webhooks_pb2
@@ -195,7 +195,7 @@ def _show_secret(made: webhooks_pb2.WebhookWithSecret, *, as_json: bool) -> None
     if as_json:
         print_json(record)
         return
-    print_details(record, [Column("secret", "secret"), *WEBHOOK_DETAILS])
+    print_details(record, [TableColumn("secret", "secret"), *WEBHOOK_DETAILS])
     print("\nWrite down the secret: it is not shown again.")
 
 
@@ -208,46 +208,46 @@ def _answer(record: Record) -> object:
 
 
 WEBHOOK_COLUMNS: Final = (
-    Column("WEBHOOK ID", "webhook_id", rank=0),
-    Column("KEY ID", "key_id", rank=2),
-    Column("URL", "url", Form.TEXT, rank=1),
-    Column("STATE", _state, Form.STATUS, rank=0),
-    Column("EVENTS", "events", Form.TEXT, rank=4),
-    Column("PENDING", "deliveries_pending", Form.NUMBER, rank=2),
-    Column("FAILING SINCE", "failing_since", Form.TIME, rank=3),
+    TableColumn("WEBHOOK ID", "webhook_id", rank=0),
+    TableColumn("KEY ID", "key_id", rank=2),
+    TableColumn("URL", "url", Form.TEXT, rank=1),
+    TableColumn("STATE", _state, Form.STATUS, rank=0),
+    TableColumn("EVENTS", "events", Form.TEXT, rank=4),
+    TableColumn("PENDING", "deliveries_pending", Form.NUMBER, rank=2),
+    TableColumn("FAILING SINCE", "failing_since", Form.TIME, rank=3),
 )
 
 WEBHOOK_DETAILS: Final = (
-    Column("webhook_id", "webhook_id"),
-    Column("key_id", "key_id"),
-    Column("url", "url"),
-    Column("description", "description"),
-    Column("events", "events"),
-    Column("state", _state, Form.STATUS),
-    Column("paused_at", "paused_at", Form.TIME),
-    Column("failing_since", "failing_since", Form.TIME),
-    Column("deliveries pending", "deliveries_pending"),
-    Column("created_at", "created_at", Form.TIME),
-    Column("rotating_until", "rotating_until", Form.TIME),
+    TableColumn("webhook_id", "webhook_id"),
+    TableColumn("key_id", "key_id"),
+    TableColumn("url", "url"),
+    TableColumn("description", "description"),
+    TableColumn("events", "events"),
+    TableColumn("state", _state, Form.STATUS),
+    TableColumn("paused_at", "paused_at", Form.TIME),
+    TableColumn("failing_since", "failing_since", Form.TIME),
+    TableColumn("deliveries pending", "deliveries_pending"),
+    TableColumn("created_at", "created_at", Form.TIME),
+    TableColumn("rotating_until", "rotating_until", Form.TIME),
 )
 
 DELIVERY_COLUMNS: Final = (
-    Column("MESSAGE ID", "message_id", rank=0),
-    Column("EVENT", "event", rank=0),
-    Column("RUN ID", "run_id", rank=1),
-    Column("AT", "occurred_at", Form.TIME, rank=3),
-    Column("STATE", "state", Form.STATUS, rank=0),
-    Column("ATTEMPTS", "attempts", Form.NUMBER, rank=2),
-    Column("LAST ANSWER", _answer, rank=1),
-    Column("NEXT ATTEMPT", "next_attempt_at", Form.TIME, rank=4),
+    TableColumn("MESSAGE ID", "message_id", rank=0),
+    TableColumn("EVENT", "event", rank=0),
+    TableColumn("RUN ID", "run_id", rank=1),
+    TableColumn("AT", "occurred_at", Form.TIME, rank=3),
+    TableColumn("STATE", "state", Form.STATUS, rank=0),
+    TableColumn("ATTEMPTS", "attempts", Form.NUMBER, rank=2),
+    TableColumn("LAST ANSWER", _answer, rank=1),
+    TableColumn("NEXT ATTEMPT", "next_attempt_at", Form.TIME, rank=4),
 )
 
 DELIVERY_DETAILS: Final = (
-    Column("message_id", "message_id"),
-    Column("webhook_id", "webhook_id"),
-    Column("event", "event"),
-    Column("run_id", "run_id"),
-    Column("occurred_at", "occurred_at", Form.TIME),
-    Column("state", "state", Form.STATUS),
-    Column("next_attempt_at", "next_attempt_at", Form.TIME),
+    TableColumn("message_id", "message_id"),
+    TableColumn("webhook_id", "webhook_id"),
+    TableColumn("event", "event"),
+    TableColumn("run_id", "run_id"),
+    TableColumn("occurred_at", "occurred_at", Form.TIME),
+    TableColumn("state", "state", Form.STATUS),
+    TableColumn("next_attempt_at", "next_attempt_at", Form.TIME),
 )

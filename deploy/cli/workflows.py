@@ -4,10 +4,10 @@ from typing import Annotated, Final
 
 import typer
 
-from deploy.cli.apply import print_applied
+from deploy.cli.manifests import print_applied
 from deploy.cli.option_names import NAMED_OPTIONS, option_names
 from deploy.cli.options import DEFAULT_GRPC, Grpc, Json, Utc, Workflow
-from deploy.cli.output.printing import Column, Form, Record, print_details, print_json, print_table
+from deploy.cli.output.printing import Form, Record, TableColumn, print_details, print_json, print_table
 from deploy.cli.output.records import PAGE, items_of, record_of
 from deploy.cli.output.terminal import printable
 from deploy.cli.resources import definition_text
@@ -113,27 +113,27 @@ def set_status(workflow: str, status: workflows_pb2.WorkflowStatus.ValueType, gr
 
 
 WORKFLOW_COLUMNS: Final = (
-    Column("WORKFLOW ID", "workflow_id", rank=0),
-    Column("NAME", "name", Form.TEXT, rank=0),
-    Column("STATUS", "status", Form.STATUS, rank=1),
-    Column("VERSION", "version", Form.NUMBER, rank=4),
-    Column("READY", lambda record: "ready" if record["readiness"]["ready"] else "not ready", Form.STATUS, rank=2),
-    Column("UPDATED", "updated_at", Form.TIME, rank=3),
+    TableColumn("WORKFLOW ID", "workflow_id", rank=0),
+    TableColumn("NAME", "name", Form.TEXT, rank=0),
+    TableColumn("STATUS", "status", Form.STATUS, rank=1),
+    TableColumn("VERSION", "version", Form.NUMBER, rank=4),
+    TableColumn("READY", lambda record: "ready" if record["readiness"]["ready"] else "not ready", Form.STATUS, rank=2),
+    TableColumn("UPDATED", "updated_at", Form.TIME, rank=3),
 )
 
 WORKFLOW_DETAILS: Final = (
-    Column("workflow_id", "workflow_id"),
-    Column("name", "name"),
-    Column("description", "description"),
-    Column("status", "status", Form.STATUS),
-    Column("version", "version"),
-    Column("ready", "readiness.ready"),
-    Column("reasons", lambda record: "\n".join(record["readiness"]["reasons"])),
-    Column("max_run_hours", "max_run_hours"),
-    Column("parallel_steps", "parallel_steps"),
-    Column("pii_policy", "pii_policy"),
-    Column("created_at", "created_at", Form.TIME),
-    Column("updated_at", "updated_at", Form.TIME),
+    TableColumn("workflow_id", "workflow_id"),
+    TableColumn("name", "name"),
+    TableColumn("description", "description"),
+    TableColumn("status", "status", Form.STATUS),
+    TableColumn("version", "version"),
+    TableColumn("ready", "readiness.ready"),
+    TableColumn("reasons", lambda record: "\n".join(record["readiness"]["reasons"])),
+    TableColumn("max_run_hours", "max_run_hours"),
+    TableColumn("parallel_steps", "parallel_steps"),
+    TableColumn("pii_policy", "pii_policy"),
+    TableColumn("created_at", "created_at", Form.TIME),
+    TableColumn("updated_at", "updated_at", Form.TIME),
 )
 
 
@@ -145,7 +145,7 @@ def _resources(record: Record) -> str:
 
 
 VERSION_DETAILS: Final = (
-    Column("deleted_at", "deleted_at", Form.TIME),
-    Column("version shown", "shown"),
-    Column("uses", _resources),
+    TableColumn("deleted_at", "deleted_at", Form.TIME),
+    TableColumn("version shown", "shown"),
+    TableColumn("uses", _resources),
 )

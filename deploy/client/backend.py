@@ -4,21 +4,22 @@ import os
 import pwd
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 import grpc
 from google.protobuf.message import Message
 from grpc_health.v1.health_pb2_grpc import HealthStub
+from grpc_status import rpc_status
 
 from contract import metadata
+from contract.ids import request_id_from
+from contract.local_context import LocalContext
 from contract.paging import next_page
-from contract.request_ids import request_id_from
-from deploy.client.in_process import Handler, HandlerChannel
-from deploy.client.rpc_failures import failure_of
+from contract.refusals import refusal_from_status
 from deploy.config.addresses import grpc_address
 from deploy.config.settings import ClientTls
 from deploy.config.source import read_settings
-from deploy.failures import CommandError
+from deploy.failures import CommandError, late, unreachable
 from deploy.transport.grpc_channels import calling_channel
 from workflow_api.v1.audit_pb2_grpc import AuditServiceStub
 from workflow_api.v1.definitions_pb2_grpc import DefinitionsServiceStub
@@ -51,8 +52,53 @@ _CHANNEL_OPTIONS: Final = (
 Request = TypeVar("Request", bound=Message)
 Answer = TypeVar("Answer", bound=Message)
 
+_NEVER: Final = 1e9
 
-class Backend:
+
+class RpcHandler(Protocol):
+    """One wrapped RPC, as the backend makes them."""
+
+    def answer(self, request: Any, context: Any) -> Message:
+        """Returns the answer of a unary RPC."""
+        ...
+
+    def messages(self, request: Any, context: Any) -> Iterator[Message]:
+        """Yields the messages of a streaming RPC."""
+        ...
+
+
+class HandlerChannel:
+    """Answers the calls of stubs by handlers, keyed by `/package.Service/Method`; a refusal raises CommandError."""
+
+    def __init__(self, handlers: Mapping[str, RpcHandler]) -> None:
+        self._handlers = handlers
+
+    def unary_unary(self, path: str, **_: object) -> Callable[..., Message]:
+        """Returns what calls a unary RPC; see `grpc.Channel`."""
+
+        def call(request: Message, *, metadata: Any = (), timeout: float | None = None) -> Message:
+            context = LocalContext(metadata, timeout or _NEVER)
+            answer = self._handlers[path].answer(request, context)
+            _raise_refusal(context)
+            return answer
+
+        return call
+
+    def unary_stream(self, path: str, **_: object) -> Callable[..., Iterator[Message]]:
+        """Returns what calls a server-streaming RPC; see `grpc.Channel`."""
+
+        def call(request: Message, *, metadata: Any = (), timeout: float | None = None) -> Iterator[Message]:
+            context = LocalContext(metadata, timeout or _NEVER)
+            try:
+                yield from self._handlers[path].messages(request, context)
+            finally:
+                context.cancel()
+            _raise_refusal(context)
+
+        return call
+
+
+class BackendClient:
     """Stubs of the services at one address, called in the name of the user at the terminal.
 
     A call that fails raises CommandError, as `failure` makes it of gRPC's error.
@@ -117,7 +163,7 @@ class Backend:
             raise self._failure(error) from None
 
 
-def in_process(handlers: Mapping[str, Handler]) -> Backend:
+def in_process(handlers: Mapping[str, RpcHandler]) -> BackendClient:
     """Returns a client of services in this process, by the handlers of their RPCs."""
 
     def impossible(error: grpc.RpcError) -> CommandError:
@@ -125,11 +171,11 @@ def in_process(handlers: Mapping[str, Handler]) -> Backend:
 
     # Stubs need no more of a channel than this one has.
     channel = cast("grpc.Channel", HandlerChannel(handlers))
-    return Backend(channel, os_user(), request_id_from(()), impossible)
+    return BackendClient(channel, os_user(), request_id_from(()), impossible)
 
 
 @contextmanager
-def connected(address: str, actor: str | None = None, tls: ClientTls | None = None) -> Iterator[Backend]:
+def connected(address: str, actor: str | None = None, tls: ClientTls | None = None) -> Iterator[BackendClient]:
     """Connects to the services at `address` (`HOST:PORT` or `unix:/path`); failed calls raise CommandError.
 
     Without `tls`, the certificate is that of the settings `admin.backend_tls`.
@@ -139,7 +185,7 @@ def connected(address: str, actor: str | None = None, tls: ClientTls | None = No
         tls = read_settings(os.environ).admin.backend_tls
     with calling_channel(grpc_address(address), tls, _CHANNEL_OPTIONS) as channel:
         secure = tls.given
-        yield Backend(
+        yield BackendClient(
             channel,
             actor or os_user(),
             request_id,
@@ -154,3 +200,36 @@ def os_user() -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return f"uid:{uid}"
+
+
+def failure_of(error: grpc.RpcError, address: str, request_id: str, *, secure: bool = False) -> CommandError:
+    """Returns the failure for a call of the backend at `address` that was made with this request id.
+
+    Over TLS the message quotes gRPC, which distinguishes a certificate that does not fit from a backend that is down.
+    """
+    try:
+        status = rpc_status.from_call(error)
+    except ValueError:
+        status = None
+    if status is None and error.code() is grpc.StatusCode.UNAVAILABLE:
+        return unreachable(address, error.details() or "" if secure else "")
+    if status is None and error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return late(address)
+    if status is None and "message larger than max" in (error.details() or ""):
+        return CommandError(
+            f"The call of {address}, or its answer, is larger than one message may be: {error.details()}",
+            code="invalid_request",
+            request_id=request_id,
+        )
+    if status is None:
+        return CommandError(
+            f"The backend answered {error.code().name}: {error.details()}", code="runtime_error", request_id=request_id
+        )
+    refusal = refusal_from_status(status)
+    return CommandError(refusal.message, code=refusal.code, details=refusal.details, request_id=request_id)
+
+
+def _raise_refusal(context: LocalContext) -> None:
+    refusal = context.refusal()
+    if refusal is not None:
+        raise CommandError(refusal.message, code=refusal.code, details=refusal.details)

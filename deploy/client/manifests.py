@@ -1,12 +1,13 @@
-"""Reads manifest files for `ApplyManifests`, with the files that their documents name."""
+"""Manifest files: reads them for `ApplyManifests`, with the files that they name, and checks them without a backend."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from backend.workflows.manifests.attachments import Attachments
-from backend.workflows.manifests.loader import ManifestText
+from backend.services.workflows.manifests.attachments import Attachments
+from backend.services.workflows.manifests.loader import LoadedManifests, ManifestText, check_manifests
 from contract.bounds import SizeBounds
 from contract.fields import rules_of
 from deploy.client.packing import pack
@@ -34,8 +35,6 @@ def manifest_messages(texts: Sequence[ManifestText]) -> list[workflows_pb2.Manif
         CommandError: code could not be packed, or all of it is too large for one call; the details name every problem.
     """
     if any(text.attachments.unreadable for text in texts):
-        from deploy.client.validation import check_texts, refused
-
         raise refused(check_texts(texts, complete=False).problems)
     messages = [_message(text) for text in texts]
     problem = _BOUNDS.violation(messages)
@@ -70,8 +69,6 @@ def read_texts(names: list[str]) -> list[ManifestText]:
         except _TooLargeError:
             problems.append((shown, f"must have at most {_BOUNDS.most:,} bytes, with the files that it names"))
     if problems:
-        from deploy.client.validation import check_texts, refused
-
         # What the other files lack may be in one that cannot be read.
         found = check_texts(texts, complete=False).problems if texts else ()
         raise refused([*problems, *found])
@@ -80,6 +77,20 @@ def read_texts(names: list[str]) -> list[ManifestText]:
 
 class _TooLargeError(Exception):
     """A manifest file is larger than one call may be."""
+
+
+def check_texts(texts: Iterable[ManifestText], *, complete: bool) -> LoadedManifests:
+    """Returns the documents of manifest files, and all their problems; see `check_manifests`."""
+    from backend.resources.schemas.validator import SchemaValidator
+
+    with closing(SchemaValidator()) as validator:
+        return check_manifests(texts, validator.manifest_checks(), complete=complete)
+
+
+def refused(problems: Iterable[tuple[str, str]]) -> CommandError:
+    """Returns the failure of a command whose manifests have these problems."""
+    details = [{"name": place, "reason": reason} for place, reason in problems]
+    return CommandError("The manifests are not valid.", code="invalid_request", details=details)
 
 
 def _read_text(name: str, shown: str) -> ManifestText:

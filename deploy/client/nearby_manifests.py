@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import yaml
 
-from backend.workflows.manifests.loader import ManifestText
+from backend.services.workflows.manifests.loader import ManifestText
 from deploy.client.manifests import manifest_messages
 from deploy.client.packing import pack
 from workflow_api.v1 import workflows_pb2

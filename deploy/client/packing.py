@@ -6,7 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from backend.workflows.manifests.attachments import LARGEST_CODE_BYTES, MOST_CODE_FILES, Attachments, attached_paths
+from backend.services.workflows.manifests.attachments import (
+    LARGEST_CODE_BYTES,
+    MOST_CODE_FILES,
+    Attachments,
+    attached_paths,
+)
 
 _LEFT_OUT: Final = "__pycache__"
 _COMPILED: Final = ".pyc"

@@ -7,15 +7,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from backend.addresses import HTTP_ADDRESS
-from backend.log_events import CALL, RUN, STEP
-from backend.secrets import NAME as SECRET_NAME
+from backend.common.deployment_terms import HTTP_ADDRESS
+from backend.common.log_events import CALL, RUN, STEP
+from backend.common.secrets import NAME as SECRET_NAME
 from backend.settings import ModelProvider
-from console.log_events import CONSOLE_REQUEST
 from contract.addresses import viewer_header
-from edge.log_events import REQUEST
 from telemetry.log_events import PROCESS
-from telemetry.log_levels import LogLevels, parse_levels
+from telemetry.logs import LogLevels, parse_levels
+from telemetry.requests import CONSOLE_REQUEST, REQUEST
 
 _LOGGERS: Final = [each.logger for each in (REQUEST, CONSOLE_REQUEST, CALL, RUN, STEP, PROCESS)]
 

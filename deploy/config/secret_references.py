@@ -1,4 +1,4 @@
-"""References to sensitive values: a setting says where a value is kept, and the value is read when it is needed."""
+"""References to secrets in settings: environment variables and files, in the database's URL and in Redis's address."""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl
 
-from backend.secrets import ENVIRONMENT, FILE, NAME, SecretError, Secrets
+from backend.common.secrets import ENVIRONMENT, FILE, NAME, SecretError, Secrets
 
 _HOST: Final = r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.%-]+)?(?::[0-9]+)?"
 # Strict: libpq quotes parts of a URL that it cannot parse, and a password may be among them.
@@ -18,6 +18,12 @@ _BROKEN_ESCAPE: Final = re.compile(r"%(?:00|(?![0-9A-Fa-f]{2}))")
 _INDEX: Final = re.compile(r"https?://[A-Za-z0-9.\[\]:_-]+(?:/[^@\s?#]*)?")
 NO_INDEX: Final = "none"
 _SECRET_PARAMETERS: Final = frozenset({"password", "sslpassword"})
+
+_SECRET: Final = re.compile(r"secret:([A-Za-z0-9_-]{1,64})")
+_WORD: Final = r"[^\s:@/?#]*"
+_URL: Final = re.compile(
+    rf"rediss?://({_WORD}(?P<password>:{_WORD})?@)?([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{{1,5}})?(/[0-9]{{0,4}})?"
+)
 
 
 def reference(value: object) -> str:
@@ -108,6 +114,43 @@ def resolve_reference(setting: str, where: str, environment: Mapping[str, str]) 
         SecretError: it cannot be read.
     """
     return Secrets({setting: where}, environment).get(setting)
+
+
+def redis_url(value: str) -> str:
+    """Reads `edge.redis_url`; the ValueError does not quote the value, which may hold a password."""
+    if value.startswith((ENVIRONMENT, FILE)):
+        return reference(value)
+    url = _URL.fullmatch(value)
+    if (url is None or url["password"]) and not _SECRET.fullmatch(value):
+        raise ValueError(
+            "must be redis://HOST:PORT, or rediss://HOST:PORT for TLS, without a password, "
+            "or secret:NAME, env:VARIABLE or file:/path that holds it all"
+        )
+    return value
+
+
+def redis_secret_name(setting: str) -> str | None:
+    """Returns the name of the secret that a setting refers to, None where it refers to none."""
+    named = _SECRET.fullmatch(setting)
+    return named[1] if named else None
+
+
+def redis_address(setting: str, secrets: Secrets) -> str:
+    """Returns the current URL.
+
+    Raises:
+        SecretError: it cannot be read, or is no Redis URL.
+    """
+    name = redis_secret_name(setting)
+    if name is not None:
+        url = secrets.get(name)
+    elif setting.startswith((ENVIRONMENT, FILE)):
+        name, url = "edge.redis_url", resolve_reference("edge.redis_url", setting, secrets.environment)
+    else:
+        return setting
+    if not _URL.fullmatch(url):
+        raise SecretError(f"the secret '{name}' is no redis:// or rediss:// address")
+    return url
 
 
 def _holds_password(url: str) -> bool | None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from backend.schemas.bounds import SchemaBounds
-from backend.secrets import Secrets
+from backend.common.deployment_terms import SchemaBounds
+from backend.common.secrets import Secrets
 from backend.settings import (
     BackendSettings,
     IdentityProvider,
@@ -21,7 +21,7 @@ from backend.settings import (
     WebhookSettings,
 )
 from console.settings import ConsoleSettings
-from deploy.config import checks, redis_address, secret_references
+from deploy.config import checks, secret_references
 from deploy.config.addresses import (
     DEFAULT_GRPC,
     Address,
@@ -58,8 +58,8 @@ from deploy.config.secret_references import (
     secret_source,
 )
 from edge.settings import NO_DOMAIN, EdgeSettings
-from telemetry.log_levels import DEFAULT as DEFAULT_LEVEL
 from telemetry.log_output import AUTO, FORMATS
+from telemetry.logs import DEFAULT as DEFAULT_LEVEL
 
 # Each part states its own defaults.
 _EDGE: Final = EdgeSettings()
@@ -103,7 +103,7 @@ class ClientTls(ServerTls):
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class EdgeSection:
     """The HTTP API."""
 
     http: Address = field(default=Address(_EDGE.host, _EDGE.port), metadata={CHECK: address})
@@ -113,7 +113,7 @@ class Edge:
     client_address: str = field(default=_EDGE.client_address, metadata={CHECK: checks.client_address})
     traceparent: str = field(default=_EDGE.traceparent, metadata={CHECK: one_of("continue", "link")})
     processes: int = field(default=1, metadata={CHECK: one_edge})
-    redis_url: str | None = field(default=None, repr=False, metadata={CHECK: redis_address.redis_url})
+    redis_url: str | None = field(default=None, repr=False, metadata={CHECK: secret_references.redis_url})
     connections: int = field(default=_EDGE.connections, metadata={CHECK: between(16, 100_000)})
     buffer_mb: int = field(default=_EDGE.buffer_mb, metadata={CHECK: between(8, 65_536)})
     backend_seconds: float = field(default=_EDGE.backend_seconds, metadata={CHECK: between(0.1, 600)})
@@ -133,7 +133,7 @@ class Serve:
 
 
 @dataclass(frozen=True, slots=True)
-class Console:
+class ConsoleSection:
     """The web console."""
 
     listen: Address | None = field(default=None, metadata={CHECK: address})
@@ -145,7 +145,7 @@ class Console:
 
 
 @dataclass(frozen=True, slots=True)
-class Backend:
+class BackendSection:
     """The gRPC services."""
 
     grpc: GrpcAddress = field(default=DEFAULT_GRPC, metadata={CHECK: grpc_address})
@@ -165,7 +165,7 @@ class Admin:
 
 
 @dataclass(frozen=True, slots=True)
-class Runtime:
+class RuntimeSection:
     """Execution of runs."""
 
     sandbox: Literal["auto", "bwrap", "landlock", "none"] = field(
@@ -281,7 +281,7 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True)
 class SettingsSource:
-    """Where settings were read: the file, and what the command line gave, by setting name."""
+    """Sources of settings: the file, and the options of the command line by setting name."""
 
     config: Path | None = None
     given: Mapping[str, object] = field(default_factory=dict)
@@ -303,11 +303,11 @@ class Settings:
     log_level: str = field(default=DEFAULT_LEVEL, metadata={CHECK: log_levels})
     log_format: str = field(default=AUTO, metadata={CHECK: one_of(*FORMATS)})
     serve: Serve = field(default_factory=Serve)
-    edge: Edge = field(default_factory=Edge)
-    console: Console = field(default_factory=Console)
-    backend: Backend = field(default_factory=Backend)
+    edge: EdgeSection = field(default_factory=EdgeSection)
+    console: ConsoleSection = field(default_factory=ConsoleSection)
+    backend: BackendSection = field(default_factory=BackendSection)
     admin: Admin = field(default_factory=Admin)
-    runtime: Runtime = field(default_factory=Runtime)
+    runtime: RuntimeSection = field(default_factory=RuntimeSection)
     redaction: Redaction = field(default_factory=Redaction)
     publishing: Publishing = field(default_factory=Publishing)
     packages: Packages = field(default_factory=Packages)
@@ -325,7 +325,7 @@ class Settings:
 def edge_settings(settings: Settings) -> EdgeSettings:
     """Returns the settings of the edge."""
     edge = settings.edge
-    same = {name: getattr(edge, name) for name in Edge.__slots__ if name in EdgeSettings.__slots__}
+    same = {name: getattr(edge, name) for name in EdgeSection.__slots__ if name in EdgeSettings.__slots__}
     return EdgeSettings(
         host=edge.http.host,
         port=edge.http.port,
@@ -350,7 +350,7 @@ def console_settings(settings: Settings, listen: Address) -> ConsoleSettings:
     )
 
 
-def _api_url(edge: Edge) -> str:
+def _api_url(edge: EdgeSection) -> str:
     """Returns where callers reach the HTTP API: its domain, or the address that it listens on where it has none."""
     return f"http://{edge.http}" if edge.app_domain == NO_DOMAIN else f"https://{edge.app_domain}"
 

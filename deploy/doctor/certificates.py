@@ -10,9 +10,9 @@ from typing import Final
 
 from cryptography import x509
 
-from contract.certificate_expiry import SOON, time_left
+from backend.common.certificate_expiry import SOON, time_left
 from deploy.config.settings import ServerTls, Settings
-from deploy.doctor.check import Check, Examined, Outcome, Part, failed, not_applicable, ok, warning
+from deploy.doctor.examination import Examined, Finding, Outcome, ServingPart, failed, not_applicable, ok, warning
 from deploy.doctor.files import private_file
 from deploy.transport.certificates import CertificateError, CertificateFiles
 
@@ -20,10 +20,10 @@ _LATE_PART: Final = 5
 """A certificate is renewed when a fifth of its time is left, where that is less than two weeks."""
 
 
-def check_certificates(examined: Examined) -> Iterator[Check]:
+def check_certificates(examined: Examined) -> Iterator[Finding]:
     """Checks every certificate that the part presents to others."""
     given = {name: tls for name, tls in _of_part(examined.part, examined.settings).items() if tls.given}
-    if examined.part is Part.WORKER:
+    if examined.part is ServingPart.WORKER:
         yield not_applicable(
             "certificates", "A worker presents none: it takes runs from the database, and serves no gRPC."
         )
@@ -38,7 +38,7 @@ def check_certificates(examined: Examined) -> Iterator[Check]:
             yield replace(check, outcome=Outcome.WARNING) if check.outcome is Outcome.FAILED else check
 
 
-def _checked(name: str, tls: ServerTls, settings: Settings) -> Iterator[Check]:
+def _checked(name: str, tls: ServerTls, settings: Settings) -> Iterator[Finding]:
     try:
         pem = CertificateFiles(tls).current()
     except CertificateError as error:
@@ -54,23 +54,23 @@ def _checked(name: str, tls: ServerTls, settings: Settings) -> Iterator[Check]:
         yield ok(name, f"The certificate of {', '.join(_identities(chain[0]))} is valid until {until}.")
 
 
-def _of_part(part: Part, settings: Settings) -> dict[str, ServerTls]:
-    own: dict[Part, dict[str, ServerTls]] = {
-        Part.SERVE: {"backend.tls": settings.backend.tls},
-        Part.BACKEND: {"backend.tls": settings.backend.tls},
-        Part.EDGE: {"edge.backend_tls": settings.edge.backend_tls},
-        Part.CONSOLE: {"console.backend_tls": settings.console.backend_tls},
-        Part.WORKER: {},
+def _of_part(part: ServingPart, settings: Settings) -> dict[str, ServerTls]:
+    own: dict[ServingPart, dict[str, ServerTls]] = {
+        ServingPart.SERVE: {"backend.tls": settings.backend.tls},
+        ServingPart.BACKEND: {"backend.tls": settings.backend.tls},
+        ServingPart.EDGE: {"edge.backend_tls": settings.edge.backend_tls},
+        ServingPart.CONSOLE: {"console.backend_tls": settings.console.backend_tls},
+        ServingPart.WORKER: {},
     }
     return own[part]
 
 
-def _files(name: str, tls: ServerTls) -> Iterator[Check]:
+def _files(name: str, tls: ServerTls) -> Iterator[Finding]:
     if tls.key is not None:
         yield from private_file(name, f"{name}.key", tls.key)
 
 
-def _dates(name: str, chain: Sequence[x509.Certificate], trusted: Sequence[x509.Certificate]) -> Iterator[Check]:
+def _dates(name: str, chain: Sequence[x509.Certificate], trusted: Sequence[x509.Certificate]) -> Iterator[Finding]:
     now = datetime.now(UTC)
     own = chain[0]
     left, lasts = own.not_valid_after_utc - now, own.not_valid_after_utc - own.not_valid_before_utc
@@ -91,7 +91,7 @@ def _dates(name: str, chain: Sequence[x509.Certificate], trusted: Sequence[x509.
 
 def _issuer(
     name: str, chain: Sequence[x509.Certificate], trusted: Sequence[x509.Certificate], ca: Path | None
-) -> Iterator[Check]:
+) -> Iterator[Finding]:
     for certificate, issuer in pairwise(chain):
         if not _issued(certificate, issuer):
             subject = certificate.subject.rfc4514_string() or "the certificate"
@@ -107,7 +107,7 @@ def _issuer(
         )
 
 
-def _names(name: str, certificate: x509.Certificate, settings: Settings) -> Iterator[Check]:
+def _names(name: str, certificate: x509.Certificate, settings: Settings) -> Iterator[Finding]:
     identities = _identities(certificate)
     if not identities:
         remedy = "Issue one with a DNS name or a URI; a common name does not count."

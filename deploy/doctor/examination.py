@@ -1,16 +1,22 @@
-"""Runs the checks of a part, each by itself: one that fails unexpectedly is a finding and ends no other."""
+"""Examination of a part: types of its findings, and the run of its checks, in which one failure ends no other."""
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from importlib import import_module
+from pathlib import Path
 from typing import Final
 
-from deploy.doctor.check import Check, Examined, failed
+from deploy.config.addresses import BackendAddress
+from deploy.config.settings import Settings
 
-Checks = Callable[[Examined], Iterator[Check]]
+FAR_SECONDS: Final = 3.0
+"""Difference of clocks that is reported; an answer's way and the whole seconds of some protocols are within it."""
 
 _OF_ALL: Final = (
     "software.check_software",
-    "engine.check_engine",
+    "sandbox.check_engine",
     "files.check_secret_files",
     "files.check_open_files",
 )
@@ -31,7 +37,94 @@ _OF_OTHERS: Final = (
 )
 
 
-def examine(examined: Examined) -> Iterator[Check]:
+class Outcome(StrEnum):
+    """Result of a check."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+    NOT_APPLICABLE = "not applicable"
+
+
+class ServingPart(StrEnum):
+    """A command that serves."""
+
+    SERVE = "serve"
+    BACKEND = "backend"
+    WORKER = "worker"
+    EDGE = "edge"
+    CONSOLE = "console"
+
+    @property
+    def has_data(self) -> bool:
+        """Returns whether it uses data folder, database and objects."""
+        return self in {ServingPart.SERVE, ServingPart.BACKEND, ServingPart.WORKER}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One finding: what was looked at, what came of it, and in one sentence what to do."""
+
+    name: str
+    outcome: Outcome
+    message: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """Subject of an examination: a part with its settings, data folder and variables.
+
+    `write_probe` allows to write what is removed again, `every_object` to look up each object; `named_backend` is where
+    administrators reach the backend, if that is said apart from the settings.
+    """
+
+    part: ServingPart
+    settings: Settings
+    data: Path
+    environment: Mapping[str, str]
+    write_probe: bool = False
+    every_object: bool = False
+    named_backend: BackendAddress | None = None
+
+
+def ok(name: str, message: str) -> Finding:
+    """Returns a check that found all in order."""
+    return Finding(name, Outcome.OK, message)
+
+
+def warning(name: str, message: str, remedy: str) -> Finding:
+    """Returns a check that found what should be looked at."""
+    return Finding(name, Outcome.WARNING, message, remedy)
+
+
+def failed(name: str, message: str, remedy: str) -> Finding:
+    """Returns a check that found what keeps the part from its work."""
+    return Finding(name, Outcome.FAILED, message, remedy)
+
+
+def not_applicable(name: str, message: str) -> Finding:
+    """Returns a check that has nothing to look at here."""
+    return Finding(name, Outcome.NOT_APPLICABLE, message)
+
+
+def clock(name: str, theirs: float) -> Finding:
+    """Compares this machine's clock with another's, in seconds since 1970."""
+    ahead = time.time() - theirs
+    if abs(ahead) > FAR_SECONDS:
+        way = "ahead of" if ahead > 0 else "behind"
+        return warning(
+            "clock",
+            f"This machine's clock is {abs(ahead):,.1f} seconds {way} that of {name}.",
+            "Synchronise both, as with chrony or systemd-timesyncd.",
+        )
+    return ok("clock", f"This machine's clock is that of {name}, within {FAR_SECONDS:g} seconds.")
+
+
+Checks = Callable[[Examined], Iterator[Finding]]
+
+
+def examine(examined: Examined) -> Iterator[Finding]:
     """Yields what the checks of a part find, in an order from the settings outwards."""
     database = (
         "sqlite_file.check_sqlite" if examined.settings.backend.database is None else "postgresql.check_postgresql"

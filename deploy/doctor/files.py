@@ -8,13 +8,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from backend.health.findings import little_space
-from backend.secrets import ENVIRONMENT, FILE
+from backend.common.secrets import ENVIRONMENT, FILE
+from backend.services.health.rules import little_space
+from backend.storage.data_files import user_name
 from backend.storage.factory import LOCK_FILE, RESTORING_FILE
-from backend.storage.private_folder import user_name
-from deploy.config.redis_address import secret_name
-from deploy.doctor.check import Check, Examined, Part, failed, not_applicable, ok, warning
-from deploy.doctor.mounts import read_only, to_make
+from deploy.config.secret_references import redis_secret_name
+from deploy.doctor.examination import Examined, Finding, ServingPart, failed, not_applicable, ok, warning
 from deploy.serve.lifecycle import OTHER_FILES
 
 _OTHERS: Final = 0o077
@@ -23,7 +22,33 @@ _NO_INODES: Final = 0.005
 _GIGABYTE: Final = 10**9
 
 
-def check_data_folder(examined: Examined) -> Iterator[Check]:
+def read_only(name: str, folder: Path) -> Finding | None:
+    """Returns the finding about a folder whose file system takes no change, of anybody; None for any other."""
+    if not os.statvfs(folder).f_flag & os.ST_RDONLY:
+        return None
+    return failed(
+        name,
+        f"The file system of {folder} is mounted read-only.",
+        "Mount it to be written (ReadWritePaths of a unit); after an error of the disk, which the kernel's log has, "
+        "repair it first.",
+    )
+
+
+def to_make(name: str, folder: Path, option: str) -> Finding:
+    """Judges whether the first start can make a folder that is not there; `option` names another one."""
+    present = next(path for path in folder.absolute().parents if path.exists())
+    if not present.is_dir():
+        return failed(name, f"{folder} cannot be made: {present} is no folder.", f"Name another one by {option}.")
+    if (found := read_only(name, present)) is not None:
+        return found
+    if not os.access(present, os.W_OK | os.X_OK):
+        remedy = "Make it and give it to the service's user, or run this as that user."
+        user = user_name(os.geteuid())
+        return failed(name, f"{folder} is not there, and {user} may not make it in {present}.", remedy)
+    return not_applicable(name, f"{folder} is not there yet; the first start makes it.")
+
+
+def check_data_folder(examined: Examined) -> Iterator[Finding]:
     """Checks owner and mode of the data folder, and whether a service uses it."""
     data, name = examined.data, "data folder"
     if not data.exists():
@@ -54,7 +79,7 @@ def check_data_folder(examined: Examined) -> Iterator[Check]:
         yield _writes(name, data)
 
 
-def check_disks(examined: Examined) -> Iterator[Check]:
+def check_disks(examined: Examined) -> Iterator[Finding]:
     """Checks room and free inodes of every file system that the part writes to."""
     settings = examined.settings
     folders = {"data folder": examined.data, "temporary files": Path(tempfile.gettempdir())}
@@ -67,7 +92,7 @@ def check_disks(examined: Examined) -> Iterator[Check]:
         yield _room(what, present)
 
 
-def check_secret_files(examined: Examined) -> Iterator[Check]:
+def check_secret_files(examined: Examined) -> Iterator[Finding]:
     """Checks files that hold secrets: whether they can be read, and by whom. No value is kept or shown."""
     name = "secrets"
     found = dict(_secret_places(examined))
@@ -80,10 +105,12 @@ def check_secret_files(examined: Examined) -> Iterator[Check]:
         yield ok(name, f"All {len(found)} secrets of the settings can be read, by their user and group alone.")
 
 
-def check_open_files(examined: Examined) -> Iterator[Check]:
+def check_open_files(examined: Examined) -> Iterator[Finding]:
     """Checks the limit of open files against the connections of an edge."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = (examined.settings.edge.connections if examined.part in {Part.SERVE, Part.EDGE} else 0) + OTHER_FILES
+    needed = (
+        examined.settings.edge.connections if examined.part in {ServingPart.SERVE, ServingPart.EDGE} else 0
+    ) + OTHER_FILES
     shown = "no limit" if most == resource.RLIM_INFINITY else f"{most:,}"
     if most != resource.RLIM_INFINITY and most < needed:
         yield warning(
@@ -93,6 +120,26 @@ def check_open_files(examined: Examined) -> Iterator[Check]:
         )
     else:
         yield ok("open files", f"The limit is {shown}, and the part needs {needed:,}.")
+
+
+def private_file(name: str, setting: str, path: Path) -> Iterator[Finding]:
+    """Yields what is wrong with a file that only the service may read."""
+    try:
+        mode = path.stat().st_mode
+        with path.open("rb") as file:
+            empty = not file.read(1)
+    except FileNotFoundError:
+        yield failed(name, f"{path}, which {setting} names, is not there.", f"Write it, or correct {setting}.")
+        return
+    except OSError as error:
+        remedy = "Make it readable for the user of the service, and run this as that user."
+        yield failed(name, f"{path}, which {setting} names, cannot be read: {error.strerror}.", remedy)
+        return
+    if empty:
+        yield failed(name, f"{path}, which {setting} names, is empty.", "Write the value into it.")
+    elif mode & (stat.S_IROTH | stat.S_IWOTH | stat.S_IWGRP):
+        shown = f"{stat.S_IMODE(mode):o}"
+        yield warning(name, f"Others may read or write {path} (mode {shown}), of {setting}.", f"chmod 600 {path}")
 
 
 def _owner(path: Path) -> int | None:
@@ -113,7 +160,7 @@ def _locked(data: Path) -> bool:
     return any("FLOCK" in line and f":{inode} " in line for line in locks.splitlines())
 
 
-def _writes(name: str, folder: Path) -> Check:
+def _writes(name: str, folder: Path) -> Finding:
     try:
         # It has no name, or loses it at once.
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -125,7 +172,7 @@ def _writes(name: str, folder: Path) -> Check:
     return ok(name, f"{folder} can be written.")
 
 
-def _room(what: str, folder: Path) -> Check:
+def _room(what: str, folder: Path) -> Finding:
     name = f"disk of {what}"
     state = os.statvfs(folder)
     total, free = state.f_blocks * state.f_frsize, state.f_bavail * state.f_frsize
@@ -148,7 +195,7 @@ def _size(count: int) -> str:
 def _secret_places(examined: Examined) -> Iterator[tuple[str, str]]:
     """Yields the setting and the reference of every secret that this part reads."""
     settings = examined.settings
-    redis = settings.edge.redis_url if examined.part in {Part.SERVE, Part.EDGE} else None
+    redis = settings.edge.redis_url if examined.part in {ServingPart.SERVE, ServingPart.EDGE} else None
     used = settings.secrets
     given = {"edge.redis_url": redis}
     if examined.part.has_data:
@@ -157,14 +204,14 @@ def _secret_places(examined: Examined) -> Iterator[tuple[str, str]]:
         given["packages.extra_index_url"] = settings.packages.extra_index_url
     else:
         # Other machines need not have the files of these.
-        used = {name: where for name, where in used.items() if name == secret_name(redis or "")}
+        used = {name: where for name, where in used.items() if name == redis_secret_name(redis or "")}
     given |= {f"secrets.{name}": where for name, where in used.items()}
     for setting, where in given.items():
         if where is not None and where.startswith((ENVIRONMENT, FILE)):
             yield setting, where
 
 
-def _secret_problems(setting: str, where: str, environment: Mapping[str, str]) -> Iterator[Check]:
+def _secret_problems(setting: str, where: str, environment: Mapping[str, str]) -> Iterator[Finding]:
     if where.startswith(ENVIRONMENT):
         if not environment.get(where.removeprefix(ENVIRONMENT)):
             yield warning(
@@ -175,23 +222,3 @@ def _secret_problems(setting: str, where: str, environment: Mapping[str, str]) -
         return
     path = Path(where.removeprefix(FILE))
     yield from private_file("secrets", setting, path)
-
-
-def private_file(name: str, setting: str, path: Path) -> Iterator[Check]:
-    """Yields what is wrong with a file that only the service may read."""
-    try:
-        mode = path.stat().st_mode
-        with path.open("rb") as file:
-            empty = not file.read(1)
-    except FileNotFoundError:
-        yield failed(name, f"{path}, which {setting} names, is not there.", f"Write it, or correct {setting}.")
-        return
-    except OSError as error:
-        remedy = "Make it readable for the user of the service, and run this as that user."
-        yield failed(name, f"{path}, which {setting} names, cannot be read: {error.strerror}.", remedy)
-        return
-    if empty:
-        yield failed(name, f"{path}, which {setting} names, is empty.", "Write the value into it.")
-    elif mode & (stat.S_IROTH | stat.S_IWOTH | stat.S_IWGRP):
-        shown = f"{stat.S_IMODE(mode):o}"
-        yield warning(name, f"Others may read or write {path} (mode {shown}), of {setting}.", f"chmod 600 {path}")

@@ -3,21 +3,21 @@
 from collections.abc import Iterator
 from typing import Final
 
-from backend.secrets import Secrets
-from backend.users.oidc.http import ProviderError
+from backend.common.secrets import Secrets
+from backend.services.users.oidc.http import ProviderError
 from deploy.config.settings import identity_provider
-from deploy.doctor.check import Check, Examined, Part, failed, ok
+from deploy.doctor.examination import Examined, Finding, ServingPart, failed, ok
 
 _NAME: Final = "sign-in"
 
 
-def check_identity_provider(examined: Examined) -> Iterator[Check]:
+def check_identity_provider(examined: Examined) -> Iterator[Finding]:
     """Reads what a sign-in reads, but for a person's token; a backend calls the provider, not the console."""
     settings = identity_provider(examined.settings.oidc)
-    if settings is None or examined.part not in {Part.SERVE, Part.BACKEND}:
+    if settings is None or examined.part not in {ServingPart.SERVE, ServingPart.BACKEND}:
         return
-    from backend.clock import system_clock
-    from backend.users.oidc.provider import Provider
+    from backend.common.clock import system_clock
+    from backend.services.users.oidc.provider import Provider
 
     provider = Provider(settings, Secrets(examined.settings.secrets, examined.environment), system_clock)
     try:

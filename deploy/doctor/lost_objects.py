@@ -1,17 +1,29 @@
 """Every object of an output that the database names, looked up in the store: `workflow-api doctor --objects`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from itertools import groupby, islice
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from backend.settings import ObjectSettings
+from backend.storage.factory import DATABASE_FILE
 from backend.storage.object_keys import result_row_key, run_prefix
 from backend.storage.objects.bucket import BucketObjects
 from backend.storage.objects.folder import sizes_below
+from deploy.config.secret_references import resolve_database_url
 from deploy.config.settings import Objects
-from deploy.doctor.check import Check, Examined, failed, ok
-from deploy.doctor.output_rows import OutputRow, paged_outputs
+from deploy.doctor.examination import Examined, Finding, failed, ok
+from deploy.doctor.sqlite_file import open_beside_user
+
+_SECONDS: Final = 5
+
+_PAGE: Final = 2_000
+_LISTED: Final = (
+    "SELECT run_id, path, object_key, size_bytes FROM outputs "
+    "WHERE (run_id, path) > ({0}, {0}) ORDER BY run_id, path LIMIT {0}"
+)
+"""With the placeholder of the database's driver."""
 
 _NAME: Final = "lost objects"
 _THREADS: Final = 16
@@ -21,12 +33,55 @@ _MOST_SHOWN: Final = 1_000
 _REMEDY: Final = "Bring it back from a backup, or erase the run's data (docs/operators-guide.md, Backup)."
 
 
-def check_lost_objects(examined: Examined) -> Iterator[Check]:
+class OutputObject(NamedTuple):
+    """Columns of an output's row about its object."""
+
+    run_id: str
+    path: str
+    object_key: str
+    size_bytes: int
+
+
+def paged_outputs(examined: Examined) -> Iterator[OutputObject]:
+    """Yields the outputs by run, read page by page: no transaction is open while the caller works on them.
+
+    Raises as `output_rows`.
+    """
+    statement = _LISTED.format("?" if examined.settings.backend.database is None else "%s")
+    after = ("", "")
+    while page := [OutputObject(*row) for row in output_rows(examined, statement, (*after, _PAGE))]:
+        yield from page
+        after = page[-1][:2]
+
+
+def output_rows(examined: Examined, statement: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yields the rows of a query as they arrive; none where the embedded database is not there yet.
+
+    Raises:
+        ImportError, SecretError, sqlite3.Error, psycopg.Error: the database cannot be read.
+    """
+    if examined.settings.backend.database is None:
+        file = examined.data / DATABASE_FILE
+        if file.exists():
+            with closing(open_beside_user(file)) as connection:
+                yield from connection.execute(statement, values)
+        return
+    import psycopg
+
+    url = resolve_database_url(examined.settings.backend.database, examined.environment)
+    with psycopg.connect(url or "", connect_timeout=_SECONDS) as connected:
+        connected.read_only = True
+        with connected.cursor(name="doctor") as cursor:
+            cursor.execute(statement, values or None)
+            yield from cursor
+
+
+def check_lost_objects(examined: Examined) -> Iterator[Finding]:
     """Checks that every object is there in its size, one listing a run; only where `every_object` asks for it."""
     if not examined.every_object:
         return
     looked_at, lost = 0, dict[str, str]()
-    shown: dict[str, OutputRow] = {}
+    shown: dict[str, OutputObject] = {}
     for named, size in _stored_sizes(examined):
         looked_at += 1
         if size != named.size_bytes:
@@ -45,7 +100,7 @@ def check_lost_objects(examined: Examined) -> Iterator[Check]:
         yield ok(_NAME, f"All {looked_at:,} objects of outputs are there in their sizes.")
 
 
-def _stored_sizes(examined: Examined) -> Iterator[tuple[OutputRow, int | None]]:
+def _stored_sizes(examined: Examined) -> Iterator[tuple[OutputObject, int | None]]:
     sizes = _listing(examined)
     runs = groupby(_named(examined), key=lambda named: named.run_id)
     with ThreadPoolExecutor(_THREADS) as threads:
@@ -56,7 +111,7 @@ def _stored_sizes(examined: Examined) -> Iterator[tuple[OutputRow, int | None]]:
                     yield named, stored.get(named.object_key)
 
 
-def _named(examined: Examined) -> Iterator[OutputRow]:
+def _named(examined: Examined) -> Iterator[OutputObject]:
     # A small result is in its run's row.
     return (row for row in paged_outputs(examined) if row.object_key != result_row_key(row.run_id))
 

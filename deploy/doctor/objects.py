@@ -1,12 +1,18 @@
 """The object store: whether it can be used, and whether its own rules fit to those of the service."""
 
+import os
+import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from backend.common.secrets import SecretError
 from deploy.config.settings import Objects
-from deploy.doctor.check import Check, Examined, clock, failed, ok, warning
-from deploy.doctor.objects_folder import check_folder
+from deploy.doctor.examination import Examined, Finding, Outcome, clock, failed, ok, warning
+from deploy.doctor.files import read_only, to_make
+from deploy.doctor.lost_objects import output_rows
 
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
@@ -24,10 +30,13 @@ _REMEDIES: Final = {
     "NoCredentialsError": "Give the service credentials, by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or by a role.",
     "EndpointConnectionError": "Look at objects.endpoint_url and objects.region, and at the network.",
 }
-"""What to do, by the code of an answer or the kind of error."""
+"""Remedies by the code of an answer or the kind of error."""
+
+# A small result is in its run's row (`result_row_key`).
+_NAMED: Final = "SELECT object_key FROM outputs WHERE object_key <> 'runs/' || run_id || '/row/result' LIMIT 100"
 
 
-def check_objects(examined: Examined) -> Iterator[Check]:
+def check_objects(examined: Examined) -> Iterator[Finding]:
     """Checks the store that the settings name."""
     settings = examined.settings.objects
     if settings.store == "folder":
@@ -45,7 +54,37 @@ def check_objects(examined: Examined) -> Iterator[Check]:
         yield _probe(examined)
 
 
-def _bucket(settings: Objects) -> Iterator[Check]:
+def check_folder(examined: Examined) -> Iterator[Finding]:
+    """Checks the folder that the settings name, or that below the data folder."""
+    given = examined.settings.objects.folder
+    folder = given or examined.data / "objects"
+    if _lost(examined, folder):
+        yield failed(
+            _NAME,
+            f"The database names objects, and {folder} {'has none of them' if folder.exists() else 'is not there'}.",
+            "Mount it, or bring the objects back from a backup (docs/operators-guide.md, Backup).",
+        )
+    elif not folder.exists():
+        made = to_make(_NAME, folder, "objects.folder" if given else "--data")
+        own_disk = given is None or given.is_relative_to(examined.data)
+        yield (
+            made
+            if own_disk or made.outcome is Outcome.FAILED
+            else warning(
+                _NAME,
+                f"{folder}, which objects.folder names, is not there.",
+                "If it is a mount, mount it before the start, which makes it on this machine's own disk otherwise.",
+            )
+        )
+    elif (found := read_only(_NAME, folder)) is not None:
+        yield found
+    elif not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        yield failed(_NAME, f"{folder} cannot be read and written.", "Give it to the user of the service.")
+    else:
+        yield ok(_NAME, f"{folder} can be read and written.")
+
+
+def _bucket(settings: Objects) -> Iterator[Finding]:
     from backend.storage.objects.aws_clients import Endpoint, s3_client
 
     client = s3_client(Endpoint(settings.endpoint_url, settings.region))
@@ -96,7 +135,7 @@ def _removes(rule: dict[str, Any], ours: str) -> bool:
     return rule.get("Status") == "Enabled" and bool(expires) and (ours.startswith(theirs) or theirs.startswith(ours))
 
 
-def _probe(examined: Examined) -> Check:
+def _probe(examined: Examined) -> Finding:
     from backend.settings import ObjectSettings
     from backend.storage.objects.bucket import BucketObjects
     from backend.storage.objects.interface import ObjectStoreError
@@ -107,3 +146,24 @@ def _probe(examined: Examined) -> Check:
     except ObjectStoreError as error:
         return failed(_NAME, str(error), _RIGHTS)
     return ok(_NAME, "An object was written, read, listed and removed.")
+
+
+def _lost(examined: Examined, folder: Path) -> bool:
+    """Returns whether rows name objects and none of those that are looked at is there."""
+    named = _named(examined)
+    if not named or any((folder / key).exists() for key in named):
+        return False
+    # An erasure may have removed them meanwhile, rows first.
+    return bool(named & _named(examined))
+
+
+def _named(examined: Examined) -> set[str]:
+    """Returns some keys that rows name; none where the database cannot be read, which its own check says."""
+    with suppress(ImportError, SecretError, sqlite3.Error):
+        if examined.settings.backend.database is None:
+            return {str(key) for (key,) in output_rows(examined, _NAMED)}
+        import psycopg
+
+        with suppress(psycopg.Error):
+            return {str(key) for (key,) in output_rows(examined, _NAMED)}
+    return set()

@@ -1,21 +1,37 @@
 """PostgreSQL: whether it can be reached and takes the connections of this part."""
 
+import socket
+import ssl
+import struct
 from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
-from backend.secrets import SecretError
+from cryptography import x509
+
+from backend.common.certificate_expiry import SOON
+from backend.common.secrets import SecretError
 from deploy.config.secret_references import resolve_database_url
-from deploy.doctor.check import Check, Examined, Outcome, Part, clock, failed, not_applicable, ok, warning
-from deploy.doctor.needed_parts import needed_parts
-from deploy.doctor.schema import schema_check
-from deploy.doctor.server_certificate import check_server_certificate
+from deploy.doctor.examination import (
+    Examined,
+    Finding,
+    Outcome,
+    ServingPart,
+    clock,
+    failed,
+    not_applicable,
+    ok,
+    warning,
+)
+from deploy.doctor.software import needed_parts, schema_check
 
 _CONNECT_SECONDS: Final = 5
 _OF_NOTIFICATIONS: Final = 3
 """Connections beside `backend.database_connections`: two for announcements, one that looks for blocking sessions."""
-_OF_QUEUE: Final = 20
-"""Connections of a worker for the queue that it takes runs from."""
+_OF_DBOS: Final = 20
+"""Connections of a worker for DBOS."""
 _RESERVED: Final = """
 SELECT current_setting('superuser_reserved_connections')::int
     + coalesce(current_setting('reserved_connections', true)::int, 0)"""
@@ -29,8 +45,16 @@ WHERE each.pid <> ours.pid
 """Connections of clients, and those among them from this machine as the service. The kind of other roles' connections
 is hidden from a role without rights on statistics."""
 
+_NAME: Final = "database certificate"
+_SECONDS: Final = 5.0
+_PORT: Final = "5432"
+# A request for TLS: the length of the message, and the number that stands for it.
+_START_TLS: Final = struct.pack("!ii", 8, 80877103)
+_ACCEPTED: Final = b"S"
+_VERIFYING: Final = frozenset({"verify-ca", "verify-full"})
 
-def check_postgresql(examined: Examined) -> Iterator[Check]:
+
+def check_postgresql(examined: Examined) -> Iterator[Finding]:
     """Checks the database on a server, by reading."""
     try:
         import psycopg
@@ -57,7 +81,26 @@ def check_postgresql(examined: Examined) -> Iterator[Check]:
     yield from check_server_certificate(url or "")
 
 
-def _findings(connection: "psycopg.Connection[tuple[object, ...]]", examined: Examined) -> Iterator[Check]:  # type: ignore[name-defined]  # noqa: F821 - imported where it is installed
+def check_server_certificate(url: str) -> Iterator[Finding]:
+    """Judges the dates of each server's certificate; nothing where a server has none or is not reached by TLS."""
+    from psycopg.conninfo import conninfo_to_dict
+
+    given = {name: str(value) for name, value in conninfo_to_dict(url).items()}
+    hosts, ports = given.get("host", "").split(","), given.get("port", _PORT).split(",")
+    if given.get("sslmode") == "disable":
+        return
+    for number, host in enumerate(hosts):
+        if not host or host.startswith(("/", "@")):
+            continue
+        port = ports[number if len(ports) > 1 else 0]
+        # Whether it can be reached at all is reported by the check of the database.
+        with suppress(OSError, ValueError):
+            certificate = _presented(host, int(port or _PORT))
+            if certificate is not None:
+                yield _judged(host, certificate, verified=given.get("sslmode") in _VERIFYING)
+
+
+def _findings(connection: "psycopg.Connection[tuple[object, ...]]", examined: Examined) -> Iterator[Finding]:  # type: ignore[name-defined]  # noqa: F821 - imported where it is installed
     def value(query: str) -> str:
         row = connection.execute(query).fetchone()
         return "" if row is None or row[0] is None else str(row[0])
@@ -101,5 +144,36 @@ def _rows(connection: "psycopg.Connection[tuple[object, ...]]", query: str) -> I
 
 def _connections(examined: Examined) -> int:
     """Returns the most connections that the part opens."""
-    queue = _OF_QUEUE if examined.part is Part.WORKER and examined.settings.runtime.engine == "dbos" else 0
-    return examined.settings.backend.database_connections + _OF_NOTIFICATIONS + queue
+    of_dbos = _OF_DBOS if examined.part is ServingPart.WORKER and examined.settings.runtime.engine == "dbos" else 0
+    return examined.settings.backend.database_connections + _OF_NOTIFICATIONS + of_dbos
+
+
+def _presented(host: str, port: int) -> x509.Certificate | None:
+    # It is looked at and not trusted: nothing is sent.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection((host, port), timeout=_SECONDS) as plain:
+        plain.sendall(_START_TLS)
+        if plain.recv(1) != _ACCEPTED:
+            return None
+        with context.wrap_socket(plain, server_hostname=host) as tls:
+            presented = tls.getpeercert(binary_form=True)
+    return None if presented is None else x509.load_der_x509_certificate(presented)
+
+
+def _judged(host: str, certificate: x509.Certificate, *, verified: bool) -> Finding:
+    now, ends = datetime.now(UTC), certificate.not_valid_after_utc
+    issuer = certificate.issuer.rfc4514_string() or "an authority without a name"
+    shown = f"The certificate of PostgreSQL on {host}, issued by {issuer},"
+    renew = "Renew it on the server and reload that (`SELECT pg_reload_conf()`)."
+    if ends <= now:
+        judge = failed if verified else warning
+        return judge(_NAME, f"{shown} expired at {ends:%Y-%m-%d %H:%M} UTC.", renew)
+    if certificate.not_valid_before_utc > now:
+        judge = failed if verified else warning
+        return judge(
+            _NAME, f"{shown} is valid from {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC on.", "Set the clocks."
+        )
+    if ends - now < SOON:
+        return warning(_NAME, f"{shown} expires at {ends:%Y-%m-%d %H:%M} UTC.", renew)
+    return ok(_NAME, f"{shown} is valid until {ends:%Y-%m-%d}.")

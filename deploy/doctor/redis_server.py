@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, Final
 
-from backend.secrets import SecretError, Secrets
-from deploy.config.redis_address import redis_address
-from deploy.doctor.check import Check, Examined, Part, clock, failed, not_applicable, ok, warning
+from backend.common.secrets import SecretError, Secrets
+from deploy.config.secret_references import redis_address
+from deploy.doctor.examination import Examined, Finding, ServingPart, clock, failed, not_applicable, ok, warning
 
 _SECONDS: Final = 3.0
 _OLDEST: Final = 7
@@ -16,10 +16,10 @@ _UNTIL: Final = "Until it can be used, each edge counts by itself: look at"
 _ADDRESS: Final = "the address, user and password that edge.redis_url names"
 
 
-def check_redis(examined: Examined) -> Iterator[Check]:
+def check_redis(examined: Examined) -> Iterator[Finding]:
     """Checks the server that `edge.redis_url` names, by reading."""
     setting = examined.settings.edge.redis_url
-    if examined.part not in {Part.SERVE, Part.EDGE}:
+    if examined.part not in {ServingPart.SERVE, ServingPart.EDGE}:
         yield not_applicable(_NAME, "Only edges count requests in it.")
         return
     if setting is None:
@@ -47,7 +47,7 @@ def check_redis(examined: Examined) -> Iterator[Check]:
         )
 
 
-def _findings(server: Any) -> Iterator[Check]:
+def _findings(server: Any) -> Iterator[Finding]:
     from redis.exceptions import NoPermissionError
 
     second, microseconds = server.time()

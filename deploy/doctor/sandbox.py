@@ -1,19 +1,19 @@
-"""The layer that isolates steps, tried as a start tries it."""
+"""Checks of what executes steps: the engine, and the isolation layer, tried as a start tries it."""
 
 from collections.abc import Iterator
 from typing import Final
 
-from backend.sandbox.choose import AUTOMATIC, LAYERS
-from backend.sandbox.layer import SandboxUnavailableError
-from deploy.doctor.check import Check, Examined, Part, failed, not_applicable, ok, warning
+from backend.isolation.sandbox.layer import SandboxUnavailableError
+from backend.isolation.sandbox.sandbox import AUTOMATIC, LAYERS
+from deploy.doctor.examination import Examined, Finding, ServingPart, failed, not_applicable, ok, warning
 
 _NAME: Final = "sandbox"
 
 
-def check_sandbox(examined: Examined) -> Iterator[Check]:
+def check_sandbox(examined: Examined) -> Iterator[Finding]:
     """Runs the interpreter in the layer that the settings choose, with its namespaces and filters."""
     runtime = examined.settings.runtime
-    if examined.part is not Part.WORKER and runtime.engine != "local":
+    if examined.part is not ServingPart.WORKER and runtime.engine != "local":
         yield not_applicable(_NAME, "Workers execute the steps.")
         return
     if runtime.sandbox == "none":
@@ -41,3 +41,13 @@ def check_sandbox(examined: Examined) -> Iterator[Check]:
         f"Steps cannot be isolated: {'; '.join(reasons)}.",
         f"Install bubblewrap and allow user namespaces, or switch on Landlock in the kernel (docs/sandbox.md){chosen}.",
     )
+
+
+def check_engine(examined: Examined) -> Iterator[Finding]:
+    """Checks whether a worker would start with this engine."""
+    if examined.part is ServingPart.WORKER and examined.settings.runtime.engine != "dbos":
+        yield failed(
+            "engine",
+            "runtime.engine is local, with which backends execute runs themselves, and no worker starts.",
+            "Set runtime.engine to dbos, here and for the backends.",
+        )

@@ -12,7 +12,7 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from contract.routes import BASE
 from deploy.config.addresses import LOOPBACK_OF_WILDCARD, Address, Addresses, BackendAddress, GrpcAddress
-from deploy.doctor.check import Check, Examined, Part, clock, failed, not_applicable, ok, warning
+from deploy.doctor.examination import Examined, Finding, ServingPart, clock, failed, not_applicable, ok, warning
 from deploy.failures import CommandError
 from deploy.transport.grpc_channels import calling_channel
 from workflow_api.v1 import deployment_health_pb2 as pb
@@ -25,12 +25,12 @@ _REFUSED: Final = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PE
 _ANY_PORT: Final = 0
 
 
-def check_backends(examined: Examined) -> Iterator[Check]:
+def check_backends(examined: Examined) -> Iterator[Finding]:
     """Calls the backends of an edge or a console, with its certificate."""
     settings = examined.settings
-    if examined.part not in {Part.EDGE, Part.CONSOLE}:
+    if examined.part not in {ServingPart.EDGE, ServingPart.CONSOLE}:
         return
-    caller = settings.edge if examined.part is Part.EDGE else settings.console
+    caller = settings.edge if examined.part is ServingPart.EDGE else settings.console
     name = f"{examined.part}.backend"
     for address in _each(caller.backend):
         try:
@@ -47,7 +47,7 @@ def check_backends(examined: Examined) -> Iterator[Check]:
                 yield failed("backend", f"The backend at {address} does not serve.", "Look at its database and log.")
 
 
-def check_service(examined: Examined) -> Iterator[Check]:
+def check_service(examined: Examined) -> Iterator[Finding]:
     """Asks a running backend, as an administrator, for what it finds itself, and for the releases of all parts."""
     settings = examined.settings
     address = _administered(examined)
@@ -78,10 +78,10 @@ def check_service(examined: Examined) -> Iterator[Check]:
     yield from _found(health)
 
 
-def check_edge(examined: Examined) -> Iterator[Check]:
+def check_edge(examined: Examined) -> Iterator[Finding]:
     """Calls the health route of an edge that runs here."""
     where = examined.settings.edge.http
-    if examined.part not in {Part.SERVE, Part.EDGE}:
+    if examined.part not in {ServingPart.SERVE, ServingPart.EDGE}:
         return
     host = LOOPBACK_OF_WILDCARD.get(where.host, where.host)
     connection = http.client.HTTPConnection(host, where.port, timeout=_SECONDS)
@@ -100,7 +100,7 @@ def check_edge(examined: Examined) -> Iterator[Check]:
         yield failed("edge", f"What answers at {where} is no edge.", "Look at edge.http and at what listens there.")
 
 
-def _found(health: pb.DeploymentHealth) -> Iterator[Check]:
+def _found(health: pb.DeploymentHealth) -> Iterator[Finding]:
     yield clock("the backend", health.checked_at.seconds + health.checked_at.nanos / 1e9)
     ours = metadata.version("workflow-api")
     alive = [process for process in health.processes if process.alive]
@@ -121,7 +121,7 @@ def _found(health: pb.DeploymentHealth) -> Iterator[Check]:
         yield ok("service", f"The backend finds nothing to look at; it works on {health.database}.")
 
 
-def _refused(address: GrpcAddress, error: grpc.RpcError, name: str) -> Check:
+def _refused(address: GrpcAddress, error: grpc.RpcError, name: str) -> Finding:
     if error.code() in _UNREACHED:
         said = str(error.details() or "").rstrip(".")
         return failed(
@@ -142,11 +142,11 @@ def _administered(examined: Examined) -> GrpcAddress | None:
     settings = examined.settings
     if examined.named_backend is not None:
         return _each(examined.named_backend)[0]
-    if examined.part in {Part.SERVE, Part.BACKEND}:
+    if examined.part in {ServingPart.SERVE, ServingPart.BACKEND}:
         address = settings.backend.grpc
         if isinstance(address, Address):
             address = Address(LOOPBACK_OF_WILDCARD.get(address.host, address.host), address.port)
             return None if address.port == _ANY_PORT else address
         return address
-    caller = {Part.EDGE: settings.edge.backend, Part.CONSOLE: settings.console.backend}.get(examined.part)
+    caller = {ServingPart.EDGE: settings.edge.backend, ServingPart.CONSOLE: settings.console.backend}.get(examined.part)
     return None if caller is None else _each(caller)[0]

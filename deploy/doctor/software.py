@@ -1,27 +1,30 @@
-"""Versions of what is installed, and optional parts that are needed and missing."""
+"""Versions of installed packages, the schema of a database, and optional parts that settings and definitions need."""
 
 import importlib.util
+import json
 import platform
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from packaging.requirements import Requirement
 
-from backend.optional_parts import CLUSTER, LLM, OTEL, OptionalPart
-from deploy.doctor.check import Check, Examined, Part, failed, ok
+from backend.common.optional_parts import CLUSTER, GRAPHS, LLM, OTEL, PARQUET, PII_MODEL, REDACTION, OptionalPart
+from backend.storage.factory import known_revisions, newest_revision
+from deploy.doctor.examination import Examined, Finding, ServingPart, failed, ok, warning
+from redaction.policy import LOCAL
 
-Judge = Callable[[str, str, str], Check]
-"""Makes the finding about something that is missing, of its name, message and remedy."""
+Judge = Callable[[str, str, str], Finding]
+"""Makes a finding about a missing part; its arguments are the finding's name, message and remedy."""
 
 _PACKAGE: Final = "workflow-api"
-_PINS: Final = Path(__file__).parents[2] / "requirements" / "image.txt"
+PINS: Final = Path(__file__).parents[2] / "requirements" / "image.txt"
 """Pins of all optional parts, where the service runs from a checkout."""
 
 
-def check_software(examined: Examined) -> Iterator[Check]:
+def check_software(examined: Examined) -> Iterator[Finding]:
     """Checks the release, the packages that it requires, and the optional parts that the settings need."""
     release, grpc = metadata.version(_PACKAGE), metadata.version("grpcio")
     wrong = list(_wrong_packages())
@@ -37,11 +40,11 @@ def check_software(examined: Examined) -> Iterator[Check]:
             yield optional_part(CLUSTER, "PostgreSQL and the engine dbos")
         if settings.models:
             yield optional_part(LLM, "[models] of the settings")
-    if settings.traces.endpoint is not None and examined.part is not Part.CONSOLE:
+    if settings.traces.endpoint is not None and examined.part is not ServingPart.CONSOLE:
         yield optional_part(OTEL, "spans that go to traces.endpoint")
 
 
-def optional_part(part: OptionalPart, what: str, judge: Judge = failed) -> Check:
+def optional_part(part: OptionalPart, what: str, judge: Judge = failed) -> Finding:
     """Checks an optional part that something needs."""
     if not part.installed:
         return judge(
@@ -53,15 +56,15 @@ def optional_part(part: OptionalPart, what: str, judge: Judge = failed) -> Check
 
 
 def _installs(part: OptionalPart) -> str:
-    """Returns what to do about a part that is missing, with the pins of this release where they are."""
+    """Returns the remedy for a missing part, with the pins of this release where there is a file of them."""
     if importlib.util.find_spec("pip") is None:
         return (
             f"Use an image that was built with REQUIREMENTS=image, or run with another environment's pip: "
             f"{_command(f'pip --python {sys.prefix}', 'requirements/image.txt')}."
         )
     pip = f"{sys.executable} -m pip"
-    if _PINS.is_file():
-        return f"Run: {_command(pip, str(_PINS))}"
+    if PINS.is_file():
+        return f"Run: {_command(pip, str(PINS))}"
     return (
         f"Run in the sources of release {metadata.version(_PACKAGE)}: {_command(pip, 'requirements/image.txt')} - "
         f"or, without pins: {pip} install 'workflow-api[{part.name}]'"
@@ -84,3 +87,80 @@ def _wrong_packages() -> Iterator[str]:
             continue
         if not requirement.specifier.contains(found, prereleases=True):
             yield f"{requirement.name} {found} is not {requirement.specifier}"
+
+
+Definition = Mapping[str, Any]
+Rows = Callable[[str], Iterable[tuple[object, ...]]]
+"""Reads the rows of a query."""
+
+_WORKFLOWS: Final = """
+SELECT workflows.name, written.definition FROM workflows
+JOIN workflow_versions AS active
+    ON active.workflow_id = workflows.workflow_id AND active.version = workflows.active_version
+JOIN workflow_versions AS written
+    ON written.workflow_id = active.workflow_id
+    AND written.version = coalesce(active.definition_version, active.version)
+WHERE workflows.status = 'active' ORDER BY workflows.name"""
+_AGENTS: Final = "SELECT name, definition FROM resources WHERE kind = 'agent' ORDER BY name"
+
+
+def schema_check(schema: str) -> Finding:
+    """Compares the revision of a database with this release."""
+    newest = newest_revision()
+    if schema == newest:
+        return ok("schema", f"The database has schema {schema}, that of this release.")
+    if schema in known_revisions():
+        return warning(
+            "schema",
+            f"The database has schema {schema}, and this release {newest}.",
+            "Back up; the next start of a backend migrates it.",
+        )
+    remedy = "Run the release that has migrated it, or a newer one; or restore a backup of before that."
+    return failed("schema", f"The database has schema {schema}, and this release none after {newest}.", remedy)
+
+
+class _Need(NamedTuple):
+    """An optional part, the query of its possible users, the filter of actual ones, and their name in findings."""
+
+    part: OptionalPart
+    query: str
+    needs: Callable[[Definition], bool]
+    what: str
+    judge: Judge = failed
+
+
+def _searches(workflow: Definition) -> bool:
+    return bool((workflow["pii_policy"] or {}).get("mode", "off") != "off")
+
+
+def _model(workflow: Definition) -> str | None:
+    # A version that was stored before there were models has no such field.
+    model: str | None = workflow["pii_policy"].get("model") if _searches(workflow) else None
+    return model
+
+
+_NEEDS: Final = (
+    _Need(REDACTION, _WORKFLOWS, _searches, "PII policies of active workflows"),
+    # Such a workflow runs, and its Parquet files are withheld.
+    _Need(PARQUET, _WORKFLOWS, _searches, "PII policies of active workflows for Parquet files", warning),
+    _Need(PII_MODEL, _WORKFLOWS, lambda workflow: _model(workflow) == LOCAL, "PII policies with `model: local`"),
+    _Need(
+        LLM, _WORKFLOWS, lambda workflow: _model(workflow) not in {None, LOCAL}, "PII policies with a language model"
+    ),
+    _Need(LLM, _AGENTS, lambda agent: bool(agent["type"] == "llm"), "agents of type llm"),
+    _Need(GRAPHS, _WORKFLOWS, lambda workflow: bool(workflow["publish"]), "active workflows that publish to a graph"),
+)
+"""Parts without which a workflow is not ready, its steps fail, or something is not done for its runs."""
+
+
+def needed_parts(rows: Rows) -> Iterator[Finding]:
+    """Checks the optional parts that active workflows and agents need; each finding names one that does."""
+    first: dict[_Need, str] = {}
+    for query in dict.fromkeys(need.query for need in _NEEDS):
+        for name, text in rows(query):
+            definition = json.loads(str(text))
+            for need in _NEEDS:
+                if need.query == query and need not in first and need.needs(definition):
+                    first[need] = str(name)
+    for need, name in first.items():
+        yield optional_part(need.part, f"{need.what}, such as '{name}',", need.judge)

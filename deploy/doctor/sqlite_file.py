@@ -7,12 +7,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from backend.storage.dialects.sqlite import space
-from backend.storage.dialects.sqlite.examination import damage, open_to_read, schema_revision
+from backend.storage.dialects.sqlite import database_file
+from backend.storage.dialects.sqlite.database_file import damage, open_to_read, schema_revision
 from backend.storage.factory import DATABASE_FILE
-from deploy.doctor.check import FAR_SECONDS, Check, Examined, Outcome, failed, not_applicable, ok, warning
-from deploy.doctor.needed_parts import needed_parts
-from deploy.doctor.schema import schema_check
+from deploy.doctor.examination import FAR_SECONDS, Examined, Finding, Outcome, failed, not_applicable, ok, warning
+from deploy.doctor.software import needed_parts, schema_check
 
 _CHECK_SECONDS: Final = 60.0
 _LOCK_SECONDS: Final = 10.0
@@ -21,7 +20,7 @@ _STEPS_BETWEEN_LOOKS: Final = 100_000
 _RESTORE: Final = "Restore a backup: `workflow-api restore FILE --data DIR --force`."
 
 
-def check_sqlite(examined: Examined) -> Iterator[Check]:
+def check_sqlite(examined: Examined) -> Iterator[Finding]:
     """Checks the database's file, without a change of it."""
     file = examined.data / DATABASE_FILE
     if not file.exists():
@@ -43,7 +42,7 @@ def open_beside_user(file: Path) -> sqlite3.Connection:
     return open_to_read(file, seconds=_LOCK_SECONDS, immutable=not file.with_name(f"{file.name}-wal").exists())
 
 
-def _findings(connection: sqlite3.Connection, file: Path) -> Iterator[Check]:
+def _findings(connection: sqlite3.Connection, file: Path) -> Iterator[Finding]:
     pages = _pages(connection, file)
     yield pages
     if pages.outcome is Outcome.FAILED:
@@ -64,7 +63,7 @@ def _findings(connection: sqlite3.Connection, file: Path) -> Iterator[Check]:
         yield warning("journal", f"The journal mode is {mode}.", "End what has changed it; the next start sets wal.")
     else:
         yield ok("journal", f"The journal mode is {mode}, synchronous commits are set by the service.")
-    if connection.execute("PRAGMA auto_vacuum").fetchone()[0] != space.INCREMENTAL:
+    if connection.execute("PRAGMA auto_vacuum").fetchone()[0] != database_file.INCREMENTAL:
         yield warning(
             "database space",
             "The file does not shrink, for an earlier release has made it.",
@@ -75,7 +74,7 @@ def _findings(connection: sqlite3.Connection, file: Path) -> Iterator[Check]:
     yield from _clock(connection)
 
 
-def _pages(connection: sqlite3.Connection, file: Path) -> Check:
+def _pages(connection: sqlite3.Connection, file: Path) -> Finding:
     ends = time.monotonic() + _CHECK_SECONDS
     connection.set_progress_handler(lambda: time.monotonic() > ends, _STEPS_BETWEEN_LOOKS)
     size = f"{file.stat().st_size / 1e6:,.1f} MB"
@@ -96,7 +95,7 @@ def _pages(connection: sqlite3.Connection, file: Path) -> Check:
     return ok("database", f"{file} ({size}) can be read, and its pages fit together.")
 
 
-def _clock(connection: sqlite3.Connection) -> Iterator[Check]:
+def _clock(connection: sqlite3.Connection) -> Iterator[Finding]:
     newest = connection.execute("SELECT max(at) FROM audit_records").fetchone()[0]
     if newest is not None and newest / 1000 > time.time() + FAR_SECONDS:
         yield warning(

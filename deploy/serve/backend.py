@@ -1,15 +1,16 @@
-"""Runs the backend, in a process of its own or in one process with the edge."""
+"""Backend as a process: the gRPC services with the runtime, or a worker that executes segments without services."""
 
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from backend.bootstrap import Backend
-from backend.sandbox import Sandbox, SandboxUnavailableError
-from backend.secrets import SecretError
+from backend.bootstrap import Backend, Worker
+from backend.common.secrets import SecretError
+from backend.isolation.sandbox import Sandbox, SandboxUnavailableError
 from backend.storage.database import DatabaseUnavailableError
 from backend.storage.factory import DataFolderError
 from backend.storage.objects import ObjectStoreError
@@ -69,3 +70,24 @@ async def running_backend(
             yield backend, Address(address.host, port) if isinstance(address, Address) else address
         finally:
             await asyncio.to_thread(backend.stop)
+
+
+@asynccontextmanager
+async def running_worker(settings: Settings, data: Path, metrics: MetricsRegistry) -> AsyncIterator[None]:
+    """Executes runs until the context ends.
+
+    Raises:
+        CommandError: the data folder, the database, the objects or the sandbox cannot be used; the message says why.
+    """
+    with startup_failures():
+        worker = Worker(backend_settings(settings, data))
+    with metrics.registered(worker.measured):
+        try:
+            with startup_failures():
+                # What executes runs, before several threads would import it for their first ones.
+                import_module("backend.runtime.execution.segment")
+                # In another thread: DBOS would run on the event loop of this one.
+                await asyncio.to_thread(worker.start)
+            yield
+        finally:
+            await asyncio.to_thread(worker.stop)

@@ -5,7 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 
-from backend.sandbox import Sandbox, choose_sandbox
+from backend.isolation.sandbox import Sandbox, choose_sandbox
 
 
 @contextmanager

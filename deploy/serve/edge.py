@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from backend.secrets import SecretError, Secrets
+from backend.common.secrets import SecretError, Secrets
 from contract.channel import Channel
 from contract.routes import BASE
 from deploy.config.addresses import LOOPBACK_OF_WILDCARD, Address
-from deploy.config.redis_address import redis_address
+from deploy.config.secret_references import redis_address
 from deploy.config.settings import Settings, edge_settings
 from deploy.failures import CommandError
 from deploy.serve.lifecycle import bind_failure, freeze_startup_objects, raise_open_files_limit, run_until_stopped

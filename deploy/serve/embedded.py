@@ -1,14 +1,17 @@
 """Runs all parts by one command: the edge and the console call the backend in process, without a network between."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import Any, TypeVar
 
 from backend.bootstrap import Backend
-from backend.sandbox import Sandbox
+from backend.isolation.sandbox import Sandbox
 from contract.channel.in_process import InProcessChannel
 from deploy.config.addresses import GrpcAddress
 from deploy.config.settings import Settings
@@ -18,6 +21,8 @@ from deploy.serve.lifecycle import run_until_stopped
 from deploy.serve.metrics import serving_metrics
 from deploy.serve.traces import recording_traces
 from telemetry import MetricsRegistry
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,45 @@ def serve_embedded(
 
 
 @asynccontextmanager
+async def on_own_loop(name: str, open_part: Callable[[], AbstractAsyncContextManager[T]]) -> AsyncIterator[T]:
+    """Enters and leaves the context of `open_part`, which is called there too, on a new event loop in a new thread.
+
+    Yields what that context yields, and waits until it is left. What it raises is raised here. `name` is the thread's.
+    """
+    import uvloop
+
+    entered: Future[T] = Future()
+    leave: Future[None] = Future()
+    left: Future[None] = Future()
+
+    async def hold() -> None:
+        async with open_part() as value:
+            entered.set_result(value)
+            await asyncio.wrap_future(leave)
+
+    def run() -> None:
+        try:
+            uvloop.run(hold())
+        except BaseException as error:  # noqa: BLE001 - it is raised by whoever waits
+            left.set_exception(error)
+        else:
+            left.set_result(None)
+
+    # A second signal ends the process, whatever holds the thread up.
+    threading.Thread(target=run, name=name, daemon=True).start()
+    ended = asyncio.wrap_future(left)
+    try:
+        either: list[asyncio.Future[Any]] = [ended, asyncio.wrap_future(entered)]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not ended.done():
+            yield entered.result()
+    finally:
+        leave.set_result(None)
+        # Raises what kept the context from being entered.
+        await asyncio.shield(ended)
+
+
+@asynccontextmanager
 async def _optional_console(
     settings: Settings, backend: Backend, metrics: MetricsRegistry
 ) -> AsyncIterator[str | None]:
@@ -72,7 +116,6 @@ async def _optional_console(
         yield None
         return
     from deploy.serve.console import running_console
-    from deploy.serve.own_loop import on_own_loop
 
     def console() -> AbstractAsyncContextManager[str]:
         # A channel serves one loop, and has threads of its own.

@@ -21,7 +21,7 @@ _PART_BYTES: Final = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class FolderStorage:
-    """Where the storage is, and with which access key it is read."""
+    """Address of the storage, and the access key with which it is read."""
 
     url: str
     access_key_id: str

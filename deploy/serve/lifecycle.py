@@ -59,7 +59,7 @@ def run_until_stopped(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None
     """Runs `serve(stop)` on a new event loop; SIGTERM or SIGINT sets `stop`, and a second signal ends the process."""
     import uvloop
 
-    from deploy.serve.process_log import log_stopping
+    from deploy.serve.log_settings import log_stopping
 
     async def main() -> None:
         loop = asyncio.get_running_loop()

@@ -10,15 +10,19 @@ import threading
 from pathlib import Path
 from typing import Final
 
+from contract.versions import RELEASE
 from deploy.config.checks import parse_log_levels
 from deploy.config.settings import Settings
 from deploy.config.source import read_settings
 from deploy.failures import CommandError
+from telemetry.log_events import PROCESS
 from telemetry.logs import ProcessLog
 
 _CHECK_SECONDS: Final = 2.0
 
 _LOG = logging.getLogger(__name__)
+
+_served: Final = threading.Event()
 
 
 def open_log(settings: Settings, part: str) -> None:
@@ -79,3 +83,18 @@ class LogFollower:
         except OSError:
             return None
         return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def log_serving(
+    *, base_address: str | None = None, console: str | None = None, grpc: str | None = None, metrics: str | None = None
+) -> None:
+    """Logs that this process serves, at these addresses of its own."""
+    _served.set()
+    addresses = {"base_address": base_address, "console": console, "grpc": grpc, "metrics": metrics}
+    PROCESS.write(f"serving, release {RELEASE}", {"to": "serving", "release": RELEASE, **addresses})
+
+
+def log_stopping() -> None:
+    """Logs that this process was told to stop, and ends what is under way; nothing where it has not served."""
+    if _served.is_set():
+        PROCESS.write("stopping", {"to": "stopping", "release": RELEASE})

@@ -21,8 +21,7 @@ def serving_metrics(settings: Settings, part: str | None) -> Iterator[MetricsReg
     if settings.metrics.listen is None:
         yield registry
         return
-    from deploy.serve.metrics_server import MetricsServer
-    from deploy.serve.prometheus import process_metrics
+    from deploy.serve.metrics_server import MetricsServer, process_metrics
 
     own = registry.registered(partial(process_metrics, part)) if part else nullcontext()
     with own, MetricsServer(settings.metrics.listen, registry) as server:

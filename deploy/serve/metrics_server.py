@@ -1,17 +1,22 @@
-"""HTTP server for `GET /metrics`, in threads of its own so that scrapes take no time from the event loop."""
+"""HTTP server of a process's metrics, in the Prometheus text format; docs/metrics.md lists the metrics."""
 
 import logging
 import socket
 import socketserver
 import threading
+from collections.abc import Iterable, Iterator, Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
+from contract.versions import API_VERSION, RELEASE
 from deploy.config.addresses import Address
 from deploy.serve.lifecycle import bind_failure
-from deploy.serve.prometheus import exposition
-from telemetry import MetricsRegistry
+from telemetry import Family, Gauge, MetricsRegistry, Sample
+from telemetry.log_output import DROPPED_LINES
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
 
 PATH: Final = "/metrics"
 
@@ -19,6 +24,10 @@ _REQUEST_TIMEOUT_SECONDS: Final = 5.0
 _CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 _LOG = logging.getLogger(__name__)
+
+BUILD: Final = Gauge("build_info", "Always 1; its labels name what runs here.", ("part", "version", "api_version"))
+
+_TOTAL: Final = "_total"
 
 
 class MetricsServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
@@ -83,3 +92,45 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Logs nothing: paths of requests are the client's words."""
+
+
+def process_metrics(part: str) -> Iterator[Family]:
+    """Yields what every process has: its release, dropped log lines, CPU time, memory and open files."""
+    from prometheus_client import PROCESS_COLLECTOR
+
+    yield BUILD.with_values({(part, RELEASE, API_VERSION): 1})
+    yield DROPPED_LINES.collect()
+    yield from map(_family, PROCESS_COLLECTOR.collect())
+
+
+def exposition(families: Iterable[Family]) -> bytes:
+    """Returns metrics in Prometheus's text format."""
+    from prometheus_client import generate_latest
+
+    return generate_latest(_Registry([_metric(family) for family in families]))
+
+
+class _Registry:
+    """The part of a prometheus_client registry that `generate_latest` uses."""
+
+    def __init__(self, metrics: Sequence["Metric"]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable["Metric"]:
+        """Returns all metrics."""
+        return self._metrics
+
+
+def _family(metric: "Metric") -> Family:
+    name = metric.name + (_TOTAL if metric.type == "counter" else "")
+    samples = [Sample(sample.name.removeprefix(name), sample.labels, sample.value) for sample in metric.samples]
+    return Family(name, metric.type, metric.documentation, samples)
+
+
+def _metric(family: Family) -> "Metric":
+    from prometheus_client import Metric
+
+    metric = Metric(family.name.removesuffix(_TOTAL), family.help, family.kind)
+    for suffix, labels, value in family.samples:
+        metric.add_sample(family.name + suffix, dict(labels), value)
+    return metric

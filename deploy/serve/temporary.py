@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from backend.bootstrap import Backend
+from backend.common.secrets import Secrets
+from backend.isolation.sandbox import Sandbox
 from backend.rpc.interceptors import Handler
-from backend.sandbox import Sandbox
-from backend.secrets import Secrets
 from backend.settings import ObjectSettings
 from deploy.config.settings import Settings, backend_settings
 from deploy.serve.backend import startup_failures

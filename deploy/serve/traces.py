@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from backend.optional_parts import OTEL
+from backend.common.optional_parts import OTEL
 from contract.versions import RELEASE
 from deploy.config.settings import Settings
 from deploy.failures import CommandError

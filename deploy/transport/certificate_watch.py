@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from contract.certificate_expiry import SOON, VERY_SOON
+from backend.common.certificate_expiry import SOON, VERY_SOON
 from telemetry import Family, Gauge, MetricsRegistry
 from telemetry.outages import RepeatedWork
 

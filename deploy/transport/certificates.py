@@ -12,7 +12,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
-from backend.secrets import FILE, SecretError
+from backend.common.secrets import FILE, SecretError
 from deploy.config.secret_references import resolve_reference
 from deploy.config.settings import ServerTls
 from deploy.failures import CommandError

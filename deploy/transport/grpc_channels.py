@@ -8,8 +8,8 @@ import grpc
 import grpc.aio
 
 from deploy.config.addresses import Address, Addresses, BackendAddress, GrpcAddress
-from deploy.config.rules import NEEDS_TLS
 from deploy.config.settings import ClientTls, ServerTls
+from deploy.config.source import NEEDS_TLS
 from deploy.failures import CommandError
 from telemetry import MetricsRegistry
 

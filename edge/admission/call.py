@@ -1,15 +1,17 @@
 """One call on its way through admission."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from contract.addresses import viewer_header
 from contract.ids import RUN_ID
-from contract.routes import Match, RouteTable
+from contract.routes import RouteMatch, RouteTable
 from edge.admission.keyring import Key, Keyring
 from edge.admission.parsing import Parsing
-from edge.admission.rate_limit import RateLimiter, Window
-from edge.admission.source_address import AddressReader
+from edge.admission.rate_limit import RateLimiter, RateWindow
 from edge.http.request import HttpRequest
+
+AddressReader = Callable[[HttpRequest], str]
 
 
 class AdmissionDeps(NamedTuple):
@@ -43,7 +45,7 @@ class Call:
         "window",
     )
 
-    match: Match
+    match: RouteMatch
     """The route and its path parameters; set once the path is known to exist."""
     key: Key
     """The calling key; set once it is identified."""
@@ -55,7 +57,7 @@ class Call:
         self.address = deps.address_of(request)
         self.raw_body: bytes | None = None
         self.body: Any = None
-        self.window: Window | None = None
+        self.window: RateWindow | None = None
         self.waited = 0.0
         """Seconds for which the answer was held."""
         self.template = ""
@@ -64,11 +66,6 @@ class Call:
         """The calling key's id; empty until a key is identified."""
         self.started_run_id = ""
         """The run that the call started, or that an earlier one with the same key of idempotency did."""
-
-    def is_of(self, key: Key) -> None:
-        """Takes the key that was identified."""
-        self.key = key
-        self.key_id = key.key_id
 
     @property
     def run_id(self) -> str:
@@ -88,3 +85,30 @@ class Call:
             and not self.now_ms < key.previous_until_ms <= now_ms
             and key.outside_hours(now_ms) is None
         )
+
+
+def address_reader(setting: str) -> AddressReader:
+    """Returns the function that reads the source address of a request, as text; empty when it is unknown.
+
+    Raises:
+        ValueError: the setting is none of `peer`, `load_balancer` and `header:<Name>`.
+    """
+    name = viewer_header(setting)
+    if name is not None:
+        return lambda request: _only(request.header_values(name))
+    return _peer if setting == "peer" else _load_balancer
+
+
+def _peer(request: HttpRequest) -> str:
+    peer = request.connection.peername
+    return peer[0] if isinstance(peer, tuple) else ""
+
+
+def _load_balancer(request: HttpRequest) -> str:
+    # The load balancer appends the address it saw; the caller may have sent all others.
+    forwarded = request.header_values("X-Forwarded-For")
+    return forwarded[-1].rpartition(",")[2].strip() if forwarded else ""
+
+
+def _only(values: Sequence[str]) -> str:
+    return values[0].strip() if len(values) == 1 else ""

@@ -7,7 +7,7 @@ from contract.call_trials import CheckName
 from contract.refusals import Refusal
 from edge.admission.call import Call
 from edge.admission.keyring import Key
-from edge.admission.rate_limit import Window
+from edge.admission.rate_limit import RateWindow
 from edge.codec.json_body import parse_json_body
 from edge.http.response import Answer, preflight_headers
 from workflow_api.v1.options_pb2 import ACCESS_PUBLIC, ACCESS_SCOPE
@@ -62,7 +62,7 @@ def credentials_are_right(call: Call) -> None:
     key = _identified(call)
     if key is None:
         raise Refusal("unauthorized")
-    call.is_of(key)
+    call.key, call.key_id = key, key.key_id
 
 
 def _identified(call: Call) -> Key | None:
@@ -90,27 +90,27 @@ def rate_limit_is_kept(call: Call) -> Awaitable[None] | None:
     """Counts the call, and refuses it when the key's minute is full."""
     key = call.key
     # Not the minute in which it began: one whose body came slowly would begin that minute again, for all keys.
-    counted = call.deps.limiter.count(key.key_id, key.rate_limit, call.deps.clock())
-    if not isinstance(counted, Window):
-        return _keep_shared_rate_limit(call, counted)
-    _keep_rate_limit(call, counted)
+    now_ms = call.now_ms if call.request.bodiless else call.deps.clock()
+    counted = call.deps.limiter.count(key.key_id, key.rate_limit, now_ms)
+    if not isinstance(counted, RateWindow):
+        return _shared_rate_limit_is_kept(call, counted)
+    call.window = counted
+    if counted.used > counted.limit:
+        raise _rate_limited(counted)
     return None
 
 
-async def _keep_shared_rate_limit(call: Call, counted: Awaitable[Window]) -> None:
-    _keep_rate_limit(call, await counted)
+async def _shared_rate_limit_is_kept(call: Call, counted: Awaitable[RateWindow]) -> None:
+    window = call.window = await counted
+    if window.used > window.limit:
+        raise _rate_limited(window)
 
 
-def _keep_rate_limit(call: Call, window: Window) -> None:
-    call.window = window
-    if window.full:
-        wait = window.reset_seconds
-        seconds = "1 second" if wait == 1 else f"{wait} seconds"
-        raise Refusal(
-            "rate_limited",
-            f"The limit of {window.limit} requests per minute is full; wait {seconds}.",
-            retry_after=wait,
-        )
+def _rate_limited(window: RateWindow) -> Refusal:
+    wait = window.reset_seconds
+    seconds = "1 second" if wait == 1 else f"{wait} seconds"
+    message = f"The limit of {window.limit} requests per minute is full; wait {seconds}."
+    return Refusal("rate_limited", message, retry_after=wait)
 
 
 def scope_is_granted(call: Call) -> None:
@@ -185,7 +185,7 @@ def check_again(call: Call, now_ms: int) -> None:
     later.match = call.match
     for passes in _LASTING:
         passes(later)
-    call.is_of(later.key)
+    call.key, call.key_id = later.key, later.key_id
 
 
 async def _read_body(call: Call) -> None:

@@ -9,7 +9,7 @@ from typing import Final, cast
 from google.protobuf.duration_pb2 import Duration
 
 from contract.channel import Channel
-from contract.channel.process import this_process
+from contract.channel.backend_watch import this_process
 from contract.metadata import ACTOR
 from edge.admission.keyring import Keyring
 from edge.outages import RepeatedCall

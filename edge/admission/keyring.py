@@ -1,20 +1,55 @@
 """Copy of the deployment's keys, precomputed for checks without I/O (contract 8)."""
 
+import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from hmac import compare_digest
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from secrets import token_bytes
 from time import monotonic
 from typing import Final
 
+from contract.addresses import parse_address
 from contract.times import milliseconds_of
-from edge.admission.source_address import AddressRanges
 from workflow_api.v1.edge_pb2 import KeyMirror, MirroredKey
 
 _BEARER: Final = re.compile(r"(?i:bearer) +(ak_[A-Za-z0-9]{6,64})\.([A-Za-z0-9_-]{16,256})", re.ASCII)
 _EXTERNAL_ID: Final = re.compile(r"[A-Za-z0-9_-]{8,256}")
 _HOUR_MS: Final = 3_600_000
+_MAPPED: Final = IPv6Network("::ffff:0:0/96")
+
+_LOG = logging.getLogger(__name__)
+
+
+class AddressRanges:
+    """An allow-list as integer ranges."""
+
+    __slots__ = ("_ranges",)
+
+    def __init__(self, cidrs: Iterable[str]) -> None:
+        """Takes CIDR ranges; an invalid one allows nobody and is logged."""
+        self._ranges = [read for cidr in cidrs if (read := _range(cidr)) is not None]
+
+    def allow(self, text: str) -> bool:
+        """Returns whether an address is inside; an invalid one never is."""
+        address = parse_address(text)
+        if address is None:
+            return False
+        version, number = address.version, int(address)
+        return any(of == version and first <= number <= last for of, first, last in self._ranges)
+
+
+def _range(cidr: str) -> tuple[int, int, int] | None:
+    try:
+        network: IPv4Network | IPv6Network = ip_network(cidr, strict=False)
+    except ValueError:
+        _LOG.error("An allow-list holds %r, which is not a CIDR range and matches no address", cidr)
+        return None
+    first, last = int(network.network_address), int(network.broadcast_address)
+    if isinstance(network, IPv6Network) and network.subnet_of(_MAPPED):
+        return 4, first & 0xFFFF_FFFF, last & 0xFFFF_FFFF
+    return network.version, first, last
 
 
 class Key:
@@ -121,7 +156,7 @@ class Keyring:
 
     def closed_because(self) -> str | None:
         """Returns why no key is served, as `details.reason` of a 503 words it; None when keys are served."""
-        if self.age > self._limit:
+        if self.now() - self._copied_at > self._limit:
             return "keys_table_unreachable"
         if not self.governed:
             return "not_governed"

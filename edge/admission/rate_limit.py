@@ -10,7 +10,7 @@ from telemetry import Family
 _MINUTE_MS: Final = 60_000
 
 
-class Window(NamedTuple):
+class RateWindow(NamedTuple):
     """Usage of a key in the current minute, including the current call."""
 
     limit: int
@@ -18,12 +18,7 @@ class Window(NamedTuple):
     reset_seconds: int
     """Seconds to the next minute, at least 1."""
 
-    @property
-    def full(self) -> bool:
-        """Returns whether the current call exceeds the limit."""
-        return self.used > self.limit
-
-    def after(self, seconds: float) -> "Window | None":
+    def after(self, seconds: float) -> "RateWindow | None":
         """Returns the usage as a caller learns it so many seconds later; None in another minute, earlier ones too."""
         left = ceil(self.reset_seconds - seconds)
         return self._replace(reset_seconds=left) if 0 < left <= self.reset_seconds else None
@@ -42,11 +37,11 @@ class Window(NamedTuple):
 class RateLimiter(Protocol):
     """Counts the calls of keys."""
 
-    def count(self, key_id: str, limit: int, now_ms: int) -> Window | Awaitable[Window]:
+    def count(self, key_id: str, limit: int, now_ms: int) -> RateWindow | Awaitable[RateWindow]:
         """Counts one call of a key and returns its usage, at once where nobody else is asked."""
         ...
 
-    def usage(self, key_id: str, limit: int, now_ms: int) -> Window:
+    def usage(self, key_id: str, limit: int, now_ms: int) -> RateWindow:
         """Returns the usage of a key as far as this process has counted it, without a call more."""
         ...
 
@@ -81,15 +76,15 @@ class LocalRateLimiter:
     def __init__(self, counts: MinuteCounts | None = None) -> None:
         self._counts = counts or MinuteCounts()
 
-    def count(self, key_id: str, limit: int, now_ms: int) -> Window:
+    def count(self, key_id: str, limit: int, now_ms: int) -> RateWindow:
         """Counts one call of a key and returns its usage."""
         minute, elapsed = divmod(now_ms, _MINUTE_MS)
-        return Window(limit, self._counts.add(key_id, minute), -(-(_MINUTE_MS - elapsed) // 1000))
+        return RateWindow(limit, self._counts.add(key_id, minute), -(-(_MINUTE_MS - elapsed) // 1000))
 
-    def usage(self, key_id: str, limit: int, now_ms: int) -> Window:
+    def usage(self, key_id: str, limit: int, now_ms: int) -> RateWindow:
         """Returns the usage of a key without a call more."""
         minute, elapsed = divmod(now_ms, _MINUTE_MS)
-        return Window(limit, self._counts.of(key_id, minute), -(-(_MINUTE_MS - elapsed) // 1000))
+        return RateWindow(limit, self._counts.of(key_id, minute), -(-(_MINUTE_MS - elapsed) // 1000))
 
     def measured(self) -> list[Family]:
         """Returns an empty gauge: the limit is not shared."""

@@ -18,7 +18,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from edge import metrics
-from edge.admission.rate_limit import LocalRateLimiter, MinuteCounts, Window
+from edge.admission.rate_limit import LocalRateLimiter, MinuteCounts, RateWindow
 from telemetry import Family
 
 # One script for all waiting calls. The minute is part of the name, so that a clock that steps back cannot reuse a full
@@ -77,16 +77,16 @@ class RedisRateLimiter:
         self._redis: Redis | None = None
         self._task = asyncio.create_task(self._run())
 
-    async def count(self, key_id: str, limit: int, now_ms: int) -> Window:
+    async def count(self, key_id: str, limit: int, now_ms: int) -> RateWindow:
         """Counts one call of a key and returns its usage."""
         counted = await self._shared(key_id) if self._available else None
         if counted is None:
             return self._local.count(key_id, limit, now_ms)
         # Redis may have been unavailable or have lost its counts; this edge has not.
         used = max(counted.used, self._counts.add(key_id, counted.minute))
-        return Window(limit, used, counted.reset_seconds)
+        return RateWindow(limit, used, counted.reset_seconds)
 
-    def usage(self, key_id: str, limit: int, now_ms: int) -> Window:
+    def usage(self, key_id: str, limit: int, now_ms: int) -> RateWindow:
         """Returns the usage of a key at this edge alone: Redis is not asked without a call to count."""
         return self._local.usage(key_id, limit, now_ms)
 

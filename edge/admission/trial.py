@@ -15,7 +15,7 @@ from edge.admission.checks import CHECKS, PreflightAnswer
 from edge.admission.keyring import Keyring
 from edge.admission.parsing import Parsing
 from edge.admission.rate_limit import LocalRateLimiter
-from edge.http.request import Caller, HttpRequest, message_of
+from edge.http.request import ClientConnection, HttpRequest, message_of
 from workflow_api.v1.edge_pb2 import KeyMirror, MirroredKey
 from workflow_api.v1.options_pb2 import ACCESS_PUBLIC
 
@@ -49,7 +49,7 @@ async def try_call(call: TrialCall, key: MirroredKey, mirror: KeyMirror, routes:
     credentials = {"Authorization": f"Bearer {key.key_id}.{_SECRET}", "X-Service-Key-External-Id": _SECRET}
     message = message_of(call.method, call.path, CIMultiDict(credentials))
     # No check writes to the connection of a call without a body.
-    request = HttpRequest(message, call.method, EMPTY_PAYLOAD, cast("Caller", None))
+    request = HttpRequest(message, call.method, EMPTY_PAYLOAD, cast("ClientConnection", None))
     deps = AdmissionDeps(
         routes=routes,
         keyring=keyring,

@@ -12,9 +12,8 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from contract.bounds import NO_NUL, ItemBounds, NumberBounds, TextBounds
 from contract.fields import INTEGERS, is_map, json_name
-from edge.codec.exact_json import write_json
-from edge.codec.findings import Findings
-from edge.codec.text_fields import violation_of
+from edge.codec.json_body import write_json
+from edge.codec.text_fields import Findings, violation_of
 from workflow_api.v1.options_pb2 import FieldRules
 
 BodyReader = Callable[[Any, Findings], Any]
@@ -63,7 +62,7 @@ def _number_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
 
     def read(value: Any, findings: Findings) -> int | None:
         # JSON's true is an int to Python, and 1.0 equals one.
-        if type(value) is int and bounds.hold(value):
+        if type(value) is int and bounds.accepts(value):
             return bounds.carried(value)
         findings.add(code, name, f"must be {bounds.allowed}")
         return None
@@ -86,7 +85,7 @@ def _text_map_reader(field: FieldDescriptor, rules: FieldRules) -> BodyReader:
             return None
         for key, member in value.items():
             named = f"{name}.{key}" if key else name
-            if not key_bounds.hold(key):
+            if not key_bounds.accepts(key):
                 findings.add(code, named, f"the name of a member must be {key_bounds.allowed}")
             reason = _text_problem(member, value_bounds)
             if reason is not None:

@@ -1,19 +1,51 @@
-"""Request bodies as strict JSON, decided on the body alone (contract 4.8, 4.9)."""
+"""Request bodies as strict JSON, decided on the body alone, with every integer as written (contract 4.8, 4.9)."""
 
+import json
 import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
 import orjson
 
+from contract.json_codec.json_scan import named_twice_at, too_deep_at
 from contract.refusals import Refusal
-from edge.codec.exact_json import MAX_DEPTH, read_exact
-from edge.codec.json_scan import named_twice_at, too_deep_at
+
+MAX_DEPTH: Final = 1_000
+"""Deepest nesting of a body. (contract 4.9)"""
 
 # orjson reads an integer beyond 64 bits as a double; a number shorter than this fits.
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
 # A colon or a name may hide behind such an escape.
 _ESCAPED: Final = b"\\u00"
 _TOO_DEEP: Final = f"nested deeper than {MAX_DEPTH:,}"
+
+
+def read_exact(text: str) -> Any:
+    """Returns the value of valid JSON, every integer as it stands there."""
+    with _room_for_nesting():
+        return json.loads(text)
+
+
+def write_json(value: Any) -> str:
+    """Returns compact JSON text of a parsed body's value; every integer keeps all its digits."""
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:
+        with _room_for_nesting():
+            return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+@contextmanager
+def _room_for_nesting() -> Iterator[None]:
+    # The standard library's C code counts nesting against the limit of Python's own call stack.
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit + 2 * MAX_DEPTH)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def parse_json_body(body: bytes) -> Any:

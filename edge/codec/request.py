@@ -9,17 +9,16 @@ from google.protobuf.message_factory import GetMessageClass
 
 from contract.bounds import require_bounds
 from contract.fields import json_name, public_fields
-from contract.reasons import code_of
-from contract.refusals import Refusal
+from contract.refusals import Refusal, code_of
 from edge.codec.body_fields import BodyReader, body_reader
-from edge.codec.findings import Findings
-from edge.codec.query import parse_query
 from edge.codec.text_fields import (
+    Findings,
     HeaderReader,
     Parser,
     PathReader,
     QueryReader,
     header_reader,
+    parse_query,
     path_reader,
     query_parser,
     query_reader,
@@ -104,7 +103,8 @@ class RequestCodec:
                     fields[field] = read_values(values, findings)
         if self._takes_body:
             self._read_body(body, fields, findings)
-        findings.refuse()
+        if findings:
+            raise findings.refusal()
         for field, parse, code, name in self._parsed:
             if fields.get(field) is not None:
                 fields[field] = _parsed(fields[field], parse, code, name)

@@ -1,4 +1,4 @@
-"""Readers of the fields that arrive as text: in the path, in the query and in headers.
+"""Readers of the fields that arrive as text, in the path, in the query and in headers, and what they find wrong.
 
 A reader is made once per field. It returns the field's value, or `None` when it is absent or wrong; what is wrong it
 adds to the findings.
@@ -8,25 +8,18 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
+from urllib.parse import unquote_to_bytes
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.duration_pb2 import Duration
 
 from contract.bounds import NO_NUL, NumberBounds, TextBounds
-from contract.durations import duration_of
-from contract.fields import INTEGERS, enum_of, is_duration, is_enum_list, is_timestamp, json_name
-from contract.json_codec.date_times import parse_date_time
-from contract.json_codec.enum_lists import parse_enum_list
-from contract.reasons import code_of
-from edge.codec.findings import Findings
-from edge.codec.query import decoded
+from contract.fields import INTEGERS, enum_of, is_duration, is_enum_list, is_timestamp, json_name, parse_enum_list
+from contract.refusals import Refusal, code_of
+from contract.times import duration_of, parse_date_time
 from workflow_api.v1.options_pb2 import FieldRules
 
-Value = str | int | Duration | None
-PathReader = Callable[[str, Findings], Value]
-QueryReader = Callable[[Sequence[str | None], Findings], Value]
-HeaderReader = Callable[[Sequence[str], Findings], Value]
-Parser = Callable[[str], Any]
+_CODES_IN_ORDER: Final = ("invalid_filter", "invalid_cursor")
 
 ONCE: Final = "must be given only once"
 
@@ -37,6 +30,30 @@ UNUSED_ID: Final = "\ufffd"
 """Replaces an id that nothing can have, as one with U+0000: the backend finds nothing by it, in its own order."""
 
 _INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
+_RAW: Final = "surrogateescape"  # how the HTTP parser keeps bytes that are not UTF-8
+
+
+class Findings(list[tuple[str, str, str]]):
+    """Problems: the error code, the name of the field, parameter or header, and the reason (contract 5.12, 5.14)."""
+
+    def add(self, code: str, name: str, reason: str) -> None:
+        """Records that `name` is not valid; `reason` says what is allowed."""
+        self.append((code, name, reason))
+
+    def refusal(self) -> Refusal:
+        """Returns the refusal: `invalid_request` with its problems, else `invalid_filter`, else `invalid_cursor`."""
+        problems = [{"name": name, "reason": reason} for code, name, reason in self if code not in _CODES_IN_ORDER]
+        if problems:
+            return Refusal("invalid_request", details=problems)
+        code, name, reason = min(self, key=lambda finding: _CODES_IN_ORDER.index(finding[0]))
+        return Refusal(code, f"The parameter {name} {reason}.")
+
+
+Value = str | int | Duration | None
+PathReader = Callable[[str, Findings], Value]
+QueryReader = Callable[[Sequence[str | None], Findings], Value]
+HeaderReader = Callable[[Sequence[str], Findings], Value]
+Parser = Callable[[str], Any]
 
 
 def violation_of(rules: FieldRules) -> str:
@@ -46,8 +63,7 @@ def violation_of(rules: FieldRules) -> str:
 
 def path_reader(field: FieldDescriptor, rules: FieldRules) -> PathReader:
     """Returns the reader of an id in the path."""
-    read_id = _id_reader(field, rules)
-    return lambda segment, findings: read_id(decoded(segment), findings)
+    return _id_reader(field, rules, in_path=True)
 
 
 def header_reader(rules: FieldRules) -> HeaderReader:
@@ -61,7 +77,7 @@ def header_reader(rules: FieldRules) -> HeaderReader:
                 findings.add(code, rules.header, "is required")
         elif len(values) > 1:
             findings.add(code, rules.header, ONCE)
-        elif not values[0].isascii() or not bounds.hold(values[0]):
+        elif not values[0].isascii() or not bounds.accepts(values[0]):
             findings.add(code, rules.header, f"must be {bounds.allowed}")
         else:
             return values[0]
@@ -114,7 +130,7 @@ def _number_reader(field: FieldDescriptor, rules: FieldRules) -> Callable[[str |
     length_of_time = is_duration(field)
 
     def read(text: str | None, findings: Findings) -> Value:
-        if text is not None and _INTEGER.fullmatch(text) and bounds.hold(int(text)):
+        if text is not None and _INTEGER.fullmatch(text) and bounds.accepts(int(text)):
             count = bounds.carried(int(text))
             return duration_of(count, rules.unit) if length_of_time else count
         findings.add(code, name, f"must be {bounds.allowed}")
@@ -136,7 +152,7 @@ def _text_reader(field: FieldDescriptor, rules: FieldRules) -> Callable[[str | N
             # The wire cannot tell an empty string from an absent one, so an empty filter is judged here.
             if name not in EMPTY_IS_ABSENT:
                 findings.add(code, name, "must not be empty")
-        elif not bounds.hold(text):
+        elif not bounds.accepts(text):
             findings.add(code, name, f"must be {bounds.allowed}")
         else:
             return text
@@ -145,16 +161,45 @@ def _text_reader(field: FieldDescriptor, rules: FieldRules) -> Callable[[str | N
     return read
 
 
-def _id_reader(field: FieldDescriptor, rules: FieldRules) -> Callable[[str | None, Findings], Value]:
+def _id_reader(
+    field: FieldDescriptor, rules: FieldRules, *, in_path: bool = False
+) -> Callable[[str | None, Findings], Value]:
     bounds = TextBounds(rules)
     name, code = json_name(field, rules), violation_of(rules)
 
     def read(text: str | None, findings: Findings) -> Value:
+        if in_path and text is not None and ("%" in text or not text.isascii()):
+            text = decoded(text)
         if not text or "\0" in text:
             return UNUSED_ID
-        if bounds.hold(text):
+        if bounds.accepts(text):
             return text
         findings.add(code, name, f"must be {bounds.allowed}")
         return None
 
     return read
+
+
+def parse_query(raw: str) -> dict[str, list[str | None]]:
+    """Returns the values of every parameter in order, `None` for one that is not percent-encoded UTF-8.
+
+    `+` and `%20` are blanks. A parameter without `=` has the empty value; one whose name cannot be read is left out,
+    as every unknown one is ignored.
+    """
+    values: dict[str, list[str | None]] = {}
+    for pair in raw.split("&"):
+        name, _, value = pair.replace("+", " ").partition("=")
+        known = decoded(name)
+        if known:
+            values.setdefault(known, []).append(decoded(value))
+    return values
+
+
+def decoded(raw: str) -> str | None:
+    """Returns the text of a percent-encoded part of a request line, `None` when it is not UTF-8."""
+    if "%" not in raw and raw.isascii():
+        return raw
+    try:
+        return unquote_to_bytes(raw.encode(errors=_RAW)).decode()
+    except UnicodeDecodeError:
+        return None

@@ -3,17 +3,15 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from aiohttp import StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 
-from contract.connections.bounded_connection import BoundedConnection, Timeouts, WaitKind
-from contract.connections.connection_limiter import ConnectionLimiter
+from contract.connections import BoundedConnection, BufferLimiter, ConnectionLimiter, Timeouts, WaitKind
 from contract.refusals import Refusal
 from edge import metrics
-from edge.http.buffer_limiter import BufferLimiter
 from edge.http.framing import (
     IN_BODY,
     MAX_HEADERS,
@@ -25,11 +23,11 @@ from edge.http.framing import (
 )
 from edge.http.request import BodyFailure, HttpRequest, message_of
 from edge.http.request_log import RequestLog
-from edge.http.response import Answer, refused
-from telemetry.request_lines import ABORTED, CLIENT_GONE
+from edge.http.response import CLOSED, KEPT, Answer, MalformedAnswer, refused
+from telemetry.requests import ABORTED, CLIENT_GONE
 
 DISCARD_BYTES: Final = 64 * 1_048_576
-"""How much of what a refused caller still sends is read and discarded, so that it sees the answer."""
+"""Bytes that a refused caller still sends and that are read and discarded, so that it sees the answer."""
 
 DISCARD_SECONDS: Final = 5.0
 
@@ -47,7 +45,7 @@ class Host(Protocol):
     buffers: "BufferLimiter[Connection]"
     request_log: RequestLog
     stopping: bool
-    """Whether each connection ends with the answer under way."""
+    """True once each connection ends with the answer under way."""
 
     @property
     def handler(self) -> Callable[[HttpRequest], Awaitable[Answer]]:
@@ -73,13 +71,15 @@ class Connection(BoundedConnection, web.RequestHandler):
             lingering_time=DISCARD_SECONDS,
             read_bufsize=_BODY_BUFFER_BYTES,
         )
-        self.held = 0
+        self.reserved_bytes = 0
         self.on_lost: Callable[[], object] | None = None
         """Called when the connection ends while a request is being served."""
         self.on_ended: Callable[[], object] | None = None
         """Called when the caller has ended its side while a request is being served; it may read the answer."""
         self.ended = False
-        """Whether the caller sends no more."""
+        """True once the caller sends no more."""
+        self.closing = False
+        """True once the connection serves no further request."""
         self._host = host
         self._framing = RequestFraming(super().data_received)
         self._request: HttpRequest | None = None
@@ -91,11 +91,6 @@ class Connection(BoundedConnection, web.RequestHandler):
         self._out_of_memory = False
         self._sent = 0
         self._aborted = False
-
-    @property
-    def closing(self) -> bool:
-        """Returns whether the connection serves no further request."""
-        return self._out_of_memory or self._host.stopping
 
     @property
     def busy(self) -> bool:
@@ -139,23 +134,20 @@ class Connection(BoundedConnection, web.RequestHandler):
             self._discard_left -= len(data)
             if self._discard_left <= 0:
                 self._end_lingering()
-        elif self._framing.part is not Part.NOTHING:
+        elif self._framing.part is not Part.DISCARDED:
             # aiohttp drops what comes of a body whose request has been answered.
             dropped = self._request is None and self._framing.part in IN_BODY
             self._parse(data)
-            if self._request is None:
+            if self._request is None and self._framing.part is Part.HEAD:
                 self._note_head(len(data))
-            if not dropped and not self.hold(len(data)):
+            if not (dropped or self._host.buffers.reserve(self, len(data))):
                 self._refuse_input()
 
     def _parse(self, data: bytes = b"") -> None:
         """Gives input to the parser; what has to wait for its turn stops further input."""
         framing = self._framing
         try:
-            if data:
-                framing.take(data)
-            else:
-                framing.go_on()
+            framing.take(data)
         except BrokenChunksError:
             if self._request is not None:
                 self._request.fail_body(BodyFailure.MALFORMED)
@@ -166,7 +158,10 @@ class Connection(BoundedConnection, web.RequestHandler):
                 asyncio.get_running_loop().call_soon(self._parse_rest)
         elif self.ended and framing.part in IN_BODY and self.transport is not None:
             self.transport.close()
-        self._check_end_of_body()
+        if self._request is not None:
+            self._check_end_of_body()
+        elif framing.part is Part.PARSED:
+            self.end_wait()
 
     def _check_end_of_body(self) -> None:
         """Fails a body whose end the parser did not see: it refuses some framing, such as a trailer, without a word."""
@@ -180,15 +175,14 @@ class Connection(BoundedConnection, web.RequestHandler):
             self.transport.resume_reading()
 
     def _note_head(self, size: int) -> None:
-        """Counts the wait for a head as its caller's, and the wait for its answer as ours."""
-        if self._framing.part is Part.PARSED:
-            self.end_wait()
-        elif self._framing.in_head:
-            if self.wait_kind is WaitKind.REQUEST:
-                self.wait_for(WaitKind.HEAD)
-            # The parser keeps a copy of an unfinished head.
-            if not self.hold(size):
-                self.force_close()
+        """Counts the wait for the rest of a head as its caller's."""
+        if not self._framing.in_head:
+            return
+        if self.wait_kind is WaitKind.REQUEST:
+            self.wait_for(WaitKind.HEAD)
+        # The parser keeps a copy of an unfinished head.
+        if not self.reserve_bytes(size):
+            self.force_close()
 
     def pause_reading(self) -> None:
         """Notes that the body is not read as fast as it arrives; aiohttp calls it."""
@@ -205,7 +199,6 @@ class Connection(BoundedConnection, web.RequestHandler):
 
     def begin(self, message: RawRequestMessage, content: StreamReader, writer: AbstractStreamWriter) -> None:
         """Takes the next request, or what the parser could make no request of."""
-        self.end_wait()
         self._writer, self._sent = writer, 0
         method = self._framing.begin(message)
         if message.method == NO_REQUEST:
@@ -214,7 +207,7 @@ class Connection(BoundedConnection, web.RequestHandler):
         self._request = HttpRequest(message, method, content, self)
         if self._out_of_memory:
             self._request.fail_body(BodyFailure.NO_MEMORY)
-        elif self._framing.part is Part.NOTHING:
+        elif self._framing.part is Part.DISCARDED:
             content.feed_eof()
         elif self._framing.has_rest:
             self._parse_rest()
@@ -234,13 +227,13 @@ class Connection(BoundedConnection, web.RequestHandler):
             self._log_cut(request, answer, CLIENT_GONE)
             _LOG.debug("The caller %s has disconnected", self.peername)
             self.force_close()
-            return _CLOSED
+            return CLOSED
         except asyncio.CancelledError:
             self._log_cut(request, answer, ABORTED)
             raise
         finally:
             self._end_request(kept=answer is not None and answer.keep_alive)
-        return _KEPT if answer.keep_alive else _CLOSED
+        return KEPT if answer.keep_alive else CLOSED
 
     async def _answer(self, request: HttpRequest) -> Answer:
         try:
@@ -251,21 +244,24 @@ class Connection(BoundedConnection, web.RequestHandler):
 
     def _end_request(self, *, kept: bool) -> None:
         self._request = None
-        self._host.buffers.release(self)
+        if self.reserved_bytes:
+            self._host.buffers.release(self)
         if not kept:
             # What is written may still have to be read.
             self._framing.close()
             self.wait_for(WaitKind.READER)
             return
-        kept_bytes = self._framing.kept_bytes
-        if kept_bytes and not self.hold(kept_bytes):
-            self._refuse_input()
+        kind = WaitKind.REQUEST
+        if self._framing.keeps_input:
+            kind = WaitKind.HEAD
+            if not self.reserve_bytes(self._framing.kept_bytes):
+                self._refuse_input()
         if self._framing.part is Part.PARSED:
             return
         if self.ended:
             self.close()
         else:
-            self.wait_for(WaitKind.HEAD if self._framing.in_head else WaitKind.REQUEST)
+            self.wait_for(kind)
 
     def _log_cut(self, request: HttpRequest, answer: Answer | None, cut: str) -> None:
         """Logs a request whose connection ended before its answer was sent."""
@@ -283,7 +279,7 @@ class Connection(BoundedConnection, web.RequestHandler):
         message: str | None = None,  # noqa: ARG002
     ) -> web.StreamResponse:
         """Answers what the parser could make no request of; aiohttp's own words would quote it."""
-        return _MalformedAnswer(self)
+        return MalformedAnswer(self.serve)
 
     def _refusal(self, request: HttpRequest) -> Answer:
         metrics.MALFORMED.add()
@@ -298,13 +294,13 @@ class Connection(BoundedConnection, web.RequestHandler):
         request.outcome = ("", "", refusal.code, "", 0.0, "")
         return refused(refusal, request)
 
-    def hold(self, size: int) -> bool:
+    def reserve_bytes(self, size: int) -> bool:
         """Counts bytes for this connection until its request is served; returns whether they may be kept."""
-        return self._host.buffers.hold(self, size)
+        return self._host.buffers.reserve(self, size)
 
     def _refuse_input(self) -> None:
         """Drops the body under way: requests of other callers take the memory."""
-        self._out_of_memory = True
+        self._out_of_memory = self.closing = True
         self._framing.close()
         if self._request is not None:
             self._request.fail_body(BodyFailure.NO_MEMORY)
@@ -327,16 +323,17 @@ class Connection(BoundedConnection, web.RequestHandler):
         else:
             self.force_close()
 
-    async def start(self) -> None:
-        """Serves requests one after the other; aiohttp calls it, also for a connection that was evicted meanwhile."""
-        if self.transport is not None:
-            await super().start()
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Waits for the first request; the transport calls it."""
         super().connection_made(transport)
+        self.closing = self._host.stopping
         self.wait_for(WaitKind.REQUEST)
-        self._host.limiter.admit(self)
+        # Once aiohttp's task waits for a request, which it does not expect to be ended before.
+        asyncio.get_running_loop().call_soon(self._admit)
+
+    def _admit(self) -> None:
+        if not self.lost:
+            self._host.limiter.admit(self)
 
     def write(self, data: bytes) -> None:
         """Queues bytes for sending.
@@ -358,7 +355,7 @@ class Connection(BoundedConnection, web.RequestHandler):
         if not self.writing_paused or self.transport is None or self._writer is None:
             return
         size = self.transport.get_write_buffer_size()
-        if not self.hold(size):
+        if not self.reserve_bytes(size):
             raise ConnectionResetError("no memory is left for what the caller does not read")
         try:
             with self.waiting(WaitKind.READER):
@@ -401,37 +398,18 @@ class Connection(BoundedConnection, web.RequestHandler):
             self.transport.abort()
 
 
-class _Answered(web.StreamResponse):
-    """Tells aiohttp that a request has its answer, and whether the connection is kept."""
-
-    def __init__(self, *, kept: bool) -> None:
-        super().__init__()
-        self._kept = kept
-
-    @property
-    def keep_alive(self) -> bool | None:
-        """Returns whether the next request is served."""
-        return self._kept
-
-    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:  # noqa: ARG002 - aiohttp's
-        """Writes nothing."""
-        return None
-
-    async def write_eof(self, data: bytes = b"") -> None:
-        """Writes nothing."""
+def begin_request(
+    message: RawRequestMessage,
+    content: StreamReader,
+    protocol: web.RequestHandler,
+    writer: AbstractStreamWriter,
+    task: "asyncio.Task[None]",
+) -> web.BaseRequest:
+    """Begins the next request of a connection; aiohttp calls it."""
+    cast("Connection", protocol).begin(message, content, writer)
+    return web.BaseRequest(message, content, protocol, writer, task, asyncio.get_running_loop())
 
 
-_KEPT: Final = _Answered(kept=True)
-_CLOSED: Final = _Answered(kept=False)
-
-
-class _MalformedAnswer(_Answered):
-    """Answers what the parser could make no request of."""
-
-    def __init__(self, connection: Connection) -> None:
-        super().__init__(kept=False)
-        self._connection = connection
-
-    async def write_eof(self, data: bytes = b"") -> None:  # noqa: ARG002 - aiohttp's signature
-        """Writes the whole answer."""
-        await self._connection.serve()
+async def serve_request(request: web.BaseRequest) -> web.StreamResponse:
+    """Answers the request that has begun; aiohttp calls it."""
+    return await cast("Connection", request.protocol).serve()

@@ -1,4 +1,4 @@
-"""Where the requests on a connection begin and end, so that aiohttp's parser gets one of them at a time.
+"""Framing of requests: where each begins and ends, so that aiohttp's parser gets one at a time.
 
 aiohttp alone loses the good requests in front of a malformed one in the same segment, refuses methods that it does not
 know, bounds no head as a whole, and does not say that the chunks of a body broke. What it gets is unchanged, but for
@@ -41,18 +41,18 @@ _CHUNK_LINE: Final = re.compile(rb"([0-9A-Fa-f]{1,16})(?:;[!-~]*)?\r\n")
 _CHUNKED_PIECE_BYTES: Final = 16_384
 
 NO_REQUEST: Final = "UNKNOWN"
-"""What aiohttp names as the method where a head makes no request."""
+"""Method that aiohttp names where a head makes no request."""
 
 
 class Part(Enum):
-    """What the next byte belongs to."""
+    """Parts of a connection's input that the next byte may belong to."""
 
     HEAD = auto()
     PARSED = auto()
     """A head is with the parser, and its request has not begun."""
     BODY = auto()
     CHUNKS = auto()
-    NOTHING = auto()
+    DISCARDED = auto()
     """Whatever follows belongs to no request."""
 
 
@@ -86,11 +86,11 @@ class RequestFraming:
         self._parse = parse
         self.part = Part.HEAD
         self.has_rest = False
-        """Whether input waits for `go_on`."""
+        """True while input waits for its turn."""
         self._rest, self._at = b"", 0
         self._head = b""
         self._begun = False
-        """Whether the parser has some of the head."""
+        """True once the parser has some of the head."""
         self._blank = 0
         self._method = ""
         self._left = 0
@@ -103,26 +103,25 @@ class RequestFraming:
         return self.part is Part.HEAD and bool(self._head or self._blank)
 
     @property
-    def kept_bytes(self) -> int:
-        """Returns how much input is kept of requests that have not begun."""
-        return 0 if self.part is Part.NOTHING else len(self._rest) - self._at + len(self._head)
+    def keeps_input(self) -> bool:
+        """Returns whether anything has arrived of requests that have not begun."""
+        return self.part is not Part.DISCARDED and bool(self._head or self._blank or self.has_rest)
 
-    def take(self, data: bytes) -> None:
+    @property
+    def kept_bytes(self) -> int:
+        """Returns how much input is kept of requests that have not begun; 0 also of blank lines before a head."""
+        return 0 if self.part is Part.DISCARDED else len(self._rest) - self._at + len(self._head)
+
+    def take(self, data: bytes = b"") -> None:
         """Gives input to the parser, as much as belongs to one request, and keeps the rest.
+
+        Without new input it goes on with the rest: once the request ahead has begun, or after a piece of chunks.
 
         Raises:
             BrokenChunksError: the body under way cannot be read; nothing that follows is parsed.
         """
-        self._rest = self._rest[self._at :] + data if self.has_rest else data
-        self._at, self.has_rest = 0, True
-        self.go_on()
-
-    def go_on(self) -> None:
-        """Continues with the input that waits: once the request ahead has begun, or after a piece of chunks.
-
-        Raises:
-            BrokenChunksError: see `take`.
-        """
+        if data:
+            self._rest, self._at = self._rest[self._at :] + data if self.has_rest else data, 0
         while self._at < len(self._rest):
             if self.part is Part.HEAD:
                 self._take_head()
@@ -133,7 +132,7 @@ class RequestFraming:
                 break
             else:
                 break
-        self.has_rest = self._at < len(self._rest) and self.part is not Part.NOTHING
+        self.has_rest = self._at < len(self._rest) and self.part is not Part.DISCARDED
         if not self.has_rest:
             self._rest, self._at = b"", 0
 
@@ -151,12 +150,12 @@ class RequestFraming:
         elif length is not None and int(length):
             self.part, self._left = Part.BODY, int(length)
         else:
-            self._end_body()
+            self.part = Part.DISCARDED if self._last else Part.HEAD
         return method
 
     def close(self) -> None:
         """Drops all input, now and later."""
-        self.part, self.has_rest = Part.NOTHING, False
+        self.part, self.has_rest = Part.DISCARDED, False
         self._rest, self._at = b"", 0
 
     def malformed(self) -> tuple[str, "CIMultiDict[str]"]:
@@ -191,7 +190,13 @@ class RequestFraming:
             return
         if end >= 0:
             self.part = Part.PARSED
-        if self._is_refused(whole=end >= 0):
+        # The parser takes more than is accepted: longer heads, other versions too, and waits for more of HTTP/2.
+        size = self._blank + len(self._head)
+        accepted = size <= MAX_HEAD_BYTES
+        if end >= 0:
+            known = self._head.partition(b"\r\n")[0].endswith(_VERSIONS)
+            accepted = known and (size <= MAX_LINE_BYTES or not self._exceeded_bound())
+        if not accepted:
             self.part = Part.PARSED
             piece = _MALFORMED
         elif not self._begun:
@@ -205,15 +210,6 @@ class RequestFraming:
                     return
         self._begun = True
         self._parse(piece)
-
-    def _is_refused(self, *, whole: bool) -> bool:
-        """Returns whether a head is refused that the parser might accept."""
-        size = self._blank + len(self._head)
-        if whole:
-            # The parser takes other versions too, and waits for more of HTTP/2.
-            known = self._head.partition(b"\r\n")[0].endswith(_VERSIONS)
-            return not known or (size > MAX_LINE_BYTES and bool(self._exceeded_bound()))
-        return size > MAX_HEAD_BYTES
 
     def _take_body(self) -> None:
         piece = self._rest[self._at : self._at + self._left]
@@ -236,7 +232,7 @@ class RequestFraming:
         self._parse(piece[:size])
 
     def _end_body(self) -> None:
-        self.part = Part.NOTHING if self._last else Part.HEAD
+        self.part = Part.DISCARDED if self._last else Part.HEAD
 
 
 class _Chunks:

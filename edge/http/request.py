@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from enum import Enum, auto
+from functools import partial
 from time import perf_counter
 from types import MappingProxyType
 from typing import Final, Protocol
@@ -14,16 +15,16 @@ from aiohttp.http import HttpVersion11, RawRequestMessage
 from multidict import CIMultiDict, CIMultiDictProxy, istr
 from yarl import URL
 
-from contract.connections.bounded_connection import WaitKind
+from contract.connections import WaitKind
+from contract.ids import request_id_from
 from contract.refusals import Refusal
-from contract.request_ids import request_id_from
 
 MAX_BODY_BYTES: Final = 1_048_576
 """Longest body of a request, every route (contract 4.3)."""
 
 Outcome = tuple[str, str, str, str, float, str]
-"""What an answer depended on: the route's template, the key's id, the error's code, the run's id, the seconds for which
-it was held, the caller's address; empty where it was not found out."""
+"""Facts that an answer depended on: the route's template, the key's id, the error's code, the run's id, the seconds for
+which it was held, the caller's address; empty where one was not found out."""
 
 
 class BodyFailure(Enum):
@@ -39,13 +40,15 @@ class BodyFailure(Enum):
     """The server's bound on buffered bytes is reached."""
 
 
-class Caller(Protocol):
+class ClientConnection(Protocol):
     """The connection of a request, as the request and its answer use it."""
 
     on_lost: Callable[[], object] | None
     """Called when the connection ends while a request is being served."""
     on_ended: Callable[[], object] | None
     """Called when the caller has ended its side while a request is being served; it may read the answer."""
+    closing: bool
+    """True once no further request is served."""
 
     @property
     def peername(self) -> object:
@@ -60,13 +63,13 @@ class Caller(Protocol):
         """Returns whether nothing can be sent any more."""
 
     @property
-    def closing(self) -> bool:
-        """Returns whether no further request is served."""
+    def writing_paused(self) -> bool:
+        """Returns whether the caller reads more slowly than is written; then `drain` waits for it."""
 
     def waiting(self, wait_kind: WaitKind) -> AbstractContextManager[None]:
         """Counts the time inside as the caller's."""
 
-    def hold(self, size: int) -> bool:
+    def reserve_bytes(self, size: int) -> bool:
         """Counts bytes until the request is served; returns whether they may be kept."""
 
     def stop_parsing(self) -> None:
@@ -123,10 +126,14 @@ class HttpRequest:
     __slots__ = (
         "_body_failure",
         "_body_given_up",
-        "_content",
         "_message",
+        "before_http_1_1",
         "began",
+        "bodiless",
         "connection",
+        "content",
+        "header",
+        "header_values",
         "method",
         "origin",
         "outcome",
@@ -135,14 +142,30 @@ class HttpRequest:
         "request_id",
     )
 
+    content: StreamReader
+    """Its body, which `read_body` reads; `total_bytes` counts what has arrived."""
     outcome: Outcome | None
-    """What its answer depended on, for its log line."""
+    """Facts that its answer depended on, for its log line."""
+    before_http_1_1: bool
+    """True where its version is lower than 1.1."""
+    bodiless: bool
+    """True where there is no body, nor a header that says how long it is."""
+    header: Callable[[str], str | None]
+    """Returns the first value of a header."""
+    header_values: Callable[[str], Sequence[str]]
+    """Returns every value of a header, in order; bytes that are no UTF-8 are surrogates."""
 
-    def __init__(self, message: RawRequestMessage, method: str, content: StreamReader, connection: Caller) -> None:
+    def __init__(
+        self, message: RawRequestMessage, method: str, content: StreamReader, connection: ClientConnection
+    ) -> None:
         self.began = perf_counter()
+        headers = message.headers
+        self.header, self.header_values = headers.get, partial(headers.getall, default=())
+        self.before_http_1_1 = message.version < HttpVersion11
+        self.bodiless = not message.chunked and hdrs.CONTENT_LENGTH not in headers
         self.outcome = None
         self._message = message
-        self._content = content
+        self.content = content
         self._body_failure: BodyFailure | None = None
         self._body_given_up = False
         self.connection = connection
@@ -151,37 +174,14 @@ class HttpRequest:
         if not target.startswith("/"):
             target = _ABSOLUTE_FORM.sub("", target, count=1) or "/"
         self.path, _, self.query = target.partition("?")
-        self.origin = message.headers.get(hdrs.ORIGIN)
-        self.request_id = request_id_from(message.headers.getall(_REQUEST_ID, ()))
-
-    def header_values(self, name: str) -> Sequence[str]:
-        """Returns every value of a header, in order; bytes that are no UTF-8 are surrogates."""
-        return self._message.headers.getall(name, ())
-
-    def header(self, name: str) -> str | None:
-        """Returns the first value of a header."""
-        return self._message.headers.get(name)
-
-    @property
-    def body_bytes(self) -> int:
-        """Returns how many bytes of its body have arrived."""
-        return self._content.total_bytes
-
-    @property
-    def before_http_1_1(self) -> bool:
-        """Returns whether its version is lower than 1.1."""
-        return self._message.version < HttpVersion11
+        self.origin = headers.get(hdrs.ORIGIN)
+        self.request_id = request_id_from(headers.getall(_REQUEST_ID, ()))
 
     @property
     def keep_alive(self) -> bool:
         """Returns whether the connection may serve another request after this one."""
         message = self._message
         return not (message.should_close or message.upgrade or self._body_given_up or self.connection.closing)
-
-    @property
-    def bodiless(self) -> bool:
-        """Returns whether there is no body, nor a header that says how long it is."""
-        return not (self._message.chunked or hdrs.CONTENT_LENGTH in self._message.headers)
 
     @property
     def chunked(self) -> bool:
@@ -235,7 +235,7 @@ class HttpRequest:
             Refusal: `payload_too_large` as soon as the bound is exceeded; `invalid_request` when the body is broken or
                 takes longer than `seconds`; `runtime_unreachable` when no memory may be used for it.
         """
-        content = self._content
+        content = self.content
         parts: list[bytes] = []
         try:
             if content.is_eof():
@@ -268,7 +268,7 @@ class HttpRequest:
     @property
     def body_pending(self) -> bool:
         """Returns whether bytes of the body have still to arrive."""
-        return self._body_failure is not None or not self._content.is_eof()
+        return self._body_failure is not None or not self.content.is_eof()
 
     def give_up_body(self) -> None:
         """Leaves what has still to arrive unread: the connection ends with the answer."""
@@ -276,11 +276,11 @@ class HttpRequest:
 
     def check_end(self) -> None:
         """Fails the body where its end was not recognized although all of it has arrived."""
-        if not self._content.is_eof():
+        if not self.content.is_eof():
             self.fail_body(BodyFailure.MALFORMED)
 
     def fail_body(self, failure: BodyFailure) -> None:
         """Ends the wait for the body; the first failure is final."""
         self._body_failure = self._body_failure or failure
         self.connection.stop_parsing()
-        self._content.feed_eof()
+        self.content.feed_eof()

@@ -9,11 +9,9 @@ from typing import Final
 from contract.addresses import plain_address
 from contract.routes import HEALTH
 from edge.http.request import HttpRequest, Outcome
-from edge.log_events import REQUEST
 from telemetry.log_events import DEBUG
 from telemetry.log_output import LogOutput, output
-from telemetry.request_labels import OTHER, method_of
-from telemetry.request_lines import CheckSampler, request_message
+from telemetry.requests import OTHER, REQUEST, CheckSampler, method_of, request_message
 
 _Kind = tuple[str, str, int, str]
 
@@ -65,7 +63,7 @@ class RequestLog:
         run = f'","run_id":"{run_id}' if run_id else ""
         line = (
             f'{{"timestamp":"{out.timestamp(time())}{start}{request.request_id}{key}{run}","ms":{milliseconds:.3f}'
-            f',"bytes_in":{request.body_bytes},"bytes_out":{sent}}}\n'
+            f',"bytes_in":{request.content.total_bytes},"bytes_out":{sent}}}\n'
         )
         out.write_soon(line.encode())
 
@@ -117,7 +115,7 @@ class RequestLog:
             "run_id": run_id,
             "ms": round(milliseconds, 3),
             "waited_ms": round(waited * 1000, 3) or None,
-            "bytes_in": request.body_bytes,
+            "bytes_in": request.content.total_bytes,
             "bytes_out": sent,
             "checks": checks,
             "address": plain_address(address) if REQUEST.enabled(DEBUG) else "",

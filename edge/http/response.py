@@ -2,13 +2,16 @@
 
 import asyncio
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing
 from email.utils import formatdate
 from http import HTTPStatus
 from time import time
 from types import MappingProxyType
 from typing import Any, Final
+
+from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
 
 from contract.channel import Messages
 from contract.content_disposition import content_disposition
@@ -26,6 +29,7 @@ _STATUS_LINES: Final = MappingProxyType(
         for status in HTTPStatus
     }
 )
+_HEADER_LINE: Final = "%s: %s\r\n".__mod__
 _CHUNKED: Final = "Transfer-Encoding: chunked\r\n"
 _SMALL_BYTES: Final = 65_536
 _BODILESS: Final = frozenset({204, 304})
@@ -82,7 +86,7 @@ class Answer:
         """Further header lines as they are sent, each with its end."""
         self.keep_alive = True
         self.whole = False
-        """Whether all of it was written although sending it goes on, as while a download's stream ends."""
+        """True once all of it was written although sending it goes on, as while a download's stream ends."""
 
     def head(self, request: HttpRequest, length: int | None) -> bytes:
         """Returns the status line and every header, and decides whether the connection is kept.
@@ -102,7 +106,7 @@ class Answer:
         connection = "Connection: close\r\n" if not self.keep_alive else ""
         if self.keep_alive and request.before_http_1_1:
             connection = "Connection: keep-alive\r\n"
-        own = "".join([f"{name}: {value}\r\n" for name, value in self.headers]) if self.headers else ""
+        own = "".join(map(_HEADER_LINE, self.headers))
         text = (
             f"{_STATUS_LINES[self.status]}{request.request_id}\r\n{_date_line()}{body_lines}{own}{self.lines}"
             f"{cors}{connection}\r\n"
@@ -130,7 +134,8 @@ class Answer:
             connection.write(head)
             head = b""
         connection.write(head if request.method == "HEAD" else head + self.body)
-        await connection.drain()
+        if connection.writing_paused:
+            await connection.drain()
 
 
 def refused(refusal: Refusal, request: HttpRequest) -> Answer:
@@ -184,7 +189,7 @@ class Download(Answer):
     async def send(self, request: HttpRequest) -> None:
         """Writes the head and all bytes; a failure meanwhile resets the connection instead of ending it cleanly."""
         connection = request.connection
-        if not connection.hold(_STATE_BYTES):
+        if not connection.reserve_bytes(_STATE_BYTES):
             await self._messages.aclose()
             await refused(Refusal("runtime_unreachable"), request).send(request)
             return
@@ -238,3 +243,39 @@ def _attachment(header: DownloadHeader) -> Iterator[tuple[str, str]]:
     if header.partial:
         last = header.offset + header.length - 1
         yield "Content-Range", f"bytes {header.offset}-{last}/{header.size_bytes}"
+
+
+class _Answered(web.StreamResponse):
+    """Tells aiohttp that a request has its answer, and whether the connection is kept."""
+
+    def __init__(self, *, kept: bool) -> None:
+        super().__init__()
+        self._kept = kept
+
+    @property
+    def keep_alive(self) -> bool | None:
+        """Returns whether the next request is served."""
+        return self._kept
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:  # noqa: ARG002 - aiohttp's
+        """Writes nothing."""
+        return None
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Writes nothing."""
+
+
+KEPT: Final = _Answered(kept=True)
+CLOSED: Final = _Answered(kept=False)
+
+
+class MalformedAnswer(_Answered):
+    """Answers what the parser could make no request of, by `serve`."""
+
+    def __init__(self, serve: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(kept=False)
+        self._serve = serve
+
+    async def write_eof(self, data: bytes = b"") -> None:  # noqa: ARG002 - aiohttp's signature
+        """Writes the whole answer."""
+        await self._serve()

@@ -7,16 +7,11 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final, cast
 
-from aiohttp import StreamReader, web
-from aiohttp.abc import AbstractStreamWriter
-from aiohttp.http import RawRequestMessage
+from aiohttp import web
 
-from contract.connections.bounded_connection import Timeouts
-from contract.connections.connection_limiter import ConnectionLimiter
-from contract.connections.connection_watch import watch_connections
+from contract.connections import BufferLimiter, ConnectionLimiter, Timeouts, watch_connections
 from edge import metrics
-from edge.http.buffer_limiter import BufferLimiter
-from edge.http.connection import Connection
+from edge.http.connection import Connection, begin_request, serve_request
 from edge.http.listener import Listener
 from edge.http.request import HttpRequest
 from edge.http.request_log import RefusedKey, RequestLog
@@ -49,13 +44,13 @@ class HttpServer(web.Server):
         refused_key: RefusedKey | None = None,
     ) -> None:
         """`refused_key` names, for the log, the key of a request that was answered 401."""
-        super().__init__(_serve, request_factory=self._begin)
+        super().__init__(serve_request, request_factory=begin_request)
         self.timeouts = limits.timeouts
         self.limiter = ConnectionLimiter[Connection](limits.connections)
         self.buffers = BufferLimiter(limits.buffer_bytes, self.limiter.connections, monotonic)
         self.request_log = RequestLog(refused_key)
         self.stopping = False
-        """Whether each connection ends with the answer under way."""
+        """True once each connection ends with the answer under way."""
         self.handler = handler
         self._watch = asyncio.get_running_loop().create_task(
             watch_connections(lambda: self.callers, limits.timeouts, self._evicted)
@@ -75,17 +70,6 @@ class HttpServer(web.Server):
         super().connection_lost(handler, exc)
         self.limiter.leave(cast("Connection", handler))
 
-    @staticmethod
-    def _begin(
-        message: RawRequestMessage,
-        content: StreamReader,
-        protocol: web.RequestHandler,
-        writer: AbstractStreamWriter,
-        task: "asyncio.Task[None]",
-    ) -> web.BaseRequest:
-        cast("Connection", protocol).begin(message, content, writer)
-        return web.BaseRequest(message, content, protocol, writer, task, asyncio.get_running_loop())
-
     def measured(self) -> list[Family]:
         """Returns how many connections and bytes there are; from any thread."""
         in_flight = sum(connection.busy for connection in self.callers)
@@ -93,7 +77,7 @@ class HttpServer(web.Server):
             metrics.IN_FLIGHT.with_value(in_flight),
             metrics.CONNECTIONS.with_value(len(self.limiter.connections)),
             metrics.CONNECTIONS_LIMIT.with_value(self.limiter.limit),
-            metrics.HELD.with_value(self.buffers.held),
+            metrics.HELD.with_value(self.buffers.reserved_bytes),
             metrics.HELD_LIMIT.with_value(self.buffers.limit),
             metrics.SENT_AWAY.with_value(self._evicted()),
         ]
@@ -104,6 +88,8 @@ class HttpServer(web.Server):
     async def stop(self, listener: Listener, drain_seconds: float) -> None:
         """Stops listening and answers open requests; those that take longer than `drain_seconds` are cut off."""
         self.stopping = True
+        for connection in self.callers:
+            connection.closing = True
         await listener.close()
         try:
             async with asyncio.timeout(drain_seconds):
@@ -139,7 +125,3 @@ class HttpServer(web.Server):
     @staticmethod
     def _loop_time() -> float:
         return asyncio.get_running_loop().time()
-
-
-async def _serve(request: web.BaseRequest) -> web.StreamResponse:
-    return await cast("Connection", request.protocol).serve()

@@ -9,8 +9,7 @@ from contract.routes import BASE, RouteTable
 from contract.versions import API_VERSION
 from edge.openapi.failures import OPTIONAL, RATE_LIMIT_HEADERS, REQUEST_ID_EXAMPLE, envelope_schemas
 from edge.openapi.operations import operation
-from edge.openapi.request_schemas import RequestSchemas
-from edge.openapi.schemas import ResponseSchemas
+from edge.openapi.schemas import RequestSchemas, ResponseSchemas
 from edge.openapi.webhooks import webhook_schemas, webhooks
 from edge.settings import NO_DOMAIN
 

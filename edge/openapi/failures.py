@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import orjson
 
-from contract.reasons import BY_CODE, ErrorRule
+from contract.refusals import BY_CODE, ErrorRule
 from contract.routes import Route
 from edge.openapi.comments import comments
 from edge.openapi.schemas import ANY_OBJECT, Schema

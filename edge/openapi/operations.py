@@ -1,23 +1,20 @@
-"""One operation per route: its parameters, its body, and its answers."""
+"""One operation per route: its parameters, its body, its answers, and links from these to further calls."""
 
 import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from google.protobuf.descriptor import FieldDescriptor, ServiceDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor, ServiceDescriptor
 
-from contract.fields import INTEGERS, is_duration, is_timestamp, json_name, public_fields
+from contract.fields import INTEGERS, is_duration, is_timestamp, json_name, message_of, public_fields, spellings
 from contract.json_codec.response import ResponseCodec
 from contract.routes import Route
-from contract.spellings import spellings
 from edge.codec.text_fields import EMPTY_IS_ABSENT, query_parser
 from edge.openapi.comments import comments
 from edge.openapi.failures import EVERYWHERE, OPTIONAL, RATE_LIMIT_HEADERS, references, refusals
-from edge.openapi.links import links, operation_id
-from edge.openapi.request_schemas import RequestSchemas, bounded, text
 from edge.openapi.samples import BODIES, sample
-from edge.openapi.schemas import ResponseSchemas, Schema
+from edge.openapi.schemas import RequestSchemas, ResponseSchemas, Schema, bounded, text
 from workflow_api.v1.options_pb2 import ACCESS_PUBLIC, ACCESS_SCOPE, FieldRules, Scope, route_tag
 
 _SCOPES: Final = spellings(Scope.DESCRIPTOR)
@@ -62,6 +59,9 @@ _FILES: Final = MappingProxyType(
         "GetOutputsZip": ("The zip.", ("application/zip", _OCTET_STREAM)),
     }
 )
+
+_NEXT_PAGE: Final = {"cursor": "next_cursor", "after_seq": "next_after_seq", "segment": "segment_id"}
+"""Query parameters that go on where an answer ended, with the field of the answer that they take."""
 
 
 def operation(
@@ -201,3 +201,53 @@ def _success(
         **({"content": content} if content else {}),
         **({"links": linked} if linked else {}),
     }
+
+
+def operation_id(route: Route) -> str:
+    """Returns the name of a route's operation."""
+    return route.descriptor.name[0].lower() + route.descriptor.name[1:]
+
+
+def links(route: Route, routes: Sequence[Route]) -> dict[str, Any]:
+    """Returns the links of a route's success by name; none if no other call asks for anything in the answer."""
+    answered = _answered(route.descriptor.output_type)
+    asked = {name: f"$request.path.{name}" for name in route.path_names}
+    found: dict[str, Any] = {}
+    for other in routes:
+        if (
+            other is not route
+            and answered.keys() & set(other.path_names)
+            and {*answered, *asked} >= set(other.path_names)
+        ):
+            found[operation_id(other)] = _link(other, {name: {**asked, **answered}[name] for name in other.path_names})
+    more = {
+        name: answered[field] for name, field in _NEXT_PAGE.items() if name in _queried(route) and field in answered
+    }
+    if more:
+        found["nextPage"] = _link(route, {**asked, **more})
+    return found
+
+
+def _answered(message: Descriptor) -> dict[str, str]:
+    """The fields of an answer, or of the first of its items, as runtime expressions."""
+    answered: dict[str, str] = {}
+    for field, rules in public_fields(message):
+        if rules.inline:
+            answered |= _answered(message_of(field))
+        elif field.name == "items":
+            first = "$response.body#/items/0/"
+            answered |= {name: first + text.partition("#/")[2] for name, text in _answered(message_of(field)).items()}
+        else:
+            name = json_name(field, rules)
+            answered[name] = f"$response.body#/{name}"
+    return answered
+
+
+def _queried(route: Route) -> set[str]:
+    return {json_name(field, rules) for field, rules in public_fields(route.descriptor.input_type)} - set(
+        route.path_names
+    )
+
+
+def _link(route: Route, parameters: dict[str, str]) -> dict[str, Any]:
+    return {"operationId": operation_id(route), "parameters": parameters}

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from contract.spellings import spellings
+from contract.fields import spellings
 from edge.openapi.comments import comments
 from edge.openapi.samples import example_of
 from workflow_api.v1.runs_pb2 import RunStatus

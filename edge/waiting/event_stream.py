@@ -7,14 +7,14 @@ from typing import Final
 
 import orjson
 
+from contract.fields import spellings
 from contract.json_codec.response import ResponseCodec
 from contract.refusals import Refusal
-from contract.spellings import spellings
 from edge.admission.call import Call
 from edge.http.request import HttpRequest
 from edge.http.response import Answer
 from edge.waiting.follower import RunChangesFollower
-from edge.waiting.holds import Hold
+from edge.waiting.long_polls import LongPoll
 from edge.waiting.waits import FINISHED, POLL_SECONDS
 from workflow_api.v1.runs_pb2 import Event, ListRunEventsRequest, ListRunEventsResponse, RunStatus
 
@@ -22,7 +22,8 @@ MEDIA_TYPE: Final = "text/event-stream"
 
 ReadPage = Callable[[ListRunEventsRequest], Awaitable[ListRunEventsResponse]]
 
-_COMMENT_SECONDS: Final = 15.0
+COMMENT_SECONDS: Final = 15.0
+"""Seconds for which a stream is quiet before it sends a comment."""
 # How often a stream reads although no change was announced, in comments.
 _COMMENTS_A_READ: Final = 2
 # Events may have 64 KB each: what a slow reader has not taken yet is no more than one page.
@@ -70,7 +71,7 @@ def take_position(request: HttpRequest, message: ListRunEventsRequest) -> None:
 class EventStream(Answer):
     """Sends events page by page, the next one when the caller has read the one before."""
 
-    __slots__ = ("_at", "_blocked", "_first", "_follower", "_hold", "_quiet_until", "_read")
+    __slots__ = ("_at", "_blocked", "_first", "_follower", "_poll", "_quiet_until", "_read")
 
     def __init__(
         self,
@@ -78,15 +79,15 @@ class EventStream(Answer):
         first: ListRunEventsResponse,
         read: ReadPage,
         follower: RunChangesFollower,
-        hold: Hold | None,
+        poll: LongPoll | None,
     ) -> None:
-        """Takes the first page, which was read at `at`; without a hold it sends what there is, and ends."""
+        """Takes the first page, which was read at `at`; without a poll it sends what there is, and ends."""
         super().__init__(200, media_type=MEDIA_TYPE, headers=[("X-Accel-Buffering", "no")])
         self._at = at
         self._first: ListRunEventsResponse | None = first
         self._read = read
         self._follower = follower
-        self._hold = hold
+        self._poll = poll
         self._blocked = False
         self._quiet_until = 0.0
 
@@ -96,15 +97,15 @@ class EventStream(Answer):
         loop = asyncio.get_running_loop()
 
         async def write(data: bytes) -> None:
-            self._quiet_until = loop.time() + _COMMENT_SECONDS
+            self._quiet_until = loop.time() + COMMENT_SECONDS
             self.write_part(request, data)
             self._blocked = True
             await connection.drain()
             self._blocked = False
 
-        if self._hold is not None:
+        if self._poll is not None:
             # A caller that does not read does not see a clean end either.
-            self._hold.on_refused = lambda: connection.abort() if self._blocked else None
+            self._poll.on_refused = lambda: connection.abort() if self._blocked else None
         try:
             connection.write(self.head(request, None))
             await write(_RETRY)
@@ -112,18 +113,18 @@ class EventStream(Answer):
             self.write_part(request, b"")
             await connection.drain()
         finally:
-            if self._hold is not None:
-                self._hold.close()
+            if self._poll is not None:
+                self._poll.close()
 
     async def _send_all(self, write: Callable[[bytes], Awaitable[None]]) -> None:
-        hold = self._hold
+        poll = self._poll
         while True:
             page = await self._next_page(write)
             if page is None:
                 return
             for event in page.events:
                 await write(_message(page.segment_id, event))
-                if hold is not None and hold.over:
+                if poll is not None and poll.over:
                     return
             if self._go_on(page):
                 continue
@@ -131,7 +132,7 @@ class EventStream(Answer):
                 status = orjson.dumps({"run_id": page.run_id, "status": _STATUSES.get(page.run_status)})
                 await write(b"event: end\ndata: %b\n\n" % status)
                 return
-            if hold is None or not await self._wait(hold, write):
+            if poll is None or not await self._wait(poll, write):
                 return
 
     def _go_on(self, page: ListRunEventsResponse) -> bool:
@@ -149,7 +150,7 @@ class EventStream(Answer):
 
     async def _next_page(self, write: Callable[[bytes], Awaitable[None]]) -> ListRunEventsResponse | None:
         """Returns the next page; None where there will be none, as of a run whose data was erased."""
-        hold = self._hold
+        poll = self._poll
         if self._first is not None:
             page, self._first = self._first, None
             return page
@@ -157,21 +158,21 @@ class EventStream(Answer):
             try:
                 return await first_page(self._at, self._read)
             except Refusal as refusal:
-                if refusal.status < 500 or hold is None or not await self._wait(hold, write, behind=True):
+                if refusal.status < 500 or poll is None or not await self._wait(poll, write, behind=True):
                     return None
 
-    async def _wait(self, hold: Hold, write: Callable[[bytes], Awaitable[None]], *, behind: bool = False) -> bool:
+    async def _wait(self, poll: LongPoll, write: Callable[[bytes], Awaitable[None]], *, behind: bool = False) -> bool:
         """Returns True when there may be something to read, and False when the stream is to end.
 
         A stream that is `behind`, because its last read failed, reads again soon.
         """
         loop = asyncio.get_running_loop()
         comments = 0
-        while not hold.over:
+        while not poll.over:
             following = self._follower.following and not behind
             left = self._quiet_until - loop.time()
-            if await hold.wait(left if following else min(left, POLL_SECONDS)):
-                return not hold.over
+            if await poll.wait(left if following else min(left, POLL_SECONDS)):
+                return not poll.over
             if loop.time() >= self._quiet_until:
                 comments += 1
                 await write(_COMMENT)
@@ -189,12 +190,12 @@ async def open_event_stream(
         Refusal: as `take_position`, and as the first read does.
     """
     take_position(call.request, at)
-    hold = follower.holds.open(call, at.run_id)
+    poll = follower.long_polls.open(call, at.run_id)
     try:
-        return EventStream(at, await first_page(at, read), read, follower, hold)
+        return EventStream(at, await first_page(at, read), read, follower, poll)
     except BaseException:
-        if hold is not None:
-            hold.close()
+        if poll is not None:
+            poll.close()
         raise
 
 

@@ -1,9 +1,10 @@
-"""Follows the ids of changed runs over one stream for all held calls, and wakes those that wait for them."""
+"""Follows changed runs over one stream for all held calls, and compares them in case an announcement was lost."""
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import aclosing
+from itertools import islice
 from time import monotonic
 from typing import Final, cast
 
@@ -13,13 +14,14 @@ from contract.channel import Channel
 from contract.metadata import ACTOR
 from edge.outages import RepeatedCall
 from edge.settings import EdgeSettings
-from edge.waiting.holds import Holds
-from edge.waiting.latest_runs import LatestRuns
-from edge.waiting.run_checks import keep_current
+from edge.waiting.latest_runs import LatestRuns, Reading
+from edge.waiting.long_polls import LongPolls
 from workflow_api.v1.edge_pb2 import RunChanges, WatchRunChangesRequest
+from workflow_api.v1.runs_pb2 import FindChangedRunsRequest, FindChangedRunsResponse, ReadRun
+
+_METADATA: Final = ((ACTOR, "edge"),)
 
 _WATCH: Final = "/workflow_api.v1.EdgeService/WatchRunChanges"
-_METADATA: Final = ((ACTOR, "edge"),)
 _FIRST_DELAY: Final = 0.1
 # A stream that is silent for longer may belong to a backend that hangs; it is followed on, but nothing is shared.
 _HEARTBEAT_SECONDS: Final = 1.0
@@ -29,6 +31,15 @@ _SILENT_HEARTBEATS: Final = 4
 # The stream is kept a while for the next call: opening one costs more than following it.
 _IDLE_SECONDS: Final = 60.0
 
+_FIND: Final = "/workflow_api.v1.RunsService/FindChangedRuns"
+PAUSE_SECONDS: Final = 1.0
+"""Pause between two comparisons."""
+
+_ANSWER_SECONDS: Final = 2.0
+# A backend that has no answer is left alone: what is not compared is read again.
+_FAILED_SECONDS: Final = 30.0
+_RUNS_AT_ONCE: Final = 100
+
 _LOG = logging.getLogger(__name__)
 
 
@@ -36,11 +47,11 @@ class RunChangesFollower:
     """Keeps the stream open while calls are held."""
 
     def __init__(self, channel: Channel, settings: EdgeSettings, clock: Callable[[], int]) -> None:
-        self.holds = Holds(settings, clock, self._want)
+        self.long_polls = LongPolls(settings, clock, self._want)
         self.following = False
-        """Whether every change wakes its held calls; otherwise they must poll."""
+        """True while every change wakes its held calls; otherwise they must poll."""
         self.latest_runs = LatestRuns(monotonic)
-        """What was read while it follows."""
+        """Runs that were read while it follows."""
         self._heard_at = 0.0
         self._channel = channel
         self._settings = settings
@@ -64,7 +75,7 @@ class RunChangesFollower:
     def _want(self) -> None:
         self._wanted.set()
         if not self._tasks:
-            comparing = keep_current(self._channel, self.latest_runs, self.holds, lambda: self.current)
+            comparing = keep_current(self._channel, self.latest_runs, self.long_polls, lambda: self.current)
             self._tasks = [asyncio.create_task(self._run()), asyncio.create_task(comparing)]
 
     async def _run(self) -> None:
@@ -79,13 +90,13 @@ class RunChangesFollower:
                 delay = _FIRST_DELAY if self.following else min(2 * delay, self._settings.mirror_retry_seconds)
             self.following = False
             self.latest_runs.clear()
-            if not self.holds.count:
+            if not self.long_polls.count:
                 self._wanted.clear()
                 continue
             await asyncio.sleep(delay)
             if delay > _FIRST_DELAY:
                 # It is not back at once: held calls begin to poll.
-                self.holds.any_changed()
+                self.long_polls.any_changed()
 
     async def _follow(self) -> None:
         """Returns once nobody has waited for a while, or the stream has ended."""
@@ -104,14 +115,43 @@ class RunChangesFollower:
                 if changes.missed or not self.following:
                     self.following = True
                     self.latest_runs.clear()
-                    self.holds.any_changed()
+                    self.long_polls.any_changed()
                 else:
                     self.latest_runs.changed(changes.run_ids)
-                    self.holds.changed(changes.run_ids)
+                    self.long_polls.changed(changes.run_ids)
                 now = loop.time()
-                if self.holds.count:
+                if self.long_polls.count:
                     used_at = now
                 elif now - used_at > _IDLE_SECONDS:
                     return
                 if now >= until:
                     return
+
+
+async def keep_current(channel: Channel, runs: LatestRuns, long_polls: LongPolls, current: Callable[[], bool]) -> None:
+    """Goes on forever; compares only while `current` says that changes are followed."""
+    not_before = 0.0
+    comparing = RepeatedCall(_LOG, "Runs were not compared", "Runs are compared again", logging.INFO)
+    while True:
+        await asyncio.sleep(PAUSE_SECONDS)
+        due = runs.due(long_polls.any_of)
+        if not (current() and monotonic() >= not_before):
+            continue
+        try:
+            await _compare(channel, runs, long_polls, due)
+            comparing.succeeded()
+        except Exception as error:  # noqa: BLE001 - one failure does not end the comparing
+            comparing.failed(error)
+            not_before = monotonic() + _FAILED_SECONDS
+
+
+async def _compare(channel: Channel, runs: LatestRuns, long_polls: LongPolls, due: Iterable[Reading]) -> None:
+    left = iter(due)
+    while readings := list(islice(left, _RUNS_AT_ONCE)):
+        asked_at = monotonic()
+        known = [ReadRun(run_id=each.run_id, etag=each.run.etag) for each in readings if each.run is not None]
+        answer = await channel.unary(_FIND, FindChangedRunsRequest(runs=known), _METADATA, _ANSWER_SECONDS)
+        changed = set(cast("FindChangedRunsResponse", answer).run_ids)
+        runs.confirm((each for each in readings if each.run_id not in changed), asked_at)
+        runs.changed(changed)
+        long_polls.changed(changed)

@@ -12,9 +12,11 @@ from typing import Final
 from workflow_api.v1.runs_pb2 import Run
 
 SECONDS: Final = 10.0
-"""How long a run counts as current: the announcement of its change is lost with a process that is killed just then."""
+"""Seconds for which a run is current: the announcement of its change is lost with a process that is killed then."""
 
-_DUE_SECONDS: Final = 7.0
+DUE_SECONDS: Final = 7.0
+"""Age from which a kept run is compared with the backend's."""
+
 _MOST_BYTES: Final = 16_000_000
 _MOST_BYTES_OF_RUN: Final = 16_384
 # What a message costs besides its fields.
@@ -72,7 +74,7 @@ class LatestRuns:
     def due(self, held: Callable[[str], bool]) -> list[Reading]:
         """Returns what is to be compared with the backend soon, of runs that are `held`; forgets others of that age."""
         found = []
-        until = self._clock() - _DUE_SECONDS
+        until = self._clock() - DUE_SECONDS
         for reading in self._readings:
             if reading.current_at > until:
                 break

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
+
+from google.protobuf.message import Message
 
 from contract.refusals import Refusal
 from edge.admission.call import Call
 from edge.waiting.follower import RunChangesFollower
-from edge.waiting.holds import Hold
+from edge.waiting.long_polls import LongPoll
 from workflow_api.v1.runs_pb2 import (
     RUN_STATUS_CANCELLED,
     RUN_STATUS_COMPLETED,
@@ -26,7 +28,7 @@ Read = Callable[[], Awaitable[T]]
 FINISHED: Final = frozenset({RUN_STATUS_COMPLETED, RUN_STATUS_FAILED, RUN_STATUS_CANCELLED})
 
 POLL_SECONDS: Final = 2.0
-"""How often a held call reads while the edge has no stream of changes."""
+"""Seconds between two reads of a held call while the edge has no stream of changes."""
 
 
 # How long a call may outlast its time because a read is under way.
@@ -38,6 +40,14 @@ class Waits:
 
     def __init__(self, follower: RunChangesFollower) -> None:
         self._follower = follower
+
+    async def answer(
+        self, call: Call, request: GetRunRequest | ListRunEventsRequest, read: Callable[[Message], Awaitable[Any]]
+    ) -> Message:
+        """Returns the answer to a request that waits, as `run` and `events`."""
+        if isinstance(request, GetRunRequest):
+            return await self.run(call, request, read)
+        return await self.events(call, request, read)
 
     async def run(self, call: Call, request: GetRunRequest, read: Callable[[GetRunRequest], Awaitable[Run]]) -> Run:
         """Returns the run once its status or counts change, or the caller's tags match no more; raises as `read`."""
@@ -116,14 +126,14 @@ class Waits:
     async def _wait(
         self, call: Call, run_id: str, seconds: int, read: Read[T], new: Callable[[T], bool], read_now: Read[T]
     ) -> T:
-        hold = self._follower.holds.open(call, run_id)
-        if hold is None:
+        poll = self._follower.long_polls.open(call, run_id)
+        if poll is None:
             # No announcement would correct a read that it shared with other calls.
             return await read_now()
-        with hold:
-            return await self._read_until_new(hold, asyncio.get_running_loop().time() + seconds, read, new)
+        with poll:
+            return await self._read_until_new(poll, asyncio.get_running_loop().time() + seconds, read, new)
 
-    async def _read_until_new(self, hold: Hold, until: float, read: Read[T], new: Callable[[T], bool]) -> T:
+    async def _read_until_new(self, poll: LongPoll, until: float, read: Read[T], new: Callable[[T], bool]) -> T:
         """Returns the newest answer; one that was read since the call came is true at its end, too, if none is newer.
 
         So a backend that goes away meanwhile does not turn a call that waits into an error.
@@ -133,12 +143,12 @@ class Waits:
         behind = False
         while not new(latest):
             left = until - loop.time()
-            if left <= 0 or hold.over:
+            if left <= 0 or poll.over:
                 break
-            woken = await hold.wait(left if self._follower.following and not behind else min(left, POLL_SECONDS))
+            woken = await poll.wait(left if self._follower.following and not behind else min(left, POLL_SECONDS))
             if not woken and self._follower.following and not behind:
                 break
-            if hold.lost or hold.refusal is not None:
+            if poll.lost or poll.refusal is not None:
                 break
             try:
                 async with asyncio.timeout(max(_LAST_READ_SECONDS, until - loop.time())):
@@ -150,8 +160,8 @@ class Waits:
                 behind = True
             except TimeoutError:
                 behind = True
-        if hold.refusal is not None:
-            raise hold.refusal
+        if poll.refusal is not None:
+            raise poll.refusal
         return latest
 
 

@@ -7,12 +7,13 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.browser.conftest import Screen
-from tests.browser.sweep import WIDTHS, Scheme, findings, wrong_at_widths
+from tests.browser.sweep import WIDTHS, Scheme, findings, wrong_in_both_schemes
 from tests.support.service import Service
 from workflow_api.v1.users_pb2 import ROLE_ADMINISTRATOR, ROLE_VIEWER
 from workflow_api.v1.webhooks_pb2 import CreateWebhookRequest
 
 MOST_BYTES = 100_000
+PARTS = 4
 
 RESOURCES = """
 kind: Environment
@@ -94,12 +95,11 @@ def several(console: Service) -> str:
     return f"ask@{workflow_id}"
 
 
-@pytest.fixture(scope="module", params=get_args(Scheme))
-def visitor(console: Service, chromium: Browser, request: pytest.FixtureRequest) -> Iterator[Page]:
-    scheme: Scheme = request.param
-    context = chromium.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 800})
+@pytest.fixture(scope="module")
+def visitor(console: Service, chromium: Browser) -> Iterator[Page]:
+    context = chromium.new_context(viewport={"width": 1280, "height": 800})
     screen = Screen(context.new_page(), console.ready["console"])
-    name = f"reader-{scheme}"
+    name = "reader"
     password = console.admin.add_user(name, ROLE_ADMINISTRATOR)
     screen.open("/sign-in")
     screen.sign_in(name, password)
@@ -110,17 +110,17 @@ def visitor(console: Service, chromium: Browser, request: pytest.FixtureRequest)
     context.close()
 
 
-@pytest.mark.parametrize("half", [0, 1])
+@pytest.mark.parametrize("part", range(PARTS))
 def test_no_page_excludes_anybody_or_cuts_anything_off(
-    console: Service, visitor: Page, paths: list[str], half: int
+    console: Service, visitor: Page, paths: list[str], part: int
 ) -> None:
     wrong: dict[str, list[Any]] = {}
-    for path in paths[half::2]:
+    for path in paths[part::PARTS]:
         response = visitor.goto(console.ready["console"].rstrip("/") + path)
         assert response is not None
         if len(response.body()) > MOST_BYTES:
             wrong[path] = [f"{len(response.body())} bytes"]
-        wrong |= wrong_at_widths(visitor, path)
+        wrong |= wrong_in_both_schemes(visitor, path)
     assert wrong == {}
 
 
@@ -130,17 +130,15 @@ def test_deciding_several_approvals_excludes_nobody(console: Service, visitor: P
         box.check()
     visitor.get_by_role("button", name="Approve chosen").click()
     visitor.get_by_role("button", name="Approve all of them").wait_for()
-    assert wrong_at_widths(visitor, "several") == {}
+    assert wrong_in_both_schemes(visitor, "several") == {}
 
 
-@pytest.mark.parametrize("scheme", get_args(Scheme))
-def test_the_reference_of_the_api_excludes_nobody(console: Service, chromium: Browser, scheme: Scheme) -> None:
-    context = chromium.new_context(color_scheme=scheme)
+@pytest.mark.parametrize("width", [WIDTHS[0], WIDTHS[-1]])
+def test_the_reference_of_the_api_excludes_nobody(console: Service, chromium: Browser, width: int) -> None:
+    context = chromium.new_context(viewport={"width": width, "height": 800})
     page = context.new_page()
     host, port = console.address
     page.goto(f"http://{host}:{port}/docs")
-    for width in (WIDTHS[0], WIDTHS[-1]):
-        page.set_viewport_size({"width": width, "height": 800})
-        assert findings(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert [findings(page, scheme) for scheme in get_args(Scheme)] == [[], []]
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
     context.close()

@@ -38,7 +38,7 @@ def site_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def site(site_folder: Path) -> Iterator[str]:
     """The address of the site, served as plain files."""
     with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Files, directory=str(site_folder))) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
 

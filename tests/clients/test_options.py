@@ -57,7 +57,7 @@ def proxy() -> Iterator[tuple[str, list[str]]]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        serving = threading.Thread(target=server.serve_forever)
+        serving = threading.Thread(target=server.serve_forever, args=(0.02,))
         serving.start()
         yield f"http://127.0.0.1:{server.server_port}", asked
         server.shutdown()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import workflow_api_client
-from contract.reasons import BY_CODE as REASONS
+from contract.refusals import BY_CODE as REASONS
 from workflow_api_client import AsyncClient, Client, errors, records
 from workflow_api_client.decoding import decode, decode_event
 from workflow_api_client.generated.errors import BY_CODE

@@ -1,15 +1,19 @@
-"""The administrator's commands, as processes of their own, against a started service."""
+"""The administrator's commands, against a started service."""
 
 import json
 import os
 import pwd
 import signal
 import subprocess
+import sys
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
 
+from deploy.cli.main import run
 from tests.contract.conftest import NewCaller
 from tests.support.admin import SCOPES, Credentials
 from tests.support.client import Caller
@@ -88,22 +92,26 @@ memory_mb: 1
 
 
 class CommandLine:
-    """Runs commands against one service, with no terminal and nothing on standard input."""
+    """Runs commands against one service, with no terminal and nothing on standard input, and without their processes.
+
+    That a process of its own reads, prints and ends as each of these does, the tests show that start some.
+    """
 
     def __init__(self, service: Service) -> None:
-        self._environment = {**os.environ, "WORKFLOW_API_GRPC": service.ready["grpc"]}
+        self.address = service.ready["grpc"]
+        self.environment = {**os.environ, "WORKFLOW_API_GRPC": self.address}
 
-    def __call__(self, *arguments: str, code: int = 0, **options: Any) -> subprocess.CompletedProcess[str]:
-        ended = subprocess.run(
-            [COMMAND, *arguments],
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            timeout=60,
-            check=False,
-            **options,
-        )
+    def __call__(self, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        with ExitStack() as stack:
+            patch = stack.enter_context(pytest.MonkeyPatch.context())
+            patch.setenv("WORKFLOW_API_GRPC", self.address)
+            patch.setattr(sys, "stdin", stack.enter_context(Path(os.devnull).open(encoding="utf-8")))
+            said, failed = (stack.enter_context(TemporaryFile("w+", encoding="utf-8")) for _ in range(2))
+            with redirect_stdout(said), redirect_stderr(failed):
+                returned = run(arguments)
+            for file in (said, failed):
+                file.seek(0)
+            ended = subprocess.CompletedProcess(arguments, returned, said.read(), failed.read())
         assert ended.returncode == code, (ended.stdout, ended.stderr)
         return ended
 
@@ -301,7 +309,7 @@ def test_mistakes_of_yaml_apart_from_each_other_are_told_with_those_of_other_doc
 def test_apply_reads_standard_input(service: Service, command: CommandLine) -> None:
     manifest = b"kind: Environment\nname: cli-piped\n"
     ended = subprocess.run(
-        [COMMAND, "apply", "-", "--json"], env=command._environment, input=manifest, capture_output=True, check=True
+        [COMMAND, "apply", "-", "--json"], env=command.environment, input=manifest, capture_output=True, check=True
     )
     assert json.loads(ended.stdout)["items"][0]["name"] == "cli-piped"
 
@@ -405,7 +413,7 @@ def test_an_approval_starts_a_segment_that_follow_sees(
     run_id = caller.parked(flows["Park"])["run_id"]
     following = subprocess.Popen(
         [COMMAND, "runs", "events", run_id, "--follow", "--json"],
-        env=command._environment,
+        env=command.environment,
         stdout=subprocess.PIPE,
         encoding="utf-8",
     )
@@ -488,7 +496,7 @@ def test_people_are_added_listed_and_disabled(command: CommandLine) -> None:
 def test_following_can_be_interrupted(command: CommandLine, parked_run: dict[str, Any]) -> None:
     following = subprocess.Popen(
         [COMMAND, "runs", "events", parked_run["run_id"], "--follow"],
-        env=command._environment,
+        env=command.environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         encoding="utf-8",

@@ -78,13 +78,20 @@ NEEDLESS = {
     *("aiohttp", "alembic", "argon2", "boto3", "botocore", "cryptography", "dbos", "grpc_reflection.v1alpha"),
     *("http.server", "httptools", "jinja2", "packaging", "prometheus_client", "psycopg", "pyarrow", "pydantic_ai"),
     *("pyoxigraph", "redis", "rich", "sqlalchemy.dialects.postgresql", "yarl"),
-    *("backend.redaction.engine", "backend.rpc.server", "deploy.serve.embedded", "console.app", "edge.server"),
+    *("redaction.redactor", "backend.rpc.server", "deploy.serve.embedded", "console.app", "edge.server"),
 }
 """Modules for what a run does only where it is asked to, and that take a while to import."""
 
 
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache that the first command fills, by migrations, for all."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     (tmp_path / "flow.yaml").write_text(MANIFEST)
     (tmp_path / "environments.yaml").write_text("kind: Environment\nname: elsewhere\n---\nkind: Broken\n")
     (tmp_path / "empty").mkdir()
@@ -94,14 +101,18 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def variables() -> dict[str, str]:
+    """The environment without settings of a service and credentials."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "WORKFLOW_API_"))}
+
+
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs the workflow of `flow.yaml` in a process of its own, without a terminal."""
     command = [str(Path(sys.executable).parent / "workflow-api"), "run", "flow.yaml", *arguments]
-    variables = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "WORKFLOW_API_"))}
     return subprocess.run(
         command,
         cwd=folder,
-        env={**variables, "XDG_CACHE_HOME": str(folder / "cache")},
+        env=variables(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -154,8 +165,8 @@ def test_what_a_step_prints_is_shown_while_it_runs_and_an_interrupted_run_leaves
     command = [str(Path(sys.executable).parent / "workflow-api"), "run", "flow.yaml"]
     temporary = folder / "temporary"
     temporary.mkdir()
-    variables = {**os.environ, "TMPDIR": str(temporary)}
-    with subprocess.Popen(command, cwd=folder, env=variables, stderr=subprocess.PIPE, text=True) as process:
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    with subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert "wait | halfway\n" in iter(process.stderr.readline, "")
         assert list(temporary.iterdir())
@@ -175,7 +186,6 @@ def test_a_run_imports_nothing_that_it_does_not_need(folder: Path) -> None:
         done = subprocess.run(
             [sys.executable, "-c", code],
             cwd=folder,
-            env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache")},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -197,26 +207,45 @@ def test_without_a_terminal_an_approval_needs_an_answer(folder: Path) -> None:
     assert rejected.stderr == ""
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), "choose one with --workflow, of 'Read', 'Fail'"),
-        (("--workflow", "Other"), "the files have no workflow 'Other', but 'Read', 'Fail'"),
-        ((*READ[:4], "--input", "papers=documents"), "--input papers: must be an s3_prefix parameter, of documents"),
-        ((*READ[:4], "--input", "documents=nowhere"), "documents: nowhere is no folder"),
-        ((*READ[:4], "--input", "documents=empty"), "documents: the folder empty holds no file"),
-        (READ[:2], "give --input documents=DIR"),
-        ((*READ, "--param", "top=x"), "top is given twice"),
-        ((*READ, "--out", "flow.yaml/left"), "flow.yaml is no folder"),
-        # Before its connector is asked, which would take longer.
-        ((*READ[:2], "--param", "top=x", "--param", "documents=s3://b/"), "--param top: must be a whole number"),
-        (("--workflow", "Read", "--param", "top=x", *READ[4:]), "--param top: must be a whole number, not 'x'"),
-        ((*READ[:2], *READ[4:]), "--param top: is required"),
-    ],
-)
-def test_a_mistake_is_told_in_words_of_the_options(folder: Path, arguments: tuple[str, ...], message: str) -> None:
-    refused = run(folder, *arguments)
-    assert refused.returncode in {1, 2}
-    assert message in refused.stderr
-    assert "read  running" not in refused.stderr
-    assert refused.stdout == ""
+# Each is told before anything runs, so one process serves for all.
+MISTAKES = [
+    ((), "choose one with --workflow, of 'Read', 'Fail'"),
+    (("--workflow", "Other"), "the files have no workflow 'Other', but 'Read', 'Fail'"),
+    ((*READ[:4], "--input", "papers=documents"), "--input papers: must be an s3_prefix parameter, of documents"),
+    ((*READ[:4], "--input", "documents=nowhere"), "documents: nowhere is no folder"),
+    ((*READ[:4], "--input", "documents=empty"), "documents: the folder empty holds no file"),
+    (READ[:2], "give --input documents=DIR"),
+    ((*READ, "--param", "top=x"), "top is given twice"),
+    ((*READ, "--out", "flow.yaml/left"), "flow.yaml is no folder"),
+    # Before its connector is asked, which would take longer.
+    ((*READ[:2], "--param", "top=x", "--param", "documents=s3://b/"), "--param top: must be a whole number"),
+    (("--workflow", "Read", "--param", "top=x", *READ[4:]), "--param top: must be a whole number, not 'x'"),
+    ((*READ[:2], *READ[4:]), "--param top: is required"),
+]
+ONE_AFTER_THE_OTHER = """
+import contextlib, io, json, sys
+from deploy.cli.main import run
+for arguments in json.load(sys.stdin):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = run(["run", "flow.yaml", *arguments])
+    print(json.dumps([code, out.getvalue(), err.getvalue()]))
+"""
+
+
+def test_a_mistake_is_told_in_words_of_the_options(folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ONE_AFTER_THE_OTHER],
+        cwd=folder,
+        env=variables(),
+        input=json.dumps([arguments for arguments, _ in MISTAKES]),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    outcomes = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(outcomes) == len(MISTAKES), done.stderr
+    for (_, message), (code, out, err) in zip(MISTAKES, outcomes, strict=True):
+        assert message in err
+        assert (code in {1, 2}, out, "read  running" in err) == (True, "", False)

@@ -35,6 +35,8 @@ STAYS = (
     "key_id",
     "result_schema_version",
     "pii_policy",
+    "resumed_from",
+    "resumed_by",
 )
 
 

@@ -37,7 +37,7 @@ def test_generated_calls_are_answered_as_described(
     credentials = fuzzer.credentials if authenticated else {}
 
     @settings(
-        max_examples=15,
+        max_examples=15 if authenticated else 5,
         derandomize=True,
         deadline=None,
         database=None,

@@ -44,6 +44,8 @@ DETAIL = {
     "data_purged_at",
     "pii_redaction",
     "pii_policy",
+    "resumed_from",
+    "resumed_by",
 }
 
 

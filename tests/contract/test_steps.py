@@ -19,6 +19,7 @@ FIELDS = {
     "finished_at",
     "duration_ms",
     "error",
+    "reused_from",
 }
 
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from backend.workflows.manifests.attachments import Attachments
-from backend.workflows.manifests.loader import ManifestText, check_manifests
+from backend.services.workflows.manifests.attachments import Attachments
+from backend.services.workflows.manifests.loader import ManifestText, check_manifests
 from deploy.config.source import read_settings
 from deploy.failures import CommandError
 from tests.support.content_checks import UNBOUNDED

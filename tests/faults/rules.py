@@ -339,7 +339,7 @@ RULES: Final = (
         _calls("start"),
         machine_rules.failed_launches,
     ),
-    Rule("every change was told to its webhook, in order", _changes_of_hooked_runs, untold),
+    Rule("every change reached its webhook, in order", _changes_of_hooked_runs, untold),
 )
 
 

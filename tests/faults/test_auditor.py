@@ -333,12 +333,12 @@ WRONG: list[tuple[str, Change]] = [
     ("after a contention", set_call("read again", status=500, code="internal")),
     ("after a contention", set_call("read again", status=502, code="runtime_unreachable")),
     ("after a contention", set_call("read again", status=0, code="TimeoutError")),
-    ("every change was told", lambda _, state: state.accepted.remove(PARKED_TOLD)),
-    ("every change was told", lambda _, state: state.accepted.remove(ERASURE_TOLD)),
-    ("every change was told", lambda _, state: state.accepted.remove(ERASED_END_TOLD)),
-    ("every change was told", lambda _, state: state.accepted.reverse()),
-    ("every change was told", lambda _, state: state.accepted.append(("msg_5", RUN, "run.ended"))),
-    ("every change was told", set_run(parked=2)),
+    ("every change reached its webhook, in order", lambda _, state: state.accepted.remove(PARKED_TOLD)),
+    ("every change reached its webhook, in order", lambda _, state: state.accepted.remove(ERASURE_TOLD)),
+    ("every change reached its webhook, in order", lambda _, state: state.accepted.remove(ERASED_END_TOLD)),
+    ("every change reached its webhook, in order", lambda _, state: state.accepted.reverse()),
+    ("every change reached its webhook, in order", lambda _, state: state.accepted.append(("msg_5", RUN, "run.ended"))),
+    ("every change reached its webhook, in order", set_run(parked=2)),
 ]
 
 

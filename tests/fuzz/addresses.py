@@ -7,9 +7,10 @@ from typing import cast
 
 from multidict import CIMultiDict
 
-from backend.keys.rules import allow_list_problems
+from backend.services.keys.rules import allow_list_problems
 from contract.addresses import plain_address
-from edge.admission.source_address import AddressRanges, address_reader
+from edge.admission.call import address_reader
+from edge.admission.keyring import AddressRanges
 from edge.http.request import HttpRequest
 from tests.fuzz.target import Target
 

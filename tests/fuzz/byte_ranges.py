@@ -7,9 +7,9 @@ from typing import cast
 
 from multidict import CIMultiDict
 
-from backend.errors import ApiError
-from backend.outputs.ranges import Selection, select_bytes
-from backend.validation import validate
+from backend.common.errors import ApiError
+from backend.rpc.validation import validate
+from backend.services.outputs.rules import Selection, select_bytes
 from edge.http.conditional_headers import take_conditions
 from edge.http.request import HttpRequest
 from tests.fuzz.target import Target

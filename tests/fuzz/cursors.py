@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from backend.cursors import Cursors
-from backend.errors import ApiError
+from backend.common.errors import ApiError
+from backend.common.paging import Cursors
 from tests.fuzz.target import Target
 from workflow_api.v1 import errors_pb2
 

@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, cast
 
-from backend.runs.start.parsed_start import parse_start
-from backend.validation import validate
+from backend.rpc.validation import validate
+from backend.services.runs.start.rules import parse_start
 from contract.refusals import Refusal
 from contract.routes import RouteTable
-from edge.codec.findings import MAX_PROBLEMS
 from edge.codec.json_body import parse_json_body
-from edge.codec.routes import codecs_of
+from edge.dispatch import codecs_of
 from tests.fuzz import json_reference
 from tests.fuzz.target import Target
 from workflow_api.v1 import runs_pb2
@@ -64,7 +63,7 @@ def _decoded(match: Any, value: Any, problems: list[str]) -> Any:
     except Refusal as refusal:
         assert refusal.code == "invalid_request"
         details = cast("list[dict[str, str]]", refusal.details)
-        assert len(details) == min(len(problems), MAX_PROBLEMS), (details, problems)
+        assert len(details) == len(problems), (details, problems)
         assert not Counter(each["name"] for each in details) - Counter(problems), (details, problems)
         return None
     assert not problems, problems

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from backend.workflows.manifests.yaml_reader import read_documents
+from backend.services.workflows.manifests.yaml_reader import read_documents
 from tests.fuzz import manifests
 from tests.fuzz.choices import Choices
 from tests.fuzz.target import Target

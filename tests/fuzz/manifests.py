@@ -7,8 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from backend.errors import ApiError
-from backend.workflows.manifests.loader import Manifest, load_manifests
+from backend.common.errors import ApiError
+from backend.services.workflows.manifests.loader import Manifest, load_manifests
 from tests.fuzz.target import Target
 from tests.support.content_checks import UNBOUNDED
 from workflow_api.v1 import errors_pb2

@@ -8,8 +8,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from backend.clock import HOUR_MS
-from backend.runtime.engines.dbos import DbosQueue
+from backend.common.clock import HOUR_MS
+from backend.runtime.engines.dbos import DbosBackend
 from tests.processes.conftest import Cluster
 from tests.support.client import Caller
 from tests.support.part import refused
@@ -117,10 +117,11 @@ def _without_owner(cluster: Cluster) -> int:
 
 
 def _running(cluster: Cluster, caller: Caller) -> list[str]:
-    """More runs than one worker executes at once, so that either has some."""
-    runs = [caller.started(cluster.flows["Sleep"], parameters={"seconds": 3600}) for _ in range(12)]
-    for run_id in runs:
-        caller.wait_for_event(run_id, "step.progress")
+    """Starts more runs than one worker executes at once, one at a time, so that either worker has some."""
+    runs = []
+    for _ in range(12):
+        runs.append(caller.started(cluster.flows["Sleep"], parameters={"seconds": 3600}))
+        caller.wait_for_event(runs[-1], "step.progress")
     return runs
 
 
@@ -190,7 +191,7 @@ def test_each_part_is_restarted_without_a_lost_run(cluster: Cluster) -> None:
 def test_the_queue_keeps_no_ended_segments(cluster: Cluster) -> None:
     caller, _ = cluster.callers()
     ended = caller.finished(cluster.flows["Echo"])["run_id"]
-    queue = DbosQueue(cluster.database)
+    queue = DbosBackend(cluster.database)
     queue.purge(round(time.time() * 1_000) + HOUR_MS, frozenset(), lambda: True)
     queue.stop()
     with psycopg.connect(cluster.database) as connection:

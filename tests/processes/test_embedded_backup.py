@@ -17,7 +17,7 @@ from typing import Any
 import grpc
 import pytest
 
-from backend.uploads.rules import PART_BYTES
+from backend.services.uploads.rules import PART_BYTES
 from deploy.backup.object_lists import named_objects
 from deploy.backup.snapshot import reading
 from tests.support.admin import Credentials

@@ -6,7 +6,7 @@ from pathlib import Path
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from contract.services import FILES
+from contract.routes import FILES
 from contract.versions import LIVENESS
 from tests.support.admin import Admin
 from tests.support.client import Caller

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from backend.answer_cache import AnswerCache
-from backend.keys.caller_servicer import CallerServicer
+from backend.rpc.answer_cache import AnswerCache
 from backend.rpc.interceptors import Handler, handlers_of
-from backend.storage.commit_marks import CommitMarks
+from backend.services.keys.servicer import CallerServicer
+from backend.storage.commits import CommitMarks
 from contract.local_context import LocalContext
 from contract.metadata import KEY_ID
 from tests.services.runs.world import World

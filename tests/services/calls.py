@@ -15,7 +15,7 @@ from backend.rpc.interceptors import handlers_of
 from contract.metadata import ACTOR, KEY_ID, STATUS_TRAILER
 from workflow_api.v1 import errors_pb2, options_pb2
 from workflow_api_testing import TestBackend, responses_of
-from workflow_api_testing.descriptors import services
+from workflow_api_testing.calls import services
 
 _DETAILS: tuple[type[Message], ...] = (
     error_details_pb2.ErrorInfo,
@@ -50,8 +50,8 @@ class Caller:
 
     def __init__(self, servicer: object, service: ServiceDescriptor, *others: tuple[object, ServiceDescriptor]) -> None:
         services = [(servicer, service), *others]
-        self._methods = {method.name: method for _, each in services for method in each.methods}
-        self._server = grpc_testing.server_from_dictionary(
+        self.methods = {method.name: method for _, each in services for method in each.methods}
+        self.server = grpc_testing.server_from_dictionary(
             {each: _wrapped(its_servicer, each) for its_servicer, each in services}, grpc_testing.strict_real_time()
         )
 
@@ -59,8 +59,8 @@ class Caller:
     def of_backend(cls, backend: TestBackend) -> "Caller":
         """Returns what calls every service of a backend."""
         caller = cls.__new__(cls)
-        caller._methods = {method.name: method for service in services() for method in service.methods}
-        caller._server = backend.server
+        caller.methods = {method.name: method for service in services() for method in service.methods}
+        caller.server = backend.server
         return caller
 
     def __call__(self, method: str, request: Message, key_id: str | None = None, actor: str = "tester") -> Any:
@@ -68,8 +68,8 @@ class Caller:
 
     def with_metadata(self, method: str, request: Message, metadata: Sequence[tuple[str, str]]) -> Any:
         """Returns the answer to a call with exactly this metadata."""
-        descriptor = self._methods[method]
-        rpc = self._server.invoke_unary_unary(descriptor, metadata, request, None)
+        descriptor = self.methods[method]
+        rpc = self.server.invoke_unary_unary(descriptor, metadata, request, None)
         response, trailers, code, details = rpc.termination()
         if code not in {None, grpc.StatusCode.OK}:
             raise _refused(descriptor, dict(trailers), code, details)
@@ -77,8 +77,8 @@ class Caller:
 
     def stream(self, method: str, request: Message, key_id: str | None = None) -> "Stream":
         metadata = [(KEY_ID, key_id)] if key_id else []
-        descriptor = self._methods[method]
-        return Stream(self._server.invoke_unary_stream(descriptor, metadata, request, None), descriptor)
+        descriptor = self.methods[method]
+        return Stream(self.server.invoke_unary_stream(descriptor, metadata, request, None), descriptor)
 
 
 def _wrapped(servicer: object, service: ServiceDescriptor) -> SimpleNamespace:

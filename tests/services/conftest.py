@@ -5,9 +5,9 @@ from functools import partial
 
 import pytest
 
-from backend.services import Services
+from backend.services.dependencies import Services
 from backend.settings import ModelProvider
-from backend.storage.dialects.postgresql.connection import Timeouts
+from backend.storage.dialects.postgresql.connection import DatabaseTimeouts
 from workflow_api_testing import SteppedClock, TestBackend, test_backend
 
 TestClock = SteppedClock
@@ -17,8 +17,8 @@ TestClock = SteppedClock
 def generous_time_outs(database_url: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Generous time-outs for a server on a busy machine; unit tests check that callers get an answer within seconds."""
     if database_url is not None:
-        generous = partial(Timeouts, connect_seconds=120, pool_seconds=120, attempts_seconds=120)
-        monkeypatch.setattr("backend.storage.dialects.postgresql.database.Timeouts", generous)
+        generous = partial(DatabaseTimeouts, connect_seconds=120, pool_seconds=120, attempts_seconds=120)
+        monkeypatch.setattr("backend.storage.dialects.postgresql.database.DatabaseTimeouts", generous)
 
 
 @pytest.fixture

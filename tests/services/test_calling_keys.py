@@ -18,7 +18,7 @@ from workflow_api.v1.keys_pb2 import DeleteKeyRequest, ListKeysRequest, RevokeKe
 from workflow_api.v1.keys_pb2_grpc import KeysServiceStub
 from workflow_api.v1.runs_pb2_grpc import RunsServiceStub
 from workflow_api_testing import TestBackend, refusal_of
-from workflow_api_testing.descriptors import services
+from workflow_api_testing.calls import services
 
 RPCS = {f"{service.name}.{method.name}": method for service in services() for method in service.methods}
 REFUSED: dict[str, tuple[tuple[tuple[str, str], ...], grpc.StatusCode]] = {

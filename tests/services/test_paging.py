@@ -12,10 +12,10 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from backend.clock import HOUR_MS
-from backend.logs import sql as logs_sql
-from backend.users import sql as users_sql
-from contract.services import FILES
+from backend.common.clock import HOUR_MS
+from backend.services.logs import sql as logs_sql
+from backend.services.users import sql as users_sql
+from contract.routes import FILES
 from contract.times import to_timestamp
 from tests.services.calls import Caller, RefusedError
 from tests.services.runs.world import World

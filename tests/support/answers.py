@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from backend import json_text
-from backend.json_text import JsonText
-from backend.schemas.validation import mismatch
-from backend.strict_json import parse
+from backend.common import json_text
+from backend.common.json_text import JsonText, parse_strict
+from backend.resources.schemas.program import mismatch
 
 
 async def mismatch_of_answer(schema: Any, answer: Any) -> str | None:
@@ -15,4 +14,4 @@ async def mismatch_of_answer(schema: Any, answer: Any) -> str | None:
 
 async def value_in_process(text: str) -> JsonText:
     """A large return value as its text."""
-    return JsonText(json_text.write(parse(text.encode())))
+    return JsonText(json_text.write(parse_strict(text.encode())))

@@ -122,11 +122,16 @@ class Caller:
         return page
 
     def wait_for_event(self, run_id: str, kind: str) -> None:
-        """Returns once the latest segment holds an event of the type."""
-        until(
-            lambda: any(event["type"] == kind for event in self.events(run_id, limit=500)["events"]),
-            f"event {kind} of {run_id}",
-        )
+        """Returns once the latest segment holds an event of the type; fails where the run ends without one."""
+
+        def seen() -> bool:
+            record = self.run(run_id)
+            events = self.events(run_id, limit=500)["events"]
+            held = any(event["type"] == kind for event in events)
+            assert held or record["status"] not in TERMINAL, (record, events)
+            return held
+
+        until(seen, f"event {kind} of {run_id}")
 
     def parked(self, workflow_id: str, **fields: Any) -> dict[str, Any]:
         """Starts a run and returns it once it waits for an approval."""

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from backend.schemas.rules import schema_problem
-from backend.schemas.source_code import CodeProblem, code_problem
+from backend.resources.schemas.content_checks import CodeProblem, code_problem
+from backend.resources.schemas.program import schema_problem
 
 
 class UnboundedChecks:

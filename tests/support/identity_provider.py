@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, unquote, urlencode, urlsplit
@@ -23,6 +24,16 @@ CLIENT_ID = "console"
 CLIENT_SECRET = "the-secret-of-the-client"
 
 Claims = dict[str, Any]
+
+
+def _new_key() -> RSAKey:
+    return RSAKey.generate_key(2048, {"kid": secrets.token_hex(4), "use": "sig"}, auto_kid=False)
+
+
+@cache
+def _first_key() -> RSAKey:
+    """The key of every provider until it rotates; made once, for it takes as long as many tests."""
+    return _new_key()
 
 
 @dataclass
@@ -53,7 +64,7 @@ class IdentityProvider:
 
     def rotate(self) -> None:
         """Replaces its keys by a new one."""
-        self.keys = [RSAKey.generate_key(2048, {"kid": secrets.token_hex(4), "use": "sig"}, auto_kid=False)]
+        self.keys = [_new_key()]
 
     def claims(self, nonce: str, **others: Any) -> Claims:
         """The claims of a right ID token, with others over them."""
@@ -124,7 +135,7 @@ class IdentityProvider:
 def identity_provider() -> Iterator[IdentityProvider]:
     """Serves a provider on a free port."""
     provider = IdentityProvider()
-    provider.rotate()
+    provider.keys = [_first_key()]
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -166,7 +177,7 @@ def identity_provider() -> Iterator[IdentityProvider]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     provider.issuer = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield provider

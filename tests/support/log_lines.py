@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from backend.log_events import CALL, RUN, STEP
-from console.log_events import CONSOLE_REQUEST
-from edge.log_events import REQUEST
+from backend.common.log_events import CALL, RUN, STEP
 from telemetry import log_output
 from telemetry.log_events import COMMON_FIELDS, LINES_DROPPED, MESSAGE, MESSAGE_FIELDS, PROCESS, EventLog
 from telemetry.log_output import LogOutput
+from telemetry.requests import CONSOLE_REQUEST, REQUEST
 
 EVENTS = {each.event: each for each in (REQUEST, CONSOLE_REQUEST, CALL, RUN, STEP, PROCESS, LINES_DROPPED)}
 

@@ -36,6 +36,6 @@ def package_index(wheels: Path, credentials: str | None = None) -> Iterator[str]
             """Writes nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         yield f"127.0.0.1:{server.server_port}"
         server.shutdown()

@@ -2,11 +2,15 @@
 
 import http.client
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 
 from tests.support.client import Caller
 from tests.support.wire import BASE
+
+_WAITED_FOR_SECONDS = 1.0
+"""How long an edge that stops waits for a connection's next call."""
 
 
 class Steady:
@@ -24,7 +28,7 @@ class Steady:
         """Calls go on while the context lasts; one whose connection is refused is made at the next address."""
         steady, ended = cls(), threading.Event()
         working = [
-            threading.Thread(target=steady._call, args=(callers, paths, number, ended)) for number in range(threads)
+            threading.Thread(target=steady.call, args=(callers, paths, number, ended)) for number in range(threads)
         ]
         for thread in working:
             thread.start()
@@ -35,7 +39,7 @@ class Steady:
             for thread in working:
                 thread.join()
 
-    def _call(self, callers: Sequence[Caller], paths: Sequence[str], number: int, ended: threading.Event) -> None:
+    def call(self, callers: Sequence[Caller], paths: Sequence[str], number: int, ended: threading.Event) -> None:
         place = number
         while not ended.is_set():
             caller = callers[place % len(callers)]
@@ -47,17 +51,29 @@ class Steady:
                     with self._lock:
                         self.refused += 1
                     continue
-                kept = True
+                kept, before = True, float("inf")
                 while kept and not ended.is_set():
                     number += 1
-                    kept = self._one(connection, caller, paths[number % len(paths)])
+                    begun = time.monotonic()
+                    kept = self._one(connection, caller, paths[number % len(paths)], before)
+                    before = begun
 
-    def _one(self, connection: http.client.HTTPConnection, caller: Caller, path: str) -> bool:
-        """One call; whether the connection may serve another."""
+    def _one(self, connection: http.client.HTTPConnection, caller: Caller, path: str, before: float) -> bool:
+        """Makes one call after one that began at `before`; returns whether the connection may serve another.
+
+        An edge that stops waits for the next call of a connection, but not for ever: a caller that this machine kept
+        from calling for so long has its connection closed, and calls again on another, as every client of HTTP does.
+        """
+        sent: float | None = None
         try:
             connection.request("GET", BASE + path, headers=caller.credentials)
+            sent = time.monotonic()
             response = connection.getresponse()
             body = response.read()
+        except ConnectionError as error:
+            if (sent or time.monotonic()) - before < _WAITED_FOR_SECONDS:
+                self._count(f"{path}: {error!r}")
+            return False
         except (OSError, http.client.HTTPException) as error:
             self._count(f"{path}: {error!r}")
             return False

@@ -6,8 +6,8 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from backend.environments.store import PackageStore
-from backend.sandbox import interpreter
+from backend.isolation.sandbox import interpreter
+from backend.resources.environments.store import PackageStore
 from backend.settings import PackageSettings
 
 

@@ -1,4 +1,4 @@
-"""docs/architecture.md has every package, the layers that import-linter checks, and walks through existing modules."""
+"""docs/architecture.md has the packages, the layers that import-linter checks, and two lives of one page each."""
 
 import ast
 import re
@@ -16,7 +16,7 @@ TEXT = DOCUMENT.read_text(encoding="utf-8")
 LINTER: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
 CONTRACTS: list[dict[str, Any]] = LINTER["contracts"]
 PARTS = (
-    *("backend", "contract", "deploy", "edge", "console", "telemetry"),
+    *("backend", "contract", "deploy", "edge", "console", "redaction", "telemetry"),
     *("workflow_api_agent", "workflow_api_testing"),
 )
 SOURCES = ("protos", "generated")
@@ -26,7 +26,8 @@ BELOW_EVERY_SERVICE = {"storage", "schemas", "confined"}
 CODE = re.compile(r"`([^`]+)`")
 PATH = re.compile(rf"(?:{'|'.join([*PARTS, *SOURCES, 'tests'])})/[\w./]*")
 LAYERS = re.compile(r"^```layers *(.*)\n((?:.+\n)*?)```$", re.MULTILINE)
-WALK = re.compile(r"^## (Walk [0-9]+: [^\n]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+LIFE = re.compile(r"^## The life of a (\w+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+WORDS_OF_A_PAGE = 500
 PARTICIPANT = re.compile(r"^ +participant \w+ as (\S+/\S*)$", re.MULTILINE)
 
 
@@ -80,6 +81,11 @@ def packages() -> set[str]:
     holding |= {folder for folder in (ROOT / "deploy").iterdir() if folder.is_dir()}
     named = {f"{folder.relative_to(ROOT).as_posix()}/" for folder in holding}
     return {name for name in named if "/__pycache__/" not in name and "/migrations/versions/" not in name}
+
+
+def described() -> dict[str, str]:
+    """Returns the sentences of the tables of packages, by folder."""
+    return {CODE.findall(row[0])[0]: row[1] for row in tables(TEXT, "Folder")}
 
 
 def drawn_layers() -> set[Layers]:
@@ -167,17 +173,18 @@ def imports_of(path: str) -> frozenset[str]:
     return frozenset(names)
 
 
-def dotted(path: str) -> str:
-    """Returns the module of a path."""
-    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-
-
 def test_every_package_has_a_sentence() -> None:
-    rows = {CODE.findall(row[0])[0]: row[1] for row in tables(TEXT, "Folder")}
-    expected = packages() | {f"{folder}/" for folder in SOURCES}
-    assert sorted(expected - rows.keys()) == [], "add a row to the tables of rooms: | `folder/` | What it does. |"
-    assert sorted(rows.keys() - expected) == [], "remove these rows from the tables of rooms"
+    rows = described()
+    present = packages() | {f"{folder}/" for folder in SOURCES}
+    shallow = {name for name in present if name.count("/") <= 2}
+    assert sorted(shallow - rows.keys()) == [], "add a row to the tables of packages: | `folder/` | Purpose. |"
+    assert sorted(rows.keys() - present) == [], "remove these rows from the tables of packages"
     assert [name for name, sentence in rows.items() if not sentence.endswith(".")] == []
+
+
+def test_packages_without_a_row_have_a_docstring() -> None:
+    modules = [ROOT / name / "__init__.py" for name in sorted(packages() - described().keys())]
+    assert [module for module in modules if not ast.get_docstring(ast.parse(module.read_text(encoding="utf-8")))] == []
 
 
 def test_the_drawn_layers_are_those_that_are_checked() -> None:
@@ -204,25 +211,6 @@ def test_every_part_is_checked() -> None:
     assert layered_with("deploy") == {*PARTS, "workflow_api"} == set(LINTER["root_packages"])
 
 
-def test_every_package_of_the_backend_has_its_layer() -> None:
-    present = {f"backend.{file.parent.name}" for file in (ROOT / "backend").glob("*/__init__.py")}
-    assert layered_with("backend.runtime") == present | {"backend.bootstrap"}
-
-
-def test_modules_of_the_backend_itself_import_no_service() -> None:
-    modules = [file.relative_to(ROOT).as_posix() for file in (ROOT / "backend").glob("*.py")]
-    packages_below = {file.parent.name for file in (ROOT / "backend").glob("*/__init__.py")}
-    above = {
-        (module, name)
-        for module in modules
-        for name in imports_of(module)
-        if module != "backend/bootstrap.py"
-        and name.startswith("backend.")
-        and name.split(".")[1] in packages_below - BELOW_EVERY_SERVICE
-    }
-    assert sorted(above) == []
-
-
 def test_only_modules_of_sql_may_import_sqlalchemy() -> None:
     [contract] = [
         contract
@@ -241,22 +229,8 @@ def test_every_path_on_the_page_exists() -> None:
     assert sorted(path for path in paths if not (ROOT / path).exists()) == []
 
 
-@pytest.mark.parametrize(("title", "walk"), WALK.findall(TEXT), ids=[title for title, _ in WALK.findall(TEXT)])
-def test_each_walk_has_a_drawing_and_follows_imports(title: str, walk: str) -> None:
-    assert walk.count("```mermaid\nsequenceDiagram\n") == 1
-    rows = list(tables(walk, "Module"))
-    assert len(rows) > 3
-    passed: set[str] = set()
-    for row in rows:
-        paths = CODE.findall(row[0])
-        assert paths
-        assert [path for path in paths if not (ROOT / path).is_file()] == [], f"{title}: name modules that exist"
-        for path in paths if row[0].startswith("→") else []:
-            assert any(dotted(path) in imports_of(above) for above in passed), (
-                f"{title}: no module above imports {path}; name the one between, or remove the arrow"
-            )
-        passed |= set(paths)
-
-
-def test_there_are_five_walks() -> None:
-    assert len(WALK.findall(TEXT)) == 5
+@pytest.mark.parametrize("subject", ["call", "run"])
+def test_each_life_is_one_page_with_one_picture(subject: str) -> None:
+    life = dict(LIFE.findall(TEXT))[subject]
+    assert life.count("```mermaid\n") == 1
+    assert len(life.split()) <= WORDS_OF_A_PAGE

@@ -77,7 +77,7 @@ def test_links_are_found_and_judged(tmp_path: Path) -> None:
     assert problem_of(page, "https://example.com/gone") is None
     assert problem_of(page, "gone.md") == "gone.md: no such file"
     assert problem_of(page, "#nowhere") == "#nowhere: no such heading"
-    assert problem_of(page, "#walk-1-a-start") is None
+    assert problem_of(page, "#the-life-of-a-call") is None
     repeated = tmp_path / "page.md"
     repeated.write_text("# `a_b` and [c d](x)!\n## Twice\n## Twice\n```\n# no heading\n```\n")
     assert anchors_of(repeated) == {"a_b-and-c-d", "twice", "twice-1"}

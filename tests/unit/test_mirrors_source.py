@@ -6,26 +6,27 @@ UNIT = Path(__file__).parent
 ROOT = UNIT.parent.parent
 
 EXCEPTIONS = {
-    "backend/graphs/test_reading.py": "RDF files and rows of tables by the same rules",
-    "backend/sandbox/escapes": "attacks on the sandbox as a whole, a file for each resource",
-    "backend/redaction/test_cost.py": "what all formats of the redaction cost",
+    "backend/resources/graphs/test_reading.py": "RDF files and rows of tables by the same rules",
+    "backend/isolation/sandbox/escapes": "attacks on the sandbox as a whole, a file for each resource",
     "backend/test_point_reads.py": "the RPCs of all services",
     "deploy/cli/test_administration.py": "commands that share one fake backend",
+    "redaction/test_cost.py": "what all formats of the redaction cost",
     "test_architecture.py": "docs/architecture.md",
     "test_conformance.py": "docs/conformance.md",
     "test_github.py": "what GitHub reads",
     "test_links.py": "links of all documents",
     "test_mirrors_source.py": "this rule",
+    "test_private_names.py": "all tests",
     "test_stands_alone.py": "all texts of the repository",
 }
 """Files and folders that mirror none, with what they test instead."""
 
 
 def mirrors(test: PurePosixPath) -> bool:
-    """Whether a file is named after a module or a package of the folder it mirrors, or after one and an aspect of it.
+    """Tells whether a file has the name of a module, a table or a package of the folder it mirrors, or of its aspect.
 
-    `backend/sandbox/test_layer_launch.py` tests the launch of `backend/sandbox/layer.py`. A `test_documentation.py`
-    compares a folder with its page in docs/. `support` mirrors `tests/support`.
+    `backend/isolation/sandbox/test_layer_launch.py` tests the launch of `backend/isolation/sandbox/layer.py`. A
+    `test_documentation.py` compares a folder with its page in docs/. `support` mirrors `tests/support`.
     """
     folder = (ROOT / "tests" if test.parts[0] == "support" else ROOT) / test.parent
     name = test.stem.removeprefix("test_")
@@ -33,7 +34,9 @@ def mirrors(test: PurePosixPath) -> bool:
         return folder.is_dir()
     words = name.split("_")
     names = ["_".join(words[: count + 1]) for count in range(len(words))]
-    return any((folder / f"{one}.py").is_file() or (folder / one).is_dir() for one in names)
+    return any(
+        (folder / one).is_dir() or any((folder / f"{one}.{end}").is_file() for end in ("py", "toml")) for one in names
+    )
 
 
 def excepted(test: PurePosixPath) -> bool:

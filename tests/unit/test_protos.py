@@ -7,7 +7,7 @@ import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, MethodDescriptor
 
 from contract.fields import INTEGERS, is_duration, json_name, public_fields, rules_of
-from contract.services import METHODS
+from contract.routes import METHODS
 from workflow_api.v1 import errors_pb2, options_pb2
 from workflow_api.v1.errors_pb2 import ERROR_REASON_INVALID_REQUEST
 from workflow_api.v1.options_pb2 import ACCESS_INTERNAL, method_rules

@@ -1,17 +1,21 @@
-"""What the runners of all types of agents share: request, result and failure of a step."""
+"""Request, result and failure of a step, and the services that the runners of all types of agents use."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from backend.json_text import JsonText
-from backend.models.catalog import Models
-from backend.sandbox import Limits, Sandbox
-from backend.sandbox.inside.events import EventBudget
+from backend.common.json_text import JsonText
+from backend.isolation.sandbox import Limits, Sandbox
+from backend.isolation.sandbox.inside.channel import EventBudget
+from backend.isolation.sandbox.inside.plain_json import deeper_than
+from backend.resources.models import Models
 from backend.settings import StepDataLimits
 
-OnProgress = Callable[[str, dict[str, Any]], Awaitable[None] | None]
+EventData = dict[str, Any]
+"""Data of a progress event, a JSON object."""
+
+OnProgress = Callable[[str, EventData], Awaitable[None] | None]
 """Called for each progress event with (message, data), in order; the step waits until it returns."""
 
 
@@ -44,6 +48,8 @@ class StepRequest:
     connectors: Mapping[str, Mapping[str, Any]]
     limits: Limits
     attempt: int = 1
+    run_id: str = ""
+    client_reference: str | None = None
     data_limits: StepDataLimits = field(default_factory=StepDataLimits)
     events: EventBudget = field(default_factory=lambda: event_budget(StepDataLimits()))
     source: Mapping[str, bytes] | None = None
@@ -94,12 +100,12 @@ class StepFailed(Exception):  # noqa: N818 - the event's name in the contract (1
         self.by_the_agent = by_the_agent
 
 
-AnswerCheck = Callable[[Any, Any], Awaitable[str | None]]
+AnswerCheck = Callable[[object, object], Awaitable[str | None]]
 """Returns how a model's answer does not fit a schema, by schema and answer; None where it fits."""
 
 
 ValueReader = Callable[[str], Awaitable[JsonText]]
-"""Parses JSON text that a step returned, in a process that can be killed; raises NotJsonError."""
+"""Parses JSON text that a step returned, in a process that can be killed; raises UnstorableJsonError."""
 
 
 @dataclass(frozen=True)
@@ -114,3 +120,18 @@ class AgentDeps:
 
 AgentRunner = Callable[[AgentDeps, StepRequest, OnProgress], Awaitable[StepResult]]
 """Runs a step of one agent type; raises StepFailed."""
+
+
+def require_levels(payload: bytes, most: int, what: str) -> None:
+    """Refuses JSON text that is nested too deep to be parsed, here or by callers.
+
+    Raises:
+        StepFailed: it is nested deeper than `most` levels; `what` names it.
+    """
+    if deeper_than(payload, most):
+        raise too_deep(what, most)
+
+
+def too_deep(what: str, most: int) -> StepFailed:
+    """Returns the failure of a step whose value is nested deeper than `most` levels."""
+    return StepFailed("InvalidResult", f"{what} is nested more than {most} levels deep")

@@ -5,11 +5,11 @@ import signal
 from collections.abc import Mapping
 from typing import Any, Final
 
+from backend.isolation.sandbox import Limits
+from backend.isolation.sandbox.inside.channel import MAX_MESSAGE_CHARACTERS
+from backend.isolation.sandbox.limits import PROCESSES
+from backend.isolation.sandbox.process import Excess
 from backend.runtime.agents.base import StepFailed
-from backend.sandbox import Limits
-from backend.sandbox.inside.protocol import MAX_MESSAGE_CHARACTERS
-from backend.sandbox.limits import PROCESSES
-from backend.sandbox.process import Excess
 
 _REMEDIES: Final[Mapping[str, str]] = {
     "module": "name its package in python.packages of the environment, or bring the module with the agent",
@@ -36,7 +36,7 @@ def memory_limit(limits: Limits) -> StepFailed:
 
 def time_limit(limits: Limits) -> StepFailed:
     """Returns the failure of a step that ran longer than it may."""
-    return StepFailed("TimeLimit", f"the step ran longer than its environment's {limits.timeout_seconds:g} seconds")
+    return StepFailed("TimeLimit", f"the step ran longer than its {limits.timeout_seconds:g} seconds")
 
 
 def workspace_limit(limits: Limits) -> StepFailed:

@@ -2,22 +2,30 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from backend import json_text
-from backend.bounded_log import bounded
-from backend.models.catalog import ConfiguredModel, Models, ModelUnusableError
-from backend.runtime.agents import failures
-from backend.runtime.agents.base import AnswerCheck, OnProgress, StepFailed, StepRequest, StepResult
-from backend.runtime.agents.model_failures import model_failure
+from backend.common import json_text
+from backend.common.json_text import UnstorableJsonError, parse_strict
+from backend.common.secrets import Secrets
+from backend.isolation.sandbox.process import bounded
+from backend.resources.models import ConfiguredModel, Models, ModelUnusableError, describe_failure
+from backend.runtime.agents.base import (
+    AnswerCheck,
+    OnProgress,
+    StepFailed,
+    StepRequest,
+    StepResult,
+    require_levels,
+    too_deep,
+)
+from backend.runtime.agents.failures import plain, time_limit
 from backend.runtime.agents.progress import limit_progress, pause_clock
-from backend.runtime.agents.prompt import user_prompt
 from backend.runtime.agents.tools import tools_of
-from backend.runtime.agents.values import require_levels, too_deep
-from backend.secrets import Secrets
 from backend.settings import StepDataLimits
-from backend.strict_json import NotJsonError, parse
+
+NOTHING = "There is no input."
+
 
 if TYPE_CHECKING:
     from pydantic_ai import Agent
@@ -29,7 +37,7 @@ STRUCTURED_ANSWER: Final = "answer.json"
 MOST_CALLS: Final = 50
 MOST_TOOL_CALLS: Final = 200
 MORE_TRIES: Final = 2
-"""How often the model may correct an answer that does not fit its schema, or the arguments of a tool."""
+"""Number of times that the model may correct an answer that does not fit its schema, or the arguments of a tool."""
 SECONDS_BETWEEN_EVENTS: Final = 2.0
 SECONDS_BETWEEN_LINES: Final = 0.5
 
@@ -116,10 +124,10 @@ class _Conversation:
 
     def _failure(self, error: Exception, *, late: bool) -> StepFailed:
         if late and isinstance(error, TimeoutError):
-            return failures.time_limit(self._request.limits)
+            return time_limit(self._request.limits)
         if _gave_up(error):
             form = "" if self._schema is None else " in the form of output_schema"
-            return StepFailed("InvalidAnswer", failures.plain(self._mismatch or f"The model gave no answer{form}."))
+            return StepFailed("InvalidAnswer", plain(self._mismatch or f"The model gave no answer{form}."))
         return model_failure(error, self._configured)
 
     async def report_usage(self) -> None:
@@ -146,7 +154,7 @@ class _Conversation:
                     f"{message.model_name}: {message.usage.input_tokens} tokens in, "
                     f"{message.usage.output_tokens} out, {message.finish_reason}{f', calls {calls}' if calls else ''}\n"
                 )
-        return self._configured.without_key(failures.plain("".join(lines), 1024 * 1024)).encode()
+        return self._configured.without_key(plain("".join(lines), 1024 * 1024)).encode()
 
     def emit_log(self, log: bytes) -> None:
         """Hands on what of the log was not yet, so that it can be read while the step runs."""
@@ -257,9 +265,9 @@ def _storable(answer: Any, limits: StepDataLimits) -> Any:
         raise StepFailed("InvalidResult", f"the model's answer is larger than {limits.result_bytes} bytes of JSON")
     require_levels(payload, limits.json_levels, "the model's answer")
     try:
-        return parse(payload)
-    except NotJsonError as error:
-        raise StepFailed("InvalidResult", f"the model's answer {failures.plain(error)}") from error
+        return parse_strict(payload)
+    except UnstorableJsonError as error:
+        raise StepFailed("InvalidResult", f"the model's answer {plain(error)}") from error
 
 
 def _write_answer(request: StepRequest, value: Any) -> None:
@@ -268,3 +276,31 @@ def _write_answer(request: StepRequest, value: Any) -> None:
         (request.outputs / TEXT_ANSWER).write_text(value, encoding="utf-8")
     else:
         (request.outputs / STRUCTURED_ANSWER).write_text(json_text.write(value), encoding="utf-8")
+
+
+def user_prompt(request: StepRequest) -> str:
+    """Returns the run's parameters and the needed steps' values as JSON, then the input text; empty parts are left out.
+
+    No JSON in it can hold a tag, and only its own closing tag follows the input text: so no caller's text can change
+    the parts before it.
+    """
+    parts = [
+        f"<{name}>\n{_json_without_tags(values)}\n</{name}>"
+        for name, values in (("parameters", request.parameters), ("needs", request.needs))
+        if values
+    ]
+    if request.input_text:
+        parts.append(f"<input_text>\n{request.input_text}\n</input_text>")
+    return "\n\n".join(parts) or NOTHING
+
+
+def _json_without_tags(values: Mapping[str, Any]) -> str:
+    members = (f"{json_text.write(name)}:{json_text.text_of(value)}" for name, value in values.items())
+    return f"{{{','.join(members)}}}".replace("<", "\\u003c")
+
+
+def model_failure(error: Exception, configured: ConfiguredModel) -> StepFailed:
+    """Returns the failure of a step whose call to a model raised; it does not hold the key."""
+    failure = describe_failure(error, configured)
+    log = failure.trace.encode(errors="replace")
+    return StepFailed(failure.cause, plain(failure.message), log, final=failure.final, retry_after=failure.retry_after)

@@ -3,23 +3,26 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
-from backend import json_text
-from backend.runtime.agents.base import OnProgress
-from backend.sandbox.frames import HostileFrameError
-from backend.sandbox.inside.events import EventBudget
+from backend.common import json_text
+from backend.isolation.sandbox.frames import HostileFrameError
+from backend.isolation.sandbox.inside.channel import EventBudget
+from backend.runtime.agents.base import EventData, OnProgress
 from backend.settings import StepDataLimits
 
 MAX_DROPPED_BYTES: Final = 256
 MAX_DROPPED_FRAMES: Final = 100
-"""The most of them, which is enough because the runner doubles the reported number each time."""
+"""Most reports of dropped events from one attempt; the runner doubles the number each time."""
 
 
-def pause_clock(on_progress: OnProgress, clock: asyncio.Timeout) -> Callable[[str, dict[str, Any]], Awaitable[None]]:
-    """Returns progress whose recording does not count as the step's time: it may wait long for sweeps of other runs."""
+def pause_clock(on_progress: OnProgress, clock: asyncio.Timeout) -> Callable[[str, EventData], Awaitable[None]]:
+    """Wraps `on_progress` so that its time does not count towards the step's time-out.
 
-    async def report(message: str, data: dict[str, Any]) -> None:
+    It may wait long for sweeps of other runs.
+    """
+
+    async def report(message: str, data: EventData) -> None:
         loop, end = asyncio.get_running_loop(), clock.when()
         assert end is not None
         left = end - loop.time()
@@ -35,9 +38,9 @@ def pause_clock(on_progress: OnProgress, clock: asyncio.Timeout) -> Callable[[st
 
 
 def limit_progress(budget: EventBudget, on_progress: OnProgress) -> OnProgress:
-    """Returns progress of an agent in this process that is dropped beyond the budget of its attempt."""
+    """Wraps `on_progress` of an agent in this process so that events beyond its attempt's budget are dropped."""
 
-    def report(message: str, data: dict[str, Any]) -> Awaitable[None] | None:
+    def report(message: str, data: EventData) -> Awaitable[None] | None:
         size = len(json_text.write(data | {"message": message}).encode(errors="surrogatepass"))
         return on_progress(message, data) if budget.admit(size) else None
 
@@ -48,7 +51,7 @@ def record_dropped(budget: EventBudget, payload: bytes) -> None:
     """Records how many events the runner has dropped so far.
 
     Raises:
-        HostileFrameError: the runner never sends this.
+        HostileFrameError: the runner never sends such a payload.
     """
     try:
         counts = json.loads(payload)
@@ -63,7 +66,7 @@ def record_dropped(budget: EventBudget, payload: bytes) -> None:
     budget.dropped.update(counts)
 
 
-def dropped_warning(budget: EventBudget, limits: StepDataLimits) -> dict[str, Any] | None:
+def dropped_warning(budget: EventBudget, limits: StepDataLimits) -> EventData | None:
     """Returns the data of the `warning` event about an attempt's dropped events; None where none was dropped."""
     if not budget.dropped_events:
         return None

@@ -5,24 +5,44 @@ import marshal
 import posixpath
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, Self, TypeVar
 
-from backend import json_text
-from backend.json_text import JsonText
+from backend.common import json_text
+from backend.common.json_text import JsonText, UnstorableJsonError, parse_strict, parse_strict_replacing_nul
+from backend.common.secret_scrubbing import Scrubber
+from backend.isolation.sandbox import Readable, Sandbox
+from backend.isolation.sandbox.frames import (
+    EndOfStepError,
+    Frames,
+    HostileFrameError,
+    NameInBothError,
+    OutputFolder,
+    WorkspaceFullError,
+)
+from backend.isolation.sandbox.inside.channel import (
+    DROPPED,
+    FAILURE,
+    FILE,
+    PROGRESS,
+    READY,
+    RESULT,
+    SKIPPED,
+    SKIPPED_KINDS,
+)
+from backend.isolation.sandbox.inside.plain_json import deeper_than
+from backend.isolation.sandbox.process import StepProcess
 from backend.runtime.agents import failures
-from backend.runtime.agents.base import OnProgress, StepFailed, StepRequest, StepResult, ValueReader
+from backend.runtime.agents.base import (
+    EventData,
+    OnProgress,
+    StepFailed,
+    StepRequest,
+    StepResult,
+    ValueReader,
+    require_levels,
+)
 from backend.runtime.agents.progress import MAX_DROPPED_BYTES, MAX_DROPPED_FRAMES, pause_clock, record_dropped
-from backend.runtime.agents.scrubbing import Scrubbing
-from backend.runtime.agents.values import require_levels
-from backend.sandbox import Readable, Sandbox
-from backend.sandbox.frames import EndOfStepError, Frames, HostileFrameError
-from backend.sandbox.inside.nesting import deeper_than
-from backend.sandbox.inside.protocol import DROPPED, FAILURE, FILE, PROGRESS, READY, RESULT, SKIPPED, SKIPPED_KINDS
-from backend.sandbox.outputs import NameInBothError, OutputFolder, WorkspaceFullError
-from backend.sandbox.process import StepProcess
-from backend.secret_scrubbing import Scrubber
 from backend.settings import StepDataLimits
-from backend.strict_json import NotJsonError, parse, parse_replacing_nul
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,6 +56,21 @@ INLINE_PARSE_BYTES = 4 * 1024
 
 # The kinds of frame that are allowed before the request is sent, with the most bytes of each.
 WHILE_STARTING: Final = {READY: 0}
+
+
+class Scrubbing(NamedTuple):
+    """Scrubbers of a step: of text that people read (log, events, errors), and of data (return value, output files)."""
+
+    words: Scrubber
+    data: Scrubber
+
+    @classmethod
+    async def of(cls, secrets: Mapping[str, str]) -> Self:
+        """Returns the scrubbers for the values of these secrets, which are made off the loop."""
+        values = list(secrets.values())
+        if not values:
+            return cls(Scrubber(()), Scrubber(()))
+        return await asyncio.to_thread(lambda: cls(Scrubber(values), Scrubber(values, data=True)))
 
 
 async def run_python_step(
@@ -109,6 +144,9 @@ def _payload(process: StepProcess, request: StepRequest) -> bytes:
     return marshal.dumps(
         {
             "attempt": request.attempt,
+            "step": request.step,
+            "run_id": request.run_id,
+            "client_reference": request.client_reference,
             "code": _code(request),
             "parameters": dict(request.parameters),
             "input_text": request.input_text,
@@ -211,10 +249,10 @@ async def _result(payload: bytes, limits: StepDataLimits, read_value: ValueReade
     await _parsed(require_levels, payload, limits.json_levels, "the return value")
     try:
         if len(payload) <= json_text.LARGEST_SHARED:
-            return await _parsed(lambda text: scrubber.value(parse(text)), payload)
+            return await _parsed(lambda text: scrubber.value(parse_strict(text)), payload)
         value = await read_value(_decoded(payload))
         return await asyncio.to_thread(scrubber.value, value) if scrubber else value
-    except NotJsonError as error:
+    except UnstorableJsonError as error:
         raise StepFailed("InvalidResult", f"the return value {failures.plain(error)}") from error
 
 
@@ -222,13 +260,13 @@ def _decoded(payload: bytes) -> str:
     try:
         return payload.decode()
     except UnicodeDecodeError as error:
-        raise NotJsonError(f"is not JSON: {error}") from error
+        raise UnstorableJsonError(f"is not JSON: {error}") from error
 
 
 def _announced(payload: bytes) -> Any:
     try:
-        return parse(payload)
-    except NotJsonError as error:
+        return parse_strict(payload)
+    except UnstorableJsonError as error:
         raise HostileFrameError(f"a file's announcement {error}") from error
 
 
@@ -241,8 +279,8 @@ async def _stored(storing: Awaitable[None]) -> None:
 
 def _skipped(payload: bytes) -> Mapping[str, int]:
     try:
-        counts = parse(payload)
-    except NotJsonError as error:
+        counts = parse_strict(payload)
+    except UnstorableJsonError as error:
         raise HostileFrameError(f"the count of what was left out {error}") from error
     if not isinstance(counts, dict) or not all(
         kind in SKIPPED_KINDS and type(count) is int and 0 < count <= MAX_SKIPPED for kind, count in counts.items()
@@ -251,13 +289,13 @@ def _skipped(payload: bytes) -> Mapping[str, int]:
     return counts
 
 
-def _event(payload: bytes, limits: StepDataLimits, scrubber: Scrubber) -> tuple[str, dict[str, Any]]:
+def _event(payload: bytes, limits: StepDataLimits, scrubber: Scrubber) -> tuple[str, EventData]:
     # An event keeps its message among its data: one level less than the frame.
     if deeper_than(payload, limits.json_levels + 1):
         raise StepFailed("InvalidEvent", f"a progress event is nested more than {limits.json_levels} levels deep")
     try:
-        progress = scrubber.value(parse_replacing_nul(payload))
-    except NotJsonError as error:
+        progress = scrubber.value(parse_strict_replacing_nul(payload))
+    except UnstorableJsonError as error:
         raise HostileFrameError(f"a progress event {error}") from error
     match progress:
         case {"message": str(message), "data": dict(data), **rest} if not rest:

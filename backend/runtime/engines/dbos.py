@@ -1,8 +1,9 @@
-"""The engine on DBOS, whose queue on PostgreSQL hands segments to worker processes.
+"""The engine on DBOS, for worker processes that share a database: DBOS lets one of them have a segment.
 
-Each hand-over of a segment is one DBOS workflow, whose id is the segment's with the number of the hand-over: DBOS keeps
-an id for ever, and a segment that did not begin is handed over again. Whoever takes a segment first executes it, by the
-tables. The state that DBOS keeps does not count: the tables say what runs, and an interrupted segment is never resumed.
+Backends mark segments in the tables as handed over, which workers hear of. Each hand-over is one DBOS workflow, whose
+id is the segment's with the number of the hand-over: of the workers that start it, the first one executes the segment,
+and DBOS refuses the others. DBOS keeps an id for ever, and a segment that did not begin is handed over again. The state
+that DBOS keeps does not count: the tables say what runs, and an interrupted segment is never resumed.
 """
 
 import logging
@@ -12,28 +13,32 @@ from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from dbos import DBOS, DBOSClient, WorkflowSerializationFormat
+from dbos import DBOS, DBOSClient, SetWorkflowID, WorkflowSerializationFormat
+from dbos import error as dbos_error
 from psycopg.errors import UndefinedTable
 
-from backend.runtime.engines.dbos_log import OutageFilter
-from backend.runtime.engines.dbos_waking import QueueWaking
+from backend.common.states import DISPATCHED
 from backend.runtime.engines.local import LocalEngine
-from backend.segment_state import HANDED_OVER
+from backend.runtime.execution import sql
+from backend.services.runs.lifecycle import requeue_segment
+from backend.storage.database import Database, DatabaseUnavailableError
+from backend.storage.outage import OUTAGE, TICK_SECONDS, Ticker
 
+_LOG = logging.getLogger(__name__)
 _DBOS_LOG: Final = logging.getLogger("dbos")
 
+# They are no Exception.
+_OTHER_ERRORS: Final = (dbos_error.DBOSWorkflowCancelledError, dbos_error.DBOSWorkflowConflictIDError)
 _NAME: Final = "workflow-api"
-_QUEUE: Final = "segments"
 _WORKFLOW: Final = "segment"
-# Workers of one release or of the next take the same segments.
+# DBOS would make one of the code.
 _APPLICATION_VERSION: Final = "1"
-_POLL_SECONDS: Final = 0.1
-_QUEUE_THREAD: Final = f"queue-worker-{_QUEUE}"
-_PURGE_BATCH: Final = 1_000
+PURGED_AT_ONCE: Final = 1_000
+"""Entries of DBOS that are read for each round of a purge."""
 
 
-class DbosQueue:
-    """The engine of a process that executes nothing itself and only fills the queue; `url` is the database's."""
+class DbosBackend:
+    """The engine of a process that executes nothing itself; `url` is the database's."""
 
     def __init__(self, url: str) -> None:
         self._client = DBOSClient(
@@ -44,22 +49,8 @@ class DbosQueue:
         """Closes the connections."""
         self._client.destroy()
 
-    def submit(self, segment_id: str, hand_over: int) -> None:
-        """Puts a segment into the queue; see `Engine.submit`.
-
-        Raises:
-            Exception: it could not be added, as before the first worker ever ran.
-        """
-        self._client.enqueue(
-            {
-                "queue_name": _QUEUE,
-                "workflow_name": _WORKFLOW,
-                "workflow_id": f"{segment_id}:{hand_over}",
-                "app_version": _APPLICATION_VERSION,
-                "serialization_type": WorkflowSerializationFormat.PORTABLE,
-            },
-            segment_id,
-        )
+    def submit(self, segment_id: str, dispatch: int) -> None:
+        """Does nothing: workers take the segment once it is marked as handed over."""
 
     def cancel(self, segment_id: str) -> None:
         """Does nothing: the worker that executes the segment looks at its run's row by itself."""
@@ -79,7 +70,7 @@ class DbosQueue:
         try:
             while may_go_on() and (
                 entries := self._client.list_workflows(
-                    end_time=end, limit=_PURGE_BATCH, offset=kept, load_input=False, load_output=False
+                    end_time=end, limit=PURGED_AT_ONCE, offset=kept, load_input=False, load_output=False
                 )
             ):
                 # Of any state: DBOS does not learn that a segment ended with its worker.
@@ -95,42 +86,40 @@ class DbosQueue:
 
 
 class DbosWorker:
-    """Takes segments from the queue for the local engine, up to `most` at once.
+    """Takes segments that were handed over for the local engine, up to `most` at once; `url` is the database's."""
 
-    `requeue` has a segment handed over again that the engine does not take any more; `healthy` says whether the
-    database answers.
-    """
-
-    def __init__(
-        self,
-        url: str,
-        owner: str,
-        engine: LocalEngine,
-        most: int,
-        requeue: Callable[[str], None],
-        healthy: Callable[[], bool],
-    ) -> None:
+    def __init__(self, url: str, owner: str, engine: LocalEngine, most: int, database: Database) -> None:
         self._engine = engine
-        self._requeue = requeue
-        self._log_filter = OutageFilter(healthy)
         self._most = most
-        self._stops: list[threading.Event] = []
-        self._waking: QueueWaking | None = None
+        self._database = database
+        self._log_filter = OutageFilter(database.healthy)
+        self._taking = Ticker("taking", self._take, TICK_SECONDS)
+        self._halted = False
+        self._lock = threading.Lock()
+        # Ids of workflows: those that hold room, and those that this process need not start again.
+        self._running: set[str] = set()
+        self._tried: set[str] = set()
+        self._left = True
+        self._execute: Callable[[str], None] | None = None
         self._config: dict[str, Any] = {
             "name": _NAME,
             "system_database_url": url,
             "application_version": _APPLICATION_VERSION,
             # Unique to this process, so that DBOS never resumes what another one left.
             "executor_id": owner,
-            "max_executor_threads": most + 4,
             "console_log_level": "ERROR",
             "enable_otlp": False,
         }
 
+    @property
+    def room(self) -> int:
+        """Number of segments that can be taken besides; from any thread."""
+        return self._most - len(self._running)
+
     def start(self) -> None:
         """Starts to take segments. Not to be called in a thread with an event loop, which DBOS would use."""
         _DBOS_LOG.addFilter(self._log_filter)
-        dbos = DBOS(config=self._config)  # type: ignore[arg-type]  # the keys are those of its typed dictionary
+        DBOS(config=self._config)  # type: ignore[arg-type]  # the keys are those of its typed dictionary
 
         @DBOS.workflow(name=_WORKFLOW, max_recovery_attempts=0, serialization_type=WorkflowSerializationFormat.PORTABLE)
         def execute(segment_id: str) -> None:
@@ -141,24 +130,93 @@ class DbosWorker:
                 self._requeue(segment_id)
             else:
                 ended.result()
+            finally:
+                # DBOS may wait long for the database before it has recorded the end.
+                self._free(DBOS.workflow_id)
 
-        DBOS.listen_queues([_QUEUE])
+        self._execute = execute
+        # None of DBOS's own queues is used.
+        DBOS.listen_queues([])
         DBOS.launch()
-        DBOS.register_queue(_QUEUE, worker_concurrency=self._most, polling_interval_sec=_POLL_SECONDS)
-        self._stops = dbos.background_thread_stop_events
-        self._waking = QueueWaking(self._stops, _QUEUE_THREAD)
+        self._taking.start()
 
     def hear(self, names: Collection[str] | None) -> None:
-        """Looks for segments at once where they were handed over; a listener of the database."""
-        if self._waking is not None and (names is None or HANDED_OVER in names):
-            self._waking.wake()
+        """Takes segments at once where some were handed over; a listener of the database."""
+        if names is None or DISPATCHED in names:
+            self._taking.wake()
 
     def halt(self) -> None:
-        """Ends the polling of the queue; does not wait; from any thread; may be repeated."""
-        for stop in self._stops:
-            stop.set()
+        """Takes no more segments; does not wait; from any thread; may be repeated."""
+        self._halted = True
 
-    def stop(self, grace_seconds: float) -> None:
-        """Takes no more segments, and gives those that run so long to end by themselves."""
-        DBOS.destroy(destroy_registry=True, workflow_completion_timeout_sec=round(grace_seconds))
+    def stop(self) -> None:
+        """Takes no more segments, and ends DBOS; the engine has ended before."""
+        self._taking.stop()
+        DBOS.destroy(destroy_registry=True)
         _DBOS_LOG.removeFilter(self._log_filter)
+
+    def _take(self) -> None:
+        """Starts workflows of segments that were handed over, as far as there is room."""
+        # While it is not known, a segment that ends asks for another round.
+        self._left = True
+        if self._halted or self.room <= 0:
+            return
+        found = {f"{row.segment_id}:{row.hand_overs}": row.segment_id for row in self._database.read(sql.dispatched)}
+        with self._lock:
+            self._tried.intersection_update(found)
+            untried = [workflow_id for workflow_id in found if workflow_id not in self._tried]
+            taken = untried[: self.room]
+            self._tried.update(taken)
+            self._running.update(taken)
+        for workflow_id in taken:
+            # One each, since DBOS may wait long for the database before it starts one.
+            threading.Thread(
+                target=self._start_workflow, args=(workflow_id, found[workflow_id]), name="segment", daemon=True
+            ).start()
+        self._left = len(taken) < len(untried)
+
+    def _start_workflow(self, workflow_id: str, segment_id: str) -> None:
+        """Executes a segment to its end, unless another worker has this hand-over."""
+        assert self._execute is not None
+        try:
+            with SetWorkflowID(workflow_id, workflow_id_reuse_policy="reject"):
+                self._execute(segment_id)
+        except dbos_error.DBOSWorkflowIDInUseError:
+            pass
+        except (Exception, *_OTHER_ERRORS) as error:  # noqa: BLE001 - of whatever DBOS does; the tables know what began
+            if not self._halted:
+                _LOG.warning("DBOS failed with segment %s: %s", segment_id, error)
+            with self._lock:
+                self._tried.discard(workflow_id)
+        finally:
+            self._free(workflow_id)
+
+    def _free(self, workflow_id: str | None) -> None:
+        with self._lock:
+            self._running.discard(workflow_id or "")
+        if self._left:
+            self._taking.wake()
+
+    def _requeue(self, segment_id: str) -> None:
+        try:
+            self._database.write(lambda tx: requeue_segment(tx, segment_id), lock_key="launcher")
+        except DatabaseUnavailableError as error:
+            # The run reaper requeues it, a little later.
+            _LOG.debug("Segment %s could not be requeued: %s", segment_id, error)
+
+
+class OutageFilter(logging.Filter):
+    """Drops records while the database is away: DBOS polls every second, and logs each time that it failed.
+
+    It may fail before anything of ours: `healthy` asks the database, which makes the outage known.
+    """
+
+    def __init__(self, healthy: Callable[[], bool]) -> None:
+        super().__init__()
+        self._healthy = healthy
+
+    def filter(self, record: logging.LogRecord) -> bool:  # noqa: ARG002 - any that DBOS logs
+        """Returns whether the record is logged."""
+        if not OUTAGE.lasts:
+            self._healthy()
+        return not OUTAGE.lasts

@@ -34,6 +34,8 @@ class LocalEngine:
     """
 
     def __init__(self, context: SegmentContext, on_free: Callable[[], None]) -> None:
+        self.owner: Final = context.owner
+        """The owner of the segments that are executed here."""
         self._context = context
         self._on_free = on_free
         self._loop = uvloop.new_event_loop()
@@ -77,7 +79,7 @@ class LocalEngine:
             if not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(self._abort)
 
-    def submit(self, segment_id: str, hand_over: int) -> None:  # noqa: ARG002 - one that it has begins soon
+    def submit(self, segment_id: str, dispatch: int) -> None:  # noqa: ARG002 - one that it has begins soon
         """Executes a queued segment soon; see `Engine.submit`.
 
         Raises:
@@ -136,13 +138,8 @@ class LocalEngine:
             return segment_id in self._segments or segment_id in self._reserved
 
     @property
-    def owner(self) -> str:
-        """The owner of the segments that are executed here."""
-        return self._context.owner
-
-    @property
     def running(self) -> int:
-        """How many segments are executed here; from any thread."""
+        """Number of segments that are executed here; from any thread."""
         with self._lock:
             return len(self._segments) + len(self._reserved)
 

@@ -5,9 +5,9 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Final
 
+from backend.services.workflows import definitions_sql
+from backend.services.workflows.definitions import files_of
 from backend.storage.database import Database
-from backend.workflows import sources_sql
-from backend.workflows.agent_source import files_of
 
 _MOST_BYTES: Final = 64 * 2**20
 
@@ -31,7 +31,7 @@ class AgentSources:
             if digest in self._kept:
                 self._kept.move_to_end(digest)
                 return self._kept[digest]
-        archive = self._database.read(lambda tx: sources_sql.archive(tx, digest))
+        archive = self._database.read(lambda tx: definitions_sql.archive(tx, digest))
         if archive is None:
             return None
         files = files_of(archive)

@@ -1,27 +1,25 @@
 """Claims a segment for execution, and loads what its execution needs."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
-from backend import json_text
-from backend.deployment import sql as deployment_sql
-from backend.run_status import RunStatus
-from backend.runs import lifecycle, lifecycle_sql, redaction_manifest
-from backend.runs.change_log import log_change
+from backend.common import json_text
+from backend.common.states import RunStatus, SegmentState
 from backend.runtime.execution import retries, sql
-from backend.runtime.execution.first_steps import FirstSteps, has_inputs
 from backend.runtime.execution.segment_context import SegmentContext
-from backend.runtime.execution.step_states import StepStates
-from backend.runtime.execution.unit_of_work import UnitOfWork
+from backend.runtime.execution.slots import StepSlots, memory_of
+from backend.runtime.execution.step_states import StepStates, UnitOfWork
 from backend.runtime.outcomes import LICENSE_UNAVAILABLE
-from backend.runtime.redaction.run_redaction import RunRedaction
-from backend.segment_state import SegmentState
+from backend.runtime.run_redaction import RunRedaction
+from backend.services.deployment import sql as deployment_sql
+from backend.services.runs import lifecycle, lifecycle_sql, redaction_manifest
+from backend.services.runs.change_records import log_change
+from backend.services.uploads import sql as uploads_sql
+from backend.services.workflows.resolved_workflow import APPROVAL, ResolvedStep, ResolvedWorkflow, load_workflow
 from backend.storage.database import OutcomeUnknownError, Tx
 from backend.storage.tables.segments import ApprovalRow, StepRow
-from backend.uploads import sql as uploads_sql
-from backend.workflows.terms import WorkflowTerms
-from backend.workflows.terms_cache import load_terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +29,7 @@ class ClaimedSegment:
     `redaction` is None where the run's PII policy is off. `decisions` are the decided approvals that it continues from
     and that no event records yet. `begun` are steps that began with the claim, and hold their slots. `upload_id` names
     the files that a person uploaded for the run. `inputs_manifest` is JSON, of the first segment that copied inputs.
+    `resumed_from` is the run that this one takes over from.
     """
 
     run_id: str
@@ -39,20 +38,22 @@ class ClaimedSegment:
     first: bool
     parameters: dict[str, Any]
     input_text: str | None
-    terms: WorkflowTerms
+    terms: ResolvedWorkflow
     step_states: StepStates
     redaction: RunRedaction | None
     decisions: list[ApprovalRow]
     begun: Sequence[str] = ()
     upload_id: str | None = None
     inputs_manifest: str | None = None
+    resumed_from: str | None = None
+    client_reference: str | None = None
 
 
 class _QueuedSegment(NamedTuple):
-    """What is read before the claim, and does not change until then; `steps` are None for a later segment."""
+    """Rows that are read before the claim, and do not change until then; `steps` are None for a later segment."""
 
     run: sql.ExecutedRunRow
-    terms: WorkflowTerms
+    terms: ResolvedWorkflow
     steps: list[StepRow] | None
     upload_id: str | None
 
@@ -88,9 +89,10 @@ class _Claim:
             None if found.steps is None else StepStates(found.terms.steps, run.run_id, segment_id, found.steps)
         )
         self._begun: FirstSteps | None = None
-        to_prepare = self._redaction is not None or found.upload_id is not None
+        to_prepare = self._redaction is not None or found.upload_id is not None or run.resumed_from is not None
         if states is not None and not to_prepare and not has_inputs(found.terms, self._parameters):
-            self._begun = FirstSteps(context.slots, run.key_id, found.terms, states, self._at)
+            first, most = steps_to_begin(found.terms), found.terms.parallel_steps
+            self._begun = FirstSteps(context.slots, run.key_id, first, most, states, self._at)
         self._changes = UnitOfWork() if states is None else states.take_changes()
 
     async def run(self) -> ClaimedSegment | None:
@@ -157,6 +159,8 @@ class _Claim:
             begun=() if self._begun is None else self._begun.names,
             upload_id=self._found.upload_id,
             inputs_manifest=run.inputs_manifest,
+            resumed_from=run.resumed_from,
+            client_reference=run.client_reference,
         )
 
 
@@ -164,7 +168,7 @@ def _find(context: SegmentContext, tx: Tx, segment_id: str) -> _QueuedSegment | 
     run = sql.find_run_of_segment(tx, segment_id)
     if run is None or run.state != SegmentState.QUEUED:
         return None
-    terms = load_terms(context.cache, tx, context.capabilities, run.workflow_id, run.version)
+    terms = load_workflow(context.cache, tx, context.capabilities, run.workflow_id, run.version)
     if terms is None:
         return None
     # Only people upload files.
@@ -178,3 +182,55 @@ def _redaction(context: SegmentContext, run: sql.ExecutedRunRow) -> RunRedaction
         return None
     assert run.pii_redaction is not None
     return RunRedaction(context.redactor, policy, redaction_manifest.model_calls(run.pii_redaction), run.key_id)
+
+
+def has_inputs(terms: ResolvedWorkflow, parameters: Mapping[str, Any]) -> bool:
+    """Returns whether there are objects to copy in before a step begins."""
+    return bool(terms.inputs) and any(declared.parameter in parameters for declared in terms.inputs)
+
+
+def steps_to_begin(terms: ResolvedWorkflow) -> Sequence[ResolvedStep]:
+    """Returns the steps that a run begins with; none where their kinds are mixed."""
+    first = [step for step in terms.steps if not step.needs]
+    return first if len(set(map(attrgetter("kind"), first))) == 1 else []
+
+
+def slot_memory(slots: StepSlots, step: ResolvedStep) -> int:
+    """Returns the memory that a step holds with its slot; 0 where it needs more than there is, and will not run."""
+    memory_mb = memory_of(step)
+    return memory_mb if memory_mb <= slots.memory_mb else 0
+
+
+class FirstSteps:
+    """Steps that begin a run without a PII policy and inputs to copy; `names` hold slots until they end, or `release`.
+
+    Of `first`, as `steps_to_begin` returns it, all approvals are requested; of agents' steps as many begin, up to
+    `most`, as have slots now.
+    """
+
+    def __init__(
+        self, slots: StepSlots, key_id: str, first: Sequence[ResolvedStep], most: int, states: StepStates, at: int
+    ) -> None:
+        self._slots: Final = slots
+        self._key_id: Final = key_id
+        self._held_mb: Final[dict[str, int]] = {}
+        if first and first[0].kind == APPROVAL:
+            states.request_approvals([step.step for step in first], at)
+            return
+        for step in first[:most]:
+            memory_mb = slot_memory(slots, step)
+            if not slots.take_now(key_id, memory_mb):
+                return
+            self._held_mb[step.step] = memory_mb
+            states.begin(step.step, at)
+
+    @property
+    def names(self) -> list[str]:
+        """The steps that have begun."""
+        return list(self._held_mb)
+
+    def release(self) -> None:
+        """Releases the slots of steps that do not run after all."""
+        while self._held_mb:
+            _, memory_mb = self._held_mb.popitem()
+            self._slots.release(self._key_id, memory_mb)

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from backend.step_status import UNFINISHED, StepStatus
-from backend.workflows.terms import APPROVAL, StepTerms
+from backend.common.states import STEP_UNFINISHED, StepStatus
+from backend.services.workflows.resolved_workflow import APPROVAL, ResolvedStep
 
-_UNFINISHED: Final = frozenset(UNFINISHED)
+_UNFINISHED: Final = frozenset(STEP_UNFINISHED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Plan:
     done: bool
 
 
-def plan(steps: Sequence[StepTerms], status: Mapping[str, str]) -> Plan:
+def plan(steps: Sequence[ResolvedStep], status: Mapping[str, str]) -> Plan:
     """Returns the plan for these statuses; `status` has every step."""
     optional = {step.step: step.optional for step in steps}
     after = dict(status)
@@ -68,14 +68,14 @@ def plan(steps: Sequence[StepTerms], status: Mapping[str, str]) -> Plan:
     )
 
 
-def unmet_need(step: StepTerms, status: Mapping[str, str]) -> str | None:
+def unmet_need(step: ResolvedStep, status: Mapping[str, str]) -> str | None:
     """Returns the first step that this one needs and that will not complete."""
     return next(
         (need for need in step.needs if status[need] not in _UNFINISHED and status[need] != StepStatus.COMPLETED), None
     )
 
 
-def _final_status(step: StepTerms, status: Mapping[str, str], optional: Mapping[str, bool]) -> str | None:
+def _final_status(step: ResolvedStep, status: Mapping[str, str], optional: Mapping[str, bool]) -> str | None:
     """Returns skipped or blocked where a step cannot begin any more, else None."""
     needs = [(need, status[need]) for need in step.needs]
     if any(

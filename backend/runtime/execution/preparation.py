@@ -8,27 +8,26 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from backend import json_text
-from backend.redaction.counts import Counts
-from backend.redaction.process.redactor import RedactionError
-from backend.run_status import RunStatus
-from backend.runs.redaction_manifest import COMPLETED
-from backend.runs.redaction_manifest import FAILED as SWEEP_FAILED
+from backend.common import json_text
+from backend.common.states import RunStatus
+from backend.resources.redaction.confined_redactor import RedactionError
 from backend.runtime.execution import retries, sql
 from backend.runtime.execution.claim import ClaimedSegment
-from backend.runtime.execution.segment_context import SegmentContext
+from backend.runtime.execution.reuse import StepReuse
+from backend.runtime.execution.segment_context import SegmentContext, StoppedError, StopSignal
 from backend.runtime.execution.segment_journal import SegmentJournal
-from backend.runtime.execution.stop_signal import StoppedError, StopSignal
-from backend.runtime.inputs.manifest import Entry
-from backend.runtime.inputs.s3_prefix import InputError, materialise_all
-from backend.runtime.inputs.uploaded import materialise_uploads
-from backend.runtime.outcomes import Outcome
-from backend.runtime.redaction import manifest_sql
-from backend.runtime.redaction.run_redaction import RunRedaction
-from backend.runtime.redaction.stages import INPUTS, STEPS, StageCounts
-from backend.storage.tables.uploads import UploadFileRow
-from backend.uploads import sql as uploads_sql
+from backend.runtime.inputs.copying import Entry
+from backend.runtime.inputs.sources import InputError, materialise_all, materialise_uploads
+from backend.runtime.outcomes import RunOutcome
+from backend.runtime.run_redaction import RunRedaction
+from backend.services.runs import redaction_manifest_sql
+from backend.services.runs.redaction_manifest import COMPLETED
+from backend.services.runs.redaction_manifest import FAILED as SWEEP_FAILED
+from backend.services.runs.redaction_manifest_sql import INPUTS, STEPS, StageCounts
+from backend.services.uploads import sql as uploads_sql
+from backend.storage.tables.files import UploadFileRow
 from contract.failure_codes import INPUT_MATERIALISATION_FAILED, INVARIANT_BLOCKED
+from redaction.counts import Counts
 
 _LOG = logging.getLogger(__name__)
 
@@ -56,8 +55,13 @@ async def prepare(
     if not (await preparation.record_decisions() and await preparation.copy_inputs()):
         return None
     step_inputs = await preparation.sweep_inputs()
-    if step_inputs is not None:
-        await preparation.place_inputs()
+    if step_inputs is None:
+        return None
+    await preparation.place_inputs()
+    if claimed.first and claimed.resumed_from is not None:
+        reuse = StepReuse(context, claimed, journal, stop_signal, preparation.manifest)
+        if not await reuse.run():
+            return None
     return step_inputs
 
 
@@ -81,6 +85,7 @@ class _Preparation:
         self._journal = journal
         self._stop_signal = stop_signal
         self._incoming: Path | None = None
+        self.manifest: list[Entry] = []
 
     async def record_decisions(self) -> bool:
         """Records people's decisions with their swept comments; returns False where the sweep failed."""
@@ -119,12 +124,12 @@ class _Preparation:
             raise
         except InputError as error:
             await self._journal.close(
-                Outcome(
+                RunOutcome(
                     RunStatus.FAILED, INPUT_MATERIALISATION_FAILED, await self._swept_message(str(error), "The inputs")
                 )
             )
             return False
-        self._incoming = incoming
+        self._incoming, self.manifest = incoming, manifest
         if not claimed.first:
             _LOG.info("The inputs of run %s were copied in again, for this worker did not have them", claimed.run_id)
             return True
@@ -189,7 +194,9 @@ class _Preparation:
             claimed.step_states.changes.event(
                 "redaction.completed", stage=INPUTS, files=counts.files, values=counts.values
             )
-            await self._journal.record(lambda tx, _: manifest_sql.set_status(tx, claimed.run_id, INPUTS, COMPLETED))
+            await self._journal.record(
+                lambda tx, _: redaction_manifest_sql.set_status(tx, claimed.run_id, INPUTS, COMPLETED)
+            )
         elif counts.model_calls or counts.model_skipped:
             # The values found were counted in the first segment.
             asked = Counts(model_calls=counts.model_calls, model_skipped=counts.model_skipped)
@@ -219,9 +226,11 @@ class _Preparation:
             _LOG.exception("%s of run %s could not be swept", what, run_id)
             why = error if isinstance(error, RedactionError) else error.strerror
             if stage is not None:
-                await self._journal.record(lambda tx, _: manifest_sql.set_status(tx, run_id, stage, SWEEP_FAILED))
+                await self._journal.record(
+                    lambda tx, _: redaction_manifest_sql.set_status(tx, run_id, stage, SWEEP_FAILED)
+                )
             message = f"{what} could not be swept for personal data: {why}."
-            await self._journal.close(Outcome(RunStatus.FAILED, INVARIANT_BLOCKED, message))
+            await self._journal.close(RunOutcome(RunStatus.FAILED, INVARIANT_BLOCKED, message))
             return None
 
     async def _in_stoppable_thread(self, sweep: Callable[[threading.Event], T]) -> T:

@@ -1,9 +1,10 @@
-"""How long an executing run waits for what it depends on."""
+"""Retry policies of an executing run: for what it depends on, and for a step that failed (docs/agents.md)."""
 
 from dataclasses import replace
 from typing import Final
 
-from backend.retry import Backoff, RetryPolicy
+from backend.common.retry import Backoff, RetryPolicy
+from backend.services.workflows.rules import Definition
 from backend.storage.database import DatabaseUnavailableError, OutcomeUnknownError
 
 RESOURCE: Final = RetryPolicy(
@@ -25,3 +26,20 @@ DATABASE: Final = RetryPolicy(
 
 REPEATABLE: Final = replace(DATABASE, retry_on=lambda error: isinstance(error, DatabaseUnavailableError))
 """As `DATABASE`, for a change that finds out whether an earlier try of it holds."""
+
+LONGEST_WAIT_SECONDS: Final = 900.0
+
+
+def wait_seconds(retry: Definition | None, failed: int, failure_type: str, asked: float | None = None) -> float | None:
+    """Returns the wait after the `failed`th attempt, at least what its failure `asked` for.
+
+    None after the last attempt, and after a failure of a type that the step is not retried on.
+    """
+    if retry is None or failed >= retry["attempts"]:
+        return None
+    # Versions stored by an earlier release have no types.
+    retried_on = retry.get("on") or (failure_type,)
+    if failure_type not in retried_on or failure_type in (retry.get("not_on") or ()):
+        return None
+    backoff = Backoff(retry["backoff_seconds"], LONGEST_WAIT_SECONDS, retry["multiplier"])
+    return min(max(backoff.delay(failed), asked or 0.0), LONGEST_WAIT_SECONDS)

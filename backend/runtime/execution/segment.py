@@ -10,23 +10,20 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from backend.run_status import RunStatus
-from backend.runs.lifecycle import RunResult, SegmentEndedError, park_run, promote_outputs, requeue_segment
+from backend.common.states import RunStatus
+from backend.resources.schemas.validator import ValidatorUnavailableError
 from backend.runtime.execution import dag, retries, sql
-from backend.runtime.execution.claim import ClaimedSegment, claim_segment
-from backend.runtime.execution.first_steps import slot_memory
+from backend.runtime.execution.claim import ClaimedSegment, claim_segment, slot_memory
+from backend.runtime.execution.closing import publish, store_result
 from backend.runtime.execution.preparation import StepInputs, inputs_folder, prepare, remove_folder
-from backend.runtime.execution.publishing_stage import publish
-from backend.runtime.execution.result_storing import store_result
-from backend.runtime.execution.segment_context import SegmentContext
+from backend.runtime.execution.retries import wait_seconds
+from backend.runtime.execution.segment_context import SegmentContext, StoppedError, StopSignal
 from backend.runtime.execution.segment_journal import SegmentJournal
 from backend.runtime.execution.step_files import drop_files
-from backend.runtime.execution.step_retry import wait_seconds
 from backend.runtime.execution.steps import StepCompletion, StepFailure, StepWork
-from backend.runtime.execution.stop_signal import StoppedError, StopSignal
 from backend.runtime.execution.traced_work import traced_segment, traced_step
-from backend.runtime.outcomes import Outcome, reason_to_stop
-from backend.schemas.judge import JudgeUnavailableError
+from backend.runtime.outcomes import RunOutcome, reason_to_stop
+from backend.services.runs.lifecycle import RunResult, SegmentEndedError, park_run, promote_outputs, requeue_segment
 from backend.storage.database import DatabaseUnavailableError, Tx
 from contract.failure_codes import INVARIANT_BLOCKED
 
@@ -76,16 +73,16 @@ class Segment:
             _LOG.warning("Segment %s could not be claimed: %s", self._segment_id, error)
             await self._requeue()
         except Exception:  # noqa: BLE001 - logged; other segments go on
-            # The sweeper has it handed over again, until its launch times out.
+            # The run reaper requeues it, until its launch times out.
             _LOG.exception("Segment %s could not be claimed", self._segment_id)
         return None
 
     async def _requeue(self) -> None:
-        """Has the segment, which did not begin, handed over again; a failure is left to the sweeper."""
+        """Requeues the segment, which did not begin; a failure is left to the run reaper."""
         with suppress(DatabaseUnavailableError):
-            await self._context.write(self._have_handed_over, lock_key="launcher")
+            await self._context.write(self._write_requeue, lock_key="launcher")
 
-    def _have_handed_over(self, tx: Tx) -> None:
+    def _write_requeue(self, tx: Tx) -> None:
         # Nobody sees who has a segment that has not begun.
         tx.uncounted = True
         requeue_segment(tx, self._segment_id)
@@ -137,7 +134,7 @@ class _SegmentRun:
             failure = self._step_states.failure(plan)
             if failure is not None:
                 await self._kill()
-                await self._journal.close(Outcome(RunStatus.FAILED, *failure))
+                await self._journal.close(RunOutcome(RunStatus.FAILED, *failure))
                 return
             self._step_states.request_approvals(plan.ask, self._context.clock())
             self._take_slots(plan)
@@ -185,6 +182,7 @@ class _SegmentRun:
             run_id=claimed.run_id,
             workflow_id=claimed.workflow_id,
             key_id=claimed.key_id,
+            client_reference=claimed.client_reference,
             segment_id=self._segment_id,
             step=self._step_states.terms(step),
             attempt=self._step_states.attempt(step),
@@ -222,7 +220,7 @@ class _SegmentRun:
 
     def _take_failure(self, step: str, failed: StepFailure, at: int) -> None:
         retry = None if failed.final else self._step_states.terms(step).retry
-        seconds = wait_seconds(retry, self._step_states.attempt(step), failed.retry_after)
+        seconds = wait_seconds(retry, self._step_states.attempt(step), failed.unswept_type, failed.retry_after)
         if seconds is None:
             self._step_states.fail(step, failed.type, failed.message, at)
             return
@@ -244,10 +242,10 @@ class _SegmentRun:
             try:
                 result, output, result_warnings = await store_result(context, claimed, self._stop_signal, value)
             except OSError as error:
-                verb = "judged" if isinstance(error, JudgeUnavailableError) else "stored"
+                verb = "judged" if isinstance(error, ValidatorUnavailableError) else "stored"
                 _LOG.exception("The result of run %s could not be %s", claimed.run_id, verb)
                 await self._journal.close(
-                    Outcome(RunStatus.FAILED, INVARIANT_BLOCKED, f"The result could not be {verb}.")
+                    RunOutcome(RunStatus.FAILED, INVARIANT_BLOCKED, f"The result could not be {verb}.")
                 )
                 return
             for message in result_warnings:

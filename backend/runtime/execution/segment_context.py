@@ -1,31 +1,61 @@
-"""What the segments of one worker session share; made by `backend.runtime.bootstrap`."""
+"""The context of the segments of one worker session, made by `backend.runtime.bootstrap`, and their signal to stop."""
 
 import asyncio
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from backend.capabilities import Capabilities
-from backend.clock import Clock
-from backend.environments.builder import PackageBuilder
-from backend.models.catalog import Models
-from backend.redaction.process.redactor import Redactor
-from backend.revisioned_cache import RevisionedCache
+from backend.common.caches import RevisionedCache
+from backend.common.clock import Clock
+from backend.common.deployment_terms import Capabilities
+from backend.common.secrets import Secrets
+from backend.isolation.sandbox import Network, Sandbox
+from backend.resources.environments.builder import PackageBuilder
+from backend.resources.models import Models
+from backend.resources.redaction.confined_redactor import ConfinedRedactor
+from backend.resources.schemas.validator import SchemaValidator
 from backend.runtime.execution.agent_sources import AgentSources
 from backend.runtime.execution.slots import StepSlots
 from backend.runtime.publishing import Publisher
-from backend.sandbox import Network, Sandbox
-from backend.schemas.judge import SchemaJudge
-from backend.secrets import Secrets
 from backend.settings import OutputLimits, StepDataLimits
 from backend.storage.database import Database, Tx, run_of
 from backend.storage.objects import ObjectStore
 
 T = TypeVar("T")
+
+
+class StoppedError(Exception):
+    """The segment was asked to stop."""
+
+
+class StopSignal:
+    """The request that one segment stops, on the engine's loop; `close` it in the end."""
+
+    def __init__(self, stop: asyncio.Event) -> None:
+        self._stopped: asyncio.Future[Any] = asyncio.ensure_future(stop.wait())
+
+    async def result_of(self, work: asyncio.Future[T]) -> T:
+        """Returns the result of the work. Raises as `wait_first`; the work then goes on, and the caller ends it."""
+        await self.wait_first({work})
+        return work.result()
+
+    async def wait_first(self, works: Collection[asyncio.Future[Any]], seconds: float | None = None) -> None:
+        """Waits until one of the works is done, or for so many seconds.
+
+        Raises:
+            StoppedError: the segment is to stop.
+        """
+        await asyncio.wait({*works, self._stopped}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if self._stopped.done():
+            raise StoppedError
+
+    def close(self) -> None:
+        """Ends waiting for the request."""
+        self._stopped.cancel()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +90,14 @@ class SegmentContext:
     secrets: Secrets
     models: Models
     publisher: Publisher
-    redactor: Redactor
-    schemas: SchemaJudge
+    redactor: ConfinedRedactor
+    schemas: SchemaValidator
     sources: AgentSources
     packages: PackageBuilder
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the settings of this process let workflows use."""
+        """Returns the capabilities that the settings of this process give workflows."""
         return Capabilities(self.models.callable_providers, self.secrets.names, self.network)
 
     async def read(self, work: Callable[[Tx], T]) -> T:

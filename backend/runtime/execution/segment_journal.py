@@ -3,15 +3,15 @@
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from backend.outputs.sql import NewOutput, StepFile, add_outputs
-from backend.runs.erase_sql import order_again
-from backend.runs.lifecycle import RunResult, SegmentLease, complete_run
 from backend.runtime.execution import retries, sql
 from backend.runtime.execution.claim import ClaimedSegment
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.final_sweep.sql import is_swept, request_removal_of_unnamed
-from backend.runtime.outcomes import ORPHANED, Outcome, reason_to_stop
-from backend.runtime.promotion.step_outputs import discard
+from backend.runtime.outcomes import ORPHANED, RunOutcome, reason_to_stop
+from backend.runtime.promotion import discard
+from backend.services.outputs.sql import NewOutput, StepFile, add_outputs
+from backend.services.runs.erase_sql import order_again
+from backend.services.runs.lifecycle import RunResult, SegmentLease, complete_run
 from backend.storage.database import OutcomeUnknownError, Tx
 
 _LOG = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class SegmentJournal:
             await self.discard(changes.files)
             raise
 
-    async def close(self, outcome: Outcome) -> None:
+    async def close(self, outcome: RunOutcome) -> None:
         """Closes the run after the gathered changes. Raises as `record`."""
         await self.record(lambda tx, at: outcome.close(tx, self._run_id, at, self._lease))
 
@@ -92,7 +92,7 @@ class SegmentJournal:
             await self.discard(stored)
 
     async def close_stopped(self) -> None:
-        """Closes the run with the outcome that its row says, else as orphaned; a failure is left to the sweeper."""
+        """Closes the run with the outcome that its row says, else as orphaned; a failure is left to the run reaper."""
         at = self._context.clock()
 
         def work(tx: Tx) -> None:
@@ -101,7 +101,7 @@ class SegmentJournal:
 
         try:
             await self._write_once(work)
-        except Exception:  # noqa: BLE001 - the cause may pass, and the sweeper closes it then
+        except Exception:  # noqa: BLE001 - the cause may pass, and the run reaper closes it then
             _LOG.exception("Run %s could not be closed yet", self._run_id)
 
     async def _write(self, work: Callable[[Tx], None]) -> None:

@@ -1,14 +1,26 @@
-"""Shares step slots, and the memory of steps, fairly between API keys."""
+"""Slots of steps, the memory that they share, and the limits that an environment sets for a step (contract 22.6)."""
 
 import asyncio
 import threading
 from collections import Counter, deque
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Final, NamedTuple
+
+from backend.isolation.sandbox import Limits
+from backend.services.workflows.manifests.names import DEFAULT_ENVIRONMENT
+from backend.services.workflows.resolved_workflow import ResolvedStep
+from backend.services.workflows.rules import Definition
+from backend.settings import OutputLimits
 
 LEAST_TO_RESERVE: Final = 3
 """Fewer are not divided: a key alone would lose half of its throughput, or all of it."""
 # A segment holds no slot while it records what a step left, so more segments than slots keep the slots busy.
 SEGMENTS_PER_SLOT: Final = 2
+
+LARGEST_STEP_MB: Final = 3_008
+"""The most that an execution environment gives. (contract 22.6)"""
 
 
 class _Request(NamedTuple):
@@ -43,7 +55,7 @@ class StepSlots:
 
     @property
     def in_use(self) -> int:
-        """How many slots are held; from any thread."""
+        """Number of slots in use; from any thread."""
         return self.count - self._free
 
     def request(self, key: str, memory_mb: int) -> asyncio.Future[None]:
@@ -135,3 +147,67 @@ class StepSlots:
         if not self._held[key] or min(self.count, self.memory_mb // max(1, memory_mb)) < LEAST_TO_RESERVE:
             return True
         return self._free > 1 and self._free_mb - memory_mb >= self.memory_mb // self.count
+
+
+def limits_of(environment: Definition, outputs: OutputLimits, timeout_seconds: int | None = None) -> Limits:
+    """Returns the limits of a step in this environment, its output files included; its own time may be shorter."""
+    seconds = environment["timeout_seconds"]
+    return Limits(
+        environment["memory_mb"],
+        seconds if timeout_seconds is None else min(timeout_seconds, seconds),
+        environment["workspace_mb"],
+        # An environment that was applied before there was the field has no network.
+        environment.get("network", "none"),
+        outputs,
+    )
+
+
+def memory_of(step: ResolvedStep) -> int:
+    """Returns the megabytes that a step holds while it runs; a model's work runs in no sandbox and needs none."""
+    if step.agent is None or step.agent["type"] != "python":
+        return 0
+    return int(step.environment["memory_mb"])
+
+
+DEFAULT_LIMITS: Final = limits_of(DEFAULT_ENVIRONMENT, OutputLimits())
+
+
+def default_memory_mb(root: Path = Path("/")) -> int:
+    """Returns three quarters of what the process may use; the rest is for itself and for files of steps in memory.
+
+    At least what the largest step may ask for, so that every step can run, if need be alone.
+    """
+    return max(LARGEST_STEP_MB, usable_mb(root) * 3 // 4)
+
+
+def usable_mb(root: Path = Path("/")) -> int:
+    """Returns the memory of the machine, or less where a control group of the process, version 1 or 2, has a limit."""
+    return min(_machine(root), *_limits(root)) >> 20
+
+
+def _machine(root: Path) -> int:
+    for line in (root / "proc/meminfo").read_text().splitlines():
+        name, _, size = line.partition(":")
+        if name == "MemTotal":
+            return int(size.split()[0]) * 1024
+    raise ValueError("the system does not tell how much memory there is")
+
+
+def _limits(root: Path) -> Iterator[int]:
+    """Yields the limits of the process's groups and of all groups above them; in a container those that it can see."""
+    yield 1 << 62
+    with suppress(OSError):
+        for line in (root / "proc/self/cgroup").read_text().splitlines():
+            number, controllers, path = line.split(":", 2)
+            if number == "0":
+                yield from _limits_above(root / "sys/fs/cgroup", path, "memory.max")
+            elif "memory" in controllers.split(","):
+                yield from _limits_above(root / "sys/fs/cgroup/memory", path, "memory.limit_in_bytes")
+
+
+def _limits_above(base: Path, path: str, name: str) -> Iterator[int]:
+    group = base / path.lstrip("/")
+    for folder in (group, *(parent for parent in group.parents if parent.is_relative_to(base))):
+        # Without a limit it says `max`, or is not there.
+        with suppress(OSError, ValueError):
+            yield int((folder / name).read_text())

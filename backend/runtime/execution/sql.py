@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from sqlalchemy import BindParameter, bindparam, select, update
+from sqlalchemy import BindParameter, bindparam, literal_column, select, update
 
-from backend import json_text
+from backend.common import json_text
+from backend.common.states import SegmentState, StepStatus
 from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.runs import runs
@@ -27,8 +28,24 @@ class ExecutedRunRow(NamedTuple):
     inputs_manifest: str | None
     pii_policy: str
     pii_redaction: str | None
+    client_reference: str | None
+    resumed_from: str | None
     ordinal: int
     state: str
+
+
+class CompletedStepRow(NamedTuple):
+    """Value of a completed step as JSON text, and the number of files that it left."""
+
+    value: str
+    files_count: int | None
+
+
+class DispatchedRow(NamedTuple):
+    """A queued segment that was handed over, and how often it was by now."""
+
+    segment_id: str
+    hand_overs: int
 
 
 _SEGMENT: Final[BindParameter[str]] = bindparam("of_segment_id")
@@ -40,7 +57,26 @@ _RUN_OF_SEGMENT = Query(
     .join(segments, segments.c.run_id == runs.c.run_id)
     .where(segments.c.segment_id == _SEGMENT),
 )
+_DISPATCHED = Query(
+    DispatchedRow,
+    select_row(DispatchedRow, segments)
+    .where(
+        # As text, so that the partial index over open segments serves.
+        segments.c.state != literal_column(f"'{SegmentState.ENDED}'"),
+        segments.c.state == literal_column(f"'{SegmentState.QUEUED}'"),
+        segments.c.handed_over_at.is_not(None),
+    )
+    .order_by(segments.c.handed_over_at, segments.c.segment_id),
+)
 _STEPS = Query(StepRow, select_row(StepRow, steps).where(steps.c.run_id == _RUN).order_by(steps.c.position))
+_COMPLETED_STEP = Query(
+    CompletedStepRow,
+    select_row(CompletedStepRow, steps).where(
+        steps.c.run_id == _RUN,
+        steps.c.step == bindparam("of_step"),
+        steps.c.status == literal_column(f"'{StepStatus.COMPLETED}'"),
+    ),
+)
 _STEP_COLUMNS: Final = (
     "status",
     "segment_id",
@@ -50,6 +86,8 @@ _STEP_COLUMNS: Final = (
     "error_code",
     "error_message",
     "value",
+    "files_count",
+    "reused_from",
 )
 _SAVE_STEP = Command(
     update(steps)
@@ -67,6 +105,11 @@ _SET_WARNINGS = Command(update(runs).where(runs.c.run_id == _RUN).values(warning
 _SET_MANIFEST = Command(update(runs).where(runs.c.run_id == _RUN).values(inputs_manifest=bindparam("manifest")))
 
 
+def dispatched(tx: Tx) -> list[DispatchedRow]:
+    """Returns the queued segments that are handed over now, the oldest hand-overs first."""
+    return tx.all(_DISPATCHED)
+
+
 def run_of_segment(tx: Tx, segment_id: str) -> ExecutedRunRow:
     """Returns the run of a segment that exists."""
     return tx.one(_RUN_OF_SEGMENT, of_segment_id=segment_id)
@@ -80,6 +123,11 @@ def find_run_of_segment(tx: Tx, segment_id: str) -> ExecutedRunRow | None:
 def steps_of(tx: Tx, run_id: str) -> list[StepRow]:
     """Returns the steps of a run in the order of the definition."""
     return tx.all(_STEPS, of_run_id=run_id)
+
+
+def completed_step(tx: Tx, run_id: str, step: str) -> CompletedStepRow | None:
+    """Returns what a step of a run handed on, or None where it did not complete or the run was erased."""
+    return tx.first(_COMPLETED_STEP, of_run_id=run_id, of_step=step)
 
 
 def save_steps(tx: Tx, run_id: str, rows: Iterable[Mapping[str, object]]) -> None:

@@ -6,16 +6,16 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
-from backend.outputs.sql import outputs_of, shared_files_of
-from backend.redaction.counts import Counts
 from backend.runtime.execution import retries
 from backend.runtime.execution.segment_context import SegmentContext
-from backend.runtime.redaction.run_redaction import RunRedaction
-from backend.runtime.redaction.stages import STEPS
+from backend.runtime.run_redaction import RunRedaction
+from backend.services.outputs.sql import outputs_of, shared_files_of
+from backend.services.runs.redaction_manifest_sql import STEPS
 from backend.storage.database import Tx
 from backend.storage.objects import ObjectStore
-from backend.storage.objects.reading import copy_to_file
-from backend.storage.tables.outputs import OutputRow, SharedFileRow
+from backend.storage.objects.interface import copy_to_file
+from backend.storage.tables.files import OutputRow, SharedFileRow
+from redaction.counts import Counts
 
 
 def keep_files(

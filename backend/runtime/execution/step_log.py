@@ -6,29 +6,37 @@ which takes its time and has few calls, the log is swept once, at the end.
 """
 
 import asyncio
+import codecs
 import logging
 import re
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
-from backend.logs import sql
-from backend.redaction.counts import Counts
-from backend.redaction.process.redactor import RedactionError
-from backend.runs import erase_sql
-from backend.runtime.execution.live_text import KeptParts, LiveText
+from backend.resources.redaction.confined_redactor import RedactionError
 from backend.runtime.execution.segment_context import SegmentContext
-from backend.runtime.redaction.run_redaction import RunRedaction
-from backend.runtime.redaction.stages import STEPS, StageCounts
+from backend.runtime.run_redaction import RunRedaction
+from backend.services.logs import sql
+from backend.services.runs import erase_sql
+from backend.services.runs.redaction_manifest_sql import STEPS, StageCounts
 from backend.storage.database import Tx, run_of
 from backend.storage.object_keys import step_log_key
+from redaction.counts import Counts
 
 _LOG = logging.getLogger(__name__)
 
 LIVE_SECONDS: Final = 1.0
-"""How long printed text is gathered before it is written."""
+"""Seconds for which printed text is gathered before it is written."""
 
 _CUT: Final = re.compile(r"\n\[[0-9]+ bytes of the log are cut here\]\n")
 _NOT_SWEPT: Final = "The log could not be swept for personal data, so it is not shown"
+
+PART_CHARS: Final = 32_768
+MOST_KEPT_CHARS: Final = 524_288
+"""Bytes of the beginning of a log, and as many of its end, that can be read while the step runs."""
+MOST_NEW_CHARS: Final = 65_536
+"""Bytes taken up at a time once the beginning is full, so that a step that prints without end costs little."""
 
 
 class StepLogRecorder:
@@ -197,3 +205,88 @@ def without_cut_lines(text: str) -> str:
         if begin < 0:
             return "".join(kept)
     return "".join([*kept, text[begin:]])
+
+
+@dataclass(slots=True)
+class LiveText:
+    """Text that waits to be written: decoded, without NUL, in whole lines where `lines_only`.
+
+    A line that is longer than what is taken up at a time waits for the stored log.
+    """
+
+    lines_only: bool
+    _waiting: str = ""
+    _cut_chars: int = 0
+    _taken: int = 0
+    _in_cut_line: bool = False
+    _decoder: codecs.IncrementalDecoder = field(
+        default_factory=lambda: codecs.getincrementaldecoder("utf-8")(errors="replace")
+    )
+
+    def add(self, part: bytes) -> None:
+        """Adds printed text."""
+        self._append(self._decoder.decode(part))
+        most = MOST_KEPT_CHARS if self._taken < MOST_KEPT_CHARS else MOST_NEW_CHARS
+        excess = len(self._waiting) - 2 * most
+        if excess > 0:
+            self._cut(len(self._waiting) - most)
+
+    def take(self, *, final: bool = False) -> str:
+        """Returns the text to write now, with a line that counts what was cut before it; empty where there is none."""
+        if final:
+            self._append(self._decoder.decode(b"", final=True))
+        end = len(self._waiting)
+        if self.lines_only and not final:
+            end = self._waiting.rfind("\n") + 1
+        text, self._waiting = self._waiting[:end], self._waiting[end:]
+        if self._taken >= MOST_KEPT_CHARS and len(text) > MOST_NEW_CHARS:
+            place = text.find("\n", len(text) - MOST_NEW_CHARS) + 1 or len(text) - MOST_NEW_CHARS
+            self._cut_chars += place
+            text = text[place:]
+        self._taken += len(text)
+        if text and self._cut_chars:
+            text, self._cut_chars = f"[{self._cut_chars} characters of the log are cut here]\n{text}", 0
+        return text
+
+    def _append(self, text: str) -> None:
+        if self._in_cut_line:
+            # Half a line may hold half a value, which no sweep would recognise.
+            place = text.find("\n") + 1
+            self._in_cut_line = not place
+            self._cut_chars += place or len(text)
+            text = text[place:] if place else ""
+        self._waiting += text.replace("\0", "\ufffd")
+
+    def _cut(self, least: int) -> None:
+        """Cuts at least so much of what waits, to the end of a line."""
+        place = self._waiting.find("\n", least) + 1
+        if not place:
+            place = len(self._waiting)
+            self._in_cut_line = self.lines_only
+        self._cut_chars += place
+        self._waiting = self._waiting[place:]
+
+
+@dataclass(slots=True)
+class KeptParts:
+    """Bounds on the parts of a log: the first ones and the latest are kept."""
+
+    next_seq: int = 1
+    _beginning_chars: int = 0
+    _latest: deque[tuple[int, int]] = field(default_factory=deque)
+    _latest_chars: int = 0
+
+    def add(self, text: str) -> tuple[list[str], tuple[int, int] | None]:
+        """Returns the parts of a text, and the seqs of parts to delete for them as first and first kept."""
+        parts = [text[start : start + PART_CHARS] for start in range(0, len(text), PART_CHARS)]
+        for part in parts:
+            if not self._latest and self._beginning_chars + len(part) <= MOST_KEPT_CHARS:
+                self._beginning_chars += len(part)
+            else:
+                self._latest.append((self.next_seq, len(part)))
+                self._latest_chars += len(part)
+            self.next_seq += 1
+        first = self._latest[0][0] if self._latest else 0
+        while self._latest_chars > MOST_KEPT_CHARS:
+            self._latest_chars -= self._latest.popleft()[1]
+        return parts, (first, self._latest[0][0]) if self._latest and self._latest[0][0] > first else None

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from typing import Final
 
-from backend.audit import sql as audit
-from backend.models.catalog import SECRET_UNAVAILABLE
+from backend.common.secret_scrubbing import SHORTEST_PART
+from backend.common.secrets import SecretError, Secrets
+from backend.resources.models import SECRET_UNAVAILABLE
 from backend.runtime.agents import StepFailed
 from backend.runtime.execution import retries
 from backend.runtime.execution.segment_context import SegmentContext
-from backend.secret_scrubbing import SHORTEST_PART
-from backend.secrets import SecretError, Secrets
+from backend.services.audit import sql as audit
+from backend.services.workflows.resolved_workflow import ResolvedStep
+from backend.services.workflows.rules import secrets_of
 from backend.storage.database import Tx
-from backend.workflows.readiness import secrets_of
-from backend.workflows.terms import StepTerms
 
 ACTOR: Final = "system"
 USED: Final = "secret.used"
@@ -21,7 +21,7 @@ ALL_BYTES: Final = 16_384
 """Most bytes of all secrets of a step: the search for them in its outputs takes memory for each."""
 
 
-async def step_secrets(context: SegmentContext, run_id: str, step: StepTerms, attempt: int) -> dict[str, str]:
+async def step_secrets(context: SegmentContext, run_id: str, step: ResolvedStep, attempt: int) -> dict[str, str]:
     """Returns the values of the secrets that the step's agent names; which ones it gets is audited before.
 
     Raises:

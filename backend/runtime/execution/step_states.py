@@ -1,30 +1,79 @@
-"""The states of a run's steps in its executing segment; each change of a step is gathered in a unit of work."""
+"""The states of a run's steps in its executing segment, and the unit of work that gathers their changes."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
-from backend import json_text
-from backend.approval_state import ApprovalState
-from backend.clock import to_text
-from backend.ids import new_id
-from backend.outputs.sql import NewOutput, StepFile
-from backend.redaction.counts import Counts
-from backend.runs.lifecycle import decision_event, decision_value
-from backend.runtime.execution import dag
-from backend.runtime.execution.unit_of_work import Row, UnitOfWork
-from backend.runtime.redaction.stages import STEPS
-from backend.step_status import StepStatus
+from backend.common import json_text
+from backend.common.clock import to_text
+from backend.common.ids import new_id
+from backend.common.states import ApprovalState, StepStatus
+from backend.runtime.execution import dag, sql
+from backend.services.outputs.sql import NewOutput, StepFile, add_outputs, add_shared_files
+from backend.services.runs import redaction_manifest_sql
+from backend.services.runs.change_records import NewEvent
+from backend.services.runs.lifecycle import append_events, decision_event, decision_value
+from backend.services.runs.lifecycle_sql import add_approvals
+from backend.services.runs.redaction_manifest_sql import STEPS, StageCounts
+from backend.services.workflows.resolved_workflow import ResolvedStep
+from backend.storage.database import Tx
+from backend.storage.tables.files import SharedFileRow
 from backend.storage.tables.segments import ApprovalRow, StepRow
-from backend.workflows.terms import StepTerms
 from contract.failure_codes import INVARIANT_BLOCKED, NODE_FAILED
+from redaction.counts import Counts
+
+Row = dict[str, Any]
 
 _PENDING: Final = ApprovalState.PENDING.value
+
+
+@dataclass(slots=True)
+class UnitOfWork:
+    """Events in their order, and the rows that change with them; `counts` are added to the run's counters.
+
+    `redacted` are counts of sweeps, for the run's redaction manifest; `warnings` are added to the run's.
+    """
+
+    events: list[NewEvent] = field(default_factory=list)
+    steps: dict[str, Row] = field(default_factory=dict)
+    files: list[StepFile] = field(default_factory=list)
+    approvals: list[Row] = field(default_factory=list)
+    counts: defaultdict[str, int] = field(default_factory=partial(defaultdict, int))
+    redacted: list[StageCounts] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.events or self.steps or self.files or self.approvals or self.redacted)
+
+    def event(self, event_type: str, step: str | None = None, /, **data: Any) -> None:
+        """Adds an event."""
+        self.events.append(NewEvent(event_type, step, data))
+
+    def write(self, tx: Tx, run_id: str, segment_id: str, at: int) -> None:
+        """Writes everything, events first.
+
+        Raises:
+            SegmentEndedError: the segment does not run; nothing was written.
+        """
+        append_events(tx, segment_id, at, self.events)
+        sql.save_steps(tx, run_id, self.steps.values())
+        add_approvals(tx, self.approvals)
+        add_outputs(tx, [file for file in self.files if isinstance(file, NewOutput)], at)
+        add_shared_files(tx, [file for file in self.files if isinstance(file, SharedFileRow)])
+        if self.counts:
+            sql.count(tx, run_id, self.counts)
+        if self.warnings:
+            sql.add_warnings(tx, run_id, self.warnings)
+        for found in self.redacted:
+            redaction_manifest_sql.add_counts(tx, run_id, found)
 
 
 class StepStates:
     """The steps of one run; `steps` and `rows`, those of the table, are in the order of the definition."""
 
-    def __init__(self, steps: Sequence[StepTerms], run_id: str, segment_id: str, rows: Sequence[StepRow]) -> None:
+    def __init__(self, steps: Sequence[ResolvedStep], run_id: str, segment_id: str, rows: Sequence[StepRow]) -> None:
         self._run_id = run_id
         self._segment_id = segment_id
         self._steps = {step.step: step for step in steps}
@@ -45,7 +94,7 @@ class StepStates:
         """Returns the plan for the present statuses."""
         return dag.plan(tuple(self._steps.values()), self._status())
 
-    def terms(self, step: str) -> StepTerms:
+    def terms(self, step: str) -> ResolvedStep:
         """Returns the terms of a step, from the definition."""
         return self._steps[step]
 
@@ -81,9 +130,7 @@ class StepStates:
 
         `swept` are the counts of the sweep of what it hands on, where there was one.
         """
-        self._move(step, StepStatus.COMPLETED, finished_at=at, value=value)
-        self._changes.files += files
-        self._changes.counts["steps_completed"] += 1
+        self._take_over(step, value, files, at)
         if swept is not None:
             self._changes.event("redaction.completed", step, stage=STEPS, files=swept.files, values=swept.values)
         outputs = sum(isinstance(file, NewOutput) for file in files)
@@ -91,6 +138,28 @@ class StepStates:
         for message in warnings:
             self._changes.event("warning", step, message=message)
         self._changes.warnings += warnings
+
+    @property
+    def to_reuse(self) -> dict[str, str]:
+        """Returns the ended run of each pending step that is to be reused, by handle."""
+        return {
+            step: row["reused_from"]
+            for step, row in self._rows.items()
+            if row["reused_from"] is not None and row["status"] == StepStatus.PENDING
+        }
+
+    def reuse(self, step: str, value: str, files: Sequence[StepFile], at: int) -> None:
+        """Completes a step that is to be reused with the value of the ended run, and copies of its files."""
+        self._take_over(step, value, files, at)
+        outputs = sum(isinstance(file, NewOutput) for file in files)
+        self._changes.event("step.reused", step, run_id=self._rows[step]["reused_from"], outputs=outputs)
+
+    def execute_anew(self, step: str, why: str) -> None:
+        """Has a step executed that was to be reused; a warning of the run says why."""
+        self._move(step, StepStatus.PENDING, reused_from=None)
+        message = f"Step '{step}' is executed again: {why}"
+        self._changes.warnings.append(message)
+        self._changes.event("warning", step, message=message)
 
     def retry(self, step: str, failure_type: str, message: str, retry_at: int) -> None:
         """Records a failed attempt of a step that will be retried: until then it is pending."""
@@ -168,6 +237,11 @@ class StepStates:
             for step, row in self._rows.items()
             if row["status"] in {StepStatus.FAILED, StepStatus.SKIPPED}
         ]
+
+    def _take_over(self, step: str, value: str, files: Sequence[StepFile], at: int) -> None:
+        self._move(step, StepStatus.COMPLETED, finished_at=at, value=value, files_count=len(files))
+        self._changes.files += files
+        self._changes.counts["steps_completed"] += 1
 
     def _record_failure(self, step: str, failure_type: str, message: str, retry_at: int | None) -> None:
         self._changes.event(

@@ -10,30 +10,30 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from backend import json_text, metrics, workflow_metrics
-from backend.environments.lock import PackagesError
-from backend.json_text import JsonText
-from backend.outputs.sql import StepFile
-from backend.redaction.counts import Counts
-from backend.redaction.process.redactor import RedactionError
-from backend.runs.lifecycle import SegmentEndedError, append_event
+from backend.common import json_text, metrics, workflow_metrics
+from backend.common.json_text import JsonText
+from backend.isolation.sandbox import StepPackages
+from backend.isolation.sandbox.inside.channel import EventBudget
+from backend.resources.environments.lock import PackagesError
+from backend.resources.redaction.confined_redactor import RedactionError
 from backend.runtime.agents import AgentDeps, StepFailed, StepRequest, run_step
-from backend.runtime.agents.base import event_budget
+from backend.runtime.agents.base import EventData, event_budget
 from backend.runtime.agents.progress import dropped_warning
 from backend.runtime.execution import retries
-from backend.runtime.execution.limits import limits_of, memory_of
 from backend.runtime.execution.segment_context import SegmentContext
+from backend.runtime.execution.slots import limits_of, memory_of
 from backend.runtime.execution.step_files import files_of, keep_files
 from backend.runtime.execution.step_log import StepLogRecorder
 from backend.runtime.execution.step_secrets import step_secrets
-from backend.runtime.promotion.step_outputs import discard, skipped_warning, store_files
-from backend.runtime.redaction import manifest_sql
-from backend.runtime.redaction.run_redaction import RunRedaction
-from backend.runtime.redaction.stages import STEPS, StageCounts
-from backend.sandbox import Packages
-from backend.sandbox.inside.events import EventBudget
+from backend.runtime.promotion import discard, skipped_warning, store_files
+from backend.runtime.run_redaction import RunRedaction
+from backend.services.outputs.sql import StepFile
+from backend.services.runs import redaction_manifest_sql
+from backend.services.runs.lifecycle import SegmentEndedError, append_event
+from backend.services.runs.redaction_manifest_sql import STEPS, StageCounts
+from backend.services.workflows.resolved_workflow import ResolvedStep
 from backend.storage.database import Tx
-from backend.workflows.terms import StepTerms
+from redaction.counts import Counts
 from telemetry import tracing
 
 _LOG = logging.getLogger(__name__)
@@ -55,12 +55,16 @@ class StepCompletion:
 
 @dataclass(frozen=True, slots=True)
 class StepFailure:
-    """A failed attempt; `message` is for the caller, the rest is as in `StepFailed`."""
+    """A failed attempt; `type` and `message` are for the caller, the rest is as in `StepFailed`.
+
+    `unswept_type` decides on retries alone: nobody sees it.
+    """
 
     type: str
     message: str
     final: bool = False
     retry_after: float | None = None
+    unswept_type: str = ""
     redacted: list[StageCounts] = field(default_factory=list)
 
 
@@ -76,8 +80,9 @@ class StepWork:
     run_id: str
     workflow_id: str
     key_id: str
+    client_reference: str | None
     segment_id: str
-    step: StepTerms
+    step: ResolvedStep
     attempt: int
     parameters: Mapping[str, Any]
     input_text: str | None
@@ -127,7 +132,7 @@ class StepWork:
         if agent is None:
             missing = f"there is no agent named '{name}'" if name else "the step has no agent"
             raise StepFailed("AgentUnavailable", missing, final=True)
-        limits = limits_of(self.step.environment, self.context.output_limits)
+        limits = limits_of(self.step.environment, self.context.output_limits, self.step.timeout_seconds)
         if limits.network == "full" and self.context.network == "none":
             reason = "its environment asks for the network, which this deployment allows no step (runtime.network)"
             raise StepFailed("NetworkNotAllowed", reason, final=True)
@@ -156,6 +161,8 @@ class StepWork:
             connectors=self.step.connectors,
             limits=limits,
             attempt=self.attempt,
+            run_id=self.run_id,
+            client_reference=self.client_reference,
             data_limits=self.context.step_data,
             events=events,
             source=await self._source(agent),
@@ -198,7 +205,7 @@ class StepWork:
             raise StepFailed("AgentUnavailable", "the agent's code is not stored any more", final=True)
         return files
 
-    async def _packages(self) -> Packages | None:
+    async def _packages(self) -> StepPackages | None:
         """Returns the packages of the environment, built now if this machine has not done so yet."""
         python = self.step.environment.get("python")
         if not python:
@@ -212,7 +219,7 @@ class StepWork:
         except PackagesError as error:
             reason = f"the packages of its environment could not be built: {error}"
             raise StepFailed("PackagesUnavailable", reason) from error
-        return Packages(built.folder, tuple(python["preload"]))
+        return StepPackages(built.folder, tuple(python["preload"]))
 
     async def _answer_mismatch(self, schema: Any, answer: Any) -> str | None:
         """Returns how a model's answer does not fit its schema; None where it fits."""
@@ -228,7 +235,7 @@ class StepWork:
             raise StepFailed("InternalError", "the model's answer could not be judged by its schema") from error
 
     async def _read_value(self, text: str) -> JsonText:
-        """Returns a large return value, parsed in a process that can be killed; raises NotJsonError."""
+        """Returns a large return value, parsed in a process that can be killed; raises UnstorableJsonError."""
         return await retries.RESOURCE.run(
             lambda: self.context.in_halting_thread(
                 lambda halt: self.context.schemas.normalised(text, owner=self.key_id, halt=halt)
@@ -263,7 +270,9 @@ class StepWork:
             words, redacted = await self._sweep(self._message_stage(), words)
         except StepFailed as unswept:
             words = [unswept.type, unswept.message]
-        return StepFailure(words[0], words[1], failure.final, failure.retry_after, [*redacted, *asked])
+        return StepFailure(
+            words[0], words[1], failure.final, failure.retry_after, failure.type, redacted=[*redacted, *asked]
+        )
 
     async def _sweep(self, stage: str | None, value: Any) -> tuple[Any, list[StageCounts]]:
         """Returns a JSON value as it may leave the step; raises StepFailed where it cannot be swept."""
@@ -280,7 +289,7 @@ class StepWork:
     def _message_stage(self) -> str | None:
         return None if self.redaction is None else self.redaction.message_stage
 
-    async def _on_progress(self, message: str, data: dict[str, Any]) -> None:
+    async def _on_progress(self, message: str, data: EventData) -> None:
         at = self.context.clock()
         swept, redacted = await self._sweep(self._message_stage(), data | {"message": message})
         await self._append("step.progress", at, swept, redacted)
@@ -304,7 +313,7 @@ class StepWork:
         def work(tx: Tx) -> None:
             append_event(tx, self.segment_id, event_type, at, step=step, data=data)
             for found in redacted:
-                manifest_sql.add_counts(tx, self.run_id, found)
+                redaction_manifest_sql.add_counts(tx, self.run_id, found)
 
         await retries.DATABASE.run(
             lambda: self.context.write_run(self.run_id, self.key_id, work),

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from backend import run_traces_sql
 from backend.runtime.execution.segment_context import SegmentContext
 from backend.runtime.execution.steps import StepCompletion, StepFailure, StepWork
+from backend.services import run_traces_sql
 from telemetry import tracing
 
 if TYPE_CHECKING:

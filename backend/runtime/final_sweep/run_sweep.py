@@ -6,21 +6,21 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from backend import json_text
-from backend.ids import new_id
-from backend.outputs.sql import outputs_of
-from backend.redaction.counts import Counts
-from backend.redaction.process.redactor import RedactionError, Redactor, SweptText
-from backend.runs import redaction_manifest
+from backend.common import json_text
+from backend.common.ids import new_id
+from backend.resources.redaction.confined_redactor import ConfinedRedactor, RedactionError, SweptText
 from backend.runtime.final_sweep import sql
-from backend.runtime.promotion.result import RESULT_PATH, SUMMARY, SUMMARY_TOO_LONG, inline_result, summary_warnings
-from backend.runtime.redaction.stages import OUTPUTS
-from backend.runtime.redaction.sweep_warnings import over_limit_warning, sweep_warning
+from backend.runtime.promotion import RESULT_PATH, SUMMARY, SUMMARY_TOO_LONG, inline_result, summary_warnings
+from backend.runtime.run_redaction import over_limit_warning, sweep_warning
+from backend.services.outputs.sql import outputs_of
+from backend.services.runs import redaction_manifest
+from backend.services.runs.redaction_manifest_sql import OUTPUTS
 from backend.storage.database import Database, Tx, run_of
 from backend.storage.object_keys import run_prefix, swept_output_key
 from backend.storage.objects import ObjectStore, StoredObject
-from backend.storage.objects.reading import copy_to_file
-from backend.storage.tables.outputs import OutputRow
+from backend.storage.objects.interface import copy_to_file
+from backend.storage.tables.files import OutputRow
+from redaction.counts import Counts
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class RunSweep:
         self,
         database: Database,
         objects: ObjectStore,
-        redactor: Redactor,
+        redactor: ConfinedRedactor,
         row: sql.SweptRunRow,
         folder: Path,
         halt: threading.Event,
@@ -61,7 +61,7 @@ class RunSweep:
         cls,
         database: Database,
         objects: ObjectStore,
-        redactor: Redactor,
+        redactor: ConfinedRedactor,
         run_id: str,
         folder: Path,
         halt: threading.Event,
@@ -99,7 +99,7 @@ class RunSweep:
 
     @property
     def _stores(self) -> bool:
-        """Whether the sweep stores swept copies of the outputs."""
+        """Returns whether the sweep stores swept copies of the outputs."""
         return self._redacts and OUTPUTS in self._policy["stages"]
 
     def _finish(self, outputs: Iterable[OutputRow]) -> bool:

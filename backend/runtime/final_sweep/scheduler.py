@@ -18,18 +18,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from backend import metrics
-from backend.clock import Clock
-from backend.outputs.sql import outputs_of
-from backend.redaction.process.redactor import Redactor
-from backend.retry import Backoff, RetryTimes
-from backend.run_traces import part_of_run
+from backend.common import metrics
+from backend.common.clock import Clock
+from backend.common.retry import Backoff, RetryTimes
+from backend.resources.redaction.confined_redactor import ConfinedRedactor
 from backend.runtime.final_sweep import sql
 from backend.runtime.final_sweep.run_sweep import RunSweep
-from backend.runtime.ticker import TICK_SECONDS, Ticker
+from backend.services.outputs.sql import outputs_of
+from backend.services.run_traces import part_of_run
 from backend.storage.database import Database
 from backend.storage.object_keys import is_output_key, is_shared_file_key, is_unnamed_outputs_key, run_of, run_prefix
 from backend.storage.objects import ObjectStore
+from backend.storage.outage import TICK_SECONDS, Ticker
 
 _LOG = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class FinalSweeps:
         database: Database,
         clock: Clock,
         objects: ObjectStore,
-        redactor: Redactor,
+        redactor: ConfinedRedactor,
         folder: Path,
         *,
         concurrent: int = CONCURRENT_SWEEPS,
@@ -177,7 +177,7 @@ class FinalSweeps:
             self._ticker.wake()
 
     def _hold(self, run_id: str) -> AbstractContextManager[bool]:
-        return self._database.hold(f"final sweep {run_id}")
+        return self._database.try_advisory_lock(f"final sweep {run_id}")
 
     def _postpone(self, run_id: str) -> None:
         metrics.FINAL_SWEEP_FAILURES.add()

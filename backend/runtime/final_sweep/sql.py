@@ -8,7 +8,7 @@ from sqlalchemy import BindParameter, Text, bindparam, delete, exists, func, ins
 from backend.storage.database import Tx
 from backend.storage.object_keys import is_unnamed_outputs_key, run_of, unnamed_outputs_key
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
-from backend.storage.tables.outputs import outputs, pending_deletions, shared_files
+from backend.storage.tables.files import outputs, pending_deletions, shared_files
 from backend.storage.tables.runs import runs
 from backend.storage.tables.segments import steps
 

@@ -1,1 +1,1 @@
-"""Copies a run's `s3_prefix` inputs in before its steps start."""
+"""Copies inputs of a run in before its steps start."""

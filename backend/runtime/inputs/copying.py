@@ -1,15 +1,85 @@
-"""Copies listed objects to files, several at once, in constant memory."""
+"""Copies listed objects to files, several at once, in constant memory, and compares them with the inputs manifest.
+
+The manifest lists the objects that a run began with, by which a later copy is checked (contract 14.8, 25.6).
+"""
 
 import shutil
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, TypeVar
 
-from backend.connectors.s3_errors import CredentialsError, code_of, explain
-from backend.runtime.inputs.halting import CopyError, CopyHalt, OtherThreadFailedError
+from backend.common.retry import Backoff, HaltedError, RetryPolicy
+from backend.resources.connectors.object_storage import CredentialsError, code_of, explain, is_transient, loggable
+
+Item = Mapping[str, Any]
+Entry = dict[str, Any]
+
+MAX_ITEMS_LISTED: Final = 1_000
+
+
+def item_of(key: str, size: int, etag: str) -> Item:
+    """Returns an object as the manifest lists it; `size` in bytes, `etag` without quotation marks."""
+    return {"key": key, "size_bytes": size, "etag": etag}
+
+
+def manifest_entry(parameter: str, connector_id: str | None, uri: str, items: Sequence[Item]) -> Entry:
+    """Returns the entry of one input, which counts all objects and lists the first 1,000."""
+    return {
+        "parameter": parameter,
+        "connector_id": connector_id,
+        "uri": uri,
+        "objects": len(items),
+        "bytes": sum(item["size_bytes"] for item in items),
+        "items": items[:MAX_ITEMS_LISTED],
+    }
+
+
+def require_unchanged(entry: Entry, items: Sequence[Item], recorded: Entry | None) -> None:
+    """Compares objects with those that the run began with; `recorded` is None in the run's first segment.
+
+    Beyond the listed objects only their number and bytes can be compared.
+
+    Raises:
+        ValueError: an object was changed, removed or added.
+    """
+    if recorded is None:
+        return
+    now, before = {_identity(item) for item in items}, {_identity(item) for item in recorded["items"]}
+    keys = {item["key"] for item in items}
+    for key, *_ in sorted(before - now):
+        raise ValueError(f"the object {key!r} was {'changed' if key in keys else 'removed'} after the run began")
+    if (entry["objects"], entry["bytes"]) == (recorded["objects"], recorded["bytes"]):
+        return
+    if recorded["objects"] <= MAX_ITEMS_LISTED:
+        for key, *_ in sorted(now - before):
+            raise ValueError(f"the object {key!r} was added after the run began")
+    raise ValueError(
+        f"the run began with {recorded['objects']:,} objects of {recorded['bytes']:,} bytes, and now there are "
+        f"{entry['objects']:,} of {entry['bytes']:,}"
+    )
+
+
+def _identity(item: Item) -> tuple[str, int, str]:
+    return item["key"], item["size_bytes"], item["etag"]
+
+
+T = TypeVar("T")
+
+STORE_RETRY: Final = RetryPolicy(
+    retry_on=is_transient,
+    # Threads that were throttled together do not come back together.
+    backoff=Backoff(first_seconds=1.0, longest_seconds=30.0, jitter=0.25),
+    seconds=60.0,
+    describe=loggable,
+)
+"""For a store that throttles or fails for a while."""
+
+_POLL_SECONDS: Final = 0.1
+
 
 if TYPE_CHECKING:
     from botocore.response import StreamingBody
@@ -31,6 +101,57 @@ class ListedObject(NamedTuple):
     key: str
     size: int
     etag: str
+
+
+class CopyError(ValueError):
+    """An object is not what was listed, or copying was stopped; the message says which and how."""
+
+
+class OtherThreadFailedError(Exception):
+    """Another thread that copies the same input failed."""
+
+
+class CopyHalt:
+    """Ends the threads that copy one input once `stop` is set or one of them failed."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        self._stop = stop
+        self._failed = threading.Event()
+
+    def fail(self) -> None:
+        """Ends all threads because the calling one failed."""
+        self._failed.set()
+
+    def is_set(self) -> bool:
+        """Returns whether the threads are to end."""
+        return self._stop.is_set() or self._failed.is_set()
+
+    def wait(self, timeout: float) -> bool:
+        """Waits for so many seconds, or until the threads are to end; returns whether they are."""
+        until = time.monotonic() + timeout
+        while not self.is_set() and (left := until - time.monotonic()) > 0:
+            self._stop.wait(min(left, _POLL_SECONDS))
+        return self.is_set()
+
+    def check(self) -> None:
+        """Raises where the threads are to end.
+
+        Raises:
+            CopyError: `stop` was set.
+            OtherThreadFailedError: another thread failed.
+        """
+        if self._stop.is_set():
+            raise CopyError("the run was stopped")
+        if self._failed.is_set():
+            raise OtherThreadFailedError
+
+    def retry(self, work: Callable[[], T], what: str) -> T:
+        """Returns what `work` returns, retried by STORE_RETRY; raises as `check`, also between two tries."""
+        try:
+            return STORE_RETRY.run_blocking(work, what, halt=self)
+        except HaltedError:
+            self.check()
+            raise
 
 
 class Copying:

@@ -1,17 +1,24 @@
-"""The files of a run that are published: outputs that an entry of `publish` chooses."""
+"""The files of a run that are published: outputs that an entry of `publish` chooses, parsed in confined processes."""
 
 import io
+import os
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import PurePosixPath
-from typing import Any, BinaryIO
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryFile
+from typing import IO, Any, BinaryIO, Final
 
-from backend.outputs import sql as outputs_sql
+from backend.isolation.confined import ConfinedError, ConfinedPool, FailureKind
+from backend.resources.graphs.graph import GraphRefusedError, GraphUnavailableError
+from backend.resources.graphs.triple_spool import TripleSpool
+from backend.services.outputs import sql as outputs_sql
+from backend.services.workflows.manifests.names import RDF_ENDINGS, ROW_ENDINGS
+from backend.settings import JobLimits
 from backend.storage.database import Database
 from backend.storage.objects import ObjectReader, ObjectStore
-from backend.storage.tables.outputs import OutputRow
-from backend.workflows.manifests.endings import RDF_ENDINGS, ROW_ENDINGS
+from backend.storage.tables.files import OutputRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,3 +82,142 @@ class _Stream(io.RawIOBase):
     def close(self) -> None:
         self._reader.close()
         super().close()
+
+
+MAX_TRIPLES: Final = 1_000_000
+MAX_CHARACTERS: Final = 256_000_000
+"""The bound of all triples as N-Triples, which a store may hold in memory."""
+
+_PROGRAM: Final = "backend.resources.graphs.parse_program"
+_OVER_LIMIT: Final = frozenset({FailureKind.DEADLINE, FailureKind.MEMORY, FailureKind.DIED})
+_BLOCK_BYTES: Final = 256 * 1024
+
+
+@dataclass(slots=True)
+class _Publication:
+    """One publication whose files are being parsed, and the triples and characters that are left to it."""
+
+    spool: TripleSpool
+    entry: Mapping[str, Any]
+    base_iri: str | None
+    owner: str
+    halt: threading.Event
+    triples: int
+    characters: int
+
+    def arguments(self, path: str) -> dict[str, Any]:
+        """Returns the program's arguments for a file."""
+        ending = PurePosixPath(path).suffix.lower()
+        return {
+            "ending": ending,
+            "mapping": self.entry["mapping"] if ending in ROW_ENDINGS else None,
+            "base_iri": self.base_iri,
+            "triples": self.triples,
+            "characters": self.characters,
+            "most_triples": MAX_TRIPLES,
+            "most_characters": MAX_CHARACTERS,
+        }
+
+    def count(self, answer: Any) -> None:
+        """Counts the triples that a process says it wrote; it has read untrusted files, so its answer is checked."""
+        match answer:
+            case {"triples": int(triples), "characters": int(characters)}:
+                if 0 <= triples <= self.triples and 0 <= characters <= self.characters:
+                    self.triples -= triples
+                    self.characters -= characters
+                    return
+        raise ConfinedError(FailureKind.FAILED, "something else than triples was read from it")
+
+
+class FileParser:
+    """Parses files, round robin by key. Thread-safe; every call waits for its files.
+
+    Args:
+        limits: The bounds of parsing one file.
+        folder: The folder of unnamed copies of the files being parsed.
+    """
+
+    def __init__(self, limits: JobLimits, folder: Path) -> None:
+        self._limits = limits
+        self._folder = folder
+        self._pool = ConfinedPool(_PROGRAM, name="publishing", size=limits.processes)
+
+    def parse(
+        self,
+        files: Iterable[PublishFile],
+        entry: Mapping[str, Any],
+        base_iri: str | None,
+        *,
+        owner: str,
+        halt: threading.Event,
+    ) -> TripleSpool:
+        """Returns the triples of every file that the entry chooses; `owner` is the API key that they are parsed for.
+
+        Ends soon after `halt` is set.
+
+        Raises:
+            GraphRefusedError: a file is malformed or exceeds a limit, or there is too much; the message names the file.
+            GraphUnavailableError: they cannot be parsed now.
+            OSError: a file cannot be read, or the disk is full.
+        """
+        spool = TripleSpool(self._folder)
+        publication = _Publication(spool, entry, base_iri, owner, halt, MAX_TRIPLES, MAX_CHARACTERS)
+        try:
+            for file in files:
+                if is_chosen(file.path, entry):
+                    self._append(publication, file)
+        except BaseException:
+            spool.close()
+            raise
+        return spool
+
+    @property
+    def pids(self) -> list[int]:
+        """The ids of the processes that parse or wait for a file."""
+        return self._pool.pids
+
+    def close(self) -> None:
+        """Ends the processes; jobs in progress fail, and so do later ones."""
+        self._pool.close()
+
+    def _append(self, publication: _Publication, file: PublishFile) -> None:
+        with TemporaryFile(dir=self._folder) as copy:
+            _copy(file, copy, publication.halt)
+            size = os.fstat(copy.fileno()).st_size
+            try:
+                publication.count(self._run(publication, file.path, copy, size))
+            except ConfinedError as error:
+                raise self._worded(error, file.path, size) from None
+
+    def _worded(self, error: ConfinedError, path: str, size: int) -> GraphRefusedError | GraphUnavailableError:
+        if error.kind in _OVER_LIMIT:
+            return GraphRefusedError(f"'{path}': reading it needs more than {self._limits.in_words(size)}")
+        if error.kind is FailureKind.FAILED and error.data is None:
+            return GraphRefusedError(f"'{path}': {error}")
+        return GraphUnavailableError(str(error))
+
+    def _run(self, publication: _Publication, path: str, copy: IO[bytes], size: int) -> Any:
+        copy.seek(0)
+        written = publication.spool.size_bytes
+        try:
+            return self._pool.run(
+                "parse",
+                publication.arguments(path),
+                owner=publication.owner,
+                cpu_seconds=self._limits.cpu_seconds(size),
+                memory_bytes=self._limits.memory_mb * 2**20,
+                descriptors=(copy.fileno(), publication.spool.descriptor),
+                halt=publication.halt,
+            )
+        except ConfinedError:
+            publication.spool.truncate(written)
+            raise
+
+
+def _copy(file: PublishFile, target: IO[bytes], halt: threading.Event) -> None:
+    with file.open() as source:
+        while block := source.read(_BLOCK_BYTES):
+            if halt.is_set():
+                raise GraphUnavailableError("the publication was ended")
+            target.write(block)
+    target.flush()

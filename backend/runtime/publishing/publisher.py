@@ -2,31 +2,31 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
 import orjson
 
-from backend.clock import DAY_MS, Clock
-from backend.graphs.graph import (
+from backend.common.clock import DAY_MS, Clock
+from backend.common.ids import new_id
+from backend.common.retry import Backoff
+from backend.resources.graphs.graph import (
     Graph,
     GraphOutcomeUnknownError,
     GraphRefusedError,
     GraphUnavailableError,
-    Statement,
+    TripleStatement,
 )
-from backend.graphs.graphs import Graphs, graph_name
-from backend.ids import new_id
-from backend.retry import Backoff
+from backend.resources.graphs.graphs import Graphs, graph_name
 from backend.runtime.publishing import sql
-from backend.runtime.publishing.files import Source
-from backend.runtime.publishing.parsing import FileParser
-from backend.runtime.publishing.scheduling import CONCURRENT_PUBLICATIONS, Active, next_publications
+from backend.runtime.publishing.files import FileParser, Source
+from backend.runtime.publishing.sql import WaitingPublicationRow
 from backend.runtime.publishing.sweeping import Sweep
-from backend.runtime.ticker import Ticker
 from backend.storage.database import Database, Tx
+from backend.storage.outage import Ticker
 
 _LOG = logging.getLogger(__name__)
 
@@ -42,6 +42,11 @@ _MAX_WAITING: Final = 10_000
 _BACKOFF: Final = Backoff(first_seconds=1.0, longest_seconds=sql.LONGEST_WAIT_MS / 1000)
 # A publication that failed for so long is given up.
 _TRIED_FOR_MS: Final = DAY_MS
+
+CONCURRENT_PUBLICATIONS: Final = 8
+"""The concurrent publications of one process; keys without one share as many more."""
+
+_CONCURRENT_PER_GRAPH: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,16 @@ class Watch:
 
     outcome: "Future[PublicationSuccess | PublicationFailure]" = field(default_factory=Future)
     problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Active:
+    """A publication in progress, which ends soon after `halt` is set."""
+
+    run_id: str
+    graph_id: str
+    key_id: str
+    halt: threading.Event = field(default_factory=threading.Event)
 
 
 class Publisher:
@@ -94,8 +109,20 @@ class Publisher:
         self._lock = threading.Lock()
         self._active: dict[tuple[str, str], Active] = {}
         # The removals in progress, by graph.
-        self._removing: dict[str, list[sql.PublicationRow]] = {}
+        self._removing: dict[str, list[sql.OrderedPublicationRow]] = {}
         self._watches: dict[tuple[str, str], Watch] = {}
+
+    @property
+    def publishing(self) -> frozenset[tuple[str, str]]:
+        """The publications that are under way here, by run and graph."""
+        with self._lock:
+            return frozenset(self._active)
+
+    @property
+    def removing(self) -> frozenset[str]:
+        """The graphs that something is being removed from here."""
+        with self._lock:
+            return frozenset(self._removing)
 
     def start(self) -> None:
         """Starts its thread, beginning with the orders that an earlier process left."""
@@ -208,7 +235,7 @@ class Publisher:
         self.wake()
 
     def _clear(self, graph_id: str) -> None:
-        rows: list[sql.PublicationRow] = []
+        rows: list[sql.OrderedPublicationRow] = []
         try:
             now = self._clock()
             rows = self._database.write(
@@ -227,7 +254,7 @@ class Publisher:
             # There may be more than one round takes.
             self.wake()
 
-    def _remove(self, rows: list[sql.PublicationRow]) -> None:
+    def _remove(self, rows: list[sql.OrderedPublicationRow]) -> None:
         """Removes publications; they count as removed only once nothing of them stays readable."""
         if not rows:
             return
@@ -244,7 +271,7 @@ class Publisher:
             return
         self._database.write(lambda tx: sql.removed(tx, map(_key, rows), self._removals_owner), lock_key=_LOCK_KEY)
 
-    def _publish(self, row: sql.PublicationRow, active: Active) -> None:
+    def _publish(self, row: sql.OrderedPublicationRow, active: Active) -> None:
         try:
             landed = self._landed(row, active)
         except GraphRefusedError as error:
@@ -267,7 +294,7 @@ class Publisher:
         else:
             self._settle(row, landed)
 
-    def _landed(self, row: sql.PublicationRow, active: Active) -> PublicationSuccess:
+    def _landed(self, row: sql.OrderedPublicationRow, active: Active) -> PublicationSuccess:
         graph, name = self._graph_of(row)
         files, entry = self._source(row.run_id), orjson.loads(row.entry)
         base_iri = orjson.loads(row.definition).get("base_iri")
@@ -284,7 +311,11 @@ class Publisher:
             return PublicationSuccess(name, graph.replace(name, _until_halted(swept.read(), active.halt)))
 
     def _settle(
-        self, row: sql.PublicationRow, outcome: PublicationSuccess | PublicationFailure, *, may_land: bool = False
+        self,
+        row: sql.OrderedPublicationRow,
+        outcome: PublicationSuccess | PublicationFailure,
+        *,
+        may_land: bool = False,
     ) -> None:
         now = self._clock()
 
@@ -303,7 +334,7 @@ class Publisher:
         if watch is not None and not watch.outcome.done():
             watch.outcome.set_result(outcome)
 
-    def _postpone(self, row: sql.PublicationRow, owner: str, *, may_land: bool = False) -> None:
+    def _postpone(self, row: sql.OrderedPublicationRow, owner: str, *, may_land: bool = False) -> None:
         until = self._clock() + round(1000 * _BACKOFF.delay(row.attempts + 1))
 
         def postpone(tx: Tx) -> None:
@@ -313,19 +344,19 @@ class Publisher:
 
         self._database.write(postpone, lock_key=_LOCK_KEY)
 
-    def _release(self, one: Active | sql.PublicationRow) -> None:
+    def _release(self, one: Active | sql.OrderedPublicationRow) -> None:
         self._database.write(lambda tx: sql.release(tx, *_key(one), self._owner), lock_key=_LOCK_KEY)
 
-    def _graph_of(self, row: sql.PublicationRow) -> tuple[Graph, str]:
+    def _graph_of(self, row: sql.OrderedPublicationRow) -> tuple[Graph, str]:
         definition = orjson.loads(row.definition)
         return self._graphs.get(row.graph_id, row.graph_version, definition), graph_name(definition, row.run_id)
 
 
-def _key(one: Active | sql.PublicationRow | sql.ClaimRow) -> tuple[str, str]:
+def _key(one: Active | sql.OrderedPublicationRow | sql.ClaimRow) -> tuple[str, str]:
     return one.run_id, one.graph_id
 
 
-def _until_halted(triples: Iterator[Statement], halt: threading.Event) -> Iterator[Statement]:
+def _until_halted(triples: Iterator[TripleStatement], halt: threading.Event) -> Iterator[TripleStatement]:
     for triple in triples:
         if halt.is_set():
             raise GraphUnavailableError("the publication was ended")
@@ -337,3 +368,30 @@ def _reason(error: BaseException) -> str:
         return str(error)
     _LOG.error("A knowledge graph failed", exc_info=error)
     return "an unexpected failure"
+
+
+def next_publications(waiting: Iterable[WaitingPublicationRow], active: Collection[Active]) -> Iterator[Active]:
+    """Yields the waiting publications to start now, in order for each key, those of the keys with the fewest first.
+
+    A key has one at a time for each graph, so that a store which does not answer holds up only a few.
+    """
+    known = {(one.run_id, one.graph_id) for one in active}
+    keys = Counter(one.key_id for one in active)
+    graphs = Counter(one.graph_id for one in active)
+    pairs = {(one.key_id, one.graph_id) for one in active}
+    left = [row for row in waiting if (row.run_id, row.graph_id) not in known]
+    while True:
+        left = [
+            row
+            for row in left
+            if (row.key_id, row.graph_id) not in pairs and graphs[row.graph_id] < _CONCURRENT_PER_GRAPH
+        ]
+        if not left:
+            return
+        row = min(left, key=lambda one: keys[one.key_id])
+        if keys.total() >= CONCURRENT_PUBLICATIONS * (1 if keys[row.key_id] else 2):
+            return
+        keys[row.key_id] += 1
+        graphs[row.graph_id] += 1
+        pairs.add((row.key_id, row.graph_id))
+        yield Active(row.run_id, row.graph_id, row.key_id)

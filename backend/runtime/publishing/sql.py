@@ -18,11 +18,11 @@ from sqlalchemy import (
     update,
 )
 
-from backend.run_status import TERMINAL, RunStatus
+from backend.common.states import RUN_TERMINAL, RunStatus
 from backend.storage.database import Tx
-from backend.storage.due_times import is_due
+from backend.storage.sql_expressions import is_due
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
-from backend.storage.tables.publishing import OPEN_STATES, publications, state_in
+from backend.storage.tables.files import OPEN_STATES, publications, state_in
 from backend.storage.tables.runs import runs, status_in
 from backend.storage.tables.workflows import resource_versions, resources
 
@@ -41,7 +41,7 @@ class PolicyRow(NamedTuple):
     key_id: str
 
 
-class PublicationRow(NamedTuple):
+class OrderedPublicationRow(NamedTuple):
     """A publication with the manifest of its knowledge graph."""
 
     run_id: str
@@ -79,10 +79,10 @@ FAILED: Final = "failed"
 REMOVING: Final = "removing"
 
 LONGEST_WAIT_MS: Final = 256_000
-"""What waits longer for its next attempt was postponed by a clock that was ahead, and is due."""
+"""Longest wait for a next attempt; a longer one was set by a clock that was ahead, and counts as over."""
 
 CLAIM_MS: Final = 360_000
-"""How long a claim lasts that is not renewed: longer than an update of a store may take, which outlives its process."""
+"""Time after which a claim that is not renewed ends: longer than an update of a store, which outlives its process."""
 
 _RUN: Final[BindParameter[str]] = bindparam("of_run_id")
 _GRAPH: Final[BindParameter[str]] = bindparam("of_graph_id")
@@ -117,13 +117,13 @@ _BY_OPEN: Final = "INDEXED BY ix_publications_open"
 _GRAPHS_TO_CLEAR = ScalarQuery[str](
     select(publications.c.graph_id).where(_TO_REMOVE).distinct().with_hint(publications, _BY_OPEN, "sqlite")
 )
-_WITH_MANIFEST = select_row(PublicationRow, publications, resource_versions).join(
+_WITH_MANIFEST = select_row(OrderedPublicationRow, publications, resource_versions).join(
     resource_versions,
     (resource_versions.c.resource_id == publications.c.graph_id)
     & (resource_versions.c.version == publications.c.graph_version),
 )
 _REMOVALS = Query(
-    PublicationRow,
+    OrderedPublicationRow,
     _WITH_MANIFEST.where(_TO_REMOVE, publications.c.graph_id == _GRAPH)
     .order_by(publications.c.next_attempt_at, publications.c.run_id)
     .limit(bindparam("most"))
@@ -131,14 +131,14 @@ _REMOVALS = Query(
 )
 _WAITING = Query(
     WaitingPublicationRow,
-    select_row(WaitingPublicationRow, publications, runs, ended=status_in(*sorted(TERMINAL)))
+    select_row(WaitingPublicationRow, publications, runs, ended=status_in(*sorted(RUN_TERMINAL)))
     .join(runs, runs.c.run_id == publications.c.run_id)
     .where(_OPEN, state_in(PENDING), _IS_DUE, or_(_IS_FREE, _IS_OWN))
     .order_by(publications.c.next_attempt_at, publications.c.run_id)
     .limit(bindparam("most"))
     .with_hint(publications, _BY_OPEN, "sqlite"),
 )
-_PENDING = Query(PublicationRow, _WITH_MANIFEST.where(*_ONE, publications.c.state == PENDING))
+_PENDING = Query(OrderedPublicationRow, _WITH_MANIFEST.where(*_ONE, publications.c.state == PENDING))
 _HAS_LANDED = ScalarQuery[str](select(publications.c.state).where(*_ONE, state_in(LANDED, KEPT)))
 _UNCLAIMED: Final = {"claimed_by": null(), "claimed_until": null()}
 _CLAIMS = Query(
@@ -157,7 +157,7 @@ _KEEP = Command(
 )
 _WITHDRAW = Command(
     update(publications)
-    .where(_OPEN, state_in(PENDING, LANDED), _run_ended_as(*sorted(TERMINAL - {RunStatus.COMPLETED})))
+    .where(_OPEN, state_in(PENDING, LANDED), _run_ended_as(*sorted({*RUN_TERMINAL} - {RunStatus.COMPLETED})))
     .values(state=REMOVING, attempts=0, next_attempt_at=_NOW)
 )
 _RESUME = Command(update(publications).where(_OPEN).values(next_attempt_at=_NOW))
@@ -203,7 +203,7 @@ def graphs_to_clear(tx: Tx, owner: str, now: int) -> list[str]:
     return tx.scalars(_GRAPHS_TO_CLEAR, of_owner=owner, now=now)
 
 
-def claim_removals(tx: Tx, graph_id: str, owner: str, now: int, most: int) -> list[PublicationRow]:
+def claim_removals(tx: Tx, graph_id: str, owner: str, now: int, most: int) -> list[OrderedPublicationRow]:
     """Claims and returns the removals from a graph that are due and that no other owner has claimed, longest due first.
 
     A claim that is left of a publication delays its removal, as the update of the graph may not have ended yet:
@@ -249,7 +249,7 @@ def waiting(tx: Tx, owner: str, now: int, most: int) -> list[WaitingPublicationR
     return tx.all(_WAITING, of_owner=owner, now=now, most=most)
 
 
-def pending(tx: Tx, run_id: str, graph_id: str) -> PublicationRow | None:
+def pending(tx: Tx, run_id: str, graph_id: str) -> OrderedPublicationRow | None:
     """Returns a pending publication, or None."""
     return tx.first(_PENDING, of_run_id=run_id, of_graph_id=graph_id)
 
@@ -272,7 +272,7 @@ def remove(tx: Tx, run_id: str, now: int) -> int:
     return tx.run(_REMOVE, of_run_id=run_id, now=now)
 
 
-def land(tx: Tx, row: PublicationRow, now: int) -> None:
+def land(tx: Tx, row: OrderedPublicationRow, now: int) -> None:
     """Records that the named graph has the publication, or else requests its removal.
 
     A publication that landed before is as it was. Where it failed, or its removal was requested or is done, the removal

@@ -5,16 +5,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from backend import json_text
-from backend.graphs.graph import GraphRefusedError, GraphUnavailableError, Statement
-from backend.graphs.triple_spool import TripleSpool
-from backend.redaction.counts import Counts
-from backend.redaction.process.redactor import RedactionError, Redactor
+from backend.common import json_text
+from backend.resources.graphs.graph import GraphRefusedError, GraphUnavailableError, TripleStatement
+from backend.resources.graphs.triple_spool import TripleSpool
+from backend.resources.redaction.confined_redactor import ConfinedRedactor, RedactionError
 from backend.runtime.publishing import sql
-from backend.runtime.redaction import manifest_sql
-from backend.runtime.redaction.stages import OUTPUTS, StageCounts
+from backend.services.runs import redaction_manifest_sql
+from backend.services.runs.redaction_manifest_sql import OUTPUTS, StageCounts
 from backend.storage.database import Database, run_of
-from backend.workflows.entity_types import ENTITY_TYPES
+from redaction.counts import Counts
+from redaction.entity_types import ENTITY_TYPES
 
 if TYPE_CHECKING:
     from pyoxigraph import Triple
@@ -34,7 +34,7 @@ _AT_ONCE: Final = 1_000
 _NOT_IN_IRIS: Final = frozenset({"URL", "DATE_TIME"})
 
 
-def by_policy(database: Database, redactor: Redactor) -> Sweep:
+def by_policy(database: Database, redactor: ConfinedRedactor) -> Sweep:
     """Returns a sweep by each run's PII policy, of literals and of IRIs that are not predicates."""
     budget = _Budget(database, redactor)
 
@@ -55,7 +55,7 @@ def by_policy(database: Database, redactor: Redactor) -> Sweep:
 class _Budget:
     """Sweeps within the model calls that a run has left, and records those that were made."""
 
-    def __init__(self, database: Database, redactor: Redactor) -> None:
+    def __init__(self, database: Database, redactor: ConfinedRedactor) -> None:
         self._database = database
         self._redactor = redactor
         # Each batch may make all the calls that are left, so there is one at a time.
@@ -67,7 +67,7 @@ class _Budget:
         if policy["model"] is None:
             return self._redactor.values(policy, texts, halt, owner=key_id)[0]
         with self._asking:
-            made = self._database.read(lambda tx: manifest_sql.model_calls(tx, run_id))
+            made = self._database.read(lambda tx: redaction_manifest_sql.model_calls(tx, run_id))
             try:
                 left = {**policy, "max_model_calls": max(0, policy["max_model_calls"] - made)}
                 swept, counts = self._redactor.values(left, texts, halt, owner=key_id)
@@ -81,10 +81,12 @@ class _Budget:
     def _record(self, run_id: str, counts: Counts) -> None:
         if counts != Counts():
             found = StageCounts(OUTPUTS, counts)
-            self._database.write(lambda tx: manifest_sql.add_counts(tx, run_id, found), lock_key=run_of(run_id))
+            self._database.write(
+                lambda tx: redaction_manifest_sql.add_counts(tx, run_id, found), lock_key=run_of(run_id)
+            )
 
 
-def _swept(sweep: _SweepTexts, policy: Mapping[str, Any], triples: Iterator[Statement]) -> "Iterator[Triple]":
+def _swept(sweep: _SweepTexts, policy: Mapping[str, Any], triples: Iterator[TripleStatement]) -> "Iterator[Triple]":
     categories = ENTITY_TYPES if policy["categories"] == "all" else set(policy["categories"])
     of_iris = {**policy, "categories": sorted(categories - _NOT_IN_IRIS), "model": None}
     while batch := list(islice(triples, _AT_ONCE)):
@@ -109,7 +111,7 @@ def _by_text(sweep: _SweepTexts, policy: Mapping[str, Any], texts: Iterable[str]
     return dict(zip(given, swept, strict=True))
 
 
-def _collect(triple: "Triple | Statement", literals: dict[str, str], iris: dict[str, str]) -> None:
+def _collect(triple: "Triple | TripleStatement", literals: dict[str, str], iris: dict[str, str]) -> None:
     from pyoxigraph import Literal, NamedNode, Triple
 
     for term in (triple.subject, triple.object):
@@ -121,7 +123,7 @@ def _collect(triple: "Triple | Statement", literals: dict[str, str], iris: dict[
             _collect(term, literals, iris)
 
 
-def _rebuilt(triple: "Triple | Statement", literals: Mapping[str, str], iris: Mapping[str, str]) -> "Triple":
+def _rebuilt(triple: "Triple | TripleStatement", literals: Mapping[str, str], iris: Mapping[str, str]) -> "Triple":
     from pyoxigraph import Literal, NamedNode, Triple
 
     def term(one: Any) -> Any:

@@ -1,1 +1,1 @@
-"""Hands queued segments over to an engine, ends runs that must end, and deletes what is past its time."""
+"""Dispatches queued segments to an engine, ends runs that must end, and deletes expired rows."""

@@ -1,4 +1,4 @@
-"""SQL of the launcher and the sweeper: segments that wait to be launched, and runs that must end."""
+"""SQL of scheduling: segments that wait to be launched, runs that must end, and leases of processes."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -7,18 +7,20 @@ from sqlalchemy import (
     BindParameter,
     ColumnElement,
     bindparam,
+    delete,
     exists,
     func,
+    insert,
     literal_column,
     or_,
     select,
     update,
 )
 
-from backend.run_status import IN_FLIGHT, RunStatus
-from backend.segment_state import HANDED_OVER, ROOM, SegmentState
+from backend.common.states import DISPATCHED, ROOM, RUN_IN_FLIGHT, RunStatus, SegmentState
 from backend.storage.database import Tx
 from backend.storage.statements import Command, Query, ScalarQuery, select_row
+from backend.storage.tables.deployment import workers
 from backend.storage.tables.runs import runs, status_in
 from backend.storage.tables.segments import segments
 
@@ -34,7 +36,7 @@ class WaitingSegmentRow(NamedTuple):
 
 
 class TakenRow(NamedTuple):
-    """How many segments of a key were handed over or run."""
+    """Number of segments of a key that were handed over or run."""
 
     key_id: str
     taken: int
@@ -127,7 +129,7 @@ _IS_QUEUED = ScalarQuery[str](select(segments.c.run_id).where(_SEGMENT, _QUEUED)
 _OVERDUE = Query(
     OverdueRunRow,
     select_row(OverdueRunRow, runs).where(
-        status_in(*IN_FLIGHT),
+        status_in(*RUN_IN_FLIGHT),
         status_in(RunStatus.WAITING),
         runs.c.max_run_hours.is_not(None),
         runs.c.started_at + runs.c.max_run_hours * _HOUR_MS <= _NOW,
@@ -135,7 +137,7 @@ _OVERDUE = Query(
     ),
 )
 _OPEN_IDS = ScalarQuery[str](select(segments.c.segment_id).where(_OPEN))
-_IN_FLIGHT_IDS = ScalarQuery[str](select(runs.c.run_id).where(status_in(*IN_FLIGHT)))
+_IN_FLIGHT_IDS = ScalarQuery[str](select(runs.c.run_id).where(status_in(*RUN_IN_FLIGHT)))
 
 
 def waiting(tx: Tx, max_of_a_key: int) -> list[WaitingSegmentRow]:
@@ -148,10 +150,10 @@ def taken_by_key(tx: Tx) -> dict[str, int]:
     return {row.key_id: row.taken for row in tx.all(_TAKEN)}
 
 
-def mark_handed_over(tx: Tx, segments: Iterable[WaitingSegmentRow], now: int) -> None:
+def mark_dispatched(tx: Tx, segments: Iterable[WaitingSegmentRow], now: int) -> None:
     """Marks queued segments as handed over to the engine once more, and wakes workers that wait for some."""
     tx.uncounted = True
-    tx.announce(HANDED_OVER)
+    tx.announce(DISPATCHED)
     tx.many(
         _HAND_OVER,
         [
@@ -206,3 +208,73 @@ def open_ids(tx: Tx) -> set[str]:
 def in_flight(tx: Tx) -> set[str]:
     """Returns the ids of all runs that have not finished."""
     return set(tx.scalars(_IN_FLIGHT_IDS))
+
+
+LEASE_MS: Final = 20_000
+
+
+class LeaseRow(NamedTuple):
+    """The lease of a process, the host that it runs on, and the segments that it could take when it last renewed."""
+
+    owner: str
+    host: str
+    lease_until: int
+    draining: int
+    room: int
+
+    def lapsed(self, now: int) -> bool:
+        """Returns whether it was not renewed in time, or ends later than any does, by a clock that was ahead."""
+        return not now < self.lease_until <= now + LEASE_MS
+
+
+_OWNER: Final = workers.c.owner == bindparam("of_owner")
+_ADD = Command(insert(workers), [column.name for column in workers.columns])
+_RENEW = Command(
+    update(workers)
+    .where(_OWNER)
+    .values(lease_until=bindparam("until"), draining=bindparam("new_draining"), room=bindparam("new_room"))
+)
+_REMOVE = Command(delete(workers).where(_OWNER))
+_REMOVE_LAPSED = Command(delete(workers).where(_OWNER, workers.c.lease_until == bindparam("not_renewed")))
+_SLOTS = ScalarQuery[int](
+    select(func.coalesce(func.sum(workers.c.step_slots), literal_column("0"))).where(
+        workers.c.lease_until > bindparam("now"), workers.c.draining == literal_column("0")
+    ),
+)
+_LEASES = Query(LeaseRow, select_row(LeaseRow, workers))
+
+
+def lock_key(owner: str) -> str:
+    """Returns the lock key of one lease."""
+    return f"worker {owner}"
+
+
+def add(tx: Tx, *, owner: str, host: str, step_slots: int, now: int, until: int) -> None:
+    """Writes a new process with its first lease."""
+    times = {"started_at": now, "lease_until": until}
+    tx.enqueue(_ADD, owner=owner, host=host, step_slots=step_slots, draining=0, room=step_slots, **times)
+
+
+def renew(tx: Tx, owner: str, until: int, *, draining: bool, room: int) -> bool:
+    """Renews a lease; False if it is gone, as another process has removed it."""
+    return tx.run(_RENEW, of_owner=owner, until=until, new_draining=int(draining), new_room=room) == 1
+
+
+def remove(tx: Tx, owner: str) -> None:
+    """Removes a lease."""
+    tx.enqueue(_REMOVE, of_owner=owner)
+
+
+def remove_lapsed(tx: Tx, lease: LeaseRow) -> bool:
+    """Removes a lease that was not renewed in time; False, with nothing changed, if it was renewed meanwhile."""
+    return tx.run(_REMOVE_LAPSED, of_owner=lease.owner, not_renewed=lease.lease_until) == 1
+
+
+def leases(tx: Tx) -> list[LeaseRow]:
+    """Returns every lease, also one that was not renewed in time and was not removed yet."""
+    return tx.all(_LEASES)
+
+
+def step_slots(tx: Tx, now: int) -> int:
+    """Returns how many steps can run at once on all processes that take new segments."""
+    return int(tx.scalar_one(_SLOTS, now=now))

@@ -5,17 +5,53 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Final
 
-from backend.environments.builder import PackageBuilder
-from backend.redaction.process.redactor import Redactor
-from backend.runtime.execution.limits import DEFAULT_LIMITS
+from backend.isolation.sandbox import Sandbox
+from backend.resources.environments.builder import PackageBuilder
+from backend.resources.redaction.confined_redactor import ConfinedRedactor
+from backend.runtime.execution.slots import DEFAULT_LIMITS
 from backend.runtime.final_sweep.scheduler import FinalSweeps
 from backend.runtime.publishing import Publisher
-from backend.runtime.worker.leftovers import LeftoverRemoval
+from backend.runtime.scheduling.sql import in_flight
 from backend.runtime.worker.sessions import WorkerSessions
-from backend.sandbox import Sandbox
+from backend.storage.database import Database
 from backend.storage.objects import ObjectStoreError
+from backend.storage.outage import Ticker
 from telemetry import Family
+
+_SECONDS: Final = 60
+
+
+class LeftoverRemoval:
+    """Removes from a work folder what belongs to runs that ended while no segment of theirs ran here."""
+
+    def __init__(self, database: Database, work: Path) -> None:
+        self._database = database
+        self._work = work
+        self._halted = threading.Event()
+        self._ticker = Ticker("tidy", self.round, _SECONDS)
+
+    def start(self) -> None:
+        """Starts its thread, with a round at once."""
+        self._ticker.start()
+
+    def halt(self) -> None:
+        """Ends the present round soon; from any thread."""
+        self._halted.set()
+
+    def stop(self) -> None:
+        """Ends its thread; may be repeated."""
+        self.halt()
+        self._ticker.stop()
+
+    def round(self) -> None:
+        """Removes what is there now."""
+        folders = list(self._work.iterdir())
+        kept = self._database.read(in_flight) if folders else set()
+        for folder in folders:
+            if folder.name not in kept and not self._halted.is_set():
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 class Executor:
@@ -41,7 +77,7 @@ class Executor:
         sessions: WorkerSessions,
         open_sandbox: Callable[[], Sandbox],
         publisher: Publisher,
-        redactor: Redactor,
+        redactor: ConfinedRedactor,
         final_sweeps: FinalSweeps,
         leftovers: LeftoverRemoval,
         packages: PackageBuilder,
@@ -52,7 +88,7 @@ class Executor:
     ) -> None:
         self.sessions = sessions
         self._open_sandbox = open_sandbox
-        self._publisher = publisher
+        self.publisher = publisher
         self._redactor = redactor
         self._final_sweeps = final_sweeps
         self._leftovers = leftovers
@@ -79,7 +115,7 @@ class Executor:
             self._sandbox.prepare(DEFAULT_LIMITS)
             self.sessions.start(self._sandbox, on_free)
             self._refuse_other_worker_host()
-            self._publisher.start()
+            self.publisher.start()
             self._final_sweeps.start()
             self._leftovers.start()
             self._packages.start()
@@ -94,7 +130,7 @@ class Executor:
             # What is being swept is swept again at the next start.
             self._final_sweeps.stop()
             self._redactor.close()
-            self._publisher.stop()
+            self.publisher.stop()
             if self._sandbox is not None:
                 self._sandbox.close()
                 self._sandbox = None
@@ -107,7 +143,7 @@ class Executor:
 
     def forget(self, run_id: str) -> None:
         """Ends what still goes on for an erased run, and removes what it left in knowledge graphs and on this disk."""
-        self._publisher.remove(run_id)
+        self.publisher.remove(run_id)
         self._final_sweeps.forget(run_id)
         shutil.rmtree(self._work / run_id, ignore_errors=True)
 

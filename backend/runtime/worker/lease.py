@@ -10,19 +10,24 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from backend import metrics
-from backend.clock import Clock
-from backend.runtime.scheduling import workers_sql
+from backend.common import metrics
+from backend.common.clock import Clock
+from backend.runtime.scheduling import sql
 from backend.storage.database import Database, Tx
 from backend.storage.outage import RepeatedRounds, is_logged
 
 _LOG = logging.getLogger(__name__)
 
-_OTHER_WORKER_HOST_SECONDS: Final = 6.0
-_RENEWED_EVERY_SECONDS: Final = 5.0
-_RETRIED_AFTER_SECONDS: Final = 0.2
-_WATCHED_EVERY_SECONDS: Final = 0.5
-_GIVEN_UP_AFTER_SECONDS: Final = 15.0
+OTHER_WORKER_HOST_SECONDS: Final = 6.0
+"""Seconds in which a lease that is not renewed is found to be left by an earlier process."""
+RENEWED_EVERY_SECONDS: Final = 5.0
+"""Pause between two renewals that succeed."""
+RETRIED_AFTER_SECONDS: Final = 0.2
+"""Pause after a renewal that failed."""
+WATCHED_EVERY_SECONDS: Final = 0.5
+"""Pause between two looks whether the lease was lost."""
+GIVEN_UP_AFTER_SECONDS: Final = 15.0
+"""Seconds without a renewal after which the lease counts as lost."""
 
 
 def seconds_since_boot() -> float:
@@ -88,9 +93,9 @@ class Lease:
         lease = {"owner": self._owner, "host": self._host}
 
         def work(tx: Tx) -> None:
-            workers_sql.add(tx, **lease, step_slots=self._step_slots, now=now, until=now + workers_sql.LEASE_MS)
+            sql.add(tx, **lease, step_slots=self._step_slots, now=now, until=now + sql.LEASE_MS)
 
-        self._database.write(work, lock_key=workers_sql.lock_key(self._owner))
+        self._database.write(work, lock_key=sql.lock_key(self._owner))
         for thread in self._threads:
             thread.start()
 
@@ -99,16 +104,16 @@ class Lease:
 
         An earlier process may have left a lease, which nobody renews; telling them apart takes six seconds.
         """
-        end = time.monotonic() + _OTHER_WORKER_HOST_SECONDS
+        end = time.monotonic() + OTHER_WORKER_HOST_SECONDS
         first = self._others()
-        while first and time.monotonic() < end and not self._ended.wait(_WATCHED_EVERY_SECONDS):
+        while first and time.monotonic() < end and not self._ended.wait(WATCHED_EVERY_SECONDS):
             for owner, (host, until) in self._others().items():
                 if until > first.setdefault(owner, (host, until))[1]:
                     return host
         return None
 
     def _others(self) -> dict[str, tuple[str, int]]:
-        now, rows = self._clock(), self._database.read(workers_sql.leases)
+        now, rows = self._clock(), self._database.read(sql.leases)
         others = [row for row in rows if row.owner != self._owner and row.lease_until > now]
         return {row.owner: (row.host, row.lease_until) for row in others}
 
@@ -124,21 +129,21 @@ class Lease:
             if thread.is_alive():
                 thread.join()
         try:
-            lock_key = workers_sql.lock_key(self._owner)
-            self._database.write(lambda tx: workers_sql.remove(tx, self._owner), lock_key=lock_key)
+            lock_key = sql.lock_key(self._owner)
+            self._database.write(lambda tx: sql.remove(tx, self._owner), lock_key=lock_key)
         except Exception as error:  # noqa: BLE001 - unrenewed, the lease ends by itself
             level = logging.DEBUG if is_logged(error) else logging.WARNING
             _LOG.log(level, "The lease of %s could not be given back", self._owner, exc_info=error)
 
     def _renew_forever(self) -> None:
-        pause = _RENEWED_EVERY_SECONDS
+        pause = RENEWED_EVERY_SECONDS
         while not self._ended.wait(pause):
             # A try may take half of the time that is left to the next.
-            pause = _RENEWED_EVERY_SECONDS if self._renew() else _RETRIED_AFTER_SECONDS
+            pause = RENEWED_EVERY_SECONDS if self._renew() else RETRIED_AFTER_SECONDS
 
     def _watch(self) -> None:
         """Looks for a lost lease, apart from the thread that renews, which may wait long for the database."""
-        while not self._ended.wait(_WATCHED_EVERY_SECONDS):
+        while not self._ended.wait(WATCHED_EVERY_SECONDS):
             if self._gone or self._overdue():
                 metrics.LEASES_LOST.add()
                 _LOG.error("The lease of %s was lost; its steps are killed", self._owner)
@@ -146,7 +151,7 @@ class Lease:
                 return
 
     def _overdue(self) -> bool:
-        return self._steady() - self._renewed > _GIVEN_UP_AFTER_SECONDS
+        return self._steady() - self._renewed > GIVEN_UP_AFTER_SECONDS
 
     def _renew(self) -> bool:
         """Renews the lease, unless it is overdue and others may have removed it; False where that failed."""
@@ -157,12 +162,10 @@ class Lease:
                 self._gone = True
                 return False
             try:
-                until = self._clock() + workers_sql.LEASE_MS
+                until = self._clock() + sql.LEASE_MS
                 stands = self._database.write(
-                    lambda tx: workers_sql.renew(
-                        tx, self._owner, until, draining=self._draining, room=max(0, self._room())
-                    ),
-                    lock_key=workers_sql.lock_key(self._owner),
+                    lambda tx: sql.renew(tx, self._owner, until, draining=self._draining, room=max(0, self._room())),
+                    lock_key=sql.lock_key(self._owner),
                 )
             except Exception as error:  # noqa: BLE001 - the cause may pass before the lease ends
                 metrics.LEASE_RENEWALS.add("failed")

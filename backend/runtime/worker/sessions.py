@@ -1,18 +1,134 @@
-"""The worker sessions of a process, of which one at a time executes segments (docs/architecture.md)."""
+"""Worker sessions: each executes segments under one owner id, one at a time in a process (docs/architecture.md)."""
 
 import logging
 from collections.abc import Callable, Collection
 from collections.abc import Set as AbstractSet
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
-from backend import metrics
-from backend.runtime.ticker import TICK_SECONDS, Ticker
-from backend.runtime.worker.session import WorkerSession
-from backend.sandbox import Sandbox
+from backend.common import metrics
+from backend.isolation.sandbox import Sandbox
+from backend.runtime.engines.local import LocalEngine
+from backend.runtime.execution.slots import StepSlots
+from backend.runtime.scheduling.run_reaper import RunReaper
+from backend.runtime.worker.lease import Lease
 from backend.storage.database import DatabaseUnavailableError
-from backend.storage.outage import is_logged
+from backend.storage.outage import TICK_SECONDS, Ticker, is_logged
 from telemetry import Family
 
+if TYPE_CHECKING:
+    from backend.runtime.engines.dbos import DbosWorker
+
 _LOG = logging.getLogger(__name__)
+
+
+class WorkerSession:
+    """Engine and reaper of lost runs of one owner, with a lease and a DBOS worker where others share the database.
+
+    `start` and `stop` are called by one thread at a time; the rest from any. A lease that is lost ends every segment
+    at once, also while a `stop` waits for them.
+
+    Args:
+        lease: None where the database is this process's alone.
+        dbos_worker: Takes segments that any worker may have; None where they are submitted to the engine.
+    """
+
+    def __init__(
+        self,
+        engine: LocalEngine,
+        slots: StepSlots,
+        reaper: RunReaper,
+        lease: Lease | None = None,
+        dbos_worker: "DbosWorker | None" = None,
+    ) -> None:
+        self.engine = engine
+        self.slots = slots
+        self.reaper = reaper
+        self._lease = lease
+        self._dbos_worker = dbos_worker
+        self._started: list[Lease | DbosWorker] = []
+        self._lost = False
+        self._stopped = False
+
+    @property
+    def lost(self) -> bool:
+        """Returns whether the lease was lost, and another session has to follow."""
+        return self._lost
+
+    @property
+    def active(self) -> bool:
+        """Returns whether segments are taken."""
+        return not (self._lost or self._stopped)
+
+    @property
+    def begins_runs(self) -> bool:
+        """Returns whether segments are taken, and no other process shares the database."""
+        return self._lease is None and self._dbos_worker is None and not (self._lost or self._stopped)
+
+    def start(self, on_lost: Callable[[], None]) -> None:
+        """Settles what an earlier owner left, and begins to take segments; a start that fails leaves nothing behind.
+
+        `on_lost` is called from the lease's thread once the lease is lost, and must not wait.
+
+        Raises:
+            DatabaseUnavailableError: the database cannot be reached.
+        """
+        try:
+            self._start(on_lost)
+        except BaseException:
+            self.stop(0)
+            raise
+
+    def other_worker_host(self) -> str | None:
+        """Returns the host of another process that executes runs of this database; see `Lease.other_worker_host`."""
+        return None if self._lease is None else self._lease.other_worker_host()
+
+    def hear(self, names: Collection[str] | None) -> None:
+        """Takes segments at once where some were handed over; see `DbosWorker.hear`."""
+        if self._dbos_worker is not None:
+            self._dbos_worker.hear(names)
+
+    def stop(self, grace_seconds: float) -> None:
+        """Takes nothing new, gives segments so long to end, and ends the rest as orphaned; may be repeated."""
+        if self._stopped:
+            return
+        self._stopped = True
+        lease = self._lease if self._lease in self._started else None
+        dbos_worker = self._dbos_worker if self._dbos_worker in self._started else None
+        # The last is called first, and each though another fails.
+        with ExitStack() as parts:
+            if lease is not None:
+                parts.callback(lease.stop)
+            if dbos_worker is not None:
+                # After the steps, for it may wait long for a database that is unavailable.
+                parts.callback(dbos_worker.stop)
+            parts.callback(self.engine.stop, grace_seconds)
+            if lease is not None and grace_seconds:
+                parts.callback(lease.drain)
+            if dbos_worker is not None:
+                parts.callback(dbos_worker.halt)
+
+    def _start(self, on_lost: Callable[[], None]) -> None:
+        def lose() -> None:
+            # Others may take it that this process is dead.
+            self._lost = True
+            if self._dbos_worker is not None:
+                self._dbos_worker.halt()
+            self.engine.abort()
+            on_lost()
+
+        if self._lease is None:
+            self.reaper.recover()
+        else:
+            self._started.append(self._lease)
+            self._lease.start(lose)
+            if self._dbos_worker is None:
+                # A dead process may have had them; handing over one that a live process has is harmless.
+                self.reaper.requeue_all()
+        self.engine.start()
+        if self._dbos_worker is not None:
+            self._started.append(self._dbos_worker)
+            self._dbos_worker.start()
 
 
 class WorkerSessions:
@@ -28,20 +144,10 @@ class WorkerSessions:
     def __init__(self, new_session: Callable[[Sandbox, Callable[[], None]], WorkerSession]) -> None:
         self._new_session = new_session
         self._make: Callable[[], WorkerSession] | None = None
-        self._session: WorkerSession | None = None
+        self.present: WorkerSession | None = None
+        """The present session; None before the first."""
         self._sweeping = Ticker("sweeper", self._sweep, TICK_SECONDS)
         self._replacing = Ticker("session", self._replace_lost, TICK_SECONDS)
-
-    @property
-    def present(self) -> WorkerSession | None:
-        """The present session; None before the first."""
-        return self._session
-
-    @property
-    def sole_owner(self) -> str | None:
-        """The owner of all segments, where this process alone executes any and does so now; from any thread."""
-        session = self._session
-        return None if session is None else session.sole_owner
 
     def start(self, sandbox: Sandbox, on_free: Callable[[], None]) -> None:
         """Starts the first session; `on_free` is called whenever a segment has ended.
@@ -57,40 +163,40 @@ class WorkerSessions:
     def stop(self, grace_seconds: float) -> None:
         """Takes nothing new, gives segments so long to end, and ends the rest as orphaned; may be repeated."""
         self._replacing.stop()
-        if self._session is not None:
-            self._session.stop(grace_seconds)
+        if self.present is not None:
+            self.present.stop(grace_seconds)
         self._sweeping.stop()
 
-    def submit(self, segment_id: str, hand_over: int) -> None:
+    def submit(self, segment_id: str, dispatch: int) -> None:
         """Executes a queued segment soon; see `Engine.submit`.
 
         Raises:
             RuntimeError: nothing is executed now.
         """
-        session = self._session
+        session = self.present
         if session is None:
             raise RuntimeError("this process executes nothing now")
-        session.engine.submit(segment_id, hand_over)
+        session.engine.submit(segment_id, dispatch)
 
     def cancel(self, segment_id: str) -> None:
         """Ends a segment; see `Engine.cancel`."""
-        session = self._session
+        session = self.present
         if session is not None:
             session.engine.cancel(segment_id)
 
     def executes(self, segment_id: str) -> bool:
         """Returns whether the segment goes on here; see `Engine.executes`."""
-        session = self._session
+        session = self.present
         return session is not None and session.engine.executes(segment_id)
 
     def claimed(self) -> AbstractSet[str]:
         """Returns the segments that are executed here and set running; see `Engine.claimed`."""
-        session = self._session
+        session = self.present
         return frozenset() if session is None else session.engine.claimed()
 
     def hear(self, names: Collection[str] | None) -> None:
-        """Looks into the queue at once where segments were handed over; a listener of the database."""
-        session = self._session
+        """Takes segments at once where some were handed over; a listener of the database."""
+        session = self.present
         if session is not None:
             session.hear(names)
 
@@ -100,12 +206,12 @@ class WorkerSessions:
 
     def other_worker_host(self) -> str | None:
         """Returns the host of another process that executes runs of this database, if any."""
-        session = self._session
+        session = self.present
         return None if session is None else session.other_worker_host()
 
     def measured(self) -> list[Family]:
         """Returns what is executed here, as metrics; from any thread."""
-        session = self._session
+        session = self.present
         return [
             metrics.STEP_SLOTS.with_value(session.slots.count if session is not None and session.active else 0),
             metrics.STEP_SLOTS_USED.with_value(0 if session is None else session.slots.in_use),
@@ -114,11 +220,11 @@ class WorkerSessions:
 
     def _begin(self, session: WorkerSession) -> None:
         session.start(on_lost=self._replacing.wake)
-        self._session = session
+        self.present = session
 
     def _replace_lost(self) -> None:
         """Starts another session after one whose lease was lost; what fails is tried again in the next round."""
-        session, make = self._session, self._make
+        session, make = self.present, self._make
         if session is None or make is None or not session.lost:
             return
         session.stop(0)
@@ -129,6 +235,6 @@ class WorkerSessions:
             _LOG.log(level, "No lease can be taken while the database is unavailable: %s", error)
 
     def _sweep(self) -> None:
-        session = self._session
+        session = self.present
         if session is not None:
-            session.sweeper.sweep()
+            session.reaper.reap()

@@ -118,7 +118,7 @@ CREATE TABLE runs (
 	data_purged_at BIGINT, 
 	pii_policy TEXT NOT NULL, 
 	pii_redaction TEXT, 
-	redaction_state TEXT NOT NULL, 
+	redaction_state TEXT NOT NULL, resumed_from TEXT, resumed_by TEXT, 
 	CONSTRAINT pk_runs PRIMARY KEY (run_id)
 );
 CREATE INDEX ix_runs_newest ON runs (created_at, run_id);
@@ -240,7 +240,7 @@ CREATE TABLE steps (
 	finished_at BIGINT, 
 	error_code TEXT, 
 	error_message TEXT, 
-	value TEXT, 
+	value TEXT, files_count INTEGER, reused_from TEXT, 
 	CONSTRAINT pk_steps PRIMARY KEY (run_id, position), 
 	CONSTRAINT fk_steps_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
@@ -580,4 +580,4 @@ CREATE TABLE shared_files (
 	CONSTRAINT fk_shared_files_run_id_runs FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
 CREATE INDEX ix_shared_files_run_id ON shared_files (run_id);
-INSERT INTO alembic_version (version_num) VALUES ('0028');
+INSERT INTO alembic_version (version_num) VALUES ('0029');

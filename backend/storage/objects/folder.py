@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from backend.storage.durable import sync_folder
+from backend.storage.data_files import sync_folder
 from backend.storage.objects.interface import (
     PART_BYTES,
     ContentDigest,

@@ -1,37 +1,14 @@
 """The schema: every table of every service. A service writes its own tables and may read the others."""
 
-from backend.storage.tables import (
-    audit,
-    deployment,
-    environments,
-    keys,
-    outputs,
-    processes,
-    publishing,
-    runs,
-    segments,
-    step_logs,
-    uploads,
-    users,
-    webhooks,
-    workers,
-    workflows,
-)
+from backend.storage.tables import deployment, files, keys, runs, segments, users, webhooks, workflows
 
 __all__ = [
-    "audit",
     "deployment",
-    "environments",
+    "files",
     "keys",
-    "outputs",
-    "processes",
-    "publishing",
     "runs",
     "segments",
-    "step_logs",
-    "uploads",
     "users",
     "webhooks",
-    "workers",
     "workflows",
 ]

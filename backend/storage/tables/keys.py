@@ -79,7 +79,7 @@ class UsageRow(NamedTuple):
     request_id: str
     duration_us: int | None
     calls: int
-    """How many calls it stands for."""
+    """Number of calls that it stands for."""
 
 
 usage_batches = Table(

@@ -16,13 +16,13 @@ from sqlalchemy import (
     or_,
 )
 
-from backend.run_status import FINISHED, IN_FLIGHT
+from backend.common.states import RUN_IN_FLIGHT, RUN_TERMINAL
 from backend.storage.tables.metadata import METADATA, partial_index
 
 # A partial index serves a query only if both have the same condition as text. With IN, SQLite builds a table of the
 # list at each change of a row.
-_IN_FLIGHT: Final = " OR ".join(f"status = '{status}'" for status in IN_FLIGHT)
-_FINISHED: Final = " OR ".join(f"status = '{status}'" for status in FINISHED)
+_IN_FLIGHT: Final = " OR ".join(f"status = '{status}'" for status in RUN_IN_FLIGHT)
+_FINISHED: Final = " OR ".join(f"status = '{status}'" for status in RUN_TERMINAL)
 _REFERENCED: Final = f"client_reference IS NOT NULL AND ({_FINISHED})"
 _KEPT: Final = "finished_at IS NOT NULL AND data_purged_at IS NULL"
 
@@ -80,6 +80,9 @@ runs = Table(
     Column("pii_redaction", Text),
     # `none` (policy off), `pending` or `done`.
     Column("redaction_state", Text, nullable=False),
+    # The run that it took over from, and the newest run that took over from it.
+    Column("resumed_from", Text),
+    Column("resumed_by", Text),
     Index("ix_runs_newest_of_key", "key_id", "created_at", "run_id"),
     Index("ix_runs_newest", "created_at", "run_id"),
     partial_index("ix_runs_unswept", "finished_at", where="redaction_state = 'pending'"),
@@ -196,6 +199,8 @@ class RunRow(NamedTuple):
     pii_policy: str
     pii_redaction: str | None
     redaction_state: str
+    resumed_from: str | None
+    resumed_by: str | None
 
 
 def status_in(*statuses: str) -> ColumnElement[bool]:

@@ -73,6 +73,10 @@ steps = Table(
     Column("error_message", Text),
     # The step's return value as JSON; later segments read it.
     Column("value", Text),
+    # How many files it left, for callers and for later steps; null until it completed, and of earlier releases.
+    Column("files_count", Integer),
+    # The run whose completed step it is, or, of a pending step, is to be.
+    Column("reused_from", Text),
 )
 
 
@@ -95,6 +99,8 @@ class StepRow(NamedTuple):
     error_code: str | None
     error_message: str | None
     value: str | None
+    files_count: int | None
+    reused_from: str | None
 
 
 events = Table(
@@ -164,3 +170,45 @@ class ApprovalRow(NamedTuple):
     decided_by: str | None
     comment: str | None
     continued_in: str | None
+
+
+step_logs = Table(
+    "step_logs",
+    METADATA,
+    Column("run_id", Text, ForeignKey(runs.c.run_id, ondelete="CASCADE"), primary_key=True),
+    Column("step", Text, primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("began_at", BigInteger, nullable=False),
+    # Null while the attempt runs, and where its process died.
+    Column("ended_at", BigInteger),
+    # Bytes of the stored object; null while there is none, and the parts are all there is.
+    Column("size_bytes", BigInteger),
+    # Why the log is not shown.
+    Column("problem", Text),
+)
+
+
+# The beginning and the end of what is printed, swept by the run's PII policy. Seqs that are missing were cut.
+step_log_parts = Table(
+    "step_log_parts",
+    METADATA,
+    Column("run_id", Text, ForeignKey(runs.c.run_id, ondelete="CASCADE"), primary_key=True),
+    Column("step", Text, primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("seq", Integer, primary_key=True),
+    Column("text", Text, nullable=False),
+    # When the stored object took its place; whoever follows may still read it.
+    Column("superseded_at", BigInteger),
+    partial_index(
+        "ix_step_log_parts_superseded",
+        "superseded_at",
+        where="superseded_at IS NOT NULL",
+    ),
+)
+
+
+class StepLogPartRow(NamedTuple):
+    """A part of a log."""
+
+    seq: int
+    text: str

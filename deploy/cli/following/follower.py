@@ -1,14 +1,21 @@
-"""Follows a run by its events, over all its segments, until it has ended."""
+"""Follows a run by its events, over all its segments, until it has ended, and decides its approvals.
+
+Approvals are decided by an option, or by asking at the terminal.
+"""
 
 import signal
+import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
 from types import FrameType
 from typing import Any, Final
 
+import typer
+
 from deploy.cli.output.records import record_of
-from deploy.client.backend import Backend
+from deploy.cli.output.terminal import printable
+from deploy.client.backend import BackendClient
 from deploy.failures import CommandError
 from workflow_api.v1 import deployment_health_pb2, runs_pb2
 
@@ -41,7 +48,7 @@ def interruptible() -> Iterator[Callable[[], None]]:
         signal.signal(signal.SIGINT, former)
 
 
-def watched_events(backend: Backend, run_id: str, check: Callable[[], None]) -> Iterator[dict[str, Any]]:
+def watched_events(backend: BackendClient, run_id: str, check: Callable[[], None]) -> Iterator[dict[str, Any]]:
     """Yields every event of a run with its `segment_id`, each as soon as it is committed, until the run is terminal.
 
     `check` is called before each event, and may raise to end it. Where the stream breaks, as when the backend restarts,
@@ -61,7 +68,7 @@ def watched_events(backend: Backend, run_id: str, check: Callable[[], None]) -> 
 
 
 def all_events(
-    backend: Backend,
+    backend: BackendClient,
     run_id: str,
     check: Callable[[], None],
     *,
@@ -94,7 +101,7 @@ def all_events(
             time.sleep(FOLLOW_SECONDS if seconds is None else seconds)
 
 
-def status_after_decision(backend: Backend, run_id: str, *, approved: bool) -> str:
+def status_after_decision(backend: BackendClient, run_id: str, *, approved: bool) -> str:
     """Returns the status that a decision on an approval leads to, once its segment has begun, or the present one.
 
     The present one is the answer where nothing takes the segment, without a wait.
@@ -111,7 +118,7 @@ def status_after_decision(backend: Backend, run_id: str, *, approved: bool) -> s
     return str(record_of(backend.call(backend.runs.GetRun, runs_pb2.GetRunRequest(run_id=run_id)))["status"])
 
 
-def _queue_stands_still(backend: Backend) -> bool:
+def _queue_stands_still(backend: BackendClient) -> bool:
     """Returns whether no segment begins soon, as where no worker lives; False where that cannot be known."""
     with suppress(CommandError):
         health = backend.call(
@@ -123,8 +130,67 @@ def _queue_stands_still(backend: Backend) -> bool:
 
 
 def events_after(
-    backend: Backend, run_id: str, segment: str, after_seq: int, *, limit: int = PAGE
+    backend: BackendClient, run_id: str, segment: str, after_seq: int, *, limit: int = PAGE
 ) -> runs_pb2.ListRunEventsResponse:
     """Reads one page of events; an empty segment id stands for the latest segment."""
     request = runs_pb2.ListRunEventsRequest(run_id=run_id, segment=segment, after_seq=after_seq, page_size=limit)
     return backend.call(backend.runs.ListRunEvents, request)
+
+
+APPROVE: Final = ("ask", "yes", "no")
+
+Answer = Callable[[runs_pb2.Approval, Callable[[], None]], bool]
+"""Returns whether to approve; may call the function that shows what the approval is about."""
+
+_ANSWERS: Final = {"y": True, "yes": True, "n": False, "no": False}
+
+
+def answer_from(option: str, *, as_json: bool) -> Answer:
+    """Returns how approvals are decided by `--approve`.
+
+    The answer `ask` raises CommandError where there is no terminal to ask at.
+    """
+    if option not in APPROVE:
+        raise typer.BadParameter(f"must be one of {', '.join(APPROVE)}, not {option!r}", param_hint="--approve")
+    if option != "ask":
+        return lambda *_: option == "yes"
+    return _no_terminal if as_json or not sys.stdin.isatty() else _ask
+
+
+def check_answerable(answer: Answer, steps: Sequence[str]) -> None:
+    """Checks before a run that its approvals can be decided.
+
+    Raises:
+        CommandError: one would be asked for, and there is no terminal to ask at.
+    """
+    if steps and answer is _no_terminal:
+        raise _needs_terminal(steps[0])
+
+
+def _needs_terminal(step: str) -> CommandError:
+    return CommandError(
+        f"The step {step} waits for a decision, and there is no terminal to ask at: "
+        "give --approve yes or --approve no.",
+        code="approval_needed",
+    )
+
+
+def _no_terminal(approval: runs_pb2.Approval, _: Callable[[], None]) -> bool:
+    raise _needs_terminal(approval.step)
+
+
+def _ask(approval: runs_pb2.Approval, show: Callable[[], None]) -> bool:
+    print(f"\n{printable(approval.title)}", file=sys.stderr)
+    if approval.HasField("instructions"):
+        print(printable(approval.instructions, lines=True), file=sys.stderr)
+    with redirect_stdout(sys.stderr):
+        show()
+    print(file=sys.stderr)
+    while True:
+        print(f"Approve {printable(approval.step)}? [y/n] ", end="", file=sys.stderr, flush=True)
+        line = sys.stdin.readline()
+        if not line:
+            raise CommandError(f"The step {approval.step} was not decided.", code="approval_needed")
+        answer = _ANSWERS.get(line.strip().lower())
+        if answer is not None:
+            return answer

@@ -1,4 +1,7 @@
-"""Shows the steps of a run as they go: a table that changes on a terminal, elsewhere a line for each change."""
+"""Shows the steps of a run as they go, a table on a terminal and elsewhere a line for each change, and their logs.
+
+New lines of logs are shown as they are written, or the end of a failed attempt's log.
+"""
 
 import datetime as dt
 import sys
@@ -9,12 +12,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from deploy.cli.output.printing import Record
-from deploy.cli.output.raw_json import RawJson
-from deploy.cli.output.terminal import in_status_colour, is_terminal, printable, shows_colours
-from deploy.cli.output.times import duration_text
+from deploy.cli.output.records import RawJson
+from deploy.cli.output.terminal import duration_text, in_status_colour, is_terminal, printable, shows_colours
+from deploy.client.backend import BackendClient
+from deploy.failures import CommandError
+from workflow_api.v1 import logs_pb2
 
 if TYPE_CHECKING:
     from rich.live import Live
+
 
 _SIGNS: Final = {
     "completed": "✓",
@@ -211,3 +217,72 @@ def _data(data: Any) -> dict[str, Any]:
         except ValueError:
             return {}
     return data if isinstance(data, dict) else {}
+
+
+_SECONDS: Final = 0.1
+_MOST_OF_CUT: Final = 20_000
+_Attempt = tuple[str, int]
+
+FAILED = "step.failed"
+_MOST_CHARACTERS = 20_000
+
+
+@dataclass
+class LiveLogs:
+    """Shows new lines of a run's logs above its steps, each after the name of its step."""
+
+    backend: BackendClient
+    run_id: str
+    progress: RunProgress
+    _seen: dict[_Attempt, logs_pb2.RunLogSummary] = field(default_factory=dict)
+    _shown: dict[_Attempt, int] = field(default_factory=dict)
+    _next: float = 0.0
+
+    def show_sometimes(self) -> None:
+        """Shows what is new, if that was not asked for a moment ago."""
+        if time.monotonic() >= self._next:
+            self.show()
+
+    def show(self) -> None:
+        """Shows what is new: whole lines, and of an attempt that has ended the last one too."""
+        request = logs_pb2.ListRunLogsRequest(run_id=self.run_id)
+        for log in self.backend.call(self.backend.logs.ListRunLogs, request).items:
+            attempt = log.step, log.attempt
+            if self._seen.get(attempt) != log:
+                self._seen[attempt] = log
+                self._show(attempt)
+        self._next = time.monotonic() + _SECONDS
+
+    def _show(self, attempt: _Attempt) -> None:
+        request = logs_pb2.GetRunLogRequest(run_id=self.run_id, step=attempt[0], attempt=attempt[1])
+        found = self.backend.call(self.backend.logs.GetRunLog, request)
+        text = f"{found.log.problem}\n" if found.log.HasField("problem") else found.text
+        new = text[self._shown.get(attempt, 0) :]
+        if found.cut:
+            # The service does not say what is left out, only the end is certain.
+            new = f"…\n{text[-_MOST_OF_CUT:]}" if found.log.HasField("ended_at") else ""
+        elif not found.log.HasField("ended_at"):
+            new = new[: new.rfind("\n") + 1]
+        if new:
+            self._shown[attempt] = self._shown.get(attempt, 0) + len(new)
+            lines = new.removesuffix("\n").split("\n")
+            self.progress.write("\n".join(f"{attempt[0]} | {line}" for line in lines))
+
+
+def log_lines(backend: BackendClient, run_id: str, event: Record) -> list[str]:
+    """Returns the end of the log of the attempt that an event says has failed; nothing where it cannot be read."""
+    request = logs_pb2.GetRunLogRequest(
+        run_id=run_id, step=event["step"], attempt=event["data"].value()["attempt"], tail_chars=_MOST_CHARACTERS
+    )
+    try:
+        log = backend.call(backend.logs.GetRunLog, request)
+    except CommandError:
+        # Whoever may start runs need not be allowed to read what they print.
+        return []
+    text = log.log.problem or log.text.rstrip("\n")
+    return (["…"] if log.cut else []) + (text.split("\n") if text else [])
+
+
+def show_log(backend: BackendClient, run_id: str, event: Record, progress: RunProgress) -> None:
+    """Shows the end of the log of the attempt that an event says has failed."""
+    progress.write("\n".join(f"{event['step']} | {line}" for line in log_lines(backend, run_id, event)))

@@ -12,21 +12,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from backend.sandbox import Sandbox
+from backend.common.errors import ApiError
+from backend.common.json_text import parse
+from backend.isolation.sandbox import Sandbox
+from backend.services.workflows.parameters import effective_parameters
 from deploy.cli.approvals import print_material
-from deploy.cli.following.approval_answers import Answer, check_answerable
-from deploy.cli.following.failure_logs import FAILED, log_lines, show_log
-from deploy.cli.following.follower import all_events, interruptible
-from deploy.cli.following.live_logs import LiveLogs
-from deploy.cli.following.run_progress import RunProgress
-from deploy.cli.local.folders_as_objects import FoldersAsObjects
-from deploy.cli.local.parameter_check import check_parameters
-from deploy.cli.local.watched_files import watched_files
+from deploy.cli.following.follower import Answer, all_events, check_answerable, interruptible
+from deploy.cli.following.run_progress import FAILED, LiveLogs, RunProgress, log_lines, show_log
+from deploy.cli.local.local_files import FoldersAsObjects, watched_files
 from deploy.cli.output.printing import Record, print_json
-from deploy.cli.output.raw_json import RawJson
-from deploy.cli.output.records import record_of
-from deploy.cli.output.terminal import in_status_colour, printable, shows_colours
-from deploy.cli.output.times import duration_text
+from deploy.cli.output.records import RawJson, record_of
+from deploy.cli.output.terminal import duration_text, in_status_colour, printable, shows_colours
 from deploy.cli.run_inputs import file_of, read_parameters
 from deploy.cli.run_outputs import download_outputs, list_outputs, size_text
 from deploy.cli.run_start import opened, start_request, steps_of, workflow_definition
@@ -41,14 +37,14 @@ from workflow_api.v1 import reviews_pb2, runs_pb2, workflows_pb2
 _FOLLOW_SECONDS: Final = 0.03
 _BUILD_SECONDS: Final = 0.02
 _UNNOTED_SECONDS: Final = 0.3
-"""How long packages that are built already may take to be found."""
+"""Time that packages that are built already may take to be found."""
 _BEING_BUILT: Final = "being built"
 _ENDS_LOG: Final = frozenset({FAILED, "step.completed", "segment.ended"})
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What the options of the command ask for; `umask` is the one that files of the person are written with."""
+    """Options of the command; `umask` is the one that files of the person are written with."""
 
     workflow: str
     parameters: Sequence[str]
@@ -286,6 +282,21 @@ class LocalRuns:
 
     def _note(self, text: str) -> None:
         print(printable(text, lines=True), file=sys.stderr, flush=True)
+
+
+def check_parameters(parameters: str, declared: Sequence[Mapping[str, Any]]) -> None:
+    """Checks a JSON object by the rules of a start.
+
+    Raises:
+        CommandError: values do not fit their declarations; the details name every problem.
+    """
+    try:
+        effective_parameters(declared, parse(parameters))
+    except ApiError as refusal:
+        folders = {each["name"] for each in declared if each["type"] == "s3_prefix"}
+        hints = {name: f": give --input {name}=DIR to read a folder" for name in folders}
+        problems = [{"name": name, "reason": f"{reason}{hints.get(name, '')}"} for name, reason in refusal.problems]
+        raise CommandError(refusal.message, code="invalid_parameters", details=problems) from None
 
 
 def _connectors(definition: Mapping[str, Any]) -> list[str]:

@@ -1,1 +1,1 @@
-"""What commands print: JSON or tables, times, colours, and details of runs and keys."""
+"""Output of commands: JSON or tables, times, colours, and details of runs and keys."""

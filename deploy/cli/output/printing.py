@@ -6,17 +6,20 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
-from deploy.cli.output.raw_json import RawJson, json_text
-from deploy.cli.output.terminal import in_status_colour, printable, width_of
-from deploy.cli.output.times import duration_text, relative_time
+from deploy.cli.output.records import RawJson, json_text
+from deploy.cli.output.terminal import duration_text, in_status_colour, printable, relative_time, width_of
 
 Record = Mapping[str, Any]
 
+GAP: Final = 2
+_LEAST_TEXT: Final = 14
+_ELLIPSIS: Final = "…"
+
 
 class Form(Enum):
-    """How the values of a column are shown."""
+    """Form in which the values of a column are shown."""
 
     EXACT = "whole, whatever the width: ids and short values"
     TEXT = "shortened in a table where there is little room"
@@ -27,7 +30,7 @@ class Form(Enum):
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """One column of a table, or one row of a record's details.
 
     `value` is the name of a field, with dots for nested ones, or a function of the record. Where a terminal is too
@@ -82,7 +85,7 @@ def print_lines(text: str) -> None:
     print(printable(text, lines=True), flush=True)
 
 
-def print_table(items: Sequence[Record], columns: Sequence[Column], *, none: str, utc: bool = False) -> None:
+def print_table(items: Sequence[Record], columns: Sequence[TableColumn], *, none: str, utc: bool = False) -> None:
     """Prints one row for each item, or the sentence `none` when there is no item.
 
     In a pipe or a file a row is one line with every column whole, for `grep` and `cut`.
@@ -90,8 +93,6 @@ def print_table(items: Sequence[Record], columns: Sequence[Column], *, none: str
     if not items:
         print(none)
         return
-    from deploy.cli.output.table_layout import GAP, fitted, fitted_widths, room_for
-
     cells = [
         [printable(column.title), *(printable(column.cell(item, utc=utc)) for item in items)] for column in columns
     ]
@@ -109,7 +110,7 @@ def print_table(items: Sequence[Record], columns: Sequence[Column], *, none: str
         print((" " * GAP).join(shown).rstrip())
 
 
-def print_details(record: Record, rows: Sequence[Column], *, utc: bool = False) -> None:
+def print_details(record: Record, rows: Sequence[TableColumn], *, utc: bool = False) -> None:
     """Prints one record as rows of names and values; long text is wrapped to a terminal, and ids are not."""
     width = max(len(row.title) for row in rows) + 2
     available = width_of(sys.stdout)
@@ -118,6 +119,61 @@ def print_details(record: Record, rows: Sequence[Column], *, utc: bool = False) 
         for number, line in enumerate(_wrapped(text, None if available is None else available - width)):
             name = "" if number else row.title
             print(f"{name:{width}}{_styled(line, row.form, text)}".rstrip())
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRoom:
+    """Space of one column: `width` of its longest cell, `least` that it can be shortened to, and when it is left out.
+
+    Columns are left out by their `rank`, the greatest first; one of rank 0 is always shown.
+    """
+
+    width: int
+    least: int
+    rank: int
+
+
+def room_for(cells: Sequence[str], *, shortens: bool, rank: int) -> ColumnRoom:
+    """Returns what a column of these cells, its title among them, needs."""
+    from rich.cells import cell_len
+
+    width = max(map(cell_len, cells))
+    return ColumnRoom(width, min(width, max(_LEAST_TEXT, cell_len(cells[0]))) if shortens else width, rank)
+
+
+def fitted_widths(columns: Sequence[ColumnRoom], available: int | None) -> list[int | None]:
+    """Returns the width of each column, None for one that is left out; without a width everything is shown whole."""
+    if available is None:
+        return [column.width for column in columns]
+    shown = list(range(len(columns)))
+
+    def needed(widths: Sequence[int]) -> int:
+        return sum(widths) + GAP * (len(shown) - 1)
+
+    while needed([columns[index].least for index in shown]) > available:
+        rank, last = max((columns[index].rank, index) for index in shown)
+        if rank == 0:
+            break
+        shown.remove(last)
+    widths = {index: columns[index].least for index in shown}
+    spare = max(0, available - needed(list(widths.values())))
+    # The narrowest wishes first, so that one long text takes only what the others leave.
+    for index in sorted(shown, key=lambda index: columns[index].width - widths[index]):
+        more = min(spare, columns[index].width - widths[index])
+        widths[index] += more
+        spare -= more
+    return [widths.get(index) for index in range(len(columns))]
+
+
+def fitted(text: str, width: int, *, right: bool = False) -> str:
+    """Returns a cell of exactly this width, shortened with an ellipsis or filled with blanks."""
+    from rich.cells import cell_len, set_cell_size
+
+    length = cell_len(text)
+    if length > width:
+        return set_cell_size(text, width - 1) + _ELLIPSIS
+    fill = " " * (width - length)
+    return fill + text if right else text + fill
 
 
 def _wrapped(text: str, width: int | None) -> list[str]:

@@ -4,16 +4,15 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from deploy.cli.output.printing import Column, Form, Record, print_details
-from deploy.cli.output.raw_json import RawJson
-from deploy.cli.output.records import record_of
+from deploy.cli.output.printing import Form, Record, TableColumn, print_details
+from deploy.cli.output.records import RawJson, record_of
 from deploy.cli.output.terminal import printable
 from workflow_api.v1 import runs_pb2
 
 _LONGEST_LINE: Final = 100
 
 
-def print_run(record: Record, rows: Sequence[Column], *, utc: bool = False) -> None:
+def print_run(record: Record, rows: Sequence[TableColumn], *, utc: bool = False) -> None:
     """Prints a run's details without the rows that have no value."""
     print_details(record, [row for row in rows if row.cell(record) != "-"], utc=utc)
 
@@ -55,44 +54,47 @@ def summary_text(record: Record) -> str:
 
 
 RUN_DETAILS: Final = (
-    Column("run_id", "run_id"),
-    Column("workflow", lambda record: f"{record['workflow_name']} ({record['workflow_id']})"),
-    Column("version", "version"),
-    Column("status", "status", Form.STATUS),
-    Column("error", _error),
-    Column("warnings", lambda record: "\n".join(record["warnings"])),
-    Column("created_at", "created_at", Form.TIME),
-    Column("started_at", "started_at", Form.TIME),
-    Column("finished_at", "finished_at", Form.TIME),
-    Column("duration", "duration_ms", Form.DURATION),
-    Column("triggered_by", "triggered_by"),
-    Column("started_by", starter),
-    Column("client_reference", "client_reference"),
-    Column("labels", "labels"),
-    Column("parameters", _json("parameters")),
-    Column("result", _json("result")),
-    Column("result_error", "result_error.message"),
-    Column("outputs", "counts.outputs"),
-    Column("data_purged_at", "data_purged_at", Form.TIME),
+    TableColumn("run_id", "run_id"),
+    TableColumn("workflow", lambda record: f"{record['workflow_name']} ({record['workflow_id']})"),
+    TableColumn("version", "version"),
+    TableColumn("status", "status", Form.STATUS),
+    TableColumn("error", _error),
+    TableColumn("warnings", lambda record: "\n".join(record["warnings"])),
+    TableColumn("created_at", "created_at", Form.TIME),
+    TableColumn("started_at", "started_at", Form.TIME),
+    TableColumn("finished_at", "finished_at", Form.TIME),
+    TableColumn("duration", "duration_ms", Form.DURATION),
+    TableColumn("triggered_by", "triggered_by"),
+    TableColumn("started_by", starter),
+    TableColumn("resumed_from", "resumed_from"),
+    TableColumn("resumed_by", "resumed_by"),
+    TableColumn("client_reference", "client_reference"),
+    TableColumn("labels", "labels"),
+    TableColumn("parameters", _json("parameters")),
+    TableColumn("result", _json("result")),
+    TableColumn("result_error", "result_error.message"),
+    TableColumn("outputs", "counts.outputs"),
+    TableColumn("data_purged_at", "data_purged_at", Form.TIME),
 )
 
 RUN_COLUMNS: Final = (
-    Column("RUN ID", "run_id", rank=0),
-    Column("WORKFLOW", "workflow_name", Form.TEXT, rank=2),
-    Column("VERSION", "version", Form.NUMBER, rank=6),
-    Column("STATUS", "status", Form.STATUS, rank=0),
-    Column("CREATED", "created_at", Form.TIME, rank=1),
-    Column("DURATION", "duration_ms", Form.DURATION, rank=3),
-    Column("REFERENCE", "client_reference", Form.TEXT, rank=4),
-    Column("WARNINGS", lambda record: len(record["warnings"]) or None, Form.NUMBER, rank=5),
+    TableColumn("RUN ID", "run_id", rank=0),
+    TableColumn("WORKFLOW", "workflow_name", Form.TEXT, rank=2),
+    TableColumn("VERSION", "version", Form.NUMBER, rank=6),
+    TableColumn("STATUS", "status", Form.STATUS, rank=0),
+    TableColumn("CREATED", "created_at", Form.TIME, rank=1),
+    TableColumn("DURATION", "duration_ms", Form.DURATION, rank=3),
+    TableColumn("REFERENCE", "client_reference", Form.TEXT, rank=4),
+    TableColumn("WARNINGS", lambda record: len(record["warnings"]) or None, Form.NUMBER, rank=5),
 )
 
 STEP_COLUMNS: Final = (
-    Column("STEP", "step", rank=0),
-    Column("KIND", "kind", rank=4),
-    Column("STATUS", "status", Form.STATUS, rank=0),
-    Column("NEEDS", "needs", Form.TEXT, rank=3),
-    Column("ATTEMPT", "attempt", Form.NUMBER, rank=5),
-    Column("DURATION", "duration_ms", Form.DURATION, rank=2),
-    Column("ERROR", "error.message", Form.TEXT, rank=1),
+    TableColumn("STEP", "step", rank=0),
+    TableColumn("KIND", "kind", rank=4),
+    TableColumn("STATUS", "status", Form.STATUS, rank=0),
+    TableColumn("NEEDS", "needs", Form.TEXT, rank=3),
+    TableColumn("ATTEMPT", "attempt", Form.NUMBER, rank=5),
+    TableColumn("DURATION", "duration_ms", Form.DURATION, rank=2),
+    TableColumn("REUSED FROM", "reused_from", rank=6),
+    TableColumn("ERROR", "error.message", Form.TEXT, rank=1),
 )

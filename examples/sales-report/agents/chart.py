@@ -1,3 +1,5 @@
+"""Draws revenue by month and region from the files of step `tables`."""
+
 import os
 
 import pandas as pd

@@ -1,3 +1,5 @@
+"""Writes the sales report as Markdown from the result of step `tables`."""
+
 from typing import Any
 
 from workflow_api_agent import Context

@@ -1,3 +1,5 @@
+"""Sums the orders of the input text by month and region, and by product."""
+
 import io
 from typing import Any
 

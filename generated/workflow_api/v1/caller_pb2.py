@@ -27,7 +27,7 @@ from workflow_api.v1 import keys_pb2 as workflow__api_dot_v1_dot_keys__pb2
 from workflow_api.v1 import options_pb2 as workflow__api_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cworkflow_api/v1/caller.proto\x12\x0fworkflow_api.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1aworkflow_api/v1/keys.proto\x1a\x1dworkflow_api/v1/options.proto\"\x0e\n\x0cGetMeRequest2{\n\rCallerService\x12`\n\x05GetMe\x12\x1d.workflow_api.v1.GetMeRequest\x1a\x17.workflow_api.v1.ApiKey\"\x1f\x90\x02\x01\xb2\xbb\x18\x06\x08\x03(\x01\x30\x01\x82\xd3\xe4\x93\x02\x0c\x12\n/api/v1/me\x1a\x08\xca\xbb\x18\x04Keysb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cworkflow_api/v1/caller.proto\x12\x0fworkflow_api.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1aworkflow_api/v1/keys.proto\x1a\x1dworkflow_api/v1/options.proto\"\x0e\n\x0cGetMeRequest2y\n\rCallerService\x12^\n\x05GetMe\x12\x1d.workflow_api.v1.GetMeRequest\x1a\x17.workflow_api.v1.ApiKey\"\x1d\x90\x02\x01\xb2\xbb\x18\x04\x08\x03(\x01\x82\xd3\xe4\x93\x02\x0c\x12\n/api/v1/me\x1a\x08\xca\xbb\x18\x04Keysb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,9 +37,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CALLERSERVICE']._loaded_options = None
   _globals['_CALLERSERVICE']._serialized_options = b'\312\273\030\004Keys'
   _globals['_CALLERSERVICE'].methods_by_name['GetMe']._loaded_options = None
-  _globals['_CALLERSERVICE'].methods_by_name['GetMe']._serialized_options = b'\220\002\001\262\273\030\006\010\003(\0010\001\202\323\344\223\002\014\022\n/api/v1/me'
+  _globals['_CALLERSERVICE'].methods_by_name['GetMe']._serialized_options = b'\220\002\001\262\273\030\004\010\003(\001\202\323\344\223\002\014\022\n/api/v1/me'
   _globals['_GETMEREQUEST']._serialized_start=138
   _globals['_GETMEREQUEST']._serialized_end=152
   _globals['_CALLERSERVICE']._serialized_start=154
-  _globals['_CALLERSERVICE']._serialized_end=277
+  _globals['_CALLERSERVICE']._serialized_end=275
 # @@protoc_insertion_point(module_scope)

@@ -28,7 +28,7 @@ from workflow_api.v1 import pii_policy_pb2 as workflow__api_dot_v1_dot_pii__poli
 from workflow_api.v1 import runs_pb2 as workflow__api_dot_v1_dot_runs__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n workflow_api/v1/event_data.proto\x12\x0fworkflow_api.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\x1a workflow_api/v1/pii_policy.proto\x1a\x1aworkflow_api/v1/runs.proto\"\x8d\r\n\tEventData\x12V\n\x0fsegment_started\x18\x01 \x01(\x0b\x32#.workflow_api.v1.SegmentStartedDataB\x16\xba\xbb\x18\x12\xba\x01\x0fsegment.startedH\x00\x12\x46\n\rsegment_ended\x18\x02 \x01(\x0b\x32\x17.workflow_api.v1.NoDataB\x14\xba\xbb\x18\x10\xba\x01\rsegment.endedH\x00\x12\x42\n\x0brun_started\x18\x03 \x01(\x0b\x32\x17.workflow_api.v1.NoDataB\x12\xba\xbb\x18\x0e\xba\x01\x0brun.startedH\x00\x12\x46\n\rrun_completed\x18\x04 \x01(\x0b\x32\x17.workflow_api.v1.NoDataB\x14\xba\xbb\x18\x10\xba\x01\rrun.completedH\x00\x12\x42\n\nrun_failed\x18\x05 \x01(\x0b\x32\x19.workflow_api.v1.RunErrorB\x11\xba\xbb\x18\r\xba\x01\nrun.failedH\x00\x12\x46\n\rrun_cancelled\x18\x06 \x01(\x0b\x32\x17.workflow_api.v1.NoDataB\x14\xba\xbb\x18\x10\xba\x01\rrun.cancelledH\x00\x12\x62\n\x13inputs_materialised\x18\x07 \x01(\x0b\x32\'.workflow_api.v1.InputsMaterialisedDataB\x1a\xba\xbb\x18\x16\xba\x01\x13inputs.materialisedH\x00\x12M\n\x0cstep_started\x18\x08 \x01(\x0b\x32 .workflow_api.v1.StepStartedDataB\x13\xba\xbb\x18\x0f\xba\x01\x0cstep.startedH\x00\x12P\n\rstep_progress\x18\t \x01(\x0b\x32!.workflow_api.v1.StepProgressDataB\x14\xba\xbb\x18\x10\xba\x01\rstep.progressH\x00\x12S\n\x0estep_completed\x18\n \x01(\x0b\x32\".workflow_api.v1.StepCompletedDataB\x15\xba\xbb\x18\x11\xba\x01\x0estep.completedH\x00\x12J\n\x0bstep_failed\x18\x0b \x01(\x0b\x32\x1f.workflow_api.v1.StepFailedDataB\x12\xba\xbb\x18\x0e\xba\x01\x0bstep.failedH\x00\x12M\n\x0cstep_skipped\x18\x0c \x01(\x0b\x32 .workflow_api.v1.StepSkippedDataB\x13\xba\xbb\x18\x0f\xba\x01\x0cstep.skippedH\x00\x12_\n\x12\x61pproval_requested\x18\r \x01(\x0b\x32&.workflow_api.v1.ApprovalRequestedDataB\x19\xba\xbb\x18\x15\xba\x01\x12\x61pproval.requestedH\x00\x12Y\n\x10\x61pproval_decided\x18\x0e \x01(\x0b\x32$.workflow_api.v1.ApprovalDecidedDataB\x17\xba\xbb\x18\x13\xba\x01\x10\x61pproval.decidedH\x00\x12V\n\x0foutput_promoted\x18\x0f \x01(\x0b\x32#.workflow_api.v1.OutputPromotedDataB\x16\xba\xbb\x18\x12\xba\x01\x0foutput.promotedH\x00\x12\\\n\x11redaction_started\x18\x10 \x01(\x0b\x32%.workflow_api.v1.RedactionStartedDataB\x18\xba\xbb\x18\x14\xba\x01\x11redaction.startedH\x00\x12\x62\n\x13redaction_completed\x18\x11 \x01(\x0b\x32\'.workflow_api.v1.RedactionCompletedDataB\x1a\xba\xbb\x18\x16\xba\x01\x13redaction.completedH\x00\x12V\n\x0fpublish_started\x18\x12 \x01(\x0b\x32#.workflow_api.v1.PublishStartedDataB\x16\xba\xbb\x18\x12\xba\x01\x0fpublish.startedH\x00\x12\\\n\x11publish_completed\x18\x13 \x01(\x0b\x32%.workflow_api.v1.PublishCompletedDataB\x18\xba\xbb\x18\x14\xba\x01\x11publish.completedH\x00\x12?\n\x07warning\x18\x14 \x01(\x0b\x32\x1c.workflow_api.v1.WarningDataB\x0e\xba\xbb\x18\n\xba\x01\x07warningH\x00\x42\x06\n\x04\x64\x61ta\"\x08\n\x06NoData\"%\n\x12SegmentStartedData\x12\x0f\n\x07ordinal\x18\x01 \x01(\x05\"8\n\x16InputsMaterialisedData\x12\x0f\n\x07objects\x18\x01 \x01(\x03\x12\r\n\x05\x62ytes\x18\x02 \x01(\x03\"\"\n\x0fStepStartedData\x12\x0f\n\x07\x61ttempt\x18\x01 \x01(\x05\"D\n\x10StepProgressData\x12\x0f\n\x07message\x18\x01 \x01(\t\x12\x1f\n\x04\x64\x61ta\x18\x02 \x01(\tB\x11\xba\xbb\x18\r`\x01j\x06object\x88\x01\x01\"$\n\x11StepCompletedData\x12\x0f\n\x07outputs\x18\x01 \x01(\x05\"\x8e\x01\n\x0eStepFailedData\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x04 \x01(\x05\x12\x31\n\x08retry_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x00\x88\x01\x01\x42\x0b\n\t_retry_at\"!\n\x0fStepSkippedData\x12\x0e\n\x06reason\x18\x01 \x01(\t\";\n\x15\x41pprovalRequestedData\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\"\x8a\x01\n\x13\x41pprovalDecidedData\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12\x33\n\x08\x64\x65\x63ision\x18\x02 \x01(\x0e\x32!.workflow_api.v1.ApprovalDecision\x12\x1d\n\x07\x63omment\x18\x03 \x01(\tB\x07\xba\xbb\x18\x03\xc8\x01\x01H\x00\x88\x01\x01\x42\n\n\x08_comment\"}\n\x12OutputPromotedData\x12\x11\n\toutput_id\x18\x01 \x01(\t\x12\x1a\n\x04path\x18\x02 \x01(\tB\x07\xba\xbb\x18\x03\x98\x01\x01H\x00\x88\x01\x01\x12 \n\nsize_bytes\x18\x03 \x01(\x03\x42\x07\xba\xbb\x18\x03\x98\x01\x01H\x01\x88\x01\x01\x42\x07\n\x05_pathB\r\n\x0b_size_bytes\"@\n\x14RedactionStartedData\x12(\n\x05stage\x18\x01 \x01(\x0e\x32\x19.workflow_api.v1.PiiStage\"a\n\x16RedactionCompletedData\x12(\n\x05stage\x18\x01 \x01(\x0e\x32\x19.workflow_api.v1.PiiStage\x12\r\n\x05\x66iles\x18\x02 \x01(\x03\x12\x0e\n\x06values\x18\x03 \x01(\x03\"-\n\x12PublishStartedData\x12\x17\n\x0fknowledge_graph\x18\x01 \x01(\t\"O\n\x14PublishCompletedData\x12\x17\n\x0fknowledge_graph\x18\x01 \x01(\t\x12\r\n\x05graph\x18\x02 \x01(\t\x12\x0f\n\x07triples\x18\x03 \x01(\x03\"\xfe\x01\n\x0bWarningData\x12\x0f\n\x07message\x18\x01 \x01(\t\x12%\n\x0fknowledge_graph\x18\x02 \x01(\tB\x07\xba\xbb\x18\x03\x98\x01\x01H\x00\x88\x01\x01\x12\x1d\n\x07\x61ttempt\x18\x03 \x01(\x05\x42\x07\xba\xbb\x18\x03\x98\x01\x01H\x01\x88\x01\x01\x12\x1d\n\x07\x64ropped\x18\x04 \x01(\x03\x42\x07\xba\xbb\x18\x03\x98\x01\x01H\x02\x88\x01\x01\x12\x1b\n\x05\x65xact\x18\x05 \x01(\x08\x42\x07\xba\xbb\x18\x03\x98\x01\x01H\x03\x88\x01\x01\x12&\n\x0bparticulars\x18\x06 \x01(\tB\x11\xba\xbb\x18\r`\x01j\x06object\x88\x01\x01\x42\x12\n\x10_knowledge_graphB\n\n\x08_attemptB\n\n\x08_droppedB\x08\n\x06_exact*u\n\x10\x41pprovalDecision\x12!\n\x1d\x41PPROVAL_DECISION_UNSPECIFIED\x10\x00\x12\x1e\n\x1a\x41PPROVAL_DECISION_APPROVED\x10\x01\x12\x1e\n\x1a\x41PPROVAL_DECISION_REJECTED\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n workflow_api/v1/event_data.proto\x12\x0fworkflow_api.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dworkflow_api/v1/options.proto\x1a workflow_api/v1/pii_policy.proto\x1a\x1aworkflow_api/v1/runs.proto\"\xd9\r\n\tEventData\x12V\n\x0fsegment_started\x18\x01 \x01(\x0b\x32#.workflow_api.v1.SegmentStartedDataB\x16\xba\xbb\x18\x12\xba\x01\x0fsegment.startedH\x00\x12\x46\n\rsegment_ended\x18\x02 \x01(\x0b\x32\x17.workflow_api.v1.NoDataB\x14\xba\xbb\x18\x10\xba\x01\rsegment.endedH\x00\x12\x42\n\x0brun_started\x18\x03 \x01(\x0b\x32\x17.workflow_api.v1.NoDataB\x12\xba\xbb\x18\x0e\xba\x01\x0brun.startedH\x00\x12\x46\n\rrun_completed\x18\x04 \x01(\x0b\x32\x17.workflow_api.v1.NoDataB\x14\xba\xbb\x18\x10\xba\x01\rrun.completedH\x00\x12\x42\n\nrun_failed\x18\x05 \x01(\x0b\x32\x19.workflow_api.v1.RunErrorB\x11\xba\xbb\x18\r\xba\x01\nrun.failedH\x00\x12\x46\n\rrun_cancelled\x18\x06 \x01(\x0b\x32\x17.workflow_api.v1.NoDataB\x14\xba\xbb\x18\x10\xba\x01\rrun.cancelledH\x00\x12\x62\n\x13inputs_materialised\x18\x07 \x01(\x0b\x32\'.workflow_api.v1.InputsMaterialisedDataB\x1a\xba\xbb\x18\x16\xba\x01\x13inputs.materialisedH\x00\x12M\n\x0cstep_started\x18\x08 \x01(\x0b\x32 .workflow_api.v1.StepStartedDataB\x13\xba\xbb\x18\x0f\xba\x01\x0cstep.startedH\x00\x12P\n\rstep_progress\x18\t \x01(\x0b\x32!.workflow_api.v1.StepProgressDataB\x14\xba\xbb\x18\x10\xba\x01\rstep.progressH\x00\x12S\n\x0estep_completed\x18\n \x01(\x0b\x32\".workflow_api.v1.StepCompletedDataB\x15\xba\xbb\x18\x11\xba\x01\x0estep.completedH\x00\x12J\n\x0bstep_failed\x18\x0b \x01(\x0b\x32\x1f.workflow_api.v1.StepFailedDataB\x12\xba\xbb\x18\x0e\xba\x01\x0bstep.failedH\x00\x12M\n\x0cstep_skipped\x18\x0c \x01(\x0b\x32 .workflow_api.v1.StepSkippedDataB\x13\xba\xbb\x18\x0f\xba\x01\x0cstep.skippedH\x00\x12_\n\x12\x61pproval_requested\x18\r \x01(\x0b\x32&.workflow_api.v1.ApprovalRequestedDataB\x19\xba\xbb\x18\x15\xba\x01\x12\x61pproval.requestedH\x00\x12Y\n\x10\x61pproval_decided\x18\x0e \x01(\x0b\x32$.workflow_api.v1.ApprovalDecidedDataB\x17\xba\xbb\x18\x13\xba\x01\x10\x61pproval.decidedH\x00\x12V\n\x0foutput_promoted\x18\x0f \x01(\x0b\x32#.workflow_api.v1.OutputPromotedDataB\x16\xba\xbb\x18\x12\xba\x01\x0foutput.promotedH\x00\x12\\\n\x11redaction_started\x18\x10 \x01(\x0b\x32%.workflow_api.v1.RedactionStartedDataB\x18\xba\xbb\x18\x14\xba\x01\x11redaction.startedH\x00\x12\x62\n\x13redaction_completed\x18\x11 \x01(\x0b\x32\'.workflow_api.v1.RedactionCompletedDataB\x1a\xba\xbb\x18\x16\xba\x01\x13redaction.completedH\x00\x12V\n\x0fpublish_started\x18\x12 \x01(\x0b\x32#.workflow_api.v1.PublishStartedDataB\x16\xba\xbb\x18\x12\xba\x01\x0fpublish.startedH\x00\x12\\\n\x11publish_completed\x18\x13 \x01(\x0b\x32%.workflow_api.v1.PublishCompletedDataB\x18\xba\xbb\x18\x14\xba\x01\x11publish.completedH\x00\x12?\n\x07warning\x18\x14 \x01(\x0b\x32\x1c.workflow_api.v1.WarningDataB\x0e\xba\xbb\x18\n\xba\x01\x07warningH\x00\x12J\n\x0bstep_reused\x18\x15 \x01(\x0b\x32\x1f.workflow_api.v1.StepReusedDataB\x12\xba\xbb\x18\x0e\xba\x01\x0bstep.reusedH\x00\x42\x06\n\x04\x64\x61ta\"\x08\n\x06NoData\"%\n\x12SegmentStartedData\x12\x0f\n\x07ordinal\x18\x01 \x01(\x05\"8\n\x16InputsMaterialisedData\x12\x0f\n\x07objects\x18\x01 \x01(\x03\x12\r\n\x05\x62ytes\x18\x02 \x01(\x03\"\"\n\x0fStepStartedData\x12\x0f\n\x07\x61ttempt\x18\x01 \x01(\x05\"D\n\x10StepProgressData\x12\x0f\n\x07message\x18\x01 \x01(\t\x12\x1f\n\x04\x64\x61ta\x18\x02 \x01(\tB\x11\xba\xbb\x18\r`\x01j\x06object\x88\x01\x01\"$\n\x11StepCompletedData\x12\x0f\n\x07outputs\x18\x01 \x01(\x05\"1\n\x0eStepReusedData\x12\x0e\n\x06run_id\x18\x01 \x01(\t\x12\x0f\n\x07outputs\x18\x02 \x01(\x05\"\x8e\x01\n\x0eStepFailedData\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x04 \x01(\x05\x12\x31\n\x08retry_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.TimestampH\x00\x88\x01\x01\x42\x0b\n\t_retry_at\"!\n\x0fStepSkippedData\x12\x0e\n\x06reason\x18\x01 \x01(\t\";\n\x15\x41pprovalRequestedData\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\"\x8a\x01\n\x13\x41pprovalDecidedData\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12\x33\n\x08\x64\x65\x63ision\x18\x02 \x01(\x0e\x32!.workflow_api.v1.ApprovalDecision\x12\x1d\n\x07\x63omment\x18\x03 \x01(\tB\x07\xba\xbb\x18\x03\xc8\x01\x01H\x00\x88\x01\x01\x42\n\n\x08_comment\"}\n\x12OutputPromotedData\x12\x11\n\toutput_id\x18\x01 \x01(\t\x12\x1a\n\x04path\x18\x02 \x01(\tB\x07\xba\xbb\x18\x03\x98\x01\x01H\x00\x88\x01\x01\x12 \n\nsize_bytes\x18\x03 \x01(\x03\x42\x07\xba\xbb\x18\x03\x98\x01\x01H\x01\x88\x01\x01\x42\x07\n\x05_pathB\r\n\x0b_size_bytes\"@\n\x14RedactionStartedData\x12(\n\x05stage\x18\x01 \x01(\x0e\x32\x19.workflow_api.v1.PiiStage\"a\n\x16RedactionCompletedData\x12(\n\x05stage\x18\x01 \x01(\x0e\x32\x19.workflow_api.v1.PiiStage\x12\r\n\x05\x66iles\x18\x02 \x01(\x03\x12\x0e\n\x06values\x18\x03 \x01(\x03\"-\n\x12PublishStartedData\x12\x17\n\x0fknowledge_graph\x18\x01 \x01(\t\"O\n\x14PublishCompletedData\x12\x17\n\x0fknowledge_graph\x18\x01 \x01(\t\x12\r\n\x05graph\x18\x02 \x01(\t\x12\x0f\n\x07triples\x18\x03 \x01(\x03\"\xfe\x01\n\x0bWarningData\x12\x0f\n\x07message\x18\x01 \x01(\t\x12%\n\x0fknowledge_graph\x18\x02 \x01(\tB\x07\xba\xbb\x18\x03\x98\x01\x01H\x00\x88\x01\x01\x12\x1d\n\x07\x61ttempt\x18\x03 \x01(\x05\x42\x07\xba\xbb\x18\x03\x98\x01\x01H\x01\x88\x01\x01\x12\x1d\n\x07\x64ropped\x18\x04 \x01(\x03\x42\x07\xba\xbb\x18\x03\x98\x01\x01H\x02\x88\x01\x01\x12\x1b\n\x05\x65xact\x18\x05 \x01(\x08\x42\x07\xba\xbb\x18\x03\x98\x01\x01H\x03\x88\x01\x01\x12&\n\x0bparticulars\x18\x06 \x01(\tB\x11\xba\xbb\x18\r`\x01j\x06object\x88\x01\x01\x42\x12\n\x10_knowledge_graphB\n\n\x08_attemptB\n\n\x08_droppedB\x08\n\x06_exact*u\n\x10\x41pprovalDecision\x12!\n\x1d\x41PPROVAL_DECISION_UNSPECIFIED\x10\x00\x12\x1e\n\x1a\x41PPROVAL_DECISION_APPROVED\x10\x01\x12\x1e\n\x1a\x41PPROVAL_DECISION_REJECTED\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -75,6 +75,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EVENTDATA'].fields_by_name['publish_completed']._serialized_options = b'\272\273\030\024\272\001\021publish.completed'
   _globals['_EVENTDATA'].fields_by_name['warning']._loaded_options = None
   _globals['_EVENTDATA'].fields_by_name['warning']._serialized_options = b'\272\273\030\n\272\001\007warning'
+  _globals['_EVENTDATA'].fields_by_name['step_reused']._loaded_options = None
+  _globals['_EVENTDATA'].fields_by_name['step_reused']._serialized_options = b'\272\273\030\016\272\001\013step.reused'
   _globals['_STEPPROGRESSDATA'].fields_by_name['data']._loaded_options = None
   _globals['_STEPPROGRESSDATA'].fields_by_name['data']._serialized_options = b'\272\273\030\r`\001j\006object\210\001\001'
   _globals['_APPROVALDECIDEDDATA'].fields_by_name['comment']._loaded_options = None
@@ -93,40 +95,42 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WARNINGDATA'].fields_by_name['exact']._serialized_options = b'\272\273\030\003\230\001\001'
   _globals['_WARNINGDATA'].fields_by_name['particulars']._loaded_options = None
   _globals['_WARNINGDATA'].fields_by_name['particulars']._serialized_options = b'\272\273\030\r`\001j\006object\210\001\001'
-  _globals['_APPROVALDECISION']._serialized_start=3169
-  _globals['_APPROVALDECISION']._serialized_end=3286
+  _globals['_APPROVALDECISION']._serialized_start=3296
+  _globals['_APPROVALDECISION']._serialized_end=3413
   _globals['_EVENTDATA']._serialized_start=180
-  _globals['_EVENTDATA']._serialized_end=1857
-  _globals['_NODATA']._serialized_start=1859
-  _globals['_NODATA']._serialized_end=1867
-  _globals['_SEGMENTSTARTEDDATA']._serialized_start=1869
-  _globals['_SEGMENTSTARTEDDATA']._serialized_end=1906
-  _globals['_INPUTSMATERIALISEDDATA']._serialized_start=1908
-  _globals['_INPUTSMATERIALISEDDATA']._serialized_end=1964
-  _globals['_STEPSTARTEDDATA']._serialized_start=1966
-  _globals['_STEPSTARTEDDATA']._serialized_end=2000
-  _globals['_STEPPROGRESSDATA']._serialized_start=2002
-  _globals['_STEPPROGRESSDATA']._serialized_end=2070
-  _globals['_STEPCOMPLETEDDATA']._serialized_start=2072
-  _globals['_STEPCOMPLETEDDATA']._serialized_end=2108
-  _globals['_STEPFAILEDDATA']._serialized_start=2111
-  _globals['_STEPFAILEDDATA']._serialized_end=2253
-  _globals['_STEPSKIPPEDDATA']._serialized_start=2255
-  _globals['_STEPSKIPPEDDATA']._serialized_end=2288
-  _globals['_APPROVALREQUESTEDDATA']._serialized_start=2290
-  _globals['_APPROVALREQUESTEDDATA']._serialized_end=2349
-  _globals['_APPROVALDECIDEDDATA']._serialized_start=2352
-  _globals['_APPROVALDECIDEDDATA']._serialized_end=2490
-  _globals['_OUTPUTPROMOTEDDATA']._serialized_start=2492
-  _globals['_OUTPUTPROMOTEDDATA']._serialized_end=2617
-  _globals['_REDACTIONSTARTEDDATA']._serialized_start=2619
-  _globals['_REDACTIONSTARTEDDATA']._serialized_end=2683
-  _globals['_REDACTIONCOMPLETEDDATA']._serialized_start=2685
-  _globals['_REDACTIONCOMPLETEDDATA']._serialized_end=2782
-  _globals['_PUBLISHSTARTEDDATA']._serialized_start=2784
-  _globals['_PUBLISHSTARTEDDATA']._serialized_end=2829
-  _globals['_PUBLISHCOMPLETEDDATA']._serialized_start=2831
-  _globals['_PUBLISHCOMPLETEDDATA']._serialized_end=2910
-  _globals['_WARNINGDATA']._serialized_start=2913
-  _globals['_WARNINGDATA']._serialized_end=3167
+  _globals['_EVENTDATA']._serialized_end=1933
+  _globals['_NODATA']._serialized_start=1935
+  _globals['_NODATA']._serialized_end=1943
+  _globals['_SEGMENTSTARTEDDATA']._serialized_start=1945
+  _globals['_SEGMENTSTARTEDDATA']._serialized_end=1982
+  _globals['_INPUTSMATERIALISEDDATA']._serialized_start=1984
+  _globals['_INPUTSMATERIALISEDDATA']._serialized_end=2040
+  _globals['_STEPSTARTEDDATA']._serialized_start=2042
+  _globals['_STEPSTARTEDDATA']._serialized_end=2076
+  _globals['_STEPPROGRESSDATA']._serialized_start=2078
+  _globals['_STEPPROGRESSDATA']._serialized_end=2146
+  _globals['_STEPCOMPLETEDDATA']._serialized_start=2148
+  _globals['_STEPCOMPLETEDDATA']._serialized_end=2184
+  _globals['_STEPREUSEDDATA']._serialized_start=2186
+  _globals['_STEPREUSEDDATA']._serialized_end=2235
+  _globals['_STEPFAILEDDATA']._serialized_start=2238
+  _globals['_STEPFAILEDDATA']._serialized_end=2380
+  _globals['_STEPSKIPPEDDATA']._serialized_start=2382
+  _globals['_STEPSKIPPEDDATA']._serialized_end=2415
+  _globals['_APPROVALREQUESTEDDATA']._serialized_start=2417
+  _globals['_APPROVALREQUESTEDDATA']._serialized_end=2476
+  _globals['_APPROVALDECIDEDDATA']._serialized_start=2479
+  _globals['_APPROVALDECIDEDDATA']._serialized_end=2617
+  _globals['_OUTPUTPROMOTEDDATA']._serialized_start=2619
+  _globals['_OUTPUTPROMOTEDDATA']._serialized_end=2744
+  _globals['_REDACTIONSTARTEDDATA']._serialized_start=2746
+  _globals['_REDACTIONSTARTEDDATA']._serialized_end=2810
+  _globals['_REDACTIONCOMPLETEDDATA']._serialized_start=2812
+  _globals['_REDACTIONCOMPLETEDDATA']._serialized_end=2909
+  _globals['_PUBLISHSTARTEDDATA']._serialized_start=2911
+  _globals['_PUBLISHSTARTEDDATA']._serialized_end=2956
+  _globals['_PUBLISHCOMPLETEDDATA']._serialized_start=2958
+  _globals['_PUBLISHCOMPLETEDDATA']._serialized_end=3037
+  _globals['_WARNINGDATA']._serialized_start=3040
+  _globals['_WARNINGDATA']._serialized_end=3294
 # @@protoc_insertion_point(module_scope)

@@ -72,6 +72,7 @@ class EventData(_message.Message):
     PUBLISH_STARTED_FIELD_NUMBER: _builtins.int
     PUBLISH_COMPLETED_FIELD_NUMBER: _builtins.int
     WARNING_FIELD_NUMBER: _builtins.int
+    STEP_REUSED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def segment_started(self) -> Global___SegmentStartedData:
         """A runtime segment began."""
@@ -152,6 +153,10 @@ class EventData(_message.Message):
     def warning(self) -> Global___WarningData:
         """Something did not land, was cut or was left out; the run goes on."""
 
+    @_builtins.property
+    def step_reused(self) -> Global___StepReusedData:
+        """A resumed run reuses a completed step of an earlier run."""
+
     def __init__(
         self,
         *,
@@ -175,12 +180,13 @@ class EventData(_message.Message):
         publish_started: Global___PublishStartedData | None = ...,
         publish_completed: Global___PublishCompletedData | None = ...,
         warning: Global___WarningData | None = ...,
+        step_reused: Global___StepReusedData | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["approval_decided", b"approval_decided", "approval_requested", b"approval_requested", "data", b"data", "inputs_materialised", b"inputs_materialised", "output_promoted", b"output_promoted", "publish_completed", b"publish_completed", "publish_started", b"publish_started", "redaction_completed", b"redaction_completed", "redaction_started", b"redaction_started", "run_cancelled", b"run_cancelled", "run_completed", b"run_completed", "run_failed", b"run_failed", "run_started", b"run_started", "segment_ended", b"segment_ended", "segment_started", b"segment_started", "step_completed", b"step_completed", "step_failed", b"step_failed", "step_progress", b"step_progress", "step_skipped", b"step_skipped", "step_started", b"step_started", "warning", b"warning"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["approval_decided", b"approval_decided", "approval_requested", b"approval_requested", "data", b"data", "inputs_materialised", b"inputs_materialised", "output_promoted", b"output_promoted", "publish_completed", b"publish_completed", "publish_started", b"publish_started", "redaction_completed", b"redaction_completed", "redaction_started", b"redaction_started", "run_cancelled", b"run_cancelled", "run_completed", b"run_completed", "run_failed", b"run_failed", "run_started", b"run_started", "segment_ended", b"segment_ended", "segment_started", b"segment_started", "step_completed", b"step_completed", "step_failed", b"step_failed", "step_progress", b"step_progress", "step_reused", b"step_reused", "step_skipped", b"step_skipped", "step_started", b"step_started", "warning", b"warning"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_decided", b"approval_decided", "approval_requested", b"approval_requested", "data", b"data", "inputs_materialised", b"inputs_materialised", "output_promoted", b"output_promoted", "publish_completed", b"publish_completed", "publish_started", b"publish_started", "redaction_completed", b"redaction_completed", "redaction_started", b"redaction_started", "run_cancelled", b"run_cancelled", "run_completed", b"run_completed", "run_failed", b"run_failed", "run_started", b"run_started", "segment_ended", b"segment_ended", "segment_started", b"segment_started", "step_completed", b"step_completed", "step_failed", b"step_failed", "step_progress", b"step_progress", "step_skipped", b"step_skipped", "step_started", b"step_started", "warning", b"warning"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_decided", b"approval_decided", "approval_requested", b"approval_requested", "data", b"data", "inputs_materialised", b"inputs_materialised", "output_promoted", b"output_promoted", "publish_completed", b"publish_completed", "publish_started", b"publish_started", "redaction_completed", b"redaction_completed", "redaction_started", b"redaction_started", "run_cancelled", b"run_cancelled", "run_completed", b"run_completed", "run_failed", b"run_failed", "run_started", b"run_started", "segment_ended", b"segment_ended", "segment_started", b"segment_started", "step_completed", b"step_completed", "step_failed", b"step_failed", "step_progress", b"step_progress", "step_reused", b"step_reused", "step_skipped", b"step_skipped", "step_started", b"step_started", "warning", b"warning"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_data: _TypeAlias = _typing.Literal["segment_started", "segment_ended", "run_started", "run_completed", "run_failed", "run_cancelled", "inputs_materialised", "step_started", "step_progress", "step_completed", "step_failed", "step_skipped", "approval_requested", "approval_decided", "output_promoted", "redaction_started", "redaction_completed", "publish_started", "publish_completed", "warning"]  # noqa: Y015
+    _WhichOneofReturnType_data: _TypeAlias = _typing.Literal["segment_started", "segment_ended", "run_started", "run_completed", "run_failed", "run_cancelled", "inputs_materialised", "step_started", "step_progress", "step_completed", "step_failed", "step_skipped", "approval_requested", "approval_decided", "output_promoted", "redaction_started", "redaction_completed", "publish_started", "publish_completed", "warning", "step_reused"]  # noqa: Y015
     _WhichOneofArgType_data: _TypeAlias = _typing.Literal["data", b"data"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_data) -> _WhichOneofReturnType_data | None: ...
 
@@ -320,6 +326,32 @@ class StepCompletedData(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StepCompletedData: _TypeAlias = StepCompletedData  # noqa: Y015
+
+@_typing.final
+class StepReusedData(_message.Message):
+    """Data of `step.reused`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    OUTPUTS_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    """The run in which the step completed."""
+    outputs: _builtins.int
+    """Files of the step that were copied from that run."""
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+        outputs: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["outputs", b"outputs", "run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StepReusedData: _TypeAlias = StepReusedData  # noqa: Y015
 
 @_typing.final
 class StepFailedData(_message.Message):

@@ -171,7 +171,6 @@ class MethodRules(_message.Message):
     SUCCESS_STATUS_FIELD_NUMBER: _builtins.int
     ERRORS_FIELD_NUMBER: _builtins.int
     POINT_READ_FIELD_NUMBER: _builtins.int
-    REMEMBERED_FIELD_NUMBER: _builtins.int
     PAGE_READ_FIELD_NUMBER: _builtins.int
     LIMITED_BY_KEY_FIELD_NUMBER: _builtins.int
     NAMES_KEYS_FIELD_NUMBER: _builtins.int
@@ -185,10 +184,6 @@ class MethodRules(_message.Message):
     point_read: _builtins.bool
     """It reads a few rows by their keys and nothing else, so a caller in the same process may answer it on its event
     loop. Lists that grow with what is stored are not point reads: they would hold up every other call.
-    """
-    remembered: _builtins.bool
-    """The same answer is often asked for again: an edge may remember the JSON that it wrote, until a minute after its last
-    use.
     """
     page_read: _builtins.bool
     """It reads a page of rows and nothing else: in a process that has the database in it, two threads are enough for all
@@ -214,7 +209,6 @@ class MethodRules(_message.Message):
         success_status: _builtins.int = ...,
         errors: _abc.Iterable[_errors_pb2.ErrorReason.ValueType] | None = ...,
         point_read: _builtins.bool = ...,
-        remembered: _builtins.bool = ...,
         page_read: _builtins.bool = ...,
         limited_by_key: _builtins.bool = ...,
         names_keys: _builtins.bool = ...,
@@ -222,7 +216,7 @@ class MethodRules(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "callers", b"callers", "errors", b"errors", "limited_by_key", b"limited_by_key", "names_keys", b"names_keys", "page_read", b"page_read", "point_read", b"point_read", "remembered", b"remembered", "scope", b"scope", "success_status", b"success_status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "callers", b"callers", "errors", b"errors", "limited_by_key", b"limited_by_key", "names_keys", b"names_keys", "page_read", b"page_read", "point_read", b"point_read", "scope", b"scope", "success_status", b"success_status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -261,7 +255,6 @@ class FieldRules(_message.Message):
     MAY_BE_ABSENT_FIELD_NUMBER: _builtins.int
     CHOICES_FIELD_NUMBER: _builtins.int
     JSON_NAME_FIELD_NUMBER: _builtins.int
-    REMEMBERED_FIELD_NUMBER: _builtins.int
     UNIT_FIELD_NUMBER: _builtins.int
     MAX_BYTES_FIELD_NUMBER: _builtins.int
     MEMBERS_SORTED_FIELD_NUMBER: _builtins.int
@@ -313,10 +306,6 @@ class FieldRules(_message.Message):
     """Null or absent in JSON when it is not set."""
     json_name: _builtins.str
     """Name in the JSON API and the query when it is not the field's own."""
-    remembered: _builtins.bool
-    """The same messages are often sent again: an edge may remember the JSON that it wrote of each, until a minute after its
-    last use.
-    """
     unit: Global___TimeUnit.ValueType
     """Unit of a Duration. A request has it in whole ones."""
     max_bytes: _builtins.int
@@ -365,14 +354,13 @@ class FieldRules(_message.Message):
         may_be_absent: _builtins.bool = ...,
         choices: _abc.Iterable[_builtins.int] | None = ...,
         json_name: _builtins.str = ...,
-        remembered: _builtins.bool = ...,
         unit: Global___TimeUnit.ValueType = ...,
         max_bytes: _builtins.int | None = ...,
         members_sorted: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_default_value", b"_default_value", "_max_bytes", b"_max_bytes", "_max_items", b"_max_items", "_max_length", b"_max_length", "_maximum", b"_maximum", "_min_length", b"_min_length", "_minimum", b"_minimum", "default_value", b"default_value", "keys", b"keys", "max_bytes", b"max_bytes", "max_items", b"max_items", "max_length", b"max_length", "maximum", b"maximum", "min_length", b"min_length", "minimum", b"minimum", "values", b"values"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_default_value", b"_default_value", "_max_bytes", b"_max_bytes", "_max_items", b"_max_items", "_max_length", b"_max_length", "_maximum", b"_maximum", "_min_length", b"_min_length", "_minimum", b"_minimum", "choices", b"choices", "default_value", b"default_value", "header", b"header", "inline", b"inline", "internal", b"internal", "json_list", b"json_list", "json_name", b"json_name", "json_type", b"json_type", "keys", b"keys", "link", b"link", "max_bytes", b"max_bytes", "max_items", b"max_items", "max_length", b"max_length", "maximum", b"maximum", "may_be_absent", b"may_be_absent", "members_sorted", b"members_sorted", "min_length", b"min_length", "minimum", b"minimum", "omit_when_unset", b"omit_when_unset", "or_text", b"or_text", "pattern", b"pattern", "pattern_text", b"pattern_text", "raw_json", b"raw_json", "raw_json_kind", b"raw_json_kind", "remembered", b"remembered", "required", b"required", "tag", b"tag", "tagged_by", b"tagged_by", "unit", b"unit", "values", b"values", "violation", b"violation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_default_value", b"_default_value", "_max_bytes", b"_max_bytes", "_max_items", b"_max_items", "_max_length", b"_max_length", "_maximum", b"_maximum", "_min_length", b"_min_length", "_minimum", b"_minimum", "choices", b"choices", "default_value", b"default_value", "header", b"header", "inline", b"inline", "internal", b"internal", "json_list", b"json_list", "json_name", b"json_name", "json_type", b"json_type", "keys", b"keys", "link", b"link", "max_bytes", b"max_bytes", "max_items", b"max_items", "max_length", b"max_length", "maximum", b"maximum", "may_be_absent", b"may_be_absent", "members_sorted", b"members_sorted", "min_length", b"min_length", "minimum", b"minimum", "omit_when_unset", b"omit_when_unset", "or_text", b"or_text", "pattern", b"pattern", "pattern_text", b"pattern_text", "raw_json", b"raw_json", "raw_json_kind", b"raw_json_kind", "required", b"required", "tag", b"tag", "tagged_by", b"tagged_by", "unit", b"unit", "values", b"values", "violation", b"violation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__default_value: _TypeAlias = _typing.Literal["default_value"]  # noqa: Y015
     _WhichOneofArgType__default_value: _TypeAlias = _typing.Literal["_default_value", b"_default_value"]  # noqa: Y015

@@ -578,6 +578,8 @@ class Run(_message.Message):
     ETAG_FIELD_NUMBER: _builtins.int
     NOT_MODIFIED_FIELD_NUMBER: _builtins.int
     STARTED_BY_FIELD_NUMBER: _builtins.int
+    RESUMED_FROM_FIELD_NUMBER: _builtins.int
+    RESUMED_BY_FIELD_NUMBER: _builtins.int
     parameters: _builtins.str
     """Effective parameter values by name, defaults included."""
     input_text: _builtins.str
@@ -609,6 +611,10 @@ class Run(_message.Message):
     """The key's name, or the person who started it, as `GetRun` tells internal services; absent to keys, and where it is
     not known any more: the key was deleted, or the person's audit record has expired.
     """
+    resumed_from: _builtins.str
+    """The run that it took over from; null for a run that was not resumed."""
+    resumed_by: _builtins.str
+    """The newest run that took over from it; null where none did."""
     @_builtins.property
     def summary(self) -> Global___RunSummary:
         """The summary's fields."""
@@ -662,10 +668,12 @@ class Run(_message.Message):
         etag: _builtins.str = ...,
         not_modified: _builtins.bool = ...,
         started_by: _builtins.str | None = ...,
+        resumed_from: _builtins.str | None = ...,
+        resumed_by: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at", "_error", b"_error", "_input_text", b"_input_text", "_inputs_manifest", b"_inputs_manifest", "_key_id", b"_key_id", "_max_run_time", b"_max_run_time", "_parameters", b"_parameters", "_pii_redaction", b"_pii_redaction", "_result", b"_result", "_result_error", b"_result_error", "_result_json", b"_result_json", "_result_schema_version", b"_result_schema_version", "_started_by", b"_started_by", "_summary_markdown", b"_summary_markdown", "data_purged_at", b"data_purged_at", "error", b"error", "input_text", b"input_text", "inputs_manifest", b"inputs_manifest", "key_id", b"key_id", "max_run_time", b"max_run_time", "parameters", b"parameters", "pii_policy", b"pii_policy", "pii_redaction", b"pii_redaction", "result", b"result", "result_error", b"result_error", "result_json", b"result_json", "result_schema_version", b"result_schema_version", "started_by", b"started_by", "summary", b"summary", "summary_markdown", b"summary_markdown"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at", "_error", b"_error", "_input_text", b"_input_text", "_inputs_manifest", b"_inputs_manifest", "_key_id", b"_key_id", "_max_run_time", b"_max_run_time", "_parameters", b"_parameters", "_pii_redaction", b"_pii_redaction", "_result", b"_result", "_result_error", b"_result_error", "_result_json", b"_result_json", "_result_schema_version", b"_result_schema_version", "_resumed_by", b"_resumed_by", "_resumed_from", b"_resumed_from", "_started_by", b"_started_by", "_summary_markdown", b"_summary_markdown", "data_purged_at", b"data_purged_at", "error", b"error", "input_text", b"input_text", "inputs_manifest", b"inputs_manifest", "key_id", b"key_id", "max_run_time", b"max_run_time", "parameters", b"parameters", "pii_policy", b"pii_policy", "pii_redaction", b"pii_redaction", "result", b"result", "result_error", b"result_error", "result_json", b"result_json", "result_schema_version", b"result_schema_version", "resumed_by", b"resumed_by", "resumed_from", b"resumed_from", "started_by", b"started_by", "summary", b"summary", "summary_markdown", b"summary_markdown"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at", "_error", b"_error", "_input_text", b"_input_text", "_inputs_manifest", b"_inputs_manifest", "_key_id", b"_key_id", "_max_run_time", b"_max_run_time", "_parameters", b"_parameters", "_pii_redaction", b"_pii_redaction", "_result", b"_result", "_result_error", b"_result_error", "_result_json", b"_result_json", "_result_schema_version", b"_result_schema_version", "_started_by", b"_started_by", "_summary_markdown", b"_summary_markdown", "data_purged_at", b"data_purged_at", "error", b"error", "etag", b"etag", "input_text", b"input_text", "inputs_manifest", b"inputs_manifest", "key_id", b"key_id", "max_run_time", b"max_run_time", "not_modified", b"not_modified", "parameters", b"parameters", "pii_policy", b"pii_policy", "pii_redaction", b"pii_redaction", "result", b"result", "result_error", b"result_error", "result_json", b"result_json", "result_schema_version", b"result_schema_version", "started_by", b"started_by", "summary", b"summary", "summary_markdown", b"summary_markdown", "triggered_by", b"triggered_by"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at", "_error", b"_error", "_input_text", b"_input_text", "_inputs_manifest", b"_inputs_manifest", "_key_id", b"_key_id", "_max_run_time", b"_max_run_time", "_parameters", b"_parameters", "_pii_redaction", b"_pii_redaction", "_result", b"_result", "_result_error", b"_result_error", "_result_json", b"_result_json", "_result_schema_version", b"_result_schema_version", "_resumed_by", b"_resumed_by", "_resumed_from", b"_resumed_from", "_started_by", b"_started_by", "_summary_markdown", b"_summary_markdown", "data_purged_at", b"data_purged_at", "error", b"error", "etag", b"etag", "input_text", b"input_text", "inputs_manifest", b"inputs_manifest", "key_id", b"key_id", "max_run_time", b"max_run_time", "not_modified", b"not_modified", "parameters", b"parameters", "pii_policy", b"pii_policy", "pii_redaction", b"pii_redaction", "result", b"result", "result_error", b"result_error", "result_json", b"result_json", "result_schema_version", b"result_schema_version", "resumed_by", b"resumed_by", "resumed_from", b"resumed_from", "started_by", b"started_by", "summary", b"summary", "summary_markdown", b"summary_markdown", "triggered_by", b"triggered_by"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__data_purged_at: _TypeAlias = _typing.Literal["data_purged_at"]  # noqa: Y015
     _WhichOneofArgType__data_purged_at: _TypeAlias = _typing.Literal["_data_purged_at", b"_data_purged_at"]  # noqa: Y015
@@ -691,6 +699,10 @@ class Run(_message.Message):
     _WhichOneofArgType__result_json: _TypeAlias = _typing.Literal["_result_json", b"_result_json"]  # noqa: Y015
     _WhichOneofReturnType__result_schema_version: _TypeAlias = _typing.Literal["result_schema_version"]  # noqa: Y015
     _WhichOneofArgType__result_schema_version: _TypeAlias = _typing.Literal["_result_schema_version", b"_result_schema_version"]  # noqa: Y015
+    _WhichOneofReturnType__resumed_by: _TypeAlias = _typing.Literal["resumed_by"]  # noqa: Y015
+    _WhichOneofArgType__resumed_by: _TypeAlias = _typing.Literal["_resumed_by", b"_resumed_by"]  # noqa: Y015
+    _WhichOneofReturnType__resumed_from: _TypeAlias = _typing.Literal["resumed_from"]  # noqa: Y015
+    _WhichOneofArgType__resumed_from: _TypeAlias = _typing.Literal["_resumed_from", b"_resumed_from"]  # noqa: Y015
     _WhichOneofReturnType__started_by: _TypeAlias = _typing.Literal["started_by"]  # noqa: Y015
     _WhichOneofArgType__started_by: _TypeAlias = _typing.Literal["_started_by", b"_started_by"]  # noqa: Y015
     _WhichOneofReturnType__summary_markdown: _TypeAlias = _typing.Literal["summary_markdown"]  # noqa: Y015
@@ -719,6 +731,10 @@ class Run(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__result_json) -> _WhichOneofReturnType__result_json | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__result_schema_version) -> _WhichOneofReturnType__result_schema_version | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__resumed_by) -> _WhichOneofReturnType__resumed_by | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__resumed_from) -> _WhichOneofReturnType__resumed_from | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__started_by) -> _WhichOneofReturnType__started_by | None: ...
     @_typing.overload
@@ -1269,6 +1285,144 @@ class ListRunApprovalsResponse(_message.Message):
 Global___ListRunApprovalsResponse: _TypeAlias = ListRunApprovalsResponse  # noqa: Y015
 
 @_typing.final
+class ResumeRunRequest(_message.Message):
+    """Takes over from a run that failed or was cancelled."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    FROM_STEP_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    PARAMETERS_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    AGAIN_FIELD_NUMBER: _builtins.int
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    """The run to take over from."""
+    from_step: _builtins.str
+    """The first step to run again, with all steps that need it; absent to reuse every step that can be."""
+    version: _builtins.int
+    """An existing version of the workflow; absent means the active one."""
+    parameters: _builtins.str
+    """Values of parameters that replace those of the run, by name."""
+    dry_run: _builtins.bool
+    """True to answer which steps would be reused, and start nothing."""
+    again: _builtins.bool
+    """True to resume a run that another one has taken over from already."""
+    idempotency_key: _builtins.str
+    """As `StartRunRequest.idempotency_key`; required unless dry_run."""
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+        from_step: _builtins.str | None = ...,
+        version: _builtins.int | None = ...,
+        parameters: _builtins.str | None = ...,
+        dry_run: _builtins.bool = ...,
+        again: _builtins.bool = ...,
+        idempotency_key: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_from_step", b"_from_step", "_parameters", b"_parameters", "_version", b"_version", "from_step", b"from_step", "parameters", b"parameters", "version", b"version"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_from_step", b"_from_step", "_parameters", b"_parameters", "_version", b"_version", "again", b"again", "dry_run", b"dry_run", "from_step", b"from_step", "idempotency_key", b"idempotency_key", "parameters", b"parameters", "run_id", b"run_id", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__from_step: _TypeAlias = _typing.Literal["from_step"]  # noqa: Y015
+    _WhichOneofArgType__from_step: _TypeAlias = _typing.Literal["_from_step", b"_from_step"]  # noqa: Y015
+    _WhichOneofReturnType__parameters: _TypeAlias = _typing.Literal["parameters"]  # noqa: Y015
+    _WhichOneofArgType__parameters: _TypeAlias = _typing.Literal["_parameters", b"_parameters"]  # noqa: Y015
+    _WhichOneofReturnType__version: _TypeAlias = _typing.Literal["version"]  # noqa: Y015
+    _WhichOneofArgType__version: _TypeAlias = _typing.Literal["_version", b"_version"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__from_step) -> _WhichOneofReturnType__from_step | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__parameters) -> _WhichOneofReturnType__parameters | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__version) -> _WhichOneofReturnType__version | None: ...
+
+Global___ResumeRunRequest: _TypeAlias = ResumeRunRequest  # noqa: Y015
+
+@_typing.final
+class ResumeRunResponse(_message.Message):
+    """The steps of the new run, in the order of the definition, and the run."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_FIELD_NUMBER: _builtins.int
+    REUSED_FIELD_NUMBER: _builtins.int
+    EXECUTED_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    REPLAYED_FIELD_NUMBER: _builtins.int
+    RESUMED_BY_FIELD_NUMBER: _builtins.int
+    version: _builtins.int
+    """The version of the workflow that the new run has."""
+    replayed: _builtins.bool
+    """Whether an earlier call with this idempotency key started the run."""
+    resumed_by: _builtins.str
+    """The run that has taken over from the ended one before; absent where none has."""
+    @_builtins.property
+    def run(self) -> Global___Run:
+        """The new run; absent with dry_run."""
+
+    @_builtins.property
+    def reused(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Steps that are reused."""
+
+    @_builtins.property
+    def executed(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExecutedStep]:
+        """Steps that run, and why each cannot be reused."""
+
+    def __init__(
+        self,
+        *,
+        run: Global___Run | None = ...,
+        reused: _abc.Iterable[_builtins.str] | None = ...,
+        executed: _abc.Iterable[Global___ExecutedStep] | None = ...,
+        version: _builtins.int = ...,
+        replayed: _builtins.bool = ...,
+        resumed_by: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_resumed_by", b"_resumed_by", "_run", b"_run", "resumed_by", b"resumed_by", "run", b"run"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_resumed_by", b"_resumed_by", "_run", b"_run", "executed", b"executed", "replayed", b"replayed", "resumed_by", b"resumed_by", "reused", b"reused", "run", b"run", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__resumed_by: _TypeAlias = _typing.Literal["resumed_by"]  # noqa: Y015
+    _WhichOneofArgType__resumed_by: _TypeAlias = _typing.Literal["_resumed_by", b"_resumed_by"]  # noqa: Y015
+    _WhichOneofReturnType__run: _TypeAlias = _typing.Literal["run"]  # noqa: Y015
+    _WhichOneofArgType__run: _TypeAlias = _typing.Literal["_run", b"_run"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__resumed_by) -> _WhichOneofReturnType__resumed_by | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__run) -> _WhichOneofReturnType__run | None: ...
+
+Global___ResumeRunResponse: _TypeAlias = ResumeRunResponse  # noqa: Y015
+
+@_typing.final
+class ExecutedStep(_message.Message):
+    """A step that runs in a resumed run."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEP_FIELD_NUMBER: _builtins.int
+    WHY_FIELD_NUMBER: _builtins.int
+    step: _builtins.str
+    """Handle of the step."""
+    why: _builtins.str
+    """Why it is not reused, for a person."""
+    def __init__(
+        self,
+        *,
+        step: _builtins.str = ...,
+        why: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["step", b"step", "why", b"why"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExecutedStep: _TypeAlias = ExecutedStep  # noqa: Y015
+
+@_typing.final
 class CancelRunRequest(_message.Message):
     """Asks for the end of a run."""
 
@@ -1663,6 +1817,7 @@ class Step(_message.Message):
     FINISHED_AT_FIELD_NUMBER: _builtins.int
     DURATION_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    REUSED_FROM_FIELD_NUMBER: _builtins.int
     step: _builtins.str
     """Handle, unique within the workflow."""
     name: _builtins.str
@@ -1679,6 +1834,8 @@ class Step(_message.Message):
     """Tries so far."""
     optional: _builtins.bool
     """Whether the run completes without it."""
+    reused_from: _builtins.str
+    """The run whose completed step it is, with its value and its files; null for a step that ran in this run."""
     @_builtins.property
     def needs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Handles of the steps before it."""
@@ -1715,10 +1872,11 @@ class Step(_message.Message):
         finished_at: _timestamp_pb2.Timestamp | None = ...,
         duration: _duration_pb2.Duration | None = ...,
         error: Global___RunError | None = ...,
+        reused_from: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id", "_duration", b"_duration", "_error", b"_error", "_finished_at", b"_finished_at", "_segment_id", b"_segment_id", "_started_at", b"_started_at", "agent_id", b"agent_id", "duration", b"duration", "error", b"error", "finished_at", b"finished_at", "segment_id", b"segment_id", "started_at", b"started_at"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id", "_duration", b"_duration", "_error", b"_error", "_finished_at", b"_finished_at", "_reused_from", b"_reused_from", "_segment_id", b"_segment_id", "_started_at", b"_started_at", "agent_id", b"agent_id", "duration", b"duration", "error", b"error", "finished_at", b"finished_at", "reused_from", b"reused_from", "segment_id", b"segment_id", "started_at", b"started_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id", "_duration", b"_duration", "_error", b"_error", "_finished_at", b"_finished_at", "_segment_id", b"_segment_id", "_started_at", b"_started_at", "agent_id", b"agent_id", "attempt", b"attempt", "duration", b"duration", "error", b"error", "finished_at", b"finished_at", "kind", b"kind", "name", b"name", "needs", b"needs", "optional", b"optional", "segment_id", b"segment_id", "started_at", b"started_at", "status", b"status", "step", b"step"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id", "_duration", b"_duration", "_error", b"_error", "_finished_at", b"_finished_at", "_reused_from", b"_reused_from", "_segment_id", b"_segment_id", "_started_at", b"_started_at", "agent_id", b"agent_id", "attempt", b"attempt", "duration", b"duration", "error", b"error", "finished_at", b"finished_at", "kind", b"kind", "name", b"name", "needs", b"needs", "optional", b"optional", "reused_from", b"reused_from", "segment_id", b"segment_id", "started_at", b"started_at", "status", b"status", "step", b"step"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__agent_id: _TypeAlias = _typing.Literal["agent_id"]  # noqa: Y015
     _WhichOneofArgType__agent_id: _TypeAlias = _typing.Literal["_agent_id", b"_agent_id"]  # noqa: Y015
@@ -1728,6 +1886,8 @@ class Step(_message.Message):
     _WhichOneofArgType__error: _TypeAlias = _typing.Literal["_error", b"_error"]  # noqa: Y015
     _WhichOneofReturnType__finished_at: _TypeAlias = _typing.Literal["finished_at"]  # noqa: Y015
     _WhichOneofArgType__finished_at: _TypeAlias = _typing.Literal["_finished_at", b"_finished_at"]  # noqa: Y015
+    _WhichOneofReturnType__reused_from: _TypeAlias = _typing.Literal["reused_from"]  # noqa: Y015
+    _WhichOneofArgType__reused_from: _TypeAlias = _typing.Literal["_reused_from", b"_reused_from"]  # noqa: Y015
     _WhichOneofReturnType__segment_id: _TypeAlias = _typing.Literal["segment_id"]  # noqa: Y015
     _WhichOneofArgType__segment_id: _TypeAlias = _typing.Literal["_segment_id", b"_segment_id"]  # noqa: Y015
     _WhichOneofReturnType__started_at: _TypeAlias = _typing.Literal["started_at"]  # noqa: Y015
@@ -1740,6 +1900,8 @@ class Step(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__error) -> _WhichOneofReturnType__error | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__finished_at) -> _WhichOneofReturnType__finished_at | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__reused_from) -> _WhichOneofReturnType__reused_from | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__segment_id) -> _WhichOneofReturnType__segment_id | None: ...
     @_typing.overload

@@ -55,6 +55,11 @@ class RunsServiceStub:
                 request_serializer=workflow__api_dot_v1_dot_runs__pb2.ListRunApprovalsRequest.SerializeToString,
                 response_deserializer=workflow__api_dot_v1_dot_runs__pb2.ListRunApprovalsResponse.FromString,
                 _registered_method=True)
+        self.ResumeRun = channel.unary_unary(
+                '/workflow_api.v1.RunsService/ResumeRun',
+                request_serializer=workflow__api_dot_v1_dot_runs__pb2.ResumeRunRequest.SerializeToString,
+                response_deserializer=workflow__api_dot_v1_dot_runs__pb2.ResumeRunResponse.FromString,
+                _registered_method=True)
         self.CancelRun = channel.unary_unary(
                 '/workflow_api.v1.RunsService/CancelRun',
                 request_serializer=workflow__api_dot_v1_dot_runs__pb2.CancelRunRequest.SerializeToString,
@@ -136,6 +141,14 @@ class RunsServiceServicer:
     def ListRunApprovals(self, request, context):
         """The nodes parked on a human gate now. While the deployment's licence is on hold they can still be decided, and a run
         that has begun goes on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResumeRun(self, request, context):
+        """Starts a new run that takes over from one that failed or was cancelled: steps that completed, and of which nothing
+        has changed, are reused with their values and files, and the others run. It costs one start of the run's key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -239,6 +252,11 @@ def add_RunsServiceServicer_to_server(servicer, server):
                     servicer.ListRunApprovals,
                     request_deserializer=workflow__api_dot_v1_dot_runs__pb2.ListRunApprovalsRequest.FromString,
                     response_serializer=workflow__api_dot_v1_dot_runs__pb2.ListRunApprovalsResponse.SerializeToString,
+            ),
+            'ResumeRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResumeRun,
+                    request_deserializer=workflow__api_dot_v1_dot_runs__pb2.ResumeRunRequest.FromString,
+                    response_serializer=workflow__api_dot_v1_dot_runs__pb2.ResumeRunResponse.SerializeToString,
             ),
             'CancelRun': grpc.unary_unary_rpc_method_handler(
                     servicer.CancelRun,
@@ -400,6 +418,33 @@ class RunsService:
             '/workflow_api.v1.RunsService/ListRunApprovals',
             workflow__api_dot_v1_dot_runs__pb2.ListRunApprovalsRequest.SerializeToString,
             workflow__api_dot_v1_dot_runs__pb2.ListRunApprovalsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResumeRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/workflow_api.v1.RunsService/ResumeRun',
+            workflow__api_dot_v1_dot_runs__pb2.ResumeRunRequest.SerializeToString,
+            workflow__api_dot_v1_dot_runs__pb2.ResumeRunResponse.FromString,
             options,
             channel_credentials,
             insecure,

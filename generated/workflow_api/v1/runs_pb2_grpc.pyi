@@ -45,6 +45,10 @@ class RunsServiceStub:
     """The nodes parked on a human gate now. While the deployment's licence is on hold they can still be decided, and a run
     that has begun goes on.
     """
+    ResumeRun: _grpc.UnaryUnaryMultiCallable[_runs_pb2.ResumeRunRequest, _runs_pb2.ResumeRunResponse]
+    """Starts a new run that takes over from one that failed or was cancelled: steps that completed, and of which nothing
+    has changed, are reused with their values and files, and the others run. It costs one start of the run's key.
+    """
     CancelRun: _grpc.UnaryUnaryMultiCallable[_runs_pb2.CancelRunRequest, _runs_pb2.CancelRunResponse]
     """Asks for the end of a run; asking again before it took effect is accepted again."""
     EraseRunData: _grpc.UnaryUnaryMultiCallable[_runs_pb2.EraseRunDataRequest, _runs_pb2.EraseRunDataResponse]
@@ -94,6 +98,10 @@ class RunsServiceAsyncStub(RunsServiceStub):
     ListRunApprovals: _aio.UnaryUnaryMultiCallable[_runs_pb2.ListRunApprovalsRequest, _runs_pb2.ListRunApprovalsResponse]  # type: ignore[assignment]
     """The nodes parked on a human gate now. While the deployment's licence is on hold they can still be decided, and a run
     that has begun goes on.
+    """
+    ResumeRun: _aio.UnaryUnaryMultiCallable[_runs_pb2.ResumeRunRequest, _runs_pb2.ResumeRunResponse]  # type: ignore[assignment]
+    """Starts a new run that takes over from one that failed or was cancelled: steps that completed, and of which nothing
+    has changed, are reused with their values and files, and the others run. It costs one start of the run's key.
     """
     CancelRun: _aio.UnaryUnaryMultiCallable[_runs_pb2.CancelRunRequest, _runs_pb2.CancelRunResponse]  # type: ignore[assignment]
     """Asks for the end of a run; asking again before it took effect is accepted again."""
@@ -165,6 +173,16 @@ class RunsServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_runs_pb2.ListRunApprovalsResponse, _abc.Awaitable[_runs_pb2.ListRunApprovalsResponse]]:
         """The nodes parked on a human gate now. While the deployment's licence is on hold they can still be decided, and a run
         that has begun goes on.
+        """
+
+    @_abc_1.abstractmethod
+    def ResumeRun(
+        self,
+        request: _runs_pb2.ResumeRunRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_runs_pb2.ResumeRunResponse, _abc.Awaitable[_runs_pb2.ResumeRunResponse]]:
+        """Starts a new run that takes over from one that failed or was cancelled: steps that completed, and of which nothing
+        has changed, are reused with their values and files, and the others run. It costs one start of the run's key.
         """
 
     @_abc_1.abstractmethod

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from backend.audit import service, sql
-from backend.services import Services
-from contract.audit_export import CSV, JSON_LINES, lines_of
+from backend.services.audit import servicer, sql
+from backend.services.dependencies import Services
+from console.rendering.exports import CSV, JSON_LINES, lines_of
 from contract.times import milliseconds_of, to_timestamp
 from tests.services.calls import Caller, RefusedError
 from workflow_api.v1 import audit_pb2
@@ -64,16 +64,15 @@ def test_every_filter_leaves_what_it_says(call: Caller, filled: None, asked: dic
     assert found(call, **asked) == places
 
 
-def test_a_search_that_stopped_goes_on_where_it_did(
-    call: Caller, services: Services, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_search_that_stopped_goes_on_where_it_did(call: Caller, services: Services) -> None:
+    last = 2 * sql.MOST_LOOKED_AT
+
     def fill(tx: Any) -> None:
-        for at in range(7):
-            sql.record(tx, at=at, actor="ana", action="key.edited", target="ak_1" if at in {0, 5} else "ak_2")
+        for at in range(last + 1):
+            sql.record(tx, at=at, actor="ana", action="key.edited", target="ak_1" if at in {0, last - 1} else "ak_2")
 
     services.database.write(fill)
-    monkeypatch.setattr(sql, "_LAST", {"": _third()})
-    asked: dict[str, Any] = {"until": to_timestamp(7), "search": "ak_1", "page_size": 2}
+    asked: dict[str, Any] = {"until": to_timestamp(last + 1), "search": "ak_1", "page_size": 2}
     pages, token = [], ""
     while True:
         page = call("ListAuditRecords", audit_pb2.ListAuditRecordsRequest(**asked, page_token=token))
@@ -81,13 +80,7 @@ def test_a_search_that_stopped_goes_on_where_it_did(
         token = page.next_page_token
         if not token:
             break
-    assert pages == [[5], [], [0]]
-
-
-def _third() -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sql, "MOST_LOOKED_AT", 3)
-        return sql._last_looked_at("")
+    assert pages == [[last - 1], [], [0]]
 
 
 def exported(call: Caller, **asked: Any) -> list[audit_pb2.ExportAuditRecordsResponse]:
@@ -107,8 +100,8 @@ def test_an_export_has_what_the_search_finds_and_is_audited(call: Caller, filled
 def test_an_export_ends_at_its_bound_and_says_from_where_to_go_on(
     call: Caller, filled: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "_BATCH", 2)
-    monkeypatch.setattr(service, "MOST_EXPORTED", 3)
+    monkeypatch.setattr(servicer, "EXPORTED_AT_ONCE", 2)
+    monkeypatch.setattr(servicer, "MOST_EXPORTED", 3)
     first, last = exported(call, until=to_timestamp(4))
     assert [milliseconds_of(item.at) for part in (first, last) for item in part.items] == [3, 2, 1]
     assert milliseconds_of(last.more_until) == 1
@@ -116,7 +109,7 @@ def test_an_export_ends_at_its_bound_and_says_from_where_to_go_on(
 
 
 def test_no_more_exports_than_the_bound_are_under_way(services: Services, filled: None) -> None:
-    trail = service.AuditTrail(services)
+    trail = servicer.AuditTrail(services)
     request = audit_pb2.ExportAuditRecordsRequest()
 
     def begun() -> Iterator[Any]:
@@ -124,7 +117,7 @@ def test_no_more_exports_than_the_bound_are_under_way(services: Services, filled
         next(export)
         return export
 
-    under_way = [begun() for _ in range(service.MOST_EXPORTS)]
+    under_way = [begun() for _ in range(servicer.MOST_EXPORTS)]
     with pytest.raises(Exception, match="exports are under way"):
         begun()
     under_way.pop().close()  # type: ignore[attr-defined]

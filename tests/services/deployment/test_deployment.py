@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from backend.audit import sql as audit
-from backend.services import Services
+from backend.services.audit import sql as audit
+from backend.services.dependencies import Services
 from contract.times import milliseconds_of, to_timestamp
 from contract.versions import RELEASE
 from tests.services.calls import Caller, RefusedError

@@ -5,15 +5,14 @@ from pathlib import Path
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from backend.health.disks import Disk, Space
-from backend.health.findings import little_space
-from backend.health.reporter import ProcessReporter
-from backend.health.secret_use import secret_use
-from backend.health.sql import SecretRow
-from backend.live_edges import LiveEdges
-from backend.runtime.scheduling import workers_sql
-from backend.secrets import Secrets
-from backend.services import Services
+from backend.common.secrets import Secrets
+from backend.runtime.scheduling import sql
+from backend.services.dependencies import Services
+from backend.services.health.reporter import Disk, ProcessReporter, Space
+from backend.services.health.rules import little_space
+from backend.services.health.servicer import secret_use
+from backend.services.health.sql import SecretRow
+from backend.services.live_edges import LiveEdges
 from backend.settings import ModelProvider
 from contract.times import to_timestamp
 from contract.versions import RELEASE
@@ -94,12 +93,10 @@ def test_a_lease_has_run_out_by_the_clock_that_workers_renew_it_by(
     now = services.database.now()
     clock.now = now + 2 * MINUTE
     services.database.write(
-        lambda tx: workers_sql.add(tx, owner="own_1", host="far", step_slots=4, now=now, until=now + MINUTE)
+        lambda tx: sql.add(tx, owner="own_1", host="far", step_slots=4, now=now, until=now + MINUTE)
     )
     assert not [each.message for each in health(caller).findings if "lease" in each.message]
-    services.database.write(
-        lambda tx: workers_sql.renew(tx, "own_1", services.database.now() - 1, draining=False, room=4)
-    )
+    services.database.write(lambda tx: sql.renew(tx, "own_1", services.database.now() - 1, draining=False, room=4))
     assert "The lease of a process on far (own_1) has run out." in [each.message for each in health(caller).findings]
 
 

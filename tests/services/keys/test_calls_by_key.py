@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from backend.clock import DAY_MS, HOUR_MS
-from backend.keys import usage_hours_sql
-from backend.services import Services
+from backend.common.clock import DAY_MS, HOUR_MS
+from backend.services.dependencies import Services
+from backend.services.keys import usage_sql
 from contract.times import milliseconds_of, to_timestamp
 from tests.services.calls import Caller, RefusedError
 from workflow_api.v1 import usage_pb2
@@ -24,7 +24,7 @@ def test_calls_of_keys_are_added_up_however_many_kinds_of_them_there_are(keys: C
     counts = {(HOUR_MS, key_id, "GET", route, status): 2 for key_id, route, status in kinds}
     counts |= {(at * HOUR_MS, "ak_2", "GET", "/me", 200): 5 for at in (1, 2, 3)}
     counts[HOUR_MS, "ak_3", "GET", "/me", 200] = 1
-    services.database.write(lambda tx: usage_hours_sql.add(tx, counts))
+    services.database.write(lambda tx: usage_sql.add_hours(tx, counts))
     assert len(counts) > 10_000  # more than a page of ListUsageHours
 
     def counted(since: int, until: int, *key_ids: str) -> list[tuple[int, str, int, int]]:

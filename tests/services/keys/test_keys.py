@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from backend.clock import utc_day
-from backend.key_changes import KeyChanges
-from backend.keys import sql
-from backend.keys.servicer import KeysServicer
-from backend.runs.start import sql as start_sql
-from backend.services import Services
+from backend.common.clock import utc_day
+from backend.common.waits import KeyChanges
+from backend.services.dependencies import Services
+from backend.services.keys import sql
+from backend.services.keys.servicer import KeysServicer
+from backend.services.runs.start import sql as start_sql
 from contract.times import milliseconds_of, to_timestamp
 from tests.services.calls import Caller, RefusedError
 from tests.services.conftest import TestClock
@@ -97,8 +97,8 @@ def test_only_hashes_of_credentials_are_kept(keys: Caller, services: Services) -
     mirror = mirrored(keys, made.record.key.key_id)
     assert mirror.secret_sha256 == sha256(secret)
     assert mirror.external_id_sha256 == sha256(made.external_id)
-    audit = services.database.read(lambda tx: str(tx._connection.execute("SELECT * FROM audit_records", ()).fetchall()))
-    stored = services.database.read(lambda tx: str(tx._connection.execute("SELECT * FROM api_keys", ()).fetchall()))
+    audit = services.database.read(lambda tx: str(tx.connection.execute("SELECT * FROM audit_records", ()).fetchall()))
+    stored = services.database.read(lambda tx: str(tx.connection.execute("SELECT * FROM api_keys", ()).fetchall()))
     for value in (secret, made.external_id):
         assert value not in audit + stored
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from backend.services import Services
+from backend.services.dependencies import Services
 from backend.storage.statements import Command
 from contract.call_groups import NOT_MEASURED, calls_of, group_calls
 from contract.times import milliseconds_of, to_timestamp

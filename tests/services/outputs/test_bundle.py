@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from backend.ids import new_id
-from backend.outputs.bundle import WINDOW_BYTES, Bundle
-from backend.outputs.sql import NewOutput, add_outputs, outputs_of
+from backend.common.ids import new_id
+from backend.services.outputs.bundle import WINDOW_BYTES, Bundle
+from backend.services.outputs.sql import NewOutput, add_outputs, outputs_of
 from backend.storage.object_keys import object_key
 from backend.storage.statements import Command
-from backend.storage.tables.outputs import OutputRow, outputs
+from backend.storage.tables.files import OutputRow, outputs
 from tests.services.calls import RefusedError
 from tests.services.runs.world import World
 from workflow_api.v1 import outputs_pb2

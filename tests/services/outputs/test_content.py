@@ -1,13 +1,14 @@
 """GetOutputContent. (contract 18.8 to 18.13)"""
 
 import hashlib
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from backend.outputs.servicer import OutputsServicer
-from backend.outputs.sql import outputs_of
 from backend.rpc.interceptors import handlers_of
+from backend.services.outputs.servicer import OutputsServicer
+from backend.services.outputs.sql import outputs_of
 from backend.settings import ObjectSettings
 from backend.storage.objects.bucket import BucketObjects
 from tests.services.calls import Caller, RefusedError
@@ -168,6 +169,13 @@ def test_an_unreachable_store_is_refused_as_runtime_unreachable(world: World, mo
     assert caught.value.reason == "runtime_unreachable"
 
 
+def being_read(world: World) -> int:
+    """How many files of the store of objects this process has open."""
+    objects = str(world.stored_below(""))
+    opened = [path for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+    return sum(str(path.readlink()).startswith(objects) for path in opened)
+
+
 def test_a_caller_that_goes_away_ends_the_read(world: World) -> None:
     opened: list[Any] = []
 
@@ -189,5 +197,6 @@ def test_a_caller_that_goes_away_ends_the_read(world: World) -> None:
     stream = handler.messages(request, Context())  # type: ignore[arg-type]
     next(stream)
     next(stream)
+    assert being_read(world) == 1
     stream.close()
-    assert opened[0]._file.closed
+    assert being_read(world) == 0

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from backend.redaction.counts import Counts
+from redaction.counts import Counts
 from tests.services.calls import RefusedError
 from tests.services.runs.world import World
 from workflow_api.v1 import outputs_pb2, runs_pb2

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from backend.services import Services
+from backend.services.dependencies import Services
 from tests.services.conftest import TestClock
 from tests.services.runs.world import World
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from backend.runs.lifecycle import SegmentLease
+from backend.services.runs.lifecycle import SegmentLease
 from tests.services.calls import RefusedError
 from tests.services.runs.world import World
 from workflow_api.v1 import runs_pb2

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backend.runs.lifecycle import RunResult
+from backend.services.runs.lifecycle import RunResult
 from tests.services.calls import RefusedError
 from tests.services.runs.world import World
 from workflow_api.v1 import outputs_pb2, runs_pb2

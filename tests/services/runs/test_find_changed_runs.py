@@ -2,7 +2,7 @@
 
 import pytest
 
-from backend.runs.sql import RUNS_AT_ONCE
+from backend.services.runs.sql import RUNS_AT_ONCE
 from tests.services.calls import RefusedError
 from tests.services.runs.world import World
 from workflow_api.v1 import runs_pb2

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from backend.clock import DAY_MS
-from backend.runs import figures, search_sql
-from backend.runs.days import RunDays
-from backend.runs.lists_servicer import RunListsServicer
+from backend.common.clock import DAY_MS
 from backend.runtime.execution import sql as execution_sql
+from backend.services.runs import figures, search_sql
+from backend.services.runs.figures import RunDays
+from backend.services.runs.servicer import RunListsServicer
 from backend.storage.database import Tx
 from contract.times import milliseconds_of, to_timestamp
 from tests.services.calls import Caller

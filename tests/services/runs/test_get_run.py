@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from backend.runs.lifecycle import RunResult
+from backend.services.runs.lifecycle import RunResult
 from tests.services.calls import RefusedError
 from tests.services.runs.world import World
 from workflow_api.v1 import runs_pb2

@@ -5,8 +5,8 @@ import json
 import pytest
 from sqlalchemy import delete
 
-from backend.runs import lifecycle
-from backend.runs.lifecycle import SegmentEndedError, SegmentLease
+from backend.services.runs import lifecycle
+from backend.services.runs.lifecycle import SegmentEndedError, SegmentLease
 from backend.storage.database import Tx
 from backend.storage.statements import Command
 from backend.storage.tables.segments import events

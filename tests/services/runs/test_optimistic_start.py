@@ -10,10 +10,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from backend.cursors import Cursors
-from backend.deployment import sql as deployment_sql
-from backend.runs.start.parsed_start import claim_of
-from backend.services import Services
+from backend.common.paging import Cursors
+from backend.services.dependencies import Services
+from backend.services.deployment import sql as deployment_sql
+from backend.services.runs.start.rules import claim_of
 from backend.storage.factory import open_postgresql
 from tests.services.calls import RefusedError
 from tests.services.conftest import TestClock

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from backend.runs import lifecycle
+from backend.services.runs import lifecycle
 from tests.services.calls import RefusedError
 from tests.services.runs.world import World
 from workflow_api.v1 import runs_pb2

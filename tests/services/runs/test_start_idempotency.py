@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from backend.runs.start import sql
-from backend.runs.start.parsed_start import claim_of
+from backend.services.runs.start import sql
+from backend.services.runs.start.rules import claim_of
 from backend.storage.database import Tx
 from tests.services.calls import RefusedError
 from tests.services.runs.world import World

@@ -1,17 +1,17 @@
 """The order of checks inside a start. (contract 12.6)"""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from backend.caller import Caller
-from backend.errors import ApiError
-from backend.runs.runtime_port import BegunSegment
-from backend.runs.start.parsed_start import parse_start
-from backend.storage.database import key_of
+from backend.common.metrics import DATABASE_QUEUE
+from backend.storage.database import Tx
 from tests.services.calls import RefusedError
 from tests.services.runs.world import World
-from workflow_api.v1 import deployment_pb2, errors_pb2, keys_pb2, runs_pb2
+from tests.support.poll import LONGEST_WAIT_SECONDS, until
+from workflow_api.v1 import deployment_pb2, keys_pb2, runs_pb2
 from workflow_api.v1.pii_policy_pb2 import PII_MODE_REDACT
 
 BAD = {"parameters": {"language": "de"}, "pii_policy_override": {"mode": "off", "max_model_calls": -1}}
@@ -199,6 +199,39 @@ steps:
 """
 
 
+def started_together(world: World, requests: list[runs_pb2.StartRunRequest], key: str) -> list[str | RefusedError]:
+    """Starts runs at once; an embedded database decides them in one transaction, because its writer is busy.
+
+    Returns the id of each run, or why there is none.
+    """
+    entered, release = threading.Event(), threading.Event()
+
+    def hold(_: Tx) -> None:
+        entered.set()
+        assert release.wait(LONGEST_WAIT_SECONDS)
+
+    def start(request: runs_pb2.StartRunRequest) -> str | RefusedError:
+        try:
+            return str(world.runs("StartRun", request, key).run.summary.run_id)
+        except RefusedError as error:
+            return error
+
+    def waiting() -> float:
+        families = {family.name: family for family in world.services.database.measured()}
+        return sum(sample.value for sample in families[DATABASE_QUEUE.name].samples)
+
+    with ThreadPoolExecutor(len(requests) + 1) as threads:
+        if world.services.database.remote:
+            return list(threads.map(start, requests))
+        held = threads.submit(world.services.database.write, hold)
+        assert entered.wait(LONGEST_WAIT_SECONDS)
+        starting = [threads.submit(start, request) for request in requests]
+        until(lambda: waiting() + sum(each.done() for each in starting) == len(requests), "all starts to wait")
+        release.set()
+        held.result()
+        return [each.result() for each in starting]
+
+
 def test_of_starts_that_one_transaction_decides_each_sees_those_before_it(world: World) -> None:
     key = world.new_key(max_concurrent_runs=3, daily_run_quota=4)
     world.started(key=key)
@@ -206,15 +239,8 @@ def test_of_starts_that_one_transaction_decides_each_sees_those_before_it(world:
         runs_pb2.StartRunRequest(workflow_id=world.workflows["Plain"], idempotency_key=f"k{number}")
         for number in range(4)
     ]
-    begun: list[BegunSegment] = []
-    starts = [(parse_start(request, key, world.clock()), None, begun, Caller(key, "edge", "")) for request in requests]
-    decided = world.services.database.write(
-        lambda tx: world.servicer._starts._decide_all(tx, starts), lock_key=key_of(key)
-    )
-    assert [one.reason if isinstance(one, ApiError) else None for one in decided] == [
-        *(None, None),
-        *(errors_pb2.ERROR_REASON_TOO_MANY_ACTIVE_RUNS,) * 2,
-    ]
+    decided = started_together(world, requests, key)
+    assert [one.reason for one in decided if isinstance(one, RefusedError)] == ["too_many_active_runs"] * 2
     assert world.count("runs", f"key_id = '{key}'") == 3
     assert world.count("idempotency_records", f"key_id = '{key}'") == 5
     assert world.count("daily_usage", f"key_id = '{key}' AND runs_started = 3") == 1
@@ -226,15 +252,11 @@ def test_of_starts_that_one_transaction_decides_each_is_compared_with_its_own_re
     workflow_id = world.workflows["Plain"]
     requests = [runs_pb2.StartRunRequest(workflow_id=workflow_id, idempotency_key=f"k{number}") for number in range(20)]
     requests[18].client_reference = "another body"
-    begun: list[BegunSegment] = []
-    starts = [(parse_start(request, key, world.clock()), None, begun, Caller(key, "edge", "")) for request in requests]
-    decided = world.services.database.write(
-        lambda tx: world.servicer._starts._decide_all(tx, starts), lock_key=key_of(key)
-    )
+    decided = started_together(world, requests, key)
     conflict = decided[18]
-    assert isinstance(conflict, ApiError)
-    assert conflict.reason == errors_pb2.ERROR_REASON_IDEMPOTENCY_CONFLICT
-    found = {number: one.run_id for number, one in enumerate(decided) if not isinstance(one, ApiError)}
+    assert isinstance(conflict, RefusedError)
+    assert conflict.reason == "idempotency_conflict"
+    found = {number: one for number, one in enumerate(decided) if isinstance(one, str)}
     assert (found[0], found[17]) == (bound[0], bound[17])
     assert len(set(found.values())) == 19
     assert world.count("runs", f"key_id = '{key}'") == 20

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
+from backend.services.run_changes import Subscription
 from tests.services.calls import RefusedError, Stream
 from tests.services.runs.world import World
 from tests.support.poll import until
@@ -96,12 +97,19 @@ def test_the_end_of_the_backend_ends_watches_as_unavailable(world: World) -> Non
         assert refused.value.reason == "runtime_unreachable"
 
 
-def test_a_caller_that_goes_leaves_no_subscription(world: World) -> None:
-    run_id = world.started()
-    stream = watched(world, run_id)
+def test_a_caller_that_goes_leaves_no_subscription(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    remove, removed = world.changes.remove, list[Subscription]()
+
+    def recorded(subscription: Subscription) -> None:
+        remove(subscription)
+        removed.append(subscription)
+
+    monkeypatch.setattr(world.changes, "remove", recorded)
+    stream = watched(world, world.started())
     stream.take()
+    assert removed == []
     stream.cancel()
-    until(lambda: run_id not in world.changes._of_run, "the end of the subscription")
+    until(lambda: len(removed) == 1, "the end of the subscription")
 
 
 @pytest.mark.parametrize("method", ["WatchRun", "WatchRunEvents"])

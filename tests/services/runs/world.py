@@ -10,20 +10,22 @@ from typing import Any
 
 from sqlalchemy import bindparam, func, select, text
 
-from backend.audit.servicer import AuditServicer
-from backend.deployment.servicer import DeploymentServicer
-from backend.graphs.graphs import Graphs
-from backend.ids import new_id
-from backend.key_changes import KeyChanges
-from backend.keys.servicer import KeysServicer
-from backend.outputs.servicer import OutputsServicer
-from backend.outputs.sql import NewOutput, add_outputs
-from backend.run_changes import RunChanges
-from backend.runs import lifecycle
-from backend.runs.removals import Removals
-from backend.runs.servicer import RunsServicer
-from backend.secrets import Secrets
-from backend.services import Services
+from backend.common.ids import new_id
+from backend.common.secrets import Secrets
+from backend.common.waits import KeyChanges
+from backend.resources.graphs.graphs import Graphs
+from backend.services.audit.servicer import AuditServicer
+from backend.services.dependencies import Services
+from backend.services.deployment.servicer import DeploymentServicer
+from backend.services.keys.servicer import KeysServicer
+from backend.services.outputs.servicer import OutputsServicer
+from backend.services.outputs.sql import NewOutput, add_outputs
+from backend.services.run_changes import RunChanges
+from backend.services.runs import lifecycle
+from backend.services.runs.erasure import Removals
+from backend.services.runs.servicer import RunsServicer
+from backend.services.uploads.staging import Uploads
+from backend.services.workflows.servicer import WorkflowsServicer
 from backend.storage.database import Tx
 from backend.storage.object_keys import object_key
 from backend.storage.objects import FolderObjects, ObjectStore
@@ -32,19 +34,10 @@ from backend.storage.statements import Command, Query, ScalarQuery, select_row
 from backend.storage.tables.metadata import METADATA
 from backend.storage.tables.runs import RunRow, runs
 from backend.storage.tables.segments import segments
-from backend.workflows.servicer import WorkflowsServicer
 from tests.services.calls import Caller
 from tests.services.conftest import TestClock
 from tests.support.wheels import package_store
-from workflow_api.v1 import (
-    audit_pb2,
-    deployment_pb2,
-    keys_pb2,
-    options_pb2,
-    outputs_pb2,
-    runs_pb2,
-    workflows_pb2,
-)
+from workflow_api.v1 import audit_pb2, deployment_pb2, keys_pb2, options_pb2, outputs_pb2, runs_pb2, workflows_pb2
 
 MANIFESTS = """
 kind: Environment
@@ -153,7 +146,8 @@ class World:
         changes = KeyChanges()
         # Carried out by hand.
         self.removals = Removals(services.database, self.objects, self.runtime.remove_left, services.clock)
-        self.servicer = RunsServicer(services, self.runtime, self.changes)
+        uploads = Uploads(services, self.objects, folder / "uploads")
+        self.servicer = RunsServicer(services, self.runtime, self.changes, uploads)
         self.runs = Caller(self.servicer, runs_pb2.DESCRIPTOR.services_by_name["RunsService"])
         self.outputs = Caller(
             OutputsServicer(services, self.objects), outputs_pb2.DESCRIPTOR.services_by_name["OutputsService"]
@@ -164,7 +158,7 @@ class World:
             deployment_pb2.DESCRIPTOR.services_by_name["DeploymentService"],
             (AuditServicer(services), audit_pb2.DESCRIPTOR.services_by_name["AuditService"]),
         )
-        self._workflows = Caller(
+        self.workflow_calls = Caller(
             WorkflowsServicer(services, self.graphs, package_store(folder / "data")),
             workflows_pb2.DESCRIPTOR.services_by_name["WorkflowsService"],
         )
@@ -174,12 +168,12 @@ class World:
     def apply(self, manifests: str, attached: Mapping[str, bytes] | None = None, **options: Any) -> dict[str, str]:
         given = [workflows_pb2.AttachedFile(path=path, content=content) for path, content in (attached or {}).items()]
         file = workflows_pb2.ManifestFile(name="test.yaml", content=manifests, attached_files=given)
-        applied = self._workflows("ApplyManifests", workflows_pb2.ApplyManifestsRequest(files=[file], **options))
+        applied = self.workflow_calls("ApplyManifests", workflows_pb2.ApplyManifestsRequest(files=[file], **options))
         return {item.name: item.id for item in applied.items if item.kind == "Workflow"}
 
     def switch(self, workflow: str, *, active: bool) -> None:
         status = workflows_pb2.WORKFLOW_STATUS_ACTIVE if active else workflows_pb2.WORKFLOW_STATUS_INACTIVE
-        self._workflows(
+        self.workflow_calls(
             "UpdateWorkflowStatus", workflows_pb2.UpdateWorkflowStatusRequest(workflow=workflow, status=status)
         )
 

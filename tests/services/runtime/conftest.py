@@ -10,18 +10,20 @@ from typing import Any
 
 import pytest
 
-from backend.graphs.graphs import Graphs
-from backend.models.catalog import Models
-from backend.redaction.process.redactor import Redactor
-from backend.run_changes import RunChanges
-from backend.runs.servicer import RunsServicer
+from backend.common.secrets import Secrets
+from backend.isolation.sandbox import Sandbox, choose_sandbox
+from backend.resources.graphs.graphs import Graphs
+from backend.resources.models import Models
+from backend.resources.redaction.confined_redactor import ConfinedRedactor
 from backend.runtime.bootstrap import new_local_runtime, new_package_store, new_publisher
 from backend.runtime.engines.local import LocalEngine
 from backend.runtime.local import LocalRuntime
-from backend.runtime.scheduling.upkeep import Upkeep
-from backend.secrets import Secrets
-from backend.services import Services
+from backend.services.dependencies import Services
+from backend.services.run_changes import RunChanges
+from backend.services.runs.servicer import RunsServicer
+from backend.services.uploads.staging import Uploads
 from backend.settings import BackendSettings
+from backend.storage.retention import RetentionJob
 from tests.services.calls import Caller
 from tests.services.conftest import TestClock
 from tests.services.described import assert_described
@@ -34,6 +36,9 @@ TERMINAL = ("completed", "failed", "cancelled")
 
 # Of this process alone, so that sleepers of other tests at the same time are not taken for its own.
 SLEEP_SECONDS = 100_000 + os.getpid()
+
+OF_REDACTORS = {"secrets", "models", "redaction"}
+"""Settings with which a runtime has a redactor of its own."""
 
 AGENTS = {
     "echo": """
@@ -124,10 +129,19 @@ def gate(step: str, *needs: str) -> dict[str, Any]:
 
 
 class RuntimeWorld(World):
-    """A world whose runs really run; `start_runtime` makes them go."""
+    """A world whose runs really run."""
 
-    def __init__(self, services: Services, clock: TestClock, folder: Path) -> None:
+    def __init__(
+        self,
+        services: Services,
+        clock: TestClock,
+        folder: Path,
+        sandbox: Sandbox | None = None,
+        redactor: ConfinedRedactor | None = None,
+    ) -> None:
         super().__init__(services, clock, folder)
+        self._sandbox = sandbox
+        self._redactor = redactor
         documents = [
             json.dumps({"kind": "Agent", "name": name, "type": "python", "code": textwrap.dedent(code)})
             for name, code in AGENTS.items()
@@ -139,22 +153,40 @@ class RuntimeWorld(World):
     def new_runtime(self, data: Path, **settings: Any) -> LocalRuntime:
         """A runtime as a new process would have it, which this world's service uses from now on."""
         self.graphs = Graphs(data / "graphs", Secrets())
+        shared = None if "sandbox" in settings else self._sandbox
         services, given = self.services, BackendSettings(data=data, **{"packages": package_settings(data), **settings})
-        scratch = Path(tempfile.mkdtemp(prefix="redaction-"))
-        redactor = Redactor(Models(given.secrets, given.models), scratch=scratch, limits=given.redaction)
+        redactor = self.redactor = self._redactor_of(given, settings)
         publisher = new_publisher(given, services, self.objects, self.graphs, redactor)
-        upkeep = Upkeep(services.database, services.clock)
+        upkeep = RetentionJob(services.database, services.clock)
         runtime = new_local_runtime(
-            given, services, self.objects, publisher, redactor, new_package_store(given), upkeep
+            given,
+            services,
+            self.objects,
+            publisher,
+            redactor,
+            new_package_store(given),
+            upkeep,
+            None if shared is None else lambda: shared,
         )
-        self.servicer = RunsServicer(self.services, runtime, RunChanges(self.services.database))
+        self.servicer = RunsServicer(
+            self.services,
+            runtime,
+            RunChanges(self.services.database),
+            Uploads(self.services, self.objects, data / "uploads"),
+        )
         self.runs = Caller(self.servicer, runs_pb2.DESCRIPTOR.services_by_name["RunsService"])
         return runtime
+
+    def _redactor_of(self, given: BackendSettings, settings: dict[str, Any]) -> ConfinedRedactor:
+        if self._redactor is not None and not settings.keys() & OF_REDACTORS:
+            return self._redactor
+        scratch = Path(tempfile.mkdtemp(prefix="redaction-"))
+        return ConfinedRedactor(Models(given.secrets, given.models), scratch=scratch, limits=given.redaction)
 
     @property
     def engine(self) -> LocalEngine:
         """The engine of the runtime that was started."""
-        session = self.local_runtime._executor.sessions.present
+        session = self.local_runtime.executor.sessions.present
         assert session is not None
         return session.engine
 
@@ -204,10 +236,48 @@ class RuntimeWorld(World):
         return [list(self.events(run_id, segment=segment.segment_id, page_size=500).events) for segment in segments]
 
 
+@pytest.fixture(scope="session")
+def sandbox() -> Iterator[Sandbox]:
+    """A sandbox that stays open when a runtime closes it, so that the next test finds its templates started."""
+    sandbox = choose_sandbox("auto")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sandbox, "close", lambda: None)
+        yield sandbox
+    sandbox.close()
+
+
+@pytest.fixture(scope="session")
+def shared_redactor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConfinedRedactor]:
+    """A redactor that stays open when a runtime closes it, so that the next test finds its processes started."""
+    redactor = ConfinedRedactor(Models(Secrets(), {}), scratch=tmp_path_factory.mktemp("redaction"))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(redactor, "close", lambda: None)
+        yield redactor
+    redactor.close()
+
+
 @pytest.fixture
-def idle_world(services: Services, clock: TestClock, tmp_path: Path) -> Iterator[RuntimeWorld]:
+def own_redactor(tmp_path: Path) -> Iterator[ConfinedRedactor]:
+    """A redactor that a test closes: its world and its desk have this one instead of the shared one."""
+    redactor = ConfinedRedactor(Models(Secrets(), {}), scratch=tmp_path / "redaction")
+    yield redactor
+    redactor.close()
+
+
+@pytest.fixture
+def world_redactor(request: pytest.FixtureRequest, shared_redactor: ConfinedRedactor) -> ConfinedRedactor:
+    own: ConfinedRedactor | None = None
+    if "own_redactor" in request.fixturenames:
+        own = request.getfixturevalue("own_redactor")
+    return own or shared_redactor
+
+
+@pytest.fixture
+def idle_world(
+    services: Services, clock: TestClock, tmp_path: Path, sandbox: Sandbox, world_redactor: ConfinedRedactor
+) -> Iterator[RuntimeWorld]:
     """A world whose runtime was not started."""
-    world = RuntimeWorld(services, clock, tmp_path)
+    world = RuntimeWorld(services, clock, tmp_path, sandbox, world_redactor)
     yield world
     world.local_runtime.stop()
 

@@ -4,10 +4,10 @@ import sys
 import time
 from pathlib import Path
 
-from backend.clock import system_clock
-from backend.cursors import Cursors
-from backend.deployment import sql as deployment_sql
-from backend.services import Services
+from backend.common.clock import system_clock
+from backend.common.paging import Cursors
+from backend.services.dependencies import Services
+from backend.services.deployment import sql as deployment_sql
 from backend.storage.factory import DataFolder
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate
 

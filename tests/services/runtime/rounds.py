@@ -1,15 +1,15 @@
-"""The launcher, the sweeper and the upkeep, round by round, with an engine that only records its calls."""
+"""The launcher, the run reaper and the upkeep, round by round, with an engine that only records its calls."""
 
 from dataclasses import dataclass, field
 
 from sqlalchemy import bindparam, select
 
-from backend.audit import retention as audit_retention
-from backend.keys import retention as keys_retention
-from backend.runs import retention as runs_retention
-from backend.runtime.scheduling.launcher import Launcher
-from backend.runtime.scheduling.sweeper import Sweeper
-from backend.runtime.scheduling.upkeep import Upkeep
+from backend.runtime.scheduling.dispatcher import Launcher
+from backend.runtime.scheduling.run_reaper import RunReaper
+from backend.services.audit import sql as audit_sql
+from backend.services.keys import usage_sql
+from backend.services.runs import erasure as runs_retention
+from backend.storage.retention import RetentionJob
 from backend.storage.statements import ScalarQuery
 from backend.storage.tables.segments import segments
 from tests.services.runs.world import World
@@ -26,9 +26,9 @@ class RecordingEngine:
 
     def stop(self) -> None: ...
 
-    def submit(self, segment_id: str, hand_over: int) -> None:
+    def submit(self, segment_id: str, dispatch: int) -> None:
         self.submitted.append(segment_id)
-        self.hand_overs.append(hand_over)
+        self.hand_overs.append(dispatch)
 
     def cancel(self, segment_id: str) -> None:
         self.cancelled.append(segment_id)
@@ -46,15 +46,15 @@ class Rounds:
         self.engine = RecordingEngine()
         self.launcher = Launcher(services.database, services.clock, self.engine, lambda: most, reserve=True)
         self.steady_seconds = 0.0
-        self.sweeper = Sweeper(
+        self.reaper = RunReaper(
             services.database,
             services.clock,
             self.engine,
             launch_timeout_ms=300_000,
             steady=lambda: self.steady_seconds,
         )
-        self.upkeep = Upkeep(services.database, services.clock)
-        self.upkeep.register(*runs_retention.rules(world.runtime), *keys_retention.RULES, *audit_retention.RULES)
+        self.upkeep = RetentionJob(services.database, services.clock)
+        self.upkeep.register(*runs_retention.rules(world.runtime), *usage_sql.RETENTION, *audit_sql.RETENTION)
 
     def sweep_after(self, world: World, seconds: int, *, launch: bool = False) -> None:
         """Lets time pass in rounds of five seconds, each of which sweeps, and launches where asked to."""
@@ -62,7 +62,7 @@ class Rounds:
             passed = min(seconds, 5)
             self.steady_seconds += passed
             world.clock.advance(seconds=passed)
-            self.sweeper.sweep()
+            self.reaper.reap()
             if launch:
                 self.launcher.launch()
             seconds -= passed

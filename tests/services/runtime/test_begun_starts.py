@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from backend.metrics import DATABASE_QUEUE
+from backend.common.metrics import DATABASE_QUEUE
 from backend.storage.database import Tx
 from tests.services.calls import RefusedError
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, manifest
@@ -17,7 +17,7 @@ _QUEUED = runs_pb2.RUN_STATUS_QUEUED
 
 def _with_room(world: RuntimeWorld) -> None:
     """Waits until the launcher knows that nothing waits, as it does soon after the start of the runtime."""
-    launcher = world.local_runtime._dispatcher._launcher
+    launcher = world.local_runtime.dispatcher.launcher
     until(lambda: not launcher.waits, "a round of the launcher")
 
 
@@ -55,7 +55,7 @@ def test_a_start_that_begins_no_run_keeps_neither_slot_nor_segment(world: Runtim
     world.hold_licence()
     with pytest.raises(RefusedError):
         world.start("Once")
-    session = world.local_runtime._executor.sessions.present
+    session = world.local_runtime.executor.sessions.present
     assert replayed.replayed
     assert session is not None
     until(lambda: session.slots.in_use == 0, "the slots to be free")
@@ -94,7 +94,7 @@ def test_a_start_that_is_decided_again_after_another_has_failed_begins_once(worl
             refused.result(60)
     assert world.event_types(run_id)[:3] == ["segment.started", "run.started", "step.started"]
     assert world.until_ended(run_id).status == "completed"
-    session = world.local_runtime._executor.sessions.present
+    session = world.local_runtime.executor.sessions.present
     assert session is not None
     until(lambda: session.slots.in_use == 0, "the slots to be free")
     until(lambda: session.engine.running == 0, "the segment to end")

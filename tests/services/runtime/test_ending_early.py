@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from backend.isolation.sandbox import Sandbox
 from backend.runtime.engines.local import LocalEngine
+from backend.runtime.execution.segment import Segment
 from backend.runtime.local import LocalRuntime
-from backend.runtime.outcomes import Outcome
-from backend.runtime.scheduling.sweeper import Sweeper
-from backend.sandbox import Sandbox
+from backend.runtime.outcomes import RunOutcome
+from backend.runtime.scheduling.run_reaper import RunReaper
 from backend.storage.objects import FolderObjects
 from tests.services.calls import RefusedError
 from tests.services.runtime.conftest import SLEEP_SECONDS, RuntimeWorld, agent_step, gate
@@ -81,9 +82,9 @@ def test_a_cancel_takes_effect_once_the_database_takes_changes_again(
         raise OSError("the database is away")
 
     with monkeypatch.context() as fault, caplog.at_level(logging.CRITICAL):
-        fault.setattr(Outcome, "close", away)
+        fault.setattr(RunOutcome, "close", away)
         world.cancel(run_id)
-        until(lambda: not engine._segments, "the end of the segment")
+        until(lambda: engine.running == 0, "the end of the segment")
     assert world.until_ended(run_id).status == "cancelled"
     assert world.event_types(run_id)[-2:] == ["run.cancelled", "segment.ended"]
 
@@ -124,14 +125,19 @@ def _stored(world: RuntimeWorld) -> list[str]:
 
 @pytest.mark.parametrize("agent", ["writer", "large"])
 def test_a_run_that_is_cancelled_while_files_or_its_result_are_stored_leaves_none(
-    world: RuntimeWorld, held: Gate, agent: str
+    world: RuntimeWorld, held: Gate, agent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id = world.run("Late", [agent_step("main", agent)], workflow={"result": {"step": "main"}})
     assert held.reached.wait(60)
-    engine = world.engine
-    segment = next(iter(engine._segments.values())).segment
+    stopped, stop = threading.Event(), Segment.stop
+
+    def note(segment: Segment) -> None:
+        stop(segment)
+        stopped.set()
+
+    monkeypatch.setattr(Segment, "stop", note)
     world.cancel(run_id)
-    until(segment._stop.is_set, "the segment to hear of it")
+    assert stopped.wait(60)
     assert world.status(run_id) == "running", "it may be erased only once nothing is stored any more"
     held.opened.set()
     row = world.until_ended(run_id)
@@ -147,7 +153,7 @@ def test_a_step_whose_run_was_closed_while_its_files_were_stored_leaves_none(wor
     world.close(run_id, "failed", error_code="orphaned")
     held.opened.set()
     engine = world.engine
-    until(lambda: not engine._segments, "the end of the segment")
+    until(lambda: engine.running == 0, "the end of the segment")
     assert _stored(world) == []
 
 
@@ -241,7 +247,7 @@ def test_calls_before_the_start_and_after_the_stop_are_harmless(idle_world: Runt
     runtime.forget("run_none")
 
 
-@pytest.mark.parametrize(("owner", "part"), [(Sandbox, "prepare"), (Sweeper, "recover"), (LocalEngine, "start")])
+@pytest.mark.parametrize(("owner", "part"), [(Sandbox, "prepare"), (RunReaper, "recover"), (LocalEngine, "start")])
 def test_a_start_that_fails_leaves_nothing_that_runs(
     idle_world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch, owner: type, part: str
 ) -> None:
@@ -253,5 +259,5 @@ def test_a_start_that_fails_leaves_nothing_that_runs(
     with pytest.raises(RuntimeError, match=part):
         idle_world.local_runtime.start()
     assert set(threading.enumerate()) <= before
-    assert idle_world.local_runtime._executor.sessions.present is None
+    assert idle_world.local_runtime.executor.sessions.present is None
     idle_world.local_runtime.stop()

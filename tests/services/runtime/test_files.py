@@ -1,7 +1,7 @@
 import json
 from pathlib import Path
 
-from backend.outputs.sql import outputs_of
+from backend.services.outputs.sql import outputs_of
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate
 
 FILES = {"write/notes/a.txt": "one two", "write/table.csv": "a,b"}

@@ -4,115 +4,22 @@ import contextlib
 import json
 import logging
 import threading
-from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from backend.json_text import JsonText
-from backend.redaction.counts import Counts
-from backend.redaction.formats.outcome import FileOutcome
-from backend.redaction.process.redactor import OVER_LIMIT, RedactionError, SweptText
-from backend.runs import lifecycle
-from backend.runtime.final_sweep.scheduler import CONCURRENT_SWEEPS, FinalSweeps
-from backend.runtime.promotion.result import LARGEST_INLINE_BYTES, SUMMARY_TOO_LONG
+from backend.resources.redaction.confined_redactor import OVER_LIMIT, RedactionError
+from backend.runtime.final_sweep.scheduler import CONCURRENT_SWEEPS
+from backend.runtime.promotion import LARGEST_INLINE_BYTES, SUMMARY_TOO_LONG
+from backend.services.runs import lifecycle
 from backend.storage.database import DatabaseUnavailableError
+from redaction.counts import Counts
+from redaction.formats.outcome import FileOutcome
 from tests.services.runs.world import World
+from tests.services.runtime.sweeping import ConfinedRedactor, Sweeping
 from tests.support.poll import until
-
-
-class Redactor:
-    """Writes `content` in place of every file, after what is to happen `before`."""
-
-    def __init__(self) -> None:
-        self.before: Callable[[], object] = lambda: None
-        self.content = b"swept"
-        self.outcome = FileOutcome("text")
-
-    def values(self, _: Any, values: list[Any], __: Any, **___: Any) -> tuple[list[Any], Counts]:
-        return values, Counts()
-
-    names = values
-
-    def text(self, policy: Any, text: str, halt: Any, member: str, **_: Any) -> tuple[SweptText, Counts]:
-        [value], counts = self.values(policy, [json.loads(text)], halt)
-        found = value.get(member) if isinstance(value, dict) else None
-        return SweptText(JsonText(json.dumps(value)), found), counts
-
-    def file(self, _: Any, __: Path, target: Path, *___: Any, **____: Any) -> tuple[FileOutcome, Counts]:
-        self.before()
-        target.write_bytes(self.content)
-        return self.outcome, Counts()
-
-    expanded_mb = 500
-
-    def limit_of(self, _: int) -> str:
-        return "10 seconds"
-
-
-class Crash(BaseException):
-    """The end of the process."""
-
-
-class Sweeping:
-    """A world, its final sweeps, and what they work with."""
-
-    def __init__(self, world: World, folder: Path) -> None:
-        self.world = world
-        self.redactor: Redactor = Redactor()
-        self._folder = folder
-        self.sweeps = self.restarted()
-
-    def restarted(self) -> FinalSweeps:
-        """The sweeps of a new process."""
-        services, objects = self.world.services, self.world.objects
-        return FinalSweeps(services.database, services.clock, objects, self.redactor, self._folder)  # type: ignore[arg-type]
-
-    def sweep(self) -> None:
-        """Lets the sweeps that are due come to their end, and their originals be removed."""
-        for _ in range(2):
-            for each in self.sweeps.round():
-                each.result()
-
-    def restart(self) -> None:
-        """As `sweep`, in a new process."""
-        self.sweeps = self.restarted()
-        self.sweep()
-
-    def finished(self, *files: str) -> str:
-        """A run that waits to be swept, with one file unless others are given."""
-        run_id = self.world.started("Swept", pii_policy_override={"mode": "redact"})
-        self.world.begin(run_id)
-        for file in files or ("first/a.txt",):
-            self.world.output(run_id, file, b"personal")
-        assert self.world.close(run_id)
-        return run_id
-
-    def erase(self, run_id: str) -> None:
-        """Erases a run, and removes what is stored of it by then."""
-        self.world.erase(run_id)
-        self.world.removals.round()
-
-    def crash(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Ends the process once it has stored a swept file."""
-        put = self.world.objects.put_file
-
-        def put_and_crash(key: str, source: Path) -> tuple[int, str]:
-            put(key, source)
-            # A process that is dead writes nothing any more.
-            fault.setattr(self.world.services.database, "write", _crash)
-            raise Crash
-
-        with monkeypatch.context() as fault:
-            fault.setattr(self.world.objects, "put_file", put_and_crash)
-            with pytest.raises(Crash):
-                self.sweep()
-
-    def stored(self, run_id: str) -> list[bytes]:
-        folder = self.world.stored_below(f"runs/{run_id}")
-        return sorted(path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
 @pytest.fixture
@@ -235,7 +142,9 @@ def test_a_copy_stored_while_another_process_removes_an_erased_run_is_removed_af
 @pytest.fixture
 def without_hold(sweeping: Sweeping, monkeypatch: pytest.MonkeyPatch) -> Sweeping:
     """Sweeps that go on although the database lost their sessions, and with these the names that they held."""
-    monkeypatch.setattr(sweeping.world.services.database, "hold", lambda _: contextlib.nullcontext(enter_result=True))
+    monkeypatch.setattr(
+        sweeping.world.services.database, "try_advisory_lock", lambda _: contextlib.nullcontext(enter_result=True)
+    )
     return sweeping
 
 
@@ -359,15 +268,11 @@ def test_removals_in_progress_delay_no_sweep(sweeping: Sweeping, monkeypatch: py
     assert sweeping.stored(first) == [b"swept"]
 
 
-def _crash(*_: Any, **__: Any) -> None:
-    raise Crash
-
-
 def _away(*_: Any) -> None:
     raise OSError("the store is away")
 
 
-class Stuck(Redactor):
+class Stuck(ConfinedRedactor):
     """Sweeps what belongs to one key until it is halted."""
 
     def __init__(self, owner: str) -> None:
@@ -384,7 +289,7 @@ class Stuck(Redactor):
         raise RedactionError("the sweep was ended")
 
 
-class OverLimitRedactor(Redactor):
+class OverLimitRedactor(ConfinedRedactor):
     """Sweeps nothing within its limits."""
 
     def values(self, *_: Any, **__: Any) -> tuple[list[Any], Counts]:

@@ -25,7 +25,7 @@ def workflow(world: RuntimeWorld, bucket: Bucket) -> str:
         {"kind": "Agent", "name": "reader", "type": "python", "code": READER},
     ]
     world.apply("\n---\n".join(map(json.dumps, documents)))
-    assert world._workflows("TestConnector", workflows_pb2.TestConnectorRequest(name="inbox")).passed
+    assert world.workflow_calls("TestConnector", workflows_pb2.TestConnectorRequest(name="inbox")).passed
     steps = [agent_step("read", "reader"), gate("look", "read"), agent_step("again", "reader", "look")]
     fields = {"parameters": PARAMETERS, "result": {"step": "again"}}
     world.workflows |= world.apply(manifest("Reads", steps, **fields))

@@ -69,7 +69,7 @@ def machines(idle_world: RuntimeWorld, bucket: Bucket, tmp_path: Path) -> Machin
         {"kind": "Agent", "name": "held-up", "type": "python", "code": HELD_UP},
     ]
     world.apply("\n---\n".join(map(json.dumps, documents)))
-    assert world._workflows("TestConnector", workflows_pb2.TestConnectorRequest(name="inbox")).passed
+    assert world.workflow_calls("TestConnector", workflows_pb2.TestConnectorRequest(name="inbox")).passed
     steps = [agent_step("read", "reader"), gate("look", "read"), agent_step("again", "reader", "look")]
     fields: dict[str, Any] = {"parameters": PARAMETERS, "result": {"step": "again"}}
     world.workflows |= world.apply(manifest("Reads", steps, **fields))

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from backend import json_text
-from backend.schemas.bounds import SchemaBounds
-from backend.schemas.judge import SchemaJudge
-from backend.services import Services
+from backend.common import json_text
+from backend.common.deployment_terms import SchemaBounds
+from backend.resources.schemas.validator import SchemaValidator
+from backend.services.dependencies import Services
 from tests.services.runtime.conftest import RuntimeWorld, agent_step
 
 SIZE = 40_000
@@ -38,7 +38,7 @@ def bounds() -> SchemaBounds:
 
 @pytest.fixture
 def services(services: Services, bounds: SchemaBounds) -> Iterator[Services]:
-    judge = SchemaJudge(bounds)
+    judge = SchemaValidator(bounds)
     yield replace(services, schemas=judge)
     judge.close()
 

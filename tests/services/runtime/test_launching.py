@@ -1,17 +1,12 @@
-"""The launcher and the sweeper, round by round."""
+"""The launcher and the run reaper, round by round."""
 
 import contextlib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from backend.runtime.final_sweep import sql
-from backend.runtime.publishing import sql as publishing_sql
-from backend.runtime.scheduling import sql as scheduling_sql
-from backend.services import Services
+from backend.services.dependencies import Services
 from backend.storage.database import DatabaseUnavailableError
-from backend.storage.statements import Statement
 from tests.services.conftest import TestClock
 from tests.services.runs.world import World
 from tests.services.runtime.rounds import Rounds, segment_of
@@ -68,7 +63,7 @@ def test_a_key_with_running_segments_comes_after_one_without(world: World, round
 def test_a_segment_handed_to_a_dead_process_is_handed_over_again(world: World, rounds: Rounds) -> None:
     run_id = world.started()
     rounds.launcher.launch()
-    rounds.sweeper.recover()
+    rounds.reaper.recover()
     rounds.launcher.launch()
     assert rounds.engine.submitted == [segment_of(world, run_id)] * 2
 
@@ -163,10 +158,10 @@ def test_a_segment_that_began_is_not_failed_as_launch_failed(world: World, round
 def test_the_engine_cancels_a_run_whose_cancel_was_requested(world: World, rounds: Rounds) -> None:
     run_id = world.started()
     segment_id = world.begin(run_id)
-    rounds.sweeper.sweep()
+    rounds.reaper.reap()
     assert rounds.engine.cancelled == []
     world.cancel(run_id)
-    rounds.sweeper.sweep()
+    rounds.reaper.reap()
     assert rounds.engine.cancelled == [segment_id]
 
 
@@ -178,7 +173,7 @@ def test_a_running_segment_that_the_engine_does_not_execute_is_ended(
     rounds.engine.lost.add(world.begin(run_id))
     if cancelled:
         world.cancel(run_id)
-    rounds.sweeper.sweep()
+    rounds.reaper.reap()
     assert (world.row(run_id).status, world.row(run_id).error_code) == ended
 
 
@@ -193,7 +188,7 @@ def test_a_segment_that_parked_since_it_was_read_is_not_ended(
         return False
 
     monkeypatch.setattr(rounds.engine, "executes", park)
-    rounds.sweeper.sweep()
+    rounds.reaper.reap()
     assert world.row(run_id).status == "waiting_for_approval"
 
 
@@ -203,7 +198,7 @@ def test_parked_and_finished_runs_stay_as_they_are_at_the_start(world: World, ro
     finished = world.finished()
     running = world.started()
     world.begin(running)
-    rounds.sweeper.recover()
+    rounds.reaper.recover()
     assert world.row(parked).status == "waiting_for_approval"
     assert world.row(finished).status == "completed"
     assert world.row(running).error_code == "orphaned"
@@ -213,39 +208,5 @@ def test_a_cancel_that_was_answered_holds_after_a_crash(world: World, rounds: Ro
     run_id = world.started()
     world.begin(run_id)
     world.cancel(run_id)
-    rounds.sweeper.recover()
+    rounds.reaper.recover()
     assert (world.row(run_id).status, world.row(run_id).error_code) == ("cancelled", None)
-
-
-@pytest.mark.parametrize(
-    ("statement", "index"),
-    [
-        (scheduling_sql._WAITING, "ix_segments_open"),
-        (scheduling_sql._TAKEN, "ix_segments_open"),
-        (scheduling_sql._RUNNING_SEGMENTS, "ix_segments_open"),
-        (scheduling_sql._NOT_BEGUN, "ix_segments_open"),
-        (scheduling_sql._OVERDUE, "ix_runs_in_flight"),
-        (sql._WAITING, "ix_runs_unswept"),
-        (publishing_sql._ANY_OPEN, "ix_publications_open"),
-    ],
-)
-def test_rounds_with_nothing_to_do_read_by_index(world: World, statement: Statement, index: str) -> None:
-    """A round comes every two seconds or oftener, so it must look at nothing that is over."""
-
-    embedded = world.services.database.read(lambda tx: tx._dialect.name == "sqlite")
-
-    def plan(tx: Any) -> list[str]:
-        query, arguments = statement.bind(tx._dialect, {"now": 0, "before": 0, "max_of_a_key": 1})
-        if embedded:
-            return [row[3] for row in tx._connection.execute(f"EXPLAIN QUERY PLAN {query}", arguments).fetchall()]
-        # Few rows are read by a scan all the same where an index would do.
-        tx._execute("SET LOCAL enable_seqscan = off", [])
-        return [row[0] for row in tx._connection.execute(f"EXPLAIN {query}", arguments).fetchall()]
-
-    steps = world.services.database.write(plan)
-    if not embedded:
-        assert any(index in step for step in steps), steps
-        return
-    read = [step for step in steps if step.split()[1] in {"runs", "segments", "publications"}]
-    assert f" INDEX {index}" in read[0], read
-    assert all(" INDEX " in step for step in read), read

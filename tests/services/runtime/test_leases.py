@@ -1,5 +1,6 @@
 """Runs whose process shares the database with others."""
 
+import itertools
 import threading
 from pathlib import Path
 from typing import Any
@@ -7,11 +8,11 @@ from typing import Any
 import pytest
 
 from backend.runtime.remote import most_of_workers
-from backend.runtime.scheduling import workers_sql
-from backend.runtime.scheduling.launcher import Launcher
-from backend.runtime.scheduling.sweeper import Sweeper
+from backend.runtime.scheduling import sql
+from backend.runtime.scheduling.dispatcher import Launcher
+from backend.runtime.scheduling.run_reaper import RunReaper
 from backend.runtime.worker.lease import Lease
-from backend.services import Services
+from backend.services.dependencies import Services
 from tests.services.conftest import TestClock
 from tests.services.runs.world import World
 from tests.services.runtime.rounds import RecordingEngine, segment_of
@@ -31,14 +32,14 @@ class Elsewhere(RecordingEngine):
 
 
 class Swept:
-    """A sweeper of a process that executes nothing, and a launcher that hands over what workers have room for."""
+    """A reaper of a process that executes nothing, and a launcher that hands over what workers have room for."""
 
     def __init__(self, world: World, launch_timeout_ms: int = 300_000) -> None:
         self.world = world
         self.steady = 0.0
         services = world.services
         self.engine = Elsewhere()
-        self.sweeper = Sweeper(
+        self.reaper = RunReaper(
             services.database,
             services.clock,
             self.engine,
@@ -54,7 +55,7 @@ class Swept:
         while True:
             for owner in renewed:
                 renew(self.world, owner, room=room)
-            self.sweeper.sweep()
+            self.reaper.reap()
             self.launcher.launch()
             if not seconds:
                 return
@@ -73,15 +74,13 @@ def lease(world: World, owner: str, seconds: float = 20, slots: int = 8) -> None
     now = world.clock()
     until_ms = now + round(seconds * 1000)
     world.services.database.write(
-        lambda tx: workers_sql.add(tx, owner=owner, host="here", step_slots=slots, now=now, until=until_ms)
+        lambda tx: sql.add(tx, owner=owner, host="here", step_slots=slots, now=now, until=until_ms)
     )
 
 
 def renew(world: World, owner: str, *, draining: bool = False, room: int = 8) -> bool:
     until_ms = world.clock() + 20_000
-    return world.services.database.write(
-        lambda tx: workers_sql.renew(tx, owner, until_ms, draining=draining, room=room)
-    )
+    return world.services.database.write(lambda tx: sql.renew(tx, owner, until_ms, draining=draining, room=room))
 
 
 def own_lease(world: World, owner: str = "one", **fields: Any) -> Lease:
@@ -89,7 +88,7 @@ def own_lease(world: World, owner: str = "one", **fields: Any) -> Lease:
 
 
 def owners(world: World) -> set[str]:
-    return {row.owner for row in world.services.database.read(workers_sql.leases)}
+    return {row.owner for row in world.services.database.read(sql.leases)}
 
 
 def claimed(world: World, owner: str) -> str:
@@ -119,10 +118,10 @@ def test_a_lease_that_is_renewed_before_others_remove_it_stands(world: World, sw
     lease(world, "one", 20)
     run_id = claimed(world, "one")
     world.clock.advance(seconds=21)
-    (lapsed,) = world.services.database.read(workers_sql.leases)
+    (lapsed,) = world.services.database.read(sql.leases)
     assert lapsed.lapsed(world.clock())
     assert renew(world, "one")
-    assert not world.services.database.write(lambda tx: workers_sql.remove_lapsed(tx, lapsed))
+    assert not world.services.database.write(lambda tx: sql.remove_lapsed(tx, lapsed))
     swept.after(0)
     assert world.row(run_id).status == "running"
 
@@ -233,7 +232,7 @@ def test_a_restart_of_the_only_worker_fails_nothing_of_a_backlog_older_than_the_
     claimed(world, "one")
     backlog = [world.started() for _ in range(4)]
     swept.after(400, "one", room=0)
-    world.services.database.write(lambda tx: workers_sql.remove(tx, "one"))
+    world.services.database.write(lambda tx: sql.remove(tx, "one"))
     swept.after(290)
     lease(world, "two", slots=1)
     swept.after(60, "two")
@@ -262,7 +261,7 @@ def test_draining_and_dead_workers_have_no_slots(world: World) -> None:
     renew(world, "three")
     world.clock.advance(seconds=11)
     database = world.services.database
-    assert database.read(lambda tx: workers_sql.step_slots(tx, world.clock())) == 8
+    assert database.read(lambda tx: sql.step_slots(tx, world.clock())) == 8
 
 
 def test_slots_are_counted_by_the_clock_of_the_leases(world: World) -> None:
@@ -275,13 +274,13 @@ def test_slots_are_counted_by_the_clock_of_the_leases(world: World) -> None:
 
 
 def test_a_lease_that_somebody_removed_is_noticed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_RENEWED_EVERY_SECONDS", "_WATCHED_EVERY_SECONDS"):
+    for name in ("RENEWED_EVERY_SECONDS", "WATCHED_EVERY_SECONDS"):
         monkeypatch.setattr(f"backend.runtime.worker.lease.{name}", 0.01)
     lost: list[bool] = []
     one = own_lease(world)
     one.start(lambda: lost.append(True))
     assert owners(world) == {"one"}
-    world.services.database.write(lambda tx: workers_sql.remove(tx, "one"))
+    world.services.database.write(lambda tx: sql.remove(tx, "one"))
     until(lambda: lost, "the loss")
     one.stop()
     assert lost == [True]
@@ -290,9 +289,9 @@ def test_a_lease_that_somebody_removed_is_noticed(world: World, monkeypatch: pyt
 def test_a_lease_that_cannot_be_renewed_is_given_up_before_it_ends(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("backend.runtime.worker.lease._RENEWED_EVERY_SECONDS", 0.01)
-    monkeypatch.setattr("backend.runtime.worker.lease._WATCHED_EVERY_SECONDS", 0.01)
-    monkeypatch.setattr("backend.runtime.worker.lease._GIVEN_UP_AFTER_SECONDS", 0.1)
+    monkeypatch.setattr("backend.runtime.worker.lease.RENEWED_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr("backend.runtime.worker.lease.WATCHED_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr("backend.runtime.worker.lease.GIVEN_UP_AFTER_SECONDS", 0.1)
     lost: list[bool] = []
     one = own_lease(world)
 
@@ -300,7 +299,7 @@ def test_a_lease_that_cannot_be_renewed_is_given_up_before_it_ends(
         raise OSError("away")
 
     one.start(lambda: lost.append(True))
-    monkeypatch.setattr("backend.runtime.scheduling.workers_sql.renew", away)
+    monkeypatch.setattr("backend.runtime.scheduling.sql.renew", away)
     until(lambda: lost, "the loss")
     one.stop()
     assert "could not be renewed" in caplog.text
@@ -310,48 +309,39 @@ def test_a_lease_that_cannot_be_renewed_is_given_up_before_it_ends(
 def test_a_renewal_that_failed_is_tried_again_without_the_pause_between_renewals(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("backend.runtime.worker.lease._RENEWED_EVERY_SECONDS", 0.5)
-    monkeypatch.setattr("backend.runtime.worker.lease._RETRIED_AFTER_SECONDS", 0.0)
-    renewing, renewed = workers_sql.renew, threading.Event()
-    pauses: list[float] = []
+    monkeypatch.setattr("backend.runtime.worker.lease.RENEWED_EVERY_SECONDS", 0.01)
+    renewing, renewed = sql.renew, threading.Event()
+    tries = itertools.count()
 
     def fail_at_first(*args: Any, **fields: Any) -> bool:
-        if len(pauses) == 1:
+        if next(tries) == 0:
+            # The next that came after the pause would come tomorrow.
+            monkeypatch.setattr("backend.runtime.worker.lease.RENEWED_EVERY_SECONDS", 86_400.0)
             raise OSError("away")
         renewed.set()
         return renewing(*args, **fields)
 
-    monkeypatch.setattr("backend.runtime.scheduling.workers_sql.renew", fail_at_first)
+    monkeypatch.setattr("backend.runtime.scheduling.sql.renew", fail_at_first)
     one = own_lease(world)
-    ended = one._ended
-    wait = ended.wait
-
-    def recorded(seconds: float | None = None) -> bool:
-        if threading.current_thread() is one._threads[0]:
-            pauses.append(seconds or 0.0)
-        return wait(seconds)
-
-    monkeypatch.setattr(ended, "wait", recorded)
     one.start(lambda: None)
     assert renewed.wait(60)
     one.stop()
-    assert pauses[:2] == [0.5, 0.0]
 
 
 def test_a_lease_that_lapsed_while_the_machine_was_suspended_is_lost_and_not_renewed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("backend.runtime.worker.lease._RENEWED_EVERY_SECONDS", 0.01)
+    monkeypatch.setattr("backend.runtime.worker.lease.RENEWED_EVERY_SECONDS", 0.01)
     lost = threading.Event()
     since_boot = [1000.0]
     one = own_lease(world, steady=lambda: since_boot[0])
     one.start(lost.set)
-    before = {row.lease_until for row in world.services.database.read(workers_sql.leases)}
+    before = {row.lease_until for row in world.services.database.read(sql.leases)}
     world.clock.advance(seconds=5)
-    until(lambda: {row.lease_until for row in world.services.database.read(workers_sql.leases)} != before, "a renewal")
+    until(lambda: {row.lease_until for row in world.services.database.read(sql.leases)} != before, "a renewal")
     since_boot[0] += 16
     assert lost.wait(60)
     world.clock.advance(seconds=5)
-    held = {row.lease_until for row in world.services.database.read(workers_sql.leases)}
+    held = {row.lease_until for row in world.services.database.read(sql.leases)}
     assert held == {world.clock() + 15_000}, "the last renewal was before"
     one.stop()

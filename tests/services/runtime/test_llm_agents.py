@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from backend.secrets import Secrets, how_to_set
+from backend.common.secrets import Secrets, how_to_set
 from backend.settings import ModelProvider
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate
 from tests.support.openai_server import OpenAIServer, Reply, ToolCall

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from backend.logs.retention import RULES
-from backend.logs.service import Logs
-from backend.logs.servicer import LogsServicer
-from backend.runs import lifecycle
+from backend.resources.redaction.confined_redactor import ConfinedRedactor
 from backend.runtime.execution import step_log
+from backend.services.logs.servicer import Logs, LogsServicer
+from backend.services.logs.sql import RETENTION
+from backend.services.runs import lifecycle
 from backend.settings import ModelProvider
 from tests.services.calls import Caller, RefusedError
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate
@@ -197,10 +197,12 @@ def test_a_policy_that_detects_changes_no_log(world: RuntimeWorld, reader: Reade
     assert MAIL in reader.text(run_id)
 
 
-def test_a_log_that_cannot_be_swept_is_not_shown_and_says_why(world: RuntimeWorld, reader: Reader) -> None:
+def test_a_log_that_cannot_be_swept_is_not_shown_and_says_why(
+    world: RuntimeWorld, reader: Reader, own_redactor: ConfinedRedactor
+) -> None:
     run_id = started(world, "leaky", {"seconds": 1}, pii_policy={"mode": "redact", "stages": ["inputs"]})
     until(lambda: reader.listed(run_id), "the live log")
-    world.engine._context.redactor.close()
+    own_redactor.close()
     world.until_ended(run_id)
     log = reader.get(run_id)
     assert log.text == ""
@@ -282,7 +284,7 @@ def test_parts_go_once_the_stored_log_has_replaced_them(world: RuntimeWorld, rea
     world.until_ended(run_id)
     before = reader.text(run_id)
     assert world.count("step_log_parts") > 0
-    (rule,) = RULES
+    (rule,) = RETENTION
     world.services.database.write(lambda tx: rule.delete_batch(tx, world.clock() + 600_000))
     assert world.count("step_log_parts") > 0, "whoever follows may still read them"
     world.services.database.write(lambda tx: rule.delete_batch(tx, world.clock() + 600_001))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from backend.services import Services
+from backend.services.dependencies import Services
 from tests.services.conftest import TestClock
 from tests.services.runtime.conftest import RuntimeWorld, agent_step
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from backend.outputs.bundle import Bundle
-from backend.outputs.sql import outputs_of
+from backend.services.outputs.bundle import Bundle
+from backend.services.outputs.sql import outputs_of
 from backend.settings import OutputLimits
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate
 from tests.support.poll import until

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from backend.environments.builder import PackageBuilder
-from backend.environments.interpreter_tag import interpreter_tag
-from backend.environments.store import PackageStore
-from backend.sandbox import interpreter
+from backend.isolation.sandbox import interpreter
+from backend.resources.environments.builder import PackageBuilder
+from backend.resources.environments.lock import interpreter_tag
+from backend.resources.environments.store import PackageStore
+from backend.services.workflows import resources_sql
+from backend.services.workflows.deletion import LockRetention
+from backend.services.workflows.environments_servicer import EnvironmentsServicer
+from backend.services.workflows.resolved_workflow import load_workflow
 from backend.storage.statements import ScalarQuery
-from backend.storage.tables.environments import environment_locks
-from backend.workflows import resources_sql
-from backend.workflows.environments_servicer import EnvironmentsServicer
-from backend.workflows.retention import LockRetention
-from backend.workflows.terms_cache import load_terms
+from backend.storage.tables.workflows import environment_locks
 from tests.services.calls import Caller, RefusedError
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, manifest
 from tests.support.poll import until
@@ -61,7 +61,7 @@ class Packages:
     def reasons(self, version: int | None = None) -> list[str]:
         services, workflow = self.world.services, self.world.workflows["Uses"]
         terms = services.database.snapshot(
-            lambda tx: load_terms(services.cache, tx, services.capabilities, workflow, version)
+            lambda tx: load_workflow(services.cache, tx, services.capabilities, workflow, version)
         )
         assert terms is not None
         return list(terms.reasons)

@@ -10,12 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backend.models.catalog import Models
-from backend.outputs import sql as outputs_sql
-from backend.previews.service import Previews
-from backend.previews.servicer import PreviewsServicer
-from backend.redaction.process.redactor import Redactor
-from backend.secrets import Secrets
+from backend.resources.redaction.confined_redactor import ConfinedRedactor
+from backend.services.outputs import sql as outputs_sql
+from backend.services.previews.servicer import Previews, PreviewsServicer
 from tests.services.calls import Caller, RefusedError
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate
 from tests.support.poll import until
@@ -29,8 +26,7 @@ class Desk:
     """A person's view of what runs made."""
 
     def __init__(self, world: RuntimeWorld, folder: Path) -> None:
-        self.redactor = Redactor(Models(Secrets(), {}), scratch=folder / "scratch")
-        self.previews = Previews(world.services, world.objects, self.redactor, folder / "previews")
+        self.previews = Previews(world.services, world.objects, world.redactor, folder / "previews")
         service = previews_pb2.DESCRIPTOR.services_by_name["PreviewsService"]
         self._call = Caller(PreviewsServicer(self.previews), service)
         self._world = world
@@ -59,7 +55,6 @@ class Desk:
 
     def close(self) -> None:
         self.previews.close()
-        self.redactor.close()
 
 
 @pytest.fixture
@@ -106,9 +101,11 @@ def test_where_the_policy_redacts_a_step_shows_nothing_unswept_whatever_its_stag
     assert [file.path for file in found.files] == [f"make/{SWEPT}.txt"]
 
 
-def test_a_step_that_cannot_be_swept_is_not_shown_and_the_reason_is(world: RuntimeWorld, desk: Desk) -> None:
+def test_a_step_that_cannot_be_swept_is_not_shown_and_the_reason_is(
+    world: RuntimeWorld, desk: Desk, own_redactor: ConfinedRedactor
+) -> None:
     run_id = ran(world, LEFT, {"mode": "redact", "stages": ["outputs"]}, parks=True)
-    desk.redactor.close()
+    own_redactor.close()
     found = desk.step(run_id, "make")
     assert found.problem.startswith("It could not be swept for personal data")
     assert not found.HasField("value")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backend.graphs.graph import Bounds
+from backend.resources.graphs.graph import Bounds
 from backend.runtime.publishing import sql
 from backend.settings import JobLimits
 from tests.services.runtime.conftest import RuntimeWorld, agent_step
@@ -207,7 +207,7 @@ def test_a_late_publication_is_a_warning_and_is_written_afterwards(
 def test_a_failing_store_is_tried_again(world: RuntimeWorld, server: SparqlServer) -> None:
     apply(world, remote(server))
     server.status = 503
-    run_id = run(world, {"wait_seconds": 10}, input_text=ABSOLUTE)
+    run_id = run(world, {"wait_seconds": 5}, input_text=ABSOLUTE)
     [warning] = warnings(world, run_id)
     assert warning.endswith(" The last attempt failed: the endpoint answered 503: out of order.")
     assert len(server.requests) == 1
@@ -391,13 +391,13 @@ def test_a_publication_ends_when_another_process_erases_its_run(idle_world: Runt
     limited(idle_world, tmp_path, seconds=1_000.0)
     try:
         hostile(idle_world)
-        publisher = idle_world.local_runtime._executor._publisher
+        publisher = idle_world.local_runtime.executor.publisher
         run_id = run_hostile(idle_world, input_text="much")
-        until(lambda: publisher._active, "the publication")
+        until(lambda: publisher.publishing, "the publication")
         idle_world.services.database.write(
             lambda tx: sql.remove(tx, run_id, idle_world.clock()), lock_key="publications"
         )
-        until(lambda: not publisher._active, "the end of the publication")
+        until(lambda: not publisher.publishing, "the end of the publication")
         until(lambda: states(idle_world) == [], "the removal")
         assert published(idle_world) == {}
         idle_world.cancel(run_id)

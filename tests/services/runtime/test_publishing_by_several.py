@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from backend.graphs.graphs import Graphs
-from backend.models.catalog import Models
-from backend.redaction.process.redactor import Redactor
+from backend.common.secrets import Secrets
+from backend.resources.graphs.graphs import Graphs
+from backend.resources.models import Models
+from backend.resources.redaction.confined_redactor import ConfinedRedactor
 from backend.runtime.bootstrap import new_publisher
 from backend.runtime.publishing import Publisher, sql
-from backend.secrets import Secrets
 from backend.settings import BackendSettings
 from backend.storage.database import DatabaseUnavailableError
 from tests.services.runtime.conftest import RuntimeWorld
@@ -32,7 +32,9 @@ def new_process(idle_world: RuntimeWorld, tmp_path: Path) -> Iterator[Callable[[
     def new() -> Publisher:
         data = tmp_path / f"process-{len(publishers)}"
         given = BackendSettings(data=data)
-        redactor = Redactor(Models(given.secrets, given.models), scratch=data / "redaction", limits=given.redaction)
+        redactor = ConfinedRedactor(
+            Models(given.secrets, given.models), scratch=data / "redaction", limits=given.redaction
+        )
         graphs = Graphs(None, Secrets())
         publishers.append(new_publisher(given, idle_world.services, idle_world.objects, graphs, redactor))
         return publishers[-1]
@@ -86,7 +88,7 @@ def test_a_publication_is_carried_out_by_one_process_at_a_time(
     first, second = new_process(), new_process()
     begun(first, server)
     second.round()
-    assert not second._active
+    assert not second.publishing
     server.open.set()
     until(lambda: states(idle_world) == ["landed"], "the publication")
     assert len(server.requests) == 1
@@ -208,7 +210,7 @@ def test_a_process_removes_again_after_the_outcome_of_its_removal_could_not_be_w
         fault.setattr(sql, failing, away)
         publisher.round()
         assert failed.wait(60)
-        until(lambda: not publisher._removing, "the end of the attempt")
+        until(lambda: not publisher.removing, "the end of the attempt")
     server.status = None
     assert states(idle_world) == ["removing"]
     until_removed(idle_world, publisher)

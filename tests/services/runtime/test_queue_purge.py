@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
-from dbos import run_dbos_database_migrations
+from dbos import DBOSClient, run_dbos_database_migrations
 from psycopg.errors import InsufficientPrivilege
 from sqlalchemy.exc import ProgrammingError
 
-from backend.clock import HOUR_MS
+from backend.common.clock import HOUR_MS
 from backend.runtime.engines import dbos
-from backend.runtime.engines.dbos import DbosQueue
+from backend.runtime.engines.dbos import DbosBackend
 from backend.runtime.scheduling import sql
 from tests.services.runtime.conftest import RuntimeWorld, agent_step
 from tests.support.postgresql import Postgresql
@@ -24,8 +24,8 @@ def url(postgresql_server: Postgresql) -> Iterator[str]:
 
 
 @pytest.fixture
-def queue(url: str) -> Iterator[DbosQueue]:
-    queue = DbosQueue(url)
+def queue(url: str) -> Iterator[DbosBackend]:
+    queue = DbosBackend(url)
     yield queue
     queue.stop()
 
@@ -37,6 +37,15 @@ def later() -> int:
 
 def always() -> bool:
     return True
+
+
+def enter(url: str, segment_id: str, hand_over: int) -> None:
+    """Makes an entry, with which nothing happens."""
+    client = DBOSClient(system_database_url=url, application_name="workflow-api")
+    client.enqueue(
+        {"queue_name": "none", "workflow_name": "segment", "workflow_id": f"{segment_id}:{hand_over}"}, segment_id
+    )
+    client.destroy()
 
 
 def kept(url: str) -> list[str]:
@@ -51,28 +60,28 @@ def kept(url: str) -> list[str]:
 
 
 def test_entries_of_open_segments_are_kept_and_all_others_removed(
-    url: str, queue: DbosQueue, later: int, idle_world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch
+    url: str, queue: DbosBackend, later: int, idle_world: RuntimeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dbos, "_PURGE_BATCH", 2)
+    monkeypatch.setattr(dbos, "PURGED_AT_ONCE", 2)
     run_dbos_database_migrations(url)
     idle_world.run("Waits", [agent_step("main")])
     (waiting,) = idle_world.services.database.read(sql.open_ids)
     for entry in (("first", 1), (waiting, 1), ("second", 1), (waiting, 2), ("first", 2), ("third", 1)):
-        queue.submit(*entry)
+        enter(url, *entry)
     queue.purge(later, idle_world.services.database.read(sql.open_ids), always)
     assert kept(url) == [f"{waiting}:1", f"{waiting}:2"]
     queue.purge(later, frozenset(), always)
     assert kept(url) == []
 
 
-def test_entries_that_are_not_old_enough_are_kept(url: str, queue: DbosQueue, later: int) -> None:
+def test_entries_that_are_not_old_enough_are_kept(url: str, queue: DbosBackend, later: int) -> None:
     run_dbos_database_migrations(url)
-    queue.submit("ended", 1)
+    enter(url, "ended", 1)
     queue.purge(later - 2 * HOUR_MS, frozenset(), always)
     assert kept(url) == ["ended:1"]
 
 
-def test_there_is_nothing_to_purge_before_the_first_worker(queue: DbosQueue, later: int) -> None:
+def test_there_is_nothing_to_purge_before_the_first_worker(queue: DbosBackend, later: int) -> None:
     queue.purge(later, frozenset(), always)
 
 
@@ -81,7 +90,7 @@ def test_a_purge_that_may_not_read_the_queue_fails(url: str, later: int) -> None
     with psycopg.connect(url) as connection:
         connection.execute("CREATE ROLE queue_stranger LOGIN")
     try:
-        queue = DbosQueue(url.replace("://postgres@", "://queue_stranger@"))
+        queue = DbosBackend(url.replace("://postgres@", "://queue_stranger@"))
         with pytest.raises(ProgrammingError) as failure:
             queue.purge(later, frozenset(), always)
         assert isinstance(failure.value.orig, InsufficientPrivilege)
@@ -91,8 +100,8 @@ def test_a_purge_that_may_not_read_the_queue_fails(url: str, later: int) -> None
             connection.execute("DROP ROLE queue_stranger")
 
 
-def test_a_purge_ends_where_it_may_not_go_on(url: str, queue: DbosQueue, later: int) -> None:
+def test_a_purge_ends_where_it_may_not_go_on(url: str, queue: DbosBackend, later: int) -> None:
     run_dbos_database_migrations(url)
-    queue.submit("ended", 1)
+    enter(url, "ended", 1)
     queue.purge(later, frozenset(), lambda: False)
     assert kept(url) == ["ended:1"]

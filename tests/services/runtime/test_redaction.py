@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from backend.models.catalog import Models
-from backend.redaction.process.redactor import RedactionError, Redactor
+from backend.common.secrets import Secrets
+from backend.resources.models import Models
+from backend.resources.redaction.confined_redactor import ConfinedRedactor, RedactionError
 from backend.runtime.final_sweep.scheduler import FinalSweeps
-from backend.secrets import Secrets
 from backend.storage.object_keys import run_prefix
 from tests.services.calls import RefusedError
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate
@@ -288,7 +288,7 @@ def test_a_comment_that_cannot_be_swept_fails_the_run_and_is_not_shown(
 ) -> None:
     run_id = parked(world, "Unsaid", stages=["steps"])
     broken = _Broken(tmp_path)
-    monkeypatch.setattr(Redactor, "values", lambda _, *values, **options: broken.values(*values, **options))
+    monkeypatch.setattr(ConfinedRedactor, "values", lambda _, *values, **options: broken.values(*values, **options))
     world.decide(world.approvals(run_id)["look"], approve=True, comment=f"ask {MAIL}")
     row = world.until_ended(run_id)
     assert (row.status, row.error_code) == ("failed", "invariant_blocked")
@@ -346,7 +346,7 @@ def test_an_erasure_ends_the_sweep(idle_world: RuntimeWorld, tmp_path: Path) -> 
     world = idle_world
     run_id = _left_swept(world, json.dumps({"mode": "redact"}))
 
-    class Erasing(Redactor):
+    class Erasing(ConfinedRedactor):
         def file(self, *args: Any, **options: Any) -> Any:
             swept = super().file(*args, **options)
             world.erase(run_id)
@@ -356,7 +356,7 @@ def test_an_erasure_ends_the_sweep(idle_world: RuntimeWorld, tmp_path: Path) -> 
     erasing = Erasing(Models(Secrets(), {}), scratch=tmp_path / "scratch")
     sweep(FinalSweeps(world.services.database, world.services.clock, world.objects, erasing, tmp_path / "sweeps"))
     erasing.close()
-    world.local_runtime._dispatcher.removals.round()
+    world.local_runtime.dispatcher.removals.round()
     assert world.row(run_id).data_purged_at is not None
     assert stored(world, run_id) == b""
 
@@ -369,7 +369,7 @@ def _left_swept(world: RuntimeWorld, override: str | None = None) -> str:
     return run_id
 
 
-class _Broken(Redactor):
+class _Broken(ConfinedRedactor):
     """Sweeps only once it works."""
 
     def __init__(self, folder: Path) -> None:

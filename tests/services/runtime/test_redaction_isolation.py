@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from backend.confined import ConfinedError, ConfinedPool, FailureKind
-from backend.models.catalog import Models
-from backend.redaction.counts import Counts
-from backend.redaction.process.redactor import OVER_LIMIT, RedactionError, Redactor
-from backend.runtime.redaction.run_redaction import RunRedaction
-from backend.secrets import Secrets
+from backend.common.secrets import Secrets
+from backend.isolation.confined import ConfinedError, ConfinedPool, FailureKind
+from backend.resources.models import Models
+from backend.resources.redaction.confined_redactor import OVER_LIMIT, ConfinedRedactor, RedactionError
+from backend.runtime.run_redaction import RunRedaction
+from backend.services.workflows.pii_policy import normalise
 from backend.settings import ModelProvider, RedactionLimits
-from backend.workflows.pii_policy import normalise
+from redaction.counts import Counts
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate
 from tests.support.openai_server import OpenAIServer, Reply, ToolCall
 from tests.support.poll import until
-from tests.unit.backend.redaction.malformed import MALFORMED
+from tests.unit.redaction.malformed import MALFORMED
 
 pytestmark = pytest.mark.long
 
@@ -35,16 +35,16 @@ NOTHING = Reply(calls=(ToolCall("final_result", {"mentions": []}),))
 
 
 @pytest.fixture(name="redactor", scope="module")
-def _redactor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redactor]:
-    redactor = Redactor(Models(Secrets(), {}), scratch=tmp_path_factory.mktemp("scratch"))
+def _redactor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConfinedRedactor]:
+    redactor = ConfinedRedactor(Models(Secrets(), {}), scratch=tmp_path_factory.mktemp("scratch"))
     yield redactor
     redactor.close()
 
 
 @pytest.fixture(name="limited", scope="module")
-def _limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redactor]:
+def _limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConfinedRedactor]:
     limits = RedactionLimits(seconds=0.5, seconds_per_mb=0.01, processes=1)
-    redactor = Redactor(Models(Secrets(), {}), limits=limits, scratch=tmp_path_factory.mktemp("scratch"))
+    redactor = ConfinedRedactor(Models(Secrets(), {}), limits=limits, scratch=tmp_path_factory.mktemp("scratch"))
     yield redactor
     redactor.close()
 
@@ -58,7 +58,9 @@ def status(pid: int) -> dict[str, str]:
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
-def test_another_keys_values_and_files_are_swept_beside_hostile_ones(redactor: Redactor, tmp_path: Path) -> None:
+def test_another_keys_values_and_files_are_swept_beside_hostile_ones(
+    redactor: ConfinedRedactor, tmp_path: Path
+) -> None:
     halt = threading.Event()
     source, mine = tmp_path / "long.txt", tmp_path / "mine.txt"
     source.write_text(LONG)
@@ -104,7 +106,7 @@ def test_another_keys_run_completes_while_hostile_values_are_swept(idle_world: R
         world.local_runtime.stop()
 
 
-def test_a_file_past_its_processor_time_is_withheld_and_named(limited: Redactor, tmp_path: Path) -> None:
+def test_a_file_past_its_processor_time_is_withheld_and_named(limited: ConfinedRedactor, tmp_path: Path) -> None:
     folder = tmp_path / "inputs"
     folder.mkdir()
     (folder / f"{MAIL}.txt").write_text(LONG)
@@ -144,35 +146,36 @@ def test_files_withheld_from_later_steps_are_reported_after_an_approval_too(idle
         idle_world.local_runtime.stop()
 
 
-def test_a_detecting_policy_releases_files_that_could_not_be_searched(limited: Redactor, tmp_path: Path) -> None:
+def test_a_detecting_policy_releases_files_that_could_not_be_searched(
+    limited: ConfinedRedactor, tmp_path: Path
+) -> None:
     source = tmp_path / "long.txt"
     source.write_text(LONG)
     outcome, counts = limited.file(normalise({"mode": "detect"}), source, tmp_path / "target", "long.txt", owner="key")
     assert (outcome.withheld, outcome.reason, counts.withheld_files) == (False, OVER_LIMIT, 0)
 
 
-def test_values_past_their_processor_time_fail_with_the_bound(limited: Redactor) -> None:
+def test_values_past_their_processor_time_fail_with_the_bound(limited: ConfinedRedactor) -> None:
     with pytest.raises(RedactionError, match=r"more than \d\.\d+ seconds of processor time") as failed:
         limited.values(POLICY, [LONG], owner="key")
     assert failed.value.over_limit
     assert limited.values(POLICY, [MAIL], owner="key")[0] == ["[EMAIL_ADDRESS]"]
 
 
-def test_no_copy_of_swept_content_stays(limited: Redactor, tmp_path: Path) -> None:
-    assert limited._scratch is not None
+def test_no_copy_of_swept_content_stays(limited: ConfinedRedactor, tmp_path: Path) -> None:
+    scratch = limited.scratch
     source = tmp_path / "source.txt"
     for content in (MAIL, LONG):
         source.write_text(content)
         limited.file(POLICY, source, tmp_path / "target", "source.txt", owner="key")
-        assert copies(limited._scratch) == []
+        assert copies(scratch) == []
     assert {path.name for path in tmp_path.iterdir()} == {"source.txt", "target"}
 
 
-def test_a_halted_sweep_leaves_no_copy(redactor: Redactor, tmp_path: Path) -> None:
+def test_a_halted_sweep_leaves_no_copy(redactor: ConfinedRedactor, tmp_path: Path) -> None:
     source, target, halt = tmp_path / "long.txt", tmp_path / "target", threading.Event()
     source.write_text(LONG)
-    scratch = redactor._scratch
-    assert scratch is not None
+    scratch = redactor.scratch
     with ThreadPoolExecutor(1) as threads:
         sweeping = threads.submit(redactor.file, POLICY, source, target, "long.txt", halt, owner="key")
         until(lambda: copies(scratch), "the sweep")
@@ -186,13 +189,13 @@ def test_files_of_a_killed_process_are_removed_at_the_next_start(tmp_path: Path)
     left = tmp_path / "0" / "1" / "source"
     left.parent.mkdir(parents=True)
     left.write_text(MAIL)
-    Redactor(Models(Secrets(), {}), scratch=tmp_path).close()
+    ConfinedRedactor(Models(Secrets(), {}), scratch=tmp_path).close()
     assert not left.exists()
 
 
 def test_a_file_that_takes_more_memory_than_allowed_is_withheld(tmp_path: Path) -> None:
     limits = RedactionLimits(memory_mb=24, processes=1)
-    redactor = Redactor(Models(Secrets(), {}), limits=limits, scratch=tmp_path / "scratch")
+    redactor = ConfinedRedactor(Models(Secrets(), {}), limits=limits, scratch=tmp_path / "scratch")
     source = tmp_path / "long.json"
     source.write_text(json.dumps(["\u4e00" * 4_000_000], ensure_ascii=False))
     try:
@@ -204,7 +207,7 @@ def test_a_file_that_takes_more_memory_than_allowed_is_withheld(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_a_malformed_file_that_is_released_has_a_warning(redactor: Redactor, tmp_path: Path, name: str) -> None:
+def test_a_malformed_file_that_is_released_has_a_warning(redactor: ConfinedRedactor, tmp_path: Path, name: str) -> None:
     folder = tmp_path / "inputs"
     folder.mkdir()
     (folder / name).write_bytes(MALFORMED[name])
@@ -217,7 +220,7 @@ def test_a_malformed_file_that_is_released_has_a_warning(redactor: Redactor, tmp
 
 def test_a_file_that_expands_to_too_much_is_withheld_and_named(tmp_path: Path) -> None:
     limits = RedactionLimits(processes=1, expanded_mb=1)
-    redactor = Redactor(Models(Secrets(), {}), scratch=tmp_path / "scratch", limits=limits)
+    redactor = ConfinedRedactor(Models(Secrets(), {}), scratch=tmp_path / "scratch", limits=limits)
     try:
         (tmp_path / "inputs").mkdir()
         with zipfile.ZipFile(tmp_path / "inputs" / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
@@ -232,14 +235,14 @@ def test_a_file_that_expands_to_too_much_is_withheld_and_named(tmp_path: Path) -
         redactor.close()
 
 
-def test_the_deepest_json_that_a_caller_may_send_is_swept(redactor: Redactor) -> None:
+def test_the_deepest_json_that_a_caller_may_send_is_swept(redactor: ConfinedRedactor) -> None:
     deep = "[" * 1_000 + f'"{MAIL}"' + "]" * 1_000
     swept, _ = redactor.text(POLICY, deep, owner="key")
     assert swept.text == "[" * 1_000 + '"[EMAIL_ADDRESS]"' + "]" * 1_000
 
 
 def test_a_file_that_the_program_fails_at_is_withheld_and_named(
-    redactor: Redactor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    redactor: ConfinedRedactor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any, **__: Any) -> Any:
         raise ConfinedError(FailureKind.FAILED, "an unexpected failure (KeyError)", {"model_calls": 0, "retry": False})
@@ -266,17 +269,17 @@ def test_sweep_processes_have_no_rights_and_no_secrets(tmp_path: Path) -> None:
     server.will(NOTHING)
     secrets = Secrets({"model": "env:MODEL_KEY", "database": "env:DATABASE_PASSWORD"}, {"MODEL_KEY": KEY})
     models = Models(secrets, {"openai-chat": ModelProvider(api_key="model", base_url=server.base_url)})
-    redactor = Redactor(models, scratch=tmp_path / "scratch")
+    redactor = ConfinedRedactor(models, scratch=tmp_path / "scratch")
     try:
         redactor.values(POLICY, [MAIL], owner="key")
-        [sweeping] = redactor._pools.values()
+        sweeping = redactor.pids
         redactor.values(normalise({"mode": "redact", "model": "openai-chat:any"}), ["Ask Ada"], owner="key")
         for pid in redactor.pids:
             shown = status(pid)
             assert {int(shown[name], 16) for name in ("CapEff", "CapPrm", "CapBnd")} == {0}
             assert (shown["NoNewPrivs"], shown["Seccomp"]) == ("1", "2")
         assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
-        assert not any(KEY.encode() in memory(pid) for pid in sweeping.pids)
+        assert not any(KEY.encode() in memory(pid) for pid in sweeping)
         assert any(KEY.encode() in memory(pid) for pid in redactor.pids)
     finally:
         redactor.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from backend.runtime.outcomes import ORPHANED
-from backend.services import Services
+from backend.services.dependencies import Services
 from backend.storage.objects import FolderObjects
 from tests.services.conftest import TestClock
 from tests.services.runtime.conftest import RuntimeWorld, agent_step
@@ -52,7 +52,7 @@ def test_objects_that_a_store_refused_to_remove_are_removed_later(
         until(lambda: objects.asked, "the first try")
         assert world.count("pending_removals") == 1
         objects.away = False
-        world.local_runtime._dispatcher.removing.wake()
+        world.local_runtime.dispatcher.removing.wake()
     until(lambda: world.count("pending_removals") == 0, "the removal")
     assert not [path for path in (tmp_path / "away").rglob("*") if path.is_file()]
 
@@ -71,8 +71,8 @@ def test_objects_stored_after_the_erasure_of_a_run_are_removed(
     services.database.write(lambda tx: ORPHANED.close(tx, run_id, services.clock()))
     world.erase(run_id)
     until(lambda: world.count("pending_removals") == 0, "the first removal")
-    until(lambda: not world.local_runtime._executor.sessions.executes(segment_id), "the step to end")
-    world.local_runtime._dispatcher.removing.wake()
+    until(lambda: not world.local_runtime.executor.sessions.executes(segment_id), "the step to end")
+    world.local_runtime.dispatcher.removing.wake()
     until(lambda: world.count("pending_removals") == 0, "the second removal")
     world.local_runtime.stop()
     assert not [path for path in (tmp_path / "kept").rglob("*") if path.is_file()]

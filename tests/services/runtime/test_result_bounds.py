@@ -9,12 +9,12 @@ from typing import Any
 import grpc
 import pytest
 
-from backend.retry import Backoff
+from backend.common.deployment_terms import SchemaBounds
+from backend.common.retry import Backoff
+from backend.resources.schemas.content_checks import BEYOND_BOUNDS
+from backend.resources.schemas.validator import SchemaValidator, ValidatorUnavailableError
 from backend.runtime.execution import retries
-from backend.schemas.bounds import SchemaBounds
-from backend.schemas.judge import JudgeUnavailableError, SchemaJudge
-from backend.schemas.source_code import BEYOND_BOUNDS
-from backend.services import Services
+from backend.services.dependencies import Services
 from tests.services.calls import RefusedError
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, manifest
 from tests.support.slow_schemas import SLOW_SCHEMA, SLOW_VALUE
@@ -36,7 +36,7 @@ def bounds() -> SchemaBounds:
     return SchemaBounds(cpu_seconds=3_600)
 
 
-class WatchedJudge(SchemaJudge):
+class WatchedJudge(SchemaValidator):
     """Says when it begins to judge a result."""
 
     def __init__(self, bounds: SchemaBounds) -> None:
@@ -86,7 +86,7 @@ def test_a_result_is_judged_once_a_process_can_be_started(
     def unavailable_once(*given: Any, **named: Any) -> str | None:
         tries.append(None)
         if len(tries) == 1:
-            raise JudgeUnavailableError
+            raise ValidatorUnavailableError
         return mismatch(*given, **named)
 
     monkeypatch.setattr(judge, "mismatch", unavailable_once)
@@ -100,7 +100,7 @@ def test_an_apply_whose_schema_cannot_be_checked_now_may_be_retried(
     world: RuntimeWorld, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unavailable(*_: Any, **__: Any) -> str | None:
-        raise JudgeUnavailableError
+        raise ValidatorUnavailableError
 
     result = "result:\n  step: main\n  schema: {type: object}\n"
     text = f"kind: Workflow\nname: w\n{result}steps:\n  - {{step: main, agent: echo, environment: standard}}\n"

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from backend.outputs.sql import outputs_of
 from backend.runtime.execution import segment
-from backend.runtime.execution.result_storing import store_result
-from backend.runtime.promotion.result import StoredResult
-from backend.storage.tables.outputs import OutputRow
+from backend.runtime.execution.closing import store_result
+from backend.runtime.promotion import StoredResult
+from backend.services.outputs.sql import outputs_of
+from backend.storage.tables.files import OutputRow
 from tests.services.runtime.conftest import RuntimeWorld, agent_step
 from tests.support.poll import until
 from workflow_api.v1 import outputs_pb2

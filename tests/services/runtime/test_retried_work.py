@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from backend.outputs.sql import outputs_of
-from backend.retry import Backoff
+from backend.common.retry import Backoff
 from backend.runtime.execution import retries
+from backend.services.outputs.sql import outputs_of
 from backend.storage.database import DatabaseUnavailableError, OutcomeUnknownError
 from backend.storage.objects import FolderObjects
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate

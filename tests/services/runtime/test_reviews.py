@@ -4,6 +4,7 @@ import json
 import textwrap
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +12,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backend.models.catalog import Models
-from backend.redaction.process.redactor import Redactor
-from backend.reviews import material, preparations, service
-from backend.reviews.service import Reviews
-from backend.reviews.servicer import ReviewsServicer
-from backend.secrets import Secrets
+from backend.common.secrets import Secrets
+from backend.resources.models import Models
+from backend.resources.redaction.confined_redactor import ConfinedRedactor
+from backend.services.reviews import material, preparations, servicer
+from backend.services.reviews.servicer import Reviews, ReviewsServicer
 from backend.settings import ModelProvider, RedactionLimits
 from backend.storage.object_keys import run_prefix
 from tests.services.calls import Caller, RefusedError
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate
 from tests.support.openai_server import OpenAIServer, Reply, ToolCall
-from tests.support.poll import until
+from tests.support.poll import LONGEST_WAIT_SECONDS, until
 from workflow_api.v1 import reviews_pb2
 
 MAIL = "jane.roe@example.com"
@@ -54,10 +54,8 @@ def listening() -> Iterator[OpenAIServer]:
 class Desk:
     """A person's view of approvals."""
 
-    def __init__(self, world: RuntimeWorld, folder: Path, **redaction: Any) -> None:
-        models = Models(Secrets(), redaction.pop("models", {}))
-        self.redactor = Redactor(models, scratch=folder / "scratch", **redaction)
-        self.reviews = Reviews(world.services, world.objects, self.redactor, folder / "reviews")
+    def __init__(self, world: RuntimeWorld, folder: Path, redactor: ConfinedRedactor | None = None) -> None:
+        self.reviews = Reviews(world.services, world.objects, redactor or world.redactor, folder / "reviews")
         self._call = Caller(ReviewsServicer(self.reviews), reviews_pb2.DESCRIPTOR.services_by_name["ReviewsService"])
 
     def look(self, approval_id: str) -> reviews_pb2.Review:
@@ -75,7 +73,6 @@ class Desk:
 
     def close(self) -> None:
         self.reviews.close()
-        self.redactor.close()
 
 
 @pytest.fixture
@@ -147,16 +144,14 @@ def test_where_the_policy_redacts_nothing_unswept_is_shown_whatever_its_stages(
     assert MAIL.encode() not in b"".join(path.read_bytes() for path in folder.iterdir()), "nor kept"
 
 
-def test_what_cannot_be_swept_is_not_shown_and_the_reason_is(world: RuntimeWorld, tmp_path: Path) -> None:
+def test_what_cannot_be_swept_is_not_shown_and_the_reason_is(
+    world: RuntimeWorld, desk: Desk, own_redactor: ConfinedRedactor
+) -> None:
     _, approval_id = parked(world, {"mode": "redact", "stages": ["outputs"]})
-    desk = Desk(world, tmp_path / "desk")
-    desk.redactor.close()
-    try:
-        shown = desk.look(approval_id)
-        assert shown.problem.startswith("It could not be swept for personal data, so nothing of it is shown: ")
-        assert not shown.HasField("material")
-    finally:
-        desk.close()
+    own_redactor.close()
+    shown = desk.look(approval_id)
+    assert shown.problem.startswith("It could not be swept for personal data, so nothing of it is shown: ")
+    assert not shown.HasField("material")
 
 
 def test_a_review_is_made_once_and_is_gone_with_the_runs_data(
@@ -164,7 +159,7 @@ def test_a_review_is_made_once_and_is_gone_with_the_runs_data(
 ) -> None:
     run_id, approval_id = parked(world)
     first = desk.look(approval_id).material
-    monkeypatch.setattr(service, "make_material", None)
+    monkeypatch.setattr(servicer, "make_material", None)
     assert desk.look(approval_id).material == first
     world.cancel(run_id)
     world.until_ended(run_id)
@@ -227,12 +222,14 @@ def test_calls_of_a_model_for_a_review_count_towards_the_runs(
     listening.will(Reply(calls=(ToolCall("final_result", {"mentions": []}),)))
     policy = {"mode": "redact", "stages": ["outputs"], "model": "openai-chat:any", "max_model_calls": 2}
     run_id, approval_id = parked(world, policy)
-    models = {"openai-chat": ModelProvider(base_url=listening.base_url)}
-    desk = Desk(world, tmp_path / "desk", models=models, limits=RedactionLimits(processes=1))
+    models = Models(Secrets(), {"openai-chat": ModelProvider(base_url=listening.base_url)})
+    redactor = ConfinedRedactor(models, scratch=tmp_path / "scratch", limits=RedactionLimits(processes=1))
+    desk = Desk(world, tmp_path / "desk", redactor)
     try:
         assert MAIL not in str(desk.look(approval_id))
     finally:
         desk.close()
+        redactor.close()
     counts = json.loads(world.row(run_id).pii_redaction or "{}")["counts"]
     assert (counts["model_calls"], counts["values"]) == (2, 0)
     assert len(listening.requests) == 2
@@ -246,19 +243,17 @@ def test_who_asks_beside_those_that_wait_is_told_at_once_to_ask_again(
     made = material.make_material
 
     def slow(*given: Any) -> reviews_pb2.ReviewMaterial:
-        going_on.wait(20)
+        going_on.wait(LONGEST_WAIT_SECONDS)
         return made(*given)
 
-    monkeypatch.setattr(service, "make_material", slow)
-    monkeypatch.setattr(preparations, "_WAIT_SECONDS", 20.0)
-    waiting = [threading.Thread(target=desk.reviews.review, args=(approval_id,)) for _ in range(2)]
-    for thread in waiting:
-        thread.start()
-    until(lambda: desk.reviews._preparations._waiting._value == 0, "both that wait")
-    assert desk.reviews.review(approval_id).preparing
-    going_on.set()
-    for thread in waiting:
-        thread.join()
+    monkeypatch.setattr(servicer, "make_material", slow)
+    monkeypatch.setattr(preparations, "WAIT_SECONDS", LONGEST_WAIT_SECONDS)
+    with ThreadPoolExecutor(3) as threads:
+        asking = [threads.submit(desk.reviews.review, approval_id) for _ in range(3)]
+        [told] = until(lambda: [each for each in asking if each.done()], "one that is told")
+        assert told.result().preparing
+        going_on.set()
+        assert all(each.result().HasField("material") for each in asking if each is not told)
     assert desk.look(approval_id).HasField("material")
 
 

@@ -7,17 +7,14 @@ from typing import Any
 
 import pytest
 
-from backend.audit import sql as audit_sql
-from backend.clock import MAX_MS
-from backend.models.catalog import Models
-from backend.previews.inputs import REVEALED
-from backend.previews.service import Previews
-from backend.previews.servicer import PreviewsServicer
-from backend.redaction.process.redactor import Redactor
-from backend.secrets import Secrets
+from backend.common.clock import MAX_MS
+from backend.resources.redaction.confined_redactor import ConfinedRedactor
+from backend.services.audit import sql as audit_sql
+from backend.services.previews.servicer import Previews, PreviewsServicer
+from backend.services.previews.values import REVEALED
 from backend.storage.database import Tx
 from backend.storage.object_keys import run_prefix
-from backend.storage.tables.audit import AuditRow
+from backend.storage.tables.deployment import AuditRow
 from contract.metadata import ACTOR, PERSON
 from tests.services.calls import Caller, RefusedError
 from tests.services.runtime.conftest import RuntimeWorld, agent_step
@@ -33,8 +30,7 @@ class Desk:
     """A person's view of what runs were given."""
 
     def __init__(self, world: RuntimeWorld, folder: Path) -> None:
-        self.redactor = Redactor(Models(Secrets(), {}), scratch=folder / "scratch")
-        self.previews = Previews(world.services, world.objects, self.redactor, folder / "previews")
+        self.previews = Previews(world.services, world.objects, world.redactor, folder / "previews")
         service = previews_pb2.DESCRIPTOR.services_by_name["PreviewsService"]
         self.call = Caller(PreviewsServicer(self.previews), service)
 
@@ -55,7 +51,6 @@ class Desk:
 
     def close(self) -> None:
         self.previews.close()
-        self.redactor.close()
 
 
 @pytest.fixture
@@ -94,7 +89,7 @@ def revelations(world: RuntimeWorld) -> list[tuple[str, str]]:
 
     def trail(tx: Tx) -> list[AuditRow]:
         filters = audit_sql.Filters(None, None, REVEALED, "")
-        rows, _ = audit_sql.trail(tx, filters, since=0, before=audit_sql.Position(MAX_MS, ""), limit=9)
+        rows, _ = audit_sql.trail(tx, filters, since=0, before=audit_sql.AuditPosition(MAX_MS, ""), limit=9)
         return rows
 
     return [(row.actor, row.target) for row in world.services.database.read(trail)]
@@ -136,10 +131,12 @@ def test_inputs_that_are_revealed_are_audited(world: RuntimeWorld, desk: Desk) -
     assert revelations(world) == [("tester", run_id)]
 
 
-def test_inputs_are_swept_once_and_are_gone_with_the_runs_data(world: RuntimeWorld, desk: Desk) -> None:
+def test_inputs_are_swept_once_and_are_gone_with_the_runs_data(
+    world: RuntimeWorld, desk: Desk, own_redactor: ConfinedRedactor
+) -> None:
     run_id = ran(world, {"mode": "redact", "stages": ["inputs"]})
     first = desk.swept(run_id)
-    desk.redactor.close()
+    own_redactor.close()
     assert desk.swept(run_id) == first
     world.erase(run_id)
     until(lambda: not world.stored_below(run_prefix(run_id)).exists(), "the removal")
@@ -149,9 +146,11 @@ def test_inputs_are_swept_once_and_are_gone_with_the_runs_data(world: RuntimeWor
         assert caught.value.reason == "not_found"
 
 
-def test_inputs_that_cannot_be_swept_are_not_shown_and_the_reason_is(world: RuntimeWorld, desk: Desk) -> None:
+def test_inputs_that_cannot_be_swept_are_not_shown_and_the_reason_is(
+    world: RuntimeWorld, desk: Desk, own_redactor: ConfinedRedactor
+) -> None:
     run_id = ran(world, {"mode": "redact", "stages": ["outputs"]})
-    desk.redactor.close()
+    own_redactor.close()
     found = desk.swept(run_id)
     assert found.problem.startswith("They could not be swept for personal data")
     assert MAIL not in str(found)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from backend.services import Services
+from backend.services.dependencies import Services
 from tests.services.calls import RefusedError
 from tests.services.conftest import TestClock
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate

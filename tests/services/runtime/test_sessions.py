@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from sqlalchemy import bindparam, select
 
-from backend.ids import new_id
+from backend.common.ids import new_id
+from backend.common.states import DISPATCHED
 from backend.runtime.engines.dbos import DbosWorker
 from backend.runtime.execution import segment
 from backend.runtime.local import LocalRuntime
-from backend.runtime.scheduling import workers_sql
+from backend.runtime.scheduling import sql
 from backend.runtime.worker import sessions
 from backend.runtime.worker.lease import Lease
 from backend.runtime.worker.sessions import WorkerSessions
-from backend.segment_state import HANDED_OVER
 from backend.storage.database import DatabaseUnavailableError
 from backend.storage.statements import ScalarQuery
 from backend.storage.tables.segments import segments
@@ -34,9 +34,9 @@ SHARED = {"database": "postgresql://shared", "drain_seconds": 60.0}
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_RENEWED_EVERY_SECONDS", "_WATCHED_EVERY_SECONDS"):
+    for name in ("RENEWED_EVERY_SECONDS", "WATCHED_EVERY_SECONDS"):
         monkeypatch.setattr(f"backend.runtime.worker.lease.{name}", 0.002)
-    monkeypatch.setattr("backend.runtime.worker.lease._OTHER_WORKER_HOST_SECONDS", 0)
+    monkeypatch.setattr("backend.runtime.worker.lease.OTHER_WORKER_HOST_SECONDS", 0)
     monkeypatch.setattr(sessions, "TICK_SECONDS", 0.005)
 
 
@@ -46,13 +46,13 @@ def shared(world: RuntimeWorld, folder: Path) -> LocalRuntime:
 
 
 def owners(world: RuntimeWorld) -> set[str]:
-    return {lease.owner for lease in world.services.database.read(workers_sql.leases)}
+    return {lease.owner for lease in world.services.database.read(sql.leases)}
 
 
 def lose(world: RuntimeWorld) -> None:
-    """Takes the lease away, as an operator or another process's sweeper would."""
+    """Takes the lease away, as an operator or another process's run reaper would."""
     for owner in owners(world):
-        world.services.database.write(lambda tx, owner=owner: workers_sql.remove(tx, owner))  # type: ignore[misc]
+        world.services.database.write(lambda tx, owner=owner: sql.remove(tx, owner))  # type: ignore[misc]
 
 
 def hand_overs(world: RuntimeWorld, run_id: str) -> int:
@@ -91,7 +91,7 @@ def test_nothing_runs_after_a_stop_that_meets_the_loss_of_a_lease(
     before = set(threading.enumerate())
     for number in range(ROUNDS):
         runtime = shared(idle_world, tmp_path)
-        executor = runtime._executor
+        executor = runtime.executor
         one = executor.sessions
         executor.start(on_free=lambda: None)
         failures: list[BaseException] = []
@@ -119,18 +119,21 @@ def test_nothing_runs_after_a_stop_that_meets_the_loss_of_a_lease(
 
 
 def test_a_lease_lost_while_a_stop_waits_for_its_steps_ends_them_at_once(
-    idle_world: RuntimeWorld, tmp_path: Path
+    idle_world: RuntimeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runtime = shared(idle_world, tmp_path)
     runtime.start()
     run_id = idle_world.run("Draining", [agent_step("slow", "sleeper")])
     idle_world.until_event(run_id, "step.progress")
-    one = runtime._executor.sessions.present
-    assert one is not None
-    lease = one._lease
-    assert lease is not None
+    draining, drain = threading.Event(), Lease.drain
+
+    def note(lease: Lease) -> None:
+        drain(lease)
+        draining.set()
+
+    monkeypatch.setattr(Lease, "drain", note)
     stopping = caught(runtime.stop, [])
-    until(lambda: lease._draining, "the drain")
+    assert draining.wait(60)
     lose(idle_world)
     # The step sleeps for hours, and the grace is a minute.
     stopping.join(60)
@@ -172,24 +175,26 @@ def test_a_worker_hears_of_segments_in_its_present_session_and_in_none_before(
     monkeypatch.setattr(DbosWorker, "stop", lambda *_: None)
     monkeypatch.setattr(DbosWorker, "hear", lambda self, _: hearing.append(self))
     runtime = idle_world.new_runtime(tmp_path / "worker", **SHARED, engine="dbos")
-    executor = runtime._executor
+    executor = runtime.executor
     executor.start(on_free=lambda: None)
     first = executor.sessions.present
     lose(idle_world)
     until(lambda: executor.sessions.present is not first, "another session")
     hearing.clear()
-    idle_world.services.database.write(lambda tx: tx.announce(HANDED_OVER))
+    idle_world.services.database.write(lambda tx: tx.announce(DISPATCHED))
     until(lambda: hearing, "what is announced")
     present = executor.sessions.present
-    executor.stop()
     assert present is not None
-    assert hearing == [present._queue]
+    present.hear({DISPATCHED})
+    executor.stop()
+    assert len(hearing) == 2
+    assert hearing[0] is hearing[1]
 
 
 def test_a_segment_is_not_begun_under_a_lease_that_was_removed(
     idle_world: RuntimeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("_RENEWED_EVERY_SECONDS", "_WATCHED_EVERY_SECONDS"):
+    for name in ("RENEWED_EVERY_SECONDS", "WATCHED_EVERY_SECONDS"):
         monkeypatch.setattr(f"backend.runtime.worker.lease.{name}", 3600)
     runtime = shared(idle_world, tmp_path)
     runtime.start()
@@ -199,7 +204,7 @@ def test_a_segment_is_not_begun_under_a_lease_that_was_removed(
     until(lambda: hand_overs(idle_world, run_id) > 1, "the segment to be handed over again")
     assert idle_world.status(run_id) == "queued"
     now = idle_world.services.clock()
-    lease = partial(workers_sql.add, owner=owner, host="here", step_slots=8, now=now, until=now + 20_000)
+    lease = partial(sql.add, owner=owner, host="here", step_slots=8, now=now, until=now + 20_000)
     idle_world.services.database.write(lease)
     assert idle_world.until_ended(run_id).status == "completed"
     runtime.stop()
@@ -221,7 +226,7 @@ def test_an_engine_that_fails_to_stop_does_not_keep_another_session_from_followi
 ) -> None:
     runtime = shared(idle_world, tmp_path)
     runtime.start()
-    first = runtime._executor.sessions.present
+    first = runtime.executor.sessions.present
     assert first is not None
     stop = first.engine.stop
 
@@ -232,7 +237,7 @@ def test_an_engine_that_fails_to_stop_does_not_keep_another_session_from_followi
     monkeypatch.setattr(first.engine, "stop", fail)
     lose(idle_world)
     # What the first session claims before it knows is orphaned.
-    until(lambda: runtime._executor.sessions.present not in (first, None), "another session")
+    until(lambda: runtime.executor.sessions.present not in (first, None), "another session")
     assert idle_world.until_ended(idle_world.run("Next", [agent_step("main")])).status == "completed"
     runtime.stop()
     assert owners(idle_world) == set()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from backend.outputs.sql import outputs_of, shared_files_of
+from backend.services.outputs.sql import outputs_of, shared_files_of
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate
 from tests.support.poll import until
 
@@ -63,14 +63,16 @@ def test_a_step_on_another_worker_finds_shared_files_which_go_once_the_run_has_e
     _until_no_shared_file_is_left(world, run_id)
 
 
-def test_shared_files_of_a_run_that_is_cancelled_while_it_waits_are_removed(world: RuntimeWorld) -> None:
+def test_shared_files_of_a_cancelled_run_stay_to_be_resumed_until_it_is_erased(world: RuntimeWorld) -> None:
     steps = [agent_step("make", "maker"), gate("review", "make"), agent_step("read", "reader", "make", "review")]
     run_id = _made(world, steps)
     world.until_status(run_id, "waiting_for_approval")
     assert len(_shared(world, run_id)) == 1
     world.cancel(run_id)
-    _until_no_shared_file_is_left(world, run_id)
     assert _promoted(world, run_id) == ["make/kept/out.txt"]
+    assert len(_shared(world, run_id)) == 1
+    world.erase(run_id)
+    _until_no_shared_file_is_left(world, run_id)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +112,8 @@ def _shared(world: RuntimeWorld, run_id: str) -> list[str]:
 
 
 def _until_no_shared_file_is_left(world: RuntimeWorld, run_id: str) -> None:
-    until(lambda: world.count("shared_files") == world.count("pending_deletions") == 0, "the removal of shared files")
+    tables = ("shared_files", "pending_deletions", "pending_removals")
+    until(lambda: not any(map(world.count, tables)), "the removal of shared files")
     assert not world.objects.sizes(f"runs/{run_id}/shared/make/")
 
 

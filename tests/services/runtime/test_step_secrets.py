@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from backend.secrets import Secrets
-from backend.services import Services
+from backend.common.secrets import Secrets
+from backend.services.dependencies import Services
 from backend.storage.tables.metadata import METADATA
 from tests.services.calls import RefusedError
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate

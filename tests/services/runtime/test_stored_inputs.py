@@ -38,14 +38,14 @@ class Inbox:
         self.world.apply(json.dumps(connector | {"endpoint_url": self.server.url} | fields))
 
     def test(self) -> workflows_pb2.ConnectorTest:
-        outcome: workflows_pb2.ConnectorTest = self.world._workflows(
+        outcome: workflows_pb2.ConnectorTest = self.world.workflow_calls(
             "TestConnector", workflows_pb2.TestConnectorRequest(name="inbox")
         )
         return outcome
 
     def reasons(self) -> list[str]:
         request = workflows_pb2.GetWorkflowRequest(workflow_id=self.world.workflows["Lists"])
-        return list(self.world._workflows("GetWorkflow", request).readiness.reasons)
+        return list(self.world.workflow_calls("GetWorkflow", request).readiness.reasons)
 
     def failure(self, run_id: str) -> str:
         row = self.world.until_ended(run_id)

@@ -8,17 +8,18 @@ from typing import Any
 
 import pytest
 
-from backend.outputs.sql import add_shared_files, outputs_of
 from backend.runtime.outcomes import ORPHANED
-from backend.services import Services
+from backend.services.dependencies import Services
+from backend.services.outputs.sql import add_shared_files, outputs_of
+from backend.services.runs.erasure import Removals
 from backend.settings import ObjectSettings
 from backend.storage.objects import FolderObjects, ObjectStore, StoredObject, open_objects
 from backend.storage.objects.bucket import PIECE_BYTES
-from backend.storage.tables.outputs import SharedFileRow
+from backend.storage.tables.files import SharedFileRow
 from tests.services.conftest import TestClock
 from tests.services.runs.world import World
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate, manifest
-from tests.services.runtime.test_final_sweep import Sweeping
+from tests.services.runtime.sweeping import Sweeping
 from tests.support.poll import until
 from tests.support.s3_server import S3Server
 
@@ -98,21 +99,34 @@ def test_shared_files_that_no_row_names_go_with_the_final_sweep(sweeping: Stored
     assert [name.endswith("-swept") for name in sweeping.names(run_id)] == [True]
 
 
-def test_shared_files_of_any_ended_run_are_removed_with_outputs_that_no_row_names(
+def test_shared_files_of_a_completed_run_are_removed_and_those_of_a_failed_one_stay_to_be_resumed(
     sweeping: StoredWorld,
 ) -> None:
     world = sweeping.world
-    run_id, still = world.started(), world.started()
-    for one in (run_id, still):
+    completed, failed, still = (world.started() for _ in range(3))
+    for one in (completed, failed, still):
         world.begin(one)
         leave(sweeping, one)
         share(sweeping, one)
+    world.close(completed, "completed")
+    world.close(failed, "failed")
+    sweeping.sweep()
+    assert sweeping.names(completed) == set()
+    for kept in (failed, still):
+        assert sweeping.names(kept) == {"out_left", "shared/first/shared_1"}
+    assert {row.run_id for row in world.dump("shared_files")} == {failed, still}
+    assert world.count("pending_deletions") == 0
+
+
+def test_shared_files_of_a_failed_run_that_is_swept_go_with_the_sweep(sweeping: StoredWorld) -> None:
+    world = sweeping.world
+    run_id = world.started("Swept")
+    world.begin(run_id)
+    share(sweeping, run_id)
     world.close(run_id, "failed")
     sweeping.sweep()
     assert sweeping.names(run_id) == set()
-    assert sweeping.names(still) == {"out_left", "shared/first/shared_1"}
-    assert [row.run_id for row in world.dump("shared_files")] == [still]
-    assert world.count("pending_deletions") == 0
+    assert not world.dump("shared_files")
 
 
 def test_an_erasure_right_after_the_end_forgets_shared_files(sweeping: StoredWorld) -> None:
@@ -123,7 +137,7 @@ def test_an_erasure_right_after_the_end_forgets_shared_files(sweeping: StoredWor
     world.close(run_id, "failed")
     world.erase(run_id)
     assert world.count("shared_files") == 0
-    world.removals.round()
+    Removals(world.services.database, world.objects, world.runtime.remove_left, world.clock).round()
     sweeping.sweep()
     assert sweeping.names(run_id) == set()
     assert world.count("pending_deletions") == 0
@@ -239,7 +253,9 @@ def test_a_sweep_by_two_processes_leaves_what_the_first_one_released(
     sweeping: StoredWorld, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     # As when the database loses a session, and with it the name that the first process holds.
-    monkeypatch.setattr(sweeping.world.services.database, "hold", lambda _: contextlib.nullcontext(enter_result=True))
+    monkeypatch.setattr(
+        sweeping.world.services.database, "try_advisory_lock", lambda _: contextlib.nullcontext(enter_result=True)
+    )
     run_id = sweeping.finished()
 
     def sweep_elsewhere() -> None:

@@ -7,12 +7,12 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from sqlalchemy import text
 
-from backend.clock import DAY_MS, HOUR_MS
-from backend.keys import usage_sql
-from backend.runs.lifecycle import append_events
-from backend.runs.new_events import NewEvent
-from backend.runtime.worker.leftovers import LeftoverRemoval
-from backend.services import Services
+from backend.common.clock import DAY_MS, HOUR_MS
+from backend.runtime.worker.executor import LeftoverRemoval
+from backend.services.dependencies import Services
+from backend.services.keys import usage_sql
+from backend.services.runs.change_records import NewEvent
+from backend.services.runs.lifecycle import append_events
 from backend.storage.object_keys import object_key
 from backend.storage.statements import Command
 from contract.call_groups import group_calls
@@ -131,7 +131,7 @@ def test_however_many_runs_are_past_the_retention_all_are_erased(world: World, r
     run_ids = [world.finished() for _ in range(3)]
     world.clock.now += 90 * DAY_MS + 1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("backend.runs.retention._BATCH", 2)
+        patch.setattr("backend.services.runs.erasure.ERASED_AT_ONCE", 2)
         assert rounds.upkeep.expire()["runs_erased"] == 3
     assert all(world.row(run_id).data_purged_at for run_id in run_ids)
 
@@ -140,7 +140,7 @@ def test_upkeep_ends_after_the_batch_it_is_at_when_it_must_stop(world: World, ro
     run_ids = [world.finished() for _ in range(3)]
     world.clock.now += 90 * DAY_MS + 1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("backend.runs.retention._BATCH", 2)
+        patch.setattr("backend.services.runs.erasure.ERASED_AT_ONCE", 2)
         patch.setattr(world.runtime, "forget", lambda _: rounds.upkeep.halt())
         done = rounds.upkeep.expire()
     assert (done["runs_erased"], done["more"], done["audit_records"]) == (2, 1, 0)

@@ -3,127 +3,32 @@
 import errno
 import io
 import json
-import shutil
 import stat
 import threading
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from backend.errors import ApiError
+from backend.common.errors import ApiError
+from backend.services.uploads import sql
+from backend.services.uploads.content import contents
+from backend.services.uploads.expansion import ExpansionHaltedError
+from backend.services.uploads.rules import PART_BYTES
+from backend.services.uploads.servicer import UploadsServicer
 from backend.storage.objects import FolderObjects, ObjectReader, StoredObject
-from backend.uploads import sql
-from backend.uploads.content import contents
-from backend.uploads.expansion import ExpansionHaltedError
-from backend.uploads.room import room
-from backend.uploads.rules import MOST_FILE_BYTES, PART_BYTES, kept_free
-from backend.uploads.service import Uploads
-from backend.uploads.servicer import UploadsServicer
 from contract.local_context import LocalContext
 from contract.metadata import ACTOR
-from tests.services.calls import Caller, RefusedError
+from tests.services.calls import RefusedError
 from tests.services.runtime.conftest import RuntimeWorld, agent_step, gate, manifest
+from tests.services.runtime.uploading import ANA, Person, ana, reason, zipped
 from tests.support.poll import until
-from tests.support.small_disk import SmallDisk
 from tests.unit.backend.runtime.bucket import Bucket, serve_bucket
 from workflow_api.v1 import errors_pb2, runs_pb2, uploads_pb2, workflows_pb2
 
-__all__ = ["serve_bucket"]
-
-ANA = "user:ana"
-READER = """
-def run(context):
-    return {path.relative_to(context.inputs).as_posix(): path.stat().st_size
-            for path in sorted(context.inputs.rglob("*")) if path.is_file()}
-"""
-EMAILS = """
-def run(context):
-    return (context.inputs / "uploads" / "people.csv").read_text()
-"""
-
-
-class Person:
-    """The calls of one person."""
-
-    def __init__(
-        self, world: RuntimeWorld, folder: Path, name: str = ANA, objects: FolderObjects | None = None
-    ) -> None:
-        self.world = world
-        self.name = name
-        self.service = Uploads(world.services, objects or world.objects, folder / "uploads")
-        servicer = UploadsServicer(self.service)
-        self.call = Caller(servicer, uploads_pb2.DESCRIPTOR.services_by_name["UploadsService"])
-
-    def begin(self) -> str:
-        return str(self.call("BeginUpload", uploads_pb2.BeginUploadRequest(), actor=self.name).upload_id)
-
-    def send(self, upload_id: str, number: int, name: str, data: bytes, parameter: str = "uploads") -> Any:
-        for offset in range(0, max(1, len(data)), PART_BYTES):
-            self.append(upload_id, number, name, data[offset : offset + PART_BYTES], offset, parameter)
-        return self.finish(upload_id, number)
-
-    def finish(self, upload_id: str, number: int) -> Any:
-        request = uploads_pb2.FinishUploadedFileRequest(upload_id=upload_id, number=number)
-        return self.call("FinishUploadedFile", request, actor=self.name)
-
-    def append(
-        self, upload_id: str, number: int, name: str, data: bytes, offset: int = 0, parameter: str = "uploads"
-    ) -> int:
-        request = uploads_pb2.AppendToUploadRequest(
-            upload_id=upload_id, number=number, parameter=parameter, name=name, offset=offset, data=data
-        )
-        return int(self.call("AppendToUpload", request, actor=self.name).size_bytes)
-
-    def files(self, upload_id: str) -> list[str]:
-        request = uploads_pb2.GetUploadRequest(upload_id=upload_id)
-        return [file.name for file in self.call("GetUpload", request, actor=self.name).files]
-
-    def start(
-        self, workflow: str, upload_id: str, once: str = "once", parameters: Mapping[str, Any] | None = None
-    ) -> Any:
-        request = runs_pb2.StartRunRequest(
-            workflow_id=self.world.workflows[workflow],
-            idempotency_key=once,
-            upload_id=upload_id,
-            parameters=json.dumps(parameters or {}),
-        )
-        return self.world.runs("StartRun", request, actor=self.name)
-
-    def stored(self, upload_id: str) -> bool:
-        folder = self.world.folder / "objects" / "uploads" / upload_id
-        return folder.exists() and any(folder.rglob("*"))
-
-
-@pytest.fixture
-def ana(world: RuntimeWorld, tmp_path: Path) -> Iterator[Person]:
-    agents = {"sizes": READER, "emails": EMAILS}
-    world.apply(
-        "\n---\n".join(
-            json.dumps({"kind": "Agent", "name": name, "type": "python", "code": code}) for name, code in agents.items()
-        )
-    )
-    steps = [agent_step("read", "sizes")]
-    world.workflows |= world.apply(manifest("Reads", steps, result={"step": "read"}))
-    person = Person(world, tmp_path)
-    yield person
-    person.service.close()
-
-
-def zipped(members: Mapping[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
-    return buffer.getvalue()
-
-
-def reason(call: Any) -> str:
-    with pytest.raises(RefusedError) as caught:
-        call()
-    return next(iter(caught.value.problems.values()), caught.value.reason)
+__all__ = ["ana", "serve_bucket"]
 
 
 def test_a_run_gets_uploaded_files_and_the_members_of_a_zip(ana: Person) -> None:
@@ -356,105 +261,8 @@ def test_a_name_that_is_no_plain_file_name_is_refused(ana: Person, name: str) ->
     assert "is not a plain file name" in reason(lambda: ana.append(ana.begin(), 1, name, b"x"))
 
 
-def test_a_file_that_is_too_large_is_refused(ana: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("backend.uploads.rules.MOST_FILE_BYTES", 10)
-    assert MOST_FILE_BYTES == 100_000_000
-    assert "'a.bin' has more than 10 bytes" in reason(lambda: ana.append(ana.begin(), 1, "a.bin", bytes(11)))
-    monkeypatch.undo()
-    monkeypatch.setattr("backend.uploads.rules.MOST_BYTES_OF_PERSON", 20)
-    ana.append(ana.begin(), 1, "a.bin", bytes(15))
-    assert "wait for a start" in reason(lambda: ana.append(ana.begin(), 1, "b.bin", bytes(6)))
-
-
-def test_uploads_without_files_do_not_count_against_those_of_a_person(
-    ana: Person, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("backend.uploads.rules.MOST_UPLOADS_OF_PERSON", 2)
-    for number in range(4):
-        assert "is not a plain file name" in reason(lambda: ana.append(ana.begin(), 1, "../a", b"x")), number
-    for _ in range(2):
-        ana.append(ana.begin(), 1, "a.bin", b"x")
-    assert "2 uploads wait for a start" in reason(ana.begin)
-
-
-def test_uploads_without_files_have_a_bound_of_their_own(ana: Person, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("backend.uploads.rules.MOST_BEGUN_OF_PERSON", 3)
-    for _ in range(3):
-        ana.begin()
-    assert "3 uploads wait for a start" in reason(ana.begin)
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[SmallDisk]:
-    disk = SmallDisk(tmp_path / "disk", 20)
-    yield disk
-    disk.close()
-
-
-@pytest.fixture
-def cramped(world: RuntimeWorld, disk: SmallDisk) -> Iterator[Person]:
-    """A person whose files are stored on a small disk."""
-    person = Person(world, disk.folder, objects=FolderObjects(disk.folder / "objects"))
-    yield person
-    person.service.close()
-
-
-def parts(disk: SmallDisk) -> list[Path]:
-    return [path for path in (disk.folder / "objects").rglob("*") if path.is_file()]
-
-
-def test_uploads_leave_room_on_the_disk_and_are_taken_again_when_there_is_more(
-    cramped: Person, disk: SmallDisk
-) -> None:
-    upload_id = cramped.begin()
-    assert "no room" in reason(lambda: cramped.send(upload_id, 1, "large.bin", bytes(30 * PART_BYTES)))
-    usage = shutil.disk_usage(disk.folder)
-    assert usage.free >= kept_free(usage.total) == usage.total // 10
-    assert parts(disk)
-    request = uploads_pb2.RemoveUploadedFileRequest(upload_id=upload_id, number=1)
-    cramped.call("RemoveUploadedFile", request, actor=ANA)
-    cramped.send(upload_id, 2, "small.bin", bytes(PART_BYTES))
-    assert cramped.files(upload_id) == ["small.bin"]
-
-
-def test_a_zip_that_expands_to_more_than_there_is_room_for_is_refused(cramped: Person, disk: SmallDisk) -> None:
-    large = zipped({"zeros": bytes(12 * PART_BYTES)})
-    assert "more than the service has room for" in reason(lambda: cramped.send(cramped.begin(), 1, "a.zip", large))
-    assert not parts(disk)
-
-
-def test_a_file_that_fills_the_disk_is_refused_and_gives_its_room_back(
-    cramped: Person, disk: SmallDisk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    upload_id = cramped.begin()
-    cramped.append(upload_id, 1, "a.bin", bytes(PART_BYTES))
-    disk.fill()
-    # Something else took the room after it was looked at.
-    monkeypatch.setattr("backend.uploads.service.room", lambda _: MOST_FILE_BYTES)
-    assert "no room" in reason(lambda: cramped.append(upload_id, 1, "a.bin", bytes(PART_BYTES), PART_BYTES))
-    assert not parts(disk)
-    cramped.append(upload_id, 2, "b.zip", zipped({"b": b"B"}))
-    disk.fill()
-    request = uploads_pb2.FinishUploadedFileRequest(upload_id=upload_id, number=2)
-    assert "no room" in reason(lambda: cramped.call("FinishUploadedFile", request, actor=ANA))
-    assert not parts(disk)
-    monkeypatch.undo()
-    disk.relieve()
-    assert room([disk.folder]) > PART_BYTES
-
-
-def test_what_a_zip_expands_to_counts_against_the_bytes_of_a_person(
-    ana: Person, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    upload_id, data = ana.begin(), zipped({"a.txt": bytes(5_000)})
-    monkeypatch.setattr("backend.uploads.rules.MOST_BYTES_OF_PERSON", 4_999)
-    assert "wait for a start" in reason(lambda: ana.send(upload_id, 1, "a.zip", data))
-    monkeypatch.setattr("backend.uploads.rules.MOST_BYTES_OF_PERSON", 5_000)
-    ana.send(upload_id, 2, "a.zip", data)
-
-
 def test_a_third_zip_at_once_is_refused_until_another_has_ended(ana: Person) -> None:
-    upload_id, expansion = ana.begin(), ana.service._expansion
+    upload_id, expansion = ana.begin(), ana.service.expansion
     ana.append(upload_id, 1, "a.zip", zipped({"a": b"A"}))
     request = uploads_pb2.FinishUploadedFileRequest(upload_id=upload_id, number=1)
     with expansion.slot():
@@ -484,7 +292,7 @@ def test_a_zip_that_nobody_waits_for_is_expanded_no_further_and_can_be_finished_
         halt.set()
 
     with pytest.raises(ExpansionHaltedError):
-        ana.service._expansion.expand(ending(), tmp_path, ANA, 1_000, halt)
+        ana.service.expansion.expand(ending(), tmp_path, ANA, 1_000, halt)
     assert ana.call("FinishUploadedFile", request, actor=ANA).files == 1
 
 
@@ -501,7 +309,7 @@ def test_files_stand_in_for_a_parameter_within_its_limits(ana: Person, bucket: B
     world = ana.world
     connector = {"kind": "Connector", "name": "inbox", "type": "s3", "bucket": "docs", "endpoint_url": bucket.url}
     world.apply(json.dumps(connector))
-    assert world._workflows("TestConnector", workflows_pb2.TestConnectorRequest(name="inbox")).passed
+    assert world.workflow_calls("TestConnector", workflows_pb2.TestConnectorRequest(name="inbox")).passed
     parameters = [{"name": "documents", "type": "s3_prefix", "connector": "inbox", "required": True, "max_objects": 1}]
     steps = [agent_step("read", "sizes")]
     world.workflows |= world.apply(manifest("Documents", steps, parameters=parameters, result={"step": "read"}))

@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 from argon2 import PasswordHasher
 
-from backend.audit import sql as audit_sql
-from backend.services import Services
-from backend.users.passkeys_servicer import PasskeysServicer
-from backend.users.passwords import Passwords
-from backend.users.servicer import UsersServicer
-from backend.users.session_servicer import SessionsServicer
-from backend.users.sign_in import SignIns
+from backend.services.audit import sql as audit_sql
+from backend.services.dependencies import Services
+from backend.services.users.passwords import Passwords
+from backend.services.users.servicer import PasskeysServicer, SessionsServicer, UsersServicer
+from backend.services.users.sign_in import SignIns
 from tests.services.calls import Caller, RefusedError
 from workflow_api.v1 import passkeys_pb2, sessions_pb2, users_pb2
 
@@ -70,7 +68,7 @@ class People:
 
     def audited(self) -> list[tuple[str, str, str, dict[str, Any]]]:
         """(action, target, actor, details) of every audit record, oldest first."""
-        newest = audit_sql.Position(2**62, "")
+        newest = audit_sql.AuditPosition(2**62, "")
         rows, _ = self.services.database.read(
             lambda tx: audit_sql.trail(tx, audit_sql.Filters(), since=0, before=newest, limit=1000)
         )
@@ -79,7 +77,7 @@ class People:
     def rows(self, table: str) -> list[Any]:
         """Every row of a table."""
         return self.services.database.read(
-            lambda tx: list(tx._connection.execute(f"SELECT * FROM {table}", ()).fetchall())
+            lambda tx: list(tx.connection.execute(f"SELECT * FROM {table}", ()).fetchall())
         )
 
 

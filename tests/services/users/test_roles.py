@@ -7,11 +7,11 @@ import grpc
 import pytest
 from google.protobuf.message_factory import GetMessageClass
 
-from backend.errors import ApiError
-from backend.users.guard import RoleGuard
+from backend.common.errors import ApiError
+from backend.services.users.permissions import RoleGuard
 from contract.metadata import PERSON
 from contract.roles import RULES, SIGNING_IN
-from contract.services import METHODS
+from contract.routes import METHODS
 from tests.services.users.conftest import People, reason
 from workflow_api.v1 import (
     deployment_pb2,
@@ -110,6 +110,7 @@ MATRIX = {
         "ListRuns": "aopvc",
         "GetRun": "aopvc",
         "ListRunApprovals": "aopvc",
+        "ResumeRun": "ao",
         "CancelRun": "ao",
         "EraseRunData": "a",
         "ListRunEvents": "aopvc",

@@ -3,7 +3,7 @@
 import hashlib
 from functools import partial
 
-from backend.users.retention import RULES
+from backend.services.users.sign_in import RETENTION
 from contract.times import to_timestamp
 from tests.services.conftest import TestClock
 from tests.services.users.conftest import WRONG, People, reason
@@ -117,7 +117,7 @@ def test_upkeep_deletes_sessions_and_tries_past_their_time(people: People, clock
     reason(people.sign_in, WRONG)
     clock.advance(days=1, seconds=1)
     write, rows = people.services.database.write, {"sessions": 1, "sign_in_tries": 3}
-    assert {rule.name: write(partial(rule.delete_batch, now=clock.now)) for rule in RULES} == rows
+    assert {rule.name: write(partial(rule.delete_batch, now=clock.now)) for rule in RETENTION} == rows
     assert not people.rows("sessions")
     assert not people.rows("sign_in_tries")
 

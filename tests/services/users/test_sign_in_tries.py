@@ -6,8 +6,8 @@ from threading import Event
 import pytest
 from argon2 import PasswordHasher
 
-from backend.users import tries_sql
-from backend.users.passwords import Passwords
+from backend.services.users import tries_sql
+from backend.services.users.passwords import Passwords
 from tests.services.calls import RefusedError
 from tests.services.conftest import TestClock
 from tests.services.users.conftest import ADDRESS, WRONG, People, people_of, reason
@@ -166,7 +166,7 @@ def test_a_hash_with_other_parameters_is_made_anew_at_the_sign_in(people: People
     password = people.add()
     before = people.rows("users")[0][2]
     older = PasswordHasher(time_cost=1, memory_cost=64).hash(password)
-    people.services.database.write(lambda tx: tx._connection.execute(f"UPDATE users SET password_hash = '{older}'", ()))
+    people.services.database.write(lambda tx: tx.connection.execute(f"UPDATE users SET password_hash = '{older}'", ()))
     people.sign_in(password)
     after = people.rows("users")[0][2]
     assert after.rpartition("$")[0].rpartition("$")[0] == before.rpartition("$")[0].rpartition("$")[0]

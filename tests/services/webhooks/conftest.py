@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from backend.services import Services
+from backend.services.dependencies import Services
 from tests.services.conftest import TestClock
 from tests.services.webhooks.hooked import WebhookWorld
 from tests.support.webhook_receiver import Receiver, receiving

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from backend.clock import Clock
-from backend.services import Services
+from backend.common.clock import Clock
+from backend.services.dependencies import Services
+from backend.services.webhooks.deliverer import Deliverer
+from backend.services.webhooks.servicer import WebhooksServicer
 from backend.settings import WebhookSettings
-from backend.webhooks.deliverer import Deliverer
-from backend.webhooks.servicer import WebhooksServicer
 from tests.services.calls import Caller
 from tests.services.conftest import TestClock
 from tests.services.runs.world import World
@@ -15,6 +15,9 @@ from tests.support.poll import until
 from tests.support.webhook_receiver import Receiver
 from workflow_api.v1 import webhooks_pb2
 
+PENDING = webhooks_pb2.WEBHOOK_DELIVERY_STATE_PENDING
+DELIVERED = webhooks_pb2.WEBHOOK_DELIVERY_STATE_DELIVERED
+FAILED = webhooks_pb2.WEBHOOK_DELIVERY_STATE_FAILED
 LOOPBACK = WebhookSettings(private_networks=("127.0.0.0/8",), timeout_seconds=5)
 
 

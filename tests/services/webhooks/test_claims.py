@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
+from backend.services.webhooks import attempts, delivery_sql
+from backend.services.webhooks.rules import DeliveryOutcome
 from backend.storage.database import Tx, run_of
-from backend.webhooks import attempts, delivery_sql
-from backend.webhooks.outcome import Outcome
 from tests.support.poll import until
 from tests.support.postgresql import Postgresql
 from workflow_api.v1 import runs_pb2, runs_pb2_grpc, webhooks_pb2, webhooks_pb2_grpc
@@ -49,7 +49,7 @@ def test_a_message_whose_late_attempt_is_being_recorded_is_not_claimed_again(url
         recorded, committed = threading.Event(), threading.Event()
 
         def record(tx: Tx) -> None:
-            attempts.settle(tx, row, "clm_late", Outcome(200, None), at + 20)
+            attempts.settle(tx, row, "clm_late", DeliveryOutcome(200, None), at + 20)
             recorded.set()
             assert committed.wait(60)
 

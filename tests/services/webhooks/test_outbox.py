@@ -2,8 +2,8 @@
 
 import pytest
 
-from backend.runs import lifecycle
-from backend.runs.retention import RunDataRetention
+from backend.services.runs import lifecycle
+from backend.services.runs.erasure import RunDataRetention
 from backend.storage.database import Tx
 from tests.services.webhooks.hooked import WebhookWorld
 from workflow_api.v1 import keys_pb2, webhooks_pb2

@@ -2,8 +2,8 @@
 
 import pytest
 
+from backend.services.webhooks.servicer import WebhooksServicer
 from backend.settings import WebhookSettings
-from backend.webhooks.servicer import WebhooksServicer
 from tests.services.calls import Caller, RefusedError
 from tests.services.webhooks.hooked import WebhookWorld
 from workflow_api.v1 import audit_pb2, keys_pb2, webhooks_pb2

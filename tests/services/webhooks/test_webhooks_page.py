@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from standardwebhooks import WebhookVerificationError
 
-from backend.webhooks import sender
+from backend.services.webhooks import sender
 from deploy.cli.main import run
 from deploy.cli.webhooks import EVENTS
 from deploy.config.source import read_settings
@@ -131,7 +131,9 @@ def test_the_commands_of_the_page_administer_a_webhook(
 
 def test_the_tables_of_the_page_are_complete() -> None:
     rows = set(re.findall(r"^\| `([a-z_.]+)` \|", PAGE, re.MULTILINE))
-    errors = set(re.findall(r"Outcome\(.*?(\"\w+\".*)\)$", inspect.getsource(sender), re.MULTILINE))
+    errors = set(
+        re.findall(r"Outcome\(\s*\w+, (.*?\"\w+\".*?)\)$", inspect.getsource(sender), re.MULTILINE | re.DOTALL)
+    )
     words = {word for error in errors for word in re.findall(r"\"(\w+)\"", error)}
     assert rows == {"type", "last_error"} | set(EVENTS) | words
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from backend.graphs.graphs import Graphs
-from backend.keys import sql as keys_sql
-from backend.secrets import Secrets
-from backend.services import Services
-from backend.workflows import resources_sql
-from backend.workflows.servicer import WorkflowsServicer
-from backend.workflows.terms_cache import load_terms
+from backend.common.secrets import Secrets
+from backend.resources.graphs.graphs import Graphs
+from backend.services.dependencies import Services
+from backend.services.keys import sql as keys_sql
+from backend.services.workflows import resources_sql
+from backend.services.workflows.resolved_workflow import load_workflow
+from backend.services.workflows.servicer import WorkflowsServicer
 from tests.services.calls import Caller
 from tests.support.wheels import package_store
 from workflow_api.v1 import workflows_pb2
@@ -95,7 +95,7 @@ class Workflows:
 
     def terms(self, workflow_id: str, version: int | None = None) -> Any:
         return self.services.database.snapshot(
-            lambda tx: load_terms(self.services.cache, tx, self.services.capabilities, workflow_id, version)
+            lambda tx: load_workflow(self.services.cache, tx, self.services.capabilities, workflow_id, version)
         )
 
     def record_test(self, name: str, *, passed: bool) -> None:

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from backend.services.workflows import definitions_sql
+from backend.services.workflows.definitions import files_of
+from backend.services.workflows.deletion import AgentSourceRetention
 from backend.storage.database import Tx
 from backend.storage.statements import ScalarQuery
 from backend.storage.tables.workflows import agent_sources
-from backend.workflows import sources_sql
-from backend.workflows.agent_source import files_of
-from backend.workflows.retention import AgentSourceRetention
 from tests.services.calls import RefusedError
 from tests.services.conftest import TestClock
 from tests.services.workflows.conftest import Workflows
@@ -51,7 +51,7 @@ def test_the_same_bytes_make_no_version_and_others_do(workflows: Workflows) -> N
 def test_a_folder_is_stored_once_whatever_agents_have_it(workflows: Workflows) -> None:
     workflows.apply(AGENT, OTHER, attached=FILES)
     assert stored(workflows) == [digest_of(workflows)] == [digest_of(workflows, "other")]
-    archive = workflows.services.database.read(lambda tx: sources_sql.archive(tx, digest_of(workflows)))
+    archive = workflows.services.database.read(lambda tx: definitions_sql.archive(tx, digest_of(workflows)))
     assert archive is not None
     assert files_of(archive) == {"main.py": FILES["agents/main.py"], "data.bin": FILES["agents/data.bin"]}
 
@@ -106,10 +106,10 @@ def test_a_folder_that_is_applied_while_unneeded_ones_are_deleted_is_kept(
     clock.advance(days=2)
 
     def applied_meanwhile(tx: Tx, query: object, **_: object) -> bool:
-        sources_sql.is_stored(tx, digest, clock())
+        definitions_sql.is_stored(tx, digest, clock())
         return False
 
     with monkeypatch.context() as patch:
         patch.setattr(Tx, "exists", applied_meanwhile)
-        assert workflows.services.database.write(lambda tx: sources_sql.delete_unneeded(tx, clock() - 1, 10)) == 0
+        assert workflows.services.database.write(lambda tx: definitions_sql.delete_unneeded(tx, clock() - 1, 10)) == 0
     assert stored(workflows) == [digest]

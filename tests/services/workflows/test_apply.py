@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from backend.audit import sql as audit
-from backend.secrets import how_to_set
+from backend.common.secrets import how_to_set
+from backend.services.audit import sql as audit
 from tests.services.calls import RefusedError
 from tests.services.conftest import TestClock
 from tests.services.workflows.conftest import READY, RESOURCES, Workflows
@@ -19,7 +19,7 @@ def outcomes(items: list[workflows_pb2.AppliedResource]) -> list[tuple[str, int,
 
 def trail(workflows: Workflows) -> list[Any]:
     return workflows.services.database.read(
-        lambda tx: audit.trail(tx, audit.Filters(), since=0, before=audit.Position(2**62, ""), limit=100)[0]
+        lambda tx: audit.trail(tx, audit.Filters(), since=0, before=audit.AuditPosition(2**62, ""), limit=100)[0]
     )
 
 

@@ -9,8 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from backend.audit import sql as audit
-from backend.connectors.connection_tests import MOST_AT_ONCE
+from backend.resources.connectors.connection_tests import MOST_AT_ONCE
+from backend.services.audit import sql as audit
 from tests.services.calls import RefusedError
 from tests.services.workflows.conftest import Workflows
 from tests.support.poll import until
@@ -243,7 +243,7 @@ def test_outcomes_are_kept_per_version_and_audited(workflows: Workflows, objects
     apply(workflows, objects, prefixes="[private/]")
     assert (outcome_of(workflows).version, outcome_of(workflows).passed) == (2, False)
     rows = workflows.services.database.read(
-        lambda tx: audit.trail(tx, audit.Filters(), since=0, before=audit.Position(2**62, ""), limit=10)[0]
+        lambda tx: audit.trail(tx, audit.Filters(), since=0, before=audit.AuditPosition(2**62, ""), limit=10)[0]
     )
     assert [row.action for row in rows if row.action == "connector.tested"] == ["connector.tested"] * 3
 

@@ -9,11 +9,10 @@ from typing import Any, TypeVar, cast
 import pytest
 from google.protobuf.message import Message
 
-from backend.errors import ApiError
+from backend.common.errors import ApiError
+from backend.services.workflows import resources_sql
+from backend.services.workflows.deletion import DeletedDefinitionRetention, delete_definition
 from backend.storage.database import Database, Tx
-from backend.workflows import resources_sql
-from backend.workflows.deletion import delete_definition
-from backend.workflows.retention import DeletedDefinitionRetention
 from tests.services.calls import Caller, RefusedError
 from workflow_api.v1 import audit_pb2, definitions_pb2, keys_pb2, options_pb2, runs_pb2, users_pb2, workflows_pb2
 from workflow_api_testing import TestBackend

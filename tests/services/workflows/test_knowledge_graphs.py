@@ -9,10 +9,10 @@ from google.protobuf.duration_pb2 import Duration
 from pyoxigraph import Literal, NamedNode, Triple
 from sqlalchemy import insert
 
-from backend.graphs.graphs import graph_name
+from backend.resources.graphs.graphs import graph_name
 from backend.storage.database import Tx
 from backend.storage.statements import Command
-from backend.storage.tables.publishing import publications
+from backend.storage.tables.files import publications
 from tests.services.calls import RefusedError
 from tests.services.workflows.conftest import RESOURCES, Workflows
 from tests.support.sparql_server import SparqlServer, sparql_server
@@ -74,7 +74,7 @@ def test_without_the_optional_part_the_refusal_says_so_and_blames_no_field(
     workflows: Workflows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workflows.apply(RESOURCES)
-    monkeypatch.setattr("backend.optional_parts._exists", lambda module: module != "pyoxigraph")
+    monkeypatch.setattr("backend.common.optional_parts.can_import", lambda module: module != "pyoxigraph")
     with pytest.raises(RefusedError) as refused:
         ask(workflows, "contracts", EVERY)
     assert (refused.value.reason, refused.value.problems) == ("runtime_error", {})

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from backend.workflows.resources_sql import ListedRow
+from backend.services.workflows.resources_sql import ListedRow
 from tests.services.calls import RefusedError
 from tests.services.workflows.conftest import READY, RESOURCES, Workflows
 from workflow_api.v1 import workflows_pb2

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from backend.workflows.definitions_servicer import DefinitionsServicer
+from backend.services.workflows.definitions_servicer import DefinitionsServicer
 from tests.services.calls import Caller, RefusedError
 from tests.services.workflows.conftest import READY, RESOURCES, Workflows
 from workflow_api.v1 import definitions_pb2, workflows_pb2

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from backend.audit import sql as audit
+from backend.services.audit import sql as audit
+from backend.services.workflows import resources_sql, sql, versions_sql
 from backend.storage.database import Tx
-from backend.workflows import resources_sql, sql, versions_sql
 from tests.services.calls import RefusedError
 from tests.services.workflows.conftest import READY, RESOURCES, Workflows
 from workflow_api.v1 import workflows_pb2
@@ -195,9 +195,9 @@ def test_a_version_that_an_agent_made_is_audited_with_what_changed(workflows: Wo
     *_, made = workflows.apply(RESOURCES, READY)
     workflows.apply(CHANGED_AGENT)
     (newest, *_) = workflows.services.database.read(
-        lambda tx: audit.trail(tx, audit.Filters(target=made.id), since=0, before=audit.Position(2**62, ""), limit=10)[
-            0
-        ]
+        lambda tx: audit.trail(
+            tx, audit.Filters(target=made.id), since=0, before=audit.AuditPosition(2**62, ""), limit=10
+        )[0]
     )
     details = {"name": "Ready", "version": 2, "outcome": "updated", "changed_resources": ["Agent counter"]}
     assert (newest.action, json.loads(newest.details)) == ("workflow.applied", details)

@@ -5,7 +5,7 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.descriptor_pb2 import MethodOptions
 
 from contract.fields import public_fields
-from contract.services import FILES
+from contract.routes import FILES
 from workflow_api.v1 import options_pb2
 
 METHODS = [method for file in FILES for service in file.services_by_name.values() for method in service.methods]

@@ -7,7 +7,7 @@ import pytest
 
 from console.app import Console
 from console.settings import ConsoleSettings
-from console.visit import ADMINISTRATORS, ALL_ROLES, Download, EventStream, Page, PageResult, Redirect, View, Visit
+from console.visit import ADMINISTRATORS, ALL_ROLES, FileDownload, Page, PageEvents, PageResult, Redirect, View, Visit
 from contract.refusals import Refusal
 from edge.admission.trial import try_call
 from tests.support.browsing import Browser
@@ -83,14 +83,14 @@ class Desk:
     async def _download(self, visit: Visit) -> PageResult:
         length = visit.query.get("length")
         inline = visit.query.get("inline") == "yes"
-        return Download(self._parts(), HOSTILE, "image/png", None if length is None else int(length), inline)
+        return FileDownload(self._parts(), HOSTILE, "image/png", None if length is None else int(length), inline)
 
     async def _parts(self) -> AsyncGenerator[bytes, None]:
         yield b"one "
         yield b"two"
 
     async def _live(self, _: Visit) -> PageResult:
-        return EventStream(self._ticks())
+        return PageEvents(self._ticks())
 
     async def _ticks(self) -> AsyncIterator[tuple[str, str]]:
         try:

@@ -6,6 +6,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from contract.channel import Messages, Metadata
+from contract.local_context import CachedAnswer
 from contract.refusals import Refusal
 from workflow_api.v1.passkeys_pb2 import (
     Passkey,
@@ -70,8 +71,8 @@ class PeopleChannel:
         self.sessions[token] = name
         return token
 
-    def cached_answer(self, rpc: str, request: Message, metadata: Metadata) -> None:
-        return None
+    async def answer(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> CachedAnswer:
+        return CachedAnswer(await self.unary(rpc, request, metadata, seconds))
 
     async def unary(self, rpc: str, request: Message, metadata: Metadata, seconds: float) -> Message:
         self.calls.append((rpc, request, dict(metadata)))

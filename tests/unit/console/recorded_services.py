@@ -69,7 +69,7 @@ def answered(
     visit = Visit(ADMINISTRATOR, services, names or {}, query or {}, form or {}, try_call=try_call)
 
     async def answer() -> PageResult:
-        return await page.answer(visit)
+        return await page.handler(visit)
 
     return asyncio.run(answer())
 
@@ -106,4 +106,4 @@ def invalid(*problems: tuple[str, str]) -> Refusal:
 
 def pages_in(module: ModuleType) -> list[Page]:
     """Returns the pages whose handlers a module has."""
-    return [page for page in PAGES if page.answer.__module__ == module.__name__]
+    return [page for page in PAGES if page.handler.__module__ == module.__name__]

@@ -30,6 +30,7 @@ _OTHERS = (
     "RunsService/CancelRun",
     "RunsService/EraseRunData",
     "RunsService/StartRun",
+    "RunsService/ResumeRun",
     "LogsService/GetRunLog",
     "PreviewsService/GetOutputPreview",
 )

@@ -97,7 +97,7 @@ def answered(
     )
 
     async def answer() -> PageResult:
-        return await page.answer(visit)
+        return await page.handler(visit)
 
     return asyncio.run(answer())
 

@@ -18,7 +18,7 @@ from contract.channel.remote import CHANNEL_OPTIONS, RemoteChannel
 from contract.local_context import LocalContext
 from contract.metadata import STATUS_TRAILER
 from contract.refusals import Refusal, refusal_from_status
-from contract.services import METHODS
+from contract.routes import METHODS
 from workflow_api.v1.caller_pb2 import GetMeRequest
 from workflow_api.v1.edge_pb2 import KeyMirror
 from workflow_api.v1.keys_pb2 import ApiKey
@@ -89,10 +89,12 @@ def broken(_: Message, __: grpc.ServicerContext) -> ApiKey:
 
 class Handler:
     page_read = False
-    cached_answer: Callable[..., Any] | None = None
 
-    def __init__(self, call: Callable[..., Any], *, at_once: bool = False) -> None:
+    def __init__(
+        self, call: Callable[..., Any], *, at_once: bool = False, cached_answer: Callable[..., Any] | None = None
+    ) -> None:
         self.call = call
+        self.cached_answer = cached_answer
         self.at_once: Callable[[Any], bool] | None = (lambda _: True) if at_once else None
 
 

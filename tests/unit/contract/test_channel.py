@@ -9,13 +9,13 @@ import grpc.aio
 import pytest
 from google.protobuf.message import Message
 
-from backend.run_changes import RunChanges
-from contract.cached_answer import CachedAnswer
+from backend.services.run_changes import RunChanges
 from contract.channel import LONGEST_STREAM_SECONDS, Channel
 from contract.channel.in_process import InProcessChannel
+from contract.local_context import CachedAnswer, LocalContext
 from contract.refusals import Refusal
 from tests.support.poll import wait_until
-from tests.unit.backend.test_run_changes import Database
+from tests.unit.backend.services.test_run_changes import Database
 from tests.unit.contract.channels import (
     GET_ME,
     GET_RUN,
@@ -283,18 +283,28 @@ def test_a_cached_answer_is_found_without_a_call() -> None:
     cached.cached_answer, uncached.cached_answer = lambda *_: answer, lambda *_: None
 
     async def use(channel: Channel) -> None:
-        assert channel.cached_answer(GET_ME, GetMeRequest(), ()) is answer
-        assert channel.cached_answer(GET_RUN, GetRunRequest(), ()) is None
-        assert channel.cached_answer(LIST_RUNS, ListRunsRequest(), ()) is None
+        assert await channel.answer(GET_ME, GetMeRequest(), (), 60) is answer
+        assert await channel.unary(GET_ME, GetMeRequest(), (), 60) is answer.message
 
-    in_process({GET_ME: cached, GET_RUN: uncached, LIST_RUNS: Handler(broken)}, use)
+    in_process({GET_ME: Handler(broken, cached_answer=lambda *_: answer)}, use)
 
 
-def test_what_is_not_cached_is_read_without_a_second_lookup() -> None:
-    servicers = Servicers()
-    handler = Handler(servicers.get_me)
-    handler.cached_answer = broken
+def test_what_is_not_cached_is_read() -> None:
+    handler = Handler(Servicers().get_me, cached_answer=lambda *_: None)
     assert in_process({GET_ME: handler}, get_me()) == ApiKey(key_id="ak_1")
+
+
+def test_what_is_read_is_answered_as_the_cache_keeps_it() -> None:
+    kept = CachedAnswer(ApiKey(key_id="ak_1"))
+
+    def read(_: Message, context: LocalContext) -> Message:
+        context.cached = kept
+        return kept.message
+
+    async def use(channel: Channel) -> None:
+        assert await channel.answer(GET_ME, GetMeRequest(), (), 60) is kept
+
+    in_process({GET_ME: Handler(read, cached_answer=lambda *_: None)}, use)
 
 
 def test_a_call_in_process_is_told_when_nobody_waits_any_more() -> None:

@@ -5,8 +5,7 @@ from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, PreconditionFailure, RetryInfo
 from google.rpc.status_pb2 import Status
 
-from contract.reasons import BY_CODE
-from contract.refusals import Refusal, envelope, refusal_from_status
+from contract.refusals import BY_CODE, Refusal, envelope, refusal_from_status
 from workflow_api.v1.errors_pb2 import ErrorReason
 
 

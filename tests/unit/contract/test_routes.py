@@ -10,8 +10,7 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto, MethodDescriptorProto
 
 from contract.refusals import Refusal
-from contract.routes import RouteTable
-from contract.services import METHODS
+from contract.routes import METHODS, RouteTable
 from workflow_api.v1 import options_pb2
 from workflow_api.v1.errors_pb2 import ERROR_REASON_RUN_NOT_FOUND, ERROR_REASON_UNSPECIFIED
 from workflow_api.v1.options_pb2 import (

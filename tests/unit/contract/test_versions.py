@@ -8,9 +8,9 @@ from contract.versions import (
     OLDEST_COMPATIBLE_RELEASE,
     OWN,
     Versions,
-    caller_of,
     incompatibility,
     liveness_of,
+    parse_liveness,
 )
 from deploy.cli import health_probe
 from deploy.config.addresses import DEFAULT_GRPC
@@ -36,9 +36,9 @@ def test_a_backend_serves_callers_of_its_contract_or_an_earlier_one_from_a_first
 
 
 def test_the_name_at_the_health_service_holds_the_versions_of_the_caller() -> None:
-    assert caller_of(liveness_of(OWN)) == OWN
-    assert caller_of(LIVENESS) is None
-    assert caller_of("") is None
+    assert parse_liveness(liveness_of(OWN)) == OWN
+    assert parse_liveness(LIVENESS) is None
+    assert parse_liveness("") is None
 
 
 def test_a_probe_without_imports_asks_where_the_command_does() -> None:

@@ -11,7 +11,7 @@ import grpc
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from backend.errors import ApiError
+from backend.common.errors import ApiError
 from contract.metadata import STATUS_TRAILER
 from deploy.cli.main import run
 from workflow_api.v1 import (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from contract.certificate_expiry import SOON, VERY_SOON
+from backend.common.certificate_expiry import SOON, VERY_SOON
 
 ALERTS = Path("deploy/monitoring/alerts.yaml").absolute()
 NAMES = re.findall(r"^ +- alert: (\w+)$", ALERTS.read_text(), re.MULTILINE)

@@ -3,22 +3,28 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
-from contract.reasons import BY_CODE
-from contract.routes import BASE, Route, RouteTable
-from contract.spellings import spellings
+from contract.refusals import BY_CODE
+from contract.routes import Route
 from edge.openapi.comments import comments
 from edge.openapi.document import openapi_document
 from edge.openapi.failures import meaning
 from edge.settings import EdgeSettings
 from tests.support.schemas import differences
+from tests.unit.edge.openapi_document import (
+    DOCUMENT,
+    ROUTES,
+    assert_fits,
+    by_operation,
+    fits,
+    named,
+    operation_of,
+    parameters,
+    resolved,
+)
 from workflow_api.v1.options_pb2 import ACCESS_PUBLIC
-from workflow_api.v1.webhooks_pb2 import WebhookEvent
 
-DOCUMENT: dict[str, Any] = json.loads(openapi_document("workflows.example.org"))
-ROUTES = RouteTable().routes
 WITH_KEY = {
     "invalid_request",
     "method_not_allowed",
@@ -62,40 +68,9 @@ EVENT_DATA: dict[str, dict[str, Any]] = {
     "publish.started": {"knowledge_graph": "contracts"},
     "publish.completed": {"knowledge_graph": "contracts", "graph": "urn:run", "triples": 3},
     "warning": {"message": "late", "knowledge_graph": "contracts", "attempt": 1, "dropped": 3, "exact": True},
+    "step.reused": {"run_id": "run_1", "outputs": 2},
 }
 WITHOUT_KEY = {"method_not_allowed", "invalid_request", "payload_too_large", "internal"}
-
-by_operation = pytest.mark.parametrize("route", ROUTES, ids=[route.descriptor.name for route in ROUTES])
-
-
-def operation_of(route: Route) -> dict[str, Any]:
-    found: dict[str, Any] = DOCUMENT["paths"][route.template.removeprefix(BASE)][route.method.lower()]
-    return found
-
-
-def named(name: str) -> dict[str, Any]:
-    return next(operation_of(route) for route in ROUTES if route.descriptor.name == name)
-
-
-def resolved(value: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = DOCUMENT
-    if "$ref" not in value:
-        return value
-    for part in value["$ref"].removeprefix("#/").split("/"):
-        found = found[part]
-    return found
-
-
-def parameters(name: str) -> dict[str, dict[str, Any]]:
-    return {parameter["name"]: parameter for parameter in map(resolved, named(name)["parameters"])}
-
-
-def assert_fits(value: Any, schema: dict[str, Any]) -> None:
-    assert differences(DOCUMENT, schema, value) == []
-
-
-def fits(value: Any, schema: dict[str, Any]) -> bool:
-    return Draft202012Validator({**schema, "components": DOCUMENT["components"]}).is_valid(value)
 
 
 def refusals(route: Route) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -427,59 +402,3 @@ def test_comments_are_known_by_full_name_without_remarks_for_maintainers() -> No
     assert found["workflow_api.v1.Health.Status.STATUS_OK"] == "Keys are accepted."
     assert found["workflow_api.v1.RunsService.GetRun"] == "One run in full."
     assert found["workflow_api.v1.RunCounts.outputs"] == "Promoted outputs."
-
-
-def links_of(name: str, status: str = "200") -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = named(name)["responses"][status].get("links", {})
-    return found
-
-
-@by_operation
-def test_every_link_gives_parameters_that_its_operation_has(route: Route) -> None:
-    by_id = {operation["operationId"]: operation for item in DOCUMENT["paths"].values() for operation in item.values()}
-    for response in operation_of(route)["responses"].values():
-        for link in response.get("links", {}).values():
-            declared = [resolved(parameter) for parameter in by_id[link["operationId"]]["parameters"]]
-            assert link["parameters"].keys() <= {parameter["name"] for parameter in declared}
-            in_path = {parameter["name"] for parameter in declared if parameter["in"] == "path"}
-            assert in_path <= link["parameters"].keys()
-
-
-def test_a_started_run_is_linked_to_every_call_of_it() -> None:
-    of_runs = {
-        operation["operationId"]
-        for path, item in DOCUMENT["paths"].items()
-        for operation in item.values()
-        if "{run_id}" in path and "{output_id}" not in path
-    }
-    for status in ("200", "201"):
-        assert of_runs <= links_of("StartRun", status).keys()
-    assert links_of("StartRun", "201")["getRun"]["parameters"] == {"run_id": "$response.body#/run_id"}
-
-
-def test_lists_are_linked_to_what_they_list_and_to_their_next_page() -> None:
-    assert links_of("ListRuns")["nextPage"]["parameters"] == {"cursor": "$response.body#/next_cursor"}
-    assert links_of("ListWorkflows")["startRun"]["parameters"] == {"workflow_id": "$response.body#/items/0/workflow_id"}
-    assert links_of("ListOutputs")["getOutputContent"]["parameters"] == {
-        "run_id": "$request.path.run_id",
-        "output_id": "$response.body#/items/0/output_id",
-    }
-    assert links_of("ListRunEvents")["nextPage"]["parameters"] == {
-        "run_id": "$request.path.run_id",
-        "after_seq": "$response.body#/next_after_seq",
-        "segment": "$response.body#/segment_id",
-    }
-
-
-def test_every_event_of_a_webhook_is_described_beside_the_17_paths() -> None:
-    events = {text for text in spellings(WebhookEvent.DESCRIPTOR).values() if text}
-    assert DOCUMENT["webhooks"].keys() == events
-    for name, item in DOCUMENT["webhooks"].items():
-        media = item["post"]["requestBody"]["content"]["application/json"]
-        assert media["example"]["type"] == name
-        assert fits(media["example"], media["schema"])
-        assert [each["name"] for each in item["post"]["parameters"]] == [
-            "webhook-id",
-            "webhook-timestamp",
-            "webhook-signature",
-        ]

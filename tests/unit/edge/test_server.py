@@ -260,16 +260,25 @@ def test_429_comes_before_the_scope_and_counts_what_the_scope_refuses(start: Sta
     assert service.call("GET", "/api/v1/me", *CREDENTIALS).status == 200
 
 
-def test_a_call_counts_in_the_minute_in_which_its_body_was_complete(start: Start) -> None:
+@pytest.mark.parametrize(
+    ("call", "length", "body"),
+    [
+        ("POST /api/v1/workflows/wf_1/runs", "Content-Length: 2", "{}"),
+        ("GET /api/v1/me", "Transfer-Encoding: chunked", "0\r\n\r\n"),
+    ],
+)
+def test_a_call_counts_in_the_minute_in_which_its_body_was_complete(
+    start: Start, call: str, length: str, body: str
+) -> None:
     service = start(MemoryChannel(mirror(mirrored_key(rate_limit_rpm=1))))
     service.clock.now_ms = NOON
-    head = ["POST /api/v1/workflows/wf_1/runs HTTP/1.1", "Host: test", *CREDENTIALS, "Expect: 100-continue"]
+    head = [f"{call} HTTP/1.1", "Host: test", *CREDENTIALS, "Expect: 100-continue"]
     with Wire(service.edge.port) as slow:
-        slow.send("\r\n".join([*head, "Content-Length: 2", "", ""]))
+        slow.send("\r\n".join([*head, length, "", ""]))
         assert slow.read(head_only=True).status == 100
         service.clock.now_ms = NOON + 60_000
         assert service.call("GET", "/api/v1/me", *CREDENTIALS).status == 200
-        slow.send("{}")
+        slow.send(body)
         assert slow.read().code == "rate_limited"
     assert service.call("GET", "/api/v1/me", *CREDENTIALS).code == "rate_limited"
 

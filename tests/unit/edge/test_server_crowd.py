@@ -25,7 +25,7 @@ class Neighbour:
     """A connection whose request is being served and holds many bytes."""
 
     waiting_since = 0.0
-    held = 0
+    reserved_bytes = 0
 
 
 @pytest.fixture(name="service", scope="module")
@@ -41,7 +41,7 @@ def held_by_another(service: Service, size: int) -> Iterator[None]:
     buffers = service.edge.http.buffers
 
     async def take() -> None:
-        buffers.hold(neighbour, size)
+        buffers.reserve(neighbour, size)
 
     async def release() -> None:
         buffers.release(neighbour)
@@ -83,7 +83,7 @@ def test_a_small_request_is_always_served(service: Service) -> None:
 def test_a_slow_body_is_refused_when_its_memory_is_needed(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     with Wire(service.edge.port) as wire:
         post(wire, LARGE[:300_000], len(LARGE))
-        wait_until(lambda: service.edge.http is not None and service.edge.http.buffers.held >= 300_000)
+        wait_until(lambda: service.edge.http is not None and service.edge.http.buffers.reserved_bytes >= 300_000)
         with later(service, monkeypatch), held_by_another(service, BUFFER_BYTES):
             reply = wire.read()
         assert reply.json["error"]["details"] == [{"name": "body", "reason": "did not arrive in time"}]
@@ -92,7 +92,7 @@ def test_a_slow_body_is_refused_when_its_memory_is_needed(service: Service, monk
 def test_slow_headers_are_cut_off_for_their_memory(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     with Wire(service.edge.port) as wire:
         wire.send(b"GET / HTTP/1.1\r\nX: " + b"x" * 20_000)
-        wait_until(lambda: service.edge.http is not None and service.edge.http.buffers.held >= 40_000)
+        wait_until(lambda: service.edge.http is not None and service.edge.http.buffers.reserved_bytes >= 40_000)
         with later(service, monkeypatch), held_by_another(service, BUFFER_BYTES):
             assert wire.closed()
 
@@ -102,7 +102,7 @@ def test_a_caller_that_does_not_read_is_evicted_when_its_memory_is_needed(
 ) -> None:
     with Wire(service.edge.port) as wire:
         wire.send(b"GET /openapi.json HTTP/1.1\r\nHost: test\r\n\r\n" * 100)
-        wait_until(lambda: service.edge.http is not None and service.edge.http.buffers.held > 65_536)
+        wait_until(lambda: service.edge.http is not None and service.edge.http.buffers.reserved_bytes > 65_536)
         with later(service, monkeypatch), held_by_another(service, BUFFER_BYTES):
             wait_until(lambda: service.edge.http is not None and not service.edge.http.callers)
 
@@ -161,7 +161,7 @@ def test_requests_being_served_are_not_cut_off_for_a_new_connection(start: Calla
 def test_nothing_is_held_after_all_have_disconnected(service: Service) -> None:
     def left() -> int:
         assert service.edge.http
-        return service.edge.http.buffers.held + len(service.edge.http.callers)
+        return service.edge.http.buffers.reserved_bytes + len(service.edge.http.callers)
 
     for body in (LARGE, b"{", b"x" * MAX_BODY_BYTES, b""):
         with Wire(service.edge.port) as wire:

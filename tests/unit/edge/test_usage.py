@@ -7,6 +7,7 @@ from google.protobuf.message import Message
 
 from contract.call_groups import calls_in
 from contract.times import milliseconds_of
+from edge.server import system_clock
 from edge.settings import EdgeSettings
 from edge.usage import SINGLE_REFUSALS, UsageRecorder
 from tests.unit.edge.services import EDGE, MemoryChannel, refusing
@@ -34,7 +35,7 @@ def sizes(channel: MemoryChannel) -> list[int]:
 def test_records_leave_in_batches_of_at_most_ten_thousand() -> None:
     async def run() -> MemoryChannel:
         channel = MemoryChannel()
-        recorder = UsageRecorder(channel, EdgeSettings(usage_flush_seconds=0.001))
+        recorder = UsageRecorder(channel, EdgeSettings(usage_flush_seconds=0.001), system_clock)
         record(recorder, 25_000)
         recorder.start()
         await until(lambda: sum(sizes(channel)) == 25_000)
@@ -50,7 +51,7 @@ def test_records_leave_in_batches_of_at_most_ten_thousand() -> None:
 def test_calls_that_come_while_a_batch_is_sent_wait_for_the_next_turn() -> None:
     async def run() -> tuple[MemoryChannel, list[int]]:
         channel = MemoryChannel()
-        recorder = UsageRecorder(channel, EdgeSettings(usage_flush_seconds=0.001))
+        recorder = UsageRecorder(channel, EdgeSettings(usage_flush_seconds=0.001), system_clock)
         keep = channel.answers[EDGE + "RecordUsage"]
 
         def keep_while_another_comes(request: Any) -> Message:
@@ -75,7 +76,7 @@ def test_calls_that_come_while_a_batch_is_sent_wait_for_the_next_turn() -> None:
 def test_a_recorder_that_stops_while_it_groups_loses_nothing() -> None:
     async def run() -> MemoryChannel:
         channel = MemoryChannel()
-        recorder = UsageRecorder(channel, EdgeSettings(usage_flush_seconds=0))
+        recorder = UsageRecorder(channel, EdgeSettings(usage_flush_seconds=0), system_clock)
         for at_ms in range(0, 50_000_000, 10_000):
             record(recorder, 1, start=at_ms)
         recorder.start()
@@ -91,7 +92,7 @@ def test_a_batch_is_tried_again_under_its_id_until_it_is_kept() -> None:
     async def run() -> MemoryChannel:
         channel = MemoryChannel()
         channel.reachable = False
-        recorder = UsageRecorder(channel, EdgeSettings(usage_flush_seconds=0.001))
+        recorder = UsageRecorder(channel, EdgeSettings(usage_flush_seconds=0.001), system_clock)
         record(recorder, 1)
         recorder.start()
         await until(lambda: len(channel.calls) > 3)
@@ -108,7 +109,7 @@ def test_a_batch_is_tried_again_under_its_id_until_it_is_kept() -> None:
 def test_a_batch_that_is_refused_does_not_hold_up_the_next() -> None:
     async def run() -> tuple[MemoryChannel, int]:
         channel = MemoryChannel()
-        recorder = UsageRecorder(channel, EdgeSettings())
+        recorder = UsageRecorder(channel, EdgeSettings(), system_clock)
         keep = channel.answers[EDGE + "RecordUsage"]
         channel.answers[EDGE + "RecordUsage"] = refusing("invalid_request")
         record(recorder, 1)
@@ -125,7 +126,7 @@ def test_a_batch_that_is_refused_does_not_hold_up_the_next() -> None:
 def test_what_overflows_the_buffer_is_counted_oldest_first() -> None:
     async def run() -> tuple[MemoryChannel, int]:
         channel = MemoryChannel()
-        recorder = UsageRecorder(channel, EdgeSettings(usage_buffer_records=10))
+        recorder = UsageRecorder(channel, EdgeSettings(usage_buffer_records=10), system_clock)
         record(recorder, 25)
         await recorder.stop()
         return channel, recorder.lost
@@ -138,7 +139,7 @@ def test_what_cannot_be_sent_at_the_end_is_counted(caplog: pytest.LogCaptureFixt
     async def run() -> int:
         channel = MemoryChannel()
         channel.reachable = False
-        recorder = UsageRecorder(channel, EdgeSettings())
+        recorder = UsageRecorder(channel, EdgeSettings(), system_clock)
         record(recorder, 3)
         await recorder.stop()
         return recorder.lost
@@ -150,7 +151,7 @@ def test_what_cannot_be_sent_at_the_end_is_counted(caplog: pytest.LogCaptureFixt
 def test_records_without_a_key_have_a_share_of_each_minute_only() -> None:
     async def run() -> tuple[MemoryChannel, int]:
         channel = MemoryChannel()
-        recorder = UsageRecorder(channel, EdgeSettings(usage_anonymous_per_minute=2))
+        recorder = UsageRecorder(channel, EdgeSettings(usage_anonymous_per_minute=2), system_clock)
         for at_ms in (0, 1, 2, 3, 60_000):
             recorder.record((at_ms, "", ("GET", "/me", 401, "unauthorized"), "::1", "r", 1_000))
         record(recorder, 1, start=4)
@@ -183,7 +184,7 @@ def kept_calls(channel: MemoryChannel) -> list[tuple[int, Any, str, int]]:
 def recorded(scene: Callable[[UsageRecorder], None]) -> list[tuple[int, Any, str, int]]:
     async def run() -> MemoryChannel:
         channel = MemoryChannel()
-        recorder = UsageRecorder(channel, EdgeSettings())
+        recorder = UsageRecorder(channel, EdgeSettings(), system_clock)
         scene(recorder)
         await recorder.stop()
         return channel

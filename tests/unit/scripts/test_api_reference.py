@@ -5,7 +5,7 @@ from pathlib import Path
 
 import orjson
 
-from contract.reasons import BY_REASON
+from contract.refusals import BY_REASON
 from edge.openapi.document import openapi_document
 from edge.settings import NO_DOMAIN
 from scripts.api_reference import api_reference, error_reference

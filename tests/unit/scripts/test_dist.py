@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,10 +39,10 @@ publish: [{knowledge_graph: Papers, files: "*.ttl"}]
 """
 READ_PARQUET = """
 from pathlib import Path
-from backend.redaction.formats.outcome import WithheldError
-from backend.redaction.formats.preview import preview_of
-from backend.runtime.redaction.sweep_warnings import sweep_warning
-from backend.redaction.formats.outcome import FileOutcome
+from redaction.formats.outcome import WithheldError
+from redaction.formats.preview import preview_of
+from backend.runtime.run_redaction import sweep_warning
+from redaction.formats.outcome import FileOutcome
 Path("table").write_bytes(b"PAR1")
 try:
     preview_of(Path("table"), "table", 5)
@@ -96,7 +97,7 @@ def demonstration(commands: Path, tmp_path_factory: pytest.TempPathFactory) -> I
 
 def test_it_has_the_projects_their_components_and_digests(dist: Path) -> None:
     names = {path.name for path in dist.iterdir()}
-    projects = ("workflow_api", "workflow_api_client", "workflow_api_protos")
+    projects = ("workflow_api", "workflow_api_client", "workflow_api_protos", "workflow_api_redaction")
     assert names == {
         *(f"{project}-{VERSION}{form}" for project in projects for form in (".tar.gz", "-py3-none-any.whl")),
         f"workflow_api-{VERSION}.cdx.json",
@@ -139,6 +140,14 @@ def test_what_a_missing_part_would_do_is_told_with_the_command_that_installs_it(
     assert (status != 0, "pip install 'workflow-api[cluster]'" in refusal) == (True, True), refusal
     status, warning = said(commands / "python", "-c", READ_PARQUET, cwd=tmp_path)
     assert (status, "pip install 'workflow-api[parquet]'" in warning) == (0, True), warning
+
+
+@pytest.mark.parametrize("project", ["workflow_api", "workflow_api_redaction"])
+def test_a_wheel_with_the_redaction_has_all_of_its_tables(dist: Path, project: str) -> None:
+    tables = {path.relative_to(ROOT).as_posix() for path in (ROOT / "redaction").glob("*/*.toml")}
+    [wheel] = dist.glob(f"{project}-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        assert "redaction/rules/national.toml" in tables <= set(archive.namelist())
 
 
 def test_a_folder_with_content_is_refused_and_kept(tmp_path: Path) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from backend.workflows.manifests.kinds import KINDS
-from backend.workflows.manifests.loader import check_manifests
-from backend.workflows.manifests.nodes import Problem
-from backend.workflows.manifests.records import Either, Field, ListOf, MapOf, Record, Variant
-from backend.workflows.manifests.shapes import Shape
-from backend.workflows.manifests.yaml_reader import read_documents
+from backend.services.workflows.manifests.kinds import KINDS
+from backend.services.workflows.manifests.loader import check_manifests
+from backend.services.workflows.manifests.nodes import Problem
+from backend.services.workflows.manifests.records import Either, Field, ListOf, MapOf, Record, Variant
+from backend.services.workflows.manifests.shapes import Shape
+from backend.services.workflows.manifests.yaml_reader import read_documents
 from scripts.manifest_reference import PAGE, with_tables
 from tests.support.content_checks import UNBOUNDED
 

@@ -4,8 +4,8 @@ import logging
 import re
 from pathlib import Path
 
-from edge.log_events import REQUEST
 from telemetry.log_events import COMMON_FIELDS, MESSAGE, MESSAGE_FIELDS
+from telemetry.requests import REQUEST
 from tests.support.log_lines import EVENTS, written_log
 
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "logs.md").read_text(encoding="utf-8")

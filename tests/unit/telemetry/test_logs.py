@@ -16,7 +16,7 @@ from telemetry.logs import exception_lines, line_of
 
 EVERYWHERE = """
 import asyncio, gc, logging, sys, threading, warnings
-from telemetry.log_levels import parse_levels
+from telemetry.logs import parse_levels
 from telemetry.logs import ProcessLog
 
 ProcessLog('edge', parse_levels(sys.argv[1]), 'auto')

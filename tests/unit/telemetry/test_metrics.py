@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from deploy.serve.prometheus import exposition
+from deploy.serve.metrics_server import exposition
 from telemetry import Counter, Gauge, Histogram, MetricsRegistry, NamedCounter, NamedGauge, TimedCounter, UpDownCounter
 from telemetry.metrics import MOST_NAMED_SERIES, Labels
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 import workflow_api_agent.testing
-from backend.sandbox.inside.plain_json import encode
-from backend.sandbox.inside.protocol import MAX_MESSAGE_CHARACTERS
+from backend.common.json_text import parse_strict
+from backend.isolation.sandbox.inside.channel import MAX_MESSAGE_CHARACTERS
+from backend.isolation.sandbox.inside.plain_json import encode
 from backend.settings import StepDataLimits
-from backend.strict_json import parse
 from workflow_api_agent import Context, Event, run_agent
 
 
@@ -90,7 +90,7 @@ def test_a_value_that_would_fail_the_step_is_refused(value: Any) -> None:
 
 @pytest.mark.parametrize("value", [None, 1, 1.5, "ü\n", [1, (2, 3)], {"a": {"b": [True]}}, {1: 2}, nested(100)])
 def test_a_value_arrives_as_from_a_step(value: Any) -> None:
-    assert run_agent(lambda _: value).value == parse(encode(value))
+    assert run_agent(lambda _: value).value == parse_strict(encode(value))
 
 
 @pytest.mark.parametrize("message", ["x" * 2_001, 7])

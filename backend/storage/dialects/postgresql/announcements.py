@@ -12,10 +12,8 @@ from typing import Final
 
 import psycopg
 
-from backend.storage.announcements import Listeners
-from backend.storage.dialects.postgresql.connection import Connection
-from backend.storage.dialects.postgresql.deadlines import break_connection
-from backend.storage.dialects.postgresql.words import words_of
+from backend.storage.commits import Listener, Listeners
+from backend.storage.dialects.postgresql.connection import Connection, break_connection, words_of
 from backend.storage.outage import OUTAGE, RepeatedRounds
 
 _CHANNEL: Final = "workflow_api_changes"
@@ -54,9 +52,9 @@ class Announcements:
             "Announcements of other processes are received again",
         )
 
-    def listen(self, listener: Callable[[Collection[str] | None], None]) -> None:
+    def listen(self, listener: Listener, name: str | None = None) -> None:
         """Calls the listener from now on; with None after each time that the connection was lost."""
-        if self._listeners.add(listener):
+        if self._listeners.add(listener, name):
             self._listening_thread = self._started(self._listen, "announcements-in")
 
     def send(self, names: set[str]) -> None:

@@ -1,25 +1,41 @@
-"""Connections to a PostgreSQL server, and the time-outs that keep a slow or silent one from being waited for."""
+"""Connections to a PostgreSQL server: time-outs, deadlines beyond them, text with U+0000, and errors for the log.
 
+Sessions that hold locks and do nothing are ended, as those of a process that was frozen within a transaction. The
+server's own `idle_in_transaction_session_timeout` does not end them: it does not count after statements that were sent
+in a pipeline, which begin every transaction of this service.
+"""
+
+import logging
+import os
+import socket
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import psycopg
+from psycopg import errors
 from psycopg.rows import TupleRow
+from psycopg.types.string import StrDumper, TextLoader
 from sqlalchemy import Engine, create_engine
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from backend.storage.dialects.postgresql.deadlines import Deadlines
-from backend.storage.dialects.postgresql.text import register_text
+from backend.storage.outage import RepeatedRounds
 
 APPLICATION: Final = "workflow-api"
 """The name by which the server shows sessions of this service."""
 Connection: TypeAlias = psycopg.Connection[TupleRow]
 Cursor: TypeAlias = psycopg.Cursor[TupleRow]
 
+_INTERVAL_SECONDS: Final = 0.5
+_MOST_CHARACTERS: Final = 300
+
 
 @dataclass(frozen=True, slots=True)
-class Timeouts:
-    """How long anything may take; callers wait for 15 seconds (edge.backend_seconds).
+class DatabaseTimeouts:
+    """Time-outs of a connection, in seconds; callers wait for 15 (edge.backend_seconds).
 
     No statement of ours takes a second by itself, and one that does not end must not hold its locks for ever.
     """
@@ -30,9 +46,62 @@ class Timeouts:
     statement_ms: int = 9_000
     lock_ms: int = 8_000
     idle_ms: int = 60_000
+    # A transaction of ours pauses for milliseconds.
+    blocking_seconds: float = 5
 
 
-def connect(url: str, timeouts: Timeouts, deadlines: Deadlines) -> Connection:
+class _Socket(Protocol):
+    """A connection with a socket, as psycopg's."""
+
+    def fileno(self) -> int:
+        """Returns the number of the socket."""
+
+
+class Deadlines:
+    """Breaks watched connections whose deadline has passed; a thread that waits for an answer then gets an error."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._watched: dict[int, tuple[float, _Socket]] = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="deadlines", daemon=True)
+        self._thread.start()
+
+    @contextmanager
+    def watched(self, connection: _Socket, until: float) -> Iterator[None]:
+        """Watches a connection until a time of the monotonic clock, or until the context ends."""
+        number = id(connection)
+        with self._lock:
+            self._watched[number] = (until, connection)
+        try:
+            yield
+        finally:
+            # Under the lock, so that it is not broken after another thread has got it from the pool.
+            with self._lock:
+                self._watched.pop(number, None)
+
+    def stop(self) -> None:
+        """Ends the watching thread."""
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(_INTERVAL_SECONDS):
+            now = time.monotonic()
+            with self._lock:
+                for number, (until, connection) in list(self._watched.items()):
+                    if until < now:
+                        del self._watched[number]
+                        break_connection(connection)
+
+
+def break_connection(connection: _Socket) -> None:
+    """Ends the connection of a thread that waits for its server, which gets an error."""
+    with suppress(Exception), socket.socket(fileno=os.dup(connection.fileno())) as end:
+        end.shutdown(socket.SHUT_RDWR)
+
+
+def connect(url: str, timeouts: DatabaseTimeouts, deadlines: Deadlines) -> Connection:
     """Opens a connection that commits each statement by itself unless a transaction is begun."""
     connection: Connection = psycopg.connect(
         url,
@@ -60,5 +129,121 @@ def connect(url: str, timeouts: Timeouts, deadlines: Deadlines) -> Connection:
 
 def engine_of(url: str) -> Engine:
     """Returns SQLAlchemy's engine, for migrations."""
-    seconds = Timeouts().connect_seconds
+    seconds = DatabaseTimeouts().connect_seconds
     return create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url, connect_timeout=seconds))
+
+
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg.abc import Buffer
+
+# A noncharacter, so that hardly any text has to be rewritten. "0" after it stands for U+0000, "1" for itself.
+_ESCAPE: Final = "\ufffe"
+
+_ESCAPED: Final = str.maketrans({"\0": f"{_ESCAPE}0", _ESCAPE: f"{_ESCAPE}1"})
+
+
+def register_text(connection: "psycopg.Connection[Any]") -> None:
+    """Has the connection store and return every text unchanged."""
+    connection.adapters.register_dumper(str, _Dumper)
+    for kind in ("text", "varchar"):
+        connection.adapters.register_loader(kind, _Loader)
+
+
+class _Dumper(StrDumper):
+    def dump(self, obj: str) -> "Buffer | None":
+        return super().dump(obj.translate(_ESCAPED) if "\0" in obj or _ESCAPE in obj else obj)
+
+
+class _Loader(TextLoader):
+    def load(self, data: "Buffer") -> bytes | str:
+        text = super().load(data)
+        if isinstance(text, str) and _ESCAPE in text:
+            return text.replace(f"{_ESCAPE}0", "\0").replace(f"{_ESCAPE}1", _ESCAPE)
+        return text
+
+
+def words_of(error: Exception) -> str:
+    """Returns the first line of what the server or the driver says, with SQLSTATE where there is one.
+
+    Other lines may quote statements. Of what says nothing of the state of the server there is only the class.
+    """
+    if isinstance(error, PoolTimeoutError):
+        return "all connections of this process are in use"
+    said = type(error).__name__
+    if isinstance(error, (psycopg.OperationalError, errors.ReadOnlySqlTransaction)):
+        first = str(error).strip().partition("\n")[0]
+        said = first.strip().rstrip(".")[:_MOST_CHARACTERS] or said
+    sqlstate = error.sqlstate if isinstance(error, psycopg.Error) else None
+    return f"{said} (SQLSTATE {sqlstate})" if sqlstate else said
+
+
+# With the longest idleness less than others wait for a lock.
+_LOOKS_EVERY: Final = 0.4
+"""Time between two looks, as a share of the longest idleness."""
+# Another role's sessions cannot be ended, and those of people are not.
+_END: Final = """
+SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND usename = current_user AND state LIKE 'idle in transaction%'
+    AND (application_name = $1::text OR application_name LIKE 'dbos%')
+    AND state_change < clock_timestamp() - make_interval(secs => $2::float8)
+    AND pid IN (
+        SELECT unnest(pg_blocking_pids(pid)) FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'
+    )
+"""
+
+_LOG = logging.getLogger(__name__)
+
+
+class BlockingSessions:
+    """Looks every few seconds, in a thread and over a connection of its own, which `connect` opens.
+
+    A session that others wait for is ended after `idle_seconds` without a statement.
+    """
+
+    def __init__(self, connect: Callable[[], Connection], idle_seconds: float) -> None:
+        self._connect = connect
+        self._idle_seconds = idle_seconds
+        self._connection: Connection | None = None
+        self._ended = threading.Event()
+        self._rounds = RepeatedRounds(
+            _LOG, "Sessions that block others cannot be looked for", "Sessions that block others are looked for again"
+        )
+        self._thread = threading.Thread(target=self._run, name="blocking-sessions", daemon=True)
+
+    def start(self) -> None:
+        """Begins to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(_LOOKS_EVERY * self._idle_seconds):
+            try:
+                self._end_blocking()
+            except psycopg.OperationalError as error:
+                # Whether the database can be reached is told elsewhere.
+                _LOG.debug("The connection that looks for blocking sessions was lost: %s", words_of(error))
+                self._disconnect()
+            except psycopg.Error as error:
+                self._rounds.failed(error)
+                self._disconnect()
+            else:
+                self._rounds.succeeded()
+        self._disconnect()
+
+    def _end_blocking(self) -> None:
+        if self._connection is None:
+            self._connection = self._connect()
+        for pid, _ in self._connection.execute(_END, [APPLICATION, self._idle_seconds]).fetchall():
+            _LOG.warning("The database session %d was ended: others waited for its locks, and it did nothing", pid)
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

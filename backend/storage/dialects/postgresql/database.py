@@ -11,18 +11,24 @@ import psycopg
 from sqlalchemy import Dialect
 from sqlalchemy.dialects.postgresql.psycopg import dialect as psycopg_dialect
 
-from backend import metrics
-from backend.storage.announcements import Listener
-from backend.storage.database import ClaimedError, DatabaseUnavailableError, GroupWork, OutcomeUnknownError, Tx
+from backend.common import metrics
+from backend.storage.commits import Listener
+from backend.storage.database import ClaimedError, DatabaseUnavailableError, GroupWork, OutcomeUnknownError, Tx, bind
 from backend.storage.dialects.postgresql.announcements import Announcements
-from backend.storage.dialects.postgresql.blocking_sessions import BlockingSessions
-from backend.storage.dialects.postgresql.connection import Connection, Timeouts, connect
-from backend.storage.dialects.postgresql.guarded_insert import guarded_params, guarded_statement
-from backend.storage.dialects.postgresql.locks import lock_number, take_locks, take_locks_for_next
+from backend.storage.dialects.postgresql.connection import BlockingSessions, Connection, DatabaseTimeouts, connect
 from backend.storage.dialects.postgresql.pool import ConnectionPool
-from backend.storage.dialects.postgresql.transaction import SNAPSHOT, PipelinedTx, end, end_transaction
-from backend.storage.guarded_insert import GuardedInsert
-from backend.storage.statements import Params, RowT
+from backend.storage.dialects.postgresql.transaction import (
+    SNAPSHOT,
+    PipelinedTx,
+    end,
+    end_transaction,
+    guarded_params,
+    guarded_statement,
+    lock_number,
+    take_locks,
+    take_locks_for_next,
+)
+from backend.storage.statements import GuardedInsert, Params, RowT
 from telemetry import Family
 
 Item = TypeVar("Item")
@@ -41,13 +47,13 @@ class PostgresqlDatabase:
     remote = True
     commit_marks: None = None
 
-    def __init__(self, url: str, connections: int, timeouts: Timeouts | None = None) -> None:
+    def __init__(self, url: str, connections: int, timeouts: DatabaseTimeouts | None = None) -> None:
         self._dialect: Dialect = psycopg_dialect(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
         self._connections = connections
-        times = timeouts or Timeouts()
+        times = timeouts or DatabaseTimeouts()
         self._pool = ConnectionPool(url, connections, times)
         self._announcements = Announcements(lambda: connect(url, times, self._pool.deadlines))
-        self._blocking = BlockingSessions(lambda: connect(url, times, self._pool.deadlines))
+        self._blocking = BlockingSessions(lambda: connect(url, times, self._pool.deadlines), times.blocking_seconds)
 
     def end_blocking_sessions(self) -> None:
         """Ends sessions of frozen processes from now on, until this database is closed."""
@@ -132,7 +138,7 @@ class PostgresqlDatabase:
         before it began: the second what was committed before the first had its locks.
         """
         given = params | guarded_params(guarded, expected, rows)
-        text, arguments = guarded_statement(guarded).bind(self._dialect, given)
+        text, arguments = bind(guarded_statement(guarded), self._dialect, given)
         locks, numbers = take_locks_for_next(lock_key, claim)
 
         def change(connection: Connection) -> tuple[RowT, bool]:
@@ -154,13 +160,13 @@ class PostgresqlDatabase:
         if tx.announced:
             self._announcements.send(tx.announced)
 
-    def listen(self, listener: Listener) -> None:
+    def listen(self, listener: Listener, name: str | None = None) -> None:
         """Calls the listener from now on, over a connection of its own."""
-        self._announcements.listen(listener)
+        self._announcements.listen(listener, name)
 
     @contextmanager
-    def hold(self, name: str) -> Iterator[bool]:
-        """Takes a lock of one session, which ends with it; see `Database.hold`."""
+    def try_advisory_lock(self, name: str) -> Iterator[bool]:
+        """Takes a lock of one session, which ends with it; see `Database.try_advisory_lock`."""
         lock = lock_number(f"hold {name}")
 
         def take(connection: Connection) -> bool:

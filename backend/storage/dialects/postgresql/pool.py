@@ -13,11 +13,9 @@ from psycopg.pq import TransactionStatus
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import QueuePool
 
-from backend import metrics
+from backend.common import metrics
 from backend.storage.database import DatabaseUnavailableError
-from backend.storage.dialects.postgresql.connection import Connection, Timeouts, connect
-from backend.storage.dialects.postgresql.deadlines import Deadlines
-from backend.storage.dialects.postgresql.words import words_of
+from backend.storage.dialects.postgresql.connection import Connection, DatabaseTimeouts, Deadlines, connect, words_of
 from backend.storage.outage import OUTAGE
 
 T = TypeVar("T")
@@ -42,7 +40,7 @@ _OF_ONE_STATEMENT: Final = (errors.QueryCanceled, errors.LockNotAvailable)
 class ConnectionPool:
     """Up to so many connections to one server; used from any thread."""
 
-    def __init__(self, url: str, connections: int, timeouts: Timeouts) -> None:
+    def __init__(self, url: str, connections: int, timeouts: DatabaseTimeouts) -> None:
         # It warns of lost connections, of which the outage says more.
         logging.getLogger("psycopg").setLevel(logging.ERROR)
         self._timeouts = timeouts
@@ -59,12 +57,12 @@ class ConnectionPool:
 
     @property
     def in_use(self) -> int:
-        """How many connections are in use."""
+        """Number of connections in use."""
         return self._pool.checkedout()
 
     @property
     def idle(self) -> int:
-        """How many connections are open and not in use."""
+        """Number of connections that are open and not in use."""
         return self._pool.checkedin()
 
     def run(self, work: Callable[[Connection], T]) -> T:

@@ -1,24 +1,34 @@
-"""Transactions that send statements without a result together with the next one that has one."""
+"""Transactions on PostgreSQL: pipelined statements, advisory locks, and guarded inserts in one round trip."""
 
-from collections.abc import Iterable, Sequence
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Final
 
 import psycopg
 from psycopg import errors
 from psycopg.pq import TransactionStatus
-from sqlalchemy import Dialect
+from sqlalchemy import CTE, ColumnElement, Dialect, bindparam, cast, func, literal_column, select
+from sqlalchemy.dialects.postgresql import ARRAY, insert
 
-from backend import metrics
-from backend.storage.database import ClaimedError, OutcomeUnknownError, Tx
-from backend.storage.dialects.postgresql.connection import Connection, Cursor
-from backend.storage.dialects.postgresql.words import words_of
+from backend.common import metrics
+from backend.storage.database import ClaimedError, OutcomeUnknownError, Tx, bind
+from backend.storage.dialects.postgresql.connection import Connection, Cursor, words_of
 from backend.storage.outage import OUTAGE
-from backend.storage.statements import Arguments, Command, Params, Query, RowT
+from backend.storage.statements import Arguments, Command, GuardedInsert, InsertedRows, Params, Query, RowT, Statement
 
 Bound = tuple[str, Sequence[object] | None]
 """The text of a statement and its arguments."""
 
 SNAPSHOT: Final[Sequence[Bound]] = (("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", None),)
+
+_SETTING: Final = "workflow_api.locks"
+
+# For the rest of the transaction; `has_locks` reads it.
+_SET_RESULT: Final = f"SELECT set_config('{_SETTING}', CASE WHEN {{}} THEN 'held' ELSE 'claimed' END, true)"
+
+_ZERO: Final[ColumnElement[int]] = literal_column("0")
+_EXPECTED: Final = "expected"
 
 
 class PipelinedTx(Tx):
@@ -37,7 +47,7 @@ class PipelinedTx(Tx):
 
     def enqueue(self, command: Command, **params: object) -> None:
         """Keeps a change for the next round trip."""
-        self._waiting.append(command.bind(self._dialect, params))
+        self._waiting.append(bind(command, self._dialect, params))
 
     def _run_many(self, command: Command, text: str, arguments: Sequence[Arguments]) -> None:  # noqa: ARG002 - the base's
         """Keeps a change, once for each set of arguments, for the next round trip."""
@@ -45,7 +55,7 @@ class PipelinedTx(Tx):
 
     def each(self, query: Query[RowT], rows: Iterable[Params]) -> list[list[RowT]]:
         """Returns every row of a query for each set of parameters, in one round trip."""
-        bound = [query.bind(self._dialect, params) for params in rows]
+        bound = [bind(query, self._dialect, params) for params in rows]
         with self._pipelined.pipeline():
             cursors = [self._execute(text, arguments) for text, arguments in bound]
         return [[query.make_row(row) for row in cursor.fetchall()] for cursor in cursors]
@@ -106,3 +116,107 @@ def end(connection: Connection, how: str) -> None:
         connection.execute(how)
     except psycopg.Error:
         connection.close()
+
+
+def lock_number(name: str) -> int:
+    """Returns the advisory lock of a name."""
+    return int.from_bytes(hashlib.sha256(f"workflow-api {name}".encode()).digest()[:8], signed=True)
+
+
+_EVERYTHING: Final = lock_number("everything")
+
+
+def take_locks(lock_key: str | None, claim: str | None) -> tuple[str, list[int]]:
+    """Returns a query, and its arguments, that waits for the locks; it gives false if another one has the claim."""
+    locks, numbers = _locks(lock_key, claim)
+    return f"SELECT {locks}", numbers
+
+
+def take_locks_for_next(lock_key: str, claim: str) -> tuple[str, list[int]]:
+    """Returns a query as `take_locks`, for a statement in the same transaction that begins with `has_locks`.
+
+    It gives 'held', or 'claimed' if another transaction has the claim.
+    """
+    locks, numbers = _locks(lock_key, claim)
+    return _SET_RESULT.format(locks), numbers
+
+
+def has_locks() -> ColumnElement[bool]:
+    """Returns the condition that `take_locks_for_next` got the locks."""
+    return literal_column(f"current_setting('{_SETTING}', true) = 'held'")
+
+
+def _locks(lock_key: str | None, claim: str | None) -> tuple[str, list[int]]:
+    """An expression that takes the locks, and is false if another transaction has the claim; and its arguments."""
+    if lock_key is None:
+        locks, numbers = "pg_advisory_xact_lock($1::bigint) IS NOT NULL", [_EVERYTHING]
+    else:
+        shared = "pg_advisory_xact_lock_shared($1::bigint) IS NOT NULL"
+        locks = f"{shared} AND pg_advisory_xact_lock($2::bigint) IS NOT NULL"
+        numbers = [_EVERYTHING, lock_number(lock_key)]
+    if claim is not None:
+        numbers.append(lock_number(claim))
+        locks = f"CASE WHEN pg_try_advisory_xact_lock(${len(numbers)}::bigint) THEN {locks} ELSE false END"
+    return locks, numbers
+
+
+@cache
+def guarded_statement(guarded: GuardedInsert[RowT]) -> Statement:
+    """Returns the statement: its row is the query's, with true after it if the rows were inserted, else null.
+
+    It inserts nothing unless the transaction has its locks; see `locks.take_locks_for_next`.
+    """
+    met = guarded.query.cte("met")
+    fits = (
+        select(literal_column("true").label("yes"))
+        .select_from(met)
+        .where(
+            has_locks(),
+            *(met.c[name].is_(None) for name in guarded.null),
+            *(met.c[name].is_not_distinct_from(_given(_EXPECTED, met.c[name])) for name in guarded.equal),
+            *(func.coalesce(met.c[name], _ZERO) <= _given(_EXPECTED, met.c[name]) for name in guarded.at_most),
+        )
+        .cte("fits")
+    )
+    return Statement(
+        select(met, select(fits.c.yes).scalar_subquery().label("fits")).add_cte(
+            *(_insert(name, inserted, fits) for name, inserted in guarded.inserts.items())
+        )
+    )
+
+
+def guarded_params(
+    guarded: GuardedInsert[RowT], expected: RowT, rows: Mapping[str, Params | Sequence[Params]]
+) -> dict[str, object]:
+    """Returns the parameters of the statement, but for those of the query."""
+    given = {f"{_EXPECTED}_{name}": value for name, value in expected._asdict().items()}
+    for name, inserted in guarded.inserts.items():
+        row = rows[name]
+        if isinstance(row, Mapping):
+            given |= {f"{name}_{column}": row[column] for column in inserted.columns}
+        else:
+            given |= {f"{name}_{column}": [each[column] for each in row] for column in inserted.columns}
+    return given
+
+
+def _insert(name: str, inserted: InsertedRows, fits: CTE) -> CTE:
+    table = inserted.table
+    given = _given_each if inserted.many else _given
+    rows = select(*(given(name, table.c[column]) for column in inserted.columns)).select_from(fits)
+    clause = insert(table).from_select(inserted.columns, rows)
+    if inserted.added is not None:
+        column = table.c[inserted.added]
+        clause = clause.on_conflict_do_update(
+            index_elements=list(table.primary_key.columns), set_={column.name: column + _given(name, column)}
+        )
+    return clause.cte(f"new_{name}")
+
+
+def _given(prefix: str, column: ColumnElement[object]) -> ColumnElement[object]:
+    """A parameter with its type, which PostgreSQL does not infer in a query."""
+    return cast(bindparam(f"{prefix}_{column.key}"), column.type)
+
+
+def _given_each(prefix: str, column: ColumnElement[object]) -> ColumnElement[object]:
+    """A parameter as `_given`, for a list of which every member is a row."""
+    return func.unnest(cast(bindparam(f"{prefix}_{column.key}"), ARRAY(column.type)))

@@ -9,14 +9,12 @@ from pathlib import Path
 from time import perf_counter, sleep
 from typing import Final, TypeVar
 
-from backend import metrics
-from backend.clock import system_clock
-from backend.storage.announcements import Listener, Listeners
-from backend.storage.commit_marks import CommitMarks
+from backend.common import metrics
+from backend.common.clock import system_clock
+from backend.storage.commits import CommitMarks, Listener, Listeners
 from backend.storage.database import ClaimedError, GroupWork, Tx
-from backend.storage.dialects.sqlite import space
-from backend.storage.dialects.sqlite.connection import connect
-from backend.storage.dialects.sqlite.dialect import Dialect
+from backend.storage.dialects.sqlite import database_file
+from backend.storage.dialects.sqlite.database_file import Dialect, connect
 from backend.storage.dialects.sqlite.writer import Writer
 from telemetry import Family
 
@@ -111,13 +109,13 @@ class SqliteDatabase:
         done.add_done_callback(end)
         return done
 
-    def listen(self, listener: Listener) -> None:
+    def listen(self, listener: Listener, name: str | None = None) -> None:
         """Calls the listener from now on; this process alone has the database, so nothing is ever missed."""
-        self._listeners.add(listener)
+        self._listeners.add(listener, name)
 
     @contextlib.contextmanager
-    def hold(self, name: str) -> Iterator[bool]:
-        """Keeps a name within this process, which alone has the database; see `Database.hold`."""
+    def try_advisory_lock(self, name: str) -> Iterator[bool]:
+        """Keeps a name within this process, which alone has the database; see `Database.try_advisory_lock`."""
         claim = f"hold {name}"
         held = self._take_claim(claim)
         try:
@@ -130,7 +128,7 @@ class SqliteDatabase:
         """Shrinks the file by what was deleted, in small changes between those of others; see `Database`."""
         connection = self._reading()
         freed = False
-        while may_go_on() and space.has_space_to_free(connection) and self.write(_free_some):
+        while may_go_on() and database_file.has_space_to_free(connection) and self.write(_free_some):
             freed = True
             sleep(_PAUSE_BETWEEN_FREEING_SECONDS)
         if freed:
@@ -202,7 +200,7 @@ class SqliteDatabase:
 def _free_some(tx: Tx) -> bool:
     tx.uncounted = True
     assert isinstance(tx.connection, sqlite3.Connection)
-    return space.free_some(tx.connection)
+    return database_file.free_some(tx.connection)
 
 
 def _have_log_emptied(tx: Tx) -> None:

@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from sqlalchemy import Dialect
 
-from backend import metrics
-from backend.storage.commit_marks import CommitMarks
+from backend.common import metrics
+from backend.storage.commits import CommitMarks
 from backend.storage.database import GroupWork, Tx
-from backend.storage.dialects.sqlite.log_emptying import LogEmptying
+from backend.storage.dialects.sqlite.database_file import LogEmptying
 from backend.storage.outage import OUTAGE
 
 Item = TypeVar("Item")
@@ -36,7 +36,7 @@ class _Job:
 
 
 class _Outcome(NamedTuple):
-    """What came of jobs in a transaction that is still to be committed: a result for each, or the error of one."""
+    """Results of jobs in a transaction that is still to be committed: a result for each, or the error of one."""
 
     jobs: Sequence[_Job]
     tx: Tx
@@ -83,7 +83,7 @@ class Writer:
 
     @property
     def queued(self) -> int:
-        """How many changes wait for the next commit."""
+        """Number of changes that wait for the next commit."""
         return self._queue.qsize()
 
     def submit(self, work: GroupWork[Item, T], item: Item) -> Future[T]:
@@ -120,13 +120,15 @@ class Writer:
                 continue
             if batch:
                 self._commit_batch(connection, batch)
-            self._log_emptying.attempt(connection, early=last)
+            if self._log_emptying.wanted:
+                self._log_emptying.attempt(connection, early=last)
 
     def _next_batch(self) -> tuple[list[_Job], bool]:
         """The jobs that have queued, and whether the thread must end after them; none if the log is to be emptied."""
         batch: list[_Job] = []
         try:
-            job = self._queue.get(timeout=self._log_emptying.seconds_left())
+            emptying = self._log_emptying
+            job = self._queue.get(timeout=emptying.seconds_left() if emptying.wanted else None)
         except queue.Empty:
             return batch, False
         while job is not None:
@@ -157,7 +159,12 @@ class Writer:
             _fail(batch, error)
             return
         self._marks.end()
-        OUTAGE.answered()
+        if OUTAGE.lasts:
+            OUTAGE.answered()
+        self._end(connection, outcomes)
+
+    def _end(self, connection: sqlite3.Connection, outcomes: Iterable[_Outcome]) -> None:
+        """Does what waits for a commit, and gives every job its result."""
         actions: list[Callable[[], None]] = []
         announced: set[str] = set()
         for outcome in outcomes:
@@ -166,7 +173,8 @@ class Writer:
                 announced |= outcome.tx.announced
                 if outcome.tx.leaves_no_trace:
                     self._log_emptying.request()
-        self._log_emptying.attempt(connection)
+        if self._log_emptying.wanted:
+            self._log_emptying.attempt(connection)
         if announced:
             self._announce(announced)
         for action in actions:
@@ -267,7 +275,7 @@ def _fail(batch: Sequence[_Job], error: Exception) -> None:
 
 
 def _unable(error: Exception) -> bool:
-    """Whether the file system was the reason, and nothing of the change holds."""
+    """Says whether the file system was the reason, and nothing of the change holds."""
     if isinstance(error, _TransactionLostError):
         return True
     return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & _PRIMARY_CODE in _UNABLE

@@ -1,4 +1,4 @@
-"""What the final sweeps of outputs still have to do."""
+"""Open work of the final sweeps of outputs."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""What runs publish to knowledge graphs."""
+"""Publications of runs to knowledge graphs."""
 
 import sqlalchemy as sa
 from alembic import op

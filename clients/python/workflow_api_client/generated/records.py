@@ -439,6 +439,10 @@ class Run(RunSummary):
     """The redaction manifest, as `GET /runs/{run_id}/pii-redaction` gives it; null when the policy was off."""
     pii_policy: PiiPolicy
     """The effective PII policy, the override included."""
+    resumed_from: str | None
+    """The run that it took over from; null for a run that was not resumed."""
+    resumed_by: str | None
+    """The newest run that took over from it; null where none did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -850,6 +854,23 @@ class WarningEvent(Event):
     data: WarningData
 
 
+class StepReusedData(TypedDict):
+    """Data of `step.reused`."""
+
+    run_id: str
+    """The run in which the step completed."""
+    outputs: int
+    """Files of the step that were copied from that run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepReusedEvent(Event):
+    """A resumed run reuses a completed step of an earlier run."""
+
+    type: Literal["step.reused"]
+    data: StepReusedData
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
     """A runtime segment of a run."""
@@ -922,6 +943,8 @@ class Step:
     """finished_at - started_at in milliseconds."""
     error: RunError | None
     """Why it failed or was blocked."""
+    reused_from: str | None
+    """The run whose completed step it is, with its value and its files; null for a step that ran in this run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -1006,6 +1029,7 @@ AnyEvent = Union[
     PublishStartedEvent,
     PublishCompletedEvent,
     WarningEvent,
+    StepReusedEvent,
 ]
 """An event of any type; `event.type` tells which."""
 
@@ -1030,5 +1054,6 @@ EVENT_TYPES: Final[Mapping[str, type[Event]]] = {
     "publish.started": PublishStartedEvent,
     "publish.completed": PublishCompletedEvent,
     "warning": WarningEvent,
+    "step.reused": StepReusedEvent,
 }
 """The class of every type of event."""

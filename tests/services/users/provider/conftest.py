@@ -7,24 +7,18 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from backend.secrets import Secrets
-from backend.services import Services
+from backend.common.secrets import Secrets
+from backend.services.dependencies import Services
+from backend.services.users.oidc.provider import Provider
+from backend.services.users.oidc.sign_in import ProviderSignIns
+from backend.services.users.passwords import Passwords
+from backend.services.users.servicer import SessionsServicer, UsersServicer
+from backend.services.users.sign_in import SignIns as OwnSignIns
 from backend.settings import IdentityProvider as Settings
-from backend.users.oidc.provider import Provider
-from backend.users.oidc.sign_in import ProviderSignIns
-from backend.users.passwords import Passwords
-from backend.users.servicer import UsersServicer
-from backend.users.session_servicer import SessionsServicer
-from backend.users.sign_in import SignIns as OwnSignIns
 from tests.services.calls import Caller
 from tests.services.conftest import TestClock
 from tests.services.users.conftest import ADDRESS, LIMIT, SESSIONS, USERS, People
-from tests.support.identity_provider import (
-    CLIENT_ID,
-    CLIENT_SECRET,
-    IdentityProvider,
-    identity_provider,
-)
+from tests.support.identity_provider import CLIENT_ID, CLIENT_SECRET, IdentityProvider, identity_provider
 from workflow_api.v1 import sessions_pb2
 
 RETURN = "https://console.example.org/sign-in/provider/return"

@@ -3,15 +3,15 @@
 import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qsl
 
 import pytest
 
-from backend.secrets import Secrets
+from backend.common.secrets import Secrets
+from backend.services.users.oidc.http import ProviderHttp
+from backend.services.users.oidc.provider import Attempt, Provider
 from backend.settings import IdentityProvider as Settings
-from backend.users.oidc.attempt import Attempt
-from backend.users.oidc.provider import Provider
 from tests.services.users.conftest import ADDRESS, LIMIT, WRONG, People, reason
 from tests.services.users.provider.conftest import REFUSED, RETURN, ROLES, SIGNED_OUT, NewSignIns, SignIns
 from tests.support.identity_provider import (
@@ -247,7 +247,9 @@ def test_a_provider_that_describes_itself_wrongly_is_not_used(
     assert "oidc.issuer" in caplog.text
 
 
-def test_two_first_sign_ins_at_once_read_the_description_once(provider: IdentityProvider) -> None:
+def test_two_first_sign_ins_at_once_read_the_description_once(
+    provider: IdentityProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = Settings(issuer=provider.issuer, client_id=CLIENT_ID, client_secret="oidc", roles=ROLES)
     known = Provider(settings, Secrets({"oidc": "env:OIDC"}, {"OIDC": CLIENT_SECRET}), lambda: 0)
     let_go, described = threading.Event(), provider.describe()
@@ -256,12 +258,19 @@ def test_two_first_sign_ins_at_once_read_the_description_once(provider: Identity
         let_go.wait(60)
         return described
 
+    class Counted(ProviderHttp):
+        async def __aenter__(self) -> Self:
+            calls.append(self)
+            return await super().__aenter__()
+
+    calls: list[ProviderHttp] = []
+    monkeypatch.setattr("backend.services.users.oidc.provider.ProviderHttp", Counted)
     provider.describe = describe  # type: ignore[method-assign]
     with ThreadPoolExecutor(2) as threads:
         signing_in = [threads.submit(known.authorization_url, Attempt("state", "nonce", "verifier"), RETURN)]
         until(lambda: provider.asked != [], "the request for the description")
         signing_in.append(threads.submit(known.authorization_url, Attempt("state", "nonce", "verifier"), RETURN))
-        until(lambda: known._callers._value == 0 or signing_in[1].done(), "the other sign-in")
+        until(lambda: len(calls) == 2, "the other sign-in")
         let_go.set()
         assert all(each.result().startswith(provider.issuer) for each in signing_in)
     assert provider.asked == ["/.well-known/openid-configuration"]

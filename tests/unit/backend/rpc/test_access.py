@@ -5,11 +5,8 @@ import pytest
 
 from backend.rpc.access import Access, edge_rpcs
 from backend.rpc.reflection import SERVICE_NAMES
-from contract.channel.gathered_reads import READ_MANY
-from contract.services import METHODS
-from edge import usage
-from edge.admission import key_mirror
-from edge.waiting import follower, run_checks
+from contract.channel.read_batcher import READ_MANY
+from contract.routes import METHODS
 from workflow_api.v1 import options_pb2
 
 ROOT = Path(__file__).parents[4]
@@ -18,7 +15,15 @@ INTERNAL = {rpc for rpc, rules in RULES.items() if rules.access == options_pb2.A
 PUBLIC = {rpc for rpc, rules in RULES.items() if rules.access == options_pb2.ACCESS_PUBLIC}
 
 HANDSHAKE = "/workflow_api.v1.EdgeService/Handshake"
-OF_EDGES = {key_mirror._GET, key_mirror._WATCH, follower._WATCH, run_checks._FIND, usage._RPC, READ_MANY}
+RECORD_USAGE = "/workflow_api.v1.EdgeService/RecordUsage"
+OF_EDGES = {
+    "/workflow_api.v1.EdgeService/GetKeyMirror",
+    "/workflow_api.v1.EdgeService/WatchKeyMirror",
+    "/workflow_api.v1.EdgeService/WatchRunChanges",
+    "/workflow_api.v1.RunsService/FindChangedRuns",
+    RECORD_USAGE,
+    READ_MANY,
+}
 
 
 def given(*names: str) -> set[str]:
@@ -41,7 +46,7 @@ def test_an_edge_names_a_key_wherever_the_rpc_is_a_keys() -> None:
 
 def test_reads_that_name_their_keys_are_for_those_alone_who_act_for_keys() -> None:
     access = Access(RULES, {"dns:a": ["workflow_api.v1.EdgeService"], "dns:b": [READ_MANY, "act-for-keys"]})
-    assert access.refusal(["dns:a"], usage._RPC, names_a_key=False) is None
+    assert access.refusal(["dns:a"], RECORD_USAGE, names_a_key=False) is None
     assert access.refusal(["dns:a"], READ_MANY, names_a_key=False) is not None
     assert access.refusal(["dns:b"], READ_MANY, names_a_key=False) is None
 

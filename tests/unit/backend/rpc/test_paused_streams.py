@@ -8,10 +8,10 @@ from typing import Any
 import grpc
 import pytest
 
-from backend.pauses import Pause, pausing
+from backend.common.waits import Pause, pausing
 from backend.rpc.interceptors import handlers_of
 from backend.rpc.server import GrpcServer
-from backend.run_changes import RunChanges
+from backend.services.run_changes import RunChanges
 from backend.storage.dialects.sqlite.database import SqliteDatabase
 from backend.storage.factory import DataFolder
 from tests.support.poll import until

@@ -8,7 +8,7 @@ from grpc_reflection.v1alpha import reflection_pb2
 
 from backend.rpc.reflection import SERVICE_NAMES
 from workflow_api_testing import TestBackend, test_backend
-from workflow_api_testing.descriptors import services
+from workflow_api_testing.calls import services
 
 
 @pytest.fixture(scope="module")

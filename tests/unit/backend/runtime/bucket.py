@@ -27,8 +27,8 @@ class Bucket:
         # What the listing says of a key's size.
         self.sizes: dict[str, int] = {}
         self.most_at_once = 0
-        self._at_once = 0
-        self._counting = threading.Lock()
+        self.at_once = 0
+        self.counting = threading.Lock()
         # Where there is one, an object is answered only beside another.
         self.in_pairs: threading.Barrier | None = None
         # Cleared, nothing is answered until it is set again.
@@ -42,7 +42,7 @@ class Bucket:
                 query = parse_qs(url.query)
                 bucket.held_up.wait(60)
                 key = "" if "list-type" in query else unquote(url.path).removeprefix("/docs/")
-                with bucket._counting:
+                with bucket.counting:
                     failing = bucket.failing.get(key, 0)
                     bucket.failing[key] = max(failing - 1, 0)
                 if failing:
@@ -64,15 +64,15 @@ class Bucket:
                     first, last = int(part[1]), min(int(part[2]), len(body) - 1)
                     self._answer(206, body[first : last + 1], content_range=f"bytes {first}-{last}/{len(body)}")
                     return
-                with bucket._counting:
-                    bucket._at_once += 1
-                    bucket.most_at_once = max(bucket.most_at_once, bucket._at_once)
+                with bucket.counting:
+                    bucket.at_once += 1
+                    bucket.most_at_once = max(bucket.most_at_once, bucket.at_once)
                     body, length = bucket.answers[key].pop(0) if bucket.answers.get(key) else (body, len(body))
                 if bucket.in_pairs is not None:
                     bucket.in_pairs.wait(60)
                 self._answer(200, body, length)
-                with bucket._counting:
-                    bucket._at_once -= 1
+                with bucket.counting:
+                    bucket.at_once -= 1
 
             def _answer(
                 self, status: int, body: bytes, length: int | None = None, content_range: str | None = None

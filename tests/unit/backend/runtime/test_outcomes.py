@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from backend.clock import HOUR_MS
+from backend.common.clock import HOUR_MS
 from backend.runtime.outcomes import CANCEL, reason_to_stop
 
 

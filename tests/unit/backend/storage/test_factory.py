@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backend.deployment import sql as deployment_sql
+from backend.services.deployment import sql as deployment_sql
 from backend.storage.factory import DataFolder, DataFolderError
 
 DATABASE = "workflow-api.sqlite3"

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, Text, bindparam, func, insert, select, update
 
 from backend.storage.database import Tx
-from backend.storage.dialects.sqlite.dialect import Dialect
+from backend.storage.dialects.sqlite.database_file import Dialect
 from backend.storage.statements import Command, Query, RowInsert, ScalarQuery, select_row
 
 NOTES = Table("notes", MetaData(), Column("number", Integer, primary_key=True), Column("text", Text))

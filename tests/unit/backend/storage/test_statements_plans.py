@@ -7,18 +7,19 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import psycopg
+import pytest
 from sqlalchemy import create_engine
 from sqlalchemy.dialects.postgresql.psycopg import dialect as postgresql_dialect
 from sqlalchemy.pool import StaticPool
 
 import backend
-from backend.keys import usage_hours_sql
-from backend.runs import approvals_sql
-from backend.storage.dialects.postgresql.guarded_insert import guarded_statement
-from backend.storage.dialects.sqlite.dialect import Dialect
-from backend.storage.guarded_insert import GuardedInsert
-from backend.storage.statements import Statement
+from backend.services.keys import usage_sql
+from backend.services.runs import approvals_sql
+from backend.storage.dialects.postgresql.transaction import guarded_statement
+from backend.storage.dialects.sqlite.database_file import Dialect
+from backend.storage.statements import GuardedInsert, Statement
 from backend.storage.tables.metadata import METADATA
+from tests.support.plans import plans_of
 from tests.support.postgresql import Postgresql
 
 GROWING = frozenset({
@@ -37,11 +38,11 @@ SCANNED_WHOLE = frozenset(
         "ix_webhook_deliveries_pending",
     }
 )
-# Their statements depend on the filters; tests beside `unit/backend/runs/test_list_sql.py` read their plans.
-MADE_WHEN_CALLED = {"backend.runs.list_sql", "backend.runs.search_sql"}
+# Their statements depend on the filters; tests beside `unit/backend/services/runs/test_list_sql.py` read their plans.
+MADE_WHEN_CALLED = {"backend.services.runs.list_sql", "backend.services.runs.search_sql"}
 # Changes of a run's own parts.
-UNTYPED = {f"backend.runs.lifecycle_sql.{name}" for name in ("_END_SEGMENTS", "_CANCEL_STEPS")}
-OF_ONE_DATABASE = {"backend.runs.start.optimistic_start_sql"}
+UNTYPED = {f"backend.services.runs.lifecycle_sql.{name}" for name in ("_END_SEGMENTS", "_CANCEL_STEPS")}
+OF_ONE_DATABASE = {"backend.services.runs.start.optimistic_start_sql"}
 
 
 def _statements_in(found: object) -> Iterator[Statement]:
@@ -93,28 +94,15 @@ def test_on_sqlite_only_indexes_of_unfinished_work_are_scanned() -> None:
     assert scanned == {}
 
 
-def test_the_pending_approvals_of_a_run_are_found_among_those_of_the_run() -> None:
-    engine = create_engine("sqlite://", poolclass=StaticPool)
-    METADATA.create_all(engine)
-    dialect = Dialect(paramstyle="qmark")
-    with closing(engine.raw_connection()) as raw:
-        of_a_run = [query for filters, query in approvals_sql._PENDING.items() if "run_id" in filters]
-        for text in (query.text(dialect) for query in of_a_run):
-            explain = f"EXPLAIN QUERY PLAN {text}"
-            steps = [row[3] for row in raw.driver_connection.execute(explain, [1] * text.count("?"))]  # type: ignore[union-attr]
-            assert any("approvals USING INDEX ix_approvals_run_id" in step for step in steps), steps
-    engine.dispose()
-    assert len(of_a_run) == 4
+@pytest.mark.parametrize("others", [{}, {"workflow_id": "a"}, {"step": "a"}, {"workflow_id": "a", "step": "a"}])
+def test_the_pending_approvals_of_a_run_are_found_among_those_of_the_run(others: dict[str, str]) -> None:
+    found = {"after": 0, "after_id": "", "limit": 1, "run_id": "a"}
+    [steps] = plans_of(lambda tx: approvals_sql.pending(tx, **found, **others))  # type: ignore[arg-type]
+    assert any("approvals USING INDEX ix_approvals_run_id" in step for step in steps), steps
 
 
 def test_calls_of_keys_are_added_up_from_those_of_the_keys_alone() -> None:
-    engine = create_engine("sqlite://", poolclass=StaticPool)
-    METADATA.create_all(engine)
-    with closing(engine.raw_connection()) as raw:
-        text = usage_hours_sql._OF_KEYS.text(Dialect(paramstyle="qmark"))
-        explain = f"EXPLAIN QUERY PLAN {text}"
-        steps = [row[3] for row in raw.driver_connection.execute(explain, [1] * text.count("?"))]  # type: ignore[union-attr]
-    engine.dispose()
+    [steps] = plans_of(lambda tx: usage_sql.of_keys(tx, ["ak_1", "ak_2"], since=0, until=1))
     index = "usage_hours USING INDEX ix_usage_hours_key_id_hour (key_id=? AND hour>? AND hour<?)"
     assert any(index in step for step in steps), steps
 

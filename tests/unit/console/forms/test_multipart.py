@@ -139,7 +139,7 @@ def test_a_zip_waits_for_others_and_then_says_at_its_field_to_try_again(
     staged.busy = [Refusal("rate_limited", "'a.zip' must wait; try again.", retry_after=1)]
     send(desk, ("files.uploads", "a.zip", b"x"))
     assert (desk.visits[-1].refused_files, staged.finished, staged.removed) == ({}, 1, 0)
-    monkeypatch.setattr("console.forms.staging._WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("console.forms.staging.WAIT_SECONDS", 0.0)
     staged.busy = [Refusal("rate_limited", "'a.zip' must wait; try again.", retry_after=1)]
     send(desk, ("files.uploads", "a.zip", b"x"))
     assert desk.visits[-1].refused_files == {"files.uploads": "'a.zip' must wait; try again."}
@@ -149,7 +149,7 @@ def test_a_zip_waits_for_others_and_then_says_at_its_field_to_try_again(
 def test_more_files_than_a_start_may_have_are_refused_in_words(
     desk: Desk, staged: Staged, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("console.forms.multipart._MOST_FILES", 2)
+    monkeypatch.setattr("console.forms.multipart.MOST_FILES", 2)
     assert send(desk, *[("files.uploads", name, b"x") for name in "ab"]).status == 303
     answer = send(desk, *[("files.uploads", name, b"x") for name in "abc"])
     assert answer.status == 400

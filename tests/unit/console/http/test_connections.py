@@ -10,7 +10,7 @@ import pytest
 
 from console.http import connections as connections_module
 from console.http.connections import ConsoleConnection
-from contract.connections.bounded_connection import WaitKind
+from contract.connections import WaitKind
 from tests.support.aiohttp_names import names_within, private_names_of_aiohttp
 from tests.support.poll import until
 from tests.unit.console.conftest import Desk
@@ -45,8 +45,7 @@ def crowded(desk: Desk, count: int, sent: bytes, source: str) -> Iterator[list[s
 
 
 def connections(desk: Desk) -> list[ConsoleConnection]:
-    assert desk.console._server is not None
-    return desk.console._server.connections
+    return desk.console.connections
 
 
 ARRIVED: dict[bytes, Callable[[ConsoleConnection], bool]] = {

@@ -5,7 +5,7 @@ import pytest
 
 from console.pages import approval_inbox
 from console.routes import PAGES
-from console.visit import DECIDERS, EventStream, Redirect, Visit
+from console.visit import DECIDERS, PageEvents, Redirect, Visit
 from contract.refusals import Refusal
 from edge.admission.trial import try_call
 from tests.unit.console.pages.test_approvals import DECIDED, EVIL, pending, review, services
@@ -37,12 +37,12 @@ def inbox(backend: MemoryServices, **query: str) -> str:
 
 
 def sent(backend: MemoryServices, **form: Any) -> Any:
-    (page,) = (each for each in PAGES if each.answer is approval_inbox.decide_several)
+    (page,) = (each for each in PAGES if each.handler is approval_inbox.decide_several)
     visit = Visit(APPROVER, backend, form={name: [value] for name, value in form.items()}, try_call=try_call)
     visit.form["approval_id"] = form.get("approval_id", ["apr_1"])  # type: ignore[index]
 
     async def answer() -> Any:
-        return await page.answer(visit)
+        return await page.handler(visit)
 
     return asyncio.run(answer())
 
@@ -228,14 +228,14 @@ def test_a_filter_of_the_history_that_is_none_is_said_at_its_field() -> None:
 
 
 def test_a_new_approval_and_what_was_prepared_refresh_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(approval_inbox, "_POLL_SECONDS", 0)
+    monkeypatch.setattr(approval_inbox, "POLL_SECONDS", 0)
     backend = services(pending())
     reviews = iter([review(pending(), preparing=True), review(pending(), material=ReviewMaterial())])
     lists = iter([[pending()], [pending()], [pending(), pending(2)]])
     backend.answers["ReviewsService/GetReview"] = lambda _: next(reviews)
     backend.answers[LIST] = lambda _: ListPendingApprovalsResponse(items=next(lists))
     answer = answered(backend, "GET", "/approvals/stream", query={"at": "apr_1"})
-    assert isinstance(answer, EventStream)
+    assert isinstance(answer, PageEvents)
 
     async def events() -> list[tuple[str, str]]:
         return [await anext(answer.events) for _ in range(2)]
@@ -246,14 +246,14 @@ def test_a_new_approval_and_what_was_prepared_refresh_the_page(monkeypatch: pyte
 def test_the_first_of_an_inbox_that_was_empty_is_followed_until_it_is_prepared(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(approval_inbox, "_POLL_SECONDS", 0)
+    monkeypatch.setattr(approval_inbox, "POLL_SECONDS", 0)
     backend = services(pending())
     reviews = iter([review(pending(), preparing=True), review(pending(), material=ReviewMaterial())])
     lists = iter([[], [pending()], [pending()]])
     backend.answers["ReviewsService/GetReview"] = lambda _: next(reviews)
     backend.answers[LIST] = lambda _: ListPendingApprovalsResponse(items=next(lists))
     answer = answered(backend, "GET", "/approvals/stream")
-    assert isinstance(answer, EventStream)
+    assert isinstance(answer, PageEvents)
 
     async def events() -> list[tuple[str, str]]:
         return [await anext(answer.events) for _ in range(2)]

@@ -5,7 +5,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from console.pages.approvals import MAX_COMMENT_CHARS
-from console.visit import DECIDERS, EventStream, Redirect, View
+from console.visit import DECIDERS, PageEvents, Redirect, View
 from contract.refusals import Refusal
 from tests.unit.console.seen import APPROVER, UNSEEN, MemoryServices, answered, html, roles_of
 from workflow_api.v1 import reviews_pb2
@@ -106,7 +106,7 @@ def test_an_approval_that_is_being_prepared_is_followed_until_it_is_ready() -> N
     assert 'data-stream="/approvals/apr_1/stream"' in html(answered(backend, "GET", ONE, HERE))
     backend.answers["ReviewsService/GetReview"] = lambda _: answers.pop(0)
     stream = answered(backend, "GET", f"{ONE}/stream", HERE)
-    assert isinstance(stream, EventStream)
+    assert isinstance(stream, PageEvents)
 
     async def first() -> tuple[str, str]:
         return await anext(stream.events)

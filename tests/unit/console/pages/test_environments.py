@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from console.pages.environments import stream
-from console.visit import ADMINISTRATORS, Download, EventStream, Redirect, Visit
+from console.visit import ADMINISTRATORS, FileDownload, PageEvents, Redirect, Visit
 from contract.refusals import Refusal
 from edge.admission.trial import try_call
 from tests.unit.console.seen import (
@@ -110,7 +110,7 @@ def test_the_end_of_a_builds_log_is_shown_and_all_of_it_downloaded(text: str | N
     assert ("There is no log" in page) == (text is None)
     assert EVIL not in page
     sent = answered(backend, "GET", f"{ONE}/log/download", HERE, **asked)
-    assert isinstance(sent, Download)
+    assert isinstance(sent, FileDownload)
     assert (sent.file_name, sent.length) == ("tables-host a.log", len((text or "").encode()))
     assert backend.asked("EnvironmentsService/GetEnvironmentBuildLog")[0].machine == "host a"
 
@@ -151,7 +151,7 @@ def test_the_page_is_refreshed_until_the_build_has_ended() -> None:
 
     async def events() -> list[str]:
         answer = await stream(Visit(user=ADMINISTRATOR, services=backend, path=HERE, try_call=try_call))
-        assert isinstance(answer, EventStream)
+        assert isinstance(answer, PageEvents)
         seen = [(await anext(answer.events))[0]]
         backend.answers["EnvironmentsService/GetEnvironmentBuild"] = build(BUILT)
         return seen + [name async for name, _ in answer.events]

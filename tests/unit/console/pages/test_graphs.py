@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from console.pages.graphs import query
-from console.visit import ADMINISTRATORS, Download, View, Visit
+from console.visit import ADMINISTRATORS, FileDownload, View, Visit
 from contract.refusals import Refusal
 from edge.admission.trial import try_call
 from tests.unit.console.seen import (
@@ -125,7 +125,7 @@ def downloaded(backend: MemoryServices) -> tuple[str, str]:
         answer = await query(
             Visit(ADMINISTRATOR, backend, HERE, form={"query": ["q"], "csv": ["yes"]}, try_call=try_call)
         )
-        assert isinstance(answer, Download)
+        assert isinstance(answer, FileDownload)
         return answer.file_name, b"".join([part async for part in answer.parts]).decode()
 
     return asyncio.run(read())

@@ -5,7 +5,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from console.pages import health as page_of_health
-from console.visit import ONLOOKERS, EventStream
+from console.visit import ONLOOKERS, PageEvents
 from tests.unit.console.seen import UNSEEN, MemoryServices, answered, html, roles_of
 from workflow_api.v1 import deployment_health_pb2 as pb
 
@@ -74,9 +74,9 @@ def test_the_age_of_the_queue_and_leases_are_shown() -> None:
 
 
 def test_the_page_is_refreshed_while_it_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_of_health, "_REFRESH_SECONDS", 0)
+    monkeypatch.setattr(page_of_health, "REFRESH_SECONDS", 0)
     answer = answered(MemoryServices({}), "GET", f"{PATH}/stream")
-    assert isinstance(answer, EventStream)
+    assert isinstance(answer, PageEvents)
     assert asyncio.run(anext(answer.events)) == ("refresh", "")  # type: ignore[arg-type]
 
 

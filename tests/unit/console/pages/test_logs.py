@@ -7,7 +7,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from console.pages import logs
-from console.visit import OPERATORS, Download, EventStream, View
+from console.visit import OPERATORS, FileDownload, PageEvents, View
 from contract.refusals import Refusal
 from tests.unit.console.seen import UNSEEN, MemoryServices, answered, html, roles_of
 from workflow_api.v1.logs_pb2 import ListRunLogsResponse, RunLog, RunLogSummary, StreamRunLogsResponse
@@ -124,7 +124,7 @@ def test_an_unknown_run_step_or_attempt_is_reported(query: dict[str, str], refus
 
 
 def test_updates_come_when_the_step_has_printed_and_end_with_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "_POLL_SECONDS", 0.0)
+    monkeypatch.setattr(logs, "POLL_SECONDS", 0.0)
     parts = [1, 1, 2, 2]
     backend = services(None)
     backend.answers["LogsService/ListRunLogs"] = lambda _: ListRunLogsResponse(
@@ -139,7 +139,7 @@ def test_updates_come_when_the_step_has_printed_and_end_with_the_run(monkeypatch
 
     backend.answers["RunsService/GetRun"] = get_run
     stream = answered(backend, "GET", f"{PAGE}/stream", HERE, query={"seen": "1-1-False"})
-    assert isinstance(stream, EventStream)
+    assert isinstance(stream, PageEvents)
 
     async def everything() -> list[tuple[str, str]]:
         return [event async for event in stream.events]
@@ -168,5 +168,5 @@ def test_a_log_is_downloaded_whole() -> None:
     backend = services(RunLog(log=summary(3, attempt=2), attempts=2))
     backend.streams["LogsService/StreamRunLogs"] = [StreamRunLogsResponse(text="one\n")]
     found = answered(backend, "GET", f"{PAGE}/download", HERE)
-    assert isinstance(found, Download)
+    assert isinstance(found, FileDownload)
     assert (found.file_name, found.media_type) == ("run_1-count-2.log", "text/plain")

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from markupsafe import escape
 
-from console.visit import Download, View
+from console.visit import FileDownload, View
 from contract.refusals import Refusal
 from tests.unit.console.run_answers import EVIL, HERE, services
 from tests.unit.console.seen import MemoryServices, answered, html
@@ -103,7 +103,7 @@ def streaming(media_type: str) -> MemoryServices:
 @pytest.mark.parametrize(("path", "content"), [(ONE + "/download", b"abc"), ("/runs/{run_id}/outputs.zip", b"zip")])
 def test_outputs_are_downloaded_one_by_one_or_zipped(path: str, content: bytes) -> None:
     found = answered(streaming("text/html"), "GET", path, OUTPUT)
-    assert isinstance(found, Download)
+    assert isinstance(found, FileDownload)
     assert (found.file_name, found.length, found.inline) == ("a.x", 3, False)
 
 
@@ -112,4 +112,4 @@ def test_outputs_are_downloaded_one_by_one_or_zipped(path: str, content: bytes) 
 )
 def test_only_images_are_sent_to_be_shown(media_type: str, inline: bool) -> None:
     found = answered(streaming(media_type), "GET", ONE + "/image", OUTPUT)
-    assert (isinstance(found, Download) and found.inline) == inline
+    assert (isinstance(found, FileDownload) and found.inline) == inline

@@ -5,7 +5,7 @@ import pytest
 
 from console.pages import run_list
 from console.rendering import times
-from console.visit import EventStream, View
+from console.visit import PageEvents, View
 from contract.refusals import Refusal
 from contract.times import milliseconds_of, to_duration, to_timestamp
 from tests.unit.console.run_answers import EVIL, summary
@@ -144,7 +144,7 @@ def test_values_are_never_markup_and_approvers_see_no_keys() -> None:
 
 
 def test_a_change_of_the_newest_runs_refreshes_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_list, "_POLL_SECONDS", 0)
+    monkeypatch.setattr(run_list, "POLL_SECONDS", 0)
     backend = services(found(), token="sealed")
     pages = iter(["once", "again", "other"])
 
@@ -155,7 +155,7 @@ def test_a_change_of_the_newest_runs_refreshes_the_page(monkeypatch: pytest.Monk
 
     backend.answers[FIND] = newest
     answer = answered(backend, "GET", "/runs/stream", query={"status": "running"})
-    assert isinstance(answer, EventStream)
+    assert isinstance(answer, PageEvents)
 
     async def first() -> tuple[str, str]:
         return await anext(answer.events)

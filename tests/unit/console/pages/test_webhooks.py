@@ -115,7 +115,7 @@ def test_each_form_calls_its_rpc(action: str, rpc: str, answer: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if "{webhook_id}" in page.path], ids=lambda page: page.answer.__name__
+    "page", [page for page in PAGES if "{webhook_id}" in page.path], ids=lambda page: page.handler.__name__
 )
 def test_a_webhook_is_neither_shown_nor_changed_under_the_address_of_another_key(page: Page) -> None:
     asked = services()

@@ -59,6 +59,7 @@ TYPES = {rules_of(field).tag for field in EventData.DESCRIPTOR.fields}
             {"knowledge_graph": "facts", "graph": "urn:x", "triples": 1_200},
             "1,200 triples were published in facts, as urn:x.",
         ),
+        ("step.reused", {"run_id": "run_1", "outputs": 1}, "count was reused from run_1."),
         ("warning", {"message": "late"}, "Warning of count: late"),
     ],
 )
@@ -67,7 +68,7 @@ def test_each_event_is_a_sentence(kind: str, data: dict[str, Any], said: str) ->
 
 
 def test_every_type_of_the_contract_has_a_sentence_and_a_filter() -> None:
-    assert len(TYPES) == 20
+    assert len(TYPES) == 21
     assert {kind for _, kinds in KINDS.values() for kind in kinds} == TYPES
     assert not [kind for kind in TYPES if sentence(kind, "s", "[]") != kind]
 

@@ -3,8 +3,7 @@ from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from console.run.attempts import spans_of
-from console.run.timeline import BAR_WIDTH, LABEL_WIDTH, timeline
+from console.run.timeline import BAR_WIDTH, LABEL_WIDTH, spans_of, timeline
 from workflow_api.v1.runs_pb2 import RUN_STATUS_COMPLETED, Event, RunSummary, Step
 
 

@@ -20,7 +20,7 @@ class Begun:
         self.answers = 0
         self._action: Callable[[], None] | None = None
 
-    def call_back(self, action: Callable[[], None]) -> None:
+    def add_done_callback(self, action: Callable[[], None]) -> None:
         self._action = action
 
     def commit(self) -> None:

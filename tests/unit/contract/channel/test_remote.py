@@ -1,9 +1,11 @@
 """The channel over gRPC: backends that come, stop and go, and answers that are none."""
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import Any
 
 import grpc
@@ -182,7 +184,8 @@ def test_calls_go_on_at_another_backend_when_one_ends() -> None:
 
 def test_a_call_waits_a_moment_for_a_backend_that_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     # Another moment than in production: a loaded machine may take longer to start the second server.
-    monkeypatch.setattr("contract.channel.remote._FOUND_SECONDS", 60.0)
+    timeout = asyncio.timeout
+    monkeypatch.setattr(asyncio, "timeout", lambda _: timeout(60.0))
     backend = Grpc({CANCEL: Handler(lambda *_: CancelRunResponse())})
 
     async def call() -> None:
@@ -206,7 +209,7 @@ def test_a_call_waits_a_moment_for_a_backend_that_comes_back(monkeypatch: pytest
 def test_new_calls_take_a_renewed_channel_and_calls_under_way_end_on_the_former(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("contract.channel.remote._RENEWAL_SECONDS", 0)
+    monkeypatch.setattr("contract.channel.remote.monotonic", partial(next, itertools.count(0.0)))
     servicers = Servicers()
     former = Grpc({WATCH: Handler(servicers.watch)})
     latter = Grpc({GET_ME: Handler(servicers.get_me)})
@@ -236,7 +239,7 @@ def test_new_calls_take_a_renewed_channel_and_calls_under_way_end_on_the_former(
 
 
 def test_closing_ends_calls_on_a_former_channel_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("contract.channel.remote._RENEWAL_SECONDS", 0)
+    monkeypatch.setattr("contract.channel.remote.monotonic", partial(next, itertools.count(0.0)))
     servicers = Servicers()
     server = Grpc({WATCH: Handler(servicers.watch), GET_ME: Handler(servicers.get_me)})
 

@@ -10,8 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from contract.json_codec.response import ResponseCodec
-from contract.json_codec.timestamps import timestamp_text
+from contract.json_codec.response import ResponseCodec, timestamp_text
 from workflow_api.v1 import (
     edge_pb2,
     keys_pb2,
@@ -80,6 +79,8 @@ def test_every_field_of_a_record_is_present_and_null_when_unset() -> None:
         "data_purged_at": None,
         "pii_redaction": None,
         "pii_policy": None,
+        "resumed_from": None,
+        "resumed_by": None,
     }
 
 
@@ -272,10 +273,3 @@ def test_timestamps_agree_with_the_standard_library(moment: datetime) -> None:
 def test_a_message_that_has_no_json_form_stops_the_start(message: Descriptor, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         ResponseCodec(message)
-
-
-def test_what_is_remembered_is_never_another_messages() -> None:
-    remembering = ResponseCodec(keys_pb2.ApiKey.DESCRIPTOR, remembered=True)
-    keys = [keys_pb2.ApiKey(key_id=f"ak_{number % 700}", quota_used_today=number // 700) for number in range(2_100)]
-    for key in [*keys, *reversed(keys)]:
-        assert remembering.encode(key) == codec(key).encode(key)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from backend.deployment import sql as deployment_sql
+from backend.services.deployment import sql as deployment_sql
 from backend.storage.factory import DATABASE_FILE, DataFolder
 from deploy.backup.writing import Source, new_file, write_backup
 

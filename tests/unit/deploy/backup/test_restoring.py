@@ -14,7 +14,7 @@ from typing import Self
 import pytest
 
 from backend.storage.factory import RESTORING_FILE, DataFolder, DataFolderError
-from deploy.backup.layout import MANIFEST, BackupError
+from deploy.backup.archive import MANIFEST, BackupError
 from deploy.backup.restoring import restore_backup
 from deploy.backup.writing import write_backup
 from tests.support.small_disk import SmallDisk

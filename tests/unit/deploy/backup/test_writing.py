@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 
 from backend.storage.factory import RESTORING_FILE
-from deploy.backup.archive import ArchiveWriter
-from deploy.backup.layout import DIGESTS, MANIFEST, BackupError
+from deploy.backup.archive import DIGESTS, MANIFEST, ArchiveWriter, BackupError
 from deploy.backup.restoring import restore_backup
 from deploy.backup.snapshot import reading, scratch_folder, take_snapshot
 from deploy.backup.writing import new_file, write_backup

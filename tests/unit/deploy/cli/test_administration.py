@@ -7,7 +7,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from backend.errors import ApiError
+from backend.common.errors import ApiError
 from contract.times import to_timestamp
 from tests.unit.deploy.fake_backend import FakeBackend, command
 from workflow_api.v1 import (

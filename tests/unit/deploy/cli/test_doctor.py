@@ -9,7 +9,7 @@ import pytest
 
 from deploy.config.addresses import Address
 from deploy.config.settings import Settings
-from deploy.doctor.check import Check, Examined, Part, ok
+from deploy.doctor.examination import Examined, Finding, ServingPart, ok
 from deploy.doctor.service import check_edge, check_service
 from tests.unit.deploy.fake_backend import command
 
@@ -21,7 +21,7 @@ def examined(monkeypatch: pytest.MonkeyPatch) -> list[Examined]:
     """Collects what is examined."""
     given: list[Examined] = []
 
-    def examine(one: Examined) -> Iterator[Check]:
+    def examine(one: Examined) -> Iterator[Finding]:
         given.append(one)
         yield ok("all", "It is in order.")
 
@@ -98,11 +98,11 @@ def test_an_option_wins_over_the_variable(examined: list[Examined], monkeypatch:
 def test_where_nothing_answers_it_is_said_how_to_name_another_address(tmp_path: Path) -> None:
     settings = Settings()
     nowhere = Address("127.0.0.1", 1)
-    examined = Examined(Part.SERVE, _with_edge(settings, nowhere), tmp_path, {}, named_backend=nowhere)
+    examined = Examined(ServingPart.SERVE, _with_edge(settings, nowhere), tmp_path, {}, named_backend=nowhere)
     (edge,), (service,) = check_edge(examined), check_service(examined)
     assert "--http" in edge.message
     assert "--grpc or WORKFLOW_API_GRPC" in service.message
-    (worker,) = check_service(Examined(Part.WORKER, settings, tmp_path, {}))
+    (worker,) = check_service(Examined(ServingPart.WORKER, settings, tmp_path, {}))
     assert "WORKFLOW_API_GRPC" in worker.message
 
 

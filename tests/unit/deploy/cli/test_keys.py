@@ -4,7 +4,7 @@ import pwd
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from backend.errors import ApiError
+from backend.common.errors import ApiError
 from contract.times import to_timestamp
 from tests.unit.deploy.fake_backend import FakeBackend, command
 from workflow_api.v1 import errors_pb2, keys_pb2, options_pb2, usage_pb2

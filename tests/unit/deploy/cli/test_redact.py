@@ -64,15 +64,16 @@ def test_parts_that_cannot_be_searched_are_said_to_be_withheld_or_released(tmp_p
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("a.pdf", b"%PDF-1.4")
         archive.writestr("a.txt", MAIL)
-    shown = command("redact", str(file), "--policy", policy(tmp_path, "mode: redact"))
+    by_rules = ("--model", "none")
+    shown = command("redact", str(file), "--policy", policy(tmp_path, "mode: redact"), *by_rules)
     assert shown.out.splitlines()[1] == "Files inside that cannot be searched, and would be withheld: 1."
     detects = policy(tmp_path, "mode: detect")
-    shown = command("redact", str(file), "--policy", detects)
+    shown = command("redact", str(file), "--policy", detects, *by_rules)
     assert shown.out.splitlines()[1] == "Files inside that cannot be searched, and would be released unsearched: 1."
     (tmp_path / "a.pdf").write_bytes(b"%PDF-1.4")
-    shown = command("redact", f"{tmp_path}/a.pdf", "--policy", detects)
+    shown = command("redact", f"{tmp_path}/a.pdf", "--policy", detects, *by_rules)
     assert shown.out == f"{tmp_path}/a.pdf: cannot be searched (binary).\n"
-    (item,) = command("redact", f"{tmp_path}/a.pdf", "--policy", detects, "--json").json["items"]
+    (item,) = command("redact", f"{tmp_path}/a.pdf", "--policy", detects, "--json", *by_rules).json["items"]
     assert (item["withheld"], item["reason"]) == (False, "binary")
     assert (item["counts"]["withheld_files"], item["counts"]["unsearched_files"]) == (0, 1)
 

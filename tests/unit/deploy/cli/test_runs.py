@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from backend.errors import ApiError
+from backend.common.errors import ApiError
 from deploy.cli.following import follower
 from tests.unit.deploy.fake_backend import FakeBackend, command
 from workflow_api.v1 import errors_pb2, outputs_pb2, runs_pb2, workflows_pb2
@@ -362,6 +362,48 @@ def test_cancel_and_erase_say_what_became_of_the_run(backend: FakeBackend) -> No
     assert backend.request("CancelRun").reason == "late"
     erased = command("runs", "erase", "run_1", "--grpc", backend.address)
     assert erased.out == "The data of run_1 is erased.\n"
+
+
+def resumed() -> runs_pb2.ResumeRunResponse:
+    executed = [runs_pb2.ExecutedStep(step="last", why="Its agent has changed.")]
+    return runs_pb2.ResumeRunResponse(
+        run=run_in(runs_pb2.RUN_STATUS_QUEUED), reused=["roll"], executed=executed, version=2
+    )
+
+
+def test_resume_prints_the_new_run_and_why_steps_are_executed(backend: FakeBackend) -> None:
+    backend.answers["ResumeRun"] = resumed()
+    arguments = ("runs", "resume", "run_1", "--from", "last", "--version", "2", "--grpc", backend.address)
+    done = command(*arguments)
+    assert (done.code, done.out, done.err) == (0, "run_1\n", "last is executed: Its agent has changed.\n")
+    request = backend.request("ResumeRun")
+    assert (request.run_id, request.from_step, request.version, request.dry_run) == ("run_1", "last", 2, False)
+    assert len(request.idempotency_key) == 36
+    printed = json.loads(command(*arguments, "--json").out)
+    executed = [{"step": "last", "why": "Its agent has changed."}]
+    assert printed == {"run_id": "run_1", "reused": ["roll"], "executed": executed}
+
+
+def test_a_dry_run_of_resume_lists_the_steps(backend: FakeBackend) -> None:
+    answer = resumed()
+    answer.ClearField("run")
+    backend.answers["ResumeRun"] = answer
+    done = command("runs", "resume", "run_1", "--dry-run", "--grpc", backend.address)
+    assert [line.split() for line in done.out.splitlines()] == [
+        ["STEP", "DONE", "WHY"],
+        ["roll", "reused", "-"],
+        ["last", "executed", "Its", "agent", "has", "changed."],
+    ]
+    assert not backend.request("ResumeRun").idempotency_key
+    done = command("runs", "resume", "run_1", "--dry-run", "--json", "--grpc", backend.address)
+    assert json.loads(done.out)["run_id"] is None
+
+
+def test_resume_reads_parameters_by_their_declared_types(backend: FakeBackend) -> None:
+    definition(backend)
+    backend.answers |= {"ResumeRun": resumed(), "GetRun": run_in(runs_pb2.RUN_STATUS_FAILED)}
+    command("runs", "resume", "run_1", "--param", "top=3", "--grpc", backend.address)
+    assert json.loads(backend.request("ResumeRun").parameters) == {"top": 3}
 
 
 def test_list_takes_a_workflow_by_name(backend: FakeBackend) -> None:

@@ -13,12 +13,21 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from backend.optional_parts import OptionalPart
+from backend.common.optional_parts import OptionalPart
 from backend.storage.factory import DATABASE_FILE, RESTORING_FILE, DataFolder
 from deploy.config.addresses import Address
-from deploy.config.settings import Admin, Backend, ClientTls, Edge, Objects, Runtime, ServerTls, Settings, Traces
-from deploy.doctor.check import FAR_SECONDS, Check, Examined, Outcome, Part, clock
-from deploy.doctor.examination import examine
+from deploy.config.settings import (
+    Admin,
+    BackendSection,
+    ClientTls,
+    EdgeSection,
+    Objects,
+    RuntimeSection,
+    ServerTls,
+    Settings,
+    Traces,
+)
+from deploy.doctor.examination import FAR_SECONDS, Examined, Finding, Outcome, ServingPart, clock, examine
 from deploy.doctor.files import check_data_folder
 from deploy.doctor.postgresql import check_postgresql
 from deploy.doctor.software import optional_part
@@ -31,7 +40,7 @@ from tests.support.small_disk import SmallDisk
 OURS, OTHERS = Authority(), Authority("other")
 NOWHERE = Address("127.0.0.1", 1)
 # Another service may run on this machine.
-SETTINGS = Settings(edge=Edge(http=NOWHERE, backend=NOWHERE), backend=Backend(grpc=NOWHERE))
+SETTINGS = Settings(edge=EdgeSection(http=NOWHERE, backend=NOWHERE), backend=BackendSection(grpc=NOWHERE))
 
 
 @pytest.fixture
@@ -44,17 +53,17 @@ def data(tmp_path: Path) -> Path:
 
 
 def found(
-    part: Part,
+    part: ServingPart,
     settings: Settings,
     data: Path,
     *,
     write_probe: bool = False,
     environment: Mapping[str, str] | None = None,
-) -> list[Check]:
+) -> list[Finding]:
     return list(examine(Examined(part, settings, data, environment or {}, write_probe)))
 
 
-def problems(checks: list[Check], *names: str) -> list[Check]:
+def problems(checks: list[Finding], *names: str) -> list[Finding]:
     """Returns what was found to be wrong by checks of these names, each with a remedy."""
     wrong = [
         check
@@ -92,11 +101,13 @@ def drop_schema(data: Path) -> None:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-@pytest.mark.parametrize("part", Part)
-def test_a_part_without_anything_is_examined_to_the_end(part: Part, tmp_path: Path) -> None:
+@pytest.mark.parametrize("part", ServingPart)
+def test_a_part_without_anything_is_examined_to_the_end(part: ServingPart, tmp_path: Path) -> None:
     checks = found(part, SETTINGS, tmp_path / "none")
     assert not [check for check in checks if "check itself failed" in check.message]
-    failing = {Part.EDGE: {"backend"}, Part.CONSOLE: {"backend"}, Part.WORKER: {"engine"}}.get(part, set())
+    failing = {ServingPart.EDGE: {"backend"}, ServingPart.CONSOLE: {"backend"}, ServingPart.WORKER: {"engine"}}.get(
+        part, set()
+    )
     assert {check.name for check in checks if check.outcome is Outcome.FAILED} == failing
     assert not (tmp_path / "none").exists()
 
@@ -104,7 +115,7 @@ def test_a_part_without_anything_is_examined_to_the_end(part: Part, tmp_path: Pa
 @pytest.mark.parametrize("write_probe", [False, True])
 def test_a_sound_data_folder_is_told_so_and_stays_as_it_is(data: Path, *, write_probe: bool) -> None:
     before = state(data)
-    checks = found(Part.SERVE, SETTINGS, data, write_probe=write_probe)
+    checks = found(ServingPart.SERVE, SETTINGS, data, write_probe=write_probe)
     assert not problems(checks, "data folder", "database", "schema", "journal", "objects", "clock", "database space")
     assert {"database", "schema", "data folder"} <= {check.name for check in checks if check.outcome is Outcome.OK}
     if not write_probe:
@@ -128,14 +139,14 @@ def test_what_is_wrong_with_a_data_folder_is_found(
     name: str, outcome: Outcome, message: str, damage: Callable[[Path], object], data: Path
 ) -> None:
     damage(data)
-    (problem,) = problems(found(Part.SERVE, SETTINGS, data), name)
+    (problem,) = problems(found(ServingPart.SERVE, SETTINGS, data), name)
     assert problem.outcome is outcome
     assert message in problem.message
 
 
 def test_an_empty_database_file_is_left_to_the_first_start(data: Path) -> None:
     (data / DATABASE_FILE).write_bytes(b"")
-    checks = found(Part.SERVE, SETTINGS, data)
+    checks = found(ServingPart.SERVE, SETTINGS, data)
     assert not problems(checks, "database", "schema")
     assert any("is empty" in check.message for check in checks if check.name == "database")
 
@@ -143,29 +154,31 @@ def test_an_empty_database_file_is_left_to_the_first_start(data: Path) -> None:
 @pytest.mark.parametrize("place", ["", "data"])
 def test_a_file_in_the_place_of_the_data_folder_is_found(place: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    (problem,) = problems(found(Part.SERVE, SETTINGS, tmp_path / "file" / place), "data folder")
+    (problem,) = problems(found(ServingPart.SERVE, SETTINGS, tmp_path / "file" / place), "data folder")
     assert (problem.outcome, "is no folder" in problem.message) == (Outcome.FAILED, True)
 
 
 def test_a_folder_that_the_first_start_cannot_make_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("deploy.doctor.mounts.os.access", lambda path, _: path != tmp_path)
-    (problem,) = problems(list(check_data_folder(Examined(Part.SERVE, SETTINGS, tmp_path / "none", {}))))
+    monkeypatch.setattr("deploy.doctor.files.os.access", lambda path, _: path != tmp_path)
+    (problem,) = problems(list(check_data_folder(Examined(ServingPart.SERVE, SETTINGS, tmp_path / "none", {}))))
     assert "may not make it" in problem.message
 
 
 def test_what_may_not_be_read_is_told_with_its_name(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(examined: Examined) -> Iterator[Check]:
+    def refused(examined: Examined) -> Iterator[Finding]:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(examined.data / DATABASE_FILE))
 
     monkeypatch.setattr("deploy.doctor.sqlite_file.check_sqlite", refused)
-    (problem,) = problems(found(Part.SERVE, SETTINGS, data), "sqlite file")
+    (problem,) = problems(found(ServingPart.SERVE, SETTINGS, data), "sqlite file")
     assert problem.message == f"{data / DATABASE_FILE} cannot be read: Permission denied."
 
 
 def test_a_small_disk_is_told_in_megabytes(tmp_path: Path) -> None:
     disk = SmallDisk(tmp_path / "disk", 8)
     try:
-        (check,) = [each for each in found(Part.SERVE, SETTINGS, disk.folder) if each.name == "disk of data folder"]
+        (check,) = [
+            each for each in found(ServingPart.SERVE, SETTINGS, disk.folder) if each.name == "disk of data folder"
+        ]
         assert " MB of 8.4 MB free" in check.message
     finally:
         disk.close()
@@ -173,13 +186,15 @@ def test_a_small_disk_is_told_in_megabytes(tmp_path: Path) -> None:
 
 def test_a_layer_that_is_chosen_and_missing_is_a_failure(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    (problem,) = problems(found(Part.SERVE, replace(SETTINGS, runtime=Runtime(sandbox="bwrap")), data), "sandbox")
+    (problem,) = problems(
+        found(ServingPart.SERVE, replace(SETTINGS, runtime=RuntimeSection(sandbox="bwrap")), data), "sandbox"
+    )
     assert (problem.outcome, "to auto" in problem.remedy) == (Outcome.FAILED, True)
 
 
 def test_a_service_that_uses_the_folder_is_told_and_not_disturbed(data: Path) -> None:
     with closing(DataFolder(data)) as folder, closing(folder.open_database()) as database:
-        checks = found(Part.SERVE, SETTINGS, data)
+        checks = found(ServingPart.SERVE, SETTINGS, data)
         assert database.healthy()
     assert not problems(checks, "data folder", "database", "schema")
     assert any("is in use" in check.message for check in checks)
@@ -187,7 +202,7 @@ def test_a_service_that_uses_the_folder_is_told_and_not_disturbed(data: Path) ->
 
 def test_a_file_that_a_service_removes_meanwhile_is_no_problem(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "iterdir", lambda folder: iter([folder / "removed"]))
-    assert not problems(list(check_data_folder(Examined(Part.SERVE, SETTINGS, data, {}))))
+    assert not problems(list(check_data_folder(Examined(ServingPart.SERVE, SETTINGS, data, {}))))
 
 
 def test_files_with_secrets_are_looked_at_and_never_shown(data: Path, tmp_path: Path) -> None:
@@ -200,7 +215,7 @@ def test_files_with_secrets_are_looked_at_and_never_shown(data: Path, tmp_path: 
     settings = replace(
         SETTINGS, secrets={"variable": "env:NOT_SET", **{name: f"file:{tmp_path / name}" for name in names}}
     )
-    checks = found(Part.SERVE, settings, data)
+    checks = found(ServingPart.SERVE, settings, data)
     shown = {problem.message for problem in problems(checks, "secrets")}
     assert len(shown) == 4
     assert any("secrets.missing names, is not there" in message for message in shown)
@@ -209,13 +224,13 @@ def test_files_with_secrets_are_looked_at_and_never_shown(data: Path, tmp_path: 
 
 
 def test_steps_that_nothing_isolates_are_a_warning(data: Path) -> None:
-    settings = replace(SETTINGS, runtime=Runtime(sandbox="none"))
-    assert problems(found(Part.SERVE, settings, data), "sandbox")
+    settings = replace(SETTINGS, runtime=RuntimeSection(sandbox="none"))
+    assert problems(found(ServingPart.SERVE, settings, data), "sandbox")
 
 
 def test_more_connections_than_open_files_are_a_warning(tmp_path: Path) -> None:
     settings = replace(SETTINGS, edge=replace(SETTINGS.edge, connections=100_000_000))
-    assert problems(found(Part.EDGE, settings, tmp_path), "open files")
+    assert problems(found(ServingPart.EDGE, settings, tmp_path), "open files")
 
 
 CERTIFICATES: dict[str, tuple[str | None, Callable[[Path], object]]] = {
@@ -242,7 +257,7 @@ def test_certificates_are_examined(message: str | None, write: Callable[[Path], 
         path.chmod(0o600)
     tls = ServerTls(folder / "certificate.pem", folder / "key.pem", folder / "ca.pem")
     settings = replace(SETTINGS, backend=replace(SETTINGS.backend, tls=tls))
-    wrong = problems(found(Part.BACKEND, settings, tmp_path / "none"), "backend.tls")
+    wrong = problems(found(ServingPart.BACKEND, settings, tmp_path / "none"), "backend.tls")
     assert len(wrong) == (message is not None)
     assert all(str(message) in problem.message for problem in wrong)
 
@@ -251,10 +266,10 @@ def test_a_certificate_of_administrators_that_cannot_be_used_keeps_no_part_from_
     OURS.issue("admin.test", days=-1).write(tmp_path, OURS.pem)
     tls = ClientTls(tmp_path / "certificate.pem", tmp_path / "key.pem", tmp_path / "ca.pem")
     settings = replace(SETTINGS, admin=Admin(backend_tls=tls))
-    (problem,) = problems(found(Part.EDGE, settings, tmp_path), "admin.backend_tls")
+    (problem,) = problems(found(ServingPart.EDGE, settings, tmp_path), "admin.backend_tls")
     assert (problem.outcome, "expired" in problem.message) == (Outcome.WARNING, True)
     elsewhere = replace(SETTINGS, admin=Admin(backend_tls=replace(tls, key=tmp_path / "none.pem")))
-    assert not problems(found(Part.EDGE, elsewhere, tmp_path), "admin.backend_tls")
+    assert not problems(found(ServingPart.EDGE, elsewhere, tmp_path), "admin.backend_tls")
 
 
 def test_a_key_that_others_read_and_a_name_without_grants_are_found(tmp_path: Path) -> None:
@@ -262,15 +277,15 @@ def test_a_key_that_others_read_and_a_name_without_grants_are_found(tmp_path: Pa
     (tmp_path / "key.pem").chmod(0o644)
     tls = ClientTls(tmp_path / "certificate.pem", tmp_path / "key.pem", tmp_path / "ca.pem")
     settings = replace(SETTINGS, edge=replace(SETTINGS.edge, backend_tls=tls), identities={"dns:other.test": ("edge",)})
-    wrong = problems(found(Part.EDGE, settings, tmp_path), "edge.backend_tls")
+    wrong = problems(found(ServingPart.EDGE, settings, tmp_path), "edge.backend_tls")
     assert ["chmod 600" in wrong[0].remedy, "grants nothing" in wrong[1].message] == [True, True]
 
 
-@pytest.mark.parametrize("part", [Part.SERVE, Part.BACKEND, Part.WORKER, Part.EDGE])
+@pytest.mark.parametrize("part", [ServingPart.SERVE, ServingPart.BACKEND, ServingPart.WORKER, ServingPart.EDGE])
 def test_traces_without_their_optional_part_are_a_failure(
-    part: Part, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    part: ServingPart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("backend.optional_parts._exists", lambda module: "opentelemetry" not in module)
+    monkeypatch.setattr("backend.common.optional_parts.can_import", lambda module: "opentelemetry" not in module)
     traced = replace(SETTINGS, traces=Traces(endpoint="http://127.0.0.1:4318"))
     (problem,) = problems(found(part, traced, tmp_path), "optional parts")
     assert ("`otel`" in problem.message, "requirements/image.txt" in problem.remedy) == (True, True)
@@ -291,9 +306,9 @@ def test_a_part_is_installed_from_pins_with_hashes(
 ) -> None:
     part = OptionalPart("otel", ("no_such_module",))
     monkeypatch.setattr("deploy.doctor.software.importlib.util.find_spec", lambda _: object() if pip else None)
-    monkeypatch.setattr("backend.optional_parts._exists", lambda _: False)
+    monkeypatch.setattr("backend.common.optional_parts.can_import", lambda _: False)
     if not checkout:
-        monkeypatch.setattr("deploy.doctor.software._PINS", Path("/nowhere"))
+        monkeypatch.setattr("deploy.doctor.software.PINS", Path("/nowhere"))
     remedy = optional_part(part, "traces").remedy
     assert [each for each in told if each not in remedy] == []
 
@@ -305,16 +320,18 @@ def test_redis_is_examined_and_its_password_never_shown(own_redis: RedisServer, 
     )
     variables = {"REDIS_ADDRESS": server.url}
     server.start()
-    answering = found(Part.EDGE, settings, tmp_path, environment=variables)
+    answering = found(ServingPart.EDGE, settings, tmp_path, environment=variables)
     assert not problems(answering, "redis", "clock")
     server.ask("CONFIG", "SET", "maxmemory", "1mb")
-    full = found(Part.EDGE, settings, tmp_path, environment=variables)
+    full = found(ServingPart.EDGE, settings, tmp_path, environment=variables)
     assert problems(full, "redis memory")
-    wrong = found(Part.EDGE, settings, tmp_path, environment={"REDIS_ADDRESS": server.url.replace(PASSWORD, "wrong")})
+    wrong = found(
+        ServingPart.EDGE, settings, tmp_path, environment={"REDIS_ADDRESS": server.url.replace(PASSWORD, "wrong")}
+    )
     (refusal,) = problems(wrong, "redis")
     assert (refusal.outcome, "refuses the user or password" in refusal.message) == (Outcome.FAILED, True)
     server.stop()
-    down = found(Part.SERVE, settings, data, environment=variables)
+    down = found(ServingPart.SERVE, settings, data, environment=variables)
     assert problems(down, "redis")
     assert PASSWORD not in repr([answering, full, wrong, down])
 
@@ -322,19 +339,19 @@ def test_redis_is_examined_and_its_password_never_shown(own_redis: RedisServer, 
 def test_postgresql_is_examined_and_its_password_never_shown(postgresql_server: Postgresql, tmp_path: Path) -> None:
     with postgresql_server.database() as url:
         settings = replace(SETTINGS, backend=replace(SETTINGS.backend, database="env:WORKFLOWS"))
-        checks = found(Part.WORKER, settings, tmp_path, environment={"WORKFLOWS": url})
+        checks = found(ServingPart.WORKER, settings, tmp_path, environment={"WORKFLOWS": url})
         assert not problems(checks, "database", "schema", "clock", "durability")
         assert any(check.name == "database" and check.outcome is Outcome.OK for check in checks)
         for part, engine, connections in (
-            (Part.SERVE, "local", 19),
-            (Part.BACKEND, "dbos", 19),
-            (Part.WORKER, "dbos", 39),
+            (ServingPart.SERVE, "local", 19),
+            (ServingPart.BACKEND, "dbos", 19),
+            (ServingPart.WORKER, "dbos", 39),
         ):
-            used = replace(settings, runtime=Runtime(engine=engine))  # type: ignore[arg-type]  # one of the two
+            used = replace(settings, runtime=RuntimeSection(engine=engine))  # type: ignore[arg-type]  # one of the two
             told = check_postgresql(Examined(part, used, tmp_path, {"WORKFLOWS": url}))
             assert any(f"takes up to {connections}." in check.message for check in told)
     away = "postgresql://user:sesame-sesame@127.0.0.1:1/workflows"
-    checks = found(Part.WORKER, settings, tmp_path, environment={"WORKFLOWS": away})
+    checks = found(ServingPart.WORKER, settings, tmp_path, environment={"WORKFLOWS": away})
     assert problems(checks, "database")
     assert "sesame-sesame" not in repr(checks)
 
@@ -350,7 +367,7 @@ def test_connections_that_the_part_has_already_are_not_counted_again(
 
         def outcome(needed: int) -> Outcome:
             backend = replace(SETTINGS.backend, database="env:WORKFLOWS", database_connections=needed - 2)
-            examined = Examined(Part.BACKEND, replace(SETTINGS, backend=backend), tmp_path, {"WORKFLOWS": url})
+            examined = Examined(ServingPart.BACKEND, replace(SETTINGS, backend=backend), tmp_path, {"WORKFLOWS": url})
             return next(check.outcome for check in check_postgresql(examined) if check.name == "connections")
 
         # Three are kept for superusers.
@@ -361,16 +378,18 @@ def test_connections_that_the_part_has_already_are_not_counted_again(
 def test_a_bucket_is_examined_and_left_as_it_is(s3_server: S3Server, tmp_path: Path) -> None:
     objects = Objects(store="s3", bucket="workflows", endpoint_url=s3_server.url)
     settings = replace(SETTINGS, objects=objects)
-    (missing,) = problems(found(Part.WORKER, settings, tmp_path), "objects")
+    (missing,) = problems(found(ServingPart.WORKER, settings, tmp_path), "objects")
     assert "Make the bucket" in missing.remedy
     s3_server.fill("workflows", {"runs/run_a/out_1": b"1"})
     for write_probe in (False, True):
-        assert not problems(found(Part.WORKER, settings, tmp_path, write_probe=write_probe), "objects", "lifecycle")
+        assert not problems(
+            found(ServingPart.WORKER, settings, tmp_path, write_probe=write_probe), "objects", "lifecycle"
+        )
         (stored,) = s3_server.s3.list_objects_v2(Bucket="workflows")["Contents"]
         assert stored["Key"] == "runs/run_a/out_1"
     rule = {"ID": "old", "Status": "Enabled", "Filter": {"Prefix": ""}, "Expiration": {"Days": 30}}
     s3_server.s3.put_bucket_lifecycle_configuration(Bucket="workflows", LifecycleConfiguration={"Rules": [rule]})
-    assert problems(found(Part.WORKER, settings, tmp_path), "lifecycle")
+    assert problems(found(ServingPart.WORKER, settings, tmp_path), "lifecycle")
 
 
 def test_a_clock_that_is_far_from_another_is_a_warning() -> None:

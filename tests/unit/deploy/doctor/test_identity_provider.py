@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from deploy.config.settings import Oidc, Settings
-from deploy.doctor.check import Check, Examined, Outcome, Part
+from deploy.doctor.examination import Examined, Finding, Outcome, ServingPart
 from deploy.doctor.identity_provider import check_identity_provider
 from tests.support.identity_provider import identity_provider
 
 
-def found(issuer: str, part: Part = Part.SERVE) -> list[Check]:
+def found(issuer: str, part: ServingPart = ServingPart.SERVE) -> list[Finding]:
     oidc = Oidc(issuer=issuer, client_id="console", client_secret="oidc", roles={"staff": "viewer"})
     settings = replace(Settings(), oidc=oidc, secrets={"oidc": "env:OIDC"})
     return list(check_identity_provider(Examined(part, settings, Path("/nowhere"), {})))
@@ -40,5 +40,9 @@ def test_a_provider_without_keys_is_a_failure() -> None:
 
 
 def test_only_backends_call_the_provider() -> None:
-    assert not [check for part in (Part.CONSOLE, Part.EDGE, Part.WORKER) for check in found("http://127.0.0.1:1", part)]
-    assert not list(check_identity_provider(Examined(Part.SERVE, Settings(), Path("/nowhere"), {})))
+    assert not [
+        check
+        for part in (ServingPart.CONSOLE, ServingPart.EDGE, ServingPart.WORKER)
+        for check in found("http://127.0.0.1:1", part)
+    ]
+    assert not list(check_identity_provider(Examined(ServingPart.SERVE, Settings(), Path("/nowhere"), {})))

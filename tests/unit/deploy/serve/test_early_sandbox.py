@@ -1,6 +1,6 @@
 import pytest
 
-from backend.sandbox import Sandbox, SandboxUnavailableError, choose_sandbox
+from backend.isolation.sandbox import Sandbox, SandboxUnavailableError, choose_sandbox
 from deploy.serve import early_sandbox as module
 from deploy.serve.early_sandbox import early_sandbox
 

@@ -21,7 +21,7 @@ async def held_up(_, __):
         return web.Response(text=other_end.read())
 
 console.app.ROUTES = tuple(
-    route._replace(answer=held_up) if route.path == console.app.HEALTH else route for route in console.app.ROUTES
+    route._replace(handler=held_up) if route.path == console.app.HEALTH else route for route in console.app.ROUTES
 )
 """
 

@@ -1,7 +1,7 @@
 from itertools import pairwise
 
 from contract.call_trials import CheckName
-from contract.reasons import BY_CODE
+from contract.refusals import BY_CODE
 from edge.admission.checks import CHECKS
 
 

@@ -97,7 +97,6 @@ def test_accepting_is_tried_again_after_an_error(
 
     async def attempt() -> None:
         monkeypatch.setattr(socket.socket, "accept", failing)
-        monkeypatch.setattr("edge.http.listener._PAUSE_SECONDS", 0.01)
         protocol = made()
         listener = Listener(protocol, listening_sockets("127.0.0.1", 0))
         with socket.create_connection(("127.0.0.1", listener.port)):

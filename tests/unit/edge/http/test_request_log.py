@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from edge.http.request_log import RequestLog
-from edge.log_events import REQUEST
 from telemetry.log_output import set_trace_ids
+from telemetry.requests import REQUEST
 from tests.support.log_lines import WrittenLog, written_log
 
 RUN_ID = "run_01m84tzsm1zkg5pk8mckr53hdt"
@@ -22,7 +22,9 @@ def log(tmp_path: Path) -> Iterator[WrittenLog]:
 
 
 def request(*outcome: object, method: str = "GET") -> Any:
-    return SimpleNamespace(method=method, request_id="req_1", outcome=outcome or None, began=0.0, body_bytes=7)
+    return SimpleNamespace(
+        method=method, request_id="req_1", outcome=outcome or None, began=0.0, content=SimpleNamespace(total_bytes=7)
+    )
 
 
 def shown(log: WrittenLog) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
-from contract.connections.bounded_connection import WaitKind
+from contract.connections import WaitKind
 from contract.refusals import Refusal
 from edge.http.connection import Connection
 from tests.support.poll import wait_until

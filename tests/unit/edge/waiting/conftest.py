@@ -124,13 +124,13 @@ class HeldCalls:
 
     def held(self, number: int) -> None:
         """Returns once so many calls are held."""
-        holds = self.service.edge.changes.holds
-        wait_until(lambda: holds.count == number)
+        long_polls = self.service.edge.changes.long_polls
+        wait_until(lambda: long_polls.count == number)
 
     def waiting(self) -> None:
         """Returns once a held call has read the run, and waits for a change."""
-        holds = self.service.edge.changes.holds
-        wait_until(lambda: any(hold._waiter is not None and not hold._waiter.done() for hold in holds._all()))
+        long_polls = self.service.edge.changes.long_polls
+        wait_until(lambda: any(poll.waiting for poll in long_polls.all()))
 
     def following(self) -> None:
         wait_until(lambda: self.service.edge.changes.following)

@@ -71,7 +71,7 @@ def test_more_events_than_a_page_come_in_order(held: NewHeld) -> None:
 
 
 def test_a_quiet_stream_has_comments(held: NewHeld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edge.waiting.event_stream._COMMENT_SECONDS", 0.05)
+    monkeypatch.setattr("edge.waiting.event_stream.COMMENT_SECONDS", 0.05)
     world = held()
     with Wire(world.service.edge.port) as wire:
         world.send(wire, "/events", ACCEPT)
@@ -84,7 +84,7 @@ def test_a_quiet_stream_has_comments(held: NewHeld, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_stream_has_comments_while_the_backend_is_away(held: NewHeld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edge.waiting.event_stream._COMMENT_SECONDS", 0.05)
+    monkeypatch.setattr("edge.waiting.event_stream.COMMENT_SECONDS", 0.05)
     world = held()
     with Wire(world.service.edge.port) as wire:
         world.send(wire, "/events", ACCEPT)

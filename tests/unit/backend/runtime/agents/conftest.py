@@ -3,15 +3,19 @@ from pathlib import Path
 
 import pytest
 
-from backend.sandbox import Sandbox, choose_sandbox
-from tests.unit.backend.sandbox.layers import LAYERS, opened
-from tests.unit.backend.sandbox.steps import Steps
-
-_OTHERS = (pytest.param(name, marks=pytest.mark.long) for name in ("landlock", "landlock, service's user", "none"))
+from backend.isolation.sandbox import Sandbox, choose_sandbox
+from tests.unit.backend.isolation.sandbox.layers import LAYERS, allow_long_answers, opened
+from tests.unit.backend.isolation.sandbox.steps import Steps
 
 
-@pytest.fixture(scope="session", params=["bwrap", *_OTHERS])
+@pytest.fixture(autouse=True)
+def _long_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    allow_long_answers(monkeypatch)
+
+
+@pytest.fixture(scope="session", params=["bwrap"])
 def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    """The usual layer; tests of what differs by layer are marked with `in_every_layer`."""
     if request.param in LAYERS:
         with opened(request.param) as sandbox:
             yield sandbox

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from backend.models.catalog import Models
+from backend.common.secrets import Secrets
+from backend.resources.models import Models
 from backend.runtime.agents import Limits, StepFailed, StepRequest, StepResult, run_llm_step
-from backend.secrets import Secrets
 from tests.support.answers import mismatch_of_answer
 from tests.support.openai_server import OpenAIServer, Reply
 

@@ -4,7 +4,8 @@ import pytest
 
 from backend.runtime.agents import Limits, StepFailed, run_python_step
 from tests.support.answers import value_in_process
-from tests.unit.backend.sandbox.steps import Steps
+from tests.unit.backend.isolation.sandbox.layers import in_every_layer
+from tests.unit.backend.isolation.sandbox.steps import Steps
 
 SMALL = Limits(memory_mb=256, timeout_seconds=60, workspace_mb=4)
 
@@ -16,6 +17,7 @@ def failure(steps: Steps, code: str, limits: Limits = SMALL) -> StepFailed:
     return failed.value
 
 
+@in_every_layer
 def test_an_exception_is_told_by_type_and_message_and_logged_with_its_traceback(steps: Steps) -> None:
     failed = failure(
         steps,
@@ -82,13 +84,14 @@ def test_a_return_value_that_cannot_be_kept_is_told(steps: Steps, value: str, re
     assert failed.message.startswith(f"the return value {reason}")
 
 
+@in_every_layer
 @pytest.mark.parametrize(
     "loop", ["while True: pass", "__import__('time').sleep(3600)", "input() or __import__('time').sleep(3600)"]
 )
 def test_a_step_that_runs_too_long_is_ended_in_time(steps: Steps, loop: str) -> None:
     code = f"def run(context):\n    try:\n        {loop}\n    except EOFError:\n        __import__('time').sleep(3600)"
     failed = failure(steps, code, Limits(memory_mb=256, timeout_seconds=1, workspace_mb=4))
-    assert (failed.type, failed.message) == ("TimeLimit", "the step ran longer than its environment's 1 seconds")
+    assert (failed.type, failed.message) == ("TimeLimit", "the step ran longer than its 1 seconds")
 
 
 def test_time_spent_on_outputs_counts(steps: Steps) -> None:
@@ -105,6 +108,7 @@ def test_time_spent_on_outputs_counts(steps: Steps) -> None:
     assert failure(steps, code, Limits(256, 1, 4)).type == "TimeLimit"
 
 
+@in_every_layer
 def test_a_step_that_needs_too_much_memory_is_told(steps: Steps) -> None:
     failed = failure(steps, "def run(context): return len(bytearray(512 * 1024 * 1024))")
     assert failed.type == "MemoryLimit"
@@ -112,11 +116,13 @@ def test_a_step_that_needs_too_much_memory_is_told(steps: Steps) -> None:
     assert b"MemoryError" in failed.log
 
 
+@in_every_layer
 def test_memory_that_fills_up_slowly_is_told_too(steps: Steps) -> None:
     failed = failure(steps, "kept = []\ndef run(context):\n    while True: kept.append(bytearray(1000))")
     assert failed.type == "MemoryLimit"
 
 
+@in_every_layer
 @pytest.mark.parametrize("folder", ["workspace", "outputs"])
 def test_a_file_larger_than_the_workspace_is_told(steps: Steps, folder: str) -> None:
     failed = failure(steps, f"def run(context):\n    (context.{folder} / 'x').write_bytes(bytes(5 * 1024 * 1024))")
@@ -124,6 +130,7 @@ def test_a_file_larger_than_the_workspace_is_told(steps: Steps, folder: str) -> 
     assert failed.message == "the step's workspace is full: its environment's workspace_mb is 4, outputs included"
 
 
+@in_every_layer
 def test_outputs_larger_together_than_the_workspace_are_told(steps: Steps) -> None:
     failed = failure(
         steps,
@@ -132,6 +139,7 @@ def test_outputs_larger_together_than_the_workspace_are_told(steps: Steps) -> No
     assert failed.type == "WorkspaceLimit"
 
 
+@in_every_layer
 @pytest.mark.parametrize(
     ("body", "message"),
     [
@@ -142,7 +150,7 @@ def test_outputs_larger_together_than_the_workspace_are_told(steps: Steps) -> No
             "os.kill(os.getpid(), 9)",
             "the step's process was killed, most likely for want of memory (memory_mb is 256)",
         ),
-        ("os.kill(os.getpid(), signal.SIGXCPU)", "the step ran longer than its environment's 60 seconds"),
+        ("os.kill(os.getpid(), signal.SIGXCPU)", "the step ran longer than its 60 seconds"),
     ],
 )
 def test_a_process_that_dies_is_told_by_how(steps: Steps, body: str, message: str) -> None:
@@ -164,6 +172,7 @@ def test_an_output_path_that_is_too_long_is_told(steps: Steps) -> None:
     assert "longer than 1024 bytes" in failed.message
 
 
+@in_every_layer
 def test_a_sandbox_that_cannot_start_fails_the_step(steps: Steps) -> None:
     """The inputs folder vanished: bubblewrap refuses to bind it, a bare process never sees it."""
     if steps.sandbox.layer.name == "none":
@@ -174,6 +183,7 @@ def test_a_sandbox_that_cannot_start_fails_the_step(steps: Steps) -> None:
     assert b"gone" in failed.value.log
 
 
+@in_every_layer
 def test_what_progress_raises_passes_through_and_ends_the_step(steps: Steps) -> None:
     def on_progress(message: str, data: dict[str, object]) -> None:
         raise TimeoutError("the store is away")
@@ -181,4 +191,4 @@ def test_what_progress_raises_passes_through_and_ends_the_step(steps: Steps) -> 
     request = steps.request("import time\ndef run(context):\n    context.progress('x')\n    time.sleep(3600)")
     with pytest.raises(TimeoutError, match="the store is away"):
         asyncio.run(run_python_step(steps.sandbox, request, on_progress, value_in_process))
-    assert steps.sandbox._open == set()
+    assert not steps.sandbox.open_processes

@@ -3,12 +3,14 @@ from dataclasses import replace
 import pytest
 
 from backend.runtime.agents import StepFailed
-from tests.unit.backend.sandbox.steps import LIMITS, Steps
+from tests.unit.backend.isolation.sandbox.layers import in_every_layer
+from tests.unit.backend.isolation.sandbox.steps import LIMITS, Steps
 
 LOOKUP = "import socket\ndef run(context): socket.getaddrinfo('api.example.org', 443)"
 WRAPPED = "import urllib.request\ndef run(context): urllib.request.urlopen('https://api.example.org')"
 
 
+@in_every_layer
 @pytest.mark.parametrize(
     ("code", "message"),
     [

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from backend.common.json_text import parse_strict_replacing_nul
 from backend.runtime.agents import StepFailed, python_agent, run_python_step
 from backend.runtime.agents.base import event_budget
 from backend.runtime.agents.progress import dropped_warning, limit_progress
 from backend.settings import StepDataLimits
-from backend.strict_json import parse_replacing_nul
 from tests.support.answers import value_in_process
-from tests.unit.backend.sandbox.steps import Steps
+from tests.unit.backend.isolation.sandbox.steps import Steps
 
 
 def run(steps: Steps, code: str, limits: StepDataLimits) -> dict[str, Any] | None:
@@ -144,14 +144,14 @@ def test_progress_of_an_agent_in_this_process_is_within_the_same_limits() -> Non
 
 def test_what_is_long_is_parsed_off_the_loop_and_in_its_turn(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[tuple[str, int]] = []
-    parse, main = parse_replacing_nul, threading.get_ident()
+    parse_strict, main = parse_strict_replacing_nul, threading.get_ident()
 
     def spy(payload: bytes) -> Any:
         where = "loop" if threading.get_ident() == main else "thread"
         parsed.append((where, len(payload)))
-        return parse(payload)
+        return parse_strict(payload)
 
-    monkeypatch.setattr(python_agent, "parse_replacing_nul", spy)
+    monkeypatch.setattr(python_agent, "parse_strict_replacing_nul", spy)
     code = """
         def run(context):
             for n in range(9):

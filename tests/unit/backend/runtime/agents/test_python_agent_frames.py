@@ -6,7 +6,7 @@ import pytest
 from backend.runtime.agents import Limits, StepFailed
 from backend.runtime.agents.base import event_budget
 from backend.settings import OutputLimits, StepDataLimits
-from tests.unit.backend.sandbox.steps import Steps
+from tests.unit.backend.isolation.sandbox.steps import Steps
 
 READY, REQUEST, PROGRESS, FILE, RESULT, FAILURE, SKIPPED, DROPPED = 1, 2, 3, 4, 5, 6, 7, 8
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from backend.runtime.agents import StepFailed
-from tests.unit.backend.sandbox.layers import opened
-from tests.unit.backend.sandbox.steps import Steps
+from tests.unit.backend.isolation.sandbox.layers import opened
+from tests.unit.backend.isolation.sandbox.steps import Steps
 
 KEPT = {
     "TextIOWrapper": "sys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding='utf-8'); print('é')",

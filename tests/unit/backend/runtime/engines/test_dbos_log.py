@@ -4,15 +4,15 @@ import logging
 
 import pytest
 
-from backend.runtime.engines import dbos_log
-from backend.runtime.engines.dbos_log import OutageFilter
+from backend.runtime.engines import dbos
+from backend.runtime.engines.dbos import OutageFilter
 from backend.storage.outage import Outage
 
 
 @pytest.fixture
 def outage(monkeypatch: pytest.MonkeyPatch) -> Outage:
     outage = Outage()
-    monkeypatch.setattr(dbos_log, "OUTAGE", outage)
+    monkeypatch.setattr(dbos, "OUTAGE", outage)
     return outage
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ def waiting_segments(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def engine() -> LocalEngine:
-    context: Any = None
+    context: Any = SimpleNamespace(owner="")
     made = LocalEngine(context, lambda: None)
     made.start()
     return made
@@ -129,7 +130,7 @@ def test_an_ended_engine_takes_cancels_and_aborts_and_refuses_segments() -> None
 
 
 def test_an_engine_that_never_started_can_be_aborted_and_stopped() -> None:
-    context: Any = None
+    context: Any = SimpleNamespace(owner="")
     one = LocalEngine(context, lambda: None)
     one.abort()
     one.stop(60)

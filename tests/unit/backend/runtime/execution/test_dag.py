@@ -1,15 +1,15 @@
 import pytest
 
 from backend.runtime.execution.dag import plan, unmet_need
-from backend.workflows.manifests.defaults import DEFAULT_ENVIRONMENT
-from backend.workflows.terms import AGENT, APPROVAL, StepTerms
+from backend.services.workflows.manifests.names import DEFAULT_ENVIRONMENT
+from backend.services.workflows.resolved_workflow import AGENT, APPROVAL, ResolvedStep
 
 
-def _step(step: str, kind: str = AGENT, needs: tuple[str, ...] = (), optional: bool = False) -> StepTerms:
-    return StepTerms(step, step, kind, needs, optional, None, None, None, DEFAULT_ENVIRONMENT, {}, "", None)
+def _step(step: str, kind: str = AGENT, needs: tuple[str, ...] = (), optional: bool = False) -> ResolvedStep:
+    return ResolvedStep(step, step, kind, needs, optional, None, None, None, DEFAULT_ENVIRONMENT, {}, "", None)
 
 
-def _steps(**needs: str) -> list[StepTerms]:
+def _steps(**needs: str) -> list[ResolvedStep]:
     """`a="b c?"`: step a needs b and c; a name that ends with an underscore is an optional step."""
     return [_step(name, needs=tuple(behind.split()), optional=name.endswith("_")) for name, behind in needs.items()]
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from backend.common.secrets import SecretError, Secrets
 from backend.runtime.execution.step_secrets import ALL_BYTES, LARGEST_BYTES, read_values
-from backend.secrets import SecretError, Secrets
 
 
 def test_the_secrets_of_a_step_are_bounded_together(tmp_path: Path) -> None:

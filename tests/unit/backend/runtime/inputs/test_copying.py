@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from backend.runtime.inputs.copying import Copying, ListedObject
-from backend.runtime.inputs.halting import CopyError, CopyHalt
+from backend.runtime.inputs.copying import CopyError, CopyHalt, Copying, ListedObject
 from tests.support.s3_server import S3Server
-from tests.unit.backend.runtime.inputs.test_s3_prefix import copy_from
+from tests.unit.backend.runtime.inputs.test_sources import copy_from
 
 
 @pytest.fixture

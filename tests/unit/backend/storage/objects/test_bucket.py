@@ -8,10 +8,10 @@ import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime, tzinfo
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -92,15 +92,21 @@ def test_credentials_without_a_needed_permission_are_refused_at_the_start(
         open_objects(settings, tmp_path)
 
 
-def test_an_upload_that_fails_leaves_nothing(s3_server: S3Server, objects: BucketObjects) -> None:
+def test_an_upload_that_fails_leaves_nothing(s3_server: S3Server, objects: BucketObjects, tmp_path: Path) -> None:
     class Failing(io.BytesIO):
         def read(self, size: int | None = -1, /) -> bytes:
             if self.tell():
                 raise OSError("the disk is gone")
             return super().read(size)
 
+    class OnAFailingDisk(type(tmp_path)):  # type: ignore[misc]  # pathlib makes a path of the system's class
+        def open(self, *_: object) -> Failing:
+            return Failing(Path(self).read_bytes())
+
+    (tmp_path / "source").write_bytes(bytes(2 * PIECE_BYTES))
+    source = OnAFailingDisk(tmp_path / "source")
     with pytest.raises(OSError, match="the disk is gone"):
-        objects._put(KEY, Failing(bytes(2 * PIECE_BYTES)), PIECE_BYTES)
+        objects.put_file(KEY, source)
     assert "Uploads" not in s3_server.s3.list_multipart_uploads(Bucket="kept")
     assert "Contents" not in s3_server.s3.list_objects_v2(Bucket="kept")
 
@@ -114,11 +120,18 @@ def test_an_unfinished_upload_is_removed_with_its_run(s3_server: S3Server, objec
 
 
 def test_uploads_that_a_crash_left_long_ago_end_and_young_ones_go_on(
-    s3_server: S3Server, objects: BucketObjects
+    s3_server: S3Server, objects: BucketObjects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    class In2009(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return cls(2009, 1, 1, tzinfo=tz)
+
     # The server dates every upload to 2010.
     s3_server.s3.create_multipart_upload(Bucket="kept", Key="dep/runs/run_1/out_1")
-    objects._abort_uploads("dep/runs/", lambda _: True, began_before=datetime(2009, 1, 1, tzinfo=UTC))
+    with monkeypatch.context() as earlier:
+        earlier.setattr("backend.storage.objects.bucket.datetime", In2009)
+        objects.prove()
     assert len(s3_server.s3.list_multipart_uploads(Bucket="kept")["Uploads"]) == 1
     objects.prove()
     assert "Uploads" not in s3_server.s3.list_multipart_uploads(Bucket="kept")

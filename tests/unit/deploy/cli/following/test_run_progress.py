@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from deploy.cli.following.run_progress import RunProgress
-from deploy.cli.output.raw_json import RawJson
+from deploy.cli.output.records import RawJson
 
 
 def event(kind: str, step: str | None, second: int, data: str = "{}") -> dict[str, Any]:

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from deploy.cli.output.printing import Column, print_details, print_table
+from deploy.cli.output.printing import TableColumn, print_details, print_table
 
 
 @pytest.mark.parametrize(
@@ -22,28 +22,28 @@ from deploy.cli.output.printing import Column, print_details, print_table
     ],
 )
 def test_a_cell_is_readable(value: object, text: str) -> None:
-    assert Column("X", "x").cell({"x": value}) == text
+    assert TableColumn("X", "x").cell({"x": value}) == text
 
 
 def test_a_nested_field_is_found_or_missing() -> None:
-    column = Column("X", "error.message")
+    column = TableColumn("X", "error.message")
     assert column.cell({"error": {"message": "no"}}) == "no"
     assert column.cell({"error": None}) == "-"
     assert column.cell({}) == "-"
 
 
 def test_in_a_pipe_a_record_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    print_table([{"x": "word " * 100}], [Column("X", "x")], none="nothing")
+    print_table([{"x": "word " * 100}], [TableColumn("X", "x")], none="nothing")
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
 def test_no_record_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    print_table([], [Column("X", "x")], none="Nothing there.")
+    print_table([], [TableColumn("X", "x")], none="Nothing there.")
     assert capsys.readouterr().out == "Nothing there.\n"
 
 
 def test_control_characters_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
-    print_details({"x": "a\x1b[31mb\rc"}, [Column("x", "x")])
+    print_details({"x": "a\x1b[31mb\rc"}, [TableColumn("x", "x")])
     out = capsys.readouterr().out
     assert "\x1b" not in out
     assert "\r" not in out

@@ -22,8 +22,7 @@ from sqlalchemy import (
 
 from backend.storage.database import Tx
 from backend.storage.dialects.postgresql.database import PostgresqlDatabase
-from backend.storage.guarded_insert import GuardedInsert, InsertedRows
-from backend.storage.statements import Command, Query, ScalarQuery, select_row
+from backend.storage.statements import Command, GuardedInsert, InsertedRows, Query, ScalarQuery, select_row
 
 CATALOGUE = MetaData()
 NOTES = Table("notes", CATALOGUE, Column("number", Integer, primary_key=True), Column("text", Text, nullable=False))

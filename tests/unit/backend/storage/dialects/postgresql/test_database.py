@@ -11,10 +11,9 @@ import pytest
 from psycopg import sql
 
 from backend.storage.database import ClaimedError, DatabaseUnavailableError, OutcomeUnknownError, Tx
-from backend.storage.dialects.postgresql.connection import Timeouts
+from backend.storage.dialects.postgresql.connection import DatabaseTimeouts
 from backend.storage.dialects.postgresql.database import PostgresqlDatabase
 from backend.storage.dialects.postgresql.shared_clock import SharedClock
-from backend.storage.dialects.postgresql.transaction import PipelinedTx
 from backend.storage.outage import Outage
 from tests.support.poll import until
 from tests.support.postgresql import end_sessions
@@ -146,16 +145,16 @@ def test_a_commit_on_a_connection_that_is_out_of_step_is_not_repeated(
     database: PostgresqlDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The driver gives up though the server has made the change."""
-    execute = PipelinedTx._execute
+    execute = psycopg.Connection.execute
 
-    def out_of_step(tx: PipelinedTx, text: str, arguments: Any = None) -> Any:
-        cursor = execute(tx, text, arguments)
+    def out_of_step(connection: Any, text: Any, arguments: Any = None) -> Any:
+        cursor = execute(connection, text, arguments)
         if text == "COMMIT":
             raise psycopg.OperationalError("cannot exit pipeline mode while busy")
         return cursor
 
     with monkeypatch.context() as patched:
-        patched.setattr(PipelinedTx, "_execute", out_of_step)
+        patched.setattr(psycopg.Connection, "execute", out_of_step)
         with pytest.raises(OutcomeUnknownError):
             add(database, 1)
     assert notes(database) == {1: "text"}
@@ -298,7 +297,7 @@ def test_a_lost_connection_has_its_code(
 def test_a_statement_that_takes_too_long_is_no_outage(
     url: str, outage: Outage, caplog: pytest.LogCaptureFixture
 ) -> None:
-    database = PostgresqlDatabase(url, 1, Timeouts(statement_ms=10))
+    database = PostgresqlDatabase(url, 1, DatabaseTimeouts(statement_ms=10))
     words = r"canceling statement due to statement timeout \(SQLSTATE 57014\)"
     with pytest.raises(DatabaseUnavailableError, match=words) as caught:
         database.read(lambda tx: tx.connection.execute("SELECT pg_sleep(60)", ()))
@@ -309,7 +308,7 @@ def test_a_statement_that_takes_too_long_is_no_outage(
 
 
 def test_a_pool_without_a_free_connection_is_not_waited_for(url: str) -> None:
-    database = PostgresqlDatabase(url, 4, Timeouts(pool_seconds=0.01))
+    database = PostgresqlDatabase(url, 4, DatabaseTimeouts(pool_seconds=0.01))
     held = [
         HeldChange(lambda work, number=number: database.write(work, lock_key=f"run {number}"))  # type: ignore[misc]
         for number in range(4)
@@ -336,12 +335,16 @@ def test_a_connection_in_use_at_the_close_ends_after_its_use(url: str) -> None:
 
 def test_a_name_is_held_by_one_process_until_it_releases_it_or_ends(url: str, database: PostgresqlDatabase) -> None:
     other = PostgresqlDatabase(url, 2)
-    with database.hold("upkeep") as mine, other.hold("upkeep") as theirs, other.hold("else") as another:
+    with (
+        database.try_advisory_lock("upkeep") as mine,
+        other.try_advisory_lock("upkeep") as theirs,
+        other.try_advisory_lock("else") as another,
+    ):
         assert (mine, theirs, another) == (True, False, True)
-    with other.hold("upkeep") as theirs:
+    with other.try_advisory_lock("upkeep") as theirs:
         assert theirs
         end_sessions(url)
-        with database.hold("upkeep") as mine:
+        with database.try_advisory_lock("upkeep") as mine:
             assert mine
     other.close()
 

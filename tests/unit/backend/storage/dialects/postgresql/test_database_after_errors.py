@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy import bindparam
 
 from backend.storage.database import ClaimedError, DatabaseUnavailableError, Tx
-from backend.storage.dialects.postgresql.connection import Timeouts
+from backend.storage.dialects.postgresql.connection import DatabaseTimeouts
 from backend.storage.dialects.postgresql.database import PostgresqlDatabase
-from backend.storage.dialects.postgresql.locks import lock_number
+from backend.storage.dialects.postgresql.transaction import lock_number
 from backend.storage.statements import Query, select_row
 from tests.support.poll import until
 from tests.unit.backend.storage.dialects.postgresql.notes import (
@@ -60,7 +60,7 @@ USES: dict[str, Callable[[PostgresqlDatabase], object]] = {
 @pytest.fixture
 def impatient(url: str, database: PostgresqlDatabase) -> Iterator[PostgresqlDatabase]:
     """A database with one connection, whose statements hardly wait for locks."""
-    impatient = PostgresqlDatabase(url, 1, Timeouts(lock_ms=30))
+    impatient = PostgresqlDatabase(url, 1, DatabaseTimeouts(lock_ms=30))
     yield impatient
     impatient.close()
 
@@ -101,11 +101,16 @@ def test_a_stall_at_any_use_of_a_statement_fails_no_later_use(
 
 @pytest.mark.parametrize(
     ("timeouts", "stall_seconds"),
-    [(Timeouts(lock_ms=50, pool_seconds=60), 0.1), (Timeouts(statement_ms=1_000, pool_seconds=60), 1.1)],
+    [
+        (DatabaseTimeouts(lock_ms=50, pool_seconds=60), 0.1),
+        (DatabaseTimeouts(statement_ms=1_000, pool_seconds=60), 1.1),
+    ],
     ids=["lock time-outs", "statement time-outs"],
 )
 @pytest.mark.usefixtures("database")
-def test_no_call_fails_after_stalls_at_random_statements(url: str, timeouts: Timeouts, stall_seconds: float) -> None:
+def test_no_call_fails_after_stalls_at_random_statements(
+    url: str, timeouts: DatabaseTimeouts, stall_seconds: float
+) -> None:
     contended = PostgresqlDatabase(url, CONNECTIONS, timeouts)
     ended = Event()
 
@@ -197,13 +202,13 @@ def test_a_held_name_is_released_when_its_holder_fails(
     url: str, database: PostgresqlDatabase, error: type[Exception]
 ) -> None:
     def fail_holding() -> None:
-        with database.hold("name") as mine:
+        with database.try_advisory_lock("name") as mine:
             assert mine
             raise error
 
     other = PostgresqlDatabase(url, 1)
     with pytest.raises(error):
         fail_holding()
-    with other.hold("name") as theirs:
+    with other.try_advisory_lock("name") as theirs:
         assert theirs
     other.close()

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import func, literal_column, select
 
 from backend.storage.database import DatabaseUnavailableError
-from backend.storage.dialects.postgresql.connection import Timeouts
+from backend.storage.dialects.postgresql.connection import DatabaseTimeouts
 from backend.storage.dialects.postgresql.database import PostgresqlDatabase
 from backend.storage.statements import ScalarQuery
 from tests.support.long_wire import LongWire
@@ -23,7 +23,7 @@ TURN_READ_ONLY = ScalarQuery[str](
 
 @pytest.fixture
 def impatient(url: str, database: PostgresqlDatabase) -> Iterator[PostgresqlDatabase]:
-    impatient = PostgresqlDatabase(url, 1, Timeouts(statement_ms=90, lock_ms=80))
+    impatient = PostgresqlDatabase(url, 1, DatabaseTimeouts(statement_ms=90, lock_ms=80))
     yield impatient
     impatient.close()
 
@@ -50,7 +50,7 @@ def test_waiting_for_a_lock_past_its_time_out_fails(
 
 
 def hold_a_name(database: PostgresqlDatabase) -> None:
-    with database.hold("name"):
+    with database.try_advisory_lock("name"):
         pytest.fail("it cannot be held")
 
 
@@ -69,7 +69,7 @@ def test_a_server_that_stops_answering_is_not_waited_for(url: str, use: str) -> 
     wire = LongWire(str(parts["host"]), int(parts.get("port") or 5432))
     threading.Thread(target=wire.serve, daemon=True).start()
     silent = PostgresqlDatabase(
-        psycopg.conninfo.make_conninfo(url, host="127.0.0.1", port=wire.port), 1, Timeouts(attempts_seconds=1)
+        psycopg.conninfo.make_conninfo(url, host="127.0.0.1", port=wire.port), 1, DatabaseTimeouts(attempts_seconds=1)
     )
     assert silent.healthy()
     wire.one_way_seconds = 3600

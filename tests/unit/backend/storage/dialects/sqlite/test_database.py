@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, Text, bindparam, create_engine, insert
 
+from backend.common.metrics import DATABASE_QUEUE
 from backend.storage.database import DatabaseUnavailableError, Tx
 from backend.storage.dialects.sqlite.database import SqliteDatabase
 from backend.storage.statements import Command, Query, select_row
@@ -265,7 +266,7 @@ def test_work_with_other_than_one_result_for_each_change_spares_the_others_and_t
 def test_no_change_succeeds_that_a_full_disk_kept_from_being_committed(database: SqliteDatabase, path: Path) -> None:
     add(database, 0)
     pages = sqlite3.connect(path).execute("PRAGMA page_count").fetchone()[0]
-    database.write(lambda tx: tx._connection.execute(f"PRAGMA max_page_count = {pages + 8}", ()))
+    database.write(lambda tx: tx.connection.execute(f"PRAGMA max_page_count = {pages + 8}", ()))
     held, gate = hold_writer(database)
     told_ok: list[int] = []
     reasons: set[type[Exception]] = set()
@@ -333,6 +334,13 @@ def test_a_snapshot_does_not_see_what_is_committed_meanwhile(database: SqliteDat
     assert numbers(database) == [1]
 
 
+def queued(database: SqliteDatabase) -> float:
+    """The changes that wait for the writer, as they are measured."""
+    [family] = [found for found in database.measured() if found.name == DATABASE_QUEUE.name]
+    [sample] = family.samples
+    return sample.value
+
+
 def test_closing_commits_what_has_queued(path: Path) -> None:
     database = SqliteDatabase(path)
     begun, gate = threading.Event(), threading.Event()
@@ -346,7 +354,7 @@ def test_closing_commits_what_has_queued(path: Path) -> None:
     assert begun.wait(60)
     writer = threading.Thread(target=add, args=(database, 7))
     writer.start()
-    until(lambda: database._writer.queued, "the change behind it")
+    until(lambda: queued(database), "the change behind it")
     gate.set()
     database.close()
     holder.join()
@@ -356,9 +364,9 @@ def test_closing_commits_what_has_queued(path: Path) -> None:
     again.close()
 
 
-def test_a_database_whose_writer_ended_is_not_healthy(database: SqliteDatabase) -> None:
+def test_a_database_that_is_closed_is_not_healthy(database: SqliteDatabase) -> None:
     assert database.healthy()
-    database._writer.close()
+    database.close()
     assert not database.healthy()
 
 

@@ -1,0 +1,1 @@
+"""Utilities and vocabulary of the backend that every package may use."""

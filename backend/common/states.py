@@ -1,0 +1,113 @@
+"""States of runs, steps, segments and approvals, as tables spell them, and the moves between them (contract 13)."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+
+class RunStatus(StrEnum):
+    """Status of a run, as tables and callers spell it."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    WAITING = "waiting_for_approval"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+RUN_TRANSITIONS: Final[Mapping[RunStatus, tuple[RunStatus, ...]]] = {
+    RunStatus.QUEUED: (RunStatus.RUNNING, RunStatus.FAILED, RunStatus.CANCELLED),
+    RunStatus.RUNNING: (RunStatus.WAITING, RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED),
+    RunStatus.WAITING: (RunStatus.RUNNING, RunStatus.FAILED, RunStatus.CANCELLED),
+    RunStatus.COMPLETED: (),
+    RunStatus.FAILED: (),
+    RunStatus.CANCELLED: (),
+}
+
+RUN_IN_FLIGHT: Final = tuple(status for status, after in RUN_TRANSITIONS.items() if after)
+RUN_TERMINAL: Final = tuple(status for status, after in RUN_TRANSITIONS.items() if not after)
+
+
+def run_statuses_before(status: str) -> tuple[RunStatus, ...]:
+    """Returns the statuses that a run may move to `status` from."""
+    return tuple(earlier for earlier, after in RUN_TRANSITIONS.items() if status in after)
+
+
+class StepStatus(StrEnum):
+    """Status of a step, as tables and callers spell it."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    WAITING = "waiting_for_approval"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    CANCELLED = "cancelled"
+    BLOCKED = "blocked"
+
+
+STEP_TRANSITIONS: Final[Mapping[StepStatus, tuple[StepStatus, ...]]] = {
+    StepStatus.PENDING: (
+        StepStatus.RUNNING,
+        StepStatus.WAITING,
+        # A resumed run reuses it.
+        StepStatus.COMPLETED,
+        StepStatus.SKIPPED,
+        StepStatus.BLOCKED,
+        StepStatus.CANCELLED,
+    ),
+    # A step whose attempt failed is pending until it is retried.
+    StepStatus.RUNNING: (StepStatus.COMPLETED, StepStatus.FAILED, StepStatus.PENDING, StepStatus.CANCELLED),
+    # A rejected approval blocks its step.
+    StepStatus.WAITING: (StepStatus.COMPLETED, StepStatus.BLOCKED, StepStatus.CANCELLED),
+    StepStatus.COMPLETED: (),
+    StepStatus.FAILED: (),
+    StepStatus.SKIPPED: (),
+    StepStatus.CANCELLED: (),
+    StepStatus.BLOCKED: (),
+}
+
+STEP_UNFINISHED: Final = tuple(status for status, after in STEP_TRANSITIONS.items() if after)
+
+
+class SegmentState(StrEnum):
+    """State of a segment, as tables spell it."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+SEGMENT_TRANSITIONS: Final[Mapping[SegmentState, tuple[SegmentState, ...]]] = {
+    # One whose run is closed before it is taken ends without having run.
+    SegmentState.QUEUED: (SegmentState.RUNNING, SegmentState.ENDED),
+    SegmentState.RUNNING: (SegmentState.ENDED,),
+    SegmentState.ENDED: (),
+}
+
+DISPATCHED: Final = "segments"
+"""Name announced once segments were handed over, for workers that wait for some."""
+
+ROOM: Final = "room"
+"""Name announced once a segment ended or waits again, for launchers that wait for room."""
+
+
+class ApprovalState(StrEnum):
+    """State of an approval, as tables and events spell it."""
+
+    PENDING = "pending"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    WITHDRAWN = "withdrawn"
+    """Its run was closed before anybody decided."""
+
+
+APPROVAL_TRANSITIONS: Final[Mapping[ApprovalState, tuple[ApprovalState, ...]]] = {
+    ApprovalState.PENDING: (ApprovalState.APPROVED, ApprovalState.REJECTED, ApprovalState.WITHDRAWN),
+    ApprovalState.APPROVED: (),
+    ApprovalState.REJECTED: (),
+    ApprovalState.WITHDRAWN: (),
+}
+
+APPROVAL_DECIDED: Final = (ApprovalState.APPROVED, ApprovalState.REJECTED)

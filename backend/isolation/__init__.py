@@ -1,0 +1,1 @@
+"""Isolation: sandboxes of steps, and confined processes that judge untrusted data within bounds."""

@@ -1,1 +1,0 @@
-"""What steps print, for people: kept per attempt, readable while a step runs. Never on the public API."""

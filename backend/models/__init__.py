@@ -1,1 +1,0 @@
-"""Language models that agents and the redaction call."""

@@ -1,1 +1,0 @@
-"""Redaction in confined child processes."""

@@ -1,0 +1,1 @@
+"""Resources that workflows use: environments, connectors, knowledge graphs, models, schemas, redaction."""

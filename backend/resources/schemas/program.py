@@ -1,0 +1,185 @@
+"""The program of the confined processes that validate values, schemas and code; see `backend.isolation.confined`.
+
+Patterns of a JSON Schema take linear time; other keywords are not bounded.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, Final
+
+import jsonschema_rs
+
+from backend.common import json_text
+from backend.common.json_text import UnstorableJsonError, parse_strict
+from backend.isolation.confined import Arguments
+from backend.resources.schemas.content_checks import CodeProblem, code_problem
+
+LONGEST_MESSAGE: Final = 1_000
+DRAFTS: Final = "Draft 4, 6, 7, 2019-09 or 2020-12"
+
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+_REFERENCES: Final = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
+_LONGEST_QUOTE: Final = 200
+_BASE: Final = "urn:schema"
+
+
+def validator_of(schema: Any) -> Any:
+    """Compiles a schema, by Draft 2020-12 unless it names another; formats are annotations only.
+
+    Raises:
+        jsonschema_rs.ValidationError: it is no schema, or refers to something that it does not contain.
+    """
+    return jsonschema_rs.validator_for(
+        schema, offline=True, validate_formats=False, pattern_options=jsonschema_rs.RegexOptions()
+    )
+
+
+def mismatch(schema: object, value: object, what: str) -> str | None:
+    """Returns what does not fit, and where; None if the value fits. `what` names the value in messages."""
+    try:
+        validator = validator_of(schema)
+    except jsonschema_rs.ValidationError as unsound:
+        return f"The {what} cannot be judged by the schema: {unsound.message}"[:LONGEST_MESSAGE]
+    try:
+        validator.validate(value)
+    except jsonschema_rs.ValidationError as error:
+        where = _json_path(error.instance_path)
+        return f"The {what} does not fit its schema at {where}: {error.message}"[:LONGEST_MESSAGE]
+    except UnicodeEncodeError:
+        return f"The {what} does not fit its schema: it holds a surrogate that stands alone"
+    return None
+
+
+def schema_problem(schema: object, *, answer: bool = False) -> str | None:
+    """Returns the first problem of a schema, worded for a person; None if it has none.
+
+    The schema of a model's `answer` must also have the type object, and must not recur.
+    """
+    return next(_problems(schema, answer=answer), None)
+
+
+def _problems(schema: Any, *, answer: bool) -> Iterator[str]:
+    yield from _outside_references(schema)
+    try:
+        validator_of(schema)
+    except jsonschema_rs.ValidationError as error:
+        yield _unsound(error)
+        return
+    resolver = jsonschema_rs.Registry([(_BASE, schema)]).resolver(_BASE)
+    references = dict.fromkeys(_references(schema))
+    within = {}
+    for reference in references:
+        try:
+            part = resolver.lookup(reference).contents
+        except jsonschema_rs.ReferencingError:
+            yield f"must hold what it refers to: {reference[:_LONGEST_QUOTE]}"
+        else:
+            within[reference] = set(_references(part)) if answer else set()
+    if answer:
+        yield from _unfit_for_an_answer(schema, within)
+
+
+def _outside_references(schema: Any) -> Iterator[str]:
+    for inner in _with_ids(schema.values()):
+        if any(_references(inner)):
+            # Inside such a part, a $ref that begins with # refers to that part alone.
+            yield "must have no $ref in a part with an $id of its own"
+    if not all(reference.startswith("#") for reference in _references(schema)):
+        yield "must refer to nothing outside of itself: $ref begins with #"
+
+
+def _unfit_for_an_answer(schema: Any, within: dict[str, set[str]]) -> Iterator[str]:
+    if schema.get("type") != "object":
+        yield "must be a JSON Schema of type object"
+    try:
+        TopologicalSorter(within).prepare()
+    except CycleError as error:
+        yield f"must not recur: {error.args[1][0][:_LONGEST_QUOTE]}"
+
+
+def _unsound(error: jsonschema_rs.ValidationError) -> str:
+    where = "/".join(str(part) for part in error.instance_path) or "schema"
+    why = error.message
+    if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Format):
+        why = "must be a regular expression of moderate size without look-around or back-references"
+    elif "meta-schema" in why:
+        where, why = "$schema", f"must name {DRAFTS}"
+    return f"must be a JSON Schema: {where}: {why[:_LONGEST_QUOTE]}"
+
+
+def _with_ids(parts: Iterable[Any]) -> Iterator[Any]:
+    """Yields the parts below these that have an id by any draft."""
+    for part in parts:
+        if isinstance(part, dict):
+            if isinstance(part.get("$id", part.get("id")), str):
+                yield part
+            yield from _with_ids(part.values())
+        elif isinstance(part, list):
+            yield from _with_ids(part)
+
+
+def _references(schema: object) -> Iterator[str]:
+    if isinstance(schema, dict):
+        for name, value in schema.items():
+            if name in _REFERENCES and isinstance(value, str):
+                yield value
+            else:
+                yield from _references(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from _references(value)
+
+
+def _json_path(path: Iterable[str | int]) -> str:
+    return "$" + "".join(map(_json_path_part, path))
+
+
+def _json_path_part(part: str | int) -> str:
+    if isinstance(part, int):
+        return f"[{part}]"
+    if _PLAIN_NAME.fullmatch(part):
+        return f".{part}"
+    escaped = part.replace("\\", "\\\\").replace("'", "\\'")
+    return f"['{escaped}']"
+
+
+def judge(arguments: Arguments, _: list[int]) -> str | None:
+    """Returns how the `value`, given as JSON text, does not fit its `schema`; None if it fits."""
+    return mismatch(arguments["schema"], json_text.parse(arguments["value"]), arguments["what"])
+
+
+def check(arguments: Arguments, _: list[int]) -> str | None:
+    """Returns the problem of a schema; None if it has none."""
+    return schema_problem(arguments["schema"], answer=arguments["answer"])
+
+
+def normalise(arguments: Arguments, _: list[int]) -> dict[str, str | None]:
+    """Returns the `value`, given as JSON text, as compact `text`, or the `problem` if it is not strict JSON."""
+    try:
+        return {"text": json_text.write(parse_strict(arguments["value"].encode())), "problem": None}
+    except UnstorableJsonError as error:
+        return {"text": None, "problem": str(error)}
+
+
+def member(arguments: Arguments, _: list[int]) -> str | None:
+    """Returns the member `name` of the `value`, given as JSON text, if that is an object and the member a string."""
+    value = json_text.parse(arguments["value"])
+    found = value.get(arguments["name"]) if isinstance(value, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def compile_code(arguments: Arguments, _: list[int]) -> CodeProblem | None:
+    """Returns the problem of Python source `text`, or of `bytes` given as Latin-1; None if it has none."""
+    text = arguments["text"]
+    return code_problem(arguments["bytes"].encode("latin-1") if text is None else text, defines=arguments["defines"])
+
+
+OPERATIONS: Final[Mapping[str, Callable[[Arguments, list[int]], object]]] = {
+    "judge": judge,
+    "check": check,
+    "normalise": normalise,
+    "member": member,
+    "compile": compile_code,
+}

@@ -1,0 +1,186 @@
+"""Validates values by schemas, and schemas and code of manifests, each within limits of time and memory."""
+
+import threading
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, Final
+
+from backend.common.deployment_terms import CODE_BOUNDS, SchemaBounds
+from backend.common.json_text import JsonText, UnstorableJsonError
+from backend.isolation.confined import ConfinedError, ConfinedPool, FailureKind
+from backend.resources.schemas.content_checks import BEYOND_BOUNDS, CodeProblem
+
+_ADMINISTRATORS: Final = "administrators"
+# The time for all schemas of one call, and for all its code, as a multiple of the time for one.
+_CHECKS_TOGETHER: Final = 4
+# Failures that a value or schema causes; without a process there is no verdict.
+_VERDICTS: Final = frozenset(
+    {FailureKind.DEADLINE, FailureKind.MEMORY, FailureKind.TOO_LARGE, FailureKind.DIED, FailureKind.FAILED}
+)
+
+
+class ValidatorUnavailableError(OSError):
+    """No process could be started for a validation; another try may succeed."""
+
+
+class SchemaValidator:
+    """Client of the processes that validate. Thread-safe; every call waits for its result.
+
+    The first call starts a process; `close` ends them all.
+    """
+
+    def __init__(self, bounds: SchemaBounds | None = None) -> None:
+        self._bounds = bounds or SchemaBounds()
+        self._pool = ConfinedPool("backend.resources.schemas.program", name="schemas")
+
+    def mismatch(
+        self, schema: object, value: str, what: str, *, owner: str, halt: threading.Event | None = None
+    ) -> str | None:
+        """Returns how a value, given as JSON text, does not fit its schema; None if it fits.
+
+        A value that cannot be validated within the limits does not fit. `what` names the value in the message. Owners
+        are served round robin.
+
+        Raises:
+            ConfinedError: `halt` was set, or the judge is closed.
+            ValidatorUnavailableError: no process could be started.
+        """
+        try:
+            problem = self._run("judge", {"schema": schema, "value": value, "what": what}, owner, halt)
+        except ConfinedError as error:
+            if error.kind not in _VERDICTS:
+                raise
+            return f"The {what} could not be judged by its schema within {self._bounds}."
+        return None if problem is None else str(problem)
+
+    def manifest_checks(self) -> "ManifestChecks":
+        """Returns the checks of one call, with deadlines from now."""
+        return ManifestChecks(
+            self,
+            schemas_until=monotonic() + _CHECKS_TOGETHER * self._bounds.cpu_seconds,
+            code_until=monotonic() + _CHECKS_TOGETHER * CODE_BOUNDS.cpu_seconds,
+        )
+
+    def schema_problem(self, schema: object, *, answer: bool, deadline: float | None = None) -> str | None:
+        """Returns the problem of a schema of a manifest, None if it has none; see `rules.schema_problem`.
+
+        After the `deadline`, a time of `monotonic`, no schema is checked, which is a problem too.
+
+        Raises:
+            ConfinedError: the judge is closed.
+            ValidatorUnavailableError: no process could be started.
+        """
+        if deadline is not None and monotonic() >= deadline:
+            return _unchecked("schemas", self._bounds)
+        try:
+            problem = self._run("check", {"schema": schema, "answer": answer}, _ADMINISTRATORS, None)
+        except (RecursionError, ValueError):
+            return "must be JSON that is not nested too deeply"
+        except ConfinedError as error:
+            if error.kind not in _VERDICTS:
+                raise
+            return f"must be a JSON Schema that can be checked within {self._bounds}"
+        return None if problem is None else str(problem)
+
+    def code_problem(
+        self, text: str | bytes, *, defines: str | None = None, deadline: float | None = None
+    ) -> CodeProblem | None:
+        """Returns the problem of Python source text, None if it has none; see `source_code.code_problem`.
+
+        Has a deadline, and raises, as `schema_problem`.
+        """
+        if deadline is not None and monotonic() >= deadline:
+            return CodeProblem(None, _unchecked("Python files", CODE_BOUNDS))
+        content = {"text": text} if isinstance(text, str) else {"text": None, "bytes": text.decode("latin-1")}
+        try:
+            found = self._run("compile", {**content, "defines": defines}, _ADMINISTRATORS, None, CODE_BOUNDS)
+        except ConfinedError as error:
+            if error.kind not in _VERDICTS:
+                raise
+            return BEYOND_BOUNDS
+        return None if found is None else CodeProblem(*found)
+
+    def normalised(self, value: str, *, owner: str, halt: threading.Event | None = None) -> JsonText:
+        """Returns JSON text of a step as compact JSON text.
+
+        Raises:
+            UnstorableJsonError: it is not strict JSON, or cannot be read within the limits.
+            ConfinedError: `halt` was set, or the judge is closed.
+            ValidatorUnavailableError: no process could be started.
+        """
+        try:
+            read = self._run("normalise", {"value": value}, owner, halt)
+        except ConfinedError as error:
+            if error.kind not in _VERDICTS:
+                raise
+            raise UnstorableJsonError(f"cannot be read within {self._bounds}") from None
+        if read["problem"] is not None:
+            raise UnstorableJsonError(str(read["problem"]))
+        return JsonText(read["text"])
+
+    def member(self, value: str, name: str, *, owner: str, halt: threading.Event | None = None) -> str | None:
+        """Returns a member of a JSON object, given as text, if the member is a string; raises as `mismatch`.
+
+        None also if the text cannot be read within the limits.
+        """
+        try:
+            found = self._run("member", {"value": value, "name": name}, owner, halt)
+        except ConfinedError as error:
+            if error.kind not in _VERDICTS:
+                raise
+            return None
+        return None if found is None else str(found)
+
+    @property
+    def pids(self) -> list[int]:
+        """Ids of the running processes, busy or idle."""
+        return self._pool.pids
+
+    def close(self) -> None:
+        """Ends every process; running and later validations fail."""
+        self._pool.close()
+
+    def _run(
+        self,
+        operation: str,
+        arguments: object,
+        owner: str,
+        halt: threading.Event | None,
+        bounds: SchemaBounds | None = None,
+    ) -> Any:
+        bounds = bounds or self._bounds
+        try:
+            return self._pool.run(
+                operation,
+                arguments,
+                owner=owner,
+                cpu_seconds=bounds.cpu_seconds,
+                memory_bytes=bounds.memory_mb * 2**20,
+                halt=halt,
+            )
+        except ConfinedError as error:
+            if error.kind is not FailureKind.UNAVAILABLE:
+                raise
+            raise ValidatorUnavailableError(str(error)) from error
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestChecks:
+    """Checks of the schemas and the code of one call, which have until a time of `monotonic` together."""
+
+    judge: SchemaValidator
+    schemas_until: float
+    code_until: float
+
+    def schema_problem(self, schema: object, *, answer: bool) -> str | None:
+        """Returns as `SchemaValidator.schema_problem`."""
+        return self.judge.schema_problem(schema, answer=answer, deadline=self.schemas_until)
+
+    def code_problem(self, text: str | bytes, *, defines: str | None = None) -> CodeProblem | None:
+        """Returns as `SchemaValidator.code_problem`."""
+        return self.judge.code_problem(text, defines=defines, deadline=self.code_until)
+
+
+def _unchecked(what: str, bounds: SchemaBounds) -> str:
+    together = f"{_CHECKS_TOGETHER * bounds.cpu_seconds:g} seconds"
+    return f"was not checked: the {what} before it took longer than the {together} that all may take together"

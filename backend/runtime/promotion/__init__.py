@@ -1,1 +1,0 @@
-"""Stores what steps left: their files as outputs, and the result as one more."""

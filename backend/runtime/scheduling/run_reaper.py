@@ -1,0 +1,264 @@
+"""Ends runs that must end and that no segment ends by itself, and requeues segments that did not begin."""
+
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import partial
+from time import monotonic
+from typing import Final, NamedTuple
+
+from backend.common import metrics
+from backend.common.clock import Clock
+from backend.runtime.outcomes import LAUNCH_FAILED, ORPHANED, RunOutcome, reason_to_stop, time_limit
+from backend.runtime.scheduling import sql
+from backend.runtime.scheduling.dispatcher import Engine
+from backend.runtime.scheduling.sql import LEASE_MS, LeaseRow, QueuedSegmentRow, RunningSegmentRow
+from backend.services.runs import lifecycle_sql
+from backend.services.runs.lifecycle import SegmentLease
+from backend.storage.database import Database, Tx, run_of
+from contract import failure_codes
+
+_LOG = logging.getLogger(__name__)
+
+# A segment that was handed over and has not begun for so long is handed over again: its engine may have lost it.
+_REQUEUED_AFTER_MS: Final = 10_000
+_SUSPECTED_TIMES: Final = 2
+
+_LONGEST_PROVEN_SECONDS: Final = LEASE_MS / 2000
+
+_STEP_MS: Final = 1_000
+
+
+@dataclass(slots=True)
+class _Wait:
+    """Seconds in which a segment could have begun, counted up to a time of the steady clock."""
+
+    seconds: float
+    counted_until: float
+
+
+class LaunchTimeouts:
+    """Counts the time in which a live worker with room did not begin a segment that was handed over.
+
+    A renewed lease proves that its worker was alive before, and a call that this process was: for half a lease at most,
+    since who was frozen, or could not write, goes on as well. Times are seconds of a clock that nobody sets. Not
+    thread-safe.
+    """
+
+    def __init__(self, timeout_seconds: float) -> None:
+        self._timeout_seconds = timeout_seconds
+        self._renewals: dict[str, int] = {}
+        self._waits: dict[str, _Wait] = {}
+        self._without_worker_since: float | None = None
+
+    def timed_out(
+        self, not_begun: Collection[QueuedSegmentRow], leases: Collection[LeaseRow] | None, now: float
+    ) -> list[QueuedSegmentRow]:
+        """Counts the time since the last call; returns the segments that have timed out.
+
+        Args:
+            not_begun: The queued segments that were handed over, now or before.
+            leases: Those of all workers; None where this process alone is the worker, and has room.
+            now: The present time.
+        """
+        proven = leases is None or self._renewed_with_room(leases)
+        self._waits = {row.segment_id: self._waits.get(row.segment_id) or _Wait(0.0, now) for row in not_begun}
+        if proven:
+            for row in not_begun:
+                wait = self._waits[row.segment_id]
+                if row.handed_over_at is not None:
+                    wait.seconds += min(now - wait.counted_until, _LONGEST_PROVEN_SECONDS)
+                wait.counted_until = now
+        return [row for row in not_begun if self._waits[row.segment_id].seconds >= self._timeout_seconds]
+
+    def without_worker(self, leases: Collection[LeaseRow], now: float) -> bool:
+        """Returns whether no worker has been alive for the whole time-out, as far as this process has seen."""
+        if leases:
+            self._without_worker_since = None
+        elif self._without_worker_since is None:
+            self._without_worker_since = now
+        since = self._without_worker_since
+        return since is not None and now - since >= self._timeout_seconds
+
+    def _renewed_with_room(self, leases: Collection[LeaseRow]) -> bool:
+        """Returns whether a worker that takes segments has renewed its lease since the last call, with room."""
+        before, self._renewals = self._renewals, {row.owner: row.lease_until for row in leases}
+        return any(
+            not row.draining and row.room > 0 and before.get(row.owner, row.lease_until) != row.lease_until
+            for row in leases
+        )
+
+
+class ClockReading(NamedTuple):
+    """A time of the wall clock, and how long there was no step of it, as far as the readings tell. Milliseconds."""
+
+    now: int
+    since_step: float
+
+
+class ClockSteps:
+    """Compares the wall clock, which may be a server's, with one that nobody sets. Not thread-safe."""
+
+    def __init__(self, clock: Clock, steady: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._steady = steady
+        self._offset_ms: float | None = None
+        self._error_ms = 0.0
+        # A step just before cannot be told from none.
+        self._stepped_at = steady()
+
+    def read(self) -> ClockReading:
+        """Reads both clocks: they step apart by a second or more, and by more than the readings may be wrong."""
+        before = self._steady()
+        now = self._clock()
+        after = self._steady()
+        offset_ms, error_ms = now - (before + after) * 500, (after - before) * 500
+        if self._offset_ms is not None and abs(offset_ms - self._offset_ms) >= _STEP_MS + error_ms + self._error_ms:
+            self._stepped_at = after
+        self._offset_ms, self._error_ms = offset_ms, error_ms
+        return ClockReading(now, (after - self._stepped_at) * 1000)
+
+
+class RunReaper:
+    """Checks every run in flight; each closing is a compare-and-set, so that a run that just ended stays as it is.
+
+    Args:
+        database: The database with the runs.
+        clock: The times of changes.
+        engine: The engine of this process.
+        launch_timeout_ms: How long a segment may not begin where it could.
+        owner: This session where other processes share the database, and a segment whose owner has no lease belongs to
+            nobody; None where every segment belongs to this process.
+        lease_clock: The times of leases, where the clock of the changes is not theirs.
+        steady: Seconds that nobody sets.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        engine: Engine,
+        launch_timeout_ms: int,
+        owner: str | None = None,
+        *,
+        lease_clock: Clock | None = None,
+        steady: Callable[[], float] = monotonic,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._engine = engine
+        self._launch_timeout_ms = launch_timeout_ms
+        self._owner = owner
+        self._steady = steady
+        self._steps = ClockSteps(lease_clock or clock, steady)
+        self._timeouts = LaunchTimeouts(launch_timeout_ms / 1000)
+        self._suspects: dict[str, int] = {}
+
+    def recover(self) -> None:
+        """Ends runs that an earlier process left running, and requeues queued segments; called at the start.
+
+        A run ends with the outcome that its row says, so that a cancel which was answered holds, and else as orphaned.
+        Parked and finished runs stay as they are. (contract 13.10)
+        """
+        now = self._clock()
+        for segment in self._database.read(sql.running):
+            self._end(segment, reason_to_stop(segment, now), now)
+        self._database.write(sql.requeue_all)
+
+    def requeue_all(self) -> None:
+        """Requeues every queued segment: an engine that is gone may have had it."""
+        self._database.write(sql.requeue_all, lock_key="launcher")
+
+    def reap(self) -> None:
+        """Runs one round, which is cheap where nothing is in flight."""
+        now = self._clock()
+        reading = self._steps.read()
+        # Before the table is read: a segment that begins meanwhile is in neither.
+        executed = self._engine.claimed()
+        running = self._database.read(sql.running)
+        leases = self._leases(reading)
+        others = {lease.owner for lease in leases or ()} - {self._owner}
+        for segment in running:
+            reason = reason_to_stop(segment, now)
+            if segment.owner in others:
+                # It ends its segments itself.
+                continue
+            if not self._engine.executes(segment.segment_id):
+                # Its executor could not record the end, as while the database was unavailable.
+                self._end(segment, reason, now)
+            elif reason is not None:
+                # It records the end itself, once its processes are dead.
+                self._engine.cancel(segment.segment_id)
+        self._end_lost(executed - {segment.segment_id for segment in running if segment.owner == self._owner})
+        for run in self._database.read(lambda tx: sql.parked_past_limit(tx, now)):
+            self._close(run.run_id, time_limit(run.max_run_hours), now)
+        self._check_launches(leases, now, reading.since_step)
+
+    def _check_launches(self, leases: Collection[LeaseRow] | None, now: int, since_step_ms: float) -> None:
+        """Fails launches that timed out, and requeues segments that an engine may have lost."""
+        steady = self._steady()
+        not_begun = self._database.read(sql.not_begun)
+        for queued in not_begun:
+            # Also with a time that the clock has not reached, as of one that was ahead.
+            if queued.handed_over_at is not None and abs(now - queued.handed_over_at) > _REQUEUED_AFTER_MS:
+                self._database.write(partial(sql.requeue, queued=queued), lock_key=run_of(queued.run_id))
+        # After that, so that no time counts in which the database takes no changes.
+        for queued in self._timeouts.timed_out(not_begun, leases, steady):
+            self._fail_launch(queued, now)
+        if leases is None or not self._timeouts.without_worker(leases, steady):
+            return
+        if since_step_ms >= self._launch_timeout_ms:
+            before = now - self._launch_timeout_ms
+            for queued in self._database.read(lambda tx: sql.queued_before(tx, before)):
+                self._fail_launch(queued, now)
+
+    def _leases(self, reading: ClockReading) -> Collection[LeaseRow] | None:
+        """Returns the leases of all live processes, after those were removed that ended; None without other processes.
+
+        A process whose lease was removed learns it at its next renewal. None is removed soon after a step of the
+        clock, before which they were written.
+        """
+        if self._owner is None:
+            return None
+        leases = self._database.read(sql.leases)
+        if reading.since_step < sql.LEASE_MS:
+            return leases
+        lapsed = [lease for lease in leases if lease.lapsed(reading.now) and lease.owner != self._owner]
+        removed = {lease.owner for lease in lapsed if self._remove(lease)}
+        return [lease for lease in leases if lease.owner not in removed]
+
+    def _remove(self, lease: LeaseRow) -> bool:
+        lock_key = sql.lock_key(lease.owner)
+        removed = self._database.write(lambda tx: sql.remove_lapsed(tx, lease), lock_key=lock_key)
+        if removed:
+            _LOG.warning("The lease of %s on %s ended without being renewed", lease.owner, lease.host)
+        return removed
+
+    def _end_lost(self, suspects: Collection[str]) -> None:
+        """Ends segments that are executed here though others closed their runs, or took them.
+
+        A segment that has just ended is a suspect once, and longer while its files are removed.
+        """
+        if self._owner is None:
+            return
+        self._suspects = {segment_id: self._suspects.get(segment_id, 0) + 1 for segment_id in suspects}
+        for segment_id in [one for one, times in self._suspects.items() if times == _SUSPECTED_TIMES]:
+            if not self._database.read(partial(lifecycle_sql.owns, segment_id=segment_id, owner=self._owner)):
+                self._engine.cancel(segment_id)
+
+    def _end(self, segment: RunningSegmentRow, reason: RunOutcome | None, now: int) -> None:
+        """Closes the run of a segment that nobody executes, unless it ended or parked since it was read."""
+        self._close(segment.run_id, reason or ORPHANED, now, SegmentLease(segment.segment_id, segment.owner or ""))
+
+    def _close(self, run_id: str, outcome: RunOutcome, now: int, lease: SegmentLease | None = None) -> None:
+        if self._database.write(lambda tx: outcome.close(tx, run_id, now, lease), lock_key=run_of(run_id)):
+            metrics.SWEEPER_CLOSED.add(outcome.code or outcome.status)
+            _LOG.warning("Run %s was closed as %s", run_id, outcome.code or outcome.status)
+
+    def _fail_launch(self, segment: QueuedSegmentRow, now: int) -> None:
+        def work(tx: Tx) -> bool:
+            return sql.is_queued(tx, segment.segment_id) and LAUNCH_FAILED.close(tx, segment.run_id, now)
+
+        if self._database.write(work, lock_key=run_of(segment.run_id)):
+            metrics.SWEEPER_CLOSED.add(failure_codes.LAUNCH_FAILED)
+            _LOG.warning("Run %s was closed as %s", segment.run_id, failure_codes.LAUNCH_FAILED)

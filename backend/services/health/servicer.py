@@ -1,0 +1,206 @@
+"""DeploymentHealthService over gRPC: processes, findings, secrets and retention, for people who run the deployment."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from time import monotonic
+from typing import Literal
+
+import grpc
+from google.protobuf.duration_pb2 import Duration
+
+from backend.common.clock import DAY_MS
+from backend.common.secrets import FILE, SecretError, Secrets
+from backend.services.dependencies import Services
+from backend.services.deployment import sql as deployment_sql
+from backend.services.health import sql
+from backend.services.health.rules import Figures, alive, findings
+from backend.services.health.sql import ProcessRow, SecretRow, WorkerRow
+from backend.services.runs.backlog_sql import BacklogRow, backlog
+from backend.settings import ModelProvider
+from backend.storage.database import Tx
+from backend.storage.retention import RetentionJob
+from contract.times import to_duration, to_timestamp
+from workflow_api.v1 import deployment_health_pb2 as pb
+from workflow_api.v1 import deployment_health_pb2_grpc
+
+
+def retention_message(upkeep: RetentionJob, days: int, oldest: int | None) -> pb.Retention:
+    """Returns the schedules; `days` are those of the record, and the `oldest` run with data finished at that time."""
+    record_ms = days * DAY_MS
+    return pb.Retention(
+        schedules=[
+            pb.RetentionSchedule(
+                name=rule.name,
+                kept=to_duration(record_ms if rule.kept_ms is None else rule.kept_ms),
+                by_record=rule.kept_ms is None,
+            )
+            for rule in upkeep.rules
+        ],
+        next_round_at=to_timestamp(upkeep.next_round_at) if upkeep.next_round_at else None,
+        next_run_at=None if oldest is None else to_timestamp(oldest + record_ms),
+    )
+
+
+def secret_use(secrets: Secrets, rows: Iterable[SecretRow], models: Mapping[str, ModelProvider]) -> pb.SecretUse:
+    """Returns every secret that the settings, a resource or a provider of models names; a value goes no further."""
+    users: defaultdict[str, list[pb.SecretUser]] = defaultdict(list)
+    for row in rows:
+        for name in _named(row):
+            users[name].append(pb.SecretUser(kind=row.kind, name=row.name, id=row.resource_id))
+    for provider, defaults in sorted(models.items()):
+        if defaults.api_key is not None:
+            users[defaults.api_key].append(pb.SecretUser(kind="model_provider", name=provider))
+    names = sorted({*secrets.names, *users})
+    return pb.SecretUse(secrets=[_secret(secrets, name, users[name]) for name in names])
+
+
+def _named(row: SecretRow) -> list[str]:
+    single = [name for name in (row.secret, row.api_key) if name is not None]
+    return list(dict.fromkeys([*single, *(json.loads(row.secrets) if row.secrets else ())]))
+
+
+def _secret(secrets: Secrets, name: str, used_by: list[pb.SecretUser]) -> pb.NamedSecret:
+    source = secrets.sources.get(name)
+    if source is None:
+        state, kept_in = pb.SECRET_STATE_MISSING, ""
+    else:
+        state, kept_in = pb.SECRET_STATE_UNREADABLE, "file" if source.startswith(FILE) else "environment"
+    try:
+        secrets.get(name)
+    except SecretError as error:
+        return pb.NamedSecret(name=name, state=state, problem=str(error), kept_in=kept_in, used_by=used_by)
+    return pb.NamedSecret(name=name, state=pb.SECRET_STATE_SET, kept_in=kept_in, used_by=used_by)
+
+
+_SIZE_OF = {
+    "sqlite": "SELECT (SELECT page_count FROM pragma_page_count) * (SELECT page_size FROM pragma_page_size)",
+    "postgresql": "SELECT pg_database_size(current_database())",
+}
+
+
+class DeploymentHealthServicer(deployment_health_pb2_grpc.DeploymentHealthServiceServicer):
+    """Shows how the deployment is.
+
+    Args:
+        models: Defaults by provider, which may name secrets.
+        needs_workers: Whether other processes execute runs.
+    """
+
+    def __init__(
+        self,
+        services: Services,
+        upkeep: RetentionJob,
+        models: Mapping[str, ModelProvider],
+        database: Literal["sqlite", "postgresql"],
+        object_store: Literal["folder", "s3"],
+        *,
+        needs_workers: bool,
+    ) -> None:
+        self._services = services
+        self._upkeep = upkeep
+        self._models = models
+        self._database = database
+        self._object_store = object_store
+        self._needs_workers = needs_workers
+
+    def GetDeploymentHealth(
+        self, request: pb.GetDeploymentHealthRequest, context: grpc.ServicerContext
+    ) -> pb.DeploymentHealth:
+        """Returns the health of the deployment, read in one snapshot."""
+        now = self._services.clock()
+        # Workers renew their leases by the database's own time.
+        lease_now = self._services.database.now()
+
+        def work(tx: Tx) -> tuple[list[ProcessRow], list[WorkerRow], BacklogRow, int]:
+            size = tx.connection.execute(_SIZE_OF[self._database]).fetchone()
+            database_bytes = int(str(size[0])) if size else 0
+            return sql.all_processes(tx), sql.all_workers(tx), backlog(tx, lease_now), database_bytes
+
+        began = monotonic()
+        processes, workers, row, size = self._services.database.snapshot(work)
+        took = round((monotonic() - began) * 1000)
+        figures = Figures(now, lease_now, processes, workers, row, took, self._needs_workers)
+        return pb.DeploymentHealth(
+            checked_at=to_timestamp(now),
+            findings=[
+                pb.HealthFinding(topic=each.topic, critical=each.critical, message=each.message, remedy=each.remedy)
+                for each in findings(figures)
+            ],
+            processes=[_process(each, now) for each in processes],
+            leases=[_lease(each) for each in workers],
+            pending=_pending(row, now),
+            database=self._database,
+            database_bytes=size,
+            database_took=to_duration(took),
+            object_store=self._object_store,
+        )
+
+    def GetRetention(self, request: pb.GetRetentionRequest, context: grpc.ServicerContext) -> pb.Retention:
+        """Returns the rules that the upkeep runs."""
+        now = self._services.clock()
+        days, oldest = self._services.database.snapshot(
+            lambda tx: (deployment_sql.get(tx).retention_days, sql.oldest_finished(tx, now))
+        )
+        return retention_message(self._upkeep, days, oldest)
+
+    def GetSecretUse(self, request: pb.GetSecretUseRequest, context: grpc.ServicerContext) -> pb.SecretUse:
+        """Reads every secret, to say whether it can be read, and forgets it."""
+        rows = self._services.database.read(sql.secrets_of_resources)
+        return secret_use(self._services.secrets, rows, self._models)
+
+
+def _process(row: ProcessRow, now: int) -> pb.DeploymentProcess:
+    return pb.DeploymentProcess(
+        process_id=row.process_id,
+        part=row.part,
+        host=row.host,
+        pid=row.pid,
+        release=row.release,
+        started_at=to_timestamp(row.started_at),
+        seen_at=to_timestamp(row.seen_at),
+        alive=alive(row, now),
+        clock_ahead=None if row.clock_ahead is None else _signed(row.clock_ahead),
+        data=_space(row.data_total, row.data_free, row.data_filling),
+        objects=_space(row.objects_total, row.objects_free, row.objects_filling),
+        certificate_expires_at=None if row.certificate_expires_at is None else to_timestamp(row.certificate_expires_at),
+        unusable_backends=json.loads(row.unusable_backends or "[]"),
+    )
+
+
+def _signed(milliseconds: int) -> Duration:
+    duration = Duration()
+    duration.FromMilliseconds(milliseconds)
+    return duration
+
+
+def _space(total: int | None, free: int | None, filling: int | None) -> pb.DiskSpace | None:
+    if total is None or free is None:
+        return None
+    return pb.DiskSpace(total_bytes=total, free_bytes=free, filling_bytes_per_hour=filling or 0)
+
+
+def _lease(row: WorkerRow) -> pb.WorkerLease:
+    return pb.WorkerLease(
+        owner=row.owner,
+        host=row.host,
+        started_at=to_timestamp(row.started_at),
+        lease_until=to_timestamp(row.lease_until),
+        step_slots=row.step_slots,
+        draining=bool(row.draining),
+    )
+
+
+def _pending(row: BacklogRow, now: int) -> pb.PendingWork:
+    waited = None if row.oldest_queued_at is None else to_duration(max(0, now - row.oldest_queued_at))
+    return pb.PendingWork(
+        runs_queued=row.runs_queued,
+        runs_running=row.runs_running,
+        runs_waiting_for_approval=row.runs_waiting_for_approval,
+        segments_queued=row.segments_waiting + row.segments_handed_over,
+        oldest_queued=waited,
+        sweeps=row.sweeps,
+        removals=row.removals_of_runs + row.removals_of_objects,
+        publications=row.publications,
+        webhook_deliveries=row.webhook_deliveries,
+    )

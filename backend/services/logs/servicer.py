@@ -1,0 +1,255 @@
+"""LogsService over gRPC: the logs of a run's steps, listed, read, and followed until the run ends."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Final
+
+import grpc
+
+from backend.common.errors import ApiError, invalid
+from backend.common.paging import Paging
+from backend.common.states import RUN_TERMINAL
+from backend.services.dependencies import Services
+from backend.services.logs import sql
+from backend.services.runs.reads import find_logged
+from backend.storage.database import Database, Tx
+from backend.storage.object_keys import step_log_key
+from backend.storage.objects import ObjectStore
+from contract.fields import given_or_default
+from contract.times import to_timestamp
+from workflow_api.v1 import errors_pb2, logs_pb2, logs_pb2_grpc
+
+CUT: Final = "\n[a part of the log is cut here]\n"
+
+_PARTS_AT_ONCE: Final = 8
+
+
+@dataclass(slots=True)
+class LogReader:
+    """Reader of one log, which goes on where it stopped; each text is a string of a bounded size."""
+
+    database: Database
+    objects: ObjectStore
+    after: int = 0
+    whole: bool = False
+    """True once the log was read to its end."""
+
+    def new_text(self, row: sql.LogRow) -> Iterator[str]:
+        """Yields what was printed since the last call; `row` is the present state of the log.
+
+        Raises:
+            OSError, EOFError: the store failed.
+        """
+        if self.whole:
+            return
+        if row.size_bytes is not None and not self.after:
+            yield from self._stored(row)
+        else:
+            yield from self._parts(row)
+        self.whole = row.ended_at is not None
+
+    def _stored(self, row: sql.LogRow) -> Iterator[str]:
+        try:
+            opened = self.objects.open_range(step_log_key(row.run_id, row.step, row.attempt), 0, row.size_bytes or 0)
+        except KeyError:
+            # An erasure came between the row and the object.
+            return
+        rest = b""
+        with closing(opened) as blocks:
+            for block in blocks:
+                data = rest + block
+                # No character is longer than four bytes.
+                end = max(data.rfind(b"\n") + 1, len(data) - 4)
+                while end < len(data) and data[end] & 0xC0 == 0x80:
+                    end -= 1
+                rest = data[end:]
+                yield data[:end].decode(errors="replace")
+        if rest:
+            yield rest.decode(errors="replace")
+
+    def _parts(self, row: sql.LogRow) -> Iterator[str]:
+        while True:
+            parts = self.database.read(
+                lambda tx: sql.parts_after(tx, row.run_id, row.step, row.attempt, self.after, _PARTS_AT_ONCE)
+            )
+            for part in parts:
+                yield (CUT if part.seq > self.after + 1 else "") + part.text
+                self.after = part.seq
+            if len(parts) < _PARTS_AT_ONCE:
+                return
+
+
+FOLLOW_SECONDS: Final = 0.5
+MOST_FOLLOWERS: Final = 16
+"""Each holds one of the threads that other streams need too."""
+
+_AGENT: Final = "agent"
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    ended: bool
+    steps: list[sql.LoggedStepRow]
+    logs: list[sql.LogRow]
+
+
+@dataclass(slots=True)
+class Logs:
+    """Logs of steps, for internal services only."""
+
+    services: Services
+    objects: ObjectStore
+    _ended: threading.Event = field(default_factory=threading.Event)
+    _followers: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(MOST_FOLLOWERS))
+
+    def end(self) -> None:
+        """Ends every stream that follows a run."""
+        self._ended.set()
+
+    def summaries(self, request: logs_pb2.ListRunLogsRequest) -> logs_pb2.ListRunLogsResponse:
+        """Returns the logs of a run; raises ApiError as `Paging`, then as `find_logged`."""
+        paging = Paging(self.services.cursors, request, of=request.run_id)
+        rows = self._run(request.run_id).logs
+        shown, token = paging.page_of(rows, lambda row: (row.began_at, row.step, row.attempt))
+        return logs_pb2.ListRunLogsResponse(items=[_summary(row) for row in shown], next_page_token=token)
+
+    def log(self, request: logs_pb2.GetRunLogRequest) -> logs_pb2.RunLog:
+        """Returns the end of one log.
+
+        Raises:
+            ApiError: as `find_logged`, or `invalid_request` where there is no such step or attempt.
+        """
+        run = self._run(request.run_id)
+        step = _step(run, request.step)
+        attempt = _attempt(step, request.attempt) if request.HasField("attempt") else step.attempt
+        answer = logs_pb2.RunLog(log=logs_pb2.RunLogSummary(step=step.step, attempt=attempt), attempts=step.attempt)
+        row = next((row for row in run.logs if (row.step, row.attempt) == (step.step, attempt)), None)
+        if row is None:
+            return answer
+        answer.log.CopyFrom(_summary(row))
+        most = given_or_default(request, "tail_chars")
+        text = ""
+        for more in LogReader(self.services.database, self.objects).new_text(row):
+            text += more
+            if len(text) > 2 * most:
+                answer.cut, text = True, text[-most:]
+        answer.cut = answer.cut or len(text) > most
+        answer.text = text[-most:]
+        return answer
+
+    def stream(
+        self, request: logs_pb2.StreamRunLogsRequest, is_active: Callable[[], bool]
+    ) -> Iterator[logs_pb2.StreamRunLogsResponse]:
+        """Yields logs of a run as text, with `follow` until it ends; raises as `log`, and where too many follow."""
+        if request.HasField("attempt") and not request.HasField("step"):
+            raise invalid("attempt", "must be given together with step")
+        self._check(request, self._run(request.run_id))
+        if not request.follow:
+            yield from self._new(request, self._run(request.run_id), {})
+            return
+        if not self._followers.acquire(blocking=False):
+            raise ApiError(
+                errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE,
+                f"{MOST_FOLLOWERS} logs are followed at this backend, and no more can be: ask again without follow.",
+            )
+        try:
+            yield from self._followed(request, is_active)
+        finally:
+            self._followers.release()
+
+    def _followed(
+        self, request: logs_pb2.StreamRunLogsRequest, is_active: Callable[[], bool]
+    ) -> Iterator[logs_pb2.StreamRunLogsResponse]:
+        readers: dict[tuple[str, int], LogReader] = {}
+        while is_active() and not self._ended.is_set():
+            try:
+                run = self._run(request.run_id)
+            except ApiError:
+                # Its data was erased meanwhile.
+                return
+            yield from self._new(request, run, readers)
+            if run.ended:
+                return
+            self._ended.wait(FOLLOW_SECONDS)
+
+    def _new(
+        self, request: logs_pb2.StreamRunLogsRequest, run: _Run, readers: dict[tuple[str, int], LogReader]
+    ) -> Iterator[logs_pb2.StreamRunLogsResponse]:
+        """Yields what was printed since these readers have read."""
+        for row in run.logs:
+            if request.HasField("step") and row.step != request.step:
+                continue
+            if request.HasField("attempt") and row.attempt != request.attempt:
+                continue
+            reader = readers.setdefault((row.step, row.attempt), LogReader(self.services.database, self.objects))
+            if row.problem is not None and not reader.whole:
+                reader.whole = True
+                yield logs_pb2.StreamRunLogsResponse(step=row.step, attempt=row.attempt, problem=row.problem)
+            for text in reader.new_text(row):
+                yield logs_pb2.StreamRunLogsResponse(step=row.step, attempt=row.attempt, text=text)
+
+    def _check(self, request: logs_pb2.StreamRunLogsRequest, run: _Run) -> None:
+        if not request.HasField("step"):
+            return
+        step = _step(run, request.step)
+        # A follower may wait for an attempt that has not begun.
+        if request.HasField("attempt") and not (request.follow and not run.ended):
+            _attempt(step, request.attempt)
+
+    def _run(self, run_id: str) -> _Run:
+        def work(tx: Tx) -> _Run:
+            state = find_logged(tx, run_id, None)
+            return _Run(state.status in RUN_TERMINAL, sql.steps_of(tx, run_id), sql.logs_of(tx, run_id))
+
+        return self.services.database.snapshot(work)
+
+
+def _step(run: _Run, name: str) -> sql.LoggedStepRow:
+    steps = {step.step: step for step in run.steps if step.kind == _AGENT}
+    if name not in steps:
+        raise invalid("step", f"must be one of the steps that agents carry out: {', '.join(steps) or 'there is none'}")
+    return steps[name]
+
+
+def _attempt(step: sql.LoggedStepRow, attempt: int) -> int:
+    if attempt > step.attempt:
+        known = f"at most {step.attempt}, for so many attempts" if step.attempt else "left out, for no attempt"
+        raise invalid("attempt", f"must be {known} of step '{step.step}' have begun")
+    return attempt
+
+
+def _summary(row: sql.LogRow) -> logs_pb2.RunLogSummary:
+    return logs_pb2.RunLogSummary(
+        step=row.step,
+        attempt=row.attempt,
+        began_at=to_timestamp(row.began_at),
+        ended_at=None if row.ended_at is None else to_timestamp(row.ended_at),
+        size_bytes=row.size_bytes,
+        problem=row.problem,
+        last_part=row.last_seq,
+    )
+
+
+class LogsServicer(logs_pb2_grpc.LogsServiceServicer):
+    """Shows people what steps print."""
+
+    def __init__(self, logs: Logs) -> None:
+        self._logs = logs
+
+    def ListRunLogs(
+        self, request: logs_pb2.ListRunLogsRequest, context: grpc.ServicerContext
+    ) -> logs_pb2.ListRunLogsResponse:
+        """Returns which logs a run has."""
+        return self._logs.summaries(request)
+
+    def GetRunLog(self, request: logs_pb2.GetRunLogRequest, context: grpc.ServicerContext) -> logs_pb2.RunLog:
+        """Returns one log as far as it was printed."""
+        return self._logs.log(request)
+
+    def StreamRunLogs(
+        self, request: logs_pb2.StreamRunLogsRequest, context: grpc.ServicerContext
+    ) -> Iterator[logs_pb2.StreamRunLogsResponse]:
+        """Yields logs as text, and goes on as long as the caller follows a run that has not ended."""
+        yield from self._logs.stream(request, context.is_active)

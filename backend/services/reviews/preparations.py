@@ -1,0 +1,107 @@
+"""Work that callers wait for: each piece runs once in a few threads, and its message is stored with the run."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import closing
+from typing import Final, Generic, TypeVar
+
+from google.protobuf.message import Message
+
+from backend.services.dependencies import Services
+from backend.services.runs import erase_sql
+from backend.storage.database import run_of
+from backend.storage.object_keys import object_key
+from backend.storage.objects import ObjectStore
+
+T = TypeVar("T")
+
+_THREADS: Final = 2
+WAIT_SECONDS: Final = 3.0
+"""Seconds that a caller waits before the answer is to ask again."""
+_MOST_WAITING: Final = 2
+"""Each holds one of the few threads that calls of the public API need too; whoever comes beside them asks again."""
+
+
+_MOST_KEPT: Final = 32
+"""So many pieces are kept for those who do not ask again; beyond that, what is done is dropped."""
+
+
+class Preparations(Generic[T]):
+    """Pieces of work by name. Thread-safe."""
+
+    def __init__(self, name: str) -> None:
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=name)
+        self._lock = threading.Lock()
+        self._making: dict[str, Future[T]] = {}
+        self._waiting = threading.Semaphore(_MOST_WAITING)
+
+    def result(self, name: str, make: Callable[[], T]) -> T | None:
+        """Returns what `make` returns, or None where that is not ready within seconds: ask again.
+
+        Raises what `make` raises, to the next who asks.
+        """
+        making = self._begin(name, make)
+        if not self._is_done(making):
+            return None
+        with self._lock:
+            self._making.pop(name, None)
+        return making.result()
+
+    def close(self) -> None:
+        """Waits for what is under way, and drops what has not begun; may be repeated."""
+        self._threads.shutdown(cancel_futures=True)
+
+    def _is_done(self, making: Future[T]) -> bool:
+        """Waits a little for the work under way, unless others wait already; returns whether it is done."""
+        if not making.done() and self._waiting.acquire(blocking=False):
+            try:
+                wait({making}, WAIT_SECONDS)
+            finally:
+                self._waiting.release()
+        return making.done()
+
+    def _begin(self, name: str, make: Callable[[], T]) -> Future[T]:
+        """Returns the work under way, or begins it; it is kept for whoever asks for it."""
+        with self._lock:
+            found = self._making.get(name)
+            if found is None:
+                if len(self._making) >= _MOST_KEPT:
+                    self._making = {each: future for each, future in self._making.items() if not future.done()}
+                found = self._making[name] = self._threads.submit(make)
+            return found
+
+
+M = TypeVar("M", bound=Message)
+
+_SIZE_BYTES: Final = 8
+
+
+class StoredMessages(Generic[M]):
+    """Messages of one type by run and name; a name is a path that this service made."""
+
+    def __init__(self, services: Services, objects: ObjectStore, parse: Callable[[bytes], M]) -> None:
+        self._services = services
+        self._objects = objects
+        self._parse = parse
+
+    def get(self, run_id: str, name: str) -> M | None:
+        """Returns a message, or None where there is none."""
+        key = object_key(run_id, name)
+        try:
+            size = int.from_bytes(self._read(key, 0, _SIZE_BYTES))
+            return self._parse(self._read(key, _SIZE_BYTES, size))
+        except KeyError:
+            return None
+
+    def put(self, run_id: str, name: str, message: M) -> None:
+        """Keeps a message."""
+        content = message.SerializeToString()
+        self._objects.put_bytes(object_key(run_id, name), len(content).to_bytes(_SIZE_BYTES) + content)
+        # The run may have been erased meanwhile, and its removal may have come before this object.
+        at = self._services.clock()
+        self._services.database.write(lambda tx: erase_sql.order_again(tx, run_id, at), lock_key=run_of(run_id))
+
+    def _read(self, key: str, offset: int, length: int) -> bytes:
+        with closing(self._objects.open_range(key, offset, length)) as parts:
+            return b"".join(parts)

@@ -1,0 +1,153 @@
+"""SQL of pending approvals and decisions."""
+
+from collections.abc import Mapping
+from itertools import combinations
+from typing import Final, NamedTuple
+
+from sqlalchemy import BigInteger, ColumnElement, Text, bindparam, literal_column, tuple_, update
+
+from backend.common.states import ApprovalState, StepStatus
+from backend.services.runs.sql import STARTED_BY
+from backend.storage.database import Tx
+from backend.storage.statements import Command, Query, select_row
+from backend.storage.tables.keys import api_keys
+from backend.storage.tables.runs import runs
+from backend.storage.tables.segments import approvals, steps
+
+
+class PendingApprovalRow(NamedTuple):
+    """A pending approval, with what names its run; the key's name is None where no key started it."""
+
+    approval_id: str
+    run_id: str
+    workflow_name: str
+    segment_id: str
+    step: str
+    title: str
+    instructions: str | None
+    requested_at: int
+    workflow_id: str
+    version: int
+    client_reference: str | None
+    labels: str
+    triggered_by: str
+    key_id: str
+    key_name: str | None
+    started_by: str | None
+
+
+class FoundApprovalRow(NamedTuple):
+    """An approval with its state, and its run with its key and its status."""
+
+    approval_id: str
+    run_id: str
+    key_id: str
+    step: str
+    state: str
+    status: str
+
+
+_ONE: ColumnElement[int] = literal_column("1")
+_FILTERS: Final = {"workflow_id": runs.c.workflow_id, "step": approvals.c.step, "run_id": approvals.c.run_id}
+
+
+def _pending(filters: tuple[str, ...]) -> Query[PendingApprovalRow]:
+    return Query(
+        PendingApprovalRow,
+        select_row(PendingApprovalRow, approvals, runs, key_name=api_keys.c.name, started_by=STARTED_BY)
+        .join(runs, runs.c.run_id == approvals.c.run_id)
+        .outerjoin(api_keys, api_keys.c.key_id == runs.c.key_id)
+        .where(
+            approvals.c.state == literal_column(f"'{ApprovalState.PENDING}'"),
+            tuple_(approvals.c.requested_at, approvals.c.approval_id)
+            > tuple_(bindparam("after", type_=BigInteger), bindparam("after_id", type_=Text)),
+            *(_FILTERS[name] == bindparam(f"of_{name}", type_=Text) for name in filters),
+        )
+        .order_by(approvals.c.requested_at, approvals.c.approval_id)
+        .limit(bindparam("limit")),
+    )
+
+
+_PENDING: Final = {
+    filters: _pending(filters) for count in range(len(_FILTERS) + 1) for filters in combinations(_FILTERS, count)
+}
+_FIND = Query(
+    FoundApprovalRow,
+    select_row(FoundApprovalRow, approvals, runs)
+    .join(runs, runs.c.run_id == approvals.c.run_id)
+    .where(approvals.c.approval_id == bindparam("of_approval_id")),
+)
+_DECIDE = Command(
+    update(approvals)
+    .where(approvals.c.approval_id == bindparam("of_approval_id"), approvals.c.state == ApprovalState.PENDING)
+    .values(
+        state=bindparam("new_state"),
+        decided_at=bindparam("at_ms"),
+        decided_by=bindparam("actor"),
+        comment=bindparam("new_comment"),
+    )
+)
+_FINISH_STEP = Command(
+    update(steps)
+    .where(steps.c.run_id == bindparam("of_run_id"), steps.c.step == bindparam("of_step"))
+    .values(
+        status=bindparam("new_status"),
+        finished_at=bindparam("at_ms"),
+        value=bindparam("new_value"),
+        error_code=bindparam("new_error_code"),
+        error_message=bindparam("new_error_message"),
+    )
+)
+_ONE_LESS: Final = {"approvals_pending": runs.c.approvals_pending - _ONE}
+_ONE_COMPLETED: Final = {"steps_completed": runs.c.steps_completed + _ONE}
+_COUNT: Final[Mapping[bool, Command]] = {
+    completed: Command(update(runs).where(runs.c.run_id == bindparam("of_run_id")).values(changes))
+    for completed, changes in ((True, _ONE_LESS | _ONE_COMPLETED), (False, _ONE_LESS))
+}
+
+
+def pending(
+    tx: Tx,
+    *,
+    after: int,
+    after_id: str,
+    limit: int,
+    workflow_id: str | None = None,
+    step: str | None = None,
+    run_id: str | None = None,
+) -> list[PendingApprovalRow]:
+    """Returns approvals that wait for a person, oldest first, that come after `after_id`, requested at `after`."""
+    # In the order of the filters.
+    asked = {"workflow_id": workflow_id, "step": step, "run_id": run_id}
+    given = {name: value for name, value in asked.items() if value is not None}
+    filters = {f"of_{name}": value for name, value in given.items()}
+    return tx.all(_PENDING[tuple(given)], after=after, after_id=after_id, limit=limit, **filters)
+
+
+def find(tx: Tx, approval_id: str) -> FoundApprovalRow | None:
+    """Returns an approval with its run's status, or None."""
+    return tx.first(_FIND, of_approval_id=approval_id)
+
+
+def decide(tx: Tx, approval_id: str, *, state: str, actor: str, comment: str | None, at: int) -> None:
+    """Writes the decision on an approval that waits for one."""
+    tx.enqueue(_DECIDE, of_approval_id=approval_id, new_state=state, actor=actor, new_comment=comment, at_ms=at)
+
+
+def finish_step(
+    tx: Tx, run_id: str, step: str, *, status: str, value: str, error: tuple[str, str] | None, at: int
+) -> None:
+    """Writes the end of a decision's step, with code and message of an error, and the run's counters."""
+    code, message = error or (None, None)
+    tx.enqueue(
+        _FINISH_STEP,
+        of_run_id=run_id,
+        of_step=step,
+        new_status=status,
+        new_value=value,
+        new_error_code=code,
+        new_error_message=message,
+        at_ms=at,
+    )
+    tx.announce(run_id)
+    tx.enqueue(_COUNT[status == StepStatus.COMPLETED], of_run_id=run_id)

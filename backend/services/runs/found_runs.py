@@ -1,0 +1,111 @@
+"""Finds runs for people: by a text and filters, each with who started it and how long it took and waited."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from backend.common.paging import Paging
+from backend.services.dependencies import Services
+from backend.services.runs import list_sql, messages, search_sql
+from backend.services.runs.list_sql import RunSummaryRow
+from backend.services.runs.rules import RunFilters, read_filters
+from backend.storage.database import Tx
+from contract.times import set_milliseconds
+from workflow_api.v1 import run_lists_pb2
+
+_LEAST_OF_AN_ID: Final = len("run_") + 6
+
+
+class FoundRuns:
+    """The list of runs as people look through it."""
+
+    def __init__(self, services: Services) -> None:
+        self._database = services.database
+        self._cursors = services.cursors
+
+    def page(
+        self, request: run_lists_pb2.ListFoundRunsRequest, workflow_ids: frozenset[str] | None
+    ) -> run_lists_pb2.ListFoundRunsResponse:
+        """Returns a page of runs, newest first; raises ApiError `invalid_filter`, then as `Paging`."""
+        filters = read_filters(request).within(workflow_ids)
+        paging = Paging(self._cursors, request)
+        after = None if paging.after is None else (int(paging.after[0]), str(paging.after[1]))
+        key_id = request.key_id if request.HasField("key_id") else None
+
+        def work(tx: Tx) -> run_lists_pb2.ListFoundRunsResponse:
+            text, most = request.search.strip(), paging.rows_to_read
+            rows, stopped = _cut([_found(tx, text, key_id, each, after, most) for each in filters], most)
+            shown, token = paging.cut(rows, lambda row: (row.created_at, row.run_id))
+            if token is None and stopped is not None:
+                token = paging.token_after(stopped)
+            return run_lists_pb2.ListFoundRunsResponse(items=_messages(tx, shown), next_page_token=token)
+
+        return self._database.snapshot(work)
+
+
+_RunPage = tuple[Sequence[RunSummaryRow], search_sql.FoundRunPosition | None]
+"""The newest runs, and where the search stopped if it did before it found as many as asked for."""
+
+
+def _found(
+    tx: Tx, text: str, key_id: str | None, filters: RunFilters, after: tuple[int, str] | None, limit: int
+) -> _RunPage:
+    if not text:
+        return list_sql.page(tx, key_id, filters, after, limit), None
+    found = list_sql.page(tx, key_id, replace(filters, client_reference=text), after, limit)
+    if text.startswith("run_") and len(text) >= _LEAST_OF_AN_ID:
+        found += search_sql.by_id(tx, text, key_id, filters, after, limit)
+    # A value may have an equals sign itself.
+    name, equals, value = text.partition("=")
+    labels = [(None, text), *([(name.strip(), value.strip())] if equals else [])]
+    labelled = [search_sql.by_label(tx, name, value, key_id, filters, after, limit) for name, value in labels]
+    return _cut([(found, None), *labelled], limit)
+
+
+def _cut(parts: Sequence[_RunPage], limit: int) -> _RunPage:
+    """Returns the newest runs of all parts, as far as every part was searched."""
+    rows = sorted({row.run_id: row for found, _ in parts for row in found}.values(), key=_position, reverse=True)
+    stopped = max((stop for _, stop in parts if stop is not None), default=None)
+    return [row for row in rows if stopped is None or _position(row) >= stopped][:limit], stopped
+
+
+def _position(row: RunSummaryRow) -> tuple[int, str]:
+    return row.created_at, row.run_id
+
+
+def _messages(tx: Tx, rows: Sequence[RunSummaryRow]) -> list[run_lists_pb2.FoundRun]:
+    run_ids = [row.run_id for row in rows]
+    parts = zip(rows, search_sql.origins(tx, run_ids), search_sql.asked(tx, run_ids), strict=True)
+    return [_message(row, origin, asked) for row, origin, asked in parts]
+
+
+def _message(
+    row: RunSummaryRow, origin: search_sql.OriginRow, asked: Sequence[search_sql.AskedRow]
+) -> run_lists_pb2.FoundRun:
+    message = run_lists_pb2.FoundRun(
+        run=messages.summary(row), key_id=origin.key_id or None, started_by=origin.started_by
+    )
+    times = [
+        (row.created_at, row.started_at or row.finished_at),
+        *((each.requested_at, each.decided_at or row.finished_at) for each in asked),
+    ]
+    waited, since = waits(times)
+    set_milliseconds(message.waited, waited)
+    if since is not None:
+        set_milliseconds(message.waiting_since, since)
+    return message
+
+
+def waits(times: Iterable[tuple[int, int | None]]) -> tuple[int, int | None]:
+    """Returns how long something waited, and since when it waits.
+
+    Each wait is from a time to another, or None if it lasts; they may overlap, and what lasts counts by its beginning.
+    """
+    times = list(times)
+    since = min((first for first, last in times if last is None), default=None)
+    total, until = 0, 0
+    for first, last in sorted((first, last) for first, last in times if last is not None):
+        end = last if since is None else min(last, since)
+        total += max(0, end - max(first, until))
+        until = max(until, end)
+    return total, since

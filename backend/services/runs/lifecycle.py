@@ -1,0 +1,333 @@
+"""The transitions of runs and segments in the tables, with the events that record them; a run closes once.
+
+Every function runs inside a write transaction. A segment that has ended takes no more events: a process that still
+works for it gets `SegmentEndedError`, which undoes the rest of that transaction.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from backend.common import json_text, metrics, workflow_metrics
+from backend.common.ids import new_id
+from backend.common.json_text import JsonMapping
+from backend.common.states import ROOM, RUN_TERMINAL, RunStatus, SegmentState
+from backend.services.runs import lifecycle_sql, promotion_sql
+from backend.services.runs.change_records import (
+    SEGMENT_ENDED,
+    NewEvent,
+    begin_events,
+    event_rows,
+    log_change,
+    log_steps,
+)
+from backend.services.webhooks.rules import WebhookEvent
+from backend.services.webhooks.sql import add_messages
+from backend.storage.database import Tx
+from backend.storage.tables.segments import ApprovalRow
+
+EVENT_OF_STATUS: Final[Mapping[str, str]] = {
+    RunStatus.COMPLETED: "run.completed",
+    RunStatus.FAILED: "run.failed",
+    RunStatus.CANCELLED: "run.cancelled",
+}
+
+
+class SegmentEndedError(Exception):
+    """The segment is not running, so nothing may be recorded for it."""
+
+
+class SegmentLease(NamedTuple):
+    """A segment, and the process that executes it."""
+
+    segment_id: str
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """The result of a run; `value` is JSON text, None where it exceeds 262,144 bytes or does not fit its schema.
+
+    `output_id`, `size_bytes` and `sha256` are those of the output `result.json`, which exists for every result.
+    """
+
+    value: str | None = None
+    output_id: str | None = None
+    size_bytes: int | None = None
+    sha256: str | None = None
+    error_code: str | None = None
+    error_message: str | None = None
+    summary_markdown: str | None = None
+
+
+def append_event(
+    tx: Tx, segment_id: str, event_type: str, at: int, *, step: str | None = None, data: JsonMapping | None = None
+) -> int:
+    """Writes one event of a running segment and returns its seq.
+
+    Raises:
+        SegmentEndedError: the segment does not run.
+    """
+    return append_events(tx, segment_id, at, [NewEvent(event_type, step, data)])
+
+
+def append_events(tx: Tx, segment_id: str, at: int, new: Sequence[NewEvent]) -> int:
+    """Writes events of a running segment in this order and returns the last seq; raises as `append_event`."""
+    raised = lifecycle_sql.raise_last_seq(tx, segment_id, len(new))
+    if raised is None:
+        raise SegmentEndedError(segment_id)
+    lifecycle_sql.add_events(tx, event_rows(segment_id, raised.last_seq - len(new) + 1, at, new))
+    tx.announce(raised.run_id)
+    log_steps(tx, raised.run_id, segment_id, new)
+    return raised.last_seq
+
+
+def begin_segment(tx: Tx, segment_id: str, owner: str, at: int, *, leased: bool = False) -> bool:
+    """Takes a queued segment for `owner` and sets its run running; False where another process did, or the run is over.
+
+    False, too, where a `leased` owner's lease was removed: others would close the run as orphaned.
+
+    Writes `segment.started`, for the first segment `run.started`, else `approval.decided` for each decision that the
+    segment continues from; in a run that is swept for personal data, decisions wait until their comments were swept.
+    """
+    begun = lifecycle_sql.take_segment(tx, segment_id, owner, at, leased=leased)
+    if begun is None:
+        return False
+    lifecycle_sql.set_running(tx, segment_id, at)
+    _record_begin(tx, segment_id, begun, at)
+    return True
+
+
+def decision_event(approval: ApprovalRow, **comment: str | None) -> NewEvent:
+    """Returns the event of a decided approval, with its comment where one is given."""
+    return NewEvent(
+        "approval.decided",
+        approval.step,
+        {"approval_id": approval.approval_id, "decision": approval.state, **comment},
+    )
+
+
+def decision_value(decision: str, comment: str | None) -> str:
+    """Returns the value of a decided approval for the steps that need it, as JSON text."""
+    return json_text.write({"decision": decision, "comment": comment})
+
+
+def requeue_segment(tx: Tx, segment_id: str) -> None:
+    """Has a segment handed over again that did not begin; changes nothing where it did."""
+    lifecycle_sql.requeue_segment(tx, segment_id)
+    tx.announce(ROOM)
+
+
+def park_run(tx: Tx, segment_id: str, at: int) -> None:
+    """Ends a running segment whose run waits for an approval; closes the run instead where a cancel was requested.
+
+    Queues the next segment where an approval was decided while this one still ran.
+
+    Raises:
+        SegmentEndedError: the segment does not run.
+    """
+    run = lifecycle_sql.run_of_segment(tx, segment_id)
+    if run is None:
+        raise SegmentEndedError(segment_id)
+    if run.cancel_requested_at is not None:
+        close_run(tx, run.run_id, RunStatus.CANCELLED, at)
+        return
+    append_events(tx, segment_id, at, [SEGMENT_ENDED])
+    lifecycle_sql.end_segment(tx, segment_id, at)
+    tx.announce(ROOM)
+    lifecycle_sql.set_waiting(tx, run.run_id)
+    log_change(
+        tx,
+        run.run_id,
+        RunStatus.RUNNING,
+        RunStatus.WAITING,
+        key_id=run.key_id,
+        workflow_id=run.workflow_id,
+        segment_id=segment_id,
+    )
+    if lifecycle_sql.has_decisions_to_continue(tx, run.run_id):
+        continue_run(tx, run.run_id, at)
+    else:
+        add_messages(tx, WebhookEvent.RUN_WAITING, run.run_id, at)
+
+
+def continue_run(tx: Tx, run_id: str, at: int) -> None:
+    """Queues the segment that continues from the run's decided approvals; while a segment runs, `park_run` does it.
+
+    The caller wakes the runtime after the commit.
+    """
+    segments = lifecycle_sql.open_segments(tx, run_id)
+    if any(segment.state == SegmentState.RUNNING for segment in segments):
+        return
+    segment_id = segments[0].segment_id if segments else queue_segment(tx, run_id, at)
+    lifecycle_sql.continue_decisions(tx, run_id, segment_id)
+
+
+def queue_segment(tx: Tx, run_id: str, at: int) -> str:
+    """Writes the run's next segment, which the launcher takes from the table, and returns its id."""
+    segment_id = new_id("seg")
+    lifecycle_sql.add_segment(tx, segment_id, run_id, at)
+    return segment_id
+
+
+def complete_run(
+    tx: Tx,
+    segment_id: str,
+    at: int,
+    result: RunResult,
+    warnings: Sequence[str],
+    *,
+    promoted: bool = False,
+    add_output: Callable[[], object] = lambda: None,
+) -> bool:
+    """Closes the run of a segment that has done all its work; returns whether it is completed.
+
+    It is cancelled where a cancel was requested, so that a caller who was answered that the run will be cancelled never
+    finds it completed; then it has no result. `promoted` says that its outputs were promoted before. `add_output` adds
+    the output `result.json`, of completed runs alone (contract 18.6).
+
+    Raises:
+        SegmentEndedError: the segment does not exist any more.
+    """
+    run = lifecycle_sql.run_of_segment(tx, segment_id)
+    if run is None:
+        raise SegmentEndedError(segment_id)
+    if run.cancel_requested_at is not None:
+        close_run(tx, run.run_id, RunStatus.CANCELLED, at, warnings=warnings, promoted=promoted)
+        return False
+    add_output()
+    close_run(tx, run.run_id, RunStatus.COMPLETED, at, result=result, warnings=warnings, promoted=promoted)
+    return True
+
+
+def close_run(
+    tx: Tx,
+    run_id: str,
+    status: str,
+    at: int,
+    *,
+    error_code: str | None = None,
+    error_message: str | None = None,
+    lease: SegmentLease | None = None,
+    result: RunResult | None = None,
+    warnings: Sequence[str] = (),
+    promoted: bool | None = None,
+) -> bool:
+    """Moves a run to its final status, once; returns False, and changes nothing, where it has one.
+
+    Withdraws pending approvals, cancels unfinished steps, promotes the outputs that completed steps left, writes the
+    last events and ends every open segment. With `lease` it does so only while that owner executes that segment. A run
+    that never began gets no events; a parked one gets a closing segment of its own. `warnings` are added to the run's.
+    `promoted` says whether the outputs were promoted before; None where the caller does not know.
+    """
+    if status not in RUN_TERMINAL:
+        raise ValueError(f"{status} is not a final status")
+    if lease is not None and not lifecycle_sql.owns(tx, lease.segment_id, lease.owner):
+        return False
+    result = result or RunResult()
+    if promoted is None:
+        promoted = promotion_sql.has_promoted(tx, run_id)
+    closed = lifecycle_sql.close(
+        tx,
+        run_id,
+        status,
+        finished_at=at,
+        error_code=error_code,
+        error_message=error_message,
+        warnings=json_text.write([*json_text.parse(lifecycle_sql.warnings_of(tx, run_id)), *warnings])
+        if warnings
+        else None,
+        result=result.value,
+        result_output_id=result.output_id,
+        result_size_bytes=result.size_bytes,
+        result_sha256=result.sha256,
+        result_error_code=result.error_code,
+        result_error_message=result.error_message,
+        summary_markdown=result.summary_markdown,
+    )
+    if closed is None:
+        return False
+    tx.announce(run_id)
+    tx.announce(ROOM)
+    lifecycle_sql.withdraw_approvals(tx, run_id, at)
+    lifecycle_sql.cancel_steps(tx, run_id, at)
+    before, closing = _closing_segment(tx, run_id, at)
+    if closing is not None:
+        # Comments may hold personal data, and an event never changes: those that were not swept yet are left out.
+        events = [decision_event(approval) for approval in lifecycle_sql.unrecorded_decisions(tx, run_id, closing)]
+        events += [] if promoted else _promotion(tx, run_id, at)
+        failure = {"code": error_code, "message": error_message} if error_code else None
+        events += [NewEvent(EVENT_OF_STATUS[status], data=failure), SEGMENT_ENDED]
+        append_events(tx, closing, at, events)
+    lifecycle_sql.end_segments(tx, run_id, at)
+    if status == RunStatus.COMPLETED or lifecycle_sql.is_unswept(tx, run_id):
+        # A run that resumes this one may need them; swept runs lose theirs with the final sweep.
+        promotion_sql.order_removal_of_shared_files(tx, run_id)
+    if closed.has_webhooks:
+        add_messages(tx, WebhookEvent.RUN_ENDED, run_id, at)
+    tx.after_commit(lambda: _count(closed, status, error_code or metrics.NO_REASON, at))
+    log_change(
+        tx,
+        run_id,
+        before,
+        status,
+        key_id=closed.key_id,
+        workflow_id=closed.workflow_id,
+        segment_id=closing,
+        reason=error_code,
+        milliseconds=at - closed.created_at,
+    )
+    return True
+
+
+def _count(closed: lifecycle_sql.ClosedRunRow, status: str, reason: str, at: int) -> None:
+    metrics.RUNS_ENDED.add(status, reason)
+    seconds = max(0, at - closed.created_at) / 1000
+    workflow_metrics.count_end(closed.workflow_id, closed.workflow_name, closed.key_id, status, reason, seconds)
+
+
+def promote_outputs(tx: Tx, run_id: str, segment_id: str, at: int) -> None:
+    """Promotes the outputs of an unfinished run, before they are published.
+
+    Raises:
+        SegmentEndedError: the segment does not run.
+    """
+    events = _promotion(tx, run_id, at)
+    if events:
+        promotion_sql.count_outputs(tx, run_id)
+        append_events(tx, segment_id, at, events)
+
+
+def _promotion(tx: Tx, run_id: str, at: int) -> list[NewEvent]:
+    """Sets the promotion time of the run's outputs; returns an event for each."""
+    promotion_sql.stamp_outputs(tx, run_id, at)
+    # Names may hold personal data, and an event never changes: those that were not swept yet are left out.
+    shown = ("output_id",) if lifecycle_sql.is_unswept(tx, run_id) else ("output_id", "path", "size_bytes")
+    return [
+        NewEvent("output.promoted", output.step, {name: getattr(output, name) for name in shown})
+        for output in promotion_sql.outputs_of(tx, run_id)
+    ]
+
+
+def _closing_segment(tx: Tx, run_id: str, at: int) -> tuple[RunStatus, str | None]:
+    """Returns the status that the run had, and the segment for the last events: the running, the queued or a new one.
+
+    There is none where the run never began.
+    """
+    segments = lifecycle_sql.open_segments(tx, run_id)
+    for segment in segments:
+        if segment.state == SegmentState.RUNNING:
+            return RunStatus.RUNNING, segment.segment_id
+    if not lifecycle_sql.has_begun(tx, run_id):
+        return RunStatus.QUEUED, None
+    segment_id = segments[0].segment_id if segments else queue_segment(tx, run_id, at)
+    _record_begin(tx, segment_id, lifecycle_sql.start_closing_segment(tx, segment_id, at), at)
+    return RunStatus.WAITING, segment_id
+
+
+def _record_begin(tx: Tx, segment_id: str, begun: lifecycle_sql.BegunSegmentRow, at: int) -> None:
+    events = begin_events(begun.ordinal)
+    if begun.ordinal > 1 and not lifecycle_sql.is_unswept(tx, begun.run_id):
+        decided = lifecycle_sql.unrecorded_decisions(tx, begun.run_id, segment_id)
+        events += [decision_event(approval, comment=approval.comment) for approval in decided]
+    append_events(tx, segment_id, at, events)

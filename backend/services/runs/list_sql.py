@@ -1,0 +1,229 @@
+"""SQL of the run list, newest first, in time that does not grow with the number of runs.
+
+Every read is a range of one index in the order of the list: all leading columns of the index are given, and a list of
+several statuses has one range for each. Where a filter leaves a leading column open, as the key for an administrator
+and the workflow beside a client reference, its distinct values are looked up first by skip scans, and each is read.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final, NamedTuple
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Text,
+    Tuple,
+    and_,
+    bindparam,
+    literal_column,
+    select,
+    tuple_,
+    union_all,
+)
+
+from backend.common.states import RUN_IN_FLIGHT, RUN_TERMINAL, RUN_TRANSITIONS
+from backend.services.runs.rules import RunFilters
+from backend.storage.database import Tx
+from backend.storage.statements import Query, RowSelect, select_row
+from backend.storage.tables.runs import runs, status_in
+
+
+class RunSummaryRow(NamedTuple):
+    """A run as the list shows it."""
+
+    run_id: str
+    workflow_id: str
+    workflow_name: str
+    version: int
+    status: str
+    created_at: int
+    started_at: int | None
+    finished_at: int | None
+    client_reference: str | None
+    labels: str
+    steps_total: int
+    steps_completed: int
+    steps_failed: int
+    steps_skipped: int
+    approvals_pending: int
+    outputs_count: int
+    warnings: str
+
+
+class ValueRow(NamedTuple):
+    """A distinct value of a column."""
+
+    value: str
+
+
+_ORDER: Final = ("created_at", "run_id")
+
+
+@dataclass(frozen=True, slots=True)
+class _RunIndex:
+    """An index of `runs`: its name, the columns before those of the order, and the statuses that it holds."""
+
+    name: str
+    leading: tuple[str, ...]
+    statuses: tuple[str, ...]
+
+    def condition(self) -> ColumnElement[bool]:
+        """Returns the condition that the index holds a run, as the index has it."""
+        held = status_in(*self.statuses)
+        return and_(runs.c.client_reference.is_not(None), held) if "client_reference" in self.leading else held
+
+
+USUAL_LIMIT: Final = 21
+"""The default page and one run more, which is text of its statement: PostgreSQL would plan a parameter each time."""
+_IN_FLIGHT: Final = _RunIndex("ix_runs_in_flight", ("key_id", "status"), RUN_IN_FLIGHT)
+_BY_STATUS: Final = _RunIndex("ix_runs_finished", ("key_id", "status"), RUN_TERMINAL)
+_BY_WORKFLOW: Final = _RunIndex("ix_runs_finished_of_workflow", ("key_id", "workflow_id", "status"), RUN_TERMINAL)
+_BY_REFERENCE: Final = _RunIndex(
+    "ix_runs_finished_of_reference", ("client_reference", "key_id", "workflow_id", "status"), RUN_TERMINAL
+)
+
+
+def newest(
+    tx: Tx, key_id: str | None, filters: Sequence[RunFilters], after: tuple[int, str] | None, limit: int
+) -> list[RunSummaryRow]:
+    """Returns a page, as `page` does, of the runs that pass any of the filters; a run passes one at most."""
+    if len(filters) == 1:
+        return page(tx, key_id, filters[0], after, limit)
+    found = [row for each in filters for row in page(tx, key_id, each, after, limit)]
+    return sorted(found, key=lambda row: (row.created_at, row.run_id), reverse=True)[:limit]
+
+
+def page(
+    tx: Tx, key_id: str | None, filters: RunFilters, after: tuple[int, str] | None, limit: int
+) -> list[RunSummaryRow]:
+    """Returns summaries of up to `limit` runs, newest first, after a position of created_at and run id."""
+    equal = filters.equalities() | ({} if key_id is None else {"key_id": key_id})
+    common: dict[str, int | str] = filters.bounds(after) | {"limit": limit}
+    if not filters.statuses and equal.keys() <= {"key_id"}:
+        return tx.all(_newest(frozenset(equal), (), limit == USUAL_LIMIT), **common, **equal)
+    found: dict[str, RunSummaryRow] = {}
+    for statuses, groups in _ranges(tx, filters.statuses or tuple(RUN_TRANSITIONS), equal):
+        if groups:
+            statement = _newest(frozenset(groups[0]), statuses, limit == USUAL_LIMIT)
+            pages = tx.each(statement, [{**common, **group} for group in groups])
+            # A run that finished between the two reads is in both, and the later one counts.
+            found.update((row.run_id, row) for rows in pages for row in rows)
+    return sorted(found.values(), key=lambda row: (row.created_at, row.run_id), reverse=True)[:limit]
+
+
+def _ranges(
+    tx: Tx, statuses: tuple[str, ...], equal: dict[str, str]
+) -> Iterator[tuple[tuple[str, ...], list[dict[str, str]]]]:
+    """Yields statuses that are read together, with each set of values of the leading columns of their index."""
+    leading = ("key_id", "workflow_id") if "client_reference" in equal else ("key_id",)
+    if equal.keys() >= set(leading):
+        yield statuses, [equal]
+        return
+    in_flight = tuple(status for status in statuses if status in RUN_IN_FLIGHT)
+    if in_flight:
+        yield in_flight, _completed(tx, equal, ("key_id",), in_flight=True)
+    finished = tuple(status for status in statuses if status in RUN_TERMINAL)
+    if finished:
+        yield finished, _completed(tx, equal, leading, in_flight=False)
+
+
+def _completed(tx: Tx, equal: dict[str, str], leading: Sequence[str], *, in_flight: bool) -> list[dict[str, str]]:
+    """Completes the given values by values of the other leading columns, for each combination that occurs."""
+    groups = [equal]
+    for column in leading:
+        if column not in equal:
+            known = () if in_flight else tuple(name for name in ("client_reference", "key_id") if name in groups[0])
+            values = tx.each(_distinct(column, known, in_flight), groups)
+            groups = [group | {column: row.value} for group, rows in zip(groups, values, strict=True) for row in rows]
+        if not groups:
+            break
+    return groups
+
+
+@cache
+def _newest(equal: frozenset[str], statuses: tuple[str, ...] = (), usual: bool = False) -> Query[RunSummaryRow]:
+    """Makes a query for the newest runs with these columns given: of any status, or up to the limit of each of some."""
+    limit: ColumnElement[int] = literal_column(str(USUAL_LIMIT)) if usual else bindparam("limit")
+    if not statuses:
+        columns = (*sorted(equal), *_ORDER)
+        found = tuple_(*_columns(columns))
+        within = [found < _position("upper", sorted(equal)), found >= _position("lower", sorted(equal))]
+        return Query(RunSummaryRow, _newest_first(select_row(RunSummaryRow, runs).where(*within), columns).limit(limit))
+    ranges = [_range(equal, status).limit(limit) for status in statuses]
+    return Query(
+        RunSummaryRow, ranges[0] if len(ranges) == 1 else union_all(*(select(each.subquery()) for each in ranges))
+    )
+
+
+def _range(equal: frozenset[str], status: str) -> RowSelect:
+    """Makes a query for the newest runs of one status, as a range of one index.
+
+    The range is between two positions in that index and in all of its order, so that PostgreSQL cannot take another
+    one: it assumes that columns are independent, and would look for rare rows among the newest. SQLite has no
+    statistics, and gets the name as a hint.
+    """
+    index = _index(equal, status)
+    columns = (*index.leading, *_ORDER)
+    found = tuple_(*_columns(columns))
+    query = select_row(RunSummaryRow, runs).where(
+        found < _position("upper", index.leading, status),
+        found >= _position("lower", index.leading, status),
+        index.condition(),
+        *(runs.c[name] == bindparam(name) for name in sorted(equal - set(index.leading))),
+    )
+    return _newest_first(query, columns).with_hint(runs, f"INDEXED BY {index.name}", "sqlite")
+
+
+def _index(equal: frozenset[str], status: str) -> _RunIndex:
+    if status in RUN_IN_FLIGHT:
+        return _IN_FLIGHT
+    if "client_reference" in equal:
+        return _BY_REFERENCE
+    return _BY_WORKFLOW if "workflow_id" in equal else _BY_STATUS
+
+
+def _columns(names: Iterable[str]) -> list[Column[object]]:
+    return [runs.c[name] for name in names]
+
+
+def _position(which: str, leading: Sequence[str] = (), status: str = "") -> Tuple:
+    """Returns a position in an index as parameters, with the status as text."""
+    values: list[ColumnElement[object]] = [
+        literal_column(f"'{status}'") if name == "status" else bindparam(name, type_=Text) for name in leading
+    ]
+    created_at = bindparam(f"{which}_created_at", type_=BigInteger)
+    return tuple_(*values, created_at, bindparam(f"{which}_run_id", type_=Text))
+
+
+def _newest_first(query: RowSelect, columns: Sequence[str]) -> RowSelect:
+    return query.order_by(*(column.desc() for column in _columns(columns)))
+
+
+@cache
+def _distinct(column: str, known: tuple[str, ...], in_flight: bool) -> Query[ValueRow]:
+    """Makes a skip scan: the distinct values of the column after the known ones in an index, by one probe each."""
+    index = _IN_FLIGHT if in_flight else _BY_REFERENCE if known else None
+    columns = (*known, column)
+    known_values = [bindparam(name, type_=Text) for name in known]
+
+    def next_value(*above: ColumnElement[bool]) -> RowSelect:
+        query = select(runs.c[column].label("value")).where(*above)
+        if known:
+            query = query.where(tuple_(*_columns(known)) <= tuple_(*known_values))
+            # SQLite searches the index by these: with a tuple alone it would scan all rows that equal it.
+            query = query.where(*(runs.c[name].is_not_distinct_from(bindparam(name)) for name in known))
+        if index is None:
+            return query.order_by(*_columns(columns)).limit(literal_column("1"))
+        ordered = query.where(index.condition()).order_by(*_columns(index.leading))
+        return ordered.limit(literal_column("1")).with_hint(runs, f"INDEXED BY {index.name}", "sqlite")
+
+    position = tuple_(*_columns(columns))
+    first = next_value(position >= tuple_(*known_values, literal_column("''")))
+    values = select(first.scalar_subquery().label("value")).cte("found", recursive=True)
+    above = (position > tuple_(*known_values, values.c.value), runs.c[column] > values.c.value)
+    following = next_value(*above[0 if known else 1 :]).scalar_subquery()
+    values = values.union_all(select(following).where(values.c.value.is_not(None)))
+    return Query(ValueRow, select(values.c.value).where(values.c.value.is_not(None)))

@@ -1,0 +1,218 @@
+"""Rows of runs and their parts as protobuf messages; a row has its table's columns as attributes."""
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Final
+
+import orjson
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from backend.common import json_text
+from backend.common.states import RunStatus, StepStatus
+from backend.services.runs.approvals_sql import PendingApprovalRow
+from backend.services.runs.list_sql import RunSummaryRow
+from backend.services.runs.rules import STATUS_NUMBERS
+from backend.services.workflows.messages import hours_message, stored_policy_message
+from backend.storage.tables.runs import RunRow
+from backend.storage.tables.segments import ApprovalRow, EventRow, SegmentRow, StepRow
+from contract.times import set_milliseconds, to_timestamp
+from contract.versions import API_VERSION, RELEASE
+from workflow_api.v1 import runs_pb2
+
+DECIDED_EVENT: Final = "approval.decided"
+
+_TRIGGER: Final = {name.removeprefix("TRIGGERED_BY_").lower(): number for name, number in runs_pb2.TriggeredBy.items()}
+_TRIGGER_NAMES: Final = {number: name for name, number in _TRIGGER.items()}
+_STEP_KIND: Final = {name.removeprefix("STEP_KIND_").lower(): number for name, number in runs_pb2.StepKind.items()}
+_STEP_STATUS: Final = {
+    name.removeprefix("STEP_STATUS_").lower(): number for name, number in runs_pb2.StepStatus.items()
+}
+
+
+# The block of the key is digested once. A release that shows a row otherwise gives it another tag.
+_KEYED: Final = blake2b(digest_size=16, key=f"{API_VERSION} {RELEASE}".encode())
+
+
+def run_status(status: str) -> runs_pb2.RunStatus.ValueType:
+    """The enum value of a status in the tables."""
+    return STATUS_NUMBERS[status]
+
+
+def trigger_name(trigger: runs_pb2.TriggeredBy.ValueType) -> str:
+    """Returns the name in the tables of what started a run."""
+    return _TRIGGER_NAMES[trigger]
+
+
+def summary(row: RunRow | RunSummaryRow) -> runs_pb2.RunSummary:
+    """A run in short; the edge makes the links."""
+    message = runs_pb2.RunSummary(
+        run_id=row.run_id,
+        workflow_id=row.workflow_id,
+        workflow_name=row.workflow_name,
+        version=row.version,
+        status=STATUS_NUMBERS[row.status],
+        client_reference=row.client_reference,
+        counts=runs_pb2.RunCounts(
+            steps_total=row.steps_total,
+            steps_completed=row.steps_completed,
+            steps_failed=row.steps_failed,
+            steps_skipped=row.steps_skipped,
+            approvals_pending=row.approvals_pending,
+            outputs=row.outputs_count,
+        ),
+    )
+    set_milliseconds(message.created_at, row.created_at)
+    _set_times(message, row)
+    if row.labels != "{}":
+        labels = message.labels
+        # One by one, as `update` of a map of protobuf is made in Python.
+        for name, value in orjson.loads(row.labels).items():
+            labels[name] = value
+    if row.warnings != "[]":
+        message.warnings.extend(orjson.loads(row.warnings))
+        message.completed_with_warnings = row.status == RunStatus.COMPLETED
+    return message
+
+
+def detail(row: RunRow) -> runs_pb2.Run:
+    """A run in full, with the tag of its row. Nothing that holds content of unswept outputs leaves before the sweep."""
+    message = runs_pb2.Run(
+        summary=summary(row),
+        parameters=row.parameters,
+        input_text=row.input_text,
+        inputs_manifest=row.inputs_manifest,
+        max_run_time=hours_message(row.max_run_hours),
+        triggered_by=_TRIGGER[row.triggered_by],
+        key_id=row.key_id or None,
+        result_schema_version=row.result_schema_version,
+        pii_redaction=row.pii_redaction,
+        etag=entity_tag(row),
+        resumed_from=row.resumed_from,
+        resumed_by=row.resumed_by,
+    )
+    message.pii_policy.CopyFrom(stored_policy_message(row.pii_policy))
+    if row.data_purged_at is not None:
+        set_milliseconds(message.data_purged_at, row.data_purged_at)
+    swept = row.redaction_state != "pending"
+    if row.status == RunStatus.FAILED:
+        message.error.CopyFrom(_error(row.error_code or "", row.error_message))
+    if row.result_error_code is not None:
+        message.result_error.CopyFrom(_error(row.result_error_code, row.result_error_message if swept else None))
+    if swept:
+        _add_result(message, row)
+    return message
+
+
+def entity_tag(row: Sequence[object]) -> str:
+    """Returns the strong tag of a row, without quotes: equal for equal values, and another one for any other."""
+    digest = _KEYED.copy()
+    digest.update(orjson.dumps(tuple(row)))
+    return digest.hexdigest()
+
+
+def _add_result(message: runs_pb2.Run, row: RunRow) -> None:
+    if row.summary_markdown is not None:
+        message.summary_markdown = row.summary_markdown
+    if row.result is not None:
+        message.result = row.result
+    if row.result_output_id is not None:
+        message.result_json.size_bytes = row.result_size_bytes or 0
+        message.result_json.sha256 = row.result_sha256 or ""
+        message.result_json.output_id = row.result_output_id
+
+
+def step(row: StepRow) -> runs_pb2.Step:
+    """A step of the board."""
+    message = runs_pb2.Step(
+        step=row.step,
+        name=row.name,
+        kind=_STEP_KIND[row.kind],
+        status=_STEP_STATUS[row.status],
+        needs=orjson.loads(row.needs),
+        agent_id=row.agent_id,
+        segment_id=row.segment_id,
+        attempt=row.attempt,
+        optional=bool(row.optional),
+        # Until then it is only to be reused.
+        reused_from=row.reused_from if row.status == StepStatus.COMPLETED else None,
+    )
+    _set_times(message, row)
+    if row.error_code is not None:
+        message.error.CopyFrom(_error(row.error_code, row.error_message))
+    return message
+
+
+def approval(row: ApprovalRow | PendingApprovalRow) -> runs_pb2.Approval:
+    """A node parked on a human gate."""
+    return runs_pb2.Approval(
+        approval_id=row.approval_id,
+        step=row.step,
+        title=row.title,
+        instructions=row.instructions,
+        segment_id=row.segment_id,
+        requested_at=to_timestamp(row.requested_at),
+    )
+
+
+def pending_approval(row: PendingApprovalRow, at: int) -> runs_pb2.PendingApproval:
+    """An approval with its run, as an approver sees it at this time."""
+    message = runs_pb2.PendingApproval(
+        approval=approval(row),
+        run_id=row.run_id,
+        workflow_name=row.workflow_name,
+        workflow_id=row.workflow_id,
+        version=row.version,
+        client_reference=row.client_reference,
+        labels=orjson.loads(row.labels),
+        triggered_by=_TRIGGER[row.triggered_by],
+        key_id=row.key_id or None,
+        key_name=row.key_name,
+        started_by=row.started_by,
+    )
+    set_milliseconds(message.waiting, max(0, at - row.requested_at))
+    return message
+
+
+def event(row: EventRow) -> runs_pb2.Event:
+    """A durable event."""
+    message = runs_pb2.Event(seq=row.seq, type=row.type, step=row.step, data=row.data)
+    set_milliseconds(message.at, row.at)
+    return message
+
+
+def event_for_people(row: EventRow, deciders: Mapping[str, str]) -> runs_pb2.Event:
+    """A durable event as people inside see it: a decision with who made it, which its data never hold."""
+    message = event(row)
+    if row.type == DECIDED_EVENT:
+        data = orjson.loads(row.data)
+        message.data = json_text.write({**data, "decided_by": deciders.get(data["approval_id"])})
+    return message
+
+
+def segment(row: SegmentRow) -> runs_pb2.Segment:
+    """A runtime segment that has begun."""
+    return runs_pb2.Segment(
+        segment_id=row.segment_id,
+        ordinal=row.ordinal,
+        started_at=_time(row.started_at),
+        ended_at=_time(row.ended_at),
+        last_seq=row.last_seq,
+    )
+
+
+def _error(code: str, message: str | None) -> runs_pb2.RunError:
+    return runs_pb2.RunError(code=code, message=message)
+
+
+def _time(milliseconds: int | None) -> Timestamp | None:
+    return None if milliseconds is None else to_timestamp(milliseconds)
+
+
+def _set_times(message: runs_pb2.RunSummary | runs_pb2.Step, row: RunRow | RunSummaryRow | StepRow) -> None:
+    if row.started_at is not None:
+        set_milliseconds(message.started_at, row.started_at)
+    if row.finished_at is not None:
+        set_milliseconds(message.finished_at, row.finished_at)
+        if row.started_at is not None:
+            # A clock may have been set back meanwhile.
+            set_milliseconds(message.duration, max(0, row.finished_at - row.started_at))

@@ -1,0 +1,162 @@
+"""Rules of a resume: which completed steps of a run a new run reuses, and why it executes the others."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from backend.common import json_text
+from backend.common.errors import invalid
+from backend.common.json_text import JsonObject
+from backend.common.states import StepStatus
+from backend.services.workflows.pii_policy import Policy
+from backend.services.workflows.resolved_workflow import APPROVAL, ResolvedStep, ResolvedWorkflow
+
+_MOST_NAMED: Final = 20
+
+
+class EndedStep(NamedTuple):
+    """A step of an ended run: its status, and how many files it left and how many of them are still stored.
+
+    `files_left` is None where it did not complete, or completed under a release that did not count files.
+    """
+
+    status: str
+    files_left: int | None
+    files_stored: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndedRun:
+    """A run to take over from: its version with resources, its steps by handle, and the inputs that they had."""
+
+    run_id: str
+    workflow: ResolvedWorkflow
+    steps: Mapping[str, EndedStep]
+    parameters: JsonObject
+    policy: Policy
+
+
+@dataclass(frozen=True, slots=True)
+class NewVersion:
+    """Version with resources, parameters and policy of the new run."""
+
+    workflow: ResolvedWorkflow
+    parameters: JsonObject
+    policy: Policy
+
+
+class StepDecision(NamedTuple):
+    """A step of the new run; `why` says why it is executed, for a person, and is None where it is reused."""
+
+    step: str
+    why: str | None
+
+
+def decide_steps(ended: EndedRun, new: NewVersion, from_step: str | None) -> list[StepDecision]:
+    """Returns a decision for each step of the new run, in the order of its definition.
+
+    A step is reused when it completed, when its definition, its agent, its environment, the parameters and the PII
+    policy are as they were, when its files are still stored, and when all steps that it needs are reused.
+
+    Raises:
+        ApiError: `invalid_request`, there is no step `from_step`.
+    """
+    handles = [step.step for step in new.workflow.steps]
+    if from_step is not None and from_step not in handles:
+        named = ", ".join(handles[:_MOST_NAMED])
+        raise invalid("from_step", f"must be a step of version {new.workflow.version}: {named}")
+    of_all = _reason_for_all(ended, new)
+    before = {step.step: step for step in ended.workflow.steps}
+    why: dict[str, str | None] = {}
+    for step in _in_order_of_needs(new.workflow.steps):
+        if step.step == from_step:
+            why[step.step] = "The run is resumed from this step."
+            continue
+        why[step.step] = (
+            _reason_by_status(step.step, ended)
+            or of_all
+            or _reason_by_definition(before[step.step], step)
+            or _reason_by_needs(step, why)
+            or (None if step.kind == APPROVAL else _reason_by_files(step.step, ended, new))
+        )
+    return [StepDecision(handle, why[handle]) for handle in handles]
+
+
+def _in_order_of_needs(steps: Sequence[ResolvedStep]) -> list[ResolvedStep]:
+    """Returns the steps with each behind all that it needs; a definition has no cycle."""
+    ordered: list[ResolvedStep] = []
+    placed: set[str] = set()
+    left = list(steps)
+    while left:
+        ready = [step for step in left if placed.issuperset(step.needs)]
+        ordered += ready
+        placed.update(step.step for step in ready)
+        left = [step for step in left if step.step not in placed]
+    return ordered
+
+
+def _reason_by_status(step: str, ended: EndedRun) -> str | None:
+    before = ended.steps.get(step)
+    if before is None:
+        return f"Run {ended.run_id} has no such step."
+    if before.status != StepStatus.COMPLETED:
+        return f"Its status in run {ended.run_id} is {before.status}."
+    return None
+
+
+def _reason_for_all(ended: EndedRun, new: NewVersion) -> str | None:
+    """Returns why no step can be reused, or None."""
+    for name in sorted({*ended.parameters, *new.parameters}):
+        # As JSON text, in which true is not 1.
+        before, now = (
+            json_text.canonical([name in given, given.get(name)]) for given in (ended.parameters, new.parameters)
+        )
+        if before != now:
+            return f"The value of parameter '{name}' has changed."
+    if [each.connector_id for each in ended.workflow.inputs] != [each.connector_id for each in new.workflow.inputs]:
+        return "The connector of a parameter has changed."
+    if ended.policy != new.policy:
+        return "The PII policy has changed."
+    return None
+
+
+def _reason_by_definition(before: ResolvedStep, now: ResolvedStep) -> str | None:
+    if before.agent_id != now.agent_id or before.agent != now.agent:
+        return "Its agent has changed."
+    # The status of an environment says nothing about what is in it.
+    if {**before.environment, "status": None} != {**now.environment, "status": None}:
+        return "Its environment has changed."
+    # How often and how long a step is tried says nothing about what it returns.
+    same = replace(
+        before,
+        name=now.name,
+        agent=now.agent,
+        environment=now.environment,
+        retry=now.retry,
+        timeout_seconds=now.timeout_seconds,
+    )
+    return None if same == now else "Its definition has changed."
+
+
+def _reason_by_needs(step: ResolvedStep, why: Mapping[str, str | None]) -> str | None:
+    executed = next((need for need in step.needs if why[need] is not None), None)
+    return f"It needs step '{executed}', which is executed." if executed else None
+
+
+def _reason_by_files(step: str, ended: EndedRun, new: NewVersion) -> str | None:
+    before = ended.steps[step]
+    # Shared files are stored where another step needs them.
+    if _is_needed(step, new.workflow) and not _is_needed(step, ended.workflow):
+        return "Other steps need its files, and none did before."
+    if before.files_left is None:
+        return "It completed under an earlier release, which did not count its files."
+    if before.files_left != before.files_stored:
+        return "Not all of its files are stored any more."
+    stages = ended.policy.get("stages", ())
+    if before.files_left and ended.policy["mode"] != "off" and "steps" not in stages:
+        return "Its stored files are swept for personal data, and later steps expect them as they were."
+    return None
+
+
+def _is_needed(step: str, workflow: ResolvedWorkflow) -> bool:
+    return any(step in other.needs for other in workflow.steps)

@@ -1,0 +1,283 @@
+"""Resumes runs: plans which steps a new run reuses, and starts it as any other start of its key."""
+
+import hashlib
+from collections.abc import Sequence
+from concurrent.futures import wait
+from typing import NamedTuple
+
+from backend.common import json_text
+from backend.common.clock import to_text
+from backend.common.errors import ApiError, invalid
+from backend.common.json_text import JsonObject
+from backend.common.principal import Principal
+from backend.common.states import RunStatus
+from backend.services.dependencies import Services
+from backend.services.runs import messages
+from backend.services.runs import sql as runs_sql
+from backend.services.runs.reads import hide_inputs, require_finished, run_not_found
+from backend.services.runs.resume import sql
+from backend.services.runs.resume.rules import EndedRun, EndedStep, NewVersion, StepDecision, decide_steps
+from backend.services.runs.start import sql as start_sql
+from backend.services.runs.start.rules import ParsedStart, Resumption, earlier_run, is_bound, judge_inputs, parse_start
+from backend.services.runs.start.service import RunStarter
+from backend.services.runs.start.uploaded import UploadedInputs, counted_uploads
+from backend.services.uploads import sql as uploads_sql
+from backend.services.uploads.rules import is_uploaded
+from backend.services.uploads.staging import Uploads
+from backend.services.workflows.pii_policy import FIELDS, Policy
+from backend.services.workflows.resolved_workflow import ResolvedWorkflow, load_workflow
+from backend.storage.database import Tx
+from backend.storage.tables.runs import RunRow
+from workflow_api.v1 import errors_pb2, runs_pb2
+
+_UPLOADED = "uploaded"
+
+
+class _Found(NamedTuple):
+    """Everything that a resume reads: the run, its steps and uploaded files, and both versions of its workflow."""
+
+    run: RunRow
+    steps: Sequence[sql.ReusableStepRow]
+    uploaded: UploadedInputs | None
+    before: ResolvedWorkflow
+    now: ResolvedWorkflow
+
+
+class _Plan(NamedTuple):
+    """A judged resume: the start of the new run, without its uploaded files, and a decision for each step."""
+
+    start: ParsedStart
+    version: int
+    decisions: Sequence[StepDecision]
+    upload_id: str | None
+    resumed_by: str | None
+
+
+class RunResumer:
+    """Resumes runs of any key, for people."""
+
+    def __init__(self, services: Services, starter: RunStarter, uploads: Uploads) -> None:
+        self._services = services
+        self._starter = starter
+        self._uploads = uploads
+
+    def resume(self, request: runs_pb2.ResumeRunRequest, caller: Principal) -> runs_pb2.ResumeRunResponse:
+        """Starts a run that takes over from an ended one, or answers what it would reuse.
+
+        Raises:
+            ApiError: `run_not_found`, `run_not_terminal`, `already_purged`, `invalid_request` for a run that completed,
+                whose key is revoked or expired, or that has no such step; otherwise as a start.
+        """
+        if not request.dry_run and not request.idempotency_key:
+            raise invalid("idempotency_key", "is required, unless dry_run is true")
+        if (replayed := self._replay(request)) is not None:
+            hide_inputs(replayed.run, caller)
+            return replayed
+        plan = self._plan(request, caller)
+        answer = runs_pb2.ResumeRunResponse(
+            reused=[step for step, why in plan.decisions if why is None],
+            executed=[runs_pb2.ExecutedStep(step=step, why=why) for step, why in plan.decisions if why is not None],
+            version=plan.version,
+            resumed_by=plan.resumed_by,
+        )
+        if request.dry_run:
+            return answer
+        started = self._start(plan, caller)
+        answer.run.CopyFrom(started.run)
+        hide_inputs(answer.run, caller)
+        answer.replayed = started.replayed
+        return answer
+
+    def _start(self, plan: _Plan, caller: Principal) -> runs_pb2.StartRunResponse:
+        """Starts the new run, with a copy of the uploaded files, which is removed again unless the run takes it."""
+        upload_id = "" if plan.upload_id is None else self._uploads.copy(plan.upload_id, caller.actor)
+        started = None
+        try:
+            deferred = self._starter.start_parsed(plan.start._replace(upload_id=upload_id), caller)
+            wait([deferred.change])
+            started = deferred.answer(deferred.change)
+        finally:
+            if upload_id and (started is None or started.replayed):
+                self._uploads.expire(upload_id)
+        return started
+
+    def _replay(self, request: runs_pb2.ResumeRunRequest) -> runs_pb2.ResumeRunResponse | None:
+        """Returns the answer of an earlier call with this idempotency key, or None; raises as `earlier_run`."""
+        if request.dry_run:
+            return None
+
+        def work(tx: Tx) -> runs_pb2.ResumeRunResponse | None:
+            ended = _found_run(tx, request.run_id)
+            record = start_sql.record(tx, ended.key_id, _own_key(request))
+            if record is None or not is_bound(record, self._services.clock()):
+                return None
+            started = earlier_run(record, _fingerprint(request))
+            if isinstance(started, ApiError):
+                raise started
+            if started is None:
+                return None
+            run = _found_run(tx, started)
+            steps = runs_sql.steps_of(tx, started)
+            return runs_pb2.ResumeRunResponse(
+                run=messages.detail(run),
+                reused=[step.step for step in steps if step.reused_from is not None],
+                executed=[
+                    runs_pb2.ExecutedStep(step=step.step, why="It was not reused.")
+                    for step in steps
+                    if step.reused_from is None
+                ],
+                version=run.version,
+                replayed=True,
+            )
+
+        return self._services.database.snapshot(work)
+
+    def _plan(self, request: runs_pb2.ResumeRunRequest, caller: Principal) -> _Plan:
+        services = self._services
+        at = services.clock()
+        found = services.database.snapshot(lambda tx: self._find(tx, request, caller, at))
+        refusal = found.now.refusal()
+        if refusal is not None:
+            raise refusal
+        assert found.now.version is not None
+        start = _new_start(request, found, at)
+        inputs = judge_inputs(start, found.now, services.capabilities.providers, found.uploaded)
+        for judged in (inputs.parameters, inputs.policy):
+            if isinstance(judged, ApiError):
+                raise judged
+        assert isinstance(inputs.parameters, dict)
+        assert isinstance(inputs.policy, dict)
+        ended = EndedRun(
+            run_id=found.run.run_id,
+            workflow=found.before,
+            steps={
+                row.step: EndedStep(row.status, row.files_count, row.outputs_stored + row.shared_stored)
+                for row in found.steps
+            },
+            parameters=_comparable(json_text.parse(found.run.parameters or "{}")),
+            policy=json_text.parse(found.run.pii_policy),
+        )
+        new = NewVersion(found.now, _comparable(inputs.parameters), inputs.policy)
+        decisions = decide_steps(ended, new, request.from_step if request.HasField("from_step") else None)
+        reused = frozenset(step for step, why in decisions if why is None)
+        upload_id = None if found.uploaded is None else found.uploaded.upload_id
+        resumption = Resumption(found.run.run_id, reused, request.again)
+        return _Plan(
+            start._replace(resumption=resumption), found.now.version, decisions, upload_id, found.run.resumed_by
+        )
+
+    def _find(self, tx: Tx, request: runs_pb2.ResumeRunRequest, caller: Principal, at: int) -> _Found:
+        run = _found_run(tx, request.run_id)
+        _require_resumable(tx, run, at, again=request.again or request.dry_run)
+        version = request.version if request.HasField("version") else None
+        before, now = (
+            load_workflow(self._services.cache, tx, self._services.capabilities, run.workflow_id, each)
+            for each in (run.version, version)
+        )
+        if before is None or now is None or not _sees(caller, run.workflow_id):
+            raise ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_FOUND)
+        upload_id = uploads_sql.of_run(tx, run.run_id)
+        uploaded = None if upload_id is None else counted_uploads(tx, upload_id)
+        return _Found(run, sql.steps_of(tx, run.run_id), uploaded, before, now)
+
+
+def _found_run(tx: Tx, run_id: str) -> RunRow:
+    run = runs_sql.run(tx, run_id, None)
+    if run is None:
+        raise run_not_found(run_id, None)
+    return run
+
+
+def _sees(caller: Principal, workflow_id: str) -> bool:
+    return caller.workflow_ids is None or workflow_id in caller.workflow_ids
+
+
+def _require_resumable(tx: Tx, run: RunRow, at: int, *, again: bool) -> None:
+    require_finished(run)
+    if run.data_purged_at is not None:
+        raise ApiError(
+            errors_pb2.ERROR_REASON_ALREADY_PURGED,
+            "The run's data was erased, so nothing can take over from it.",
+            metadata={"data_purged_at": to_text(run.data_purged_at)},
+        )
+    if run.status == RunStatus.COMPLETED:
+        raise invalid("run_id", f"must be of a run that failed or was cancelled; {run.run_id} completed")
+    if run.resumed_by is not None and not again:
+        message = f"must be of a run that no run has taken over from, unless again is true; {run.resumed_by} has"
+        raise invalid("run_id", message)
+    if run.key_id:
+        key = sql.key(tx, run.key_id)
+        ended = "deleted" if key is None else "revoked" if key.revoked_at is not None else "expired"
+        if key is None or key.revoked_at is not None or at >= key.expires_at:
+            raise invalid("run_id", f"must be of a run whose key is valid; key {run.key_id} is {ended}")
+
+
+def _new_start(request: runs_pb2.ResumeRunRequest, found: _Found, at: int) -> ParsedStart:
+    """Returns the start of the new run, with the inputs of the ended one but for parameters that the request gives."""
+    run, declared = found.run, {each["name"] for each in found.now.parameters}
+    before: JsonObject = json_text.parse(run.parameters or "{}")
+    parameters = {name: value for name, value in before.items() if name in declared and not is_uploaded(value)}
+    if request.HasField("parameters"):
+        parameters |= _given(request.parameters)
+    tightened = _tightened(json_text.parse(run.pii_policy), found.before.pii_policy or {}, found.now.pii_policy or {})
+    labels: dict[str, str] = json_text.parse(run.labels)
+    start = parse_start(
+        runs_pb2.StartRunRequest(
+            workflow_id=run.workflow_id,
+            idempotency_key=_own_key(request),
+            parameters=json_text.write(parameters),
+            input_text=run.input_text,
+            client_reference=run.client_reference,
+            labels=labels,
+            pii_policy_override=json_text.write(tightened) if tightened else None,
+            version=found.now.version,
+            triggered_by=runs_pb2.TRIGGERED_BY_CONSOLE,
+        ),
+        run.key_id or None,
+        at,
+    )
+    return start._replace(fingerprint=_fingerprint(request))
+
+
+def _given(text: str) -> JsonObject:
+    """Returns the parameters of a request; refuses text that Python reads although it is not JSON, as a start does."""
+    try:
+        given: JsonObject = json_text.parse(text)
+        json_text.canonical(given).encode()
+    except (ValueError, RecursionError):
+        raise invalid("parameters", "must be JSON") from None
+    return given
+
+
+def _tightened(policy: Policy, before: Policy, now: Policy) -> Policy:
+    """Returns the fields of a run's policy that its start has tightened, and that tighten the new version's, too."""
+    # A policy that is off searches nothing, so any other field may be given with a mode.
+    is_off = now["mode"] == "off"
+    return {
+        name: value
+        for name, value in policy.items()
+        if value not in (before.get(name), now.get(name))
+        and ((is_off and name != "mode") or FIELDS[name].tightens(now[name], value))
+    }
+
+
+def _own_key(request: runs_pb2.ResumeRunRequest) -> str:
+    """Returns the idempotency key apart from those that the key's callers send."""
+    return f"resume {request.idempotency_key}"
+
+
+def _fingerprint(request: runs_pb2.ResumeRunRequest) -> str:
+    given = runs_pb2.ResumeRunRequest()
+    given.CopyFrom(request)
+    given.ClearField("idempotency_key")
+    if given.HasField("parameters"):
+        # As at a start, none and none given are one request, whatever their spelling.
+        given.parameters = json_text.canonical(_given(given.parameters))
+        if given.parameters == "{}":
+            given.ClearField("parameters")
+    return hashlib.sha256(b"resume " + given.SerializeToString(deterministic=True)).hexdigest()
+
+
+def _comparable(parameters: JsonObject) -> JsonObject:
+    """Returns parameters in which uploaded files stand for themselves: each run has a copy of its own."""
+    return {name: _UPLOADED if is_uploaded(value) else value for name, value in parameters.items()}

@@ -1,0 +1,80 @@
+"""Rules of runs: names of their statuses, and the filters of the run list (contract 15.2 to 15.8)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from backend.common.clock import first_millisecond_from
+from backend.common.errors import ApiError
+from contract.times import milliseconds_of
+from workflow_api.v1 import errors_pb2, run_lists_pb2, runs_pb2
+
+STATUS_NUMBERS: Final = {
+    name.removeprefix("RUN_STATUS_").lower(): number for name, number in runs_pb2.RunStatus.items()
+}
+STATUS_NAMES: Final = {number: name for name, number in STATUS_NUMBERS.items() if number}
+
+
+_EARLIEST_MS: Final = -(2**63)
+_LATEST_MS: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilters:
+    """The filters of a list; None or empty means no filter. Times are exclusive, in whole milliseconds."""
+
+    statuses: tuple[str, ...] = ()
+    workflow_id: str | None = None
+    client_reference: str | None = None
+    after_ms: int | None = None
+    before_ms: int | None = None
+
+    def equalities(self) -> dict[str, str]:
+        """Returns the columns, besides the status, that must have one value."""
+        given = {"workflow_id": self.workflow_id, "client_reference": self.client_reference}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def within(self, workflow_ids: frozenset[str] | None) -> "list[RunFilters]":
+        """Returns filters that together leave what these leave of some workflows, or of all for None."""
+        if workflow_ids is None:
+            return [self]
+        wanted = workflow_ids if self.workflow_id is None else workflow_ids & {self.workflow_id}
+        return [replace(self, workflow_id=workflow_id) for workflow_id in sorted(wanted)]
+
+    def bounds(self, after: tuple[int, str] | None) -> dict[str, int | str]:
+        """Returns positions of created_at and run id: listed runs are not below `lower` and are below `upper`.
+
+        `after` is the last position of the previous page; it may lie on either side of `before_ms`.
+        """
+        before = (_LATEST_MS if self.before_ms is None else self.before_ms, "")
+        upper = min(before, after or before)
+        lower = _EARLIEST_MS if self.after_ms is None else self.after_ms + 1
+        return {"upper_created_at": upper[0], "upper_run_id": upper[1], "lower_created_at": lower, "lower_run_id": ""}
+
+
+def read_filters(request: runs_pb2.ListRunsRequest | run_lists_pb2.ListFoundRunsRequest) -> RunFilters:
+    """Returns the filters of a request; what people search for is read apart from them.
+
+    Raises:
+        ApiError: `invalid_filter`, for a status that there is not.
+    """
+    reference = None
+    if isinstance(request, runs_pb2.ListRunsRequest) and request.HasField("client_reference"):
+        reference = request.client_reference
+    return RunFilters(
+        statuses=_statuses(request.status),
+        workflow_id=request.workflow_id if request.HasField("workflow_id") else None,
+        client_reference=reference,
+        # Runs have whole milliseconds: what is after 0.5 ms is after 0, what is before it is before 1.
+        after_ms=milliseconds_of(request.created_after) if request.HasField("created_after") else None,
+        before_ms=first_millisecond_from(request.created_before) if request.HasField("created_before") else None,
+    )
+
+
+def _statuses(numbers: Sequence[runs_pb2.RunStatus.ValueType]) -> tuple[str, ...]:
+    unknown = [number for number in numbers if number not in STATUS_NAMES]
+    if unknown:
+        raise ApiError(
+            errors_pb2.ERROR_REASON_INVALID_FILTER, f"status must be among {', '.join(STATUS_NAMES.values())}."
+        )
+    return tuple(sorted({STATUS_NAMES[number] for number in numbers}))

@@ -1,0 +1,135 @@
+"""SQL of the search for runs by the beginning of their id and by a label, and of what their list shows of each."""
+
+from functools import cache
+from typing import Final, NamedTuple
+
+from sqlalchemy import BigInteger, ColumnElement, Select, Text, Tuple, bindparam, literal_column, select, tuple_
+
+from backend.services.runs.list_sql import RunSummaryRow
+from backend.services.runs.rules import RunFilters
+from backend.services.runs.sql import STARTED_BY
+from backend.storage.database import Tx
+from backend.storage.statements import Query, RowSelect, select_row
+from backend.storage.tables.runs import run_labels, runs, status_in
+from backend.storage.tables.segments import approvals
+
+MOST_LOOKED_AT: Final = 2_000
+"""Runs with a label that are looked at for one page."""
+
+# After every id that begins as what comes before it: ids end in digits and letters in lower case.
+_AFTER_ALL: Final = "z" * 32
+
+
+class FoundRunPosition(NamedTuple):
+    """A place in the order of the list."""
+
+    created_at: int
+    run_id: str
+
+
+class OriginRow(NamedTuple):
+    """Key or person that started a run."""
+
+    key_id: str
+    started_by: str | None
+
+
+class AskedRow(NamedTuple):
+    """When an approval was asked for and decided."""
+
+    requested_at: int
+    decided_at: int | None
+
+
+_ORIGIN = Query(OriginRow, select_row(OriginRow, runs, started_by=STARTED_BY).where(runs.c.run_id == bindparam("of")))
+_ASKED = Query(AskedRow, select_row(AskedRow, approvals).where(approvals.c.run_id == bindparam("of")))
+
+
+def by_id(
+    tx: Tx, start: str, key_id: str | None, filters: RunFilters, after: tuple[int, str] | None, limit: int
+) -> list[RunSummaryRow]:
+    """Returns the newest runs whose id begins so; ids rise with the time."""
+    given = _given(key_id, filters)
+    bounds = filters.bounds(after) | {"limit": limit, "first": start, "last": start + _AFTER_ALL}
+    return tx.all(_by_id(frozenset(given), filters.statuses), **given, **bounds)
+
+
+def by_label(
+    tx: Tx,
+    name: str | None,
+    value: str,
+    key_id: str | None,
+    filters: RunFilters,
+    after: tuple[int, str] | None,
+    limit: int,
+) -> tuple[list[RunSummaryRow], FoundRunPosition | None]:
+    """Returns the newest runs with a label, and where it stopped if it did before it found as many as asked for."""
+    given = _given(key_id, filters)
+    label = {"value": value} | ({} if name is None else {"name": name})
+    bounds = filters.bounds(after) | {"most": MOST_LOOKED_AT}
+    statement = _by_label(frozenset(given), filters.statuses, name is not None)
+    rows = tx.all(statement, **given, **label, **bounds, limit=limit)
+    if len(rows) >= limit:
+        return rows, None
+    return rows, tx.first(_last_looked_at(name is not None), **label, **bounds)
+
+
+def origins(tx: Tx, run_ids: list[str]) -> list[OriginRow]:
+    """Returns who started each of these runs, which exist."""
+    return [found for (found,) in tx.each(_ORIGIN, [{"of": run_id} for run_id in run_ids])]
+
+
+def asked(tx: Tx, run_ids: list[str]) -> list[list[AskedRow]]:
+    """Returns the approvals of each of these runs."""
+    return tx.each(_ASKED, [{"of": run_id} for run_id in run_ids])
+
+
+def _given(key_id: str | None, filters: RunFilters) -> dict[str, str]:
+    return filters.equalities() | ({} if key_id is None else {"key_id": key_id})
+
+
+@cache
+def _by_id(equal: frozenset[str], statuses: tuple[str, ...]) -> Query[RunSummaryRow]:
+    within = (runs.c.run_id >= bindparam("first", type_=Text), runs.c.run_id < bindparam("last", type_=Text))
+    position = tuple_(runs.c.created_at, runs.c.run_id)
+    found = _filtered(select_row(RunSummaryRow, runs).where(*within, *_between(position)), equal, statuses)
+    found = found.order_by(runs.c.run_id.desc()).limit(bindparam("limit"))
+    return Query(RunSummaryRow, found.with_hint(runs, "INDEXED BY sqlite_autoindex_runs_1", "sqlite"))
+
+
+@cache
+def _by_label(equal: frozenset[str], statuses: tuple[str, ...], named: bool) -> Query[RunSummaryRow]:
+    labelled = _labelled(named).limit(bindparam("most")).subquery()
+    found = select_row(RunSummaryRow, runs).select_from(labelled).join(runs, runs.c.run_id == labelled.c.run_id)
+    ordered = _filtered(found, equal, statuses).order_by(labelled.c.created_at.desc(), labelled.c.run_id.desc())
+    return Query(RunSummaryRow, ordered.limit(bindparam("limit")))
+
+
+@cache
+def _last_looked_at(named: bool) -> Query[FoundRunPosition]:
+    # The last that was looked at, if there is any beyond it.
+    last = bindparam("most", type_=BigInteger) - literal_column("1")
+    return Query(FoundRunPosition, _labelled(named).limit(literal_column("1")).offset(last))
+
+
+def _labelled(named: bool) -> "Select[tuple[int, str]]":
+    position = tuple_(run_labels.c.created_at, run_labels.c.run_id)
+    query = select(run_labels.c.created_at, run_labels.c.run_id).where(
+        run_labels.c.value == bindparam("value", type_=Text), *_between(position)
+    )
+    if named:
+        query = query.where(run_labels.c.name == bindparam("name", type_=Text))
+    return query.order_by(run_labels.c.created_at.desc(), run_labels.c.run_id.desc())
+
+
+def _between(position: Tuple) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+    return position < _bound("upper"), position >= _bound("lower")
+
+
+def _bound(which: str) -> Tuple:
+    return tuple_(bindparam(f"{which}_created_at", type_=BigInteger), bindparam(f"{which}_run_id", type_=Text))
+
+
+def _filtered(query: RowSelect, equal: frozenset[str], statuses: tuple[str, ...]) -> RowSelect:
+    query = query.where(*(runs.c[name] == bindparam(name, type_=Text) for name in sorted(equal)))
+    return query.where(status_in(*statuses)) if statuses else query

@@ -1,0 +1,125 @@
+"""The rows that a start writes (contract 12.30)."""
+
+from typing import Final, NamedTuple
+
+import orjson
+
+from backend.common import json_text
+from backend.common.ids import new_id
+from backend.common.json_text import JsonObject
+from backend.common.states import RunStatus, SegmentState, StepStatus
+from backend.services.runs.redaction_manifest import pending_manifest
+from backend.services.runs.start.rules import Inputs, ParsedStart
+from backend.services.workflows.resolved_workflow import ResolvedWorkflow
+from backend.storage.tables.runs import RunRow
+from backend.storage.tables.segments import SegmentRow, StepRow
+
+Row = JsonObject
+
+# SQLite's driver would look for an adapter of what is no plain text.
+_QUEUED: Final = RunStatus.QUEUED.value
+_QUEUED_SEGMENT: Final = SegmentState.QUEUED.value
+_PENDING: Final = StepStatus.PENDING.value
+
+_COUNTERS: Final = ("steps_completed", "steps_failed", "steps_skipped", "approvals_pending", "outputs_count")
+_NEW_RUN: Final[Row] = {
+    **dict.fromkeys(RunRow._fields),
+    **dict.fromkeys(_COUNTERS, 0),
+    "status": _QUEUED,
+    "warnings": "[]",
+}
+
+
+class NewRun(NamedTuple):
+    """The rows of a run that no check refused: its own, those of its steps, and that of its first segment."""
+
+    run: RunRow
+    steps: list[StepRow]
+    segment: SegmentRow
+
+
+def new_run(start: ParsedStart, inputs: Inputs) -> NewRun:
+    """Returns the rows of a run that is admitted with these inputs."""
+    run_id = new_id("run")
+    segment = SegmentRow(
+        segment_id=new_id("seg"),
+        run_id=run_id,
+        ordinal=1,
+        state=_QUEUED_SEGMENT,
+        owner=None,
+        created_at=start.at,
+        handed_over_at=None,
+        started_at=None,
+        ended_at=None,
+        last_seq=0,
+    )
+    return NewRun(_run(run_id, start, inputs), _steps(run_id, start, inputs.terms), segment)
+
+
+def binding(start: ParsedStart, run_id: str | None, first_used_at: int) -> Row:
+    """Returns the idempotency record of a start; `run_id` is None where it was refused."""
+    return {
+        "key_id": start.key_id,
+        "idempotency_key": start.idempotency_key,
+        "fingerprint": start.fingerprint,
+        "run_id": run_id,
+        "first_used_at": first_used_at,
+    }
+
+
+def _run(run_id: str, start: ParsedStart, inputs: Inputs) -> RunRow:
+    assert isinstance(inputs.policy, dict)
+    terms = inputs.terms
+    assert terms.version is not None
+    manifest = None if inputs.policy["mode"] == "off" else pending_manifest(run_id, inputs.policy)
+    return RunRow(
+        **_NEW_RUN
+        | {
+            "run_id": run_id,
+            "key_id": start.key_id,
+            "workflow_id": start.workflow_id,
+            "workflow_name": terms.name,
+            "version": terms.version,
+            "triggered_by": start.triggered_by,
+            "created_at": start.at,
+            "client_reference": start.client_reference,
+            "labels": start.labels,
+            "steps_total": len(terms.steps),
+            "parameters": json_text.write(inputs.parameters),
+            "input_text": start.input_text,
+            "resumed_from": None if start.resumption is None else start.resumption.run_id,
+            "max_run_hours": terms.max_run_hours,
+            "result_schema_version": terms.result_schema_version,
+            "pii_policy": orjson.dumps(inputs.policy).decode(),
+            "pii_redaction": manifest,
+            # With a policy, outputs stay closed from the beginning until the final sweep has passed them.
+            "redaction_state": "none" if manifest is None else "pending",
+        }
+    )
+
+
+def _steps(run_id: str, start: ParsedStart, terms: ResolvedWorkflow) -> list[StepRow]:
+    ended, reused = (None, frozenset()) if start.resumption is None else start.resumption[:2]
+    return [
+        StepRow(
+            run_id=run_id,
+            position=position,
+            step=step.step,
+            name=step.name,
+            kind=step.kind,
+            status=_PENDING,
+            needs=json_text.write(step.needs) if step.needs else "[]",
+            agent_id=step.agent_id,
+            segment_id=None,
+            attempt=0,
+            optional=int(step.optional),
+            started_at=None,
+            finished_at=None,
+            error_code=None,
+            error_message=None,
+            value=None,
+            files_count=None,
+            reused_from=ended if step.step in reused else None,
+        )
+        for position, step in enumerate(terms.steps)
+    ]

@@ -1,0 +1,246 @@
+"""Rules of a start: the parsed request, and the ordered checks of which the first refusal decides (12.6)."""
+
+import hashlib
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from typing import Any, Final, NamedTuple
+
+from backend.common import json_text
+from backend.common.clock import DAY_MS, is_recent, seconds_to_next_utc_day
+from backend.common.errors import ApiError, invalid
+from backend.common.json_text import JsonObject
+from backend.services.runs import messages
+from backend.services.runs.start.sql import FactsRow, RecordRow
+from backend.services.runs.start.uploaded import UploadedInputs, with_uploads
+from backend.services.workflows.parameters import effective_parameters
+from backend.services.workflows.pii_policy import Policy, apply_override
+from backend.services.workflows.resolved_workflow import ResolvedWorkflow
+from backend.services.workflows.rules import read_access
+from telemetry import tracing
+from workflow_api.v1 import errors_pb2, runs_pb2
+
+RECORD_LIFE_MS: Final = DAY_MS
+"""Milliseconds that an idempotency key stays bound (contract 12.13)."""
+
+_JSON_FIELDS = frozenset({"parameters", "pii_policy_override"})
+_BODY = _JSON_FIELDS | {"input_text", "client_reference", "version", "upload_id"}
+
+
+class Resumption(NamedTuple):
+    """The ended run that a new run takes over from, and the handles of the steps of it that the new run reuses.
+
+    `again` says that another run may have taken over from it already.
+    """
+
+    run_id: str
+    reused: AbstractSet[str]
+    again: bool
+
+
+class ParsedStart(NamedTuple):
+    """One call to start a run; `key_id` is empty for an internal caller, `upload_id` without uploaded files.
+
+    `fingerprint` is a digest of workflow id and canonical body: bodies that hold the same values have the same one,
+    whatever their spelling, and so have bodies without parameters, labels or override and with empty ones (contract
+    12.8).
+    """
+
+    key_id: str
+    workflow_id: str
+    idempotency_key: str
+    fingerprint: str
+    version: int | None
+    parameters: JsonObject
+    policy_override: Any
+    input_text: str | None
+    client_reference: str | None
+    labels: str
+    triggered_by: str
+    at: int
+    upload_id: str = ""
+    trace: tuple[str, str | None] | None = None
+    """`traceparent` and `tracestate` of the span that starts the run, where that is recorded."""
+    resumption: Resumption | None = None
+
+
+def claim_of(key_id: str, idempotency_key: str) -> str:
+    """Returns the claim of the starts that share an idempotency key of one API key, of which one decides at a time."""
+    return f"start {key_id} {idempotency_key}"
+
+
+def is_bound(record: FactsRow | RecordRow, at: int) -> bool:
+    """Returns whether an idempotency record still holds: for 24 h from its first use."""
+    return record.first_used_at is not None and is_recent(record.first_used_at, at, RECORD_LIFE_MS)
+
+
+def earlier_run(record: FactsRow | RecordRow, fingerprint: str) -> str | ApiError | None:
+    """Returns the run of an earlier start with this idempotency key, by the record that the key is bound to.
+
+    None where that start was refused; the refusal where the key is bound to another body (contract 12.9).
+    """
+    if record.fingerprint != fingerprint:
+        return ApiError(errors_pb2.ERROR_REASON_IDEMPOTENCY_CONFLICT)
+    return record.run_id
+
+
+def parse_start(request: runs_pb2.StartRunRequest, key_id: str | None, at: int) -> ParsedStart:
+    """Returns a parsed request.
+
+    Raises:
+        ApiError: `invalid_request`, for what is not JSON although Python reads it: NaN, Infinity, lone surrogates.
+    """
+    body = {field.name: value for field, value in request.ListFields() if field.name in _BODY}
+    given = request.labels
+    labels = {name: given[name] for name in sorted(given)} if given else {}
+    spelled = {**body, "labels": labels}
+    for name in _JSON_FIELDS & body.keys():
+        try:
+            body[name] = json_text.parse(body[name])
+            spelled[name] = json_text.canonical(body[name])
+            spelled[name].encode()
+        except (ValueError, RecursionError):
+            raise invalid(name, "must be JSON") from None
+    for name in _JSON_FIELDS:
+        # Only what has the type that the field asks for: another value is refused.
+        if body.get(name) in ({}, None):
+            spelled.pop(name, None)
+    whole = json_text.canonical([request.workflow_id, spelled])
+    trigger = "api_key" if key_id else messages.trigger_name(request.triggered_by or runs_pb2.TRIGGERED_BY_CONSOLE)
+    return ParsedStart(
+        key_id=key_id or "",
+        workflow_id=request.workflow_id,
+        idempotency_key=request.idempotency_key,
+        fingerprint=hashlib.sha256(whole.encode()).hexdigest(),
+        version=body.get("version"),
+        parameters=body.get("parameters", {}),
+        policy_override=body.get("pii_policy_override"),
+        input_text=body.get("input_text"),
+        client_reference=body.get("client_reference"),
+        labels=json_text.canonical(labels) if labels else "{}",
+        triggered_by=trigger,
+        at=at,
+        upload_id=request.upload_id,
+        trace=tracing.recorded(),
+    )
+
+
+class Inputs(NamedTuple):
+    """The values that a start has under one version's terms, or their refusals."""
+
+    terms: ResolvedWorkflow
+    parameters: JsonObject | ApiError
+    policy: Policy | ApiError
+
+
+class StartContext(NamedTuple):
+    """Everything that a start depends on; `facts` is a row of `sql.facts`."""
+
+    start: ParsedStart
+    facts: FactsRow
+    terms: ResolvedWorkflow | None
+    inputs: Inputs | None
+
+
+def judge_inputs(
+    start: ParsedStart, terms: ResolvedWorkflow, providers: AbstractSet[str], uploaded: UploadedInputs | None = None
+) -> Inputs:
+    """Judges parameters and policy, the costly part, which needs no transaction.
+
+    The terms are those of a version that can be started; `providers` are as in `apply_override`.
+    """
+    parameters: JsonObject | ApiError
+    policy: Policy | ApiError = terms.pii_policy or {}
+    try:
+        if uploaded is None:
+            parameters = effective_parameters(terms.parameters, start.parameters)
+        else:
+            parameters = with_uploads(terms, start.parameters, uploaded)
+    except ApiError as refusal:
+        parameters = refusal
+    if start.policy_override is not None:
+        try:
+            policy = apply_override(terms.pii_policy or {}, start.policy_override, providers)
+        except ApiError as refusal:
+            policy = refusal
+    return Inputs(terms, parameters, policy)
+
+
+def first_refusal(context: StartContext) -> ApiError | None:
+    """Returns the refusal of the first check that refuses the start, or None."""
+    for check in CHECKS:
+        refusal = check(context)
+        if refusal is not None:
+            return refusal
+    return None
+
+
+def _workflow_accessible(context: StartContext) -> ApiError | None:
+    access = read_access(context.facts.access_mode, context.facts.access_workflow_ids)
+    if context.terms is None or not access.allows(context.start.workflow_id):
+        return ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_FOUND)
+    return None
+
+
+def _startable(context: StartContext) -> ApiError | None:
+    """Refuses a workflow that is not active, then an unknown version, then a version that is not ready."""
+    terms, inputs = context.terms, context.inputs
+    assert terms is not None
+    return None if inputs is not None and inputs.terms is terms else terms.refusal()
+
+
+def _licensed(context: StartContext) -> ApiError | None:
+    facts = context.facts
+    if facts.licence_state == "active":
+        return None
+    details = {
+        "state": facts.licence_state,
+        "reason": facts.licence_reason,
+        "enforcement_status": facts.licence_enforcement_status,
+        "license_id": facts.license_id,
+    }
+    return ApiError(
+        errors_pb2.ERROR_REASON_LICENSE_UNAVAILABLE,
+        metadata={name: value for name, value in details.items() if value is not None},
+    )
+
+
+def _parameters_fit(context: StartContext) -> ApiError | None:
+    assert context.inputs is not None
+    return context.inputs.parameters if isinstance(context.inputs.parameters, ApiError) else None
+
+
+def _policy_tightens(context: StartContext) -> ApiError | None:
+    assert context.inputs is not None
+    return context.inputs.policy if isinstance(context.inputs.policy, ApiError) else None
+
+
+def _slot_free(context: StartContext) -> ApiError | None:
+    active, most = context.facts.active_runs, context.facts.max_concurrent_runs
+    if most is None or active < most:
+        return None
+    # They differ where the limit was lowered below what was in flight.
+    count = "1 run is" if active == 1 else f"{active} runs are"
+    message = f"{count} in flight and the limit of this key is {most}; wait for one to finish."
+    return ApiError(errors_pb2.ERROR_REASON_TOO_MANY_ACTIVE_RUNS, message)
+
+
+def _quota_left(context: StartContext) -> ApiError | None:
+    quota = context.facts.daily_run_quota
+    if quota is None or (context.facts.runs_started or 0) < quota:
+        return None
+    return ApiError(
+        errors_pb2.ERROR_REASON_QUOTA_EXCEEDED,
+        f"The daily quota of {quota} runs is used up; it resets at 00:00 UTC.",
+        retry_after=seconds_to_next_utc_day(context.start.at),
+    )
+
+
+CHECKS: Final[tuple[Callable[[StartContext], ApiError | None], ...]] = (
+    _workflow_accessible,
+    _startable,
+    _licensed,
+    _parameters_fit,
+    _policy_tightens,
+    _slot_free,
+    _quota_left,
+)

@@ -1,0 +1,230 @@
+"""SQL of a start: the facts that it is judged by, and the rows that it writes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, cycle
+from typing import Final, NamedTuple
+
+import orjson
+from sqlalchemy import BindParameter, Integer, and_, bindparam, func, insert, literal_column, or_, select, update
+
+from backend.common.states import RUN_IN_FLIGHT
+from backend.services.runs.lifecycle_sql import ADD_APPROVAL, ADD_EVENT
+from backend.storage.database import Tx
+from backend.storage.sql_expressions import Purge
+from backend.storage.statements import Command, Query, RowInsert, ScalarQuery, select_row
+from backend.storage.tables.deployment import deployments
+from backend.storage.tables.keys import api_keys, daily_usage
+from backend.storage.tables.runs import RunRow, idempotency_records, run_labels, run_traces, runs, status_in
+from backend.storage.tables.segments import EventRow, SegmentRow, StepRow, segments, steps
+from backend.storage.tables.webhooks import webhooks
+from backend.storage.tables.workflows import resource_revision
+
+Row = Mapping[str, object]
+
+RUN_COLUMNS: Final = tuple(column.name for column in runs.columns)
+SEGMENT_COLUMNS: Final = ("segment_id", "run_id", "ordinal", "state", "created_at", "last_seq")
+
+
+class RecordRow(NamedTuple):
+    """Run and request that an idempotency key is bound to."""
+
+    fingerprint: str
+    run_id: str | None
+    first_used_at: int
+
+
+class KeyedRecordRow(NamedTuple):
+    """An idempotency key, and what it is bound to."""
+
+    key_id: str
+    idempotency_key: str
+    fingerprint: str
+    run_id: str | None
+    first_used_at: int
+
+
+class FactsRow(NamedTuple):
+    """Everything in the database that a start depends on; None for what does not exist."""
+
+    key_id: str | None
+    access_mode: str | None
+    access_workflow_ids: str | None
+    max_concurrent_runs: int | None
+    daily_run_quota: int | None
+    runs_started: int | None
+    active_runs: int
+    licence_state: str
+    licence_reason: str | None
+    licence_enforcement_status: str | None
+    license_id: str | None
+    resource_revision: int
+    fingerprint: str | None
+    run_id: str | None
+    first_used_at: int | None
+
+
+@dataclass(slots=True)
+class StartRows:
+    """Rows of starts, by their tables; a segment that has not begun is the outbox of the launcher."""
+
+    records: list[Row] = field(default_factory=list)
+    runs: list[RunRow] = field(default_factory=list)
+    steps: list[StepRow] = field(default_factory=list)
+    segments: list[SegmentRow] = field(default_factory=list)
+    events: list[EventRow] = field(default_factory=list)
+    approvals: list[Row] = field(default_factory=list)
+    traces: list[Row] = field(default_factory=list)
+
+
+_KEY: BindParameter[str] = bindparam("of_key_id")
+_IDEMPOTENCY_KEY: BindParameter[str] = bindparam("of_idempotency_key")
+_OF_RECORD: Final = and_(
+    idempotency_records.c.key_id == _KEY, idempotency_records.c.idempotency_key == _IDEMPOTENCY_KEY
+)
+# One row, which always exists, as the deployment's does.
+FACTS: Final = (
+    select_row(
+        FactsRow,
+        api_keys,
+        daily_usage,
+        idempotency_records,
+        deployments,
+        active_runs=select(func.count())
+        .select_from(runs)
+        .where(runs.c.key_id == _KEY, status_in(*RUN_IN_FLIGHT))
+        .scalar_subquery(),
+        resource_revision=func.coalesce(select(resource_revision.c.revision).scalar_subquery(), literal_column("0")),
+    )
+    .select_from(deployments)
+    .outerjoin(api_keys, api_keys.c.key_id == _KEY)
+    .outerjoin(daily_usage, and_(daily_usage.c.key_id == _KEY, daily_usage.c.day == bindparam("of_day")))
+    .outerjoin(idempotency_records, _OF_RECORD)
+)
+_FACTS = Query(FactsRow, FACTS)
+_FIND_RECORD = Query(RecordRow, select_row(RecordRow, idempotency_records).where(_OF_RECORD))
+_PAIRS: Final = [(f"key_id_{number}", f"idempotency_key_{number}") for number in range(16)]
+_PAIR_NAMES: Final = tuple(chain.from_iterable(_PAIRS))
+_FIND_RECORDS = Query(
+    KeyedRecordRow,
+    select_row(KeyedRecordRow, idempotency_records).where(
+        or_(
+            *(
+                and_(
+                    idempotency_records.c.key_id == bindparam(key_id),
+                    idempotency_records.c.idempotency_key == bindparam(idempotency_key),
+                )
+                for key_id, idempotency_key in _PAIRS
+            )
+        )
+    ),
+)
+_ADD_RECORD = Command(insert(idempotency_records), [column.name for column in idempotency_records.columns])
+_CHANGE_RECORD = Command(
+    update(idempotency_records)
+    .where(_OF_RECORD)
+    .values(
+        {name: bindparam(f"new_{name}") for name in ("fingerprint", "run_id", "first_used_at")},
+    )
+)
+_ADD_RUN = RowInsert(RunRow, runs)
+_ADD_LABEL = Command(insert(run_labels), run_labels.columns.keys())
+_ADD_TRACE = Command(insert(run_traces), run_traces.columns.keys())
+_ADD_STEP = RowInsert(StepRow, steps)
+_ADD_SEGMENT = RowInsert(SegmentRow, segments)
+_WEBHOOK_OF_KEY = ScalarQuery[str](select(webhooks.c.webhook_id).where(webhooks.c.key_id == _KEY))
+_FIRST_OF_DAY = Command(insert(daily_usage), ["key_id", "day", "runs_started"])
+_MORE_OF_DAY = Command(
+    update(daily_usage)
+    .where(daily_usage.c.key_id == _KEY, daily_usage.c.day == bindparam("of_day"))
+    .values(runs_started=daily_usage.c.runs_started + bindparam("more"))
+)
+_SET_RESUMED_BY = Command(
+    update(runs)
+    .where(
+        runs.c.run_id == bindparam("of_run_id"),
+        runs.c.data_purged_at.is_(None),
+        or_(runs.c.resumed_by.is_(None), bindparam("again", type_=Integer) == literal_column("1")),
+    )
+    .values(resumed_by=bindparam("new_run_id"))
+)
+
+purge_records = Purge(idempotency_records, idempotency_records.c.first_used_at)
+
+
+def facts(tx: Tx, key_id: str, idempotency_key: str, day: int) -> FactsRow:
+    """Returns key, counters, licence, idempotency record and the resources' revision in one row."""
+    return tx.one(_FACTS, of_key_id=key_id, of_idempotency_key=idempotency_key, of_day=day)
+
+
+def record(tx: Tx, key_id: str, idempotency_key: str) -> RecordRow | None:
+    """Returns the idempotency record, or None."""
+    return tx.first(_FIND_RECORD, of_key_id=key_id, of_idempotency_key=idempotency_key)
+
+
+def records(tx: Tx, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], KeyedRecordRow]:
+    """Returns the idempotency records that there are, by API key and idempotency key, several with one statement."""
+    found = {}
+    for first in range(0, len(keys), len(_PAIRS)):
+        some = keys[first : first + len(_PAIRS)]
+        values = chain(chain.from_iterable(some), cycle(some[-1]))
+        for row in tx.all(_FIND_RECORDS, **dict(zip(_PAIR_NAMES, values, strict=False))):
+            found[row.key_id, row.idempotency_key] = row
+    return found
+
+
+def bind_again(tx: Tx, record: Mapping[str, object]) -> None:
+    """Changes a record that exists: its 24 hours are over, or the start that it is of was refused."""
+    tx.enqueue(
+        _CHANGE_RECORD,
+        of_key_id=record["key_id"],
+        of_idempotency_key=record["idempotency_key"],
+        **{f"new_{name}": record[name] for name in ("fingerprint", "run_id", "first_used_at")},
+    )
+
+
+def add(tx: Tx, rows: StartRows) -> None:
+    """Writes idempotency records, runs with their labels, their segments, steps, events and approvals."""
+    tx.many(_ADD_RECORD, rows.records)
+    tx.insert(_ADD_RUN, rows.runs)
+    tx.many(_ADD_LABEL, chain.from_iterable(map(label_rows, rows.runs)))
+    tx.many(_ADD_TRACE, rows.traces)
+    tx.insert(_ADD_SEGMENT, rows.segments)
+    tx.insert(_ADD_STEP, rows.steps)
+    tx.insert(ADD_EVENT, rows.events)
+    tx.many(ADD_APPROVAL, rows.approvals)
+
+
+def label_rows(run: RunRow) -> list[Row]:
+    """Returns the rows of a run's labels, which people search by."""
+    if run.labels == "{}":
+        return []
+    of_run = {"run_id": run.run_id, "created_at": run.created_at}
+    return [{**of_run, "name": name, "value": value} for name, value in orjson.loads(run.labels).items()]
+
+
+def trace_row(run_id: str, trace: tuple[str, str | None]) -> Row:
+    """Returns the row of the span that starts a run."""
+    return {"run_id": run_id, "traceparent": trace[0], "tracestate": trace[1]}
+
+
+def has_webhooks(tx: Tx, key_id: str) -> bool:
+    """Returns whether the key has a webhook."""
+    return tx.exists(_WEBHOOK_OF_KEY, of_key_id=key_id)
+
+
+def set_resumed_by(tx: Tx, run_id: str, new_run_id: str, *, again: bool) -> bool:
+    """Links an ended run with the run that takes over from it.
+
+    False, without a change, where it was erased, or, unless `again`, another run has taken over from it.
+    """
+    tx.announce(run_id)
+    return tx.run(_SET_RESUMED_BY, of_run_id=run_id, new_run_id=new_run_id, again=int(again)) == 1
+
+
+def count_starts(tx: Tx, key_id: str, day: int, number: int, *, first: bool) -> None:
+    """Counts starts against the key's quota of that UTC day; `first` says that it has none of that day yet."""
+    if first:
+        tx.enqueue(_FIRST_OF_DAY, key_id=key_id, day=day, runs_started=number)
+    else:
+        tx.enqueue(_MORE_OF_DAY, of_key_id=key_id, of_day=day, more=number)

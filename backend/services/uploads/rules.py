@@ -1,0 +1,89 @@
+"""Bounds on what a person uploads, and the names that its files may have."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from backend.common.clock import HOUR_MS
+from redaction.safe_paths import safe_member
+
+if TYPE_CHECKING:
+    # The program that expands zips does without SQLAlchemy, which takes each of its processes a second to import.
+    from backend.storage.tables.files import UploadRow
+
+PART_BYTES: Final = 1_048_576
+"""Bytes of every part of a file but its last, which may have fewer."""
+MOST_FILE_BYTES: Final = 100_000_000
+MOST_BYTES: Final = 500_000_000
+"""Bytes of an upload, and of what a zip expands to."""
+MOST_FILES: Final = 2_000
+"""Files of an upload, and members of a zip."""
+MOST_BYTES_OF_PERSON: Final = 1_000_000_000
+"""Bytes of all uploads of a person that no run has taken."""
+MOST_UPLOADS_OF_PERSON: Final = 50
+"""Uploads with files that no run has taken, when another begins."""
+MOST_BEGUN_OF_PERSON: Final = 1_000
+"""Uploads that no run has taken, also without files, when another begins."""
+KEPT_MS: Final = HOUR_MS
+"""Milliseconds that an upload lasts after its last change."""
+FOLDER: Final = "uploads"
+"""The folder of files that stand in for no parameter, below the inputs of a step."""
+
+_KEPT_FREE: Final = 1_000_000_000
+_SCHEME: Final = "upload://"
+_LONGEST_SHOWN: Final = 200
+
+
+def kept_free(disk_bytes: int) -> int:
+    """Returns the bytes that uploads leave free on a disk of this size, so that nothing else comes to a stop."""
+    return min(_KEPT_FREE, disk_bytes // 10)
+
+
+def value_of(upload_id: str, parameter: str) -> str:
+    """Returns the value that an `s3_prefix` parameter has in a run whose files were uploaded in its place."""
+    return f"{_SCHEME}{upload_id}/{parameter}/"
+
+
+def is_uploaded(value: object) -> bool:
+    """Returns whether the value of a parameter stands for uploaded files."""
+    return isinstance(value, str) and value.startswith(_SCHEME)
+
+
+def is_open(upload: "UploadRow", owner: str, now: int) -> bool:
+    """Returns whether this person may still change an upload, or start a run with it."""
+    return upload.owner == owner and upload.run_id is None and upload.expires_at > now
+
+
+def name_problem(name: str) -> str | None:
+    """Returns why a file cannot have this name, worded to follow the name; None where it can."""
+    return "is not a plain file name" if "/" in name or safe_member(name) != name else None
+
+
+def path_problem(paths: Iterable[str], taken: Iterable[str]) -> tuple[str, str] | None:
+    """Returns the first path that is there twice, or is a file and a folder, and which of both; None where none is."""
+    files = set(taken)
+    folders = {folder for path in files for folder in _folders(path)}
+    for path in paths:
+        above = list(_folders(path))
+        if path in files:
+            return path, "is there twice"
+        if path in folders or not files.isdisjoint(above):
+            return path, "is both a file and a folder"
+        files.add(path)
+        folders.update(above)
+    return None
+
+
+def shown(name: str) -> str:
+    """Returns a name as a message may quote it."""
+    return f"'{printable(name, _LONGEST_SHOWN)}'"
+
+
+def printable(text: str, most: int) -> str:
+    """Returns at most so many characters of a text, with a sign in place of those that cannot be printed."""
+    found = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text[:most])
+    return f"{found}…" if len(text) > most else found
+
+
+def _folders(path: str) -> Iterable[str]:
+    while path := path.rpartition("/")[0]:
+        yield path

@@ -1,0 +1,364 @@
+"""Stages the files that a person uploads, until a start takes them."""
+
+import logging
+import threading
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import orjson
+
+from backend.common.clock import Clock
+from backend.common.errors import ApiError, invalid
+from backend.common.ids import new_id
+from backend.services.dependencies import Services
+from backend.services.uploads import rules, sql
+from backend.services.uploads.content import NoRoomError, full_disk_named, members_of, room, sent_bytes
+from backend.services.uploads.expansion import ExpansionHaltedError, ExpansionsBusyError, ZipExpansion, ZipRefusedError
+from backend.storage.database import Tx
+from backend.storage.object_keys import upload_file_prefix, upload_members_key, upload_part_key
+from backend.storage.objects import ObjectStore
+from backend.storage.objects.interface import copy_to_file
+from backend.storage.tables.files import UploadFileRow, UploadRow
+from contract.times import to_timestamp
+from workflow_api.v1 import errors_pb2, uploads_pb2
+
+_LOG = logging.getLogger(__name__)
+_FILE = "file"
+_NO_ROOM = "cannot be taken: the service has no room for it at present"
+_NOT_THERE = "There is no such upload: it has expired, was used by a run, or belongs to someone else."
+_BUSY = "was not expanded, because other zips are being expanded; try again"
+_BUSY_SECONDS = 5
+_ZIP = ".zip"
+
+
+class Uploads:
+    """Stages files; `folder` is for copies of zips while they are expanded, `disks` are the folders written to.
+
+    What a row names is durable before the row says so. What a crash leaves lies below the prefix of its upload, which
+    is removed as a whole.
+    """
+
+    def __init__(self, services: Services, objects: ObjectStore, folder: Path, disks: Sequence[Path] = ()) -> None:
+        self._disks = (folder, *disks)
+        self._database = services.database
+        self._clock: Clock = services.clock
+        self._objects = objects
+        self.expansion = ZipExpansion(folder)
+
+    def begin(self, owner: str) -> uploads_pb2.Upload:
+        """Begins an upload.
+
+        Raises:
+            ApiError: `invalid_request` where the person has too many already.
+        """
+        now = self._clock()
+        row = UploadRow(new_id("upl"), owner, now, now + rules.KEPT_MS, None)
+
+        def work(tx: Tx) -> None:
+            staged = sql.staged(tx, owner)
+            for count, most in (
+                (staged.uploads, rules.MOST_UPLOADS_OF_PERSON),
+                (staged.begun, rules.MOST_BEGUN_OF_PERSON),
+            ):
+                if count >= most:
+                    raise invalid(
+                        _FILE, f"cannot be taken: {most:,} uploads wait for a start; each is removed after an hour"
+                    )
+            sql.add(tx, row)
+
+        self._database.write(work, lock_key=sql.of_owner(owner))
+        return _message(row, ())
+
+    def get(self, upload_id: str, owner: str) -> uploads_pb2.Upload:
+        """Returns an upload with its finished files.
+
+        Raises:
+            ApiError: `not_found`.
+        """
+        return self._database.snapshot(lambda tx: _message(self._open(tx, upload_id, owner), sql.files(tx, upload_id)))
+
+    def append(self, request: uploads_pb2.AppendToUploadRequest, owner: str) -> int:
+        """Adds bytes to a file; returns how many it has now.
+
+        Raises:
+            ApiError: `not_found`, or `invalid_request` for bytes that are beyond a bound, that there is no room for, or
+                that are not the next ones.
+        """
+        if len(request.data) > rules.PART_BYTES or request.offset % rules.PART_BYTES:
+            raise invalid("data", f"must be at most {rules.PART_BYTES:,} bytes from a multiple of as many")
+        end = request.offset + len(request.data)
+        if room(self._disks) < len(request.data):
+            raise self._no_room(request.name)
+        # Lasts longer than any write of a part, so that its object never comes after the removal of the upload.
+        admitted = self._database.write(lambda tx: self._admitted(tx, request, owner), lock_key=sql.of_owner(owner))
+        if admitted.finished or end <= admitted.size_bytes:
+            return admitted.size_bytes
+        try:
+            with full_disk_named():
+                key = upload_part_key(request.upload_id, request.number, request.offset, len(request.data))
+                self._objects.put_bytes(key, request.data)
+        except NoRoomError:
+            # A repeated call may have stored the part beside this one.
+            stored = self._database.read(lambda tx: sql.file(tx, request.upload_id, request.number))
+            if stored is not None and end <= stored.size_bytes:
+                return stored.size_bytes
+            self._give_up(request.upload_id, request.number, owner)
+            raise self._no_room(request.name) from None
+
+        def work(tx: Tx) -> int:
+            file = self._admitted(tx, request, owner)
+            if not file.finished and end > file.size_bytes:
+                file = _grown(file, end)
+                sql.change_file(tx, file)
+            return file.size_bytes
+
+        return self._database.write(work, lock_key=sql.of_owner(owner))
+
+    def finish(self, upload_id: str, number: int, owner: str, halt: threading.Event) -> uploads_pb2.UploadedFile:
+        """Ends a file; one that is refused is removed, unless a call beside this one has ended it.
+
+        Args:
+            upload_id: The upload.
+            number: The file.
+            owner: Who calls.
+            halt: Set once nobody waits for the answer: then a zip is expanded no further, and can be finished later.
+
+        Raises:
+            ApiError: `not_found`, or `invalid_request` for a zip or a name that is refused; `rate_limited`, which
+                changes nothing, where enough other zips are being expanded.
+        """
+        file = self._database.write(lambda tx: self._file(tx, upload_id, number, owner), lock_key=sql.of_owner(owner))
+        if file.finished:
+            return _file_message(file)
+        try:
+            finished = self._expanded(file, owner, halt) if file.name.lower().endswith(_ZIP) else file
+            finished = finished._replace(finished=1)
+            ended = self._database.write(lambda tx: self._end(tx, file, finished, owner), lock_key=sql.of_owner(owner))
+        except ExpansionsBusyError:
+            message = f"{rules.shown(file.name)} {_BUSY}."
+            raise ApiError(errors_pb2.ERROR_REASON_RATE_LIMITED, message, retry_after=_BUSY_SECONDS) from None
+        except ExpansionHaltedError:
+            raise ApiError(errors_pb2.ERROR_REASON_RUNTIME_UNREACHABLE) from None
+        except (ApiError, NoRoomError) as error:
+            by_another = self._withdraw(file, owner)
+            if by_another is None:
+                raise self._no_room(file.name) if isinstance(error, NoRoomError) else error from None
+            ended = by_another
+        if ended.members is not None:
+            self._objects.delete_prefix(upload_file_prefix(upload_id, number))
+        return _file_message(ended)
+
+    def remove(self, upload_id: str, number: int, owner: str) -> uploads_pb2.Upload:
+        """Removes a file, if there is one of this number; raises as `get`."""
+
+        def work(tx: Tx) -> uploads_pb2.Upload:
+            row = self._open(tx, upload_id, owner)
+            sql.remove_file(tx, upload_id, number)
+            return _message(row, [file for file in sql.files(tx, upload_id) if file.number != number])
+
+        left = self._database.write(work, lock_key=sql.of_owner(owner))
+        self._delete_objects(upload_id, number)
+        return left
+
+    def _withdraw(self, file: UploadFileRow, owner: str) -> UploadFileRow | None:
+        """Removes a refused file; returns it instead where a call beside this one has ended it."""
+
+        def work(tx: Tx) -> UploadFileRow | None:
+            row = sql.find(tx, file.upload_id)
+            if row is None or not rules.is_open(row, owner, self._clock()):
+                return None
+            found = sql.file(tx, file.upload_id, file.number)
+            if found == file:
+                sql.remove_file(tx, file.upload_id, file.number)
+            return found or file
+
+        found = self._database.write(work, lock_key=sql.of_owner(owner))
+        if found == file:
+            self._delete_objects(file.upload_id, file.number)
+        return found if found is not None and found.finished and _is_same(found, file) else None
+
+    def _delete_objects(self, upload_id: str, number: int) -> None:
+        self._objects.delete_prefix(upload_file_prefix(upload_id, number))
+        self._objects.delete(upload_members_key(upload_id, number))
+
+    def copy(self, upload_id: str, owner: str) -> str:
+        """Copies the files of a run for this owner, who has an hour to start another run with them.
+
+        Returns the id of the copy.
+
+        Raises:
+            ApiError: `invalid_request`, the files are not stored any more, or there is no room for as many again.
+        """
+        files = [file for file in self._database.read(lambda tx: sql.files(tx, upload_id)) if file.finished]
+        size = sum(file.stored_bytes for file in files)
+        # The largest file once more, on its way.
+        if room(self._disks) < 2 * size:
+            raise self._no_room("the uploaded files of the run")
+        at = self._clock()
+        copy = UploadRow(new_id("upl"), owner, at, at + rules.KEPT_MS, None)
+        # Before its objects, so that a crash leaves none that no row names.
+        self._database.write(lambda tx: sql.add(tx, copy), lock_key=sql.of_owner(owner))
+        try:
+            with full_disk_named(), self.expansion.folder() as folder:
+                for file in files:
+                    self._copy_objects(file, copy.upload_id, Path(folder) / "part")
+        except (NoRoomError, KeyError) as error:
+            self.expire(copy.upload_id)
+            if isinstance(error, NoRoomError):
+                raise self._no_room("the uploaded files of the run") from None
+            raise invalid("run_id", "must be of a run whose uploaded files are still stored") from None
+
+        def add_files(tx: Tx) -> None:
+            for file in files:
+                sql.add_file(tx, file._replace(upload_id=copy.upload_id))
+
+        self._database.write(add_files, lock_key=sql.of_owner(owner))
+        return copy.upload_id
+
+    def expire(self, upload_id: str) -> None:
+        """Has an upload that no run has taken removed soon."""
+        self._database.write(lambda tx: sql.keep(tx, upload_id, 0))
+
+    def _copy_objects(self, file: UploadFileRow, upload_id: str, part: Path) -> None:
+        if file.members is not None:
+            source, target = (upload_members_key(each, file.number) for each in (file.upload_id, upload_id))
+            copy_to_file(self._objects, source, file.stored_bytes, part)
+            self._objects.put_file(target, part)
+            return
+        for offset in range(0, file.size_bytes, rules.PART_BYTES):
+            size = min(rules.PART_BYTES, file.size_bytes - offset)
+            source, target = (upload_part_key(each, file.number, offset, size) for each in (file.upload_id, upload_id))
+            copy_to_file(self._objects, source, size, part)
+            self._objects.put_file(target, part)
+
+    def close(self) -> None:
+        """Ends the processes that expand zips."""
+        self.expansion.close()
+
+    def _no_room(self, name: str) -> ApiError:
+        _LOG.warning("An upload was refused: the disk has too little room")
+        return invalid(_FILE, f"{rules.shown(name)} {_NO_ROOM}")
+
+    def _give_up(self, upload_id: str, number: int, owner: str) -> None:
+        """Gives the room of a file back first of all: the database may need it to say that there is no such file."""
+        self._objects.delete_prefix(upload_file_prefix(upload_id, number))
+        with suppress(Exception):
+            self.remove(upload_id, number, owner)
+
+    def _open(self, tx: Tx, upload_id: str, owner: str) -> UploadRow:
+        row = sql.find(tx, upload_id)
+        if row is None or not rules.is_open(row, owner, self._clock()):
+            raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, _NOT_THERE)
+        return row
+
+    def _kept(self, tx: Tx, upload_id: str, owner: str) -> None:
+        self._open(tx, upload_id, owner)
+        sql.keep(tx, upload_id, self._clock() + rules.KEPT_MS)
+
+    def _file(self, tx: Tx, upload_id: str, number: int, owner: str) -> UploadFileRow:
+        self._kept(tx, upload_id, owner)
+        file = sql.file(tx, upload_id, number)
+        if file is None:
+            raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, "The upload has no such file.")
+        return file
+
+    def _admitted(self, tx: Tx, request: uploads_pb2.AppendToUploadRequest, owner: str) -> UploadFileRow:
+        """Returns the file that bytes are for, which the first ones add, once they are within the bounds."""
+        self._kept(tx, request.upload_id, owner)
+        file = sql.file(tx, request.upload_id, request.number)
+        stored = sql.stored_bytes(tx, request.upload_id)
+        if file is None:
+            if request.offset:
+                raise invalid("offset", "must be 0 for the first bytes of a file")
+            problem = rules.name_problem(request.name)
+            if problem is not None:
+                raise invalid(_FILE, f"{rules.shown(request.name)} {problem}")
+            file = UploadFileRow(request.upload_id, request.number, request.parameter, request.name, 0, 0, 0, None)
+            _check_room(tx, owner, stored, file, _grown(file, len(request.data)))
+            sql.add_file(tx, file)
+            return file
+        end = request.offset + len(request.data)
+        if not file.finished and end > file.size_bytes:
+            if request.offset != file.size_bytes:
+                raise invalid("offset", f"must be {file.size_bytes:,}, where the file ends")
+            _check_room(tx, owner, stored - file.stored_bytes, file, _grown(file, end))
+        return file
+
+    def _expanded(self, file: UploadFileRow, owner: str, halt: threading.Event) -> UploadFileRow:
+        """Stores the members of a zip, and returns the file with their paths."""
+        with self.expansion.slot(), full_disk_named(), self.expansion.folder() as folder:
+            # The copy of the zip, its contents, and these once more as an object.
+            left = max(0, room(self._disks) - file.size_bytes) // 2
+            try:
+                made = self.expansion.expand(sent_bytes(self._objects, file), Path(folder), owner, left, halt)
+            except ZipRefusedError as error:
+                raise invalid(_FILE, f"{rules.shown(file.name)} {error}") from None
+            except KeyError:
+                raise invalid(_FILE, f"{rules.shown(file.name)} was removed meanwhile") from None
+            size = self._objects.put_file(upload_members_key(file.upload_id, file.number), made.content).size_bytes
+        return file._replace(stored_bytes=size, members=orjson.dumps(made.members).decode())
+
+    def _end(self, tx: Tx, begun: UploadFileRow, file: UploadFileRow, owner: str) -> UploadFileRow:
+        """Writes that a file is there, provided that it fits to the others; returns it as the first call has ended it.
+
+        `begun` is the file before; one that has been removed and begun anew meanwhile is another.
+        """
+        before = self._file(tx, file.upload_id, file.number, owner)
+        if before.finished and _is_same(before, begun):
+            return before
+        if before != begun:
+            raise ApiError(errors_pb2.ERROR_REASON_NOT_FOUND, "The upload has no such file any more.")
+        others = [other for other in sql.files(tx, file.upload_id) if other.finished and other.number != file.number]
+        beside = [path for other in others if other.parameter == file.parameter for path, _ in members_of(other)]
+        paths = [path for path, _ in members_of(file)]
+        problem = rules.path_problem(paths, beside)
+        if problem is not None:
+            entry = "" if file.members is None else f" has an entry {rules.shown(problem[0])} that"
+            raise invalid(_FILE, f"{rules.shown(file.name)}{entry} {problem[1]}")
+        if len(paths) + sum(len(members_of(other)) for other in others) > rules.MOST_FILES:
+            raise invalid(_FILE, f"{rules.shown(file.name)} makes more than {rules.MOST_FILES:,} files in all")
+        _check_room(tx, owner, sum(other.stored_bytes for other in others), before, file)
+        sql.change_file(tx, file)
+        return file
+
+
+def _check_room(tx: Tx, owner: str, others: int, before: UploadFileRow, after: UploadFileRow) -> None:
+    """Refuses bytes beyond the bounds of a file, of its upload, which has those of others, and of the person."""
+    name = rules.shown(after.name)
+    if after.size_bytes > rules.MOST_FILE_BYTES:
+        raise invalid(_FILE, f"{name} has more than {rules.MOST_FILE_BYTES:,} bytes")
+    if others + after.stored_bytes > rules.MOST_BYTES:
+        raise invalid(_FILE, f"{name} makes more than {rules.MOST_BYTES:,} bytes in all")
+    if sql.staged(tx, owner).bytes + after.stored_bytes - before.stored_bytes > rules.MOST_BYTES_OF_PERSON:
+        most = rules.MOST_BYTES_OF_PERSON
+        raise invalid(_FILE, f"{name} makes more than {most:,} bytes that wait for a start; each waits for an hour")
+
+
+def _is_same(one: UploadFileRow, other: UploadFileRow) -> bool:
+    """Returns whether two states are of one sent file."""
+    return (one.parameter, one.name, one.size_bytes) == (other.parameter, other.name, other.size_bytes)
+
+
+def _grown(file: UploadFileRow, size: int) -> UploadFileRow:
+    """Returns a file of which so many bytes have arrived."""
+    return file._replace(size_bytes=size, stored_bytes=size)
+
+
+def _message(row: UploadRow, files: Iterable[UploadFileRow]) -> uploads_pb2.Upload:
+    return uploads_pb2.Upload(
+        upload_id=row.upload_id,
+        expires_at=to_timestamp(row.expires_at),
+        files=[_file_message(file) for file in files if file.finished],
+    )
+
+
+def _file_message(file: UploadFileRow) -> uploads_pb2.UploadedFile:
+    return uploads_pb2.UploadedFile(
+        number=file.number,
+        parameter=file.parameter,
+        name=file.name,
+        size_bytes=file.size_bytes,
+        files=len(members_of(file)),
+        files_bytes=file.stored_bytes,
+    )

@@ -1,0 +1,121 @@
+"""Attempts to deliver a message: its JSON and signature (Standard Webhooks 1.0.0), and the time of the next attempt."""
+
+import base64
+import logging
+import random
+import secrets
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from standardwebhooks import Webhook
+
+from backend.common import json_text, metrics
+from backend.common.clock import HOUR_MS, to_text
+from backend.services.audit import sql as audit
+from backend.services.webhooks import delivery_sql
+from backend.services.webhooks.delivery_sql import ClaimedRow, DueWebhookRow
+from backend.services.webhooks.rules import DeliveryOutcome, DeliveryState, PausedReason
+from backend.storage.database import Tx
+
+_PREFIX: Final = "whsec_"
+_SECRET_BYTES: Final = 32
+
+
+def new_secret() -> str:
+    """Returns a new signing secret."""
+    return _PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()
+
+
+def valid_secrets(webhook: DueWebhookRow, at: int) -> tuple[str, ...]:
+    """Returns the secrets to sign with: the present one, and the one before during their overlap."""
+    if webhook.previous_secret is None or (webhook.previous_secret_expires_at or 0) <= at:
+        return (webhook.secret,)
+    return webhook.secret, webhook.previous_secret
+
+
+def message_body(row: ClaimedRow) -> str:
+    """Returns the JSON of a message, which all its attempts send; it names the run and holds nothing of its content."""
+    return json_text.write(
+        {
+            "type": row.event,
+            "timestamp": to_text(row.occurred_at),
+            "data": {
+                "run_id": row.run_id,
+                "workflow_id": row.workflow_id,
+                "status": row.run_status,
+                "client_reference": row.client_reference,
+            },
+        }
+    )
+
+
+def signed_headers(message_id: str, body: str, at: int, secrets_: Sequence[str]) -> Mapping[str, str]:
+    """Returns the headers of an attempt at that time, with a signature for each secret."""
+    moment = datetime.fromtimestamp(at // 1000, UTC)
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": str(at // 1000),
+        "webhook-signature": " ".join(Webhook(secret).sign(message_id, moment, body) for secret in secrets_),
+    }
+
+
+_SECOND_MS: Final = 1_000
+_MINUTE_MS: Final = 60_000
+_GONE: Final = 410
+ACTOR: Final = "system"
+
+BACK_OFF_MS: Final[Sequence[int]] = (
+    5 * _SECOND_MS,
+    _MINUTE_MS,
+    5 * _MINUTE_MS,
+    15 * _MINUTE_MS,
+    40 * _MINUTE_MS,
+    *(hours * HOUR_MS for hours in (1, 2, 4, 8, 12, 20, 24)),
+)
+"""The time before each further attempt, 72 hours together; up to a tenth is added, so that they spread."""
+JITTER: Final = 0.1
+
+# A little less than all of it, as an attempt takes time.
+_DEAD_MS: Final = sum(BACK_OFF_MS) - HOUR_MS
+
+_LOG = logging.getLogger(__name__)
+
+
+def settle(tx: Tx, row: ClaimedRow, claim_id: str, outcome: DeliveryOutcome, at: int) -> None:
+    """Records what came of an attempt, under the lock of the run; does nothing where the claim has lapsed.
+
+    A webhook at which every attempt failed, from the first of a message to its last, is dead: it is paused, and the
+    message waits until it is resumed, as it does where the receiver answers that it is gone for good.
+    """
+    if outcome.error is None:
+        if delivery_sql.finish(tx, row, claim_id, DeliveryState.DELIVERED, at, status=outcome.status, error=None):
+            delivery_sql.note_success(tx, row.webhook_id)
+        return
+    last = row.attempts > len(BACK_OFF_MS)
+    failing_since = delivery_sql.note_failure(tx, row.webhook_id, at)
+    dead = last and at - failing_since >= _DEAD_MS
+    gone = outcome.status == _GONE
+    if last and not dead and not gone:
+        delivery_sql.finish(tx, row, claim_id, DeliveryState.FAILED, at, status=outcome.status, error=outcome.error)
+        return
+    next_at = at if last else at + _with_jitter(BACK_OFF_MS[row.attempts - 1])
+    kept = delivery_sql.retry(tx, row, claim_id, next_at, status=outcome.status, error=outcome.error)
+    if kept and (gone or dead):
+        _pause(tx, row.webhook_id, PausedReason.GONE if gone else PausedReason.UNREACHABLE, at)
+
+
+def _pause(tx: Tx, webhook_id: str, reason: PausedReason, at: int) -> None:
+    if not delivery_sql.pause(tx, webhook_id, reason, at):
+        return
+    audit.record(tx, at=at, actor=ACTOR, action="webhook.paused", target=webhook_id, details={"reason": reason})
+
+    def tell() -> None:
+        metrics.WEBHOOKS_PAUSED.add(reason)
+        _LOG.warning("Webhook %s is paused (%s); `workflow-api webhooks resume` resumes it", webhook_id, reason)
+
+    tx.after_commit(tell)
+
+
+def _with_jitter(milliseconds: int) -> int:
+    return milliseconds + round(milliseconds * JITTER * random.random())  # noqa: S311 - spreads attempts

@@ -1,0 +1,288 @@
+"""SQL of deliveries: due messages, claims on them, and what came of an attempt."""
+
+from typing import Final, NamedTuple
+
+from sqlalchemy import (
+    BigInteger,
+    BindParameter,
+    ColumnElement,
+    bindparam,
+    case,
+    cast,
+    func,
+    literal_column,
+    null,
+    or_,
+    select,
+    tuple_,
+    update,
+)
+
+from backend.services.webhooks.rules import ANNOUNCED
+from backend.storage.database import Tx
+from backend.storage.statements import Command, Query, ScalarQuery, select_row
+from backend.storage.tables.keys import api_keys
+from backend.storage.tables.runs import runs
+from backend.storage.tables.webhooks import webhook_deliveries, webhooks
+
+
+class DueWebhookRow(NamedTuple):
+    """An active webhook, and when its next message is due."""
+
+    webhook_id: str
+    url: str
+    secret: str
+    previous_secret: str | None
+    previous_secret_expires_at: int | None
+    due_at: int
+
+
+class ClaimedRow(NamedTuple):
+    """A message that this process is to send now."""
+
+    webhook_id: str
+    message_id: str
+    run_id: str
+    ordinal: int
+    event: str
+    run_status: str
+    occurred_at: int
+    attempts: int
+    first_attempt_at: int
+    workflow_id: str
+    client_reference: str | None
+
+
+_WEBHOOK: BindParameter[str] = bindparam("of_webhook_id")
+_MESSAGE: BindParameter[str] = bindparam("of_message_id")
+_RUN: BindParameter[str] = bindparam("of_run_id")
+_CLAIM: BindParameter[str] = bindparam("of_claim")
+_AT: BindParameter[int] = bindparam("at_ms")
+_ONE: ColumnElement[int] = literal_column("1")
+_PENDING: ColumnElement[str] = literal_column("'pending'")
+
+_IS_DUE: Final = (
+    # The condition of the partial index.
+    webhook_deliveries.c.due_at.is_not(None),
+    webhook_deliveries.c.due_at <= _AT,
+    webhook_deliveries.c.state == _PENDING,
+)
+_FIRST_DUE = (
+    select(func.min(webhook_deliveries.c.due_at))
+    .where(webhook_deliveries.c.webhook_id == webhooks.c.webhook_id, *_IS_DUE)
+    .scalar_subquery()
+)
+_DUE = Query(
+    DueWebhookRow,
+    select_row(DueWebhookRow, webhooks, due_at=_FIRST_DUE)
+    .join(api_keys, api_keys.c.key_id == webhooks.c.key_id)
+    .where(webhooks.c.paused_at.is_(None), api_keys.c.revoked_at.is_(None), _FIRST_DUE.is_not(None)),
+)
+_SOME_DUE = (
+    select(webhook_deliveries.c.webhook_id, webhook_deliveries.c.message_id)
+    .where(webhook_deliveries.c.webhook_id == _WEBHOOK, *_IS_DUE)
+    .order_by(webhook_deliveries.c.due_at)
+    .limit(bindparam("most"))
+)
+_TAKE = Command(
+    update(webhook_deliveries)
+    .where(
+        tuple_(webhook_deliveries.c.webhook_id, webhook_deliveries.c.message_id).in_(_SOME_DUE),
+        # Again, for the row as it is once it is locked: a late attempt may be recorded at this moment.
+        *_IS_DUE,
+        select(_ONE)
+        .select_from(webhooks)
+        .where(webhooks.c.webhook_id == _WEBHOOK, webhooks.c.paused_at.is_(None))
+        .exists(),
+    )
+    .values(
+        claim=_CLAIM,
+        due_at=bindparam("lapses_at"),
+        # What a process that died has claimed counts once: nobody knows whether that attempt was made.
+        attempts=case(
+            (webhook_deliveries.c.claim.is_(None), webhook_deliveries.c.attempts + _ONE),
+            else_=webhook_deliveries.c.attempts,
+        ),
+        first_attempt_at=func.coalesce(webhook_deliveries.c.first_attempt_at, _AT),
+        last_attempt_at=_AT,
+    )
+)
+_TAKEN = Query(
+    ClaimedRow,
+    select_row(ClaimedRow, webhook_deliveries, runs)
+    .join(runs, runs.c.run_id == webhook_deliveries.c.run_id)
+    .where(
+        webhook_deliveries.c.webhook_id == _WEBHOOK,
+        webhook_deliveries.c.due_at.is_not(None),
+        webhook_deliveries.c.due_at == bindparam("lapses_at"),
+        webhook_deliveries.c.claim == _CLAIM,
+    ),
+)
+
+_OF_CLAIM: Final = (
+    webhook_deliveries.c.webhook_id == _WEBHOOK,
+    webhook_deliveries.c.message_id == _MESSAGE,
+    webhook_deliveries.c.claim == _CLAIM,
+    webhook_deliveries.c.state == _PENDING,
+)
+_OUTCOME: Final = {"claim": null(), "last_status": bindparam("new_status"), "last_error": bindparam("new_error")}
+_FINISH = Command(
+    update(webhook_deliveries)
+    .where(*_OF_CLAIM)
+    .values({**_OUTCOME, "state": bindparam("new_state"), "due_at": null(), "finished_at": _AT})
+)
+_RETRY = Command(update(webhook_deliveries).where(*_OF_CLAIM).values({**_OUTCOME, "due_at": bindparam("next_at")}))
+_RELEASE = Command(
+    update(webhook_deliveries)
+    .where(*_OF_CLAIM)
+    .values(claim=null(), due_at=_AT, attempts=webhook_deliveries.c.attempts - _ONE)
+)
+# Also where a redelivery came after it.
+_NEXT = (
+    select(func.min(webhook_deliveries.c.ordinal))
+    .where(
+        webhook_deliveries.c.webhook_id == _WEBHOOK,
+        webhook_deliveries.c.run_id == _RUN,
+        webhook_deliveries.c.state == _PENDING,
+    )
+    .scalar_subquery()
+)
+_RELEASE_NEXT = Command(
+    update(webhook_deliveries)
+    .where(
+        webhook_deliveries.c.webhook_id == _WEBHOOK,
+        webhook_deliveries.c.run_id == _RUN,
+        webhook_deliveries.c.ordinal == _NEXT,
+        webhook_deliveries.c.due_at.is_(None),
+    )
+    .values(due_at=_AT)
+)
+_SUCCEEDED = Command(
+    update(webhooks)
+    .where(webhooks.c.webhook_id == _WEBHOOK, webhooks.c.failing_since.is_not(None))
+    .values(failing_since=null())
+)
+_FAILED = Command(
+    update(webhooks)
+    .where(
+        webhooks.c.webhook_id == _WEBHOOK,
+        # A time in the future was recorded by a clock that was ahead.
+        or_(webhooks.c.failing_since.is_(None), webhooks.c.failing_since > _AT),
+    )
+    .values(failing_since=_AT)
+)
+_FAILING_SINCE = ScalarQuery[int](
+    select(webhooks.c.failing_since).where(webhooks.c.webhook_id == _WEBHOOK, webhooks.c.failing_since.is_not(None))
+)
+_PAUSE = Command(
+    update(webhooks)
+    .where(webhooks.c.webhook_id == _WEBHOOK, webhooks.c.paused_at.is_(None))
+    .values(paused_at=_AT, paused_reason=bindparam("new_reason"))
+)
+
+_EARLIER = webhook_deliveries.alias("earlier")
+_FIRST_OF_ITS_RUN = ~(
+    select(_ONE)
+    .select_from(_EARLIER)
+    .where(
+        _EARLIER.c.webhook_id == webhook_deliveries.c.webhook_id,
+        _EARLIER.c.run_id == webhook_deliveries.c.run_id,
+        _EARLIER.c.state == _PENDING,
+        _EARLIER.c.ordinal < webhook_deliveries.c.ordinal,
+    )
+    .exists()
+)
+_FROM_THE_FIRST_ATTEMPT: Final = {"attempts": literal_column("0"), "first_attempt_at": null(), "claim": null()}
+_RESTART = Command(
+    update(webhook_deliveries)
+    .where(webhook_deliveries.c.webhook_id == _WEBHOOK, webhook_deliveries.c.state == _PENDING)
+    .values({**_FROM_THE_FIRST_ATTEMPT, "due_at": case((_FIRST_OF_ITS_RUN, cast(_AT, BigInteger)), else_=null())})
+)
+_REDELIVER = Command(
+    update(webhook_deliveries)
+    .where(webhook_deliveries.c.webhook_id == _WEBHOOK, webhook_deliveries.c.message_id == _MESSAGE)
+    .values({**_FROM_THE_FIRST_ATTEMPT, "state": _PENDING, "due_at": _AT, "finished_at": null()})
+)
+
+
+def due_webhooks(tx: Tx, until: int) -> list[DueWebhookRow]:
+    """Returns the active webhooks that have a message to send until then."""
+    return tx.all(_DUE, at_ms=until)
+
+
+def claim(tx: Tx, webhook_id: str, claim_id: str, at: int, lapses_at: int, most: int) -> list[ClaimedRow]:
+    """Claims up to `most` due messages of an active webhook until `lapses_at`, those that waited longest first.
+
+    Claims of one webhook are made under one lock, so that no two processes get the same message.
+    """
+    taken = tx.run(_TAKE, of_webhook_id=webhook_id, of_claim=claim_id, at_ms=at, lapses_at=lapses_at, most=most)
+    return tx.all(_TAKEN, of_webhook_id=webhook_id, of_claim=claim_id, lapses_at=lapses_at) if taken else []
+
+
+def finish(
+    tx: Tx, row: ClaimedRow, claim_id: str, state: str, at: int, *, status: int | None, error: str | None
+) -> bool:
+    """Ends a message, and lets the next one of its run be sent; False where the claim has lapsed to another process."""
+    finished = tx.run(
+        _FINISH,
+        of_webhook_id=row.webhook_id,
+        of_message_id=row.message_id,
+        of_claim=claim_id,
+        new_state=state,
+        new_status=status,
+        new_error=error,
+        at_ms=at,
+    )
+    if finished:
+        tx.enqueue(_RELEASE_NEXT, of_webhook_id=row.webhook_id, of_run_id=row.run_id, at_ms=at)
+    return bool(finished)
+
+
+def retry(tx: Tx, row: ClaimedRow, claim_id: str, next_at: int, *, status: int | None, error: str | None) -> bool:
+    """Sets the time of the next attempt; False where the claim has lapsed to another process."""
+    return bool(
+        tx.run(
+            _RETRY,
+            of_webhook_id=row.webhook_id,
+            of_message_id=row.message_id,
+            of_claim=claim_id,
+            new_status=status,
+            new_error=error,
+            next_at=next_at,
+        )
+    )
+
+
+def release(tx: Tx, row: ClaimedRow, claim_id: str, at: int) -> None:
+    """Gives a claim back whose attempt was cut short, to any process."""
+    tx.announce(ANNOUNCED)
+    tx.enqueue(_RELEASE, of_webhook_id=row.webhook_id, of_message_id=row.message_id, of_claim=claim_id, at_ms=at)
+
+
+def note_success(tx: Tx, webhook_id: str) -> None:
+    """Records that a webhook answers."""
+    tx.enqueue(_SUCCEEDED, of_webhook_id=webhook_id)
+
+
+def note_failure(tx: Tx, webhook_id: str, at: int) -> int:
+    """Records that an attempt failed; returns since when every one has."""
+    tx.enqueue(_FAILED, of_webhook_id=webhook_id, at_ms=at)
+    since = tx.scalar(_FAILING_SINCE, of_webhook_id=webhook_id)
+    return at if since is None else since
+
+
+def pause(tx: Tx, webhook_id: str, reason: str, at: int) -> bool:
+    """Pauses a webhook; False where it is paused already."""
+    return bool(tx.run(_PAUSE, of_webhook_id=webhook_id, new_reason=reason, at_ms=at))
+
+
+def restart(tx: Tx, webhook_id: str, at: int) -> None:
+    """Makes everything that waits due now, with all attempts again; no other change may run beside it."""
+    tx.announce(ANNOUNCED)
+    tx.enqueue(_RESTART, of_webhook_id=webhook_id, at_ms=at)
+
+
+def redeliver(tx: Tx, webhook_id: str, message_id: str, at: int) -> None:
+    """Makes a message due once more, with all attempts again."""
+    tx.announce(ANNOUNCED)
+    tx.enqueue(_REDELIVER, of_webhook_id=webhook_id, of_message_id=message_id, at_ms=at)

@@ -1,0 +1,118 @@
+"""Rules of webhooks: events and states as tables spell them, and the addresses that messages may be sent to."""
+
+import ipaddress
+import socket
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+ANNOUNCED: Final = "webhooks"
+"""Name that a change announces to the deliverers of all processes if a message may be due with it."""
+
+
+class WebhookEvent(StrEnum):
+    """A change of a run; the value is the `type` of its message."""
+
+    RUN_ENDED = "run.ended"
+    RUN_WAITING = "run.waiting_for_approval"
+    RUN_ERASED = "run.erased"
+
+
+class DeliveryState(StrEnum):
+    """State of a message to one webhook."""
+
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    FAILED = "failed"
+
+
+class PausedReason(StrEnum):
+    """Why a webhook is paused."""
+
+    REQUESTED = "requested"
+    UNREACHABLE = "unreachable"
+    GONE = "gone"
+
+
+class DeliveryOutcome(NamedTuple):
+    """The status of an answer, and a word for what failed; None where there was none."""
+
+    status: int | None
+    error: str | None
+
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+# What else counts as global to Python is not allocated, deprecated, or stands for an IPv4 address behind a translator.
+_ALLOCATED: Final = ipaddress.IPv6Network("2000::/3")
+
+
+def networks(ranges: Iterable[str]) -> tuple[Network, ...]:
+    """Returns CIDR ranges as networks."""
+    return tuple(ipaddress.ip_network(each) for each in ranges)
+
+
+def is_allowed(address: Address, private: Sequence[Network]) -> bool:
+    """Returns whether a connection to this address may be made."""
+    reached = _reached(address)
+    return is_private(reached, private) or _is_public(reached)
+
+
+def is_private(address: Address, private: Sequence[Network]) -> bool:
+    """Returns whether the address lies in one of the private networks that the settings allow."""
+    reached = _reached(address)
+    return any(reached in network for network in private)
+
+
+def _is_public(address: Address) -> bool:
+    if isinstance(address, ipaddress.IPv6Address) and address not in _ALLOCATED:
+        return False
+    return address.is_global and not address.is_multicast
+
+
+def url_problems(text: str, private: Sequence[Network]) -> Iterator[str]:
+    """Yields what is wrong with the address of a webhook; names are resolved at each connection, not here."""
+    # As the client that connects reads it; imported here, because commands that start a backend do not need it.
+    from yarl import URL
+
+    try:
+        url = URL(text)
+        host, port = url.host, url.port
+    except ValueError:
+        yield "must be an address such as https://example.org/hooks"
+        return
+    if not host or not port:
+        yield "must be an address with a host, such as https://example.org/hooks"
+        return
+    if url.user is not None or url.password is not None:
+        yield "must not hold a user or a password"
+    if url.raw_fragment:
+        yield "must not hold a fragment"
+    if url.scheme == "http" and not private:
+        yield "must begin with https://; http is for the networks of webhooks.private_networks"
+    address = _literal(host)
+    if address is not None and not is_allowed(address, private):
+        yield "must be a public address, or one in the networks of webhooks.private_networks"
+
+
+def _literal(host: str) -> Address | None:
+    """Returns the address that a host is, also in the short and numeric forms that are resolved as one: `127.1`."""
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        pass
+    try:
+        return ipaddress.IPv4Address(socket.inet_aton(host))
+    except (OSError, UnicodeError):
+        return None
+
+
+def _reached(address: Address) -> Address:
+    """Returns the IPv4 address that an IPv6 address stands for, else the address itself."""
+    if isinstance(address, ipaddress.IPv6Address):
+        if address in _NAT64:
+            return ipaddress.IPv4Address(address.packed[-4:])
+        return address.ipv4_mapped or address.sixtofour or address
+    return address

@@ -1,0 +1,207 @@
+"""Loads manifest files to definitions, or reports all problems of all files at once (contract 24)."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from backend.common.errors import ApiError
+from backend.common.json_text import JsonObject, canonical
+from backend.resources.environments.lock import Lock
+from backend.resources.schemas.content_checks import ContentChecks
+from backend.services.workflows.manifests.attachments import Attachments
+from backend.services.workflows.manifests.kinds import DOCUMENT, LARGEST_DEFINITION_BYTES
+from backend.services.workflows.manifests.nodes import DocumentNode, Problem, with_value
+from backend.services.workflows.manifests.packages import package_problems
+from backend.services.workflows.manifests.python_agent import Code, add_code, code_of
+from backend.services.workflows.manifests.rules import ResourceReference, references, workflow_gaps, workflow_problems
+from backend.services.workflows.manifests.workflow_fields import schema_problems
+from backend.services.workflows.manifests.yaml_reader import read_file
+from workflow_api.v1 import errors_pb2
+
+_MOST_PROBLEMS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A valid document: kind, name, and its definition with defaults as canonical JSON.
+
+    `status` is the status of a workflow if the document has one; it is not part of the definition, so that changing it
+    makes no new version. `lock` is a new lock of an environment's packages, which its definition names.
+    """
+
+    kind: str
+    name: str
+    definition: str
+    status: str | None
+    file: str
+    line: int
+    code: Code | None = None
+    """The folder of an agent with `source`, whose digest is in the definition."""
+    lock: Lock | None = None
+
+
+class ManifestText(NamedTuple):
+    """A file of manifests: its name for messages, its YAML text, and the files that come with it."""
+
+    name: str
+    text: str
+    attachments: Attachments = Attachments()
+
+
+ManifestTexts = Iterable[ManifestText | tuple[str, str]]
+
+
+class LoadedManifests(NamedTuple):
+    """Content of files: the valid documents, and the problems of all, each as `file:line: field` and reason.
+
+    `missing` are the references to what no document of the files bears, which may exist in a deployment. `not_ready` is
+    what workflows lack that may be applied without it, but not run.
+    """
+
+    manifests: list[Manifest]
+    problems: list[tuple[str, str]]
+    missing: list[tuple[str, str]]
+    not_ready: list[tuple[str, str]]
+
+
+def load_manifests(files: ManifestTexts, checks: ContentChecks) -> list[Manifest]:
+    """Loads files, whose attachments may be left out; `checks` check the schemas and the code in them.
+
+    Raises:
+        ApiError: `invalid_request` with every problem of all files, each named `file:line: field`.
+    """
+    loaded = check_manifests(files, checks)
+    if loaded.problems:
+        raise refused(loaded.problems)
+    return loaded.manifests
+
+
+def check_manifests(files: ManifestTexts, checks: ContentChecks, *, complete: bool = False) -> LoadedManifests:
+    """Loads files as `load_manifests`, and returns all problems instead of raising.
+
+    `complete` says that the files must hold whatever they name: what is missing then is a problem too, unless a
+    document that could not be read may have it.
+    """
+    read: list[tuple[str, int, list[Problem], list[_Document]]] = []
+    all_read = True
+    for file in files:
+        given = ManifestText(*file)
+        found: list[Problem] = []
+        nodes, whole = read_file(given.text, found)
+        all_read = all_read and whole
+        documents = [_read(given, node, checks) for node in nodes]
+        found += (with_value(problem, document.node) for document in documents for problem in document.problems)
+        # Parsers may report the end of a file as one line beyond the last.
+        read.append((given.name, max(1, len(given.text.splitlines())), found, documents))
+    every = [document for *_, documents in read for document in documents]
+    present = {document.key for document in every}
+    problems: list[tuple[str, str]] = []
+    missing: list[tuple[str, str]] = []
+    not_ready: list[tuple[str, str]] = []
+    for name, last, found, documents in read:
+        absent = [
+            Problem(each.line, each.field, f"must name a document of kind {each.kind}; no file has {each.name!r}")
+            for document in documents
+            for each in document.references
+            if (each.kind, each.name) not in present
+        ]
+        problems += _placed(name, last, [*found, *absent] if complete and all_read else found)
+        missing += _placed(name, last, absent)
+        not_ready += _placed(name, last, [gap for document in documents for gap in document.gaps])
+    problems += _repeated(every)
+    if not every and not problems:
+        problems.append(("files", "must hold at least one document"))
+    manifests = [document.manifest for document in every if document.manifest is not None]
+    return LoadedManifests(manifests, problems, missing, not_ready)
+
+
+def _placed(file: str, last: int, problems: list[Problem]) -> Iterator[tuple[str, str]]:
+    for line, field, reason in sorted(problems):
+        yield f"{file}:{min(line, last)}: {field}", reason
+
+
+def refused(problems: list[tuple[str, str]]) -> ApiError:
+    """Returns the error for manifests with these problems, of which it lists the first."""
+    listed = problems[:_MOST_PROBLEMS]
+    if len(problems) > len(listed):
+        listed.append(("files", f"have {len(problems) - len(listed):,} more problems"))
+    message = "The manifests are not valid; nothing of them was applied."
+    return ApiError(errors_pb2.ERROR_REASON_INVALID_REQUEST, message, problems=listed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """A document as far as it could be read; `manifest` is None if it has problems.
+
+    `gaps` are what a workflow may lack when it is applied, but not when it is run.
+    """
+
+    file: str
+    node: DocumentNode
+    problems: list[Problem]
+    references: list[ResourceReference]
+    manifest: Manifest | None
+    gaps: tuple[Problem, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, str] | None:
+        """Kind and name, also of a document with problems; None if these cannot be read."""
+        match self.node.value:
+            case {"kind": DocumentNode(value=str(kind)), "name": DocumentNode(value=str(name))}:
+                return kind, name
+        return None
+
+
+def _read(given: ManifestText, node: DocumentNode, checks: ContentChecks) -> _Document:
+    file = given.name
+    problems: list[Problem] = []
+    value = DOCUMENT.read(node, "", problems)
+    if value is None:
+        return _Document(file, node, problems, [], None)
+    named: list[ResourceReference] = []
+    gaps: tuple[Problem, ...] = ()
+    if value["kind"] == "Workflow":
+        gaps = tuple(workflow_gaps(value, node))
+        problems += workflow_problems(value, node)
+        named += references(value, node)
+    code = None
+    if value["kind"] == "Agent":
+        problems += add_code(value, node, given.attachments, checks)
+        code = code_of(value, given.attachments)
+    if value["kind"] == "Environment" and value.get("python"):
+        problems += (
+            Problem(node.line_of("python", place), f"python.{place}", reason)
+            for place, reason in package_problems(value["python"], given.attachments)
+        )
+    problems += schema_problems(value, node, checks)
+    if problems:
+        return _Document(file, node, problems, named, None, gaps)
+    kind = value.pop("kind")
+    status = value.pop("status") if kind == "Workflow" else None
+    _leave_out_later_fields(kind, value)
+    definition = canonical(value)
+    if len(definition.encode()) > LARGEST_DEFINITION_BYTES:
+        problems.append(Problem(node.line, "document", f"must have at most {LARGEST_DEFINITION_BYTES:,} bytes"))
+        return _Document(file, node, problems, named, None)
+    manifest = Manifest(kind, value["name"], definition, status, file, node.line, code)
+    return _Document(file, node, problems, named, manifest, gaps)
+
+
+def _leave_out_later_fields(kind: str, value: JsonObject) -> None:
+    """Removes defaults of fields that earlier releases did not have: what did not change makes no new version."""
+    if kind == "Environment" and value["python"] is None:
+        del value["python"]
+    for step in value.get("steps", ()) if kind == "Workflow" else ():
+        if step.get("outputs") is True:
+            del step["outputs"]
+
+
+def _repeated(documents: Iterable[_Document]) -> Iterator[tuple[str, str]]:
+    first: dict[tuple[str, str], _Document] = {}
+    for document in documents:
+        if document.key is not None and (other := first.setdefault(document.key, document)) is not document:
+            place = f"{document.file}:{document.node.line}: name"
+            yield (
+                place,
+                f"must be unique among the {document.key[0]} documents; {other.file}:{other.node.line} has it too",
+            )

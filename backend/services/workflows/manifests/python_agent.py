@@ -1,0 +1,255 @@
+"""Python agents: their code is text in the manifest, a file beside it, or a folder with an entry point."""
+
+import hashlib
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final, NamedTuple
+
+from backend.common.json_text import JsonMapping, JsonObject, canonical
+from backend.resources.schemas.content_checks import ContentChecks
+from backend.services.workflows.manifests.attachments import (
+    LARGEST_CODE_BYTES,
+    MOST_CODE_FILES,
+    PATH_SCHEMA,
+    PYTHON_PATH_SCHEMA,
+    Attachments,
+    below,
+    check_path,
+    check_python_path,
+)
+from backend.services.workflows.manifests.nodes import DocumentNode, Problem
+from backend.services.workflows.manifests.records import Field, ListOf, Record, name_field
+from backend.services.workflows.manifests.shapes import INVALID, SECRET_NAME, CheckedValue, JsonSchema, Text
+
+LARGEST_MODULE_BYTES: Final = 2**20
+_ENTRY: Final = "run"
+_WAYS: Final = ("code", "code_file", "source")
+_MOST_SECRETS: Final = 10
+_LONGEST_NAME_BYTES: Final = 255
+# What the sandbox provides, and what an import of a name in the folder would hide.
+_TAKEN: Final = frozenset({*sys.stdlib_module_names, "workflow_api_agent"})
+
+
+class Code(NamedTuple):
+    """The files of an agent's folder, by their path from it."""
+
+    digest: str
+    files: Mapping[str, bytes]
+
+
+@dataclass(frozen=True)
+class _SourceText:
+    """Python source text of any length, which `add_code` checks."""
+
+    def read(self, node: DocumentNode, name: str, problems: list[Problem]) -> object:
+        """Reads text."""
+        if isinstance(node.value, str):
+            return node.value
+        problems.append(Problem(node.line, name, "must be text"))
+        return INVALID
+
+    def json_schema(self) -> JsonSchema:
+        """Returns the type."""
+        return {"type": "string"}
+
+
+@dataclass(frozen=True)
+class _PythonAgent(Record):
+    """A record with exactly one of `code`, `code_file` and `source`; `entrypoint` belongs to `source`."""
+
+    def read(self, node: DocumentNode, name: str, problems: list[Problem]) -> object:
+        """Reads an object, without the fields that it does not have."""
+        values = super().read(node, name, problems)
+        if values is INVALID:
+            return INVALID
+        given = [way for way in _WAYS if (one := node.value.get(way)) is not None and one.value is not None]
+        if not given:
+            problems.append(Problem(node.line, "code", "is required, or code_file, or source with entrypoint"))
+        for way in given[1:]:
+            reason = f"must not be there beside {given[0]}: an agent has one of {', '.join(_WAYS)}"
+            problems.append(Problem(node.line_of(way), way, reason))
+        entry = node.value.get("entrypoint")
+        named = entry is not None and entry.value is not None
+        if named and "source" not in given:
+            problems.append(Problem(node.line_of("entrypoint"), "entrypoint", "must not be there without source"))
+        if not named and "source" in given:
+            problems.append(Problem(node.line, "entrypoint", "is required beside source"))
+        # Agents that were applied before these fields existed have the same definition as now.
+        absent = {*_WAYS, "entrypoint"} - {*given, *(["entrypoint"] if named else [])}
+        absent |= set() if values["secrets"] else {"secrets"}
+        return {field: value for field, value in values.items() if field not in absent}
+
+    def json_schema(self) -> JsonSchema:
+        """Returns the fields, and that one of the three is there."""
+        ways = [{"required": [way], "properties": {way: {"type": "string"}}} for way in _WAYS]
+        return {**super().json_schema(), "oneOf": ways}
+
+
+PYTHON_AGENT: Final = _PythonAgent(
+    {
+        "name": name_field("word-counter"),
+        "code": Field(
+            _SourceText(),
+            about="Python source text that defines `run(context)`; either this, `code_file` or `source`.",
+            example="def run(context):\n    return {'words': 1}\n",
+        ),
+        "code_file": Field(
+            CheckedValue(check_python_path, PYTHON_PATH_SCHEMA),
+            about="Path of a Python file that defines `run(context)`, from the folder of the manifest.",
+            example="digest.py",
+        ),
+        "source": Field(
+            CheckedValue(check_path, PATH_SCHEMA),
+            about="Path of a folder with Python modules and other files, from the folder of the manifest.",
+            example="agents/digest",
+        ),
+        "entrypoint": Field(
+            Text(
+                200,
+                pattern=re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*"),
+                must_be="of the form module:function, as digest.main:run",
+            ),
+            about="The function of `source` that is called with the context, as `module:function`.",
+            example="main:run",
+        ),
+        "secrets": Field(
+            ListOf(SECRET_NAME, most=_MOST_SECRETS, unique=True),
+            default=[],
+            about="Names of secrets of the deployment, whose values `context.secret(name)` returns.",
+            example=["rates-api"],
+        ),
+    }
+)
+
+
+def add_code(
+    value: JsonObject, node: DocumentNode, attachments: Attachments, checks: ContentChecks
+) -> Iterator[Problem]:
+    """Checks the code of an agent, and adds that in files to its definition: a file's text, or the digests of a folder.
+
+    Yields the problems of the code, each with the line and the field that have it or name its file.
+    """
+    if isinstance(value.get("code"), str):
+        yield from _text_problems(value["code"], node, checks)
+    for way in ("code_file", "source"):
+        path = value.get(way)
+        if path is None:
+            continue
+        line = node.line_of(way)
+        reasons = attachments.unreadable.get(path) or (
+            _add_file(value, path, attachments, checks)
+            if way == "code_file"
+            else _add_folder(value, path, attachments, checks)
+        )
+        yield from (Problem(line, way, reason) for reason in reasons)
+
+
+def code_of(value: JsonMapping, attachments: Attachments) -> Code | None:
+    """Returns the folder of a definition to which `add_code` added its digests; None where it has none."""
+    return Code(value["digest"], below(attachments.files, value["source"])) if "digest" in value else None
+
+
+def _text_problems(text: str, node: DocumentNode, checks: ContentChecks) -> Iterator[Problem]:
+    found = checks.code_problem(text, defines=_ENTRY)
+    if found is not None:
+        # In a `|` block the line of a syntax error is that in the file.
+        literal = node.value["code"].literal
+        yield Problem(node.line_of("code") + (found.line or 0 if literal else 0), "code", found.reason)
+
+
+def _add_file(value: JsonObject, path: str, attachments: Attachments, checks: ContentChecks) -> Iterator[str]:
+    content = attachments.files.get(path)
+    if content is None:
+        yield f"must name a file that comes with the manifest; {path} did not"
+    elif (problem := _module_problem(path, content, checks, defines=_ENTRY)) is not None:
+        yield problem
+    else:
+        try:
+            value["code"] = content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            yield f"{path}: must be UTF-8; byte {error.start} is not"
+
+
+def _add_folder(value: JsonObject, path: str, attachments: Attachments, checks: ContentChecks) -> Iterator[str]:
+    files = below(attachments.files, path)
+    entry = _EntryPoint.of(files, value.get("entrypoint"))
+    # What is too much is not compiled.
+    problems = [*_size_problems(files, path)] or [*_file_problems(files, path, entry, checks)]
+    if files and entry is not None and entry.file is None:
+        problems.append(f"{path} must have the module {entry.module} of the entrypoint, as {entry.expected}")
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())}
+    value["files"] = digests
+    value["digest"] = hashlib.sha256(canonical(digests).encode()).hexdigest()
+    yield from problems
+
+
+def _size_problems(files: Mapping[str, bytes], path: str) -> Iterator[str]:
+    if not files:
+        yield f"must name a folder with files that come with the manifest; of {path} none did"
+    if len(files) > MOST_CODE_FILES:
+        yield f"{path} must have at most {MOST_CODE_FILES:,} files; it has {len(files):,}"
+    size = sum(map(len, files.values()))
+    if size > LARGEST_CODE_BYTES:
+        yield f"{path} must have at most {LARGEST_CODE_BYTES:,} bytes; it has {size:,}"
+
+
+def _file_problems(
+    files: Mapping[str, bytes], path: str, entry: "_EntryPoint | None", checks: ContentChecks
+) -> Iterator[str]:
+    for name, content in sorted(files.items()):
+        if not _is_normal(name):
+            yield f"{path}/{name}: must be a path in its normal form, with / and without .. in it"
+        if any(len(part.encode(errors="replace")) > _LONGEST_NAME_BYTES for part in name.split("/")):
+            yield f"{path}/{name}: each name in it must have at most {_LONGEST_NAME_BYTES} bytes"
+        for file in files.keys() & set(map(str, PurePosixPath(name).parents)):
+            yield f"{path}/{name}: must not be below {path}/{file}, which is a file"
+        first = name.partition("/")[0].removesuffix(".py")
+        if name.endswith(".py") and first in _TAKEN:
+            yield f"{path}/{name}: must not be named as the module {first}, which the interpreter has"
+        elif name.endswith(".py"):
+            defines = entry.function if entry is not None and entry.file == name else None
+            if (problem := _module_problem(f"{path}/{name}", content, checks, defines=defines)) is not None:
+                yield problem
+
+
+def _module_problem(path: str, content: bytes, checks: ContentChecks, *, defines: str | None) -> str | None:
+    if len(content) > LARGEST_MODULE_BYTES:
+        return f"{path}: must have at most {LARGEST_MODULE_BYTES:,} bytes of Python"
+    found = checks.code_problem(content, defines=defines)
+    if found is None:
+        return None
+    return f"{path if found.line is None else f'{path}:{found.line}'}: {found.reason}"
+
+
+class _EntryPoint(NamedTuple):
+    """An entry point of a folder: its module and function, and the module's file if the folder has it."""
+
+    module: str
+    function: str
+    file: str | None
+
+    @classmethod
+    def of(cls, files: Mapping[str, bytes], entrypoint: str | None) -> "_EntryPoint | None":
+        """Returns the entry point of this name; None without a name."""
+        if not entrypoint:
+            return None
+        module, _, function = entrypoint.partition(":")
+        place = module.replace(".", "/")
+        file = next((path for path in (f"{place}/__init__.py", f"{place}.py") if path in files), None)
+        return cls(module, function, file)
+
+    @property
+    def expected(self) -> str:
+        """The paths that the module may have."""
+        place = self.module.replace(".", "/")
+        return f"{place}.py or {place}/__init__.py"
+
+
+def _is_normal(name: str) -> bool:
+    try:
+        return name != "." and check_path(name) == name
+    except ValueError:
+        return False

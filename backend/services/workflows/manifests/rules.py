@@ -1,0 +1,225 @@
+"""Rules between the fields of a workflow, beyond the form of each (contract 24.12).
+
+Every rule gets the definition as far as it could be read: a field that is not valid is missing or None.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, pairwise
+from typing import Final, NamedTuple
+
+from backend.common.json_text import JsonMapping, JsonObject
+from backend.services.workflows.manifests.nodes import DocumentNode, Problem
+from backend.services.workflows.manifests.publishing import publication_problems
+from backend.services.workflows.parameters import value_problems
+
+
+class ResourceReference(NamedTuple):
+    """A name in a workflow that another document bears: its kind, and the line and field where it is used."""
+
+    kind: str
+    name: str
+    line: int
+    field: str
+
+
+def references(definition: JsonMapping, node: DocumentNode) -> Iterator[ResourceReference]:
+    """Yields the references of a workflow's definition, as far as it could be read."""
+    for index, step in _sequence(definition, "steps"):
+        for kind in ("Agent", "Environment"):
+            field = kind.lower()
+            if step.get(field):
+                yield _reference(kind, step[field], node, "steps", index, field)
+        for position, name in enumerate(step.get("connectors") or ()):
+            if name:
+                yield _reference("Connector", name, node, "steps", index, "connectors", position)
+    for index, parameter in _sequence(definition, "parameters"):
+        if parameter.get("connector"):
+            yield _reference("Connector", parameter["connector"], node, "parameters", index, "connector")
+    for index, entry in _sequence(definition, "publish"):
+        if entry.get("knowledge_graph"):
+            yield _reference("KnowledgeGraph", entry["knowledge_graph"], node, "publish", index, "knowledge_graph")
+
+
+def field_of(*path: str | int) -> str:
+    """Returns a path as messages have it: `steps[0].needs`."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+
+
+def _reference(kind: str, name: str, node: DocumentNode, *path: str | int) -> ResourceReference:
+    return ResourceReference(kind, name, node.line_of(*path), field_of(*path))
+
+
+def _sequence(definition: JsonMapping, name: str) -> Iterator[tuple[int, JsonMapping]]:
+    for index, one in enumerate(definition.get(name) or ()):
+        if isinstance(one, dict):
+            yield index, one
+
+
+_DOERS: Final = ("agent", "approval")
+_UNIQUE: Final = (("steps", "step"), ("parameters", "name"), ("publish", "knowledge_graph"))
+
+_MOST_CIRCLES: Final = 20
+_MOST_IN_CIRCLES: Final = 50
+"""Steps among which circles are searched: more than a workflow may have, and few enough for a hostile manifest."""
+
+
+class Violation(NamedTuple):
+    """A violation of a rule: the path of the field, and what is allowed."""
+
+    path: tuple[str | int, ...]
+    reason: str
+
+
+def workflow_problems(definition: JsonObject, node: DocumentNode) -> list[Problem]:
+    """Returns all problems between the fields of a workflow."""
+    rules = (_steps, _graph, _result, _publish, _parameters)
+    violations = [*_repetitions(node), *(one for rule in rules for one in rule(definition))]
+    return [Problem(node.line_of(*one.path), field_of(*one.path), one.reason) for one in violations]
+
+
+def workflow_gaps(definition: JsonObject, node: DocumentNode) -> Iterator[Problem]:
+    """Yields what a workflow may lack when it is applied, but needs to be ready (contract 24.10)."""
+    if definition.get("steps") == []:
+        yield Problem(node.line_of("steps"), "steps", "has none, and needs at least one to run")
+    for index, _ in _members(definition, "steps"):
+        entry = node.value["steps"].value[index]
+        if not any((one := entry.value.get(name)) is not None and one.value is not None for name in _DOERS):
+            path = ("steps", index, "agent")
+            yield Problem(node.line_of(*path), field_of(*path), "is missing, and the step needs one to run")
+
+
+def _members(definition: JsonObject, name: str) -> list[tuple[int, JsonObject]]:
+    return [(index, one) for index, one in enumerate(definition.get(name) or ()) if isinstance(one, dict)]
+
+
+def _repetitions(node: DocumentNode) -> Iterator[Violation]:
+    """Yields names that occur twice, also among entries with other problems."""
+    for name, key in _UNIQUE:
+        listed = node.value.get(name)
+        seen: set[str] = set()
+        for index, one in enumerate(listed.value if listed and isinstance(listed.value, list) else ()):
+            named = one.value.get(key) if isinstance(one.value, dict) else None
+            if named is None or not isinstance(named.value, str):
+                continue
+            if named.value in seen:
+                yield Violation((name, index, key), f"must be unique within the workflow; {named.value} is there twice")
+            seen.add(named.value)
+
+
+def _steps(definition: JsonObject) -> Iterator[Violation]:
+    for index, step in _members(definition, "steps"):
+        if step.get("agent") is not None and step.get("approval") is not None:
+            yield Violation(("steps", index, "approval"), "must not be there beside agent: a step has one of the two")
+        if step.get("approval") is not None and step.get("optional"):
+            yield Violation(("steps", index, "optional"), "must not be true of an approval: people decide it")
+        if step.get("approval") is not None and step.get("outputs") is False:
+            yield Violation(("steps", index, "outputs"), "must not be false of an approval: it leaves no files")
+        if step.get("retry") is not None and step.get("approval") is not None:
+            yield Violation(("steps", index, "retry"), "must not be there beside approval: a decision is final")
+        if step.get("timeout_seconds") is not None and step.get("approval") is not None:
+            reason = "must not be there beside approval: people take their time"
+            yield Violation(("steps", index, "timeout_seconds"), reason)
+        retry = step.get("retry") or {}
+        for failure in sorted({*(retry.get("on") or ())} & {*(retry.get("not_on") or ())}):
+            yield Violation(("steps", index, "retry", "not_on"), f"must not name {failure}, which on names too")
+
+
+def _graph(definition: JsonObject) -> Iterator[Violation]:
+    needs: dict[str, list[str]] = {
+        step["step"]: [need for need in step.get("needs") or () if need]
+        for _, step in _members(definition, "steps")
+        if step.get("step")
+    }
+    for index, step in _members(definition, "steps"):
+        for position, need in enumerate(step.get("needs") or ()):
+            if need and need not in needs:
+                yield Violation(("steps", index, "needs", position), f"must name a step; there is no step {need}")
+    places = {step["step"]: index for index, step in reversed(_members(definition, "steps")) if step.get("step")}
+    for circle in islice(_circles(dict(islice(needs.items(), _MOST_IN_CIRCLES))), _MOST_CIRCLES):
+        first = min(range(len(circle)), key=lambda position: places[circle[position]])
+        shown = " needs ".join([*circle[first:], *circle[: first + 1]])
+        yield Violation(("steps", places[circle[first]], "needs"), f"must not form a circle: {shown}")
+
+
+def _circles(needs: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
+    """Yields circles of steps, each of which needs the next and the last the first, until every need is in one.
+
+    Needs that are part of no circle are left out.
+    """
+    told: set[tuple[str, str]] = set()
+    for step, needed in needs.items():
+        for need in needed:
+            if (step, need) not in told and (way := _way(needs, need, step)) is not None:
+                told.update(pairwise([step, *way]))
+                yield way
+
+
+def _way(needs: Mapping[str, Sequence[str]], start: str, end: str) -> list[str] | None:
+    """Returns the shortest way from a step to another by what each needs, with both ends; None if there is none."""
+    dependents: dict[str, str | None] = {start: None}
+    queue = [start]
+    for step in queue:
+        if step == end:
+            way = [end]
+            while (before := dependents[way[-1]]) is not None:
+                way.append(before)
+            return way[::-1]
+        for need in needs.get(step, ()):
+            if need not in dependents:
+                dependents[need] = step
+                queue.append(need)
+    return None
+
+
+def _result(definition: JsonObject) -> Iterator[Violation]:
+    wanted = (definition.get("result") or {}).get("step")
+    if wanted is None or definition.get("steps") is None:
+        return
+    found = next((step for _, step in _members(definition, "steps") if step.get("step") == wanted), None)
+    if found is None:
+        yield Violation(("result", "step"), f"must name a step; there is no step {wanted}")
+    elif found.get("approval") is not None:
+        yield Violation(("result", "step"), "must name a step that an agent runs")
+
+
+def _publish(definition: JsonObject) -> Iterator[Violation]:
+    readable = definition.get("steps") is not None
+    steps = {step.get("step"): step for _, step in _members(definition, "steps")}
+    for index, entry in _members(definition, "publish"):
+        for position, step in enumerate((entry.get("steps") or ()) if readable else ()):
+            if step and step not in steps:
+                yield Violation(("publish", index, "steps", position), f"must name a step; there is no step {step}")
+            elif step and steps[step].get("approval") is not None:
+                yield Violation(("publish", index, "steps", position), "must name a step that an agent runs")
+            elif step and steps[step].get("outputs") is False:
+                reason = f"must name a step that leaves outputs; {step} has outputs: false"
+                yield Violation(("publish", index, "steps", position), reason)
+        for path, reason in publication_problems(entry):
+            yield Violation(("publish", index, *path), reason)
+
+
+def _parameters(definition: JsonObject) -> Iterator[Violation]:
+    for index, parameter in _members(definition, "parameters"):
+        for path, reason in _declaration(parameter):
+            yield Violation(("parameters", index, *path), reason)
+
+
+def _declaration(parameter: JsonObject) -> Iterator[Violation]:
+    bare = {"type": parameter["type"]}
+    sound = dict(parameter)
+    for bound in ("minimum", "maximum"):
+        if parameter.get(bound) is not None:
+            reasons = value_problems(bare, parameter[bound])
+            if reasons:
+                del sound[bound]
+            yield from (Violation((bound,), reason) for reason in reasons)
+    for position, allowed in enumerate(parameter.get("enum") or ()):
+        reasons = value_problems(bare, allowed)
+        yield from (Violation(("enum", position), reason) for reason in reasons)
+    for low, high in (("minimum", "maximum"), ("min_length", "max_length")):
+        least, most = sound.get(low), sound.get(high)
+        if least is not None and most is not None and least > most:
+            yield Violation((high,), f"must not be less than {low}")
+    default = parameter.get("default")
+    if default is not None:
+        yield from (Violation(("default",), reason) for reason in value_problems(sound, default))

@@ -1,0 +1,267 @@
+"""Workflow version with its resources resolved, as starts and the runtime read it, and the cache of such versions."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from backend.common.caches import RevisionedCache
+from backend.common.deployment_terms import NO_CAPABILITIES, Capabilities
+from backend.common.errors import ApiError
+from backend.common.json_text import JsonMapping
+from backend.services.workflows import sql
+from backend.services.workflows.manifests.names import DEFAULT_ENVIRONMENT
+from backend.services.workflows.parameters import judged_quickly
+from backend.services.workflows.pii_policy import Policy
+from backend.services.workflows.rules import Definition, Resources, readiness
+from backend.services.workflows.uses import resources_of_version
+from backend.services.workflows.versions_sql import definition_text
+from backend.storage.database import Tx
+from backend.storage.tables.workflows import WorkflowRow
+from workflow_api.v1 import errors_pb2
+
+AGENT: Final = "agent"
+APPROVAL: Final = "approval"
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedStep:
+    """A step of kind `agent` or `approval`, with its names resolved.
+
+    `agent` is the definition of the agent, None if `agent_name` names none. `connectors` maps names to definitions.
+    `title` and `instructions` are those of an approval; `retry` is None for a step without retries, and
+    `timeout_seconds` for one with the time of its environment. `outputs` says whether its files are promoted.
+    """
+
+    step: str
+    name: str
+    kind: str
+    needs: tuple[str, ...]
+    optional: bool
+    agent_name: str | None
+    agent_id: str | None
+    agent: Definition | None
+    environment: Definition
+    connectors: Mapping[str, Definition]
+    title: str
+    instructions: str | None
+    retry: Definition | None = None
+    timeout_seconds: int | None = None
+    outputs: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedInput:
+    """An `s3_prefix` parameter; `connector` is the definition of its connector, None if that does not exist."""
+
+    parameter: str
+    connector_name: str
+    connector_id: str | None
+    connector: Definition | None
+    max_objects: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedPublication:
+    """An entry of `publish`; `chosen` has its fields `steps`, `files` and `mapping`."""
+
+    knowledge_graph: str
+    wait_seconds: int
+    chosen: Definition
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedWorkflow:
+    """A workflow version with its agents and environments, and the newest version of its other resources.
+
+    Immutable, for it is cached. `version` is None if the requested version does not exist; then all later fields are
+    empty. `parameters`
+    are declarations with `connector_id`, `bucket` and `prefixes` in those of type `s3_prefix`. `result` has step,
+    schema and schema_version, or is None.
+    """
+
+    workflow_id: str
+    name: str
+    status: str
+    version: int | None
+    reasons: tuple[str, ...] = ()
+    parameters: tuple[Definition, ...] = ()
+    steps: tuple[ResolvedStep, ...] = ()
+    pii_policy: Policy | None = None
+    parallel_steps: int = 0
+    max_run_hours: float | None = None
+    result: JsonMapping | None = None
+    inputs: tuple[ResolvedInput, ...] = ()
+    publish: tuple[ResolvedPublication, ...] = ()
+    judged_quickly: bool = True
+    """True where an event loop may check a few kilobytes of parameters."""
+
+    @property
+    def result_schema_version(self) -> str | None:
+        """Version label of the result schema."""
+        return self.result["schema_version"] if self.result else None
+
+    @property
+    def result_step(self) -> str | None:
+        """The step whose value is the run's result."""
+        return self.result["step"] if self.result else None
+
+    @property
+    def result_schema(self) -> Any:
+        """JSON Schema of the result, or None."""
+        return self.result["schema"] if self.result else None
+
+    def refusal(self) -> ApiError | None:
+        """Returns why no run can start: not active, no such version or not ready, in this order (contract 12.6)."""
+        if self.status != "active":
+            return ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_ACTIVE)
+        if self.version is None:
+            return ApiError(errors_pb2.ERROR_REASON_VERSION_NOT_FOUND)
+        if self.reasons:
+            return ApiError(errors_pb2.ERROR_REASON_WORKFLOW_NOT_READY, reasons=self.reasons)
+        return None
+
+
+def cached_workflow(
+    cache: RevisionedCache, workflow_id: str, version: int | None, revision: int | None = None
+) -> ResolvedWorkflow | None:
+    """Returns cached terms of this revision, or of the newest one known if none is given; None if there are none."""
+    name = (workflow_id, version)
+    terms: ResolvedWorkflow | None = cache.newest(name) if revision is None else cache.get(name, revision)
+    return terms
+
+
+def load_workflow(
+    cache: RevisionedCache,
+    tx: Tx,
+    capabilities: Capabilities,
+    workflow_id: str,
+    version: int | None = None,
+    *,
+    revision: int | None = None,
+) -> ResolvedWorkflow | None:
+    """Returns a workflow version with its resources resolved; None if there is no such workflow.
+
+    `version` None means the active one. `tx` is a change or a snapshot, so that all reads see the same state.
+    `capabilities` are those of this deployment. Cached terms cost one statement, which reads the
+    revision, or none if that is given. `ResolvedWorkflow.refusal()` says why the version cannot be started.
+    """
+    if revision is None:
+        revision = sql.revision(tx)
+    terms: ResolvedWorkflow | None = cache.get((workflow_id, version), revision)
+    if terms is not None:
+        return terms
+    row = sql.get(tx, workflow_id)
+    if row is None:
+        return None
+    terms, size = _resolved(tx, row, capabilities, version)
+    if terms.version is not None:
+        cache.put((workflow_id, version), revision, terms, size)
+    return terms
+
+
+def load_deleted_workflow(tx: Tx, row: WorkflowRow, capabilities: Capabilities) -> ResolvedWorkflow:
+    """Returns the terms of a deleted workflow, which are not cached: starts take what is in the cache."""
+    terms, _ = _resolved(tx, row._replace(status="deleted"), capabilities, None)
+    return terms
+
+
+def _resolved(
+    tx: Tx, row: WorkflowRow, capabilities: Capabilities, version: int | None
+) -> tuple[ResolvedWorkflow, int]:
+    """Returns the terms of a version, by default the active one, and the characters that they were read from."""
+    wanted = row.active_version or row.newest_version if version is None else version
+    text = definition_text(tx, row.workflow_id, wanted)
+    if text is None:
+        return ResolvedWorkflow(row.workflow_id, row.name, row.status, None), 0
+    definition = json.loads(text)
+    found = resources_of_version(tx, row.workflow_id, wanted, definition)
+    terms = resolve(row.workflow_id, row.name, row.status, wanted, definition, found, capabilities)
+    return terms, len(text) + sum(resource.size for resource in found.values())
+
+
+def resolve(
+    workflow_id: str,
+    name: str,
+    status: str,
+    version: int,
+    definition: Definition,
+    resources: Resources,
+    capabilities: Capabilities = NO_CAPABILITIES,
+) -> ResolvedWorkflow:
+    """Resolves the names in a definition; the reasons list those of resources that do not exist."""
+    settings = definition["settings"]
+    return ResolvedWorkflow(
+        workflow_id=workflow_id,
+        name=name,
+        status=status,
+        version=version,
+        reasons=tuple(readiness(definition, resources, status, capabilities)),
+        parameters=tuple(_parameter(declaration, resources) for declaration in definition["parameters"]),
+        steps=tuple(_step(step, resources) for step in definition["steps"]),
+        pii_policy=definition["pii_policy"],
+        parallel_steps=settings["parallel_steps"],
+        max_run_hours=settings["max_run_hours"],
+        result=definition["result"],
+        inputs=tuple(_inputs(definition, resources)),
+        publish=tuple(_publication(entry) for entry in definition["publish"]),
+        judged_quickly=judged_quickly(definition["parameters"]),
+    )
+
+
+def _parameter(declaration: Definition, resources: Resources) -> Definition:
+    if declaration["type"] != "s3_prefix":
+        return declaration
+    connector = resources.get(("connector", declaration["connector"]))
+    if connector is None:
+        return declaration
+    allowed = {name: connector.definition[name] for name in ("bucket", "prefixes")}
+    return {**declaration, "connector_id": connector.resource_id, **allowed}
+
+
+def _inputs(definition: Definition, resources: Resources) -> Iterator[ResolvedInput]:
+    for declaration in definition["parameters"]:
+        if declaration["type"] == "s3_prefix":
+            connector = resources.get(("connector", declaration["connector"]))
+            yield ResolvedInput(
+                parameter=declaration["name"],
+                connector_name=declaration["connector"],
+                connector_id=connector.resource_id if connector else None,
+                connector=connector.definition if connector else None,
+                max_objects=declaration["max_objects"],
+                max_bytes=declaration["max_bytes"],
+            )
+
+
+def _publication(entry: Definition) -> ResolvedPublication:
+    # Versions stored by an earlier release have none of these.
+    chosen = {name: entry.get(name) for name in ("steps", "files", "mapping")}
+    return ResolvedPublication(entry["knowledge_graph"], entry["wait_seconds"], chosen)
+
+
+def _step(step: Definition, resources: Resources) -> ResolvedStep:
+    agent = resources.get(("agent", step["agent"]))
+    environment = resources.get(("environment", step["environment"]))
+    approval = step["approval"] or {}
+    return ResolvedStep(
+        step=step["step"],
+        name=step["name"] or approval.get("title") or step["step"],
+        kind=APPROVAL if approval else AGENT,
+        needs=tuple(step["needs"]),
+        optional=step["optional"],
+        agent_name=step["agent"],
+        agent_id=agent.resource_id if agent else None,
+        agent=agent.definition if agent else None,
+        environment=environment.definition if environment else DEFAULT_ENVIRONMENT,
+        connectors={
+            name: resources[("connector", name)].definition
+            for name in step["connectors"]
+            if ("connector", name) in resources
+        },
+        title=approval.get("title", ""),
+        instructions=approval.get("instructions"),
+        retry=step.get("retry"),
+        timeout_seconds=step.get("timeout_seconds"),
+        outputs=step.get("outputs", True),
+    )

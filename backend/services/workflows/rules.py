@@ -1,0 +1,213 @@
+"""Rules of workflows: which of them a key may run (contract 11.9), and why one cannot run (11.8)."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from backend.common.deployment_terms import NO_CAPABILITIES, Capabilities
+from backend.common.json_text import JsonMapping
+from backend.common.secrets import how_to_set
+from backend.resources.environments.sql import PackageState
+from backend.services.keys import sql as keys_sql
+from backend.services.workflows.pii_policy import why_not_applied, why_unusable
+from backend.storage.database import Tx
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowAccess:
+    """The workflows that a caller may access: those of a fixed list, or all if `listed` is None.
+
+    `active_only` is set for a key with `all_active`, which may neither start nor read a draft or inactive workflow.
+    Keys with a list and internal services may read these.
+    """
+
+    listed: frozenset[str] | None
+    active_only: bool
+
+    def allows(self, workflow_id: str) -> bool:
+        """Returns whether the caller has access to the workflow, whatever its status."""
+        return self.listed is None or workflow_id in self.listed
+
+
+EVERYTHING: Final = WorkflowAccess(listed=None, active_only=False)
+_ALL_ACTIVE: Final = WorkflowAccess(listed=None, active_only=True)
+
+
+def access_of(tx: Tx, key_id: str | None) -> WorkflowAccess:
+    """Returns the access of a key: none for a key that does not exist, all for an internal caller."""
+    if key_id is None:
+        return EVERYTHING
+    row = keys_sql.access(tx, key_id)
+    if row is None:
+        return WorkflowAccess(listed=frozenset(), active_only=True)
+    return read_access(row.access_mode, row.access_workflow_ids)
+
+
+def read_access(mode: str | None, workflow_ids: str | None) -> WorkflowAccess:
+    """Parses the stored access of a key, with its ids as JSON text; without a mode it is an internal caller's."""
+    if mode is None:
+        return EVERYTHING
+    if mode == "all_active":
+        return _ALL_ACTIVE
+    return WorkflowAccess(listed=frozenset(json.loads(workflow_ids or "[]")), active_only=False)
+
+
+Definition = JsonMapping
+ResourceKey = tuple[str, str]
+"""Kind of a resource, as in its table, and name."""
+
+_BY_STATUS: Final[Mapping[str, tuple[str, ...]]] = {
+    "active": (),
+    "draft": ("The workflow is a draft.",),
+    "inactive": ("The workflow is inactive.",),
+    "deleted": ("The workflow was deleted.",),
+}
+_AT_THAT_TIME: Final = "when this version was saved"
+_NO_NETWORK: Final = (
+    'which this deployment allows no step: set `network = "full"` below [runtime] in the settings, '
+    "or take `network: full` out of the environment."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A version of a resource; of a connector the newest version, with the outcomes of its connection tests.
+
+    `newest_passed` is the outcome of the last test of this version, None without a test; `ever_passed` says whether a
+    test of any version passed; `size` is the number of characters of the definition as text.
+    `packages` is the state of an environment's packages, None if it has none.
+    """
+
+    resource_id: str
+    version: int
+    definition: Definition
+    newest_passed: bool | None = None
+    ever_passed: bool = False
+    size: int = 0
+    packages: PackageState | None = None
+
+
+Resources = Mapping[ResourceKey, Resource]
+
+
+def readiness(
+    definition: Definition, resources: Resources, status: str, capabilities: Capabilities = NO_CAPABILITIES
+) -> list[str]:
+    """Returns the reasons why a workflow version cannot run, each worded for a person; empty if it is ready.
+
+    `capabilities` are those of this deployment.
+    """
+    return [
+        *_BY_STATUS[status],
+        *_step_reasons(definition, resources),
+        *_secret_reasons(definition, resources, capabilities),
+        *_connector_reasons(definition, resources),
+        *_environment_reasons(definition, resources, capabilities),
+        *_policy_reasons(definition, capabilities),
+    ]
+
+
+def referred_resources(definition: Definition) -> set[ResourceKey]:
+    """Returns every resource that a definition refers to by name."""
+    steps = definition["steps"]
+    return {
+        *(("agent", step["agent"]) for step in steps if step["agent"] is not None),
+        *(("environment", name) for name in environments(definition)),
+        *(("connector", name) for name in connectors(definition)),
+        *(("knowledge_graph", entry["knowledge_graph"]) for entry in definition["publish"]),
+    }
+
+
+def connectors(definition: Definition) -> list[str]:
+    """Returns the connectors that steps and `s3_prefix` parameters name, each once, in order."""
+    named = [name for step in definition["steps"] for name in step["connectors"]]
+    named += [parameter["connector"] for parameter in definition["parameters"] if parameter["type"] == "s3_prefix"]
+    return list(dict.fromkeys(named))
+
+
+def environments(definition: Definition) -> list[str]:
+    """Returns the environments that steps name, each once, in order."""
+    return list(dict.fromkeys(step["environment"] for step in definition["steps"] if step["environment"] is not None))
+
+
+def secrets_of(agent: Definition) -> Sequence[str]:
+    """Returns the names of the secrets that the steps of an agent get."""
+    # Without any, the definition has no such field.
+    names: Sequence[str] = agent.get("secrets") or ()
+    return names
+
+
+def package_reasons(name: str, python: Definition, packages: PackageState) -> Iterator[str]:
+    """Yields why the packages of an environment cannot be used; `python` is that field of its definition."""
+    if packages.failure is not None:
+        yield f"Environment '{name}' cannot be built: {packages.failure}"
+    elif packages.modules is None:
+        yield f"Environment '{name}' is being built."
+    else:
+        for index, module in enumerate(python["preload"]):
+            if module.partition(".")[0] not in packages.modules | sys.stdlib_module_names:
+                known = ", ".join(sorted(packages.modules)) or "none"
+                yield (
+                    f"Environment '{name}' cannot preload '{module}' (python.preload[{index}]): "
+                    f"its packages have no such module, but {known}."
+                )
+
+
+def _step_reasons(definition: Definition, resources: Resources) -> Iterator[str]:
+    if not definition["steps"]:
+        yield "The workflow has no steps."
+    for step in definition["steps"]:
+        if step["approval"] is not None:
+            continue
+        if step["agent"] is None:
+            yield f"Step '{step['step']}' has no agent."
+        elif ("agent", step["agent"]) not in resources:
+            yield f"Step '{step['step']}' has no agent: there was no agent named '{step['agent']}' {_AT_THAT_TIME}."
+
+
+def _secret_reasons(definition: Definition, resources: Resources, capabilities: Capabilities) -> Iterator[str]:
+    for name in dict.fromkeys(step["agent"] for step in definition["steps"]):
+        agent = resources.get(("agent", name))
+        for secret in () if agent is None else secrets_of(agent.definition):
+            if secret not in capabilities.secrets:
+                yield f"Agent '{name}' needs the secret '{secret}', which is missing: {how_to_set(secret)}."
+
+
+def _connector_reasons(definition: Definition, resources: Resources) -> Iterator[str]:
+    for name in connectors(definition):
+        connector = resources.get(("connector", name))
+        if connector is None:
+            yield f"Connector '{name}' is missing."
+        elif connector.newest_passed is False:
+            yield f"Connector '{name}' needs attention: its last connection test failed."
+        elif not connector.ever_passed:
+            yield f"Connector '{name}' has no recorded passing connection test."
+
+
+def _environment_reasons(definition: Definition, resources: Resources, capabilities: Capabilities) -> Iterator[str]:
+    for name in environments(definition):
+        environment = resources.get(("environment", name))
+        if environment is None:
+            yield f"Environment '{name}' is not active: it did not exist {_AT_THAT_TIME}."
+        elif environment.definition["status"] == "deleted":
+            yield f"Environment '{name}' is not active: it was deleted."
+        elif environment.definition["status"] != "active":
+            yield f"Environment '{name}' is not active."
+        else:
+            # One that was applied before there was the field has no network.
+            if environment.definition.get("network") == "full" and capabilities.network == "none":
+                yield f"Environment '{name}' asks for the network (network: full), {_NO_NETWORK}"
+            if environment.packages is not None:
+                yield from package_reasons(name, environment.definition["python"], environment.packages)
+
+
+def _policy_reasons(definition: Definition, capabilities: Capabilities) -> Iterator[str]:
+    policy = definition["pii_policy"] or {}
+    reason = why_not_applied(policy)
+    if reason is not None:
+        yield f"The PII policy cannot be applied: {reason}."
+    reason = why_unusable(policy, capabilities.providers)
+    if reason is not None:
+        yield f"The PII policy's model '{policy['model']}' cannot be used: {reason}."

@@ -1,0 +1,202 @@
+"""SQL of workflows, of their revision, which invalidates caches, and of environments and publications."""
+
+import secrets
+from typing import Final, NamedTuple
+
+from sqlalchemy import and_, bindparam, insert, literal_column, select, update
+
+from backend.common.ids import new_id
+from backend.storage.database import Tx
+from backend.storage.sql_expressions import json_member
+from backend.storage.statements import Command, Query, ScalarQuery, select_row
+from backend.storage.tables.files import publications
+from backend.storage.tables.workflows import (
+    WorkflowRow,
+    resource_revision,
+    resource_versions,
+    resources,
+    workflow_version_resources,
+    workflows,
+)
+
+DELETED: Final = "deleted_"
+"""Stands before the kind of a deleted resource."""
+
+
+def deleted_name(name: str, definition_id: str) -> str:
+    """Returns the name that a definition has once it is deleted."""
+    return f"{name}\n{definition_id}"
+
+
+def former_name(name: str) -> str:
+    """Returns the name that a deleted definition had."""
+    return name.partition("\n")[0]
+
+
+_REVISION = ScalarQuery[int](select(resource_revision.c.revision))
+_FIRST_REVISION = Command(insert(resource_revision), ["only", "revision"])
+_NEXT_REVISION = Command(
+    update(resource_revision).values(revision=resource_revision.c.revision + bindparam("step", required=True))
+)
+
+
+def revision(tx: Tx) -> int:
+    """Returns a number that every change of a workflow or a resource changes."""
+    return tx.scalar(_REVISION) or 0
+
+
+def touch(tx: Tx) -> None:
+    """Raises the revision by a random number, so that one that was rolled back is not used again for other content."""
+    step = 1 + secrets.randbits(20)
+    if not tx.run(_NEXT_REVISION, step=step):
+        tx.enqueue(_FIRST_REVISION, only=1, revision=step)
+
+
+_WORKFLOW = select_row(WorkflowRow, workflows)
+_ALL = Query(WorkflowRow, _WORKFLOW.where(workflows.c.deleted_at.is_(None)))
+_BY_ID = Query(WorkflowRow, _WORKFLOW.where(workflows.c.workflow_id == bindparam("workflow_id")))
+_BY_NAME = Query(WorkflowRow, _WORKFLOW.where(workflows.c.name == bindparam("name")))
+_ADD_WORKFLOW = Command(insert(workflows), [column.name for column in workflows.columns])
+_CHANGE_WORKFLOW = Command(
+    update(workflows)
+    .where(workflows.c.workflow_id == bindparam("of_workflow_id"))
+    .values(
+        {
+            name: bindparam(f"new_{name}")
+            for name in ("description", "status", "active_version", "newest_version", "updated_at")
+        }
+    )
+)
+
+
+def get(tx: Tx, workflow_id: str) -> WorkflowRow | None:
+    """Returns a workflow's row by id; None where there is none or it was deleted."""
+    row = tx.first(_BY_ID, workflow_id=workflow_id)
+    return None if row is None or row.deleted_at is not None else row
+
+
+def find(tx: Tx, id_or_name: str) -> WorkflowRow | None:
+    """Returns a workflow's row by id, else by name, or None; one that was deleted by its id alone."""
+    row = tx.first(_BY_ID, workflow_id=id_or_name) or tx.first(_BY_NAME, name=id_or_name)
+    return row if row is None or row.deleted_at is None else row._replace(name=former_name(row.name))
+
+
+def get_by_name(tx: Tx, name: str) -> WorkflowRow | None:
+    """Returns a workflow's row by name, or None."""
+    return tx.first(_BY_NAME, name=name)
+
+
+def all_workflows(tx: Tx) -> list[WorkflowRow]:
+    """Returns every workflow by name, then id, in the order of code points; there are at most 256."""
+    return sorted(tx.all(_ALL), key=lambda row: (row.name, row.workflow_id))
+
+
+def add_workflow(tx: Tx, *, name: str, description: str, status: str, now: int) -> str:
+    """Writes a new workflow without its version 1, and returns its id."""
+    workflow_id = new_id("wf")
+    tx.enqueue(
+        _ADD_WORKFLOW,
+        workflow_id=workflow_id,
+        name=name,
+        name_folded=name.casefold(),
+        description=description,
+        status=status,
+        active_version=1 if status == "active" else None,
+        newest_version=1,
+        created_at=now,
+        updated_at=now,
+        deleted_at=None,
+    )
+    touch(tx)
+    return workflow_id
+
+
+def change_workflow(
+    tx: Tx,
+    row: WorkflowRow,
+    now: int,
+    *,
+    status: str,
+    newest_version: int | None = None,
+    description: str | None = None,
+) -> None:
+    """Writes a workflow's status, its newest version, which is the active one, and description; None leaves them.
+
+    A workflow that was never active has no active version yet.
+    """
+    newest = row.newest_version if newest_version is None else newest_version
+    tx.enqueue(
+        _CHANGE_WORKFLOW,
+        of_workflow_id=row.workflow_id,
+        new_description=row.description if description is None else description,
+        new_status=status,
+        new_active_version=newest if status == "active" or row.active_version is not None else None,
+        new_newest_version=newest,
+        new_updated_at=now,
+    )
+    touch(tx)
+
+
+class EnvironmentRow(NamedTuple):
+    """An environment at its newest version."""
+
+    resource_id: str
+    name: str
+    version: int
+    definition: str
+
+
+_ENVIRONMENTS = Query(
+    EnvironmentRow,
+    select_row(EnvironmentRow, resources)
+    .where(resources.c.kind == literal_column("'environment'"), resources.c.name > bindparam("after"))
+    .order_by(resources.c.name)
+    .limit(bindparam("limit")),
+)
+
+
+_KEPT_LOCKS = ScalarQuery[str | None](
+    select(json_member(resource_versions.c.definition, "python", "lock").label("digest"))
+    .select_from(workflow_version_resources)
+    .join(
+        resource_versions,
+        and_(
+            resource_versions.c.resource_id == workflow_version_resources.c.resource_id,
+            resource_versions.c.version == workflow_version_resources.c.resource_version,
+        ),
+    )
+    .where(workflow_version_resources.c.kind == literal_column("'environment'"))
+    .distinct()
+)
+
+
+def kept_locks(tx: Tx) -> set[str]:
+    """Returns the digests of the locks that versions of workflows use."""
+    return {digest for digest in tx.scalars(_KEPT_LOCKS) if digest is not None}
+
+
+def environments(tx: Tx, *, after: str, limit: int) -> list[EnvironmentRow]:
+    """Returns environments by name, that come after a name."""
+    return tx.all(_ENVIRONMENTS, after=after, limit=limit)
+
+
+class ListedPublicationRow(NamedTuple):
+    """A publication of a run to a knowledge graph."""
+
+    run_id: str
+    state: str
+    requested_at: int
+
+
+_NEWEST = Query(
+    ListedPublicationRow,
+    select_row(ListedPublicationRow, publications)
+    .where(publications.c.graph_id == bindparam("graph_id"))
+    .order_by(publications.c.requested_at.desc())
+    .limit(literal_column("20")),
+)
+
+
+def newest_publications(tx: Tx, graph_id: str) -> list[ListedPublicationRow]:
+    """Returns the 20 publications to a knowledge graph that were asked for last, the newest first."""
+    return tx.all(_NEWEST, graph_id=graph_id)

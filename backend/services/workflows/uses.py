@@ -1,0 +1,140 @@
+"""Uses of resources: versions that workflows are pinned to, and the workflows that name a resource."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from backend.common.json_text import canonical
+from backend.resources.environments import sql as environments
+from backend.resources.environments.lock import lock_digest
+from backend.services.workflows import definitions_sql, resources_sql, versions_sql
+from backend.services.workflows.definitions_sql import UseRow
+from backend.services.workflows.rules import Definition, Resource, ResourceKey, referred_resources
+from backend.services.workflows.versions_sql import Pin, PinnedRow, Pins
+from backend.storage.database import Tx
+
+PINNED_KINDS: Final = frozenset({"agent", "environment"})
+
+
+class CurrentPins:
+    """Pins for workflow versions that are saved in this transaction."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+        self._current = versions_sql.present_pins(tx)
+        self._equivalent: dict[tuple[Pin, Pin], bool] = {}
+
+    def pins_for(self, names: Iterable[ResourceKey], before: Pins) -> Pins:
+        """Returns the pins of these names; keeps pins of `before` whose resources have not changed in effect."""
+        return {name: self._pin(name, before.get(name)) for name in names}
+
+    def _pin(self, name: ResourceKey, before: Pin | None) -> Pin:
+        present = self._current.get(name, Pin(*name, None, None))
+        return before if before is not None and self._same(before, present) else present
+
+    def _same(self, before: Pin, present: Pin) -> bool:
+        if before == present:
+            return True
+        if before.kind != "environment" or before.version is None or present.version is None:
+            return False
+        both = before, present
+        if both not in self._equivalent:
+            one, other = (json.loads(versions_sql.resource_definition(self._tx, pin)) for pin in both)
+            self._equivalent[both] = {**one, "status": None} == {**other, "status": None}
+        return self._equivalent[both]
+
+
+def pinned_names(definition: Definition) -> set[ResourceKey]:
+    """Returns the agents and environments that a workflow's definition names."""
+    return {name for name in referred_resources(definition) if name[0] in PINNED_KINDS}
+
+
+def changed_pins(before: Pins, after: Pins) -> list[ResourceKey]:
+    """Returns the names that both versions use with different pins, in order."""
+    return sorted(name for name in before.keys() & after.keys() if before[name] != after[name])
+
+
+def resources_of_version(tx: Tx, workflow_id: str, version: int, definition: Definition) -> dict[ResourceKey, Resource]:
+    """Returns the resources that a version's definition names, by name, without missing ones."""
+    live = resources_sql.resources_of(tx, (name for name in referred_resources(definition) if name[0] != "agent"))
+    found = {name: resource for name, resource in live.items() if name[0] not in PINNED_KINDS}
+    for row in versions_sql.pinned_resources(tx, workflow_id, version):
+        resource = _pinned_resource(row)
+        if row.kind == "environment":
+            now = live.get((row.kind, row.name))
+            status = "deleted" if now is None else now.definition["status"]
+            digest = lock_digest(resource.definition)
+            packages = None if digest is None else environments.package_state(tx, digest)
+            resource = replace(resource, definition={**resource.definition, "status": status}, packages=packages)
+        found[row.kind, row.name] = resource
+    return found
+
+
+def _pinned_resource(row: PinnedRow) -> Resource:
+    return Resource(row.resource_id, row.version, json.loads(row.definition), size=len(row.definition))
+
+
+class Use(NamedTuple):
+    """A workflow whose newest version uses a resource, and what its steps name together with it, each once."""
+
+    row: UseRow
+    agents: tuple[str, ...]
+    environments: tuple[str, ...]
+    connectors: tuple[str, ...]
+    knowledge_graphs: tuple[str, ...]
+
+
+def uses(tx: Tx, resource_id: str, key: ResourceKey, *, after: str, limit: int) -> list[Use]:
+    """Returns workflows that use a resource, by name, that come after a name.
+
+    Agents and environments are those that the version is pinned to (contract 23.11); connectors and knowledge graphs
+    are not pinned: what counts is the name.
+    """
+    if key[0] in PINNED_KINDS:
+        rows = definitions_sql.uses(tx, resource_id, after=after, limit=limit)
+        return [_use(row, key, _definition(tx, row)) for row in rows]
+    return [_use(row, key, definition) for row, definition in _naming(tx, key, after)][:limit]
+
+
+def names_of_users(tx: Tx, key: ResourceKey) -> list[str]:
+    """Returns the names of all workflows that name a resource, in order."""
+    return [row.name for row, _ in _naming(tx, key, "")]
+
+
+def _naming(tx: Tx, key: ResourceKey, after: str) -> Iterator[tuple[UseRow, Definition]]:
+    # Of the definitions, which may have 8 MiB, those alone are read that have the name anywhere.
+    for row in definitions_sql.mentioning(tx, canonical(key[1]), after=after):
+        definition = _definition(tx, row)
+        if key in referred_resources(definition):
+            yield row, definition
+
+
+def _definition(tx: Tx, row: UseRow) -> Definition:
+    definition: Definition = json.loads(
+        versions_sql.definition_text(tx, row.workflow_id, row.workflow_version) or "null"
+    )
+    return definition
+
+
+def _use(row: UseRow, key: ResourceKey, definition: Definition) -> Use:
+    kind, name = key
+    together = [
+        step
+        for step in definition["steps"]
+        if name == step.get(kind) or (kind == "connector" and name in step["connectors"])
+    ]
+
+    def others(of_kind: str) -> tuple[str, ...]:
+        named = (step[of_kind] for step in together if step[of_kind] is not None)
+        return () if kind == of_kind else tuple(dict.fromkeys(named))
+
+    connectors = dict.fromkeys(each for step in together for each in step["connectors"])
+    graphs = dict.fromkeys(entry["knowledge_graph"] for entry in definition["publish"])
+    return Use(
+        row,
+        agents=others("agent"),
+        environments=others("environment"),
+        connectors=() if kind == "connector" else tuple(connectors),
+        knowledge_graphs=() if kind == "knowledge_graph" else tuple(graphs),
+    )

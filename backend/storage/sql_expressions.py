@@ -1,0 +1,85 @@
+"""SQL that several services need: patterns of LIKE, members of JSON, times that have come, and deletion in batches."""
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    BindParameter,
+    ColumnElement,
+    Table,
+    Text,
+    bindparam,
+    cast,
+    delete,
+    literal_column,
+    or_,
+    select,
+    tuple_,
+)
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import GenericFunction
+
+from backend.storage.database import Tx
+from backend.storage.statements import Command
+
+
+def containing(text: str) -> str:
+    """Returns the pattern of what has a text anywhere."""
+    return f"%{_literal(text)}%"
+
+
+def beginning(text: str) -> str:
+    """Returns the pattern of what begins with a text."""
+    return f"{_literal(text)}%"
+
+
+def _literal(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+class json_member(GenericFunction[str]):  # noqa: N801 - it is called as a function of SQL
+    """The text at a path of names in a JSON object; NULL where there is none."""
+
+    type = Text()
+    # Its path is no part of the key of a cached statement.
+    inherit_cache = False
+
+    def __init__(self, column: ColumnElement[str], *path: str) -> None:
+        if not path or not all(map(str.isidentifier, path)):
+            raise ValueError(f"{path!r} is no path of plain names")
+        super().__init__(column)
+        self.path = path
+
+
+@compiles(json_member, "sqlite")
+def _of_sqlite(element: json_member, compiler: SQLCompiler, **options: Any) -> str:
+    return f"json_extract({compiler.process(element.clauses, **options)}, '$.{'.'.join(element.path)}')"
+
+
+@compiles(json_member, "postgresql")
+def _of_postgresql(element: json_member, compiler: SQLCompiler, **options: Any) -> str:
+    return f"(CAST({compiler.process(element.clauses, **options)} AS JSON) #>> '{{{','.join(element.path)}}}')"
+
+
+def is_due(at: ColumnElement[int], now: BindParameter[int], longest_ms: int) -> ColumnElement[bool]:
+    """Returns whether a time has come that was set at most `longest_ms` ahead; never for NULL.
+
+    A time later than that was set by a clock that was ahead and has been corrected since, and has come too.
+    """
+    return or_(at <= now, at > cast(now, BigInteger) + literal_column(str(longest_ms)))
+
+
+class Purge(Command):
+    """A command that deletes rows of a table from before a time, by the column that holds each row's time."""
+
+    __slots__ = ()
+
+    def __init__(self, table: Table, at: ColumnElement[int]) -> None:
+        key = table.primary_key.columns
+        some = select(*key).where(at < bindparam("before")).limit(bindparam("most"))
+        super().__init__(delete(table).where(tuple_(*key).in_(some)))
+
+    def delete_batch(self, tx: Tx, before: int, most: int) -> int:
+        """Deletes up to `most` rows from before a time; returns how many it deleted."""
+        return tx.run(self, before=before, most=most)

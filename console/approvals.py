@@ -1,0 +1,152 @@
+"""Records decisions, and pages the swept material that a reviewer sees."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from console.rendering import formatting
+from console.rendering.text import beginning, html_bytes, short
+from console.visit import UserServices
+from contract.refusals import Refusal
+from workflow_api.v1.reviews_pb2 import ReviewFile, ReviewMaterial, ReviewStep, ReviewTable
+from workflow_api.v1.runs_pb2 import DecideApprovalRequest, DecideApprovalResponse
+
+DECISIONS: Final = {"approve": True, "reject": False}
+"""Values that a form sends, and whether each approves."""
+
+_EMPTY: Final = frozenset({"", "{}"})
+_CELL_CHARS: Final = 300
+
+
+async def decide(
+    services: UserServices, approval_id: str, decision: str, comment: str
+) -> DecideApprovalResponse | None:
+    """Records one of `DECISIONS`; returns None where the approval is not pending any more.
+
+    Raises:
+        Refusal: as `UserServices.call`, for any other reason.
+    """
+    request = DecideApprovalRequest(approval_id=approval_id, approve=DECISIONS[decision], comment=comment or None)
+    try:
+        decided: DecideApprovalResponse = await services.call("RunsService/DecideApproval", request)
+    except Refusal as refusal:
+        if refusal.code == "not_found" or _is_about(refusal, "approval_id"):
+            return None
+        raise
+    return decided
+
+
+class MaterialPart(NamedTuple):
+    """A value, a file or an input: a text, a table, or a note in their place.
+
+    Attributes:
+        section: The step or the inputs that it belongs to.
+        name: Its heading; empty for a note about the section.
+        about: Its media type and size.
+        cut: Whether there is more of it than the backend prepared.
+    """
+
+    section: str
+    name: str
+    about: str = ""
+    text: str = ""
+    table: ReviewTable | None = None
+    note: str = ""
+    cut: bool = False
+
+
+class PartLimits(NamedTuple):
+    """Bounds of a page: its parts, and the characters or rows of each; `size` is the most bytes of its HTML."""
+
+    parts: int
+    chars: int
+    rows: int
+    size: int = 0
+
+
+class PartExcerpt(NamedTuple):
+    """Excerpt of a part that a page shows, from a character or a row on.
+
+    `following` is where the rest of it begins, if there is any.
+    """
+
+    number: int
+    part: MaterialPart
+    text: str
+    rows: Sequence[Sequence[str]]
+    following: int | None
+
+
+def parts_of(material: ReviewMaterial) -> list[MaterialPart]:
+    """Returns the parts of the material: the value and the files of each step, then the inputs of the run."""
+    found: list[MaterialPart] = []
+    for step in material.steps:
+        found += _of_step(step)
+    if not material.steps:
+        found.append(MaterialPart("Steps", "", note="It needs no other step."))
+    return found + _of_inputs(material)
+
+
+def page_of(parts: Sequence[MaterialPart], first: int, limits: PartLimits) -> tuple[Sequence[PartExcerpt], int | None]:
+    """Returns excerpts of the parts from number `first` on that fill a page, and the number of the next, if any."""
+    end = first + limits.parts
+    shown = [excerpt(number, part, 0, limits) for number, part in enumerate(parts[first:end], first)]
+    return shown, end if end < len(parts) else None
+
+
+def excerpt(number: int, part: MaterialPart, begin: int, limits: PartLimits) -> PartExcerpt:
+    """Returns an excerpt of `part` from character or row `begin` on; a table's excerpt has at least one row."""
+    if part.table is not None:
+        rows: list[Sequence[str]] = []
+        size = sum(map(html_bytes, part.table.columns))
+        for row in part.table.rows[begin : begin + limits.rows]:
+            cells = [short(each, _CELL_CHARS) for each in row.cells]
+            size += sum(map(html_bytes, cells))
+            if rows and size > limits.chars:
+                break
+            rows.append(cells)
+        end = begin + len(rows)
+        return PartExcerpt(number, part, "", rows, end if end < len(part.table.rows) else None)
+    text, cut = beginning(part.text[begin:], limits.chars, limits.size)
+    return PartExcerpt(number, part, text, (), begin + len(text) if cut else None)
+
+
+def _is_about(refusal: Refusal, name: str) -> bool:
+    problems = refusal.details
+    return (
+        refusal.code == "invalid_request"
+        and isinstance(problems, list)
+        and [problem["name"] for problem in problems] == [name]
+    )
+
+
+def _of_step(step: ReviewStep) -> list[MaterialPart]:
+    section = f"Step {step.name or step.step}"
+    value = formatting.json_lines(step.value.text) if step.HasField("value") else ""
+    found = []
+    if value not in {"", "null"}:
+        found.append(MaterialPart(section, "Value", text=value, cut=step.value.cut))
+    found += [_of_file(section, file) for file in step.files]
+    left_out = step.files_total - len(step.files)
+    if left_out > 0:
+        found.append(MaterialPart(section, "", note=f"{left_out:,} more files are not shown."))
+    return found or [MaterialPart(section, "", note="It returned nothing and left no file.")]
+
+
+def _of_file(section: str, file: ReviewFile) -> MaterialPart:
+    part = MaterialPart(section, file.path, f"{file.media_type}, {formatting.size(file.size_bytes)}")
+    if file.HasField("text"):
+        return part._replace(text=file.text.text, cut=file.text.cut)
+    if file.HasField("table"):
+        return part._replace(table=file.table, cut=file.table.cut)
+    return part._replace(note=f"Not shown. {file.problem}")
+
+
+def _of_inputs(material: ReviewMaterial) -> list[MaterialPart]:
+    section = "Inputs"
+    found = []
+    if material.HasField("input_text"):
+        found.append(MaterialPart(section, "Text", text=material.input_text.text, cut=material.input_text.cut))
+    for name, given in (("Parameters", material.parameters), ("Copied inputs", material.inputs_manifest)):
+        if given.text not in _EMPTY:
+            found.append(MaterialPart(section, name, text=formatting.json_lines(given.text), cut=given.cut))
+    return found or [MaterialPart(section, "", note="The run was given no input.")]

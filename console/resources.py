@@ -1,0 +1,133 @@
+"""Resources of workflows on pages: kinds, one version of a resource, and the context that its page shows."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from console.definitions.kinds import AGENT, CONNECTOR, ENVIRONMENT, GRAPH, DefinitionKind
+from console.definitions.versions import NO_VERSION, NOT_THERE, VersionList, read_manifest, read_versions, version_of
+from console.paging import all_items
+from console.rendering.formatting import Badge
+from console.visit import View, Visit
+from contract.refusals import Refusal
+from workflow_api.v1 import workflows_pb2
+from workflow_api.v1.definitions_pb2 import DefinitionUse, ListDefinitionUsesRequest, Manifest
+from workflow_api.v1.workflows_pb2 import GetResourceRequest, ListResourcesRequest, Resource, ResourceDefinition
+
+PAGE: Final = 1_000
+"""Resources of a kind that one call reads."""
+
+_TESTS: Final = {"passed": Badge("passed", "good"), "failed": Badge("failed", "bad")}
+
+_VERSIONS: Final = 5
+
+
+class ResourceKind(NamedTuple):
+    """A kind of resource: its number, what several are called, and what it is as a definition."""
+
+    number: workflows_pb2.ResourceKind.ValueType
+    plural: str
+    definition: DefinitionKind
+
+    @property
+    def path(self) -> str:
+        """The address of its list."""
+        return self.definition.path
+
+
+AGENTS: Final = ResourceKind(workflows_pb2.RESOURCE_KIND_AGENT, "Agents", AGENT)
+
+
+ENVIRONMENTS: Final = ResourceKind(workflows_pb2.RESOURCE_KIND_ENVIRONMENT, "Environments", ENVIRONMENT)
+
+
+CONNECTORS: Final = ResourceKind(workflows_pb2.RESOURCE_KIND_CONNECTOR, "Connectors", CONNECTOR)
+
+
+GRAPHS: Final = ResourceKind(workflows_pb2.RESOURCE_KIND_KNOWLEDGE_GRAPH, "Knowledge graphs", GRAPH)
+
+
+class MissingError(Exception):
+    """There is no such resource, or no such version of it; the message is for a person."""
+
+
+class ResourceVersion(NamedTuple):
+    """One version of a resource: its kind, its answer, its definition and its address."""
+
+    kind: ResourceKind
+    answer: ResourceDefinition
+    fields: Mapping[str, Any]
+    here: str
+
+
+def path_of(kind: ResourceKind, resource_id: str) -> str:
+    """Returns the address of a resource's page."""
+    return kind.definition.page_of(resource_id)
+
+
+async def all_resources(visit: Visit, kind: ResourceKind) -> list[Resource]:
+    """Returns all resources of a kind by name."""
+    request = ListResourcesRequest(kind=kind.number, page_size=PAGE)
+    return await all_items(visit.services, "WorkflowsService/ListResources", request)
+
+
+async def requested_version(visit: Visit, kind: ResourceKind) -> ResourceVersion:
+    """Returns the resource of the address, at the version of the query or its newest.
+
+    Raises:
+        MissingError: there is none.
+    """
+    asked = visit.query.get("version", "")
+    version = version_of(asked)
+    if asked and version is None:
+        raise MissingError(NO_VERSION)
+    request = GetResourceRequest(kind=kind.number, resource=visit.path["resource"], version=version)
+    try:
+        answer: ResourceDefinition = await visit.services.call("WorkflowsService/GetResource", request)
+    except Refusal as refusal:
+        if refusal.code not in NOT_THERE:
+            raise
+        raise MissingError(refusal.message) from refusal
+    return ResourceVersion(kind, answer, json.loads(answer.definition), path_of(kind, answer.resource.resource_id))
+
+
+def missing(kind: ResourceKind, error: MissingError) -> View:
+    """Returns the page in place of a resource that does not exist."""
+    return View("resources/missing.html", {"kind": kind, "message": str(error)}, status=404)
+
+
+def test_badge(outcome: str) -> Badge:
+    """Returns the badge of a connector's last test, as `ListResources` names its outcome."""
+    return _TESTS.get(outcome, Badge("not tested", "warn"))
+
+
+async def details_of(visit: Visit, shown: ResourceVersion) -> dict[str, Any]:
+    """Returns the context of `resources/parts.html`, of which a refresh takes over nothing that is read here."""
+    resource, kind = shown.answer.resource, shown.kind.definition
+    manifest, found, uses = (Manifest(), VersionList([], ""), []) if visit.refresh else await _read(visit, shown)
+    return {
+        "kind": kind,
+        "resource": resource,
+        "version": shown.answer.shown_version,
+        "fields": shown.fields,
+        "here": shown.here,
+        "manifest": manifest,
+        "found": found,
+        "uses": uses,
+        "deleted_at": shown.answer.deleted_at if shown.answer.HasField("deleted_at") else None,
+    }
+
+
+async def _read(visit: Visit, shown: ResourceVersion) -> tuple[Manifest, VersionList, list[DefinitionUse]]:
+    resource, kind = shown.answer.resource, shown.kind.definition
+    manifest, found, uses = await asyncio.gather(
+        read_manifest(visit.services, kind, resource.resource_id, shown.answer.shown_version),
+        read_versions(visit.services, kind, resource.resource_id, size=_VERSIONS),
+        all_items(
+            visit.services,
+            "DefinitionsService/ListDefinitionUses",
+            ListDefinitionUsesRequest(kind=kind.kind, definition=resource.resource_id),
+        ),
+    )
+    return manifest, found, uses

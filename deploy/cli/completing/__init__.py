@@ -1,1 +1,0 @@
-"""Completion in shells: what may come next on a command line."""

@@ -1,0 +1,188 @@
+"""`workflow-api apply`, `delete`, `validate` and `schema`: manifests, on a backend and without one."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, Final
+
+import typer
+
+from deploy.cli.option_names import option_names
+from deploy.cli.options import DEFAULT_GRPC, Grpc, Json
+from deploy.cli.output.printing import Record, TableColumn, print_json, print_line, print_table
+from deploy.cli.output.records import record_of
+from deploy.client.backend import connected
+from deploy.client.manifests import check_texts, read_manifests, read_texts, refused
+from workflow_api.v1 import definitions_pb2, workflows_pb2
+
+LOCKING_SECONDS: Final = 600.0
+"""Packages of environments are resolved during the call."""
+
+KINDS: Final = {
+    "workflow": "Workflow",
+    "agent": "Agent",
+    "environment": "Environment",
+    "connector": "Connector",
+    "graph": "KnowledgeGraph",
+}
+"""Kinds of manifests as the command names them."""
+
+_DELETE_OPTIONS: Final = {"kind": "KIND", "definition": "NAME"}
+
+schema_command = typer.Typer()
+
+
+def apply_command(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="YAML files; `-` reads standard input.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Change nothing; print what would change, version by version.")
+    ] = False,
+    upgrade_packages: Annotated[
+        bool, typer.Option("--upgrade-packages", help="Lock the packages of environments to their newest releases.")
+    ] = False,
+    grpc: Grpc = DEFAULT_GRPC,
+    as_json: Json = False,
+) -> None:
+    """Apply manifests, all of them or nothing; a new version becomes the active one.
+
+    An agent or environment that changes makes a new version of each workflow that uses it.
+    """
+    manifests = read_manifests(files)
+    with connected(grpc) as backend:
+        request = workflows_pb2.ApplyManifestsRequest(
+            files=manifests, dry_run=dry_run, upgrade_packages=upgrade_packages
+        )
+        items = record_of(backend.call(backend.workflows.ApplyManifests, request, LOCKING_SECONDS))["items"]
+    if as_json:
+        print_json({"items": items})
+        return
+    print_applied(items, dry_run=dry_run)
+
+
+def print_applied(items: Sequence[Record], *, dry_run: bool) -> None:
+    """Prints a table of what became of definitions, or would become of them, and remarks below it."""
+    print_table(items, PLANNED_COLUMNS if dry_run else APPLIED_COLUMNS, none="The files hold no document.")
+    for line in _remarks(items):
+        print_line(line)
+    if dry_run:
+        print_line("")
+        print_line("Nothing was changed: this was a dry run.")
+
+
+def _outcome(item: Record) -> str:
+    changed = ", ".join(item["changed_resources"])
+    return f"{item['outcome']} ({changed} changed)" if changed else str(item["outcome"])
+
+
+APPLIED_COLUMNS: Final = (
+    TableColumn("KIND", "kind"),
+    TableColumn("NAME", "name"),
+    TableColumn("VERSION", "version"),
+    TableColumn("OUTCOME", _outcome),
+    TableColumn("ID", "id"),
+)
+
+
+def _versions(item: Record) -> str:
+    before, after = item["previous_version"], item["version"]
+    return str(after) if before in {None, after} else f"{before} → {after}"
+
+
+def _plan(item: Record) -> str:
+    outcome = _outcome(item)
+    return outcome if item["outcome"] == "unchanged" else f"would be {outcome}"
+
+
+PLANNED_COLUMNS: Final = (
+    TableColumn("KIND", "kind"),
+    TableColumn("NAME", "name"),
+    TableColumn("VERSION", _versions),
+    TableColumn("OUTCOME", _plan),
+)
+
+
+def delete_command(
+    kind: Annotated[str, typer.Argument(metavar="|".join(KINDS), help="What it is.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name or id.")],
+    grpc: Grpc = DEFAULT_GRPC,
+    as_json: Json = False,
+) -> None:
+    """Delete a workflow, agent, environment, connector or knowledge graph, without asking.
+
+    Refused while anything uses it, with the names of what does. Versions that runs name stay readable by the id.
+    """
+    if kind not in KINDS:
+        raise typer.BadParameter(f"must be one of: {', '.join(KINDS)}; {kind!r} is none", param_hint="KIND")
+    with option_names(_DELETE_OPTIONS), connected(grpc) as backend:
+        request = definitions_pb2.DeleteDefinitionRequest(kind=KINDS[kind], definition=name)
+        deleted = backend.call(backend.definitions.DeleteDefinition, request)
+    if as_json:
+        print_json({"kind": kind, "name": deleted.name, "id": deleted.id, "deleted": True})
+    else:
+        print_line(f"The {kind} {deleted.name} ({deleted.id}) is deleted.")
+
+
+def validate_command(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="YAML files; `-` reads standard input.")],
+    allow_missing: Annotated[
+        bool,
+        typer.Option(
+            "--allow-missing", help="Accept names that no file has, which may be applied already or come later."
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Check manifests without a server, by the rules of `apply`, and print every problem.
+
+    Every agent, environment, connector and knowledge graph that a workflow names must be in one of the files. What
+    keeps a workflow from being ready, such as a step without an agent, is accepted as by `apply`, and listed.
+    """
+    loaded = check_texts(read_texts(files), complete=not allow_missing)
+    if loaded.problems:
+        raise refused(loaded.problems)
+    if as_json:
+        documents = [
+            {"kind": one.kind, "name": one.name, "file": one.file, "line": one.line} for one in loaded.manifests
+        ]
+        print_json({"items": documents, "missing": _named(loaded.missing), "not_ready": _named(loaded.not_ready)})
+        return
+    for title, places in (
+        ("Accepted, for it may be applied already or come later:", loaded.missing),
+        ("Not ready:", loaded.not_ready),
+    ):
+        if places:
+            print_line(title)
+        for place, reason in places:
+            print_line(f"  {place}: {reason}")
+    count = len(loaded.manifests)
+    print_line(f"{count} document{'' if count == 1 else 's'} checked: no problem found.")
+
+
+@schema_command.callback()
+def schema() -> None:
+    """Keep `manifest` a command of its own; alone, typer would leave its name out."""
+
+
+@schema_command.command("manifest")
+def manifest(as_json: Json = False) -> None:  # noqa: ARG001 - it prints JSON with and without the option
+    """Print the JSON Schema (draft 2020-12) of one document of a manifest file.
+
+    Editors with the YAML language server use it by a comment in the first line of a file:
+    `# yaml-language-server: $schema=manifest.schema.json`.
+    """
+    from backend.services.workflows.manifests.kinds import manifest_schema
+
+    print_json(manifest_schema())
+
+
+def _remarks(items: Sequence[Record]) -> Iterator[str]:
+    """Yields how definitions change, what is not ready, and warnings, with a blank line before each kind."""
+    for item in items:
+        if item["difference"]:
+            yield from ("", *item["difference"].splitlines())
+    for title, field in (("Not ready:", "not_ready"), ("Warnings:", "warnings")):
+        reasons = [f"  {item['kind']} {item['name']}: {reason}" for item in items for reason in item[field]]
+        if reasons:
+            yield from ("", title, *reasons)
+
+
+def _named(places: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"name": place, "reason": reason} for place, reason in places]

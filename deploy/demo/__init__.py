@@ -1,1 +1,0 @@
-"""The demonstration of `workflow-api serve --demo`."""

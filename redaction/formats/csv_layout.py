@@ -1,0 +1,109 @@
+"""Finds the separator of a table in text, and the row that names its columns."""
+
+import csv
+import io
+import re
+from collections import Counter
+from itertools import islice
+from typing import Final, NamedTuple
+
+from redaction.formats.nested_labels import is_stated, label_score, states
+
+_SEPARATORS: Final = (",", ";", "\t", "|")
+# What spreadsheets write into a first line of its own.
+_STATED: Final = re.compile(r"""[\r\n]*\ufeff?"?sep=([^\r\n"])"?[ \t]*(?=[\r\n]|\Z)""", re.IGNORECASE)
+# Characters and rows that are looked at.
+_HEAD: Final = 65_536
+_ROWS: Final = 24
+_MOST_TITLES: Final = 10
+# Known names that a row must have to be read as the head of a table in a file of another extension.
+_FEWEST_KNOWN: Final = 2
+
+
+class CsvLayout(NamedTuple):
+    """The separator of a table, and how many rows with text stand before the one that names the columns.
+
+    `columns` is how many most rows have, 0 where that is not known; `quoted` tells that the first cell is in quotes.
+    """
+
+    separator: str
+    titles: int = 0
+    columns: int = 0
+    quoted: bool = False
+
+
+def csv_layout(text: str, separator: str | None = None) -> CsvLayout:
+    """Returns the layout of a table by its first rows; `separator` is known from elsewhere.
+
+    A line `sep=;` states the separator. Else it is the one of comma, semicolon, tab and bar that divides most rows into
+    the same number of cells, at least two; the first such row names the columns, and those before it are titles.
+    """
+    head = text[:_HEAD]
+    stated = _STATED.match(head)
+    if stated is not None:
+        separator, head = separator or stated[1], head[stated.end() :]
+    found = [_with_columns(head, one) for one in ([separator] if separator else _SEPARATORS)]
+    _, layout = max(found, key=lambda one: one[0])
+    if not any(agreeing for (agreeing, _), _ in found):
+        layout = CsvLayout(separator or separator_of(head))
+    return layout if stated is None else layout._replace(titles=layout.titles + 1)
+
+
+def table_layout(text: str) -> CsvLayout | None:
+    """Returns the layout of a text that begins with a table, None for another: most of its rows are of one length.
+
+    The first row of the table, or another near the top, has at least two known names of columns.
+    """
+    layout = csv_layout(text)
+    if layout.columns < _FEWEST_KNOWN:
+        return None
+    reader = csv.reader(io.StringIO(text[:_HEAD], newline=""), delimiter=layout.separator)
+    rows = [row for row in islice(reader, _ROWS) if any(map(str.strip, row))]
+    known = sum(label_score(cell) > 0 for cell in rows[layout.titles]) if layout.titles < len(rows) else 0
+    alike = sum(len(row) == layout.columns for row in rows)
+    return layout if known >= _FEWEST_KNOWN and 2 <= alike > len(rows) // 2 else None
+
+
+def separator_of(text: str) -> str:
+    """Returns the one of comma, semicolon, tab and bar that is most frequent in the first row."""
+    line = text.lstrip("\r\n").partition("\n")[0]
+    return max(_SEPARATORS, key=line.count)
+
+
+def _with_columns(head: str, separator: str) -> tuple[tuple[int, int], CsvLayout]:
+    """Returns the layout with a separator, after how many rows agree with it and how many columns they have."""
+    try:
+        reader = csv.reader(io.StringIO(head, newline=""), delimiter=separator)
+        rows = [row for row in islice(reader, _ROWS) if any(map(str.strip, row))]
+    except csv.Error:
+        return (0, 0), CsvLayout(separator)
+    wide = Counter(len(row) for row in rows if len(row) > 1)
+    if not wide:
+        return (0, 0), CsvLayout(separator)
+    columns, agreeing = max(wide.items(), key=lambda item: (item[1], item[0]))
+    quoted = head.lstrip("\r\n\ufeff").startswith('"')
+    return (agreeing, columns), CsvLayout(separator, _titles(rows, columns), columns, quoted)
+
+
+def header_row(rows: list[list[str]]) -> int:
+    """Returns the index of the row that names the columns of a table, whose rows are of one length; 0 for none."""
+    return _titles(rows, max((sum(map(bool, row)) for row in rows), default=0)) if rows else 0
+
+
+def _titles(rows: list[list[str]], columns: int) -> int:
+    """Returns how many rows stand before the one that names the columns."""
+    filled = [sum(map(bool, map(str.strip, row))) for row in rows]
+    sparse = 0
+    while sparse < min(len(rows) - 1, _MOST_TITLES) and filled[sparse] <= columns // 2:
+        sparse += 1
+    # Rows of few cells are titles, and so are others above a row that names columns better.
+    named = [_names(row) if cells > 1 else 0.0 for row, cells in zip(rows[: sparse + 2], filled, strict=False)]
+    best = max(named)
+    return named.index(best) if best > named[sparse] else sparse
+
+
+def _names(row: list[str]) -> float:
+    """Returns how well a row names columns, as far as its words are known."""
+    # A table of fields has names of values in its cells.
+    fields = 2.0 * (any(map(states, row)) and any(map(is_stated, row)))
+    return fields + sum(map(label_score, row))

@@ -1,0 +1,115 @@
+"""Reads texts as the rules do: in Latin-1, look-alikes as ASCII characters, and whole numbers without exponents."""
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Final
+
+from redaction.search.linear_search import search_for
+
+_BEYOND_LATIN: Final = re.compile(r"[^\x00-\xff]+")
+
+# Letters of Cyrillic and Greek that look like Latin ones.
+_LOOK_ALIKES: Final = (
+    ("\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0425\u0405\u0406\u0408", "ABEKMHOPCTXSIJ"),
+    ("\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0458", "aeopcyxsij"),
+    ("\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7\u03bf", "ABEZHIKMNOPTYXo"),
+)
+_PLAIN_BYTES: Final = bytes.maketrans(b"\x85\xa0", b'" ')
+# A letter that is read as a digit stands in a group that has two digits at least, and no other letter.
+_MISTAKABLE: Final = "[^0-9A-Za-z][0-9OoIl]{0,20}(?:[0-9][OoIl]|[OoIl][0-9])[0-9OoIl]{0,20}[^0-9A-Za-z]"
+_MISTAKEN: Final = re.compile(
+    "(?<![0-9A-Za-z])(?=[OoIl]{0,20}[0-9][OoIl]{0,20}[0-9])[0-9OoIl]{3,24}(?![0-9A-Za-z])", re.ASCII
+)
+_AS_DIGITS: Final = str.maketrans("OoIl", "0011")
+_any_mistaken: Final = search_for(_MISTAKABLE)
+
+_LONGEST: Final = 20
+_EXPONENT: Final = re.compile(r'(["\s]*)([-+]?[0-9]{1,40}(?:\.[0-9]{0,40})?[eE][-+]?[0-9]{1,2})(["\s]*)')
+_exponent: Final = search_for("[0-9.][eE][-+]?[0-9]")
+
+
+def normalised(text: str) -> str:
+    """Returns the text as rules read it: the same length, in Latin-1.
+
+    Digits, dashes, spaces, quotes and what looks like an ASCII letter become their ASCII forms; every other character
+    beyond Latin-1 becomes a letter. Letters that stand for a digit
+    in a group of digits become that digit.
+    """
+    if text.isascii():
+        raw = text.encode("ascii")
+        plain = text
+    else:
+        if _BEYOND_LATIN.search(text) is not None:
+            text = _BEYOND_LATIN.sub(lambda found: found[0].translate(_PLAIN), text)
+        raw = text.encode("latin-1").translate(_PLAIN_BYTES)
+        plain = raw.decode("latin-1")
+    raw = b"\n" + raw + b"\n"
+    place = _any_mistaken(raw, 0)
+    return plain if place < 0 else _with_digits(plain, raw, place)
+
+
+def _with_digits(plain: str, raw: bytes, place: int) -> str:
+    """Returns the text with the letters of groups of digits from a place on as digits; `raw` is between line breaks."""
+    parts: list[str] = []
+    done = 0
+    while place >= 0:
+        end = place + 1
+        # The group begins after the character that was found before it.
+        if (found := _MISTAKEN.match(plain, place)) is not None:
+            end = found.end()
+            parts += plain[done:place], found[0].translate(_AS_DIGITS)
+            done = end
+        place = _any_mistaken(raw, end)
+    parts.append(plain[done:])
+    return "".join(parts)
+
+
+class _Plain(dict[int, str]):
+    """The plain form of each character; of those that are not listed, their compatible form, or a letter."""
+
+    def __missing__(self, code: int) -> str:
+        compatible = unicodedata.normalize("NFKC", chr(code))
+        decimal = unicodedata.decimal(chr(code), None)
+        if decimal is not None:
+            plain = str(decimal)
+        else:
+            plain = compatible if len(compatible) == 1 and compatible.isascii() else "\u00ff"
+        self[code] = plain
+        return plain
+
+
+def _plain() -> Mapping[int, str]:
+    table = _Plain({character: chr(character) for character in range(0x100)})
+    # Bytes that are not valid in the encoding of their file.
+    table.update({0xDC00 + byte: chr(byte) for byte in range(0x80, 0x100)})
+    table.update(dict.fromkeys([*range(0x2010, 0x2016), 0x2043, 0x2212, 0xFE58, 0xFE63, 0xFF0D], "-"))
+    table.update(dict.fromkeys([0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000], " "))
+    table.update(dict.fromkeys([0x2018, 0x2019, 0x201B, 0x2032], "'"))
+    table.update(dict.fromkeys([0x201C, 0x201D, 0x201E, 0x2028, 0x2029], '"'))
+    for letters, alike in _LOOK_ALIKES:
+        table.update({ord(letter): plain for letter, plain in zip(letters, alike, strict=True)})
+    return table
+
+
+_PLAIN: Final = _plain()
+
+
+def has_exponents(text: str) -> bool:
+    """Returns whether a text may hold a number with an exponent."""
+    return _exponent(text.encode("latin-1", "replace"), 0) >= 0
+
+
+def plain_number(text: str) -> str:
+    """Returns a whole number with an exponent as digits alone, within its quotes; any other text unchanged."""
+    if "e" not in text and "E" not in text:
+        return text
+    found = _EXPONENT.fullmatch(text)
+    if found is None:
+        return text
+    before, written, after = found.groups()
+    number = Decimal(written)
+    if not 0 <= number.adjusted() < _LONGEST or number != number.to_integral_value():
+        return text
+    return f"{before}{number:.0f}{after}"

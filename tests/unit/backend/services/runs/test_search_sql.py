@@ -1,0 +1,44 @@
+"""A search looks at few rows, however many runs there are."""
+
+import pytest
+from sqlalchemy import insert
+
+from backend.services.runs import figures_sql, search_sql
+from backend.services.runs.rules import RunFilters
+from backend.storage.database import Tx
+from backend.storage.statements import Command
+from backend.storage.tables.runs import runs
+from tests.support.plans import plans_of
+
+FILTERS = [(None, RunFilters()), ("ak_1", RunFilters(workflow_id="wf_a", statuses=("failed", "running")))]
+
+
+@pytest.mark.parametrize(("key_id", "filters"), FILTERS)
+@pytest.mark.parametrize("name", [None, "team"])
+def test_labels_are_a_range_of_their_index_in_the_order_of_the_list(
+    key_id: str | None, filters: RunFilters, name: str | None
+) -> None:
+    plan, _ = plans_of(lambda tx: search_sql.by_label(tx, name, "a", key_id, filters, None, 2))
+    assert any("SEARCH run_labels USING INDEX ix_run_labels_newest (value=?" in step for step in plan) or any(
+        "SEARCH run_labels USING COVERING INDEX ix_run_labels_newest (value=?" in step for step in plan
+    )
+    assert not any(step.startswith("SCAN runs") for step in plan)
+
+
+@pytest.mark.parametrize(("key_id", "filters"), FILTERS)
+def test_ids_that_begin_so_are_a_range_of_the_primary_key(key_id: str | None, filters: RunFilters) -> None:
+    [plan] = plans_of(lambda tx: search_sql.by_id(tx, "run_1", key_id, filters, None, 2))
+    assert plan == ["SEARCH runs USING INDEX sqlite_autoindex_runs_1 (run_id>? AND run_id<?)"]
+
+
+def test_a_day_is_counted_from_an_index_alone() -> None:
+    def counted(tx: Tx) -> None:
+        values = {column.name: 1 for column in runs.columns if not column.nullable}
+        values |= {"started_at": 1, "finished_at": 2}
+        tx.run(Command(insert(runs), list(values)), **values)
+        assert figures_sql.counted(tx, 0, 0, 10).ended == 1
+
+    _, *plans = plans_of(counted)
+    assert len(plans) == 3
+    for step, *_ in plans:
+        assert step.startswith("SEARCH runs USING COVERING INDEX ix_runs_ended (finished_at>? AND finished_at<?)")
