@@ -12,6 +12,10 @@ from contextlib import suppress
 from itertools import count
 
 
+# libpq asks for a flush after it has sent a Sync, which may already be answered; nothing waits for the flush.
+_FLUSH = b"H\x00\x00\x00\x04"
+
+
 class LongWire:
     """The proxy, with two threads a connection; a round trip begins with the first bytes sent after an answer."""
 
@@ -57,7 +61,7 @@ class LongWire:
 
     def _there(self, near: socket.socket, far: socket.socket, answered: threading.Event) -> None:
         while data := _received(near):
-            if answered.is_set():
+            if answered.is_set() and data != _FLUSH:
                 answered.clear()
                 next(self._trips)
             self._pass_on(data, far)
