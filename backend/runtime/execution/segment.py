@@ -150,12 +150,18 @@ class _SegmentRun:
         room = self._claimed.terms.parallel_steps - len(self._tasks) - len(self._slots) - len(self._beginning)
         new = [step for step in plan.begin if step not in self._slots and step not in self._backoffs]
         for step in new[:room]:
-            self._slots[step] = self._context.slots.request(self._claimed.key_id, self._memory(step))
+            if self._step_states.terms(step).takes_slot:
+                self._slots[step] = self._context.slots.request(self._claimed.key_id, self._memory(step))
+            else:
+                self._begin(step)
         for step in [step for step, slot in self._slots.items() if slot.done()]:
             del self._slots[step]
             self._holding.add(step)
-            self._beginning.append(step)
-            self._step_states.begin(step, self._context.clock())
+            self._begin(step)
+
+    def _begin(self, step: str) -> None:
+        self._beginning.append(step)
+        self._step_states.begin(step, self._context.clock())
 
     def _start_steps(self) -> None:
         for step in self._beginning:

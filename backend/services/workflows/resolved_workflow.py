@@ -93,6 +93,11 @@ class ResolvedStep:
     child: ChildWorkflow | None = None
     phase: Phase = Phase.MAIN
 
+    @property
+    def takes_slot(self) -> bool:
+        """Returns whether the step itself executes in a sandbox; items of a fan-out take slots of their own."""
+        return self.kind == AGENT and self.fan_out is None
+
 
 @dataclass(frozen=True, slots=True)
 class ResolvedInput:
