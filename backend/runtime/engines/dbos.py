@@ -55,6 +55,9 @@ class DbosBackend:
     def cancel(self, segment_id: str) -> None:
         """Does nothing: the worker that executes the segment looks at its run's row by itself."""
 
+    def abandon(self, segment_id: str) -> None:
+        """Does nothing: nothing is executed here."""
+
     def executes(self, segment_id: str) -> bool:  # noqa: ARG002 - the same for every segment
         """Returns False: nothing is executed here."""
         return False

@@ -147,6 +147,11 @@ class ResolvedWorkflow:
     """True where an event loop may check a few kilobytes of parameters."""
 
     @property
+    def has_last_steps(self) -> bool:
+        """Returns whether steps run after the others, of `on_failure` or `always`."""
+        return any(step.phase is not Phase.MAIN for step in self.steps)
+
+    @property
     def result_schema_version(self) -> str | None:
         """Version label of the result schema."""
         return self.result["schema_version"] if self.result else None
@@ -306,7 +311,8 @@ def _step(step: Definition, resources: Resources, phase: Phase) -> ResolvedStep:
         name=step["name"] or approval.get("title") or step["step"],
         kind=APPROVAL if approval else WORKFLOW if step.get("workflow") else AGENT,
         needs=tuple(step.get("needs", ())),
-        optional=step.get("optional", False),
+        # The failure of a step that runs last is a warning.
+        optional=step.get("optional", phase is not Phase.MAIN),
         agent_name=step["agent"],
         agent_id=agent.resource_id if agent else None,
         agent=agent.definition if agent else None,
