@@ -17,6 +17,9 @@ class FakeSegment:
         self._id = segment_id
         self._stop = asyncio.Event()
 
+    def abort(self) -> None:
+        self.stop()
+
     @property
     def claimed(self) -> bool:
         return self._id in self.begun

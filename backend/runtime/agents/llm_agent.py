@@ -279,14 +279,18 @@ def _write_answer(request: StepRequest, value: Any) -> None:
 
 
 def user_prompt(request: StepRequest) -> str:
-    """Returns the run's parameters and the needed steps' values as JSON, then the input text; empty parts are left out.
+    """Returns parameters, values of needed steps and failure of the run as JSON, then its input text, unless empty.
 
     No JSON in it can hold a tag, and only its own closing tag follows the input text: so no caller's text can change
     the parts before it.
     """
     parts = [
         f"<{name}>\n{_json_without_tags(values)}\n</{name}>"
-        for name, values in (("parameters", request.parameters), ("needs", request.needs))
+        for name, values in (
+            ("parameters", request.parameters),
+            ("needs", request.needs),
+            ("failure", request.failure),
+        )
         if values
     ]
     if request.input_text:

@@ -33,6 +33,9 @@ class RecordingEngine:
     def cancel(self, segment_id: str) -> None:
         self.cancelled.append(segment_id)
 
+    def abandon(self, segment_id: str) -> None:
+        self.cancel(segment_id)
+
     def executes(self, segment_id: str) -> bool:
         return segment_id not in self.lost
 

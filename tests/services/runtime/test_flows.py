@@ -65,7 +65,12 @@ def test_a_step_runs_where_its_condition_is_true_and_is_skipped_with_what_needs_
     run = world.until_ended(world.started("Conditional", parameters={"region": region}))
     assert statuses(world, run.run_id) == {"first": "completed", "pay": status, "after": status, "tell": "completed"}
     skipped = 2 if status == "skipped" else 0
-    assert (run.status, run.steps_completed, run.steps_skipped, run.warnings) == ("completed", 4 - skipped, skipped, "[]")
+    assert (run.status, run.steps_completed, run.steps_skipped, run.warnings) == (
+        "completed",
+        4 - skipped,
+        skipped,
+        "[]",
+    )
 
 
 def test_a_failed_step_that_all_accept_fails_no_run_and_one_that_only_some_accept_does(world: RuntimeWorld) -> None:

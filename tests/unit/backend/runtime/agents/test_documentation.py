@@ -36,6 +36,7 @@ def test_everything_in_the_context_is_documented() -> None:
         "run_id": "run_1",
         "step": "s",
         "client_reference": None,
+        "failure": None,
         "parameters": {},
         "input_text": None,
         "needs": {},
