@@ -125,7 +125,7 @@ def _host_paths() -> dict[str, list[str]]:
 
 
 def _around(folder: Path, hidden: set[Path], listed: set[Path]) -> Iterator[Path]:
-    """Yields the parts of a folder that hold no hidden one, for Landlock cannot exclude what is below an allowed path.
+    """Yields the parts of a folder that hold no hidden folder, for Landlock cannot exclude paths below an allowed one.
 
     Adds the folders above them to `listed`, because the interpreter finds no module in a folder that it cannot list.
     """

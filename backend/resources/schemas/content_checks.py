@@ -1,4 +1,4 @@
-"""Checks of what manifests hold in other languages: JSON Schemas, and Python, which is compiled, not run."""
+"""Checks of JSON Schemas and Python source in manifests; Python is compiled, not run."""
 
 import symtable
 import sys
@@ -12,7 +12,7 @@ _RECURSION_LIMIT: Final = 1_000
 
 
 class CodeProblem(NamedTuple):
-    """A problem of source text: its line, None where it is that of the whole text, and what is allowed."""
+    """A problem of source text: its line, None for the whole text, and the reason, with what is allowed."""
 
     line: int | None
     reason: str

@@ -55,7 +55,7 @@ class DbosBackend:
     def cancel(self, segment_id: str) -> None:
         """Does nothing: the worker that executes the segment looks at its run's row by itself."""
 
-    def executes(self, segment_id: str) -> bool:  # noqa: ARG002 - the same for every segment
+    def executes(self, segment_id: str) -> bool:  # noqa: ARG002 - one answer for all segments
         """Returns False: nothing is executed here."""
         return False
 
