@@ -73,7 +73,7 @@ class CommitMarks:
                     self._young[changed] = number
         if len(self._young) > self._most:
             # In this order, because readers look among the young, then the old, then at the floor, without a lock.
-            self._floor, self._old_until = self._turned_at, number
+            self._floor, self._old_until = self._old_until, number
             self._old = self._young
             self._young = {}
 

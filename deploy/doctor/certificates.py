@@ -1,4 +1,4 @@
-"""Certificates of the part: key, dates, issuer, names, and who may read the key."""
+"""Checks of the part's certificates: key, dates, issuer, names, and readers of the key."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from deploy.doctor.files import private_file
 from deploy.transport.certificates import CertificateError, CertificateFiles
 
 _LATE_PART: Final = 5
-"""A certificate is renewed when a fifth of its time is left, where that is less than two weeks."""
+"""Part of its lifetime before the end at which a certificate should be renewed, if that is less than two weeks."""
 
 
 def check_certificates(examined: Examined) -> Iterator[Finding]:

@@ -1,7 +1,7 @@
 """Serves folders of this machine as object storage to the connectors of a temporary deployment.
 
-It speaks as much of S3 as connectors ask: a listing of a prefix, and one object. It listens on loopback, and answers
-only who holds the access key that was made for it.
+It implements the part of S3 that connectors use: listing a prefix, and reading an object. It listens on loopback, and
+answers only requests signed with its own access key.
 """
 
 import hashlib

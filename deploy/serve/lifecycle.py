@@ -108,8 +108,8 @@ def freeze_startup_objects() -> None:
     """Exempts the objects that exist now from garbage collection.
 
     A request body of many small values triggers a collection, and scanning the whole process took longer than parsing
-    the body. Later ones examine objects only when more of them live than 32 requests have at once: scanning those again
-    and again was a twelfth of a start's time on the event loop. (`python -m benchmarks`: POST start.)
+    the body. Later collections begin only when more objects live than 32 concurrent requests have: scanning these
+    repeatedly was a twelfth of a start's time on the event loop. (`python -m benchmarks`: POST start.)
     """
     gc.collect()
     gc.freeze()
