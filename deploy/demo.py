@@ -91,7 +91,7 @@ def prepare_demonstration(address: str, examples: Path, tls: ClientTls) -> Demon
 
 
 def kept_credentials(script: Path, key_ids: AbstractSet[str]) -> keys_pb2.KeyCredentials | None:
-    """Returns the credentials that an earlier start wrote into its script, if their key is among `key_ids`, else None."""
+    """Returns the credentials in the script of an earlier start, if their key is among `key_ids`, else None."""
     try:
         found = _KEPT.search(script.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):

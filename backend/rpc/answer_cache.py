@@ -108,8 +108,7 @@ class AnswerCache:
 def cache_lookup(cache: AnswerCache, method: str, labels: tuple[str, str]) -> CacheLookup:
     """Returns a function that looks up the cached answer to a request by the call's metadata, without blocking.
 
-    It
-    returns None if the answer must be read. Only answers to keys are cached, and none to calls that name a person,
+    It returns None if the answer must be read. Only answers to keys are cached, and none to calls that name a person,
     which the guard of people must see. Calls answered from the cache count in the metrics, with `labels`, as others do.
     """
 

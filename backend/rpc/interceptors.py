@@ -45,10 +45,9 @@ _LOG = logging.getLogger(__name__)
 class Handler:
     """One RPC, wrapped: `call(request, context)` never raises and answers an error by the context.
 
-    A unary RPC returns
-    its answer, or a `DeferredCall` that has it after a commit; a streaming RPC an iterator of messages, and of pauses
-    if it is `pausing`. `at_once(request)` says whether an event loop may make the call itself, and
-    `cached_answer(request, metadata)`, if not None, looks up a cached answer.
+    A unary RPC returns its answer, or a `DeferredCall` that has it after a commit; a streaming RPC an iterator of
+    messages, and of pauses if it is `pausing`. `at_once(request)` says whether an event loop may make the call itself,
+    and `cached_answer(request, metadata)`, if not None, looks up a cached answer.
     """
 
     call: Callable[[Any, grpc.ServicerContext], Any]

@@ -42,7 +42,7 @@ class json_member(GenericFunction[str]):  # noqa: N801 - it is called as a funct
     """The text at a path of names in a JSON object, else NULL."""
 
     type = Text()
-    # The path would not be part of the cache key of a statement.
+    # Cached statements would be shared between paths, because the path is no part of their key.
     inherit_cache = False
 
     def __init__(self, column: ColumnElement[str], *path: str) -> None:

@@ -1,7 +1,7 @@
 """SQL statements written with SQLAlchemy, compiled once, and run by the driver itself.
 
-Execution by SQLAlchemy would cost several times the work of the database itself. A guarded
-insert takes place only if a query returns what the caller expects.
+Execution by SQLAlchemy would cost several times the work of the database itself. A guarded insert takes place only if a
+query returns what the caller expects.
 """
 
 import re

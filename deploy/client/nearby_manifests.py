@@ -99,7 +99,7 @@ def _dicts(value: object) -> list[dict[str, Any]]:
 
 def _documents(text: str) -> Iterator[tuple[Reference, dict[str, Any], int, int]]:
     """Yields reference, value and lines of each document that has a kind and a name."""
-    # With the service's loader options.
+    # Read document by document, as the service reads manifests.
     loader = _Loader(text)
     try:
         while loader.check_node():

@@ -44,8 +44,8 @@ WHERE each.pid <> ours.pid
     AND coalesce(each.backend_type = 'client backend', each.usesysid IS NOT NULL AND each.datid IS NOT NULL)"""
 """Query of the number of clients' connections, and of those from this machine as the service.
 
-The kind of other roles' connections
-is hidden from a role without rights on statistics."""
+The kind of other roles' connections is hidden from a role without rights on statistics.
+"""
 
 _NAME: Final = "database certificate"
 _SECONDS: Final = 5.0

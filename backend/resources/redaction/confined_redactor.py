@@ -211,8 +211,8 @@ class ConfinedRedactor:
         """Returns the beginning of a file for a person, after a sweep of all of it where the policy redacts.
 
         The preview of a table has the first `rows`, at most `MOST_ROWS` of `redaction.formats.preview`. With `head` the
-        source holds only the first bytes of the file, cut anywhere, and nothing is swept.
-        For a file that cannot be swept, or whose sweep exceeds a limit, returns the reason. Raises as `values`.
+        source holds only the first bytes of the file, cut anywhere, and nothing is swept. For a file that cannot be
+        swept, or whose sweep exceeds a limit, returns the reason. Raises as `values`.
         """
         try:
             with source.open("rb") as given:

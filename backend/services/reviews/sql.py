@@ -279,7 +279,7 @@ def all_decisions(
 
 
 def gates(tx: Tx, limit: int, workflow_ids: frozenset[str] | None = None) -> list[GateRow]:
-    """Returns up to `limit` gates at which approvals wait, by workflow and step; None for all workflows."""
+    """Returns up to `limit` gates of each chosen workflow, or of all, at which approvals wait, by workflow and step."""
     if workflow_ids is None:
         return tx.all(_GATES, limit=limit)
     found = [row for each in workflow_ids for row in tx.all(_GATES_OF_WORKFLOW, of_workflow_id=each, limit=limit)]

@@ -145,7 +145,7 @@ _ANSWERS: Final = {"y": True, "yes": True, "n": False, "no": False}
 
 
 def answer_from(option: str, *, as_json: bool) -> Answer:
-    """Returns the function that decides approvals by `--approve`; for `ask` it raises CommandError without a terminal."""
+    """Returns the function that decides approvals by `--approve`; with `ask` it raises CommandError off a terminal."""
     if option not in APPROVE:
         raise typer.BadParameter(f"must be one of {', '.join(APPROVE)}, not {option!r}", param_hint="--approve")
     if option != "ask":
