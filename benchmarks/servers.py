@@ -29,7 +29,7 @@ class Server:
     behind: "tuple[subprocess.Popen[str], ...]" = ()
 
     def cpu_seconds(self) -> float:
-        """Returns the CPU time of its processes so far, without that of steps."""
+        """Returns the CPU time of the server's processes so far, without steps."""
         return sum(cpu_seconds(process.pid) for process in (self.process, *self.behind))
 
 

@@ -93,7 +93,7 @@ def _packed(detail: Message) -> any_pb2.Any:
 
 
 def invalid(field: str, why: str) -> ApiError:
-    """The refusal of one field: `invalid_request` with the field and what is allowed."""
+    """Returns the refusal of one field: `invalid_request` with the field, and the allowed values in `why`."""
     return ApiError(errors_pb2.ERROR_REASON_INVALID_REQUEST, problems=[(field, why)])
 
 

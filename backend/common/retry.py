@@ -43,7 +43,7 @@ class Backoff:
     Attributes:
         first_seconds: The delay after the first failure.
         longest_seconds: The bound of every delay.
-        multiplier: Ratio of each delay to the one before it.
+        multiplier: Ratio of each delay to the previous delay.
         jitter: The largest share by which a delay is randomly shortened or lengthened.
     """
 
@@ -82,7 +82,7 @@ class RetryPolicy:
     describe: Callable[[Exception], str] | None = None
 
     async def run(self, work: Callable[[], Awaitable[T]], what: str) -> T:
-        """Returns what `work` returns, on an event loop; cancelling it ends the waiting. `what` names it in the log."""
+        """Returns the result of `work`, on an event loop; cancelling the call ends it. `what` names it in the log."""
         tries = _Tries(self, what)
         while True:
             try:
@@ -94,7 +94,7 @@ class RetryPolicy:
             await sleep(delay)
 
     def run_blocking(self, work: Callable[[], T], what: str, halt: Halt | None = None) -> T:
-        """Returns what `work` returns, in a thread.
+        """Returns the result of `work`, in a thread.
 
         Raises:
             HaltedError: `halt` was set before a try or between two.

@@ -269,4 +269,4 @@ MODEL_RETRY: Final = RetryPolicy(
     attempts=7,
     describe=str,
 )
-"""For a model that fails: about a minute of waiting in all."""
+"""Retries for a model that fails: about a minute of waiting in all."""

@@ -27,7 +27,7 @@ Admit = Callable[[Message, grpc.ServicerContext], None]
 
 
 class Guard(Protocol):
-    """Decides what people who have signed in to a console may call, by their roles."""
+    """Decides which calls people who have signed in to a console may make, by their roles."""
 
     def __call__(self, person: str, rpc: str, request: Message) -> frozenset[str] | None:
         """Returns the workflows that the call is limited to, or None for all; raises ApiError if it is not allowed."""

@@ -15,7 +15,7 @@ _PAGE: Final = 100
 Completion = tuple[str, str]
 """A value, and its explanation."""
 CompletionSource = Callable[[BackendClient, str], Iterator[Completion]]
-"""Reads values with explanations from a backend, for what was typed so far."""
+"""Reads values with explanations from a backend, for the text typed so far."""
 
 
 def known_values(metavar: str, path: Sequence[str], options: Mapping[str, str], typed: str) -> list[Completion]:

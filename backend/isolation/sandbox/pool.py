@@ -132,7 +132,7 @@ class StartPolicy:
         return self._refused or faults
 
     def blank(self, now: float) -> bool:
-        """Returns whether the policy is that of an environment without any failure."""
+        """Returns whether the policy holds no failure, and so equals a new one."""
         recent = bool(self._faults) and now - self._faults[-1] < FAULT_WINDOW_SECONDS
         return not (self._refused or self._failures or recent)
 

@@ -1,4 +1,4 @@
-"""A started step as seen by the worker: its processes, and the bounded log of what it prints.
+"""A started step as seen by the worker: its processes, and the bounded log of its output.
 
 A log that is too long keeps its beginning and its end, with a line between them that counts the bytes cut.
 """
@@ -66,7 +66,7 @@ _LAST_READS: Final = 32
 
 
 class StepLog:
-    """Collector of what a step prints; text beyond the limit is read and dropped, so that the step never blocks."""
+    """Collector of a step's output; text beyond the limit is read and dropped, so that the step never blocks."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd

@@ -52,7 +52,7 @@ _SERVER_ERROR: Final = 500
 
 
 class TooManyTestsError(Exception):
-    """As many tests are under way as are allowed."""
+    """The most allowed tests are under way already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ def _milliseconds(began: float) -> int:
 
 
 def remedy(error: Exception) -> str:
-    """Returns what can be done about a failure of the store, as sentences; "" where nothing is known."""
+    """Returns the remedy for a failure of the store, as sentences; "" if none is known."""
     from botocore import exceptions
 
     known = advice(error)

@@ -145,7 +145,7 @@ def _credentials_were(connector: Mapping[str, Any]) -> str:
 
 
 def advice(error: Exception) -> str:
-    """Returns what an administrator can do about a failure, as a sentence; "" where the failure says it."""
+    """Returns the administrator's remedy for a failure, as a sentence; "" if the failure names it."""
     from botocore import exceptions
 
     match error:

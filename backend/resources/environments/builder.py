@@ -1,4 +1,4 @@
-"""Builds the packages of environments on this machine before a step needs them, and removes what nobody needs."""
+"""Builds the packages of environments on this machine before a step needs them, and removes unused builds."""
 
 import logging
 import threading

@@ -73,7 +73,7 @@ class Uv:
         most_bytes: int,
         log: Callable[[str], None] | None = None,
     ) -> str:
-        """Runs a command of `uv pip` with `text` as its input, and returns what it prints.
+        """Runs a command of `uv pip` with `text` as its input, and returns its output.
 
         Args:
             command: Its words after `uv pip`.

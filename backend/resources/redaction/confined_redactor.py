@@ -93,7 +93,7 @@ class ConfinedRedactor:
         self._model_retry = model_retry
         self._limits = limits or RedactionLimits()
         self.scratch = scratch
-        """The folder of copies of what is being swept."""
+        """The folder of copies of files that are being swept."""
         self._lock = threading.Lock()
         self._pools: dict[str | None, ConfinedPool] = {}
         self._closed = False

@@ -36,7 +36,7 @@ class SchemaValidator:
     def mismatch(
         self, schema: object, value: str, what: str, *, owner: str, halt: threading.Event | None = None
     ) -> str | None:
-        """Returns how a value, given as JSON text, does not fit its schema; None if it fits.
+        """Returns the mismatch of a value, given as JSON text, with its schema; None if it fits.
 
         A value that cannot be validated within the limits does not fit. `what` names the value in the message. Owners
         are served round robin.

@@ -203,7 +203,7 @@ def materialise_uploads(
     `recorded` is as in `materialise_all`. Ends soon after `stop` is set.
 
     Raises:
-        InputError: a file could not be copied, or is not the one that the run began with.
+        InputError: a file could not be copied, or differs from the file that the run began with.
     """
     items: defaultdict[str, list[Item]] = defaultdict(list)
     upload_ids: dict[str, str] = {}

@@ -94,7 +94,7 @@ def _path(member: zipfile.ZipInfo) -> str | None:
 
 
 def _copy(archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: BinaryIO) -> int:
-    """Copies the content of a member and returns its size, which must be the one that the zip states."""
+    """Copies the content of a member and returns its size, which must be the size stated in the zip."""
     size = 0
     try:
         with archive.open(member) as content:

@@ -1,4 +1,4 @@
-"""Program that imports what steps need once, and then forks a runner for each step; uses the standard library alone.
+"""Program that imports modules of steps once, then forks a runner for each step; uses the standard library alone.
 
 It is started by bubblewrap with capabilities over nothing but its own namespaces. The first process maps users and
 waits; the second is the template, in a user namespace of its own. It knows no request, has no file of any run, and
@@ -216,7 +216,7 @@ def _map_users(process: int, options: Options) -> None:
 
 
 def _prepare(control: socket.socket, options: Options) -> None:
-    """Imports what the environment preloads, then tries the isolation out."""
+    """Imports the modules that the environment preloads, then tries the isolation out."""
     close_all_but({0, 1, 2, control.fileno()})
     sys.setrecursionlimit(NESTING_LIMIT)
     packages = options["packages"]
@@ -332,7 +332,7 @@ def _make_room(control: socket.socket, fds: list[int]) -> None:
 
 
 def _begin(options: Options, user: int, workspace_bytes: int, fds: list[int]) -> NoReturn:
-    """Isolates this process, forks the runner, reaps what the runner leaves, and reports the runner's status."""
+    """Isolates this process, forks the runner, reaps the runner's orphans, and reports the runner's status."""
     channel, log, report = fds
     try:
         # Opened again, because a descriptor that steps shared would carry its flags from one to the next.

@@ -125,7 +125,7 @@ class SqliteDatabase:
                 self._give_claim_back(claim)
 
     def reclaim_space(self, may_go_on: Callable[[], bool]) -> None:
-        """Shrinks the file by what was deleted, in small changes between those of others; see `Database`."""
+        """Shrinks the file by its free pages, in small changes between other changes; see `Database`."""
         connection = self._reading()
         freed = False
         while may_go_on() and database_file.has_space_to_free(connection) and self.write(_free_some):
